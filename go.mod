@@ -1,0 +1,3 @@
+module github.com/nesoserve/neso
+
+go 1.26
