@@ -1,0 +1,145 @@
+package backend
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Driver names a kind of backend and opens it. The server calls Open at most
+// once, when the first model that needs it is loaded.
+type Driver struct {
+	// Name is the value of `backend` in a model's configuration.
+	Name string
+	// Open makes the backend ready. Settings come from --backend-config.
+	Open func(ctx context.Context, host Host, settings Settings) (Backend, error)
+}
+
+// Settings is what the command line says to one backend.
+type Settings struct {
+	// Values holds --backend-config=<name>,<key>=<value>, global ones included.
+	Values map[string]string
+	// Directory is --backend-directory.
+	Directory string
+}
+
+// Backend loads models. Its methods are called concurrently.
+type Backend interface {
+	// Capabilities says what the backend can do; constant over its life.
+	Capabilities() Capabilities
+	// Complete returns the whole configuration as JSON after filling in what the
+	// model itself knows (inputs, outputs, max_batch_size, scheduling choice,
+	// decoupled), or nil when it has nothing to add. It is called once per load,
+	// before Load, unless auto-completion is disabled.
+	Complete(ctx context.Context, cfg Config) ([]byte, error)
+	// Load makes one version of a model ready to create instances. ctx bounds the
+	// load only.
+	Load(ctx context.Context, cfg Config) (Model, error)
+	// Close frees what the backend holds, after all its models are closed.
+	Close() error
+}
+
+// Model is one loaded version. Its methods are called concurrently.
+type Model interface {
+	// Allocator gives memory for the inputs of requests to this model, or nil for
+	// ordinary memory. A worker model returns shared memory, so that bytes read
+	// from a socket are already where the worker sees them.
+	Allocator() tensor.Allocator
+	// NewInstance makes one instance. ctx bounds its creation only.
+	NewInstance(ctx context.Context, cfg InstanceConfig) (Instance, error)
+	// Ready returns nil, or why the model cannot serve at present (for example,
+	// its worker keeps crashing). It does not block.
+	Ready() error
+	// Close frees the version, after its instances are closed.
+	Close() error
+}
+
+// Instance executes batches. Execute is called concurrently up to
+// Capabilities.Depth times, Close once, after the last Execute has returned.
+type Instance interface {
+	// Execute runs one batch and returns when the instance can take another. It
+	// must answer every request through Request.Respond, with a final response
+	// each; for decoupled models responses may come after Execute has returned.
+	// When Execute returns an error, every request of the batch that has had no
+	// final response is answered with it.
+	//
+	// Inputs are borrowed: they stay valid until the request's final response has
+	// been given and Execute has returned.
+	Execute(ctx context.Context, batch *Batch) error
+	Close() error
+}
+
+// Capabilities tells the server how to use a backend. The zero value is the
+// plainest one.
+type Capabilities struct {
+	// Depth is how many batches one instance may hold at once; further ones wait
+	// in a pipeline inside the backend. 0 means 1.
+	Depth int
+	// Gather asks for Batch.Inputs: the inputs of all requests concatenated along
+	// the batch axis.
+	Gather bool
+	// Completes says that Complete may return something.
+	Completes bool
+	// Kind is the preferred instance kind for KIND_AUTO: "KIND_CPU", "KIND_GPU"
+	// or "" for the server's choice.
+	Kind string
+	// Count is the preferred instance count where the configuration has none; 0
+	// means 1.
+	Count int
+	// CopiesOutputs says that Respond is never handed the memory of an input.
+	CopiesOutputs bool
+}
+
+// Batch is what an instance executes: one or more requests.
+type Batch struct {
+	Requests []*Request
+	// Inputs holds, with Capabilities.Gather, every input once, the requests'
+	// tensors concatenated along the batch axis in request order. Answer with
+	// Scatter, or request by request.
+	Inputs []tensor.Tensor
+	// Size is the sum of the requests' batch sizes, at least len(Requests).
+	Size int
+	// InputEnd and OutputStart split the time of Execute into its phases. The
+	// backend stores Now() into them; left at zero, all of it counts as inference.
+	InputEnd, OutputStart int64
+}
+
+// Config is a plain view of a model's configuration.
+type Config struct {
+	Name    string
+	Version int64
+	// Directory is the model's directory, VersionDirectory the one of the version.
+	Directory, VersionDirectory string
+	// Filename is default_model_filename, relative to VersionDirectory.
+	Filename string
+	// JSON is the whole configuration in the form of the config endpoint.
+	JSON         []byte
+	MaxBatchSize int
+	Inputs       []IO
+	Outputs      []IO
+	Parameters   map[string]string
+	Decoupled    bool
+	// Instances are all instances that will be created for this version.
+	Instances []InstanceConfig
+}
+
+// IO describes one input or output of a model as the backend sees it: after
+// reshape, without the batch dimension.
+type IO struct {
+	Name     string
+	Datatype tensor.Datatype
+	Dims     tensor.Shape // -1 for a dimension of any size
+	Optional bool
+}
+
+// InstanceConfig names one instance.
+type InstanceConfig struct {
+	// Name is as Triton gives it, for example "m_0_0".
+	Name string
+	// Kind is "KIND_CPU", "KIND_GPU" or "KIND_MODEL".
+	Kind string
+	// Device is the GPU number for KIND_GPU, else 0.
+	Device int
+	// Profiles are for TensorRT.
+	Profiles []string
+}

@@ -1,0 +1,70 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Code classifies an error. The numbers are those of the C API.
+type Code uint8
+
+// The protocol's eight codes.
+const (
+	Unknown Code = iota
+	Internal
+	NotFound
+	InvalidArg
+	Unavailable
+	Unsupported
+	AlreadyExists
+	Cancelled
+)
+
+var codeWords = [...]string{
+	"Unknown", "Internal", "Not found", "Invalid argument", "Unavailable", "Unsupported", "Already exists", "Cancelled",
+}
+
+// String returns the word used in log and error texts, for example "Invalid argument".
+func (c Code) String() string {
+	if int(c) < len(codeWords) {
+		return codeWords[c]
+	}
+	return codeWords[Unknown]
+}
+
+// Error is an error with a code. Front ends turn the code into an HTTP or gRPC
+// status and send the message as it is.
+type Error struct {
+	Code    Code
+	Message string
+	// RetryAfter, when above zero, tells the client when to try again.
+	RetryAfter time.Duration
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf returns an *Error with a formatted message.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// AsError returns err as an *Error: itself or the one it wraps (with err's
+// whole text), Cancelled for a context error, else Internal. It returns nil for nil.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*Error); ok { //nolint:errorlint // the common case, without reflection
+		return e
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return &Error{Code: e.Code, Message: err.Error(), RetryAfter: e.RetryAfter}
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Code: Cancelled, Message: err.Error()}
+	}
+	return &Error{Code: Internal, Message: err.Error()}
+}

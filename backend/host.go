@@ -1,0 +1,60 @@
+package backend
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Host is what a backend may ask of the server. Its methods may be called
+// concurrently and from Execute.
+type Host interface {
+	// Allocator gives ordinary, pooled memory for outputs.
+	Allocator() tensor.Allocator
+	// Logger writes to the server's log.
+	Logger() *slog.Logger
+	// Infer sends a request to a model of this server. req needs ModelName,
+	// ModelVersion (-1 for the latest), Inputs, Ctx and Responder; the inputs are
+	// borrowed until the final response. An error is a refusal: then the
+	// Responder is never called.
+	Infer(req *Request) error
+	// Load loads or reloads a model; config (JSON) and files may be empty.
+	Load(ctx context.Context, model string, config string, files map[string][]byte) error
+	// Unload unloads a model, and with dependents also the models only it uses.
+	Unload(ctx context.Context, model string, dependents bool) error
+	// Ready reports whether the version (-1 for the latest) of a model is ready.
+	Ready(model string, version int64) bool
+	// Metric returns the metric with the given labels of the family, making both
+	// if needed. Each successful call takes a reference that Metric.Release drops;
+	// the metric is shown as long as there is one.
+	Metric(family MetricFamily, labels map[string]string) (Metric, error)
+}
+
+// MetricKind is counter, gauge or histogram.
+type MetricKind uint8
+
+// The kinds of metrics a backend may publish.
+const (
+	Counter MetricKind = iota
+	Gauge
+	Histogram
+)
+
+// MetricFamily describes a custom metric.
+type MetricFamily struct {
+	Name, Description string
+	Kind              MetricKind
+	// Buckets are the upper bounds of a histogram, ascending, without +Inf.
+	Buckets []float64
+}
+
+// Metric is one custom metric value. A method that does not fit the kind
+// fails.
+type Metric interface {
+	Increment(v float64) error
+	Set(v float64) error
+	Observe(v float64) error
+	Value() (float64, error)
+	Release()
+}

@@ -1,0 +1,126 @@
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Request is one inference request as a backend sees it. All fields are
+// read-only for backends.
+type Request struct {
+	ID           string
+	ModelName    string
+	ModelVersion int64
+	Correlation  CorrelationID
+	Flags        Flags
+	Priority     uint64
+	// Timeout is the request's own, in microseconds; 0 means none.
+	Timeout uint64
+	// Parameters are the custom ones, in the order of the request.
+	Parameters []Parameter
+	Inputs     []tensor.Tensor
+	// Requested names the outputs to return, never empty once the request is
+	// admitted.
+	Requested []string
+	// BatchSize is the size of the batch dimension, or 0 when the model does not
+	// batch.
+	BatchSize int
+	// Trace is the propagation context of a traced request, or "".
+	Trace string
+
+	// Ctx ends when the client is gone or the server gives the request up.
+	Ctx context.Context
+	// Responder takes the answers; backends call Respond.
+	Responder Responder
+}
+
+// Responder is the server's end of a request.
+type Responder interface {
+	// Respond delivers one response; see Request.Respond.
+	Respond(resp *Response, final bool) error
+	// Cancelled reports whether nobody waits for the answer any more.
+	Cancelled() bool
+}
+
+// Respond gives one response. A nil resp with final set ends the request
+// without a further response. The call consumes the references of the
+// response's tensors, whatever it returns. It may wait until the client has
+// room. It fails after the final response, and when the request is cancelled;
+// the final response is owed all the same. It may be called from any
+// goroutine, one at a time per request.
+func (r *Request) Respond(resp *Response, final bool) error {
+	return r.Responder.Respond(resp, final)
+}
+
+// Cancelled reports whether nobody waits for the answer any more. It is cheap
+// enough to poll.
+func (r *Request) Cancelled() bool { return r.Responder.Cancelled() }
+
+// Input returns the input with the given name, or nil.
+func (r *Request) Input(name string) *tensor.Tensor {
+	for i := range r.Inputs {
+		if r.Inputs[i].Name == name {
+			return &r.Inputs[i]
+		}
+	}
+	return nil
+}
+
+// Wants reports whether the client asked for the output.
+func (r *Request) Wants(output string) bool {
+	for _, n := range r.Requested {
+		if n == output {
+			return true
+		}
+	}
+	return false
+}
+
+// Response is one answer: outputs, or an error.
+type Response struct {
+	Outputs    []tensor.Tensor
+	Parameters []Parameter
+	// Err makes the response an error; Outputs are then ignored.
+	Err *Error
+}
+
+// Release drops the references of the outputs.
+func (r *Response) Release() {
+	if r == nil {
+		return
+	}
+	for i := range r.Outputs {
+		r.Outputs[i].Release()
+	}
+	r.Outputs = nil
+}
+
+// CorrelationID names a sequence, by number or by text. The zero value means
+// no sequence.
+type CorrelationID struct {
+	Number uint64
+	Text   string
+}
+
+// IsZero reports whether the request belongs to no sequence.
+func (c CorrelationID) IsZero() bool { return c.Number == 0 && c.Text == "" }
+
+// Flags mark the place of a request in its sequence.
+type Flags uint32
+
+// Request flags, with the numbers of the C API.
+const (
+	SequenceStart Flags = 1
+	SequenceEnd   Flags = 2
+)
+
+var epoch = time.Now()
+
+// Now returns monotonic nanoseconds since the process began. All timestamps of
+// requests are of this clock. It is at least 1.
+func Now() int64 { return int64(time.Since(epoch)) + 1 }
+
+// Time returns the wall-clock time of a timestamp taken by Now.
+func Time(now int64) time.Time { return epoch.Add(time.Duration(now - 1)) }
