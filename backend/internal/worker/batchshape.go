@@ -9,7 +9,7 @@ import (
 
 // appendExecuteBatch appends an EXECUTE_BATCH frame: the requests with their
 // rows, and the inputs concatenated along the batch axis.
-func (e *encoder) appendExecuteBatch(dst []byte, instance uint32, id uint64, b *backend.Batch, handles []uint64, tables *Tables, put placer) ([]byte, error) {
+func (e *encoder) appendExecuteBatch(dst []byte, instance uint32, id uint64, b *backend.Batch, handles []uint64, tables *Tables, at placer) ([]byte, error) {
 	begin := len(dst)
 	dst, base := beginFrame(dst, KindExecuteBatch, instance, id)
 	le := binary.LittleEndian
@@ -25,7 +25,7 @@ func (e *encoder) appendExecuteBatch(dst []byte, instance uint32, id uint64, b *
 	var err error
 	for i := range b.Inputs {
 		t := &b.Inputs[i]
-		if dst, err = e.entry(dst, base, tables.input(t.Name, i), t, put(t)); err != nil {
+		if dst, err = e.entry(dst, base, tables.input(t.Name, i), t, at.put(t)); err != nil {
 			e.reset()
 			return dst[:begin], err
 		}

@@ -231,7 +231,7 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 
 // appendInfer is the other direction of decodeInfer, for workers written in Go
 // and the tests.
-func (e *encoder) appendInfer(dst []byte, id uint64, decoupled bool, r *backend.Request, requested []string, put placer) ([]byte, error) {
+func (e *encoder) appendInfer(dst []byte, id uint64, decoupled bool, r *backend.Request, requested []string, at placer) ([]byte, error) {
 	begin := len(dst)
 	dst, base := beginFrame(dst, KindInfer, 0, id)
 	le := binary.LittleEndian
@@ -248,7 +248,7 @@ func (e *encoder) appendInfer(dst []byte, id uint64, decoupled bool, r *backend.
 		dst = append(le.AppendUint16(dst, uint16(len(name))), name...)
 	}
 	dst = pad8(dst, base)
-	dst, err := e.requestBlock(dst, base, 0, r, nil, put)
+	dst, err := e.requestBlock(dst, base, 0, r, nil, at)
 	if err != nil {
 		e.reset()
 		return dst[:begin], err

@@ -126,9 +126,9 @@ func (c *cursor) entry(dims tensor.Shape) (e Entry, rest tensor.Shape) {
 }
 
 // skipInline moves the cursor over the inline data that the entries refer to:
-// the rest of the body is theirs.
+// the rest of the body is theirs. Without any only padding may follow.
 func (c *cursor) skipInline(inline bool) error {
-	if inline {
+	if inline || len(c.body)-c.off < 8 {
 		c.off = len(c.body)
 	}
 	return c.end()

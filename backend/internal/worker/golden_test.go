@@ -17,6 +17,10 @@ var update = flag.Bool("update", false, "rewrite the golden frames in proto/work
 
 const framesDir = "../../../proto/worker/frames"
 
+type placeFunc func(*tensor.Tensor) place
+
+func (f placeFunc) put(t *tensor.Tensor) place { return f(t) }
+
 // goldenFrames builds one frame for each case with the encoders of this package.
 func goldenFrames(t testing.TB) map[string][]byte {
 	t.Helper()
@@ -44,7 +48,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	}
 	pi, one := []byte{0xdb, 0x0f, 0x49, 0x40}, []byte{0, 0, 0x80, 0x3f}
 	words := tensor.AppendElement(tensor.AppendElement(tensor.AppendElement(nil, "héllo"), ""), "\x00\xff")
-	inline := func(*tensor.Tensor) place { return place{segment: InlineSegment} }
+	inline := placeFunc(func(*tensor.Tensor) place { return place{segment: InlineSegment} })
 
 	text("hello", KindHello, 0, 0, Hello{PID: 4711, Python: "3.11.7", Numpy: "2.4.6", Protocol: 1})
 	text("load", KindLoad, 0, 1, LoadBody{
@@ -76,12 +80,12 @@ func goldenFrames(t testing.TB) map[string][]byte {
 			Correlation: backend.CorrelationID{Text: "seq-β"}, Flags: backend.SequenceEnd,
 			BatchSize: 1, Inputs: []tensor.Tensor{fp32("IN0", tensor.Shape{}, one...), fp32("UNKNOWN", tensor.Shape{1}, pi...)},
 		},
-	}, []uint64{5, 1<<40 | 6}, tables, func(t *tensor.Tensor) place {
+	}, []uint64{5, 1<<40 | 6}, tables, placeFunc(func(t *tensor.Tensor) place {
 		if t.Name == "IN1" {
 			return place{segment: 2, offset: 65536}
 		}
 		return place{segment: InlineSegment}
-	})
+	}))
 	keep("execute_many", frame, err)
 	frame, err = e.appendExecute(nil, 0, 8, []*backend.Request{{BatchSize: 0}}, []uint64{9}, tables, inline)
 	keep("execute_no_inputs", frame, err)

@@ -13,8 +13,10 @@ const (
 	flagRequested = 4
 )
 
-// placer says where an input's data lies for the worker.
-type placer func(t *tensor.Tensor) place
+// placer says where a tensor's data lies for the other side.
+type placer interface {
+	put(t *tensor.Tensor) place
+}
 
 // encoder holds the scratch space of one connection for building frames.
 type encoder struct {
@@ -36,14 +38,14 @@ func (e *encoder) entry(dst []byte, base, index int, t *tensor.Tensor, at place)
 	return dst, err
 }
 
-// inline appends the remembered data.
+// inline appends the remembered data, and fills up to a multiple of 8 so that
+// the next frame's data is aligned too.
 func (e *encoder) inline(dst []byte, base int) []byte {
 	for i := range e.patches {
 		dst = patchInline(dst, base, e.patches[i].at, e.patches[i].data)
 	}
-	clear(e.patches)
-	e.patches = e.patches[:0]
-	return dst
+	e.reset()
+	return pad8(dst, base)
 }
 
 func (e *encoder) reset() {
@@ -54,7 +56,7 @@ func (e *encoder) reset() {
 // requestBlock appends one request block. Inputs and wanted outputs are
 // numbered by the tables; with nil tables inputs go by name and the wanted
 // outputs are left out.
-func (e *encoder) requestBlock(dst []byte, base int, handle uint64, r *backend.Request, tables *Tables, put placer) ([]byte, error) {
+func (e *encoder) requestBlock(dst []byte, base int, handle uint64, r *backend.Request, tables *Tables, at placer) ([]byte, error) {
 	if len(r.ID) >= 1<<16 || len(r.Correlation.Text) >= 1<<16 {
 		return dst, backend.Errorf(backend.InvalidArg, "request id and correlation id may have at most 65535 bytes")
 	}
@@ -103,7 +105,7 @@ func (e *encoder) requestBlock(dst []byte, base int, handle uint64, r *backend.R
 		if tables != nil {
 			index = tables.input(t.Name, i)
 		}
-		if dst, err = e.entry(dst, base, index, t, put(t)); err != nil {
+		if dst, err = e.entry(dst, base, index, t, at.put(t)); err != nil {
 			return dst, err
 		}
 	}
@@ -112,14 +114,14 @@ func (e *encoder) requestBlock(dst []byte, base int, handle uint64, r *backend.R
 
 // appendExecute appends an EXECUTE frame for the requests. On an error dst
 // comes back as it was.
-func (e *encoder) appendExecute(dst []byte, instance uint32, id uint64, requests []*backend.Request, handles []uint64, tables *Tables, put placer) ([]byte, error) {
+func (e *encoder) appendExecute(dst []byte, instance uint32, id uint64, requests []*backend.Request, handles []uint64, tables *Tables, at placer) ([]byte, error) {
 	begin := len(dst)
 	dst, base := beginFrame(dst, KindExecute, instance, id)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(requests)))
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
 	var err error
 	for i, r := range requests {
-		if dst, err = e.requestBlock(dst, base, handles[i], r, tables, put); err != nil {
+		if dst, err = e.requestBlock(dst, base, handles[i], r, tables, at); err != nil {
 			e.reset()
 			return dst[:begin], err
 		}
