@@ -29,6 +29,9 @@ type ConnOptions struct {
 	// OutputLimit bounds the worker's output memory in bytes; 0 is
 	// DefaultMemoryLimit.
 	OutputLimit uint64
+	// Grace is how long a cancelled batch may still run before the connection is
+	// ended; 0 is ten seconds.
+	Grace time.Duration
 	// Cause turns the end of the connection into the error that requests in
 	// flight are answered with. It may wait, for the exit status, but not long.
 	Cause func(error) *backend.Error
@@ -114,7 +117,12 @@ type reply struct {
 	body []byte
 }
 
-var errEnded = errors.New("the worker's connection has ended")
+const defaultGrace = 10 * time.Second
+
+var (
+	errEnded = errors.New("the worker's connection has ended")
+	errStuck = errors.New("the worker did not come back from a cancelled batch")
+)
 
 // NewConn starts to speak with a worker. It takes over the channels.
 func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {

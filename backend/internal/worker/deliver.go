@@ -48,8 +48,8 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		}
 		var failure error
 		if len(message) > 0 {
-			failure = &backend.Error{Code: backend.Internal, Message: string(message)}
-			c.logger().Error("batch failed", slog.String("error", string(message)), slog.String("traceback", string(traceback)))
+			failure = c.batchError(h.Instance, message)
+			c.logger().Error("failed to execute a batch", slog.String("error", string(message)), slog.String("traceback", string(traceback)))
 		}
 		c.finish(h.ID, failure)
 	case KindReady, KindFailed:
@@ -95,6 +95,17 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		return &ProtocolError{Field: "kind", Offset: 3, Detail: h.Kind.String() + " is not for the server"}
 	}
 	return nil
+}
+
+// batchError is what the requests of a failed batch are answered with.
+func (c *Conn) batchError(instance uint32, message []byte) *backend.Error {
+	name := ""
+	c.mu.Lock()
+	if inst := c.instances[instance]; inst != nil {
+		name = inst.Name
+	}
+	c.mu.Unlock()
+	return backend.Errorf(backend.Internal, "Failed to process the request(s) for model '%s', message: %s", name, message)
 }
 
 // answer is a response with room for its parts, so that a response of common

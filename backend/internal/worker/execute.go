@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
@@ -121,8 +122,8 @@ func releaseCopies(copies []copied) {
 // Execute sends the batch and waits until the worker can take another, with
 // every request of a model that is not decoupled answered by then. When it
 // returns an error, requests without a final response are still to be answered
-// with it. The end of ctx cancels the requests; Execute goes on waiting for the
-// worker, which still reads the inputs.
+// with it. ctx is the server's: its end cancels the requests, and after the grace
+// period gives up the worker, which until then still reads the inputs.
 func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 	c := i.conn
 	call, _ := batchCalls.Get().(*batchCall)
@@ -149,7 +150,7 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 	case <-call.done:
 	case <-ctx.Done():
 		c.cancelBatch(call)
-		<-call.done // the worker answers, or the end of the connection does
+		c.awaitOrGiveUp(call)
 	}
 	if call.outputs != nil {
 		if call.err == nil {
@@ -160,6 +161,24 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 	err = call.err
 	call.recycle()
 	return err
+}
+
+// awaitOrGiveUp waits for a cancelled batch. A worker that does not come back
+// from it is given up: the end of the connection answers the batch.
+func (c *Conn) awaitOrGiveUp(call *batchCall) {
+	grace := c.opts.Grace
+	if grace <= 0 {
+		grace = defaultGrace
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-call.done:
+		return
+	case <-t.C:
+	}
+	c.end(errStuck)
+	<-call.done
 }
 
 // send registers the batch and writes its frame.
