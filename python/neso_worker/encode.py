@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-import numpy as np
-
 from .datatypes import BYTES
 from .errors import TritonError, describe
 from .frames import (
@@ -35,6 +33,7 @@ from .frames import (
     VERSION,
 )  # fmt: skip
 from .response import InferenceResponse
+from .store import flat
 from .tensor import Tensor
 
 
@@ -140,7 +139,7 @@ class ResponseFrame:
             data = tensor._array
             length = data.nbytes
         if length > model.inline_limit:
-            block = model.store(length, _flat(data))
+            block = model.store.put(flat(data))
             self._outputs.append((index, number, shape, block[0], block[1], length, name))
         else:
             if type(data) is not bytes:
@@ -198,10 +197,3 @@ class ResponseFrame:
         parts[0] = HEADER.pack(MAGIC, VERSION, RESPONSES, cursor, self._model.instance, 0, self._number)
         parts += data
         return b"".join(parts)
-
-
-def _flat(data: Any) -> np.ndarray:
-    """Any payload as a flat array of bytes."""
-    if type(data) is bytes:
-        return np.frombuffer(data, np.uint8)
-    return data.reshape(-1).view(np.uint8)

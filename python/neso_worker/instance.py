@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from . import eventloop
 from .encode import ResponseFrame
-from .errors import describe, full_traceback
+from .errors import TritonError, describe, full_traceback
 from .frames import FINAL, done_frame
 from .model import Tables
 from .received import HANDLE, ReceivedRequest, decode
@@ -51,9 +51,10 @@ class Batch:
             if self.answers is None:
                 self.answers = {}
             self.answers[answer.handle] = answer
-            self.model.worker.open_answers += 1
             if self.failed:
                 answer.closed = True
+            else:
+                self.model.worker.open_answers += 1
 
     def answered(self, answer: Answer, frame: ResponseFrame, collecting: bool = False) -> None:
         """Sends the frame with the final response of a request; the last one ends the batch.
@@ -93,7 +94,7 @@ class Instance:
         self._class = model_class
         self._model: Any = None
         self._execute: Any = None
-        self._name = ""
+        self._name = self._instance_name = ""
         # Seconds of the last execute, and since when responses are held back.
         self._last = 1.0
         self._held = 0
@@ -106,6 +107,7 @@ class Instance:
         tables.decoupled = bool(order.get("decoupled"))
         args = order.get("args") or {}
         self._name = args.get("model_name", "")
+        self._instance_name = args.get("model_instance_name", "")
         self._model = self._class()
         self._execute = self._model.execute
         if hasattr(self._model, "initialize"):
@@ -131,6 +133,10 @@ class Instance:
             writer.flush()
         batch = Batch(tables, number)
         requests = decode(batch, data, start, end)
+        if tables.decoupled:
+            for request in requests:
+                request.get_response_sender()  # so that a request is answered when the model drops it
+            request = None
         worker = tables.worker
         worker.executing += 1
         tables.leases.busy = True
@@ -186,7 +192,6 @@ class Instance:
         with writer.lock:
             batch.ended = True
             if message:
-                batch.failed = not tables.decoupled or not trace
                 self._fail(batch, message, trace)
                 return
             if tables.decoupled:
@@ -201,10 +206,23 @@ class Instance:
 
     def _fail(self, batch: Batch, message: str, trace: str) -> None:
         """Ends a batch with an error; the caller holds the writer's lock."""
+        tables = self.tables
+        writer = tables.link.writer
         batch.failed = True
         for answer in (batch.answers or {}).values():
-            answer.closed = True
-        self.tables.link.writer.send_locked(done_frame(self.tables.instance, batch.number, message, trace))
+            if not answer.closed:
+                answer.closed = True
+                tables.worker.open_answers -= 1
+        # DONE frees the inputs of the requests that it answers. Where the model still refers to some, the error goes
+        # out as a response that says so.
+        held = [handle for handle, leases in (batch.leases or {}).items() if any(lease() for lease in leases)]
+        if held:
+            frame = ResponseFrame(tables, batch.number)
+            text = f"Failed to process the request(s) for model '{self._instance_name}', message: {message}"
+            for handle in held:
+                frame.add_error(handle, text, TritonError.INTERNAL, FINAL)
+            writer.send_locked(frame.pack(False, batch.leases))
+        writer.send_locked(done_frame(tables.instance, batch.number, message, trace))
 
     def _collect(
         self, batch: Batch, requests: list[ReceivedRequest], result: Any

@@ -48,6 +48,12 @@ class Leases:
         made.owed = False
         return made
 
+    def owe(self, view: memoryview, segment: int, offset: int) -> None:
+        """Has RELEASE sent as soon as the block is no longer referenced."""
+        lease = self.lease(view, segment, offset)
+        lease.owed = True
+        self._keep[id(lease)] = lease
+
     def held(self, leases: list[Lease]) -> bool:
         """Whether any block is still referenced; RELEASE will come for each of them.
 

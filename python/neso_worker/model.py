@@ -8,18 +8,15 @@ import sys
 import types
 from typing import Any, Optional
 
-import numpy as np
-
 from .channel import Link
 from .errors import TritonModelException
-from .frames import FAILED, GROW, GROW_BODY, frame
 from .leases import Leases
 from .memory import Segments
 from .modelconfig import ModelConfig
+from .store import Store
 
 CLASS = "TritonPythonModel"
 DEFAULT_INLINE_LIMIT = 8192
-_MIN_GROWTH, _MAX_GROWTH = 1 << 20, 256 << 20
 
 
 class Tables:
@@ -31,6 +28,7 @@ class Tables:
         self.link: Link = worker.link
         self.segments: Segments = worker.segments
         self.leases: Leases = worker.leases
+        self.store: Store = worker.store
         self.inline_limit = DEFAULT_INLINE_LIMIT
         self.decoupled = False
         self.input_names: list[str] = []
@@ -42,43 +40,6 @@ class Tables:
         self.input_names = inputs
         self.output_names = outputs
         self.output_index = {name: index for index, name in enumerate(outputs)}
-
-    def store(self, size: int, data: np.ndarray) -> tuple[int, int]:
-        """Copies an output into a block of shared memory; asks the server for more when there is none."""
-        link, outputs = self.link, self.segments.outputs
-        with link.changed:
-            block = outputs.take(size)
-        while block is None:
-            block = self._grow(size)
-        outputs.write(block, data)
-        return block
-
-    def _grow(self, size: int) -> Optional[tuple[int, int]]:
-        """Asks for a segment; returns a block, or None when another thread took what came."""
-        link, outputs, answers = self.link, self.segments.outputs, self.worker.answers
-        before = outputs.capacity()
-        call = self.worker.new_call()
-        want = max(size + 4096, _MIN_GROWTH, min(before, _MAX_GROWTH))
-        link.writer.send(frame(GROW, self.instance, call, GROW_BODY.pack(want)))
-        # The answer of success is SEGMENT, which names no call.
-        state, block = link.wait(
-            lambda: (
-                (call in answers and ("failed", None))
-                or _some("block", outputs.take(size))
-                or (outputs.capacity() > before and ("grown", None))
-            )
-        )
-        if state == "failed":
-            kind, value = answers.pop(call)
-            if kind == FAILED:
-                raise TritonModelException(f"No memory for an output of {size} bytes: {value.get('message', '')}")
-        elif call in answers:
-            answers.pop(call)
-        return block
-
-
-def _some(state: str, block: Any) -> Any:
-    return (state, block) if block is not None else None
 
 
 def import_model(path: str, directory: str, version_directory: str, version: str) -> type:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Optional, Union
 
+from . import serverapi
 from .errors import TritonModelException
 from .response import parameters_json
 from .tensor import Tensor
@@ -139,3 +140,14 @@ class InferenceRequest:
     def set_release_flags(self, flags: int) -> None:
         """Says how a received request ends when execute returns."""
         raise TritonModelException("Only a request that a model received can be released.")
+
+    def exec(self, decoupled: bool = False) -> Any:
+        """Runs the request; returns the response, or an iterator over the responses of a decoupled model.
+
+        Failures are responses too.
+        """
+        return serverapi.worker().bls.exec(self, bool(decoupled))
+
+    def async_exec(self, decoupled: bool = False) -> Any:
+        """An awaitable of what exec returns."""
+        return serverapi.worker().bls.async_exec(self, bool(decoupled))

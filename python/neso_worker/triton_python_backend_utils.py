@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from .bls import ResponseIterator
 from .datatypes import (
     TRITON_STRING_TO_NUMPY,
     deserialize_bytes_tensor,
@@ -18,6 +19,7 @@ from .modelconfig import ModelConfig
 from .request import InferenceRequest, InferenceTrace, MemoryType, PreferredMemory
 from .response import InferenceResponse
 from .sender import InferenceResponseSender
+from .serverapi import Metric, MetricFamily, is_model_ready, load_model, unload_model
 from .tensor import Tensor
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
@@ -89,8 +91,11 @@ __all__ = [
     "InferenceTrace",
     "Logger",
     "MemoryType",
+    "Metric",
+    "MetricFamily",
     "ModelConfig",
     "PreferredMemory",
+    "ResponseIterator",
     "Tensor",
     "TritonError",
     "TritonModelException",
@@ -100,9 +105,12 @@ __all__ = [
     "get_model_dir",
     "get_output_config_by_name",
     "get_output_tensor_by_name",
+    "is_model_ready",
+    "load_model",
     "numpy_to_triton_type",
     "serialize_byte_tensor",
     "triton_string_to_numpy",
     "triton_to_numpy_type",
+    "unload_model",
     "using_decoupled_model_transaction_policy",
 ]

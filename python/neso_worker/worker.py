@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import platform
 import socket
@@ -12,7 +11,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import PROTOCOL, eventloop, logger, triton_python_backend_utils
+from . import PROTOCOL, eventloop, logger, serverapi, triton_python_backend_utils
+from .bls import Bls
+from .calls import Calls
 from .channel import Closed, Frame, Link
 from .errors import TritonModelException, describe, full_traceback
 from .frames import (
@@ -21,6 +22,7 @@ from .frames import (
     EXIT,
     FAILED,
     HELLO,
+    INFER_RESPONSES,
     INIT,
     LOAD,
     READY,
@@ -37,6 +39,7 @@ from .instance import Instance
 from .leases import Leases
 from .memory import Segments
 from .model import DEFAULT_INLINE_LIMIT, complete_config, import_model
+from .store import Store
 
 
 def hello(link_send: Any) -> None:
@@ -54,8 +57,9 @@ class Worker:
         self.leases = Leases(self.link.writer)
         # Handles of requests that the server cancelled and that may still be open.
         self.cancelled: set[int] = set()
-        # READY and FAILED of calls into the server, by call: kind and value.
-        self.answers: dict[int, tuple[int, Any]] = {}
+        self.calls = Calls(self.link)
+        self.store = Store(self.link, self.segments.outputs, self.calls)
+        self.bls = Bls(self)
         # Executes that run, and requests that senders will answer.
         self.executing = 0
         self.open_answers = 0
@@ -63,30 +67,21 @@ class Worker:
         self.orphans: deque[Any] = deque()
         self.instances: dict[int, Instance] = {}
         self.model_class: Optional[type] = None
-        self._inline_limit = DEFAULT_INLINE_LIMIT
-        self._calls = itertools.count(1)
+        self.inline_limit = DEFAULT_INLINE_LIMIT
         self.link.handlers = {
             CANCEL: self._on_cancel,
-            READY: self._on_answer,
-            FAILED: self._on_answer,
+            READY: self.calls.on_answer,
+            FAILED: self.calls.on_answer,
+            INFER_RESPONSES: self.bls.on_responses,
             RELEASE: self._on_release,
             SEGMENT: self._on_segment,
         }
         self._orders = {LOAD: self._load, INIT: self._init, UNLOAD: self._unload}
 
-    def new_call(self) -> int:
-        """A number for a call into the server."""
-        return next(self._calls)
-
     # The handlers of frames that any thread may read; they run under the link's lock.
 
     def _on_cancel(self, frame: Frame) -> None:
         self.cancelled.add(frame[2])
-
-    def _on_answer(self, frame: Frame) -> None:
-        kind, _, call, data, start, end = frame
-        value = json_body(data, start, end) if end > start else {}
-        self.answers[call] = (kind, value if isinstance(value, dict) else {})
 
     def _on_release(self, frame: Frame) -> None:
         self.segments.outputs.release(release_blocks(*frame[3:]))
@@ -103,11 +98,13 @@ class Worker:
         """Works until EXIT or the end of the channel, then finalizes what is left."""
         hello(self.link.writer.send)
         logger.connect(self.link.writer.send)
+        serverapi.connect(self)
         try:
             self._serve()
         except (Closed, ConnectionResetError):
             pass
         finally:
+            self.bls.allowed = False
             for instance in list(self.instances.values()):
                 try:
                     instance.finalize()
@@ -166,7 +163,7 @@ class Worker:
             raise TritonModelException("The worker has a model already.")
         version_directory = order.get("version_directory") or os.path.dirname(order["model_path"])
         triton_python_backend_utils._model_dir = version_directory
-        self._inline_limit = int(order.get("inline_limit") or DEFAULT_INLINE_LIMIT)
+        self.inline_limit = int(order.get("inline_limit") or DEFAULT_INLINE_LIMIT)
         version = str(order.get("version") or "")
         self.model_class = import_model(
             order["model_path"], order.get("model_directory") or "", version_directory, version
@@ -181,9 +178,10 @@ class Worker:
             raise TritonModelException("The worker has no model yet.")
         if number in self.instances:
             raise TritonModelException(f"Instance {number} is there already.")
-        instance = Instance(self, number, self.model_class, self._inline_limit)
+        instance = Instance(self, number, self.model_class, self.inline_limit)
         answer = instance.initialize(order)
         self.instances[number] = instance
+        self.bls.allowed = True
         return answer
 
     def _unload(self, number: int, _: dict[str, Any]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def read_responses(body, memory=None):
     return responses, bool(flags)
 
 
-class Ended(Exception):
+class Ended(Exception):  # noqa: N818
     pass
 
 
