@@ -159,6 +159,8 @@ class Instance:
             message, trace = describe(error), full_traceback(error)
         finally:
             worker.executing -= 1
+        if message and batch.answers is not None:
+            self._close_answers(batch)
         # From here on only the model itself refers to the inputs.
         handles = [request._head[HANDLE] for request in requests] if worker.cancelled else ()
         requests = result = None
@@ -204,18 +206,24 @@ class Instance:
             elif not batch.open:
                 writer.send_locked(done_frame(tables.instance, batch.number))
 
+    def _close_answers(self, batch: Batch) -> None:
+        """The error of the batch answers what senders have not."""
+        with self.tables.link.writer.lock:
+            batch.failed = True
+            for answer in (batch.answers or {}).values():
+                if not answer.closed:
+                    answer.closed = True
+                    self.tables.worker.open_answers -= 1
+
     def _fail(self, batch: Batch, message: str, trace: str) -> None:
         """Ends a batch with an error; the caller holds the writer's lock."""
         tables = self.tables
         writer = tables.link.writer
-        batch.failed = True
-        for answer in (batch.answers or {}).values():
-            if not answer.closed:
-                answer.closed = True
-                tables.worker.open_answers -= 1
         # DONE frees the inputs of the requests that it answers. Where the model still refers to some, the error goes
         # out as a response that says so.
-        held = [handle for handle, leases in (batch.leases or {}).items() if any(lease() for lease in leases)]
+        held = [
+            handle for handle, leases in (batch.leases or {}).items() if any(lease() is not None for lease in leases)
+        ]
         if held:
             frame = ResponseFrame(tables, batch.number)
             text = f"Failed to process the request(s) for model '{self._instance_name}', message: {message}"
