@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 
 CONTROL, DESCRIPTORS = 3, 4
 
@@ -59,7 +60,11 @@ def main(arguments: list[str]) -> int:
         control, descriptors = child
     from neso_worker import worker
 
-    status = worker.run(control, descriptors)
+    try:
+        status = worker.run(control, descriptors)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of the model that still run must not keep the process.

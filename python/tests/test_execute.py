@@ -562,3 +562,14 @@ def test_prints_do_not_fail_on_any_character(tmp_path):
 
 
 assert DONE and RESPONSES
+
+
+def test_held_responses_leave_before_the_end(tmp_path):
+    """Responses of quick batches wait for further ones that are here; whatever comes then, they leave."""
+    with Model(tmp_path, DOUBLE) as m:
+        batch = [header(6, execute_body([{"handle": n, "inputs": [In(0, np.full(1, n))]}]), n) for n in range(30)]
+        m.peer.control.sendall(b"".join(batch) + header(EXIT))
+        for n in range(30):
+            (response,), error = m.peer.results(n)
+            assert error is None and response.outputs[0].array().tolist() == [2 * n]
+        assert m.worker.process.wait(20) == 0
