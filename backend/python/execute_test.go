@@ -29,7 +29,7 @@ class TritonPythonModel:
 		for r in requests:
 			tensors = []
 			for i in r.inputs():
-				name = i.name().replace("IN", "OUT")
+				name = i.name().replace("IN_", "OUT_")
 				if "BF16" in name:
 					tensors.append(pb_utils.Tensor.from_dlpack(name, i.to_dlpack()))
 				else:

@@ -192,15 +192,8 @@ class TritonPythonModel:
 		signal.signal(signal.SIGTERM, signal.SIG_IGN)
 		while True:
 			time.sleep(1)
-`, testOptions{settings: map[string]string{}})
-	m.driver.grace = 100 * time.Millisecond
-	m.instance, _ = func() (backend.Instance, error) {
-		if err := m.instance.Close(); err != nil {
-			t.Error(err)
-		}
-		return m.model.NewInstance(t.Context(), m.cfg.Instances[0])
-	}()
-	m.close()
+`, testOptions{grace: 50 * time.Millisecond})
+	m.close() // SIGTERM is ignored, SIGKILL is not; checkNoChildren looks
 }
 
 // TestOutOfMemory limits the worker's address space: the exception is the
