@@ -30,6 +30,10 @@ type Version struct {
 	warmups   atomic.Uint64
 	loadNanos atomic.Int64
 
+	// Observer, if set before the first request, sees the phases of each
+	// successful request, in nanoseconds; for summaries.
+	Observer func(request, queue, input, infer, output int64)
+
 	mu        sync.Mutex
 	batches   map[int]*batchCounters // guarded by mu
 	responses map[int]*responseCounters
@@ -102,6 +106,9 @@ func (v *Version) Finish(r *infer.Request) {
 	v.inputTime.Observe(in)
 	v.inferTime.Observe(inf)
 	v.outputTime.Observe(out)
+	if v.Observer != nil {
+		v.Observer(total, queue, in, inf, out)
+	}
 }
 
 // FirstResponse records the time from arrival to the first response of a
