@@ -56,7 +56,12 @@ def load_over_api(make, rounds):
             again.append(_load(server))
         finally:
             server.stop()
-    return {"first_ms": _median(first), "again_ms": _median(again), "first_rounds": first, "again_rounds": again}
+    return {
+        "first_ms": _median(first),
+        "again_ms": _median(again),
+        "first_rounds": first,
+        "again_rounds": again,
+    }
 
 
 def _load(server):
@@ -84,7 +89,14 @@ def binary_mib(path):
 
 def tree_mib(path):
     """Size of all files below a directory."""
-    return sum(file.stat().st_size for file in pathlib.Path(path).rglob("*") if file.is_file()) / 2**20
+    return (
+        sum(
+            file.stat().st_size
+            for file in pathlib.Path(path).rglob("*")
+            if file.is_file()
+        )
+        / 2**20
+    )
 
 
 def measure(neso, peer, neso_binary, rounds):
@@ -96,21 +108,31 @@ def measure(neso, peer, neso_binary, rounds):
         bodies.check_http(bodies.identity("noop", 16, False), server.http_address, True)
 
     def check_python(server):
-        bodies.check_http(bodies.identity("py_auto", 16, True), server.http_address, True)
+        bodies.check_http(
+            bodies.identity("py_auto", 16, True), server.http_address, True
+        )
 
     def note(name, function, *args):
         try:
             results[name] = function(*args)
-        except Exception as error:  # one broken case must not hide the others
+        except Exception as error:  # noqa: BLE001  one broken case must not hide the others
             results[name] = {"failure": f"{type(error).__name__}: {error}"[:400]}
 
     note("neso noop", start_and_stop, lambda: neso.server("noop"), rounds, check_noop)
     note("neso empty", start_and_stop, neso.empty, rounds)
-    note("neso python", start_and_stop, lambda: neso.server("load"), rounds, check_python)
+    note(
+        "neso python", start_and_stop, lambda: neso.server("load"), rounds, check_python
+    )
     note("neso load", load_over_api, lambda: neso.server("load", explicit), rounds)
     results["neso size"] = {"binary_mib": binary_mib(neso_binary)}
     if peer:
         note("peer empty", start_and_stop, peer.empty, rounds)
-        note("peer python", start_and_stop, lambda: peer.server("load"), rounds, check_python)
+        note(
+            "peer python",
+            start_and_stop,
+            lambda: peer.server("load"),
+            rounds,
+            check_python,
+        )
         note("peer load", load_over_api, lambda: peer.server("load", explicit), rounds)
     return results

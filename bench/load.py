@@ -35,7 +35,17 @@ class LoadError(Exception):
 
 def wrk_command(url, body, headers, connections, seconds):
     threads = 1 if connections < 64 else 2
-    command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "60s", "-s", str(SCRIPT), url]
+    command = [
+        "wrk",
+        f"-t{threads}",
+        f"-c{connections}",
+        f"-d{seconds}s",
+        "--timeout",
+        "60s",
+        "-s",
+        str(SCRIPT),
+        url,
+    ]
     command += ["--", str(body)]
     for name, value in headers.items():
         command += [name, value]
@@ -43,8 +53,25 @@ def wrk_command(url, body, headers, connections, seconds):
 
 
 def h2load_command(url, body, headers, connections, streams, requests, log, h1=False):
-    command = ["h2load", "-n", str(requests), "-c", str(connections), "-m", str(streams), "-t", "1"]
-    command += ["--connection-inactivity-timeout", "60", "--log-file", str(log), "-d", str(body)]
+    command = [
+        "h2load",
+        "-n",
+        str(requests),
+        "-c",
+        str(connections),
+        "-m",
+        str(streams),
+        "-t",
+        "1",
+    ]
+    command += [
+        "--connection-inactivity-timeout",
+        "60",
+        "--log-file",
+        str(log),
+        "-d",
+        str(body),
+    ]
     if h1:
         command.append("--h1")
     for name, value in headers.items():
@@ -58,7 +85,9 @@ def parse_wrk(text):
         raise LoadError(f"wrk printed no result:\n{text}")
     values = dict(part.split("=") for part in match[1].split())
     numbers = {name: int(value) for name, value in values.items()}
-    failed = sum(numbers[name] for name in ("connect", "read", "write", "status", "timeout"))
+    failed = sum(
+        numbers[name] for name in ("connect", "read", "write", "status", "timeout")
+    )
     return Sample(
         # wrk counts an answer with an error status as a request; it is none of ours.
         requests=max(numbers["requests"] - numbers["status"], 0),
@@ -81,7 +110,12 @@ def parse_h2load(text):
     data = re.search(r"^traffic: .*\((\d+)\) data", text, re.MULTILINE)
     if not (finished and total and good and data):
         raise LoadError(f"h2load printed no result:\n{text}")
-    return float(finished[1]) * UNITS[finished[2]], int(total[1]), int(good[1]), int(data[1])
+    return (
+        float(finished[1]) * UNITS[finished[2]],
+        int(total[1]),
+        int(good[1]),
+        int(data[1]),
+    )
 
 
 def percentile(ordered, share):
@@ -116,25 +150,35 @@ def answered(total, good, data, answer_bytes):
 
 def _run(command, timeout):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if done.returncode != 0:
-        raise LoadError(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}\n{done.stdout}")
+        raise LoadError(
+            f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}\n{done.stdout}"
+        )
     return done.stdout, cpu
 
 
 def run_wrk(url, body, headers, connections, seconds):
-    text, cpu = _run(wrk_command(url, body, headers, connections, seconds), seconds + 120)
+    text, cpu = _run(
+        wrk_command(url, body, headers, connections, seconds), seconds + 120
+    )
     sample = parse_wrk(text)
     sample.generator_cores = cpu / sample.seconds
     return sample
 
 
-def run_h2load(url, body, headers, connections, streams, requests, log, answer_bytes, h1=False):
+def run_h2load(
+    url, body, headers, connections, streams, requests, log, answer_bytes, h1=False
+):
     if os.path.exists(log):
         os.unlink(log)  # h2load appends
-    text, cpu = _run(h2load_command(url, body, headers, connections, streams, requests, log, h1), 600)
+    text, cpu = _run(
+        h2load_command(url, body, headers, connections, streams, requests, log, h1), 600
+    )
     seconds, total, good, data = parse_h2load(text)
     with open(log, encoding="ascii") as file:
         latencies = parse_h2load_log(file)

@@ -70,7 +70,9 @@ class Runner:
         path = self.work / "body"
         if self.scenario.protocol == "grpc":
             bodies.check_grpc(self.payload, self.server.grpc_address)
-            self.body = bodies.grpc_body(self.payload, path.with_suffix(f".{self.server.name}.grpc"))
+            self.body = bodies.grpc_body(
+                self.payload, path.with_suffix(f".{self.server.name}.grpc")
+            )
         else:
             binary = self.scenario.protocol == "http"
             bodies.check_http(self.payload, self.server.http_address, binary)
@@ -80,10 +82,18 @@ class Runner:
     def warm_up(self):
         """A first run that is thrown away; it gives the rate from which request counts are set."""
         if not self.counted:
-            load.run_wrk(self.url, self.body.path, self.body.headers, self.scenario.connections, 1)
+            load.run_wrk(
+                self.url,
+                self.body.path,
+                self.body.headers,
+                self.scenario.connections,
+                1,
+            )
             return
         h1 = self.scenario.protocol == "json"
-        self.answer_bytes = load.answer_size(self.url, self.body.path, self.body.headers, self.log, h1)
+        self.answer_bytes = load.answer_size(
+            self.url, self.body.path, self.body.headers, self.log, h1
+        )
         lanes = self.scenario.connections * self.scenario.streams
         count = 3 * lanes if self.scenario.elements > 1000 else 200 * lanes
         self.rate = self._h2load(count).rps
@@ -91,9 +101,16 @@ class Runner:
     def _h2load(self, requests):
         s = self.scenario
         return load.run_h2load(
-            self.url, self.body.path, self.body.headers, s.connections, s.streams, requests, self.log,
-            self.answer_bytes, h1=s.protocol == "json",
-        )  # fmt: skip
+            self.url,
+            self.body.path,
+            self.body.headers,
+            s.connections,
+            s.streams,
+            requests,
+            self.log,
+            self.answer_bytes,
+            h1=s.protocol == "json",
+        )
 
     def requests_for(self, seconds):
         """A whole number of requests for every stream, about seconds long."""
@@ -108,16 +125,28 @@ class Runner:
             sample = self._h2load(requests)
             s = self.scenario
             self.side.command = load.h2load_command(
-                self.url, self.body.path, self.body.headers, s.connections, s.streams, requests, self.log,
+                self.url,
+                self.body.path,
+                self.body.headers,
+                s.connections,
+                s.streams,
+                requests,
+                self.log,
                 h1=s.protocol == "json",
-            )  # fmt: skip
+            )
         else:
             length = max(1, round(seconds))
             connections = self.scenario.connections
-            sample = load.run_wrk(self.url, self.body.path, self.body.headers, connections, length)
-            self.side.command = load.wrk_command(self.url, self.body.path, self.body.headers, connections, length)
+            sample = load.run_wrk(
+                self.url, self.body.path, self.body.headers, connections, length
+            )
+            self.side.command = load.wrk_command(
+                self.url, self.body.path, self.body.headers, connections, length
+            )
         if self.server.alive():
-            sample.cpu_us = (self.server.cpu_seconds() - before) * 1e6 / max(sample.requests, 1)
+            sample.cpu_us = (
+                (self.server.cpu_seconds() - before) * 1e6 / max(sample.requests, 1)
+            )
             self.side.samples.append(sample)
         return sample
 
@@ -127,7 +156,7 @@ class Runner:
             return
         try:
             step(*args)
-        except Exception as error:  # a foreign server may fail in any way; the comparison goes on
+        except Exception as error:  # noqa: BLE001  a foreign server may fail in any way
             self.side.failure = f"{type(error).__name__}: {error}".strip()[:400]
         if not self.server.alive():
             self.side.crashes += 1

@@ -21,9 +21,15 @@ def main():
     images, labels = load_digits(return_X_y=True)
     # The held-out images take no part in the training, nor in the choice of the settings below.
     train_x, test_x, train_y, test_y = train_test_split(
-        images.astype(np.float32), labels, test_size=HELD_OUT, stratify=labels, random_state=1
+        images.astype(np.float32),
+        labels,
+        test_size=HELD_OUT,
+        stratify=labels,
+        random_state=1,
     )
-    net = MLPClassifier(hidden_layer_sizes=(48,), alpha=1e-2, max_iter=400, random_state=1)
+    net = MLPClassifier(
+        hidden_layer_sizes=(48,), alpha=1e-2, max_iter=400, random_state=1
+    )
     net.fit(train_x / 16, train_y)
 
     model = HERE / "models" / "digits"
@@ -34,7 +40,18 @@ def main():
         w2=net.coefs_[1].astype(np.float32),
         b2=net.intercepts_[1].astype(np.float32),
     )
-    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    names = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+    ]
     (model / "labels.txt").write_text("\n".join(names) + "\n")
     np.savez_compressed(
         HERE / "digits_test.npz",
@@ -42,7 +59,9 @@ def main():
         labels=test_y.astype(np.uint8),
     )
     right = int((net.predict(test_x / 16) == test_y).sum())
-    print(f"trained on {len(train_y)} images; {right} of {len(test_y)} held-out images right ({right / len(test_y):.1%})")
+    print(
+        f"trained on {len(train_y)} images; {right} of {len(test_y)} held-out images right ({right / len(test_y):.1%})"
+    )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,13 @@ def test_h2load_failed_calls_look_like_success(sample):
 
 @pytest.mark.parametrize(
     ("total", "good", "data", "answer_bytes", "want"),
-    [(10, 10, 1000, 100, 10), (10, 10, 999, 100, 9), (10, 7, 1000, 100, 7), (10, 10, 1300, 100, 10), (10, 8, 0, 0, 8)],
+    [
+        (10, 10, 1000, 100, 10),
+        (10, 10, 999, 100, 9),
+        (10, 7, 1000, 100, 7),
+        (10, 10, 1300, 100, 10),
+        (10, 8, 0, 0, 8),
+    ],
 )
 def test_answered(total, good, data, answer_bytes, want):
     assert load.answered(total, good, data, answer_bytes) == want
@@ -47,7 +53,9 @@ def test_h2load_log_keeps_good_answers_in_order(sample):
     assert load.parse_h2load_log(lines) == [1002, 1315, 1391, 1884]
 
 
-@pytest.mark.parametrize(("share", "want"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.0, 1)])
+@pytest.mark.parametrize(
+    ("share", "want"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.0, 1)]
+)
 def test_percentile(share, want):
     assert load.percentile(list(range(1, 101)), share) == want
 
@@ -59,7 +67,16 @@ def test_percentile_of_nothing_and_one():
 
 def test_commands_name_what_they_do():
     wrk = load.wrk_command("http://h:1/x", "body", {"A": "b"}, 8, 3)
-    assert wrk[:4] == ["wrk", "-t1", "-c8", "-d3s"] and wrk[-4:] == ["--", "body", "A", "b"]
-    h2load = load.h2load_command("http://h:1/x", "body", {"te": "trailers"}, 4, 32, 1280, "log", h1=True)
-    assert h2load[-1] == "http://h:1/x" and "te: trailers" in h2load and "--h1" in h2load
+    assert wrk[:4] == ["wrk", "-t1", "-c8", "-d3s"] and wrk[-4:] == [
+        "--",
+        "body",
+        "A",
+        "b",
+    ]
+    h2load = load.h2load_command(
+        "http://h:1/x", "body", {"te": "trailers"}, 4, 32, 1280, "log", h1=True
+    )
+    assert (
+        h2load[-1] == "http://h:1/x" and "te: trailers" in h2load and "--h1" in h2load
+    )
     assert h2load[1:7] == ["-n", "1280", "-c", "4", "-m", "32"]

@@ -12,11 +12,20 @@ def stat(pid, parent, own=0, reaped=0):
 
 
 def test_parse_stat_with_brackets_in_the_name():
-    assert procstat.parse_stat(LINE) == procstat.Stat(pid=17692, parent=1, own=1801, reaped=99, start=4242)
+    assert procstat.parse_stat(LINE) == procstat.Stat(
+        pid=17692, parent=1, own=1801, reaped=99, start=4242
+    )
 
 
 def test_descendants_over_several_levels():
-    stats = [stat(1, 0), stat(10, 1), stat(11, 10), stat(12, 11), stat(20, 1), stat(13, 10)]
+    stats = [
+        stat(1, 0),
+        stat(10, 1),
+        stat(11, 10),
+        stat(12, 11),
+        stat(20, 1),
+        stat(13, 10),
+    ]
     assert sorted(s.pid for s in procstat.descendants(10, stats)) == [10, 11, 12, 13]
     assert procstat.descendants(99, stats) == []
 
@@ -32,8 +41,15 @@ def test_parse_kib():
 
 
 def test_a_real_child_is_in_the_tree_and_its_time_stays():
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sum(range(3000000)); print(1, flush=True); sys.stdin.read()"],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sum(range(3000000)); print(1, flush=True); sys.stdin.read()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     try:
         before = procstat.cpu_seconds(os.getpid())
         child.stdout.readline()
