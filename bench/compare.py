@@ -100,10 +100,11 @@ def first_field(path, name):
 def machine(args, peer):
     memory = int(first_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20
     cores = len(os.sched_getaffinity(0))
+    release = ".".join(platform.release().split("-")[0].split(".")[:2])
     rows = {
         "processor": f"{first_field('/proc/cpuinfo', 'model name')}, {cores} cores for servers, models and load generator",
         "memory": f"{memory:.0f} GiB",
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {release} {platform.machine()}",
         "load generators": f"{output_of('wrk', '-v').splitlines()[0].split(' [')[0]}, {output_of('h2load', '--version')}",
     }
     if not args.no_neso:
@@ -123,7 +124,10 @@ def machine(args, peer):
 
 def portable(command, peer):
     """A command line without this machine's paths."""
-    text = shlex.join(str(part) for part in command)
+    return without_paths(shlex.join(str(part) for part in command), peer)
+
+
+def without_paths(text, peer):
     if peer:
         text = text.replace(str(peer.venv), "$PEER")
     return text.replace(str(ROOT) + "/", "")
@@ -291,7 +295,7 @@ def main(argv=None):
     finally:
         # What was measured before a failure or ^C is still worth reading.
         (WORK / "results.json").write_text(json.dumps(results, indent=1))
-        args.out.write_text(report.render(results))
+        args.out.write_text(without_paths(report.render(results), peer))
         print(f"wrote {os.path.relpath(args.out)}")
 
 

@@ -63,6 +63,7 @@ class Server:
         self.log = pathlib.Path(log)
         self.process = None
         self.crashes = 0
+        self.family = []  # its processes when they were last looked at
 
     @property
     def pid(self):
@@ -132,13 +133,15 @@ class Server:
         if self.alive():
             return False
         self.crashes += 1
+        _end_orphans(self.family)
         self.start()
         return True
 
     def stop(self):
         if self.process is None:
             return 0.0
-        family = procstat.tree(self.pid) if self.process.poll() is None else []
+        if self.process.poll() is None:
+            self.family = procstat.tree(self.pid)
         begin = time.perf_counter()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -148,12 +151,13 @@ class Server:
             self.process.kill()
             self.process.wait()
         took = time.perf_counter() - begin
-        _end_orphans(family)
+        _end_orphans(self.family)
         self.process = None
         return took
 
     def cpu_seconds(self):
-        return procstat.cpu_seconds(self.pid)
+        self.family = procstat.tree(self.pid) or self.family
+        return procstat.cpu_ticks(self.family) * procstat.TICK_SECONDS
 
 
 def _end_orphans(family):
