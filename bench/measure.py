@@ -96,7 +96,9 @@ class Runner:
         )
         lanes = self.scenario.connections * self.scenario.streams
         count = 3 * lanes if self.scenario.elements > 1000 else 200 * lanes
+        # Few requests on cold connections give a low rate: a second, longer run corrects it.
         self.rate = self._h2load(count).rps
+        self.rate = self._h2load(self.requests_for(0.5)).rps
 
     def _h2load(self, requests):
         s = self.scenario
@@ -123,6 +125,7 @@ class Runner:
         if self.counted:
             requests = self.requests_for(seconds)
             sample = self._h2load(requests)
+            self.rate = sample.rps or self.rate
             s = self.scenario
             self.side.command = load.h2load_command(
                 self.url,
