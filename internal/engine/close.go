@@ -32,6 +32,9 @@ func (e *Engine) close(ctx context.Context) error {
 	if !drained && err == nil {
 		err = timeout()
 	}
+	if e.pool != nil {
+		e.pool.Close()
+	}
 	return err
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // Version is the server's version. Releases set it with
@@ -29,6 +31,7 @@ type Engine struct {
 	custom    *customMetrics
 	repo      *repository.Repository
 	life      *lifecycle.Manager
+	pool      *memory.Pool // nil when the allocator came with the options
 
 	endExternal, endInternal func(*infer.Request)
 
@@ -50,6 +53,10 @@ func New(o Options) (*Engine, error) {
 		e.end(r)
 		e.admission.leaveExternal()
 	}
+	if e.o.Allocator == nil {
+		e.pool = memory.New(memory.Options{})
+		e.o.Allocator = e.pool
+	}
 	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
 	if err != nil {
 		if o.ExitOnError {
@@ -62,7 +69,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e.repo = repo
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, Backends: o.Backends, Host: &host{e}, Settings: o.settings, Allocator: o.Allocator,
+		Repository: repo, Backends: o.Backends, Host: &host{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
 		WarmupInStatistics: o.WarmupInStatistics, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
@@ -137,6 +144,9 @@ func (e *Engine) controllable() error {
 	}
 	return nil
 }
+
+// Allocator gives ordinary pooled memory, for what belongs to no model.
+func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
 // Metadata describes the server.
 type Metadata struct {

@@ -43,8 +43,8 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
-	// Allocator gives ordinary memory for tensors; nil means memory of the garbage
-	// collector.
+	// Allocator gives ordinary memory for tensors; nil means a pool of the
+	// engine's own.
 	Allocator tensor.Allocator
 	Logger    *slog.Logger
 }
@@ -67,9 +67,6 @@ func (o *Options) fill() error {
 	}
 	if o.MaxQueuedBytes <= 0 {
 		o.MaxQueuedBytes = availableMemory() / 4
-	}
-	if o.Allocator == nil {
-		o.Allocator = collected{}
 	}
 	switch o.ControlMode = strings.ToLower(o.ControlMode); o.ControlMode {
 	case "", "none":
@@ -109,14 +106,4 @@ func (o *Options) settings(name string) backend.Settings {
 		}
 	}
 	return backend.Settings{Values: values, Directory: o.BackendDir}
-}
-
-// collected gives memory that the garbage collector owns.
-type collected struct{}
-
-func (collected) Allocate(size int) (*tensor.Buffer, error) {
-	if size < 0 {
-		return nil, backend.Errorf(backend.InvalidArg, "cannot allocate %d bytes", size)
-	}
-	return tensor.NewBuffer(make([]byte, size), nil), nil
 }

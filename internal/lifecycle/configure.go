@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -20,9 +19,6 @@ func (m *Manager) configure(p *plan) error {
 	if err != nil {
 		return err
 	}
-	if s := d.Bad(); s != "" {
-		return errors.New(s)
-	}
 	p.draft, p.policy = d, d.C.Versions
 	if d.C.Ensemble != nil {
 		for _, s := range d.C.Ensemble.Steps {
@@ -39,7 +35,7 @@ func (m *Manager) complete(ctx context.Context, p *plan, version int64, b backen
 	if err != nil {
 		return nil, backend.Config{}, err
 	}
-	view := backend.Config{Name: p.name, Version: version, Directory: p.snapshot.Directory, VersionDirectory: p.snapshot.VersionDirectory(version), Parameters: c.Parameters}
+	view := backend.Config{Name: p.name, Version: version, Directory: p.snapshot.Directory, VersionDirectory: p.snapshot.VersionDirectory(version), Parameters: c.Parameters, Instances: []backend.InstanceConfig{{Name: p.name + "_0", Kind: "KIND_CPU"}}, Inputs: []backend.IO{{Name: "IN", Datatype: c.Inputs[0].Datatype, Dims: c.Inputs[0].Dims}}}
 	if b.Capabilities().Completes && !m.o.DisableAutoComplete {
 		if _, err := b.Complete(ctx, view); err != nil {
 			return nil, view, err

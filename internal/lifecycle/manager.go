@@ -105,7 +105,7 @@ func New(o Options) *Manager {
 		models: map[string]*entry{}, claimed: map[string]bool{},
 	}
 	m.backends = newBackends(o)
-	m.table.Store(&table{})
+	m.table.Store(&table{models: map[string]*served{}})
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.drains, m.stopDrains = context.WithCancel(context.Background())
 	return m
