@@ -236,12 +236,14 @@ func TestOptions(t *testing.T) {
 }
 
 func TestBrokenModelsBesideGoodOnes(t *testing.T) {
-	echo := &nesotest.Echo{Name: "echo", OnLoad: func(_ context.Context, cfg backend.Config) error {
-		if cfg.Name == "fails" {
-			return backend.Errorf(backend.Internal, "boom")
-		}
-		return nil
-	}}
+	echo := func() *nesotest.Echo {
+		return &nesotest.Echo{Name: "echo", OnLoad: func(_ context.Context, cfg backend.Config) error {
+			if cfg.Name == "fails" {
+				return backend.Errorf(backend.Internal, "boom")
+			}
+			return nil
+		}}
+	}
 	top := nesotest.Tree(t, map[string]string{
 		"good/config.pbtxt": echoConfig, "good/1/": "",
 		"fails/config.pbtxt": echoConfig, "fails/1/": "",
@@ -253,7 +255,7 @@ func TestBrokenModelsBesideGoodOnes(t *testing.T) {
 	nesotest.Put(t, top, "twice/1/", "")
 	repositories := []string{top, other}
 
-	_, err := starting(t, Options{Repositories: repositories, ExitOnError: true, StrictReadiness: true}, echo)
+	_, err := starting(t, Options{Repositories: repositories, ExitOnError: true, StrictReadiness: true}, echo())
 	for _, text := range []string{
 		"failed to load all models\n",
 		"  broken: failed to load 'broken', failed to poll from model repository: ",
@@ -270,7 +272,7 @@ func TestBrokenModelsBesideGoodOnes(t *testing.T) {
 		t.Error(err)
 	}
 
-	e := server(t, Options{Repositories: repositories, StrictReadiness: true}, echo)
+	e := server(t, Options{Repositories: repositories, StrictReadiness: true}, echo())
 	wantServed(t, e, "good", -1, 1)
 	got := index(t, e)
 	for _, text := range []string{
@@ -291,12 +293,12 @@ func TestBrokenModelsBesideGoodOnes(t *testing.T) {
 	_, err = e.Resolve("broken", -1, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'broken' is not found")
 
-	loose := server(t, Options{Repositories: repositories}, echo)
+	loose := server(t, Options{Repositories: repositories}, echo())
 	if err := loose.Ready(); err != nil {
 		t.Error("not strict:", err)
 	}
 	// The configuration that cannot be read does not count.
-	alone := server(t, Options{Repositories: []string{nesotest.Tree(t, map[string]string{"broken/config.pbtxt": "broken {", "broken/1/": ""})}, StrictReadiness: true}, echo)
+	alone := server(t, Options{Repositories: []string{nesotest.Tree(t, map[string]string{"broken/config.pbtxt": "broken {", "broken/1/": ""})}, StrictReadiness: true}, echo())
 	if err := alone.Ready(); err != nil {
 		t.Error("unreadable:", err)
 	}

@@ -30,6 +30,11 @@ type Options struct {
 	LoadThreads         int // default 4
 	LoadRetries         int
 	WarmupInStatistics  bool
+	// GPUs are the numbers of the usable GPUs.
+	GPUs []int
+	// HoldRequests makes dynamic batchers wait until so many requests are queued
+	// (TRITONSERVER_DELAY_SCHEDULER, for tests).
+	HoldRequests int
 	// MaxQueuedBytes bounds the input bytes of all requests in the server; 0 means
 	// a quarter of the memory that the process can have.
 	MaxQueuedBytes int64

@@ -118,7 +118,7 @@ func (m *Manager) entryLocked(name string) *entry {
 // it in at once, and takes away what is no longer wanted. When one version
 // fails, nothing that served before has changed.
 func (m *Manager) apply(p *plan) error {
-	serve, missing := repository.Select(p.policy, p.snapshot.Versions)
+	serve, missing := p.policy.Select(p.snapshot.Versions)
 	for _, v := range missing {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
 	}

@@ -27,11 +27,15 @@ type Options struct {
 	// Allocator gives ordinary memory to models whose backend has none.
 	Allocator           tensor.Allocator
 	DisableAutoComplete bool
+	// GPUs are the numbers of the usable GPUs.
+	GPUs []int
 	// LoadThreads bounds how many versions load at once; at least 1.
 	LoadThreads int
 	// LoadRetries is how often a failed load is tried again.
 	LoadRetries        int
 	WarmupInStatistics bool
+	// HoldRequests is for tests; see model.Options.
+	HoldRequests int
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits
 	// for its requests; 0 means five minutes.
 	DrainTimeout time.Duration

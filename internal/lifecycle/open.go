@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/repository"
@@ -16,6 +17,7 @@ type plan struct {
 	snapshot *repository.Snapshot
 	draft    *modelconfig.Draft
 	policy   modelconfig.VersionPolicy
+	ensemble bool
 	parts    []string // of an ensemble
 }
 
@@ -36,27 +38,34 @@ func (m *Manager) poll(name, config string, files map[string][]byte) (*plan, err
 
 // open loads one version: the backend is opened if need be and completes the
 // configuration, then the version is made and warmed up.
-func (m *Manager) open(ctx context.Context, p *plan, version int64) (*model.Model, error) {
+func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *model.Model, err error) {
 	if err := unsupported(p); err != nil {
 		return nil, err
 	}
-	b, err := m.backends.get(ctx, p.backendName())
-	if err != nil {
-		return nil, err
-	}
-	config, view, err := m.complete(ctx, p, version, b)
-	if err != nil {
-		return nil, err
-	}
-	return model.Open(ctx, model.Options{
-		Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log, WarmupInStatistics: m.o.WarmupInStatistics,
+	// A backend that panics fails its model, not the server.
+	err = instance.Guard(m.log, "load model "+p.name, func() error {
+		b, err := m.backends.get(ctx, p.draft.Backend())
+		if err != nil {
+			return err
+		}
+		config, view, err := m.complete(ctx, p, version, b)
+		if err != nil {
+			return err
+		}
+		loaded, err = model.Open(ctx, model.Options{
+			Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log,
+			WarmupInStatistics: m.o.WarmupInStatistics, HoldRequests: m.o.HoldRequests,
+		})
+		return err
 	})
+	return loaded, err
 }
 
-// unsupported refuses what this server has no scheduler for.
+// unsupported refuses what this server has no scheduler for. Ensembles have no
+// backend, so they are told here and not by the model.
 func unsupported(p *plan) error {
-	if len(p.parts) > 0 {
-		return backend.Errorf(backend.Unsupported, "ensemble scheduling is not supported, model '%s' cannot be served", p.name)
+	if p.ensemble {
+		return backend.Errorf(backend.Unsupported, "ensemble scheduling of model '%s' is not supported by this server", p.name)
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package repository
 import (
 	"slices"
 	"strconv"
-
-	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 // notVersions are directories of a model that hold other things.
@@ -30,27 +28,4 @@ func ParseVersion(name string) (version int64, ok, ignored bool) {
 		return 0, false, true
 	}
 	return version, true, false
-}
-
-// Select applies a version policy to the versions that exist, given in
-// ascending order. It returns those to serve, ascending, and those that the
-// policy names but that do not exist.
-func Select(policy modelconfig.VersionPolicy, have []int64) (serve, missing []int64) {
-	switch {
-	case policy.All:
-		return slices.Clone(have), nil
-	case len(policy.Specific) > 0:
-		want := slices.Compact(slices.Sorted(slices.Values(policy.Specific)))
-		for _, v := range want {
-			if slices.Contains(have, v) {
-				serve = append(serve, v)
-			} else {
-				missing = append(missing, v)
-			}
-		}
-		return serve, missing
-	default:
-		n := max(1, policy.Latest)
-		return slices.Clone(have[max(0, len(have)-n):]), nil
-	}
 }

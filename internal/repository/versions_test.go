@@ -1,12 +1,6 @@
 package repository
 
-import (
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/nesoserve/neso/internal/modelconfig"
-)
+import "testing"
 
 func TestParseVersion(t *testing.T) {
 	for name, want := range map[string]struct {
@@ -31,35 +25,5 @@ func TestParseVersion(t *testing.T) {
 		if v != want.version || ok != want.ok || ignored != want.ignored {
 			t.Errorf("ParseVersion(%q) = %d, %v, %v; want %+v", name, v, ok, ignored, want)
 		}
-	}
-}
-
-func TestSelect(t *testing.T) {
-	type ids = []int64
-	for name, tc := range map[string]struct {
-		policy               modelconfig.VersionPolicy
-		have, serve, missing ids
-	}{
-		"latest one":           {modelconfig.VersionPolicy{Latest: 1}, ids{1, 2, 10}, ids{10}, nil},
-		"latest two":           {modelconfig.VersionPolicy{Latest: 2}, ids{1, 2, 10}, ids{2, 10}, nil},
-		"latest more than all": {modelconfig.VersionPolicy{Latest: 9}, ids{1, 2}, ids{1, 2}, nil},
-		"nothing set":          {modelconfig.VersionPolicy{}, ids{1, 2}, ids{2}, nil},
-		"all":                  {modelconfig.VersionPolicy{All: true}, ids{1, 2, 10}, ids{1, 2, 10}, nil},
-		"specific":             {modelconfig.VersionPolicy{Specific: ids{3, 1, 3, 7}}, ids{1, 2, 3}, ids{1, 3}, ids{7}},
-		"specific, none there": {modelconfig.VersionPolicy{Specific: ids{4}}, ids{1}, nil, ids{4}},
-		"no versions":          {modelconfig.VersionPolicy{Latest: 1}, nil, nil, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			serve, missing := Select(tc.policy, tc.have)
-			if len(serve) == 0 {
-				serve = nil
-			}
-			if d := cmp.Diff(serve, tc.serve); d != "" {
-				t.Errorf("serve: got -, want +\n%s", d)
-			}
-			if d := cmp.Diff(missing, tc.missing); d != "" {
-				t.Errorf("missing: got -, want +\n%s", d)
-			}
-		})
 	}
 }
