@@ -1,6 +1,9 @@
 package kserve
 
-import "github.com/nesoserve/neso/backend"
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+)
 
 // Names of the parameters of requested outputs and of inputs.
 const (
@@ -62,10 +65,7 @@ func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bo
 // Check reports what is missing or too much once all parameters are set.
 func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
 	switch {
-	case g.named && !g.size:
-		if w == HTTP {
-			return invalid("Unable to parse 'shared_memory_byte_size': attempt to access non-existing object member 'shared_memory_byte_size'")
-		}
+	case w == GRPC && g.named && !g.size:
 		return invalid("'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '" + tensor + "'")
 	case w == GRPC && !g.named && g.offset:
 		return invalid("'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor '" + tensor + "'")
@@ -76,6 +76,34 @@ func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
 // UnknownRegion is the error for a region that nobody has registered.
 func UnknownRegion(name string) *backend.Error {
 	return &backend.Error{Code: backend.NotFound, Message: "Unable to find shared memory region: '" + name + "'"}
+}
+
+// AddOutput adds a requested output and tells the core; a second request for
+// the same output changes nothing. The result is valid until the next call.
+func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byte) (*OutputRequest, *backend.Error) {
+	for i := range cfg.Outputs {
+		if cfg.Outputs[i].Name != string(name) {
+			continue
+		}
+		known := cfg.Outputs[i].Name
+		if r.Wants(known) {
+			return &OutputRequest{Name: known}, nil
+		}
+		r.Requested = append(r.Requested, known)
+		c.Outputs = append(c.Outputs, OutputRequest{Name: known})
+		return &c.Outputs[len(c.Outputs)-1], nil
+	}
+	return nil, invalid("unexpected inference output '" + string(name) + "' for model '" + cfg.Name + "'")
+}
+
+// output returns how the named output is to come back.
+func (c *Call) output(name string) OutputRequest {
+	for i := range c.Outputs {
+		if c.Outputs[i].Name == name {
+			return c.Outputs[i]
+		}
+	}
+	return OutputRequest{Name: name, Binary: c.BinaryDefault}
 }
 
 func wrongTensorType(w Wire, tensor, name string, want wantedType) *backend.Error {
@@ -107,7 +135,7 @@ func (o *OutputRequest) SetParameter(w Wire, p backend.Parameter) *backend.Error
 				return invalid("invalid value for 'classification' parameter, expected >= 0")
 			}
 		} else if !ok {
-			return wrongType(w, p.Name, unsignedType)
+			return invalid("Unable to set 'classification': " + jsonTypes[unsignedType])
 		}
 		o.Classes = n
 	default:
