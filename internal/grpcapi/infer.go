@@ -66,7 +66,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	}
 	r.Times.Receive = received
 	r.Ctx = ctx
-	if bad := kserve.DecodeProto(&c.request, r, &c.meaning, m.Allocator()); bad != nil {
+	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()}); bad != nil {
 		r.Abandon()
 		return nil, bad
 	}
@@ -82,7 +82,15 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	if err := s.core.infer(r); err != nil {
 		return nil, backend.AsError(err)
 	}
-	return c.single.Wait()
+	resp, bad := c.single.Wait()
+	if bad != nil {
+		return nil, bad
+	}
+	if bad = kserve.ClassifyOutputs(&c.meaning, cfg, m, resp); bad != nil {
+		resp.Release()
+		return nil, bad
+	}
+	return resp, nil
 }
 
 func (c *call) free() {

@@ -35,16 +35,16 @@ type Labels func(output string) []string
 
 // EncodeJSON writes a response, which it borrows as long as w is in use. Classified
 // outputs replace those in resp. An error is one for the client.
-func EncodeJSON(w *JSONResponse, cfg *modelconfig.Config, r *backend.Request, resp *backend.Response, c *Call, labels Labels) *backend.Error {
+func EncodeJSON(w *JSONResponse, cfg *modelconfig.Config, id string, version int64, resp *backend.Response, c *Call, labels Labels) *backend.Error {
 	b := append(w.JSON[:0], '{')
-	if r.ID != "" {
+	if id != "" {
 		b = append(b, `"id":`...)
-		b = append(appendText(b, r.ID), ',')
+		b = append(appendText(b, id), ',')
 	}
 	b = append(b, `"model_name":`...)
 	b = appendText(b, cfg.Name)
 	b = append(b, `,"model_version":"`...)
-	b = strconv.AppendInt(b, r.ModelVersion, 10)
+	b = strconv.AppendInt(b, version, 10)
 	b = append(b, '"')
 	if len(resp.Parameters) > 0 {
 		b = append(b, `,"parameters":{`...)

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
 	"google.golang.org/grpc/mem"
 )
@@ -53,11 +53,10 @@ type tensors struct {
 	dims      [8]int64
 }
 
-// DecodeProto fills r, which is pinned to a version of the model, and call from
-// a parsed message. Tensor bytes go straight from the transport's buffers into
-// memory of a. On an error r has to be abandoned; what was allocated for it is
-// then among its inputs.
-func DecodeProto(q *ProtoRequest, r *infer.Request, call *Call, a tensor.Allocator) *backend.Error {
+// DecodeProto fills r and c from a parsed message. Tensor bytes go straight from
+// the transport's buffers into memory of the model's allocator. On an error r
+// holds the inputs allocated so far and is the caller's to release.
+func DecodeProto(q *ProtoRequest, r *backend.Request, c *Call, m Target) *backend.Error {
 	if q.Fault != nil {
 		return q.Fault
 	}
@@ -66,7 +65,7 @@ func DecodeProto(q *ProtoRequest, r *infer.Request, call *Call, a tensor.Allocat
 		if p.Kind == unset {
 			return WrongParameter(GRPC, p.Name)
 		}
-		if err := call.SetParameter(GRPC, &r.Request, p); err != nil {
+		if err := c.SetParameter(GRPC, r, p); err != nil {
 			return err
 		}
 	}
@@ -76,18 +75,19 @@ func DecodeProto(q *ProtoRequest, r *infer.Request, call *Call, a tensor.Allocat
 	} else {
 		r.Inputs = make([]tensor.Tensor, 0, len(q.inputs))
 	}
-	if err := q.decodeOutputs(r, call, memory.requested[:0]); err != nil {
+	r.Requested = memory.requested[:0]
+	if err := q.decodeOutputs(r, c, m.Config); err != nil {
 		return err
 	}
-	return q.decodeInputs(r, memory.dims[:0], a)
+	return q.decodeInputs(r, memory.dims[:0], m.Allocator)
 }
 
-func (q *ProtoRequest) decodeOutputs(r *infer.Request, call *Call, requested []string) *backend.Error {
-	if len(q.outputs) > cap(requested) {
-		requested = make([]string, 0, len(q.outputs))
-	}
+func (q *ProtoRequest) decodeOutputs(r *backend.Request, c *Call, cfg *modelconfig.Config) *backend.Error {
 	for i := range q.outputs {
-		o := OutputRequest{Name: q.outputs[i].name}
+		o, err := c.AddOutput(cfg, r, []byte(q.outputs[i].name))
+		if err != nil {
+			return err
+		}
 		for _, p := range q.outputs[i].parameters {
 			if err := o.SetParameter(GRPC, p); err != nil {
 				return err
@@ -96,14 +96,11 @@ func (q *ProtoRequest) decodeOutputs(r *infer.Request, call *Call, requested []s
 		if err := o.Check(GRPC); err != nil {
 			return err
 		}
-		call.Outputs = append(call.Outputs, o)
-		requested = append(requested, o.Name)
 	}
-	r.Requested = requested
 	return nil
 }
 
-func (q *ProtoRequest) decodeInputs(r *infer.Request, dims []int64, a tensor.Allocator) *backend.Error {
+func (q *ProtoRequest) decodeInputs(r *backend.Request, dims []int64, a tensor.Allocator) *backend.Error {
 	raw := q.raw
 	for i := range q.inputs {
 		in := &q.inputs[i]

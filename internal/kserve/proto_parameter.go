@@ -37,7 +37,7 @@ func (c *cursor) mapEntry(dst []backend.Parameter, q *ProtoRequest) ([]backend.P
 		}
 	}
 	c.leave(outer)
-	if len(dst) >= maxParameters {
+	if q.listed++; q.listed > maxParameters {
 		q.fault("parameters", maxParameters)
 		return dst, nil
 	}

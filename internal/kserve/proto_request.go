@@ -9,10 +9,9 @@ import (
 // Limits of what one request may list. An element takes two bytes on the wire
 // and far more in memory, so a message limit alone does not bound memory.
 const (
-	maxTensors    = 1 << 14
-	maxParameters = 1 << 14
-	maxDims       = 1 << 10
-	maxContents   = 1 << 10
+	maxTensors  = 1 << 14
+	maxDims     = 1 << 10
+	maxContents = 1 << 10
 )
 
 // unset is the kind of a parameter whose value the client left out.
@@ -30,6 +29,7 @@ type ProtoRequest struct {
 	inputs     []protoInput
 	outputs    []protoOutput
 	raw        []span
+	listed     int             // parameters of the request and of all its tensors
 	message    mem.BufferSlice // a reference is held until Reset
 }
 
@@ -50,6 +50,7 @@ type protoOutput struct {
 func (q *ProtoRequest) Reset() {
 	q.message.Free()
 	q.message = nil
+	q.listed = 0
 	q.Fault = nil
 	q.parameters = trim(q.parameters)
 	q.inputs = trim(q.inputs)

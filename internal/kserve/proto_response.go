@@ -85,12 +85,12 @@ func (p *ProtoResponse) final() backend.Parameter {
 // called before.
 func (p *ProtoResponse) appendHead(b []byte) []byte {
 	if p.Stream {
-		b = appendText(b, 1, p.ErrorMessage)
+		b = appendProtoText(b, 1, p.ErrorMessage)
 		b = appendLength(b, 2, p.inner)
 	}
-	b = appendText(b, 1, p.ModelName)
-	b = appendText(b, 2, p.ModelVersion)
-	b = appendText(b, 3, p.ID)
+	b = appendProtoText(b, 1, p.ModelName)
+	b = appendProtoText(b, 2, p.ModelVersion)
+	b = appendProtoText(b, 3, p.ID)
 	for i := range p.Parameters {
 		b = appendEntry(b, 4, &p.Parameters[i])
 	}
@@ -139,7 +139,7 @@ func appendLength(b []byte, num, n int) []byte {
 	return appendVarint(append(b, byte(num)<<3|byte(wireBytes)), uint64(n))
 }
 
-func appendText(b []byte, num int, s string) []byte {
+func appendProtoText(b []byte, num int, s string) []byte {
 	if s == "" {
 		return b
 	}
@@ -208,8 +208,8 @@ func sizeOutput(t *tensor.Tensor) int {
 
 func appendOutput(b []byte, num int, t *tensor.Tensor) []byte {
 	b = appendLength(b, num, sizeOutput(t))
-	b = appendText(b, 1, t.Name)
-	b = appendText(b, 2, t.Datatype.String())
+	b = appendProtoText(b, 1, t.Name)
+	b = appendProtoText(b, 2, t.Datatype.String())
 	if len(t.Shape) > 0 {
 		b = appendLength(b, 3, sizeShape(t.Shape))
 		for _, d := range t.Shape {

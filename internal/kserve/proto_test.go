@@ -11,21 +11,24 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// plain is an allocator that counts what has not been released.
-type plain struct{ live int }
+// protoMemory is an allocator that counts what has not been released.
+type protoMemory struct{ live int }
 
-func (a *plain) Allocate(n int) (*tensor.Buffer, error) {
+func (a *protoMemory) Allocate(n int) (*tensor.Buffer, error) {
 	a.live++
 	return tensor.NewBuffer(make([]byte, n), a), nil
 }
 
-func (a *plain) ReleaseBuffer(*tensor.Buffer) { a.live-- }
+func (a *protoMemory) ReleaseBuffer(*tensor.Buffer) { a.live-- }
+
+var testConfig = &modelconfig.Config{Name: "m", Outputs: []modelconfig.Output{{Name: "y"}, {Name: "z"}, {Name: "T"}}}
 
 type noSink struct{}
 
@@ -202,7 +205,7 @@ func compareParsed(t *testing.T, q *ProtoRequest, want *pbRequest) {
 		}
 		compareParameters(t, q.outputs[i].parameters, want.Outputs[i].Parameters)
 	}
-	a := &plain{}
+	a := &protoMemory{}
 	for i := range q.inputs {
 		in, w := &q.inputs[i], want.Inputs[i]
 		if in.name != w.Name || in.datatype != w.Datatype || !slices.Equal([]int64(in.shape), w.Shape) {
@@ -290,9 +293,9 @@ func TestProtoDecode(t *testing.T) {
 	if got, want := q.InputBytes(), int64(24+6+7); got != want {
 		t.Errorf("InputBytes is %d, want %d", got, want)
 	}
-	a, call := &plain{}, &Call{}
+	a, call := &protoMemory{}, &Call{}
 	r := infer.New(noSink{}, nil)
-	if err := DecodeProto(&q, r, call, a); err != nil {
+	if err := DecodeProto(&q, &r.Request, call, Target{testConfig, a}); err != nil {
 		t.Fatal(err)
 	}
 	q.Reset()
@@ -366,6 +369,7 @@ func TestProtoDecodeErrors(t *testing.T) {
 		{"unknown region", input(region(map[string]*inferencepb.InferParameter{"shared_memory_byte_size": intParam(4)})), "Not found: Unable to find shared memory region: 'r'"},
 		{"classification type", output(map[string]*inferencepb.InferParameter{"classification": boolParam(true)}), "Invalid argument: invalid value type for 'classification' parameter, expected int64_param"},
 		{"classification value", output(map[string]*inferencepb.InferParameter{"classification": intParam(0)}), "Invalid argument: invalid value for 'classification' parameter, expected >= 0"},
+		{"unknown output", &pbRequest{Outputs: []*pbOutput{{Name: "q"}}}, "Invalid argument: unexpected inference output 'q' for model 'm'"},
 		{"no data", input(nil), "Invalid argument: unable to find data for input tensor 'T' for model 'm' in request."},
 		{"both", &pbRequest{ModelName: "m", Inputs: []*pbInput{{Name: "T", Datatype: "INT32", Contents: ints}}, RawInputContents: [][]byte{{1}}}, "Invalid argument: contents field must not be specified when using raw_input_contents for 'T' for model 'm'"},
 		{"wrong contents", typed("FP32", ints), "Invalid argument: unexpected explicit tensor data for input tensor 'T' for model 'm' of type 'INT32', expected datatype 'FP32'"},
@@ -387,7 +391,7 @@ func TestProtoDecodeErrors(t *testing.T) {
 			}
 			r := infer.New(noSink{}, nil)
 			defer r.Abandon()
-			got := DecodeProto(&q, r, &Call{}, &plain{})
+			got := DecodeProto(&q, &r.Request, &Call{}, Target{testConfig, &protoMemory{}})
 			if got == nil {
 				t.Fatalf("got no error, want %s", tt.want)
 			}
@@ -438,9 +442,9 @@ func FuzzProtoRequest(f *testing.F) {
 			return
 		}
 		compareParsed(t, &q, want)
-		a := &plain{}
+		a := &protoMemory{}
 		r := infer.New(noSink{}, nil)
-		_ = DecodeProto(&q, r, &Call{}, a)
+		_ = DecodeProto(&q, &r.Request, &Call{}, Target{testConfig, a})
 		r.Abandon()
 		if a.live != 0 {
 			t.Errorf("%d buffers are left", a.live)
@@ -449,7 +453,7 @@ func FuzzProtoRequest(f *testing.F) {
 }
 
 // encodeCase makes a response out of a request's parts, and its generated form.
-func encodeCase(q *ProtoRequest, want *pbRequest, stream bool, a *plain) (*ProtoResponse, proto.Message) {
+func encodeCase(q *ProtoRequest, want *pbRequest, stream bool, a *protoMemory) (*ProtoResponse, proto.Message) {
 	resp := &inferencepb.ModelInferResponse{
 		ModelName: want.ModelName, ModelVersion: want.ModelVersion, Id: want.Id, Parameters: map[string]*inferencepb.InferParameter{},
 	}
@@ -483,7 +487,7 @@ func encodeCase(q *ProtoRequest, want *pbRequest, stream bool, a *plain) (*Proto
 func checkEncode(t *testing.T, q *ProtoRequest, req *pbRequest) {
 	t.Helper()
 	for _, stream := range []bool{false, true} {
-		a := &plain{}
+		a := &protoMemory{}
 		p, want := encodeCase(q, req, stream, a)
 		size, tooBig := p.Size()
 		if tooBig != nil {
