@@ -128,3 +128,11 @@ func (r *Request) Abandon() {
 
 // Size returns what the request counts for in a batch: at least 1.
 func (r *Request) Size() int { return max(1, r.BatchSize) }
+
+// LogPrefix returns the words with which core errors begin: the request's id.
+func (r *Request) LogPrefix() string {
+	if r.ID == "" {
+		return "[request id: <id_unknown>] "
+	}
+	return "[request id: " + r.ID + "] "
+}

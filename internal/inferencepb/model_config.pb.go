@@ -3001,12 +3001,12 @@ type ModelSequenceBatching_InitialState struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	DataType DataType               `protobuf:"varint,1,opt,name=data_type,json=dataType,proto3,enum=neso.inference.v1.DataType" json:"data_type,omitempty"`
 	Dims     []int64                `protobuf:"varint,2,rep,packed,name=dims,proto3" json:"dims,omitempty"`
+	Name     string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	// Types that are valid to be assigned to StateData:
 	//
 	//	*ModelSequenceBatching_InitialState_ZeroData
 	//	*ModelSequenceBatching_InitialState_DataFile
 	StateData     isModelSequenceBatching_InitialState_StateData `protobuf_oneof:"state_data"`
-	Name          string                                         `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3055,6 +3055,13 @@ func (x *ModelSequenceBatching_InitialState) GetDims() []int64 {
 	return nil
 }
 
+func (x *ModelSequenceBatching_InitialState) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 func (x *ModelSequenceBatching_InitialState) GetStateData() isModelSequenceBatching_InitialState_StateData {
 	if x != nil {
 		return x.StateData
@@ -3076,13 +3083,6 @@ func (x *ModelSequenceBatching_InitialState) GetDataFile() string {
 		if x, ok := x.StateData.(*ModelSequenceBatching_InitialState_DataFile); ok {
 			return x.DataFile
 		}
-	}
-	return ""
-}
-
-func (x *ModelSequenceBatching_InitialState) GetName() string {
-	if x != nil {
-		return x.Name
 	}
 	return ""
 }
@@ -3913,10 +3913,10 @@ const file_neso_inference_model_config_proto_rawDesc = "" +
 	"\acontrol\x18\x02 \x03(\v20.neso.inference.v1.ModelSequenceBatching.ControlR\acontrol\x1a\xbc\x01\n" +
 	"\fInitialState\x128\n" +
 	"\tdata_type\x18\x01 \x01(\x0e2\x1b.neso.inference.v1.DataTypeR\bdataType\x12\x12\n" +
-	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x1d\n" +
+	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x1d\n" +
 	"\tzero_data\x18\x03 \x01(\bH\x00R\bzeroData\x12\x1d\n" +
-	"\tdata_file\x18\x04 \x01(\tH\x00R\bdataFile\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04nameB\f\n" +
+	"\tdata_file\x18\x04 \x01(\tH\x00R\bdataFileB\f\n" +
 	"\n" +
 	"state_data\x1a\xe8\x02\n" +
 	"\x05State\x12\x1d\n" +

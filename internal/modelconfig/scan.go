@@ -112,7 +112,10 @@ func (s *scanner) field(md protoreflect.MessageDescriptor, parent string, seen f
 	name := s.tok
 	s.advance()
 	path := name.text
-	if parent != "" {
+	switch {
+	case md != nil && md.IsMapEntry() && name.text == "value":
+		path = parent // parameters["k"].string_value, without the ".value"
+	case parent != "":
 		path = parent + "." + name.text
 	}
 	var fd protoreflect.FieldDescriptor

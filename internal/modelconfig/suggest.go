@@ -96,11 +96,14 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
+// enumNames lists the values that a user may write.
 func enumNames(ed protoreflect.EnumDescriptor) []string {
 	values := ed.Values()
-	names := make([]string, values.Len())
-	for i := range names {
-		names[i] = string(values.Get(i).Name())
+	names := make([]string, 0, values.Len())
+	for i := range values.Len() {
+		if name := string(values.Get(i).Name()); name != "TYPE_INVALID" {
+			names = append(names, name)
+		}
 	}
 	return names
 }
