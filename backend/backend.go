@@ -90,7 +90,9 @@ type Capabilities struct {
 	CopiesOutputs bool
 }
 
-// Batch is what an instance executes: one or more requests.
+// Batch is what an instance executes: one or more requests. The value and its
+// slices may be used again once Execute has returned and, for decoupled models,
+// the final responses of all its requests have been given.
 type Batch struct {
 	Requests []*Request
 	// Inputs holds, with Capabilities.Gather, every input once, the requests'

@@ -1,130 +1,152 @@
-// Package engine is the server without front ends: one method for everything a
-// caller can ask. Open engine.go first, then infer.go, which is hop 2.
 package engine
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
-	"github.com/nesoserve/neso/internal/model"
-	"github.com/nesoserve/neso/internal/modelconfig"
-	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/tensor"
 )
 
-var errStub = errors.New("not built yet")
+// Version is the server's version. Releases set it with
+// -ldflags "-X github.com/nesoserve/neso/internal/engine.Version=...".
+var Version = "0.1.0-dev"
 
-// Options configure the server; the zero values are Triton's defaults.
-type Options struct {
-	ID           string // server name in metadata, default "triton"
-	Repositories []string
-	Backends     []backend.Driver
-	BackendDir   string
-	// BackendSettings holds --backend-config values by backend name; "" holds the
-	// global ones.
-	BackendSettings       map[string]map[string]string
-	ControlMode           string // "none", "explicit" ("poll" is refused for now)
-	StartupModels         []string
-	ExitOnError           bool
-	DisableAutoComplete   bool
-	StrictReadiness       bool
-	ModelConfigName       string
-	LoadThreads           int
-	LoadRetries           int
-	WarmupInStatistics    bool
-	MaxQueuedBytes        int64
-	MaxQueuedRequests     int64
-	RateLimit             string
-	ResponseCacheRequired bool
-	Logger                *slog.Logger
-}
+// fallbackMemory is assumed where the memory of the machine is not known.
+const fallbackMemory = 4 << 30
 
 // Engine is the running server.
-type Engine struct{}
+type Engine struct {
+	o         Options
+	log       *slog.Logger
+	state     atomic.Uint32
+	admission *admission
+	custom    *customMetrics
+	repo      *repository.Repository
+	life      *lifecycle.Manager
+	pool      *memory.Pool // nil when the allocator came with the options
+
+	endExternal, endInternal func(*infer.Request)
+
+	stopping  sync.Once
+	stopped   chan struct{}
+	drainedBy error
+	closeErr  error
+	hosted    sync.WaitGroup
+}
 
 // New makes an engine; nothing is loaded yet.
-func New(o Options) (*Engine, error) { return nil, errStub }
+func New(o Options) (*Engine, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
+	e.endInternal = e.end
+	e.endExternal = func(r *infer.Request) {
+		e.end(r)
+		e.admission.leaveExternal()
+	}
+	if e.o.Allocator == nil {
+		e.pool = memory.New(memory.Options{})
+		e.o.Allocator = e.pool
+	}
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
+	if err != nil {
+		if o.ExitOnError {
+			return nil, err
+		}
+		// The peer goes on without a repository then: not live, not ready, but there.
+		o.Logger.Error(err.Error())
+		e.state.Store(uint32(Failed))
+		repo, _ = repository.Open(repository.Options{}) // without paths it cannot fail
+	}
+	e.repo = repo
+	e.life = lifecycle.New(lifecycle.Options{
+		Repository: repo, Backends: o.Backends, Host: &host{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
+		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
+		WarmupInStatistics: o.WarmupInStatistics, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+	})
+	return e, nil
+}
 
 // Start loads the startup models. With ExitOnError it fails with all failures
 // listed when one does not load; else the rest serves.
-func (e *Engine) Start(ctx context.Context) error { return errStub }
-
-// Resolve pins a version of a model for one request of bytes input bytes
-// (reserved against the server-wide caps): the given version, or the latest ready
-// one for -1. The caller must hand the pin on with Infer, or end it with Unpin.
-// Errors carry the protocol's texts and codes, RetryAfter on overload.
-func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
-	return Pin{}, errStub
+func (e *Engine) Start(ctx context.Context) error {
+	if e.State() == Failed {
+		return nil
+	}
+	names, err := e.startupModels(ctx)
+	if err != nil {
+		if e.o.ExitOnError {
+			e.move(Failed)
+			return err
+		}
+		e.log.Error(err.Error())
+	}
+	if failures := e.life.LoadAll(ctx, names); len(failures) > 0 && e.o.ExitOnError {
+		e.move(Failed)
+		return lifecycle.FailuresError(failures)
+	}
+	if err := ctx.Err(); err != nil {
+		e.move(Failed)
+		return fmt.Errorf("start given up: %w", err)
+	}
+	if !e.move(Ready) {
+		return notReady()
+	}
+	return nil
 }
 
-// Pin is a model version held for one request.
-type Pin struct {
-	Model *model.Model
-	bytes int64
-	e     *Engine
+func (e *Engine) startupModels(ctx context.Context) ([]string, error) {
+	if e.o.ControlMode == "explicit" && (len(e.o.StartupModels) != 1 || e.o.StartupModels[0] != allModels) {
+		return e.o.StartupModels, nil
+	}
+	entries, err := e.repo.List(ctx)
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name
+	}
+	return names, err
 }
-
-// Unpin lets go of a pin that was not handed to Infer.
-func (p Pin) Unpin() {}
-
-// NewRequest returns a request pinned to p's version that answers into sink.
-// The pin and its reserved bytes end with the request (also with Abandon).
-func (p Pin) NewRequest(sink infer.Sink) *infer.Request { return nil }
-
-// Infer is hop 2: it comes from a front end (hop 1) and goes on to model.Infer
-// (hop 3). An error is a refusal; then the request has been abandoned and its
-// sink is never called.
-func (e *Engine) Infer(r *infer.Request) error { return errStub }
-
-// Live returns nil, or why the server is not live (Unavailable "Server exiting"
-// once shutting down).
-func (e *Engine) Live() error { return errStub }
-
-// Ready returns nil, or why the server is not ready.
-func (e *Engine) Ready() error { return errStub }
-
-// ModelReady returns nil, or why the version (-1: the latest) is not ready.
-func (e *Engine) ModelReady(name string, version int64) error { return errStub }
-
-// Model returns a ready version without pinning it, for metadata and
-// configuration, with the ready versions in ascending order.
-func (e *Engine) Model(name string, version int64) (*modelconfig.Config, []int64, error) {
-	return nil, nil, errStub
-}
-
-// VersionStats is the statistics of one ready version.
-type VersionStats struct {
-	Name    string
-	Version int64
-	Stats   *stats.Version
-	Config  *modelconfig.Config
-}
-
-// Statistics returns the numbers of one model (version -1: all its ready
-// versions), or of all ready models for the empty name.
-func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) {
-	return nil, errStub
-}
-
-// IndexEntry is one line of the repository index.
-type IndexEntry struct {
-	Name, Version, State, Reason string
-}
-
-// Index lists the models of all repositories; with ready only the ready ones.
-func (e *Engine) Index(ready bool) ([]IndexEntry, error) { return nil, errStub }
 
 // Load loads or reloads a model (explicit control mode only). config is JSON or
 // empty; files maps "1/model.onnx"-like paths to content.
 func (e *Engine) Load(ctx context.Context, name, config string, files map[string][]byte) error {
-	return errStub
+	if err := e.controllable(); err != nil {
+		return err
+	}
+	return e.life.Load(ctx, name, config, files)
 }
 
 // Unload unloads a model (explicit control mode only) and returns at once;
 // with dependents also the models only it uses.
-func (e *Engine) Unload(ctx context.Context, name string, dependents bool) error { return errStub }
+func (e *Engine) Unload(_ context.Context, name string, dependents bool) error {
+	if err := e.controllable(); err != nil {
+		return err
+	}
+	return e.life.Unload(name, dependents)
+}
+
+func (e *Engine) controllable() error {
+	if e.State() != Ready {
+		return notReady()
+	}
+	if e.o.ControlMode != "explicit" {
+		// The peer says this in mode none too.
+		return backend.Errorf(backend.Unavailable, "explicit model load / unload is not allowed if polling is enabled")
+	}
+	return nil
+}
+
+// Allocator gives ordinary pooled memory, for what belongs to no model.
+func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
 // Metadata describes the server.
 type Metadata struct {
@@ -133,9 +155,10 @@ type Metadata struct {
 }
 
 // Metadata returns the server's name, version and protocol extensions.
-func (e *Engine) Metadata() Metadata { return Metadata{} }
-
-// Close makes the server not ready, refuses new requests, waits for those in
-// flight until ctx ends, unloads all models and closes the backends. It may be
-// called more than once.
-func (e *Engine) Close(ctx context.Context) error { return errStub }
+func (e *Engine) Metadata() Metadata {
+	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
+		// The peer's order; what is not here is not served yet.
+		"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
+		"model_configuration", "binary_tensor_data", "parameters", "statistics",
+	}}
+}

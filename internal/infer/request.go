@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // Request is one request on its way through the server. It is made by a front
@@ -16,6 +17,10 @@ type Request struct {
 	Owner Owner
 	// Bytes is what admission has reserved for the request.
 	Bytes int64
+	// Batch is the execution the request is part of, for the phases that the
+	// backend writes there. It is set with Times.ComputeStart, and is not to be
+	// touched after the final response.
+	Batch *backend.Batch
 
 	sink  Sink
 	refs  atomic.Int32
@@ -24,6 +29,7 @@ type Request struct {
 	seen  int
 	fail  *backend.Error
 	why   Reason
+	kept  []*tensor.Buffer
 }
 
 // Times are the points a request passes, in the clock of backend.Now; 0 means
@@ -88,6 +94,10 @@ func New(sink Sink, done func(*Request)) *Request {
 // response.
 func (r *Request) Hold() { r.refs.Add(1) }
 
+// Keep consumes a reference of b and drops it when the request's inputs are
+// released. The caller holds the request, and is the only one to call Keep.
+func (r *Request) Keep(b *tensor.Buffer) { r.kept = append(r.kept, b) }
+
 // Drop ends a Hold. The last one releases the inputs.
 func (r *Request) Drop() {
 	switch n := r.refs.Add(-1); {
@@ -96,6 +106,10 @@ func (r *Request) Drop() {
 		for i := range r.Inputs {
 			r.Inputs[i].Release()
 		}
+		for _, b := range r.kept {
+			b.Release()
+		}
+		r.kept = nil
 		if r.done != nil {
 			r.done(r)
 		}
@@ -114,3 +128,11 @@ func (r *Request) Abandon() {
 
 // Size returns what the request counts for in a batch: at least 1.
 func (r *Request) Size() int { return max(1, r.BatchSize) }
+
+// LogPrefix returns the words with which core errors begin: the request's id.
+func (r *Request) LogPrefix() string {
+	if r.ID == "" {
+		return "[request id: <id_unknown>] "
+	}
+	return "[request id: " + r.ID + "] "
+}

@@ -6,16 +6,19 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
-
-var errStub = errors.New("not built yet")
 
 // Options say what to load and with what.
 type Options struct {
@@ -29,50 +32,135 @@ type Options struct {
 	Logger    *slog.Logger
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
+	// HoldRequests makes a dynamic batcher wait until so many requests are queued
+	// before it runs the first (TRITONSERVER_DELAY_SCHEDULER, for tests).
+	HoldRequests int
 }
 
 // Model is one loaded version.
-type Model struct{}
+type Model struct {
+	config    *modelconfig.Config
+	version   int64
+	io        io
+	allocator tensor.Allocator
+	loaded    backend.Model
+	pool      *instance.Pool
+	scheduler scheduler.Scheduler
+	stats     *stats.Version
+	labels    map[string][]string
+	logger    *slog.Logger
+
+	// pins counts requests, plus the constant closing once Close has begun: one
+	// atomic operation pins or unpins.
+	pins    atomic.Int64
+	drained chan struct{} // one place: pins may have come down to closing
+
+	closing   atomic.Bool // Close has begun
+	closeLock sync.Mutex  // held by the Close that does the work
+	closed    bool
+	closeErr  error
+}
 
 // Open loads the version, creates its instances and warms them up. On error
 // everything it made is closed.
-func Open(ctx context.Context, o Options) (*Model, error) { return nil, errStub }
+func Open(ctx context.Context, o Options) (*Model, error) {
+	began := time.Now()
+	c := o.Config
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Sequence != nil || c.Ensemble != nil {
+		kind := "sequence batching"
+		if c.Ensemble != nil {
+			kind = "ensemble scheduling"
+		}
+		return nil, backend.Errorf(backend.Unsupported, "%s of model '%s' is not supported by this server", kind, c.Name)
+	}
+	m := &Model{
+		config: c, version: o.BackendConfig.Version, logger: o.Logger,
+		stats: stats.NewVersion(), drained: make(chan struct{}, 1),
+	}
+	m.io.init(c)
+	var err error
+	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
+		return nil, err
+	}
+	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {
+		m.loaded, err = o.Backend.Load(ctx, o.BackendConfig)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if m.loaded == nil {
+		return nil, backend.Errorf(backend.Internal, "the backend of model '%s' loaded nothing", c.Name)
+	}
+	m.allocator = m.loaded.Allocator()
+	if m.allocator == nil {
+		m.allocator = o.Allocator
+	}
+	if err := m.start(ctx, &o); err != nil {
+		return nil, errors.Join(err, m.closeLoaded())
+	}
+	m.stats.Loaded(time.Since(began))
+	return m, nil
+}
+
+// start makes the instances and the scheduler.
+func (m *Model) start(ctx context.Context, o *Options) error {
+	c := m.config
+	samples, err := m.warmupSamples(o.BackendConfig.Directory)
+	if err != nil {
+		return err
+	}
+	p := instance.Options{
+		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
+		Ragged: m.io.ragged, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
+		Ordered:   c.Dynamic != nil && c.Dynamic.PreserveOrdering,
+		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
+	}
+	if len(samples) > 0 {
+		p.Warm = func(ctx context.Context, run instance.Run) error {
+			return m.warm(ctx, samples, run, o.WarmupInStatistics)
+		}
+	}
+	if m.pool, err = instance.Open(ctx, p); err != nil {
+		return err
+	}
+	m.scheduler = m.newScheduler(o)
+	return nil
+}
+
+func (m *Model) newScheduler(_ *Options) scheduler.Scheduler {
+	return scheduler.NewDirect(m.pool, m.stats)
+}
 
 // Config returns the configuration.
-func (m *Model) Config() *modelconfig.Config { return nil }
+func (m *Model) Config() *modelconfig.Config { return m.config }
 
 // Version returns the version number.
-func (m *Model) Version() int64 { return 0 }
-
-// Pin keeps the version loaded for one request; it fails once Close has begun.
-func (m *Model) Pin() bool { return false }
-
-// Unpin ends a Pin.
-func (m *Model) Unpin() {}
+func (m *Model) Version() int64 { return m.version }
 
 // Allocator gives memory for inputs, where the model wants them.
-func (m *Model) Allocator() tensor.Allocator { return nil }
-
-// Infer is hop 3: it comes from engine.Infer (hop 2) with a pinned request and
-// hands it to the scheduler (hop 4). It checks the request against the
-// configuration. An error is a refusal: the request has not been answered.
-// Otherwise it is, or will be, answered through its sink. Infer may run the
-// request on the calling goroutine.
-func (m *Model) Infer(r *infer.Request) error { return errStub }
+func (m *Model) Allocator() tensor.Allocator { return m.allocator }
 
 // Labels returns the class labels of an output, or nil.
-func (m *Model) Labels(output string) []string { return nil }
+func (m *Model) Labels(output string) []string { return m.labels[output] }
 
 // Ready returns nil, or why the version cannot serve at present.
-func (m *Model) Ready() error { return errStub }
+func (m *Model) Ready() error {
+	if m.closing.Load() {
+		return backend.Errorf(backend.Unavailable, "model '%s' version %d is being unloaded", m.config.Name, m.version)
+	}
+	return m.loaded.Ready()
+}
 
 // Stats returns the version's numbers.
-func (m *Model) Stats() *stats.Version { return nil }
+func (m *Model) Stats() *stats.Version { return m.stats }
 
-// Inflight returns how many requests are pinned.
-func (m *Model) Inflight() int { return 0 }
-
-// Close refuses new pins, waits for pinned requests until ctx ends, then fails
-// what is still queued, and closes instances and backend model. It may be
-// called more than once.
-func (m *Model) Close(ctx context.Context) error { return errStub }
+func (m *Model) closeLoaded() error {
+	if err := instance.Guard(m.logger, "close model "+m.config.Name, m.loaded.Close); err != nil {
+		return fmt.Errorf("close model '%s': %w", m.config.Name, err)
+	}
+	return nil
+}

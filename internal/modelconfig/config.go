@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"time"
 
+	"github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	HistogramBuckets map[string][]float64
 
 	json []byte
-	pb   protoConfig
+	pb   *inferencepb.ModelConfig
 }
 
 // Input is one input of the model. Dims have no batch dimension.
