@@ -19,6 +19,9 @@ type validator struct {
 
 // add reports a fault of a field. The text is Triton's, as in the reference.
 func (v *validator) add(path, expected, found, format string, args ...any) {
+	if len(v.faults) >= maxFaults {
+		return
+	}
 	v.faults.add(v.d.fault(path, fmt.Sprintf(format, args...), expected, found))
 }
 
