@@ -36,7 +36,6 @@ func (v *validator) io() {
 		at := "output[" + strconv.Itoa(i) + "]"
 		v.tensor("model output ", at, out)
 		v.tensorRTOnly(at, out.IsShapeTensor, out.IsNonLinearFormatIo)
-		v.label(at, out)
 	}
 }
 
@@ -161,15 +160,17 @@ func (v *validator) tensorRTOnly(at string, shapeTensor, nonLinear bool) {
 	}
 }
 
-// label checks that the label file lies in the model's directory.
-func (v *validator) label(at string, out *inferencepb.ModelOutput) {
-	if out.LabelFilename == "" || isLocal(out.LabelFilename) {
-		return
+// labels checks that the label files lie in the model's directory.
+func (v *validator) labels() {
+	for i, out := range v.pb.Output {
+		if out.LabelFilename == "" || isLocal(out.LabelFilename) {
+			continue
+		}
+		f := v.d.fault("output["+strconv.Itoa(i)+"].label_filename", fmt.Sprintf("label file path '%s' for output '%s' in model '%s' is outside model directory",
+			out.LabelFilename, out.Name, v.pb.Name), "a path inside the model's directory", quote(out.LabelFilename))
+		f.Code = backend.Unsupported
+		v.faults.add(f)
 	}
-	f := v.d.fault(at+".label_filename", fmt.Sprintf("label file path '%s' for output '%s' in model '%s' is outside model directory",
-		out.LabelFilename, out.Name, v.pb.Name), "a path inside the model's directory", quote(out.LabelFilename))
-	f.Code = backend.Unsupported
-	v.faults.add(f)
 }
 
 // isLocal reports whether a path stays below the directory that it starts
