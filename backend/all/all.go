@@ -1,0 +1,22 @@
+// Package all is the list of the built-in backends.
+package all
+
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/python"
+)
+
+// Options configure the built-in backends.
+type Options struct {
+	// Python is the interpreter of Python models; see package backend/python.
+	Python string
+}
+
+// Drivers returns all built-in backends.
+func Drivers(o Options) []backend.Driver {
+	return []backend.Driver{
+		identity.New(),
+		python.New(python.Options{Python: o.Python}),
+	}
+}
