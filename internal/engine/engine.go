@@ -130,15 +130,20 @@ func (e *Engine) startupModels(ctx context.Context) ([]string, error) {
 // Load loads or reloads a model (explicit control mode only). config is JSON or
 // empty; files maps "1/model.onnx"-like paths to content.
 func (e *Engine) Load(ctx context.Context, name, config string, files map[string][]byte) error {
+	return e.load(ctx, lifecycle.Request{Name: name, Config: config, Files: files})
+}
+
+func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 	if err := e.controllable(); err != nil {
 		return err
 	}
-	plain := make(map[string][]byte, len(files))
-	for path, content := range files {
+	plain := make(map[string][]byte, len(r.Files))
+	for path, content := range r.Files {
 		// The parameter's name on the wire may come along.
 		plain[strings.TrimPrefix(path, "file:")] = content
 	}
-	return e.life.Load(ctx, name, config, plain)
+	r.Files = plain
+	return e.life.Load(ctx, r)
 }
 
 // Unload unloads a model (explicit control mode only) and returns at once;

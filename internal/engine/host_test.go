@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -181,4 +182,26 @@ func TestCustomMetrics(t *testing.T) {
 	if _, err := host.Metric(clash, nil); err == nil {
 		t.Error("one name, two kinds")
 	}
+}
+
+// TestModelLoadsAnother: a model that loads another one while it is itself
+// being loaded must not wait for a load thread that it holds.
+func TestModelLoadsAnother(t *testing.T) {
+	var host backend.Host
+	echo := &nesotest.Echo{
+		Name:   "echo",
+		OnOpen: func(h backend.Host, _ backend.Settings) error { host = h; return nil },
+		OnLoad: func(ctx context.Context, cfg backend.Config) error {
+			if cfg.Name == "a" {
+				return host.Load(ctx, "b", "", nil)
+			}
+			return nil
+		},
+	}
+	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": ""})
+	o := explicit(top)
+	o.LoadThreads = 1
+	e := server(t, o, echo)
+	mustLoad(t, e, "a", "", nil)
+	wantServed(t, e, "b", -1, 1)
 }
