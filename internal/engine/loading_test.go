@@ -72,7 +72,7 @@ func TestExplicitControl(t *testing.T) {
 	wantError(t, e.Load(t.Context(), "nope", "", nil), backend.Internal,
 		"failed to load 'nope', failed to poll from model repository: model 'nope' is not in any model repository")
 	err = e.Load(t.Context(), "broken", "", nil)
-	if got := backend.AsError(err); got.Code != backend.Internal || !strings.HasPrefix(got.Message, "failed to load 'broken', failed to poll from model repository: ") || !strings.Contains(got.Message, "config.pbtxt:1") {
+	if got := backend.AsError(err); got.Code != backend.Internal || !strings.HasPrefix(got.Message, "failed to load 'broken', failed to poll from model repository: ") || !strings.Contains(got.Message, "repository: broken/config.pbtxt:1") {
 		t.Error(got)
 	}
 	wantError(t, e.Load(t.Context(), "noversion", "", nil), backend.InvalidArg,
