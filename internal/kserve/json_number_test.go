@@ -134,7 +134,7 @@ func TestDoublesAreWrittenAsThePeerDoes(t *testing.T) {
 		{float64(float32(1e-7)), "1.0000000116860974e-7"}, {1e-7, "1e-7"}, {1e-6, "0.000001"}, {1e-5, "0.00001"}, {1e15, "1000000000000000.0"}, {1e16, "10000000000000000.0"},
 		{1e21, "1e21"}, {1e22, "1e22"}, {123456789012345680000, "123456789012345680000.0"}, {math.MaxFloat64, "1.7976931348623157e308"}, {5e-324, "5e-324"},
 		{float64(float32(1e-45)), "1.401298464324817e-45"}, {float64(float32(3.4e38)), "3.3999999521443642e38"}, {-1e-100, "-1e-100"},
-		{math.NaN(), "NaN"}, {math.Inf(1), "Infinity"}, {math.Inf(-1), "-Infinity"}, {999999999999999, "999999999999999.0"}, {0.5, "0.5"},
+		{math.NaN(), "NaN"}, {math.Inf(1), "Infinity"}, {math.Inf(-1), "-Infinity"}, {0.50000762939453125, "0.5000076293945312"}, {999999999999999, "999999999999999.0"}, {0.5, "0.5"},
 	} {
 		if got := string(appendDouble(nil, c.f)); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.f, got, c.want)
@@ -159,5 +159,35 @@ func TestDoublesReadBack(t *testing.T) {
 				t.Fatalf("%v written as %s reads back as %v, %v", f, text, back, err)
 			}
 		}
+	}
+}
+
+// TestFloatsAreWrittenAsDoubles holds the short way against the general one.
+func TestFloatsAreWrittenAsDoubles(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	check := func(f float32) {
+		t.Helper()
+		got, want := string(appendFloat(nil, f)), string(appendDouble(nil, float64(f)))
+		if got == want {
+			return
+		}
+		// Half-way between two shortest texts both are right; the peer rounds up.
+		back, err := strconv.ParseFloat(got, 64)
+		if err != nil || back != float64(f) || len(got) != len(want) {
+			t.Fatalf("%x: got %s, want %s", f, got, want)
+		}
+	}
+	for _, f := range []float32{0, 0.5, 0.25, 0.1, 1.0 / 3, 1e-6, 9.9e-7, 2e-6, 123456.789, 1e10, 16777216.5, 0.001, 1.5, 1<<24 + 2, 8388607.5, 4194303.25, 99999.99, 0.3, 0.7} {
+		for range 1000 {
+			check(f)
+			check(-f)
+			f = math.Nextafter32(f, 10)
+		}
+	}
+	for range 500_000 {
+		check(math.Float32frombits(r.Uint32()))
+		check(float32(r.Float64()*20 - 10))
+		check(float32(r.NormFloat64() * 0.02))
+		check(float32(r.IntN(100000)) / 100)
 	}
 }
