@@ -96,4 +96,3 @@ func servingStatus(ready bool) grpc_health_v1.HealthCheckResponse_ServingStatus 
 	}
 	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 }
-
