@@ -49,6 +49,9 @@ const (
 	streamWindow = 1 << 20
 	connWindow   = 16 << 20
 	ioBuffer     = 64 << 10
+	// streamWorkers are goroutines kept for calls, with stacks that have grown
+	// already. When all are busy, calls run on goroutines of their own.
+	streamWorkers = 64
 )
 
 // helloTimeout is how long a new connection may take over its handshake. The
@@ -100,6 +103,7 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.WriteBufferSize(ioBuffer),
 		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(helloTimeout),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time:                  s.o.KeepaliveTime,
 			Timeout:               s.o.KeepaliveTimeout,
