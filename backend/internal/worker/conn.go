@@ -51,6 +51,7 @@ type Conn struct {
 
 	wg      sync.WaitGroup
 	closing chan struct{} // closed when the connection ends
+	r       readerState
 	done    chan struct{} // closed when everything in flight has been answered
 	helloed chan struct{} // closed by HELLO
 	hello   Hello
@@ -76,6 +77,7 @@ type Conn struct {
 	early     map[blockKey]int // RELEASE that came before the response it belongs to
 	enc       encoder
 	timers    connTimers
+	watches   []watch
 	host      hostCalls
 
 	tryBuf []byte // of the one that is writing
@@ -147,7 +149,9 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 	c.timers.releases = time.AfterFunc(time.Hour, c.flushReleases)
 	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
 	c.wg.Go(c.flusher)
-	c.wg.Go(c.read)
+	c.r = readerState{rd: frameReader{src: ch.Control}, reading: true, wake: make(chan struct{}, 1)}
+	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
+	c.wg.Go(c.background)
 	return c, nil
 }
 
@@ -191,7 +195,13 @@ func (c *Conn) end(err error) {
 	c.err = err
 	c.timers.releases.Stop()
 	c.timers.cancels.Stop()
+	c.r.idle.Stop()
+	for _, w := range c.watches {
+		w.stop()
+	}
+	c.watches = nil
 	c.room.Broadcast()
+	c.backgroundLocked()
 	c.mu.Unlock()
 	close(c.closing)
 	c.stop()
@@ -225,6 +235,7 @@ func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (
 		return nil, err
 	}
 	c.calls[id] = answer
+	c.backgroundLocked()
 	c.flushLocked()
 	c.mu.Unlock()
 	forget := func() {

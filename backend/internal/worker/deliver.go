@@ -10,30 +10,6 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// read takes frames until the channel ends, then answers all that is left.
-func (c *Conn) read() {
-	defer close(c.done)
-	r := frameReader{src: c.ch.Control}
-	err := c.readFrames(&r)
-	r.close()
-	c.end(err)
-	c.abandon()
-	c.mem.close()
-}
-
-func (c *Conn) readFrames(r *frameReader) error {
-	for {
-		h, body, err := r.next()
-		if err != nil {
-			return err
-		}
-		if err := c.handle(h, body, r.cur); err != nil {
-			c.logger().Error("worker broke the protocol", slog.Any("error", err))
-			return err
-		}
-	}
-}
-
 // handle takes one frame. An error ends the connection. body is a view of in.
 func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 	switch h.Kind {

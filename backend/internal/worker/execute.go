@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
@@ -45,7 +44,9 @@ type batchCall struct {
 	place   placement
 	outputs []tensor.Tensor // of RESULT_BATCH, for Scatter
 	err     error
-	done    chan struct{} // one token when the batch has ended
+	ended   bool          // set by the reader under mu
+	wake    chan wakeKind // for its Execute, while that is among the followers
+	ctxDone <-chan struct{}
 }
 
 // copied is an input that had to be brought into shared memory.
@@ -55,11 +56,11 @@ type copied struct {
 	buf     *tensor.Buffer
 }
 
-var batchCalls = sync.Pool{New: func() any { return &batchCall{done: make(chan struct{}, 1)} }}
+var batchCalls = sync.Pool{New: func() any { return &batchCall{wake: make(chan wakeKind, 1)} }}
 
 func (b *batchCall) recycle() {
 	clear(b.copies)
-	*b = batchCall{handles: b.handles[:0], copies: b.copies[:0], done: b.done}
+	*b = batchCall{handles: b.handles[:0], copies: b.copies[:0], wake: b.wake}
 	batchCalls.Put(b)
 }
 
@@ -139,19 +140,14 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 		}
 	}
 	if err == nil {
-		err = c.send(call)
+		err = c.send(ctx, call)
 	}
 	if err != nil {
 		releaseCopies(call.copies)
 		call.recycle()
 		return err
 	}
-	select {
-	case <-call.done:
-	case <-ctx.Done():
-		c.cancelBatch(call)
-		c.awaitOrGiveUp(call)
-	}
+	c.await(call)
 	if call.outputs != nil {
 		if call.err == nil {
 			call.err = batch.Scatter(call.outputs)
@@ -163,26 +159,8 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 	return err
 }
 
-// awaitOrGiveUp waits for a cancelled batch. A worker that does not come back
-// from it is given up: the end of the connection answers the batch.
-func (c *Conn) awaitOrGiveUp(call *batchCall) {
-	grace := c.opts.Grace
-	if grace <= 0 {
-		grace = defaultGrace
-	}
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	select {
-	case <-call.done:
-		return
-	case <-t.C:
-	}
-	c.end(errStuck)
-	<-call.done
-}
-
 // send registers the batch and writes its frame.
-func (c *Conn) send(call *batchCall) error {
+func (c *Conn) send(ctx context.Context, call *batchCall) error {
 	i := call.inst
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,6 +195,7 @@ func (c *Conn) send(call *batchCall) error {
 		return err
 	}
 	c.batches[id] = call
+	c.watchLocked(ctx, call)
 	if !i.Gather {
 		for k := range call.copies { // they live as long as their request
 			s := c.requests.find(call.handles[call.copies[k].request])
@@ -245,19 +224,6 @@ func (c *Conn) segmentsLocked(call *batchCall) error {
 	return err
 }
 
-// cancelBatch sends CANCEL for the requests of a batch.
-func (c *Conn) cancelBatch(call *batchCall) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return
-	}
-	for _, h := range call.handles {
-		c.cancelLocked(h)
-	}
-	c.flushLocked()
-}
-
 func (c *Conn) cancelLocked(handle uint64) {
 	if s := c.requests.find(handle); s != nil && !s.cancelled {
 		s.cancelled = true
@@ -281,63 +247,6 @@ func (c *Conn) sendCancels() {
 	c.flushLocked()
 	c.timers.cancelsArmed = true
 	c.timers.cancels.Reset(cancelTick)
-}
-
-// finish ends a batch. Requests without a final response get err, or are told
-// that there was none. The reader calls it.
-func (c *Conn) finish(id uint64, err error) {
-	c.mu.Lock()
-	call := c.batches[id]
-	if call == nil {
-		c.mu.Unlock()
-		return
-	}
-	delete(c.batches, id)
-	c.mu.Unlock()
-	c.settle(call, err)
-}
-
-// settle answers what a batch left open and wakes its Execute. A decoupled
-// model may answer later, unless the batch has failed.
-func (c *Conn) settle(call *batchCall, err error) {
-	inst := call.inst
-	if !inst.Gather {
-		open := 0
-		for _, h := range call.handles {
-			if inst.Decoupled && err == nil {
-				break
-			}
-			if inst.Decoupled {
-				c.respond(h, &backend.Response{Err: backend.AsError(err)}, responseFinal)
-				continue
-			}
-			c.mu.Lock()
-			if s := c.requests.find(h); s != nil {
-				open++
-				copies := s.copies
-				c.requests.remove(h)
-				c.mu.Unlock()
-				releaseBuffers(copies)
-				continue
-			}
-			c.mu.Unlock()
-		}
-		if inst.Decoupled {
-			err = nil
-		} else if open > 0 && err == nil {
-			err = noAnswer(inst, open)
-		}
-	} else {
-		c.mu.Lock()
-		for _, h := range call.handles {
-			c.requests.remove(h)
-		}
-		c.mu.Unlock()
-	}
-	releaseCopies(call.copies)
-	call.copies = call.copies[:0]
-	call.err = err
-	call.done <- struct{}{}
 }
 
 func noAnswer(inst *Instance, open int) error {

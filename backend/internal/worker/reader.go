@@ -74,6 +74,16 @@ func (r *frameReader) next() (Header, []byte, error) {
 	}
 }
 
+// buffered reports whether next would return without reading.
+func (r *frameReader) buffered() bool {
+	have := r.end - r.start
+	if have < HeaderSize {
+		return false
+	}
+	h, err := ParseHeader(r.cur.mem[r.start:r.end])
+	return err != nil || have >= HeaderSize+int(h.Length)
+}
+
 // fill reads once more, into a chunk with room for a frame of need bytes at
 // the start of what is there.
 func (r *frameReader) fill(need int) error {
