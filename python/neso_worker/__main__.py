@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 
 CONTROL, DESCRIPTORS = 3, 4
 
@@ -30,9 +31,14 @@ def _prepare_path() -> None:
 
 
 def _prepare_output() -> None:
-    """Prints leave line by line, and none fails for its characters."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    """Prints leave line by line, each line in one write, and none fails for its characters.
+
+    The interpreter's own streams are not that: unbuffered ones (PYTHONUNBUFFERED) write a line and its end apart.
+    """
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        stream = open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def main(arguments: list[str]) -> int:
@@ -54,7 +60,11 @@ def main(arguments: list[str]) -> int:
         control, descriptors = child
     from neso_worker import worker
 
-    status = worker.run(control, descriptors)
+    try:
+        status = worker.run(control, descriptors)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of the model that still run must not keep the process.

@@ -261,6 +261,8 @@ def _encode(worker: Worker, request: InferenceRequest, decoupled: bool) -> bytes
         body += bytes(-len(body) & 7)
         _OFFSET.pack_into(body, at, len(body))
         body += data
+    if inline:
+        body += bytes(-len(body) & 7)
     return bytes(body)
 
 

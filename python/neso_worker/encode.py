@@ -190,8 +190,11 @@ class ResponseFrame:
                     skew = len(name) & 7
         if not data:
             cursor = self._size
-        elif skew:
+        else:
             add(PADDING[skew])
+            if cursor & 7:  # the next frame begins aligned
+                add_data(PADDING[cursor & 7])
+                cursor += -cursor & 7
         if cursor > MAX_BODY:
             raise ValueError(f"the responses have {cursor} bytes")
         parts[0] = HEADER.pack(MAGIC, VERSION, RESPONSES, cursor, self._model.instance, 0, self._number)

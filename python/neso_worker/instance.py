@@ -95,10 +95,8 @@ class Instance:
         self._model: Any = None
         self._execute: Any = None
         self._name = self._instance_name = ""
-        # Seconds of the last execute, and since when responses are held back.
+        # Seconds of the last execute.
         self._last = 1.0
-        self._held = 0
-        self._held_since = 0.0
 
     def initialize(self, order: dict[str, Any]) -> dict[str, Any]:
         """Makes the user's object and runs initialize."""
@@ -128,8 +126,9 @@ class Instance:
         """Runs one batch; more says that another one is already here."""
         tables = self.tables
         writer = tables.link.writer
-        if self._held and self._last > QUICK:
-            self._held = 0
+        worker = tables.worker
+        if worker.held and self._last > QUICK:
+            worker.held = 0
             writer.flush()
         batch = Batch(tables, number)
         requests = decode(batch, data, start, end)
@@ -137,7 +136,6 @@ class Instance:
             for request in requests:
                 request.get_response_sender()  # so that a request is answered when the model drops it
             request = None
-        worker = tables.worker
         worker.executing += 1
         tables.leases.busy = True
         frame: Optional[ResponseFrame] = None
@@ -159,36 +157,45 @@ class Instance:
             message, trace = describe(error), full_traceback(error)
         finally:
             worker.executing -= 1
+        if message and batch.answers is not None:
+            self._close_answers(batch)
         # From here on only the model itself refers to the inputs.
         handles = [request._head[HANDLE] for request in requests] if worker.cancelled else ()
         requests = result = None
         if message or frame is None or batch.leases is not None or batch.answers is not None or tables.decoupled:
             self._end(batch, frame, message, trace)
         else:
-            packed = frame.pack(True)
-            if more and self._last < QUICK and self._may_hold():
-                writer.hold(packed)
-            else:
-                self._held = 0
-                writer.send(packed)
+            self._send(batch, frame, more)
         tables.leases.busy = False
         for handle in handles:
             if batch.answers is None or handle not in batch.answers:
                 worker.cancelled.discard(handle)
 
-    def _may_hold(self) -> bool:
-        if not self._held:
-            self._held_since = time.perf_counter()
-        elif self._held >= MAX_HELD - 1 or time.perf_counter() - self._held_since > MAX_HOLD:
-            return False
-        self._held += 1
-        return True
+    def _send(self, batch: Batch, frame: ResponseFrame, more: bool) -> None:
+        """Sends the responses of a whole batch, or holds them back for the next ones."""
+        worker, writer = self.tables.worker, self.tables.link.writer
+        try:
+            packed = frame.pack(True)
+        except ValueError as error:  # more than a frame may have
+            self._end(batch, None, describe(error), full_traceback(error))
+            return
+        if more and self._last < QUICK:
+            if not worker.held:
+                worker.held_since = time.perf_counter()
+            elif worker.held >= MAX_HELD - 1 or time.perf_counter() - worker.held_since > MAX_HOLD:
+                more = False
+            if more:
+                worker.held += 1
+                writer.hold(packed)
+                return
+        worker.held = 0
+        writer.send(packed)
 
     def _end(self, batch: Batch, frame: Optional[ResponseFrame], message: str, trace: str) -> None:
         """The end of an execute that failed, used senders or had inputs in shared memory."""
         tables = self.tables
         writer = tables.link.writer
-        self._held = 0
+        tables.worker.held = 0
         with writer.lock:
             batch.ended = True
             if message:
@@ -204,18 +211,24 @@ class Instance:
             elif not batch.open:
                 writer.send_locked(done_frame(tables.instance, batch.number))
 
+    def _close_answers(self, batch: Batch) -> None:
+        """The error of the batch answers what senders have not."""
+        with self.tables.link.writer.lock:
+            batch.failed = True
+            for answer in (batch.answers or {}).values():
+                if not answer.closed:
+                    answer.closed = True
+                    self.tables.worker.open_answers -= 1
+
     def _fail(self, batch: Batch, message: str, trace: str) -> None:
         """Ends a batch with an error; the caller holds the writer's lock."""
         tables = self.tables
         writer = tables.link.writer
-        batch.failed = True
-        for answer in (batch.answers or {}).values():
-            if not answer.closed:
-                answer.closed = True
-                tables.worker.open_answers -= 1
         # DONE frees the inputs of the requests that it answers. Where the model still refers to some, the error goes
         # out as a response that says so.
-        held = [handle for handle, leases in (batch.leases or {}).items() if any(lease() for lease in leases)]
+        held = [
+            handle for handle, leases in (batch.leases or {}).items() if any(lease() is not None for lease in leases)
+        ]
         if held:
             frame = ResponseFrame(tables, batch.number)
             text = f"Failed to process the request(s) for model '{self._instance_name}', message: {message}"

@@ -1,9 +1,9 @@
 """Leases: which input blocks in shared memory a model still refers to.
 
-Each received block is wrapped in a memoryview of its own; every array over it
-keeps that alive, so the death of the memoryview says that nobody can read the
-block any more. A block that outlives its request's final response is given
-back with RELEASE when it dies.
+Each received block is wrapped in an array of bytes of its own; every array over
+it keeps that alive, so its death says that nobody can read the block any more.
+A block that outlives its request's final response is given back with RELEASE
+when it dies.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import weakref
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from .channel import Writer
 
 
 class Lease(weakref.ref):
-    """A weak reference to the memoryview of one block."""
+    """A weak reference to the array of one block."""
 
     __slots__ = ("block", "owed")
 
@@ -41,14 +43,14 @@ class Leases:
         self.busy = False
         writer.before_send = self._collect
 
-    def lease(self, view: memoryview, segment: int, offset: int) -> Lease:
+    def lease(self, view: np.ndarray, segment: int, offset: int) -> Lease:
         """A lease on a block that was received."""
         made = Lease(view, self._died)
         made.block = (segment, offset)
         made.owed = False
         return made
 
-    def owe(self, view: memoryview, segment: int, offset: int) -> None:
+    def owe(self, view: np.ndarray, segment: int, offset: int) -> None:
         """Has RELEASE sent as soon as the block is no longer referenced."""
         lease = self.lease(view, segment, offset)
         lease.owed = True

@@ -39,14 +39,18 @@ class Segments:
         finally:
             os.close(fd)
 
-    def view(self, segment: int, offset: int, size: int) -> memoryview:
-        """A block of an input segment."""
+    def view(self, segment: int, offset: int, size: int) -> np.ndarray:
+        """A block of an input segment as an array of its own bytes, which every array over it refers to.
+
+        numpy lets views refer to the array that they come from, if that does not come from another one, but looks
+        through a memoryview at what is behind it.
+        """
         memory = self.inputs.get(segment)
         if memory is None:
             raise ProtocolError(f"tensor entry: unknown segment {segment}")
         if offset + size > len(memory):
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, segment {segment} has {len(memory)}")
-        return memory[offset : offset + size]
+        return np.ndarray((size,), np.uint8, memory, offset)
 
 
 def receive_descriptors(sock: socket.socket, count: int) -> list[int]:

@@ -98,7 +98,8 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
     """
     new_request, new_tensor = ReceivedRequest.__new__, Tensor.__new__
     unpack_request, entries, names = REQUEST.unpack_from, ENTRIES, batch.model.input_names
-    requests = []
+    requests: list[ReceivedRequest] = []
+    pos = base
     try:
         count, _ = PAIR.unpack_from(data, base)
         pos = base + 8
@@ -153,9 +154,9 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
             requests.append(request)
         if pos > end:
             raise ProtocolError(f"execute: {count} requests end at offset {pos - base} of a body of {end - base}")
-    except (IndexError, UnicodeDecodeError, ProtocolError, Exception) as error:
-        if isinstance(error, ProtocolError):
-            raise
+    except ProtocolError:
+        raise
+    except Exception as error:
         raise ProtocolError(f"execute: request {len(requests)} at offset {pos - base}: {error}") from None
     return requests
 

@@ -63,6 +63,9 @@ class Worker:
         # Executes that run, and requests that senders will answer.
         self.executing = 0
         self.open_answers = 0
+        # Batches whose responses wait for the next send, and since when.
+        self.held = 0
+        self.held_since = 0.0
         # Answers of dropped senders that could not be sent where they were dropped.
         self.orphans: deque[Any] = deque()
         self.instances: dict[int, Instance] = {}
@@ -129,6 +132,7 @@ class Worker:
             elif kind in self._orders:
                 self._order(kind, number, call, data, start, end)
             elif kind == EXIT:
+                link.writer.flush()
                 return
             else:
                 raise ProtocolError(f"frame: kind {kind} is not for a worker")

@@ -23,6 +23,8 @@ HELLO, LOAD, INIT, READY, FAILED, EXECUTE, EXECUTE_BATCH, RESPONSES, RESULT_BATC
 INFER_RESPONSES, SEGMENT, GROW, RELEASE, LOG, METRIC, CONTROL, BIND, UNBIND, UNLOAD, EXIT = range(13, 24)
 FORK, FORKED, EXITED = 24, 25, 26
 
+INPUTS_HELD = 4
+
 NUMBERS = {
     np.dtype(t): n
     for n, t in enumerate(("bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), start=1)
