@@ -6,8 +6,9 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Driver names a kind of backend and opens it. The server calls Open at most
-// once, when the first model that needs it is loaded.
+// Driver names a kind of backend and opens it. The server calls Open when the
+// first model that needs it is loaded, and again for a later model only after
+// an Open that failed.
 type Driver struct {
 	// Name is the value of `backend` in a model's configuration.
 	Name string
@@ -90,7 +91,9 @@ type Capabilities struct {
 	CopiesOutputs bool
 }
 
-// Batch is what an instance executes: one or more requests.
+// Batch is what an instance executes: one or more requests. The value and its
+// slices may be used again once Execute has returned and, for decoupled models,
+// the final responses of all its requests have been given.
 type Batch struct {
 	Requests []*Request
 	// Inputs holds, with Capabilities.Gather, every input once, the requests'

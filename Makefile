@@ -1,0 +1,81 @@
+# Two commands are enough: `make serve` and `make test`. Both set up what they
+# need: a virtual environment in .venv and, when run as root on Debian, the
+# packages in scripts/setup.sh.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  = -s -w -X github.com/nesoserve/neso/internal/engine.Version=$(VERSION)
+PYTHON   = .venv/bin/python
+LINT     = .tools/bin/golangci-lint
+
+.DEFAULT_GOAL := help
+
+help: ## what can be made
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+setup: .venv/.stamp ## install what tests and examples need
+
+.venv/.stamp: scripts/setup.sh scripts/requirements.txt
+	scripts/setup.sh
+	@touch $@
+
+build: ## bin/neso, one static-as-can-be binary without cgo
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/neso ./cmd/neso
+
+serve: setup build ## serve examples/models on ports 8000, 8001, 8002
+	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'
+	@echo '  or: curl -s localhost:8000/v2/models/digits'
+	exec bin/neso serve --model-repository=examples/models
+
+test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
+	$(GO) test -race -tags invariants ./...
+	$(PYTHON) -m pytest -q python/tests bench/tests
+	$(MAKE) --no-print-directory e2e
+
+test-nocgo: ## the Go tests as users build: no cgo, no invariants
+	CGO_ENABLED=0 $(GO) test ./...
+
+e2e: setup build ## the built binary under the official clients
+	$(PYTHON) -m pytest -q e2e
+
+lint: $(LINT) ## golangci-lint, go vet for every platform, ruff
+	$(LINT) run ./...
+	$(MAKE) --no-print-directory cross
+	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check python e2e bench examples && .venv/bin/ruff format --check -q python e2e bench examples; fi
+
+$(LINT): tools/go.mod
+	@mkdir -p .tools/bin
+	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+cross: ## build and vet for every platform
+	@for p in $(PLATFORMS); do echo "vet $$p"; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || exit 1; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/neso || exit 1; done
+
+fmt: $(LINT) ## format Go and Python
+	$(LINT) fmt ./...
+	.venv/bin/ruff format -q python e2e bench examples
+
+generate: ## protobuf code; needs protoc (Debian: protobuf-compiler)
+	proto/generate.sh
+
+FUZZTIME ?= 10s
+fuzz: ## every fuzz target for FUZZTIME each
+	scripts/fuzz.sh $(FUZZTIME)
+
+bench: setup build ## compare with the real Triton in the same run; writes bench/RESULTS.md
+	$(PYTHON) bench/compare.py
+
+conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
+	scripts/conformance.sh
+
+check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
+	@test -z "$$(git status --porcelain)" || { git status --short; echo 'the tree is not clean'; exit 1; }
+
+clean: ## remove what was built
+	rm -rf bin build .tools .venv
+
+.PHONY: help setup build serve test test-nocgo e2e lint cross fmt generate fuzz bench conformance check clean

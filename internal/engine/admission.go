@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// retryAfter is what a client is told to wait when the server is full.
+const retryAfter = time.Second
+
+// admission counts what is inside the server and bounds it. A request is
+// inside from Resolve to its end, which covers its time in every queue.
+type admission struct {
+	maxBytes, maxRequests int64
+	bytes, requests       atomic.Int64
+	// external counts those that came through a front end: the server stops when
+	// they have ended, while requests of models to other models still pass.
+	external atomic.Int64
+	refuse   atomic.Bool
+	empty    chan struct{} // one place: said once is enough
+}
+
+func newAdmission(maxBytes, maxRequests int64) *admission {
+	return &admission{maxBytes: maxBytes, maxRequests: maxRequests, empty: make(chan struct{}, 1)}
+}
+
+// enter lets a request of so many bytes in, or says why not.
+func (a *admission) enter(bytes int64) *backend.Error {
+	if bytes < 0 {
+		bytes = 0
+	}
+	if n := a.requests.Add(1); n > a.maxRequests {
+		a.requests.Add(-1)
+		return &backend.Error{
+			Code: backend.Unavailable, RetryAfter: retryAfter,
+			Message: backend.Errorf(backend.Unavailable, "the server holds its maximum of %d requests (--max-queued-requests)", a.maxRequests).Message,
+		}
+	}
+	if n := a.bytes.Add(bytes); n > a.maxBytes || n < 0 {
+		a.bytes.Add(-bytes)
+		a.requests.Add(-1)
+		return &backend.Error{
+			Code: backend.Unavailable, RetryAfter: retryAfter,
+			Message: backend.Errorf(backend.Unavailable, "%d bytes of input are more than the server can queue at present, its maximum is %d bytes (--max-queued-bytes)", bytes, a.maxBytes).Message,
+		}
+	}
+	return nil
+}
+
+// leave undoes enter.
+func (a *admission) leave(bytes int64) {
+	if bytes > 0 {
+		a.bytes.Add(-bytes)
+	}
+	a.requests.Add(-1)
+}
+
+// enterExternal counts a request from outside, unless the server stops.
+func (a *admission) enterExternal() bool {
+	// Counting first makes sure that close sees either the request or its refusal.
+	a.external.Add(1)
+	if a.refuse.Load() {
+		a.leaveExternal()
+		return false
+	}
+	return true
+}
+
+func (a *admission) leaveExternal() {
+	if a.external.Add(-1) == 0 && a.refuse.Load() {
+		select {
+		case a.empty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// close refuses further requests from outside. The returned channel receives
+// once there is none left; it may do so more than once, also when one has been
+// refused meanwhile.
+func (a *admission) close() <-chan struct{} {
+	a.refuse.Store(true)
+	if a.external.Load() == 0 {
+		select {
+		case a.empty <- struct{}{}:
+		default:
+		}
+	}
+	return a.empty
+}

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/metrics"
+)
+
+// maxSeries bounds how many custom metrics there are: labels made from request
+// data must not fill the memory.
+const maxSeries = 100_000
+
+var (
+	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	// ownNames are the prefixes of families that the server itself shows: a
+	// second family of the same name would spoil the whole page.
+	ownNames = []string{"neso_", "go_", "process_", "nv_inference_", "nv_cache_", "nv_gpu_", "nv_cpu_", "nv_model_", "nv_energy_", "nv_pinned_", "nv_response_"}
+)
+
+// customMetrics holds the metrics that backends publish. A family and a series
+// live as long as someone refers to them.
+type customMetrics struct {
+	mu       sync.Mutex
+	families map[string]*metricFamily
+	series   int
+}
+
+type metricFamily struct {
+	backend.MetricFamily
+	series map[string]*metricSeries // by labels
+}
+
+// metricSeries is one value, shared by all metrics with the same labels.
+type metricSeries struct {
+	owner  *customMetrics
+	family *metricFamily
+	key    string
+	labels map[string]string
+	refs   int // guarded by owner.mu
+
+	mu     sync.Mutex
+	value  float64 // or the sum of a histogram
+	counts []uint64
+}
+
+func newCustomMetrics() *customMetrics {
+	return &customMetrics{families: map[string]*metricFamily{}}
+}
+
+// CustomMetrics returns the metrics that backends publish, by name and labels.
+func (e *Engine) CustomMetrics() []metrics.Custom { return e.custom.list() }
+
+// metric implements backend.Host.Metric.
+func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
+	if err := checkFamily(f, labels); err != nil {
+		return nil, err
+	}
+	key := labelKey(labels)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	family := c.families[f.Name]
+	if family != nil && (family.Kind != f.Kind || family.Description != f.Description || !slices.Equal(family.Buckets, f.Buckets)) {
+		return nil, backend.Errorf(backend.InvalidArg, "metric family '%s' already exists with another kind, description or buckets", f.Name)
+	}
+	if family == nil || family.series[key] == nil {
+		if c.series >= maxSeries {
+			return nil, backend.Errorf(backend.Unavailable, "the server shows its maximum of %d custom metrics", maxSeries)
+		}
+		c.series++
+	}
+	if family == nil {
+		f.Buckets = slices.Clone(f.Buckets)
+		family = &metricFamily{MetricFamily: f, series: map[string]*metricSeries{}}
+		c.families[f.Name] = family
+	}
+	s := family.series[key]
+	if s == nil {
+		s = &metricSeries{owner: c, family: family, key: key, labels: maps.Clone(labels)}
+		if f.Kind == backend.Histogram {
+			s.counts = make([]uint64, len(f.Buckets)+1)
+		}
+		family.series[key] = s
+	}
+	s.refs++
+	return &metricRef{metricSeries: s}, nil
+}
+
+func checkFamily(f backend.MetricFamily, labels map[string]string) error {
+	if !metricName.MatchString(f.Name) {
+		return backend.Errorf(backend.InvalidArg, "invalid metric name '%s'", f.Name)
+	}
+	for _, own := range ownNames {
+		if strings.HasPrefix(f.Name, own) {
+			return backend.Errorf(backend.InvalidArg, "metric name '%s' belongs to the server", f.Name)
+		}
+	}
+	if f.Kind > backend.Histogram {
+		return backend.Errorf(backend.InvalidArg, "unknown kind of metric family '%s'", f.Name)
+	}
+	if f.Kind == backend.Histogram && len(f.Buckets) == 0 {
+		return backend.Errorf(backend.InvalidArg, "histogram family '%s' has no buckets", f.Name)
+	}
+	if f.Kind != backend.Histogram && len(f.Buckets) > 0 {
+		return backend.Errorf(backend.InvalidArg, "metric family '%s' is no histogram but has buckets", f.Name)
+	}
+	for i, b := range f.Buckets {
+		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= f.Buckets[i-1] {
+			return backend.Errorf(backend.InvalidArg, "buckets of metric family '%s' must be finite and ascending", f.Name)
+		}
+	}
+	for name := range labels {
+		if !labelName.MatchString(name) || strings.HasPrefix(name, "__") || name == "le" && f.Kind == backend.Histogram {
+			return backend.Errorf(backend.InvalidArg, "invalid label name '%s' of metric '%s'", name, f.Name)
+		}
+	}
+	return nil
+}
+
+// labelKey is a text that differs for different labels.
+func labelKey(labels map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		b.WriteString(strconv.Quote(k))
+		b.WriteString(strconv.Quote(labels[k]))
+	}
+	return b.String()
+}
+
+func (c *customMetrics) list() []metrics.Custom {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]metrics.Custom, 0, c.series)
+	for _, name := range slices.Sorted(maps.Keys(c.families)) {
+		f := c.families[name]
+		for _, key := range slices.Sorted(maps.Keys(f.series)) {
+			all = append(all, f.series[key].custom())
+		}
+	}
+	return all
+}
+
+func (s *metricSeries) custom() metrics.Custom {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The maps and bounds are never changed, counts are.
+	m := metrics.Custom{Name: s.family.Name, Help: s.family.Description, Labels: s.labels}
+	switch s.family.Kind {
+	case backend.Counter:
+		m.Kind, m.Value = prometheus.CounterValue, s.value
+	case backend.Gauge:
+		m.Kind, m.Value = prometheus.GaugeValue, s.value
+	case backend.Histogram:
+		m.Kind, m.Sum, m.Bounds, m.Counts = prometheus.UntypedValue, s.value, s.family.Buckets, slices.Clone(s.counts)
+	}
+	return m
+}
+
+// metricRef is one reference to a series.
+type metricRef struct {
+	*metricSeries
+	released sync.Once
+}
+
+func (r *metricRef) Increment(v float64) error {
+	switch r.family.Kind {
+	case backend.Counter:
+		if v < 0 || math.IsNaN(v) {
+			return backend.Errorf(backend.InvalidArg, "counter '%s' cannot be incremented by %v", r.family.Name, v)
+		}
+	case backend.Gauge:
+	case backend.Histogram:
+		return r.unfit("increment")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.value += v
+	return nil
+}
+
+func (r *metricRef) Set(v float64) error {
+	if r.family.Kind != backend.Gauge {
+		return r.unfit("set")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.value = v
+	return nil
+}
+
+func (r *metricRef) Observe(v float64) error {
+	if r.family.Kind != backend.Histogram {
+		return r.unfit("observe")
+	}
+	if math.IsNaN(v) {
+		return backend.Errorf(backend.InvalidArg, "histogram '%s' cannot observe NaN", r.family.Name)
+	}
+	i, _ := slices.BinarySearch(r.family.Buckets, v)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[i]++
+	r.value += v
+	return nil
+}
+
+func (r *metricRef) Value() (float64, error) {
+	if r.family.Kind == backend.Histogram {
+		return 0, r.unfit("value")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.value, nil
+}
+
+func (r *metricRef) unfit(operation string) error {
+	kind := [...]string{"counter", "gauge", "histogram"}[r.family.Kind]
+	return backend.Errorf(backend.Unsupported, "metric '%s' is a %s, which has no operation '%s'", r.family.Name, kind, operation)
+}
+
+// Release drops the reference; the last one takes the metric off the page.
+func (r *metricRef) Release() {
+	r.released.Do(func() {
+		c := r.owner
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if r.refs--; r.refs > 0 {
+			return
+		}
+		delete(r.family.series, r.key)
+		c.series--
+		if len(r.family.series) == 0 {
+			delete(c.families, r.family.Name)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Version is the server's version. Releases set it with
+// -ldflags "-X github.com/nesoserve/neso/internal/engine.Version=...".
+var Version = "0.1.0-dev"
+
+// fallbackMemory is assumed where the memory of the machine is not known.
+const fallbackMemory = 4 << 30
+
+// Engine is the running server.
+type Engine struct {
+	o         Options
+	log       *slog.Logger
+	state     atomic.Uint32
+	admission *admission
+	custom    *customMetrics
+	repo      *repository.Repository
+	life      *lifecycle.Manager
+	pool      *memory.Pool // nil when the allocator came with the options
+
+	endExternal, endInternal func(*infer.Request)
+
+	stopping sync.Once
+	stopped  chan struct{}
+	closeErr error
+}
+
+// New makes an engine; nothing is loaded yet.
+func New(o Options) (*Engine, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
+	// The owner is the version that NewRequest has set.
+	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
+	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
+	if e.o.Allocator == nil {
+		e.pool = memory.New(memory.Options{})
+		e.o.Allocator = e.pool
+	}
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
+	if err != nil {
+		if o.ExitOnError {
+			return nil, err
+		}
+		// The peer goes on without a repository then: not live, not ready, but there.
+		o.Logger.Error(err.Error())
+		e.state.Store(uint32(Failed))
+		repo, _ = repository.Open(repository.Options{}) // without paths it cannot fail
+	}
+	e.repo = repo
+	e.life = lifecycle.New(lifecycle.Options{
+		Repository: repo, Backends: o.Backends, Host: &host{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
+		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
+		WarmupInStatistics: o.WarmupInStatistics, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+	})
+	return e, nil
+}
+
+// Start loads the startup models. With ExitOnError it fails with all failures
+// listed when one does not load; else the rest serves. A start that fails
+// closes what it has opened.
+func (e *Engine) Start(ctx context.Context) error {
+	if e.State() == Failed {
+		return nil // said in New, and not to be a reason to exit
+	}
+	err := e.start(ctx)
+	if err != nil {
+		e.move(Failed)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedStart)
+		defer cancel()
+		_ = e.Close(end) // why the start failed says more
+	}
+	return err
+}
+
+// failedStart is how long the models of a failed start get to close.
+const failedStart = 10 * time.Second
+
+func (e *Engine) start(ctx context.Context) error {
+	names, err := e.startupModels(ctx)
+	if err != nil {
+		if e.o.ExitOnError {
+			return err
+		}
+		e.log.Error(err.Error())
+	}
+	if failures := e.life.LoadAll(ctx, names); len(failures) > 0 && e.o.ExitOnError {
+		return lifecycle.FailuresError(failures)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("start given up: %w", err)
+	}
+	if !e.move(Ready) {
+		return notReady()
+	}
+	return nil
+}
+
+func (e *Engine) startupModels(ctx context.Context) ([]string, error) {
+	if e.o.ControlMode == "explicit" && (len(e.o.StartupModels) != 1 || e.o.StartupModels[0] != allModels) {
+		return e.o.StartupModels, nil
+	}
+	entries, err := e.repo.List(ctx)
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name
+	}
+	return names, err
+}
+
+// Load loads or reloads a model (explicit control mode only). config is JSON or
+// empty; files maps "1/model.onnx"-like paths to content.
+func (e *Engine) Load(ctx context.Context, name, config string, files map[string][]byte) error {
+	return e.load(ctx, lifecycle.Request{Name: name, Config: config, Files: files})
+}
+
+func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
+	if err := e.controllable(); err != nil {
+		return err
+	}
+	plain := make(map[string][]byte, len(r.Files))
+	for path, content := range r.Files {
+		// The parameter's name on the wire may come along.
+		plain[strings.TrimPrefix(path, "file:")] = content
+	}
+	r.Files = plain
+	return e.life.Load(ctx, r)
+}
+
+// Unload unloads a model (explicit control mode only) and returns at once;
+// with dependents also the models only it uses.
+func (e *Engine) Unload(_ context.Context, name string, dependents bool) error {
+	if err := e.controllable(); err != nil {
+		return err
+	}
+	return e.life.Unload(name, dependents)
+}
+
+func (e *Engine) controllable() error {
+	if e.State() != Ready {
+		return notReady()
+	}
+	if e.o.ControlMode != "explicit" {
+		// The peer says this in mode none too.
+		return backend.Errorf(backend.Unavailable, "explicit model load / unload is not allowed if polling is enabled")
+	}
+	return nil
+}
+
+// Allocator gives ordinary pooled memory, for what belongs to no model.
+func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
+
+// Metadata describes the server.
+type Metadata struct {
+	Name, Version string
+	Extensions    []string
+}
+
+// Metadata returns the server's name, version and protocol extensions.
+func (e *Engine) Metadata() Metadata {
+	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
+		// The peer's order; what is not here is not served yet.
+		"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
+		"model_configuration", "binary_tensor_data", "parameters", "statistics",
+	}}
+}

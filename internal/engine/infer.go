@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/model"
+)
+
+// Resolve pins a version of a model for one request of bytes input bytes
+// (reserved against the server-wide caps): the given version, or the latest ready
+// one for -1. The caller must hand the pin on with Infer, or end it with Unpin.
+// Errors carry the protocol's texts and codes, RetryAfter on overload.
+func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
+	if e.State() != Ready {
+		return Pin{}, notReady()
+	}
+	if !e.admission.enterExternal() {
+		return Pin{}, notReady()
+	}
+	p, err := e.pin(name, version, bytes)
+	if err != nil {
+		e.admission.leaveExternal()
+		return Pin{}, err
+	}
+	p.external = true
+	return p, nil
+}
+
+// pin is Resolve for requests from inside the server, which pass also while it
+// stops: a model that still works for a request may need another.
+func (e *Engine) pin(name string, version int64, bytes int64) (Pin, error) {
+	if err := e.admission.enter(bytes); err != nil {
+		return Pin{}, err
+	}
+	m := e.life.Pin(name, version)
+	if m == nil {
+		e.admission.leave(bytes)
+		return Pin{}, e.life.Explain(name, version)
+	}
+	return Pin{Model: m, bytes: bytes, e: e}, nil
+}
+
+// Pin is a model version held for one request.
+type Pin struct {
+	Model *model.Model
+	bytes int64
+	e     *Engine
+	// external marks a request that came through a front end.
+	external bool
+}
+
+// Unpin lets go of a pin that was not handed to Infer.
+func (p Pin) Unpin() { p.e.end(p.Model, p.bytes, p.external) }
+
+// NewRequest returns a request pinned to p's version that answers into sink.
+// The pin and its reserved bytes end with the request (also with Abandon).
+func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
+	// One of two functions made once, so that a request needs none of its own.
+	done := p.e.endInternal
+	if p.external {
+		done = p.e.endExternal
+	}
+	r := infer.New(sink, done)
+	r.Owner, r.Bytes = p.Model, p.bytes
+	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
+	return r
+}
+
+// end lets go of what a request held.
+func (e *Engine) end(m *model.Model, bytes int64, external bool) {
+	m.Unpin()
+	e.admission.leave(bytes)
+	if external {
+		e.admission.leaveExternal()
+	}
+}
+
+// Infer is hop 2: it comes from a front end (hop 1) and goes on to model.Infer
+// (hop 3). An error is a refusal; then the request has been abandoned and its
+// sink is never called.
+func (e *Engine) Infer(r *infer.Request) error {
+	m := r.Owner.(*model.Model)
+	if r.Ctx == nil {
+		r.Ctx = context.Background()
+	}
+	if err := m.Infer(r); err != nil {
+		r.Abandon()
+		return err
+	}
+	return nil
+}
+
+func notReady() error { return backend.Errorf(backend.Unavailable, "Server not ready") }

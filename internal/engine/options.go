@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Options configure the server; the zero values are Triton's defaults.
+type Options struct {
+	ID           string // server name in metadata, default "triton"
+	Repositories []string
+	// NoRepository allows a server without a model repository, for one whose
+	// models all come over the API or are bound by a program.
+	NoRepository bool
+	Backends     []backend.Driver
+	BackendDir   string
+	// BackendSettings holds --backend-config values by backend name; "" holds the
+	// global ones.
+	BackendSettings     map[string]map[string]string
+	ControlMode         string // "none", "explicit" ("poll" is refused for now)
+	StartupModels       []string
+	ExitOnError         bool
+	DisableAutoComplete bool
+	StrictReadiness     bool
+	ModelConfigName     string
+	LoadThreads         int // default 4
+	LoadRetries         int
+	WarmupInStatistics  bool
+	// GPUs are the numbers of the usable GPUs.
+	GPUs []int
+	// HoldRequests makes dynamic batchers wait until so many requests are queued
+	// (TRITONSERVER_DELAY_SCHEDULER, for tests).
+	HoldRequests int
+	// MaxQueuedBytes bounds the input bytes of all requests in the server; 0 means
+	// a quarter of the memory that the process can have.
+	MaxQueuedBytes int64
+	// MaxQueuedRequests bounds their number; 0 means 65,536.
+	MaxQueuedRequests     int64
+	RateLimit             string
+	ResponseCacheRequired bool
+	// DrainTimeout bounds how long a replaced or unloaded version waits for its
+	// requests; 0 means five minutes.
+	DrainTimeout time.Duration
+	// TempDir is where files of load requests are put; empty means the system's
+	// place for temporary files.
+	TempDir string
+	// Allocator gives ordinary memory for tensors; nil means a pool of the
+	// engine's own.
+	Allocator tensor.Allocator
+	Logger    *slog.Logger
+}
+
+const defaultQueuedRequests = 65536
+
+// fill sets defaults and reports what cannot be served.
+func (o *Options) fill() error {
+	if o.ID == "" {
+		o.ID = "triton"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.LoadThreads == 0 {
+		o.LoadThreads = 4
+	}
+	if o.MaxQueuedRequests <= 0 {
+		o.MaxQueuedRequests = defaultQueuedRequests
+	}
+	if o.MaxQueuedBytes <= 0 {
+		o.MaxQueuedBytes = availableMemory() / 4
+	}
+	switch o.ControlMode = strings.ToLower(o.ControlMode); o.ControlMode {
+	case "", "none":
+		o.ControlMode = "none"
+	case "explicit":
+	case "poll":
+		return backend.Errorf(backend.Unsupported, "model control mode 'poll' is not supported, use 'none' or 'explicit'")
+	default:
+		return backend.Errorf(backend.InvalidArg, "invalid argument for --model-control-mode")
+	}
+	if len(o.Repositories) == 0 && !o.NoRepository {
+		return backend.Errorf(backend.InvalidArg, "--model-repository must be specified")
+	}
+	if len(o.StartupModels) > 0 && o.ControlMode != "explicit" {
+		return backend.Errorf(backend.InvalidArg, "Use of '--load-model' requires setting '--model-control-mode=explicit' as well.")
+	}
+	if len(o.StartupModels) > 1 {
+		for _, name := range o.StartupModels {
+			if name == allModels {
+				return backend.Errorf(backend.InvalidArg, "Wildcard model name '*' must be the ONLY startup model if specified at all.")
+			}
+		}
+	}
+	return nil
+}
+
+// allModels is the startup model that stands for all of them.
+const allModels = "*"
+
+// settings returns what the command line says to one backend. Its own values
+// win over the global ones.
+func (o *Options) settings(name string) backend.Settings {
+	values := map[string]string{}
+	for _, of := range []string{"", name} {
+		for k, v := range o.BackendSettings[of] {
+			values[k] = v
+		}
+	}
+	return backend.Settings{Values: values, Directory: o.BackendDir}
+}

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/stats"
+)
+
+// Live returns nil, or why the server is not live (Unavailable "Server exiting"
+// once shutting down).
+func (e *Engine) Live() error {
+	switch e.State() {
+	case Ready:
+		return nil
+	case Exiting:
+		return backend.Errorf(backend.Unavailable, "Server exiting")
+	default:
+		return backend.Errorf(backend.InvalidArg, "server is at %s state", e.State())
+	}
+}
+
+// Ready returns nil, or why the server is not ready.
+func (e *Engine) Ready() error {
+	if err := e.Live(); err != nil {
+		return err
+	}
+	if !e.o.StrictReadiness {
+		return nil
+	}
+	if err := e.life.AllReady(); err != nil {
+		return backend.Errorf(backend.InvalidArg, "%v", err)
+	}
+	return nil
+}
+
+// ModelReady returns nil, or why the version (-1: the latest) is not ready.
+func (e *Engine) ModelReady(name string, version int64) error {
+	if e.State() != Ready {
+		return notReady()
+	}
+	return e.modelReady(name, version)
+}
+
+func (e *Engine) modelReady(name string, version int64) error {
+	m := pick(e.life.Lookup(name), version)
+	if m == nil {
+		return backend.Errorf(backend.InvalidArg, "Model version not ready: %v", e.life.Explain(name, version))
+	}
+	if err := m.Ready(); err != nil {
+		return backend.Errorf(backend.InvalidArg, "Model version not ready: %v", err)
+	}
+	return nil
+}
+
+// pick returns the version, or the highest one for -1, or nil.
+func pick(versions []*model.Model, version int64) *model.Model {
+	if version < 0 && len(versions) > 0 {
+		return versions[len(versions)-1]
+	}
+	for _, m := range versions {
+		if m.Version() == version {
+			return m
+		}
+	}
+	return nil
+}
+
+// Model returns a ready version without pinning it, for metadata and
+// configuration, with the ready versions in ascending order.
+func (e *Engine) Model(name string, version int64) (*modelconfig.Config, []int64, error) {
+	if s := e.State(); s != Ready {
+		return nil, nil, notReady()
+	}
+	versions := e.life.Lookup(name)
+	m := pick(versions, version)
+	if m == nil {
+		return nil, nil, e.life.Explain(name, version)
+	}
+	numbers := make([]int64, len(versions))
+	for i, v := range versions {
+		numbers[i] = v.Version()
+	}
+	return m.Config(), numbers, nil
+}
+
+// VersionStats is the statistics of one ready version.
+type VersionStats struct {
+	Name    string
+	Version int64
+	Stats   *stats.Version
+	Config  *modelconfig.Config
+	// LoadTime is how long the last load took, warm-up included.
+	LoadTime time.Duration
+}
+
+// Statistics returns the numbers of one model (version -1: all its ready
+// versions), or of all ready models for the empty name.
+func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) {
+	var found []VersionStats
+	for _, v := range e.life.Versions(name) {
+		if v.Model != nil && (version < 0 || v.Version == version) {
+			found = append(found, VersionStats{Name: v.Name, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime})
+		}
+	}
+	switch {
+	case name == "" || len(found) > 0:
+		return found, nil
+	case version < 0 || len(e.life.Lookup(name)) == 0:
+		return nil, backend.Errorf(backend.InvalidArg, "requested model '%s' is not available", name)
+	default:
+		return nil, backend.Errorf(backend.InvalidArg, "requested model version is not available for model '%s'", name)
+	}
+}
+
+// IndexEntry is one line of the repository index.
+type IndexEntry struct {
+	Name, Version, State, Reason string
+}
+
+// Index lists the models of all repositories; with ready only the ready ones.
+// A model that was never loaded has a name only.
+func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
+	known := map[string][]lifecycle.Version{}
+	for _, v := range e.life.Versions("") {
+		known[v.Name] = append(known[v.Name], v)
+	}
+	index := []IndexEntry{}
+	serving := map[string]bool{}
+	for _, name := range e.life.Serving() {
+		serving[name] = true
+	}
+	if !ready {
+		stored, err := e.repo.List(context.Background())
+		if err != nil && len(stored) == 0 {
+			return nil, err
+		}
+		for _, s := range stored {
+			switch {
+			case s.Duplicate && !serving[s.Name]:
+				delete(known, s.Name)
+				index = append(index, IndexEntry{Name: s.Name, State: lifecycle.Unavailable.String(), Reason: "model appears in two or more repositories"})
+			case known[s.Name] == nil:
+				index = append(index, IndexEntry{Name: s.Name})
+			}
+		}
+	}
+	for name, versions := range known {
+		for _, v := range versions {
+			if ready && v.State != lifecycle.Ready {
+				continue
+			}
+			entry := IndexEntry{Name: name, State: v.State.String(), Reason: v.Reason}
+			if v.Version > 0 {
+				entry.Version = strconv.FormatInt(v.Version, 10)
+			}
+			index = append(index, entry)
+		}
+	}
+	slices.SortFunc(index, func(a, b IndexEntry) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(len(a.Version), len(b.Version)), cmp.Compare(a.Version, b.Version))
+	})
+	return index, nil
+}

@@ -1,0 +1,37 @@
+package grpcapi
+
+import (
+	"github.com/nesoserve/neso/internal/kserve"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+)
+
+// codec is set on one server, never process-wide. It reads and writes inference
+// messages itself, so that tensor bytes are not copied through generated code,
+// and leaves all other messages, those of the health service included, to
+// protobuf.
+type codec struct {
+	fallback encoding.CodecV2
+}
+
+func newCodec() codec { return codec{fallback: encoding.GetCodecV2(proto.Name)} }
+
+// Name is the content subtype.
+func (codec) Name() string { return proto.Name }
+
+// Unmarshal reads a message. An inference request keeps a reference on data.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if q, ok := v.(*kserve.ProtoRequest); ok {
+		return q.Parse(data)
+	}
+	return c.fallback.Unmarshal(data, v)
+}
+
+// Marshal writes a message. It consumes the outputs of an inference response.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if p, ok := v.(*kserve.ProtoResponse); ok {
+		return kserve.EncodeProto(p), nil
+	}
+	return c.fallback.Marshal(v)
+}

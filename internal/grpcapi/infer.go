@@ -1,0 +1,101 @@
+package grpcapi
+
+import (
+	"context"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/kserve"
+	"google.golang.org/grpc"
+)
+
+// call is the state of one ModelInfer, reused from call to call.
+type call struct {
+	request  kserve.ProtoRequest
+	meaning  kserve.Call
+	response kserve.ProtoResponse
+	single   *infer.Single
+}
+
+var calls = sync.Pool{New: func() any { return &call{single: infer.NewSingle()} }}
+
+// modelInfer is hop 1 of a unary request: it leads to engine.Infer (hop 2) and
+// writes the answer (hop 7).
+func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
+	received := backend.Now()
+	c := calls.Get().(*call)
+	defer c.free()
+	if err := stream.RecvMsg(&c.request); err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	if err := s.compression(stream, ctx); err != nil {
+		return err
+	}
+	if s.closing.Load() {
+		return fail(stream, errShutdown())
+	}
+	resp, err := s.run(ctx, c, received)
+	if err != nil {
+		return fail(stream, err)
+	}
+	c.response.Outputs, c.response.Parameters = resp.Outputs, resp.Parameters
+	if _, err := c.response.Size(); err != nil {
+		resp.Release()
+		return fail(stream, err)
+	}
+	resp.Outputs = nil // the message owns them now
+	return stream.SendMsg(&c.response)
+}
+
+// run takes the parsed request through the server and returns its one response.
+func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Response, *backend.Error) {
+	version, bad := c.request.Version()
+	if bad != nil {
+		return nil, bad
+	}
+	r, m, err := s.core.begin(c.request.ModelName, version, c.request.InputBytes(), c.single)
+	if err != nil {
+		return nil, backend.AsError(err)
+	}
+	cfg := m.Config()
+	if cfg.Decoupled {
+		r.Abandon()
+		return nil, &backend.Error{Code: backend.Unsupported, Message: textDecoupled}
+	}
+	r.Times.Receive = received
+	r.Ctx = ctx
+	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()}); bad != nil {
+		r.Abandon()
+		return nil, bad
+	}
+	if s.forward != nil {
+		if bad := s.forward.apply(ctx, r); bad != nil {
+			r.Abandon()
+			return nil, bad
+		}
+	}
+	c.request.Reset() // lets go of the transport's buffers while the model runs
+	c.response = kserve.ProtoResponse{ModelName: r.ModelName, ModelVersion: kserve.Version(m.Version()), ID: r.ID}
+	r.Times.Start = backend.Now()
+	if err := s.core.infer(r); err != nil {
+		return nil, backend.AsError(err)
+	}
+	resp, bad := c.single.Wait()
+	if bad != nil {
+		return nil, bad
+	}
+	if bad = kserve.ClassifyOutputs(&c.meaning, cfg, m, resp); bad != nil {
+		resp.Release()
+		return nil, bad
+	}
+	return resp, nil
+}
+
+func (c *call) free() {
+	c.request.Reset()
+	c.meaning.Reset()
+	c.response = kserve.ProtoResponse{}
+	calls.Put(c)
+}

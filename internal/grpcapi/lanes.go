@@ -1,0 +1,89 @@
+package grpcapi
+
+import (
+	"sync"
+
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/modelconfig"
+)
+
+// lanes run the requests of one stream. The engine may execute a request on the
+// goroutine that brings it, and the reader must not wait for that: a later
+// request may be for another model or instance. Still a model with one instance
+// has to see a stream's requests in the order in which they were sent, since
+// models may keep state from one to the next.
+type lanes struct {
+	work sync.WaitGroup
+	mu   sync.Mutex
+	busy map[served]*lane
+}
+
+// lane is the line in front of a model with one instance. It exists while a
+// goroutine serves it.
+type lane struct{ waiting []laneRequest }
+
+type laneRequest struct {
+	r *infer.Request
+	c *streamCall
+}
+
+// run hands r to the engine: on the caller's goroutine where a batcher will
+// take it over at once, in order where there is one instance, else at once.
+func (l *lanes) run(cfg *modelconfig.Config, m served, r *infer.Request, c *streamCall) {
+	switch {
+	case cfg.Dynamic != nil || cfg.Sequence != nil || !r.Correlation.IsZero():
+		c.infer(r)
+	case instances(cfg) > 1:
+		l.work.Go(func() { c.infer(r) })
+	default:
+		l.inOrder(m, laneRequest{r, c})
+	}
+}
+
+// instances counts those of a configuration; ensembles have none, and count as
+// many.
+func instances(cfg *modelconfig.Config) int {
+	if cfg.Ensemble != nil {
+		return 2
+	}
+	n := 0
+	for i := range cfg.Groups {
+		n += cfg.Groups[i].Count * max(1, len(cfg.Groups[i].GPUs))
+	}
+	return n
+}
+
+func (l *lanes) inOrder(m served, q laneRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.busy[m]; a != nil {
+		a.waiting = append(a.waiting, q)
+		return
+	}
+	if l.busy == nil {
+		l.busy = map[served]*lane{}
+	}
+	a := &lane{}
+	l.busy[m] = a
+	l.work.Go(func() { l.serve(m, a, q) })
+}
+
+// serve runs the requests of a lane until there is none.
+func (l *lanes) serve(m served, a *lane, q laneRequest) {
+	for {
+		q.c.infer(q.r)
+		l.mu.Lock()
+		if len(a.waiting) == 0 {
+			delete(l.busy, m)
+			l.mu.Unlock()
+			return
+		}
+		q = a.waiting[0]
+		a.waiting[0] = laneRequest{}
+		a.waiting = a.waiting[1:]
+		l.mu.Unlock()
+	}
+}
+
+// wait returns when all requests have been handed over.
+func (l *lanes) wait() { l.work.Wait() }

@@ -1,0 +1,74 @@
+package grpcapi
+
+import (
+	"context"
+	"strconv"
+
+	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/tensor"
+)
+
+func (s *Server) serverMetadata(context.Context, *pb.ServerMetadataRequest) (*pb.ServerMetadataResponse, error) {
+	if err := s.o.Engine.Live(); err != nil {
+		return nil, failure(err)
+	}
+	m := s.o.Engine.Metadata()
+	return &pb.ServerMetadataResponse{Name: m.Name, Version: m.Version, Extensions: m.Extensions}, nil
+}
+
+// model looks a ready version up, with all ready versions.
+func (s *Server) model(name, version string) (*modelconfig.Config, []int64, error) {
+	n, bad := kserve.ParseVersion(version)
+	if bad != nil {
+		return nil, nil, statusOf(bad)
+	}
+	cfg, versions, err := s.o.Engine.Model(name, n)
+	if err != nil {
+		return nil, nil, failure(err)
+	}
+	if n >= 0 {
+		versions = []int64{n}
+	}
+	return cfg, versions, nil
+}
+
+func (s *Server) modelMetadata(_ context.Context, q *pb.ModelMetadataRequest) (*pb.ModelMetadataResponse, error) {
+	cfg, versions, err := s.model(q.Name, q.Version)
+	if err != nil {
+		return nil, err
+	}
+	p := &pb.ModelMetadataResponse{Name: cfg.Name, Platform: cfg.Platform}
+	if p.Platform == "" {
+		p.Platform = cfg.Backend
+	}
+	for _, v := range versions {
+		p.Versions = append(p.Versions, strconv.FormatInt(v, 10))
+	}
+	batches := cfg.MaxBatchSize > 0
+	for i := range cfg.Inputs {
+		p.Inputs = append(p.Inputs, tensorMetadata(cfg.Inputs[i].Name, cfg.Inputs[i].Datatype, cfg.Inputs[i].Dims, batches))
+	}
+	for i := range cfg.Outputs {
+		p.Outputs = append(p.Outputs, tensorMetadata(cfg.Outputs[i].Name, cfg.Outputs[i].Datatype, cfg.Outputs[i].Dims, batches))
+	}
+	return p, nil
+}
+
+func tensorMetadata(name string, d tensor.Datatype, dims tensor.Shape, batches bool) *pb.ModelMetadataResponse_TensorMetadata {
+	t := &pb.ModelMetadataResponse_TensorMetadata{Name: name, Datatype: d.String()}
+	if batches {
+		t.Shape = append(t.Shape, -1)
+	}
+	t.Shape = append(t.Shape, dims...)
+	return t
+}
+
+func (s *Server) modelConfig(_ context.Context, q *pb.ModelConfigRequest) (*pb.ModelConfigResponse, error) {
+	cfg, _, err := s.model(q.Name, q.Version)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ModelConfigResponse{Config: cfg.Proto()}, nil
+}

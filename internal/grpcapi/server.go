@@ -1,0 +1,158 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/logging"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Options configure the front end. The zero values are Triton's defaults.
+type Options struct {
+	Engine *engine.Engine
+	// Log is what LogSettings shows and changes; without it the call is not
+	// supported.
+	Log *logging.Log
+	// TLS is nil for plain text.
+	TLS *tls.Config
+
+	// ResponseCompression is none, low, medium or high.
+	ResponseCompression string
+	// HeaderForwardPattern selects the metadata that become request parameters.
+	HeaderForwardPattern string
+
+	KeepaliveTime               time.Duration // 0 means 2 h
+	KeepaliveTimeout            time.Duration // 0 means 20 s
+	KeepalivePermitWithoutCalls bool
+	// MinRecvPingInterval is how often a client may ping while it sends no data;
+	// 0 means 5 min.
+	MinRecvPingInterval   time.Duration
+	MaxConnectionAge      time.Duration // 0 means no end
+	MaxConnectionAgeGrace time.Duration // 0 means no end
+}
+
+// Sizes of the transport, from measurements with 64 B and 1 MiB messages.
+const (
+	// streamWindow lets a message of usual size come without waiting for the
+	// server; longer ones get their room once their length is known.
+	streamWindow = 1 << 20
+	connWindow   = 16 << 20
+	ioBuffer     = 64 << 10
+	// streamWorkers are goroutines kept for calls, with stacks that have grown
+	// already. When all are busy, calls run on goroutines of their own.
+	streamWorkers = 64
+)
+
+// helloTimeout is how long a new connection may take over its handshake. The
+// transport cannot stop before that is over.
+const helloTimeout = 10 * time.Second
+
+// Server is the gRPC front end.
+type Server struct {
+	o         Options
+	core      core
+	grpc      *grpc.Server
+	forward   *forward
+	encodings []string
+
+	closing  atomic.Bool
+	stopping chan struct{} // closed when the server begins to stop
+	stopOnce sync.Once
+	// work is what runs on behalf of streams beside their handlers.
+	work sync.WaitGroup
+}
+
+// New returns a server that does not listen yet.
+func New(o Options) (*Server, error) { return newServer(o, engineCore{o.Engine}) }
+
+func newServer(o Options, c core) (*Server, error) {
+	s := &Server{o: o, core: c, stopping: make(chan struct{})}
+	var err error
+	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
+		return nil, err
+	}
+	if s.encodings, err = encodingsOf(o.ResponseCompression); err != nil {
+		return nil, err
+	}
+	s.grpc = grpc.NewServer(s.transport()...)
+	s.grpc.RegisterService(serviceDesc(s), s)
+	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
+	return s, nil
+}
+
+// transport maps the options to those of the gRPC library.
+func (s *Server) transport() []grpc.ServerOption {
+	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(kserve.MaxProtoSize),
+		grpc.MaxSendMsgSize(kserve.MaxProtoSize),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
+		grpc.ReadBufferSize(ioBuffer),
+		grpc.WriteBufferSize(ioBuffer),
+		grpc.SharedWriteBuffer(true),
+		grpc.ConnectionTimeout(helloTimeout),
+		grpc.NumStreamWorkers(streamWorkers),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time:                  s.o.KeepaliveTime,
+			Timeout:               s.o.KeepaliveTimeout,
+			MaxConnectionAge:      s.o.MaxConnectionAge,
+			MaxConnectionAgeGrace: s.o.MaxConnectionAgeGrace,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             s.o.MinRecvPingInterval,
+			PermitWithoutStream: s.o.KeepalivePermitWithoutCalls,
+		}),
+	}
+	if s.o.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.o.TLS)))
+	}
+	return options
+}
+
+// Serve answers the connections of l until Shutdown, then returns nil. It may
+// be called for several listeners, and closes l.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.grpc.Serve(l)
+	if errors.Is(err, grpc.ErrServerStopped) {
+		l.Close()
+		return nil
+	}
+	return err
+}
+
+// Shutdown refuses new inference requests, lets those in flight end, and closes
+// all connections: at the latest when ctx ends, then with ctx's error. It may
+// be called more than once.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopOnce.Do(func() {
+		s.closing.Store(true)
+		close(s.stopping)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+		s.work.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	// Closing the connections cancels what is in flight. A model that does not
+	// heed that is the engine's to end.
+	go s.grpc.Stop() // may wait for connections that have yet to say hello
+	return ctx.Err()
+}

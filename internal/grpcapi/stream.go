@@ -1,0 +1,268 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/kserve"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// maxInflight bounds the requests of one stream that have been read and not
+	// yet answered: a client that sends and never reads is stopped by the
+	// transport's windows.
+	maxInflight = 1024
+	// maxWaiting bounds the responses of decoupled models that wait for the
+	// client. A model that is ahead of its client waits in Respond.
+	maxWaiting = 64
+	// errorMode is the metadata by which a client asks for errors as status.
+	errorMode = "triton_grpc_error"
+)
+
+// stream is one ModelStreamInfer. The reader goroutine turns messages into
+// requests, the models' goroutines deliver responses into queue, and the
+// handler's goroutine, the writer, sends them.
+type stream struct {
+	s      *Server
+	grpc   grpc.ServerStream
+	ctx    context.Context // of all requests; ends with the handler
+	cancel context.CancelFunc
+	// errorEnds says that the first error of a model ends the stream.
+	errorEnds bool
+
+	inflight chan struct{} // one for each request in flight
+	room     chan struct{} // one for each waiting response of a decoupled model
+	wake     chan struct{} // the writer has something to do; one place is enough
+	lanes    lanes         // of the reader
+
+	mu sync.Mutex
+	// queue holds the responses in the order in which they will leave.
+	queue []outgoing
+	// ordered are the requests to ordinary models that are not answered yet, in
+	// the order in which they came.
+	ordered fifo
+	open    int   // requests in flight
+	readEnd error // why the reader stopped: io.EOF for a half-closed stream
+	closed  bool  // the handler is gone, responses have nowhere to go
+}
+
+// outgoing is one message to send.
+type outgoing struct {
+	r     *streamCall
+	resp  *backend.Response
+	final bool
+	// last gives the request's place in flight back when it has been written.
+	last bool
+}
+
+// modelStreamInfer is hop 1 of the requests of a stream.
+func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
+	if err := s.compression(g, g.Context()); err != nil {
+		return err
+	}
+	x := &stream{
+		s: s, grpc: g,
+		inflight: make(chan struct{}, maxInflight),
+		room:     make(chan struct{}, maxWaiting),
+		wake:     make(chan struct{}, 1),
+	}
+	x.ctx, x.cancel = context.WithCancel(g.Context())
+	v := metadata.ValueFromIncomingContext(x.ctx, errorMode)
+	x.errorEnds = len(v) > 0 && v[0] == "true"
+	s.work.Go(x.read)
+	err := x.write()
+	x.close()
+	return err
+}
+
+// close ends what is in flight and drops what was not sent. The requests end
+// when their models let go of them.
+func (x *stream) close() {
+	x.cancel()
+	x.mu.Lock()
+	x.closed = true
+	queue := x.queue
+	x.queue = nil
+	for f := x.ordered.front(); f != nil; f = x.ordered.front() {
+		x.ordered.pop()
+		queue = append(queue, outgoing{resp: f.answer})
+		f.answer = nil
+	}
+	x.mu.Unlock()
+	for i := range queue {
+		queue[i].resp.Release()
+	}
+}
+
+// notify wakes the writer.
+func (x *stream) notify() {
+	select {
+	case x.wake <- struct{}{}:
+	default: // it has not looked since the last time
+	}
+}
+
+// read takes requests off the stream until it ends.
+func (x *stream) read() {
+	var q kserve.ProtoRequest
+	var err error
+	for err == nil {
+		select {
+		case x.inflight <- struct{}{}:
+			if err = x.grpc.RecvMsg(&q); err == nil {
+				x.request(&q)
+			}
+			q.Reset()
+		case <-x.ctx.Done():
+			err = x.ctx.Err()
+		}
+	}
+	x.mu.Lock()
+	x.readEnd = err
+	x.mu.Unlock()
+	x.notify()
+	x.lanes.wait()
+}
+
+// write sends responses until the stream has ended and all are sent.
+func (x *stream) write() error {
+	var batch []outgoing
+	for {
+		x.mu.Lock()
+		batch, x.queue = x.queue, batch[:0]
+		end, open := x.readEnd, x.open
+		x.mu.Unlock()
+		for i := range batch {
+			err := x.send(&batch[i])
+			batch[i].resp.Release()
+			if err != nil {
+				for _, rest := range batch[i+1:] {
+					rest.resp.Release()
+				}
+				return err
+			}
+			if batch[i].last {
+				<-x.inflight
+				x.mu.Lock()
+				x.open--
+				x.mu.Unlock()
+			}
+			batch[i] = outgoing{}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		switch {
+		case end != nil && !errors.Is(end, io.EOF):
+			return end
+		case end != nil && open == 0:
+			return nil
+		case open == 0 && x.s.closing.Load():
+			return status.Error(codes.Unavailable, textShutdown)
+		}
+		stopping := x.s.stopping
+		if x.s.closing.Load() {
+			stopping = nil // seen; what is in flight goes on
+		}
+		select {
+		case <-x.wake:
+		case <-stopping:
+		case <-x.ctx.Done():
+			return status.FromContextError(x.ctx.Err()).Err()
+		}
+	}
+}
+
+// send writes one response, or ends the stream with it.
+func (x *stream) send(o *outgoing) error {
+	c := o.r
+	if !c.ordinary {
+		if o.resp != nil {
+			<-x.room
+		} else if !c.meaning.EmptyFinal {
+			return nil // a mere mark
+		}
+	}
+	p := kserve.ProtoResponse{Stream: true, ID: c.id}
+	var failed *backend.Error
+	switch {
+	case o.resp == nil: // the empty final response
+		p.ModelName, p.ModelVersion, p.Final = c.model, c.asked, kserve.LastOne
+	case o.resp.Err != nil:
+		failed = o.resp.Err
+		if c.begun {
+			if x.errorEnds {
+				return statusOf(failed)
+			}
+			p.ModelName, p.ModelVersion, p.Final = c.model, c.asked, finality(o.final)
+		}
+		p.ErrorMessage = failed.Message
+	default:
+		p.ModelName, p.ModelVersion, p.Final = c.model, c.version, finality(o.final)
+		if failed = c.classify(o.resp); failed == nil {
+			p.Outputs, p.Parameters = o.resp.Outputs, o.resp.Parameters
+			if _, failed = p.Size(); failed != nil {
+				p.Outputs, p.Parameters = nil, nil
+			}
+		}
+		if failed != nil {
+			if x.errorEnds {
+				return statusOf(failed)
+			}
+			p.ModelVersion, p.ErrorMessage = c.asked, failed.Message
+		}
+	}
+	if failed != nil || o.resp == nil {
+		if _, err := p.Size(); err != nil {
+			return statusOf(err)
+		}
+	} else {
+		o.resp.Outputs = nil // the message owns them now
+	}
+	return x.grpc.SendMsg(&p)
+}
+
+func finality(final bool) kserve.Finality {
+	if final {
+		return kserve.LastOne
+	}
+	return kserve.MoreFollow
+}
+
+// fifo is a queue of requests.
+type fifo struct {
+	items []*streamCall
+	head  int
+}
+
+func (f *fifo) push(c *streamCall) { f.items = append(f.items, c) }
+
+// front returns the oldest one, or nil.
+func (f *fifo) front() *streamCall {
+	if f.head == len(f.items) {
+		return nil
+	}
+	return f.items[f.head]
+}
+
+func (f *fifo) pop() {
+	f.items[f.head] = nil
+	f.head++
+	if f.head == len(f.items) {
+		f.items, f.head = f.items[:0], 0
+	} else if f.head >= 1024 { // keeps a never empty queue from growing
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+}
+
+var _ infer.Sink = (*streamCall)(nil)

@@ -1,0 +1,171 @@
+package grpcapi
+
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/kserve"
+)
+
+// streamCall is one request of a stream, and the sink of its responses.
+type streamCall struct {
+	x       *stream
+	meaning kserve.Call
+	served  served
+	// id, model and asked are as the client sent them; version is the one that
+	// serves.
+	id, model, asked, version string
+	// ordinary says that there is one response, which leaves in request order;
+	// begun that the request reached its model.
+	ordinary, begun bool
+
+	// Of an ordinary request, guarded by the stream's mu.
+	answer *backend.Response
+	count  int
+	done   bool
+}
+
+// request is hop 1 for one message: it leads to engine.Infer (hop 2). The
+// request's place in flight is taken already.
+func (x *stream) request(q *kserve.ProtoRequest) {
+	received := backend.Now()
+	c := &streamCall{x: x, id: q.ID, model: q.ModelName, asked: q.ModelVersion, ordinary: true}
+	x.mu.Lock()
+	x.open++
+	x.mu.Unlock()
+	if x.s.closing.Load() {
+		c.refuse(errShutdown())
+		return
+	}
+	version, bad := q.Version()
+	if bad != nil {
+		c.refuse(bad)
+		return
+	}
+	r, m, err := x.s.core.begin(q.ModelName, version, q.InputBytes(), c)
+	if err != nil {
+		c.refuse(backend.AsError(err))
+		return
+	}
+	cfg := m.Config()
+	c.served, c.version, c.ordinary = m, kserve.Version(m.Version()), !cfg.Decoupled
+	r.Times.Receive = received
+	r.Ctx = x.ctx
+	bad = kserve.DecodeProto(q, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()})
+	if bad == nil && x.s.forward != nil {
+		bad = x.s.forward.apply(x.ctx, r)
+	}
+	if bad != nil {
+		r.Abandon()
+		c.refuse(bad)
+		return
+	}
+	if c.ordinary {
+		x.mu.Lock()
+		x.ordered.push(c)
+		x.mu.Unlock()
+	}
+	r.Times.Start = backend.Now()
+	x.lanes.run(cfg, m, r, c)
+}
+
+// infer hands the request to the engine.
+func (c *streamCall) infer(r *infer.Request) {
+	if err := c.x.s.core.infer(r); err != nil {
+		c.answerError(backend.AsError(err))
+	}
+}
+
+// refuse answers a request that has not come as far as a model.
+func (c *streamCall) refuse(err *backend.Error) {
+	if c.ordinary {
+		c.x.mu.Lock()
+		c.x.ordered.push(c)
+		c.x.mu.Unlock()
+	}
+	c.answerError(err)
+}
+
+func (c *streamCall) answerError(err *backend.Error) {
+	c.deliver(&backend.Response{Err: err}, true)
+}
+
+// Deliver takes a response of the model.
+func (c *streamCall) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
+	c.begun = true
+	c.deliver(resp, final)
+}
+
+func (c *streamCall) deliver(resp *backend.Response, final bool) {
+	x := c.x
+	if c.ordinary {
+		c.deliverOrdered(resp, final)
+		return
+	}
+	if resp != nil {
+		select {
+		case x.room <- struct{}{}:
+		case <-x.ctx.Done():
+			resp.Release()
+			return // nothing is sent any more
+		}
+	}
+	x.mu.Lock()
+	dropped := x.closed
+	if !dropped {
+		x.queue = append(x.queue, outgoing{r: c, resp: resp, final: final, last: final})
+	}
+	x.mu.Unlock()
+	if dropped {
+		resp.Release()
+		return
+	}
+	x.notify()
+}
+
+// deliverOrdered keeps the answer of an ordinary request until it is its turn.
+// It never waits: each request in flight has a place for its answer.
+func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
+	x := c.x
+	x.mu.Lock()
+	var drop *backend.Response
+	if resp != nil {
+		if c.count++; c.count == 1 && !x.closed {
+			c.answer = resp
+		} else {
+			drop = resp
+		}
+	}
+	moved := false
+	if final {
+		c.done = true
+		if c.count != 1 && (c.answer == nil || c.answer.Err == nil) && !x.closed {
+			drop, c.answer = c.both(drop), &backend.Response{Err: backend.Errorf(backend.Internal, "expected a single response, got %d", c.count)}
+		}
+		for f := x.ordered.front(); f != nil && f.done && !x.closed; f = x.ordered.front() {
+			x.ordered.pop()
+			x.queue = append(x.queue, outgoing{r: f, resp: f.answer, final: true, last: true})
+			f.answer, moved = nil, true
+		}
+	}
+	x.mu.Unlock()
+	drop.Release()
+	if moved {
+		x.notify()
+	}
+}
+
+// both is drop together with the answer that is replaced.
+func (c *streamCall) both(drop *backend.Response) *backend.Response {
+	if drop == nil {
+		return c.answer
+	}
+	if c.answer != nil {
+		drop.Outputs = append(drop.Outputs, c.answer.Outputs...)
+		c.answer.Outputs = nil
+	}
+	return drop
+}
+
+func (c *streamCall) classify(resp *backend.Response) *backend.Error {
+	return kserve.ClassifyOutputs(&c.meaning, c.served.Config(), c.served, resp)
+}

@@ -1,0 +1,166 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// coding is a content coding of replies.
+type coding uint8
+
+const (
+	identity coding = iota
+	gzipped
+	deflated
+)
+
+// decoder undoes the compression of a body and gives itself back.
+type decoder struct {
+	io.Reader
+	source *bufio.Reader
+	gzip   *gzip.Reader
+	zlib   io.ReadCloser
+}
+
+var decoders = sync.Pool{New: func() any { return &decoder{source: bufio.NewReaderSize(nil, 16<<10)} }}
+
+// decompress returns a reader of the plain body. Which of the two compressions
+// it is shows in the data, whatever the header says, as zlib does it.
+func decompress(header []string, r io.Reader) (*decoder, error) {
+	if len(header) == 0 || header[0] == "" || header[0] == "identity" {
+		return &decoder{Reader: r}, nil
+	}
+	if header[0] != "gzip" && header[0] != "deflate" {
+		return nil, errCoding
+	}
+	d := decoders.Get().(*decoder)
+	d.source.Reset(r)
+	head, err := d.source.Peek(2)
+	switch {
+	case len(head) == 0:
+		err = backend.Errorf(backend.InvalidArg, "nothing to be decompressed")
+	case len(head) < 2:
+		err = broken(err)
+	case head[0] == 0x1f && head[1] == 0x8b:
+		if d.gzip == nil {
+			d.gzip, err = gzip.NewReader(d.source)
+		} else {
+			err = d.gzip.Reset(d.source)
+		}
+		d.Reader = d.gzip
+	case d.zlib == nil:
+		d.zlib, err = zlib.NewReader(d.source)
+		d.Reader = d.zlib
+	default:
+		err = d.zlib.(zlib.Resetter).Reset(d.source, nil)
+		d.Reader = d.zlib
+	}
+	if err != nil {
+		// The readers may be half set up.
+		return nil, broken(err)
+	}
+	return d, nil
+}
+
+var errCoding = backend.Errorf(backend.Unsupported, "Unsupported compression type")
+
+func broken(err error) error {
+	if e, ok := err.(*backend.Error); ok { //nolint:errorlint // ours are not wrapped
+		return e
+	}
+	return backend.Errorf(backend.InvalidArg, "failed to decompress the request body: %v", err)
+}
+
+func (d *decoder) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	if err != nil && err != io.EOF && d.source != nil { //nolint:errorlint // readers return it as it is
+		err = broken(err)
+	}
+	return n, err
+}
+
+// Close gives the decoder back.
+func (d *decoder) Close() {
+	if d.source != nil {
+		d.Reader = nil
+		d.source.Reset(nil)
+		decoders.Put(d)
+	}
+}
+
+// chooseCoding picks the coding with the highest weight among those we have;
+// of equal ones the first. A wildcard says nothing.
+func chooseCoding(accept []string) coding {
+	best, weight := identity, 0.0
+	for _, line := range accept {
+		for part := range strings.SplitSeq(line, ",") {
+			name, param, _ := strings.Cut(part, ";")
+			q := 1.0
+			if v, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
+				var err error
+				if q, err = strconv.ParseFloat(v, 64); err != nil {
+					continue
+				}
+			}
+			var c coding
+			switch strings.TrimSpace(name) {
+			case "gzip":
+				c = gzipped
+			case "deflate":
+				c = deflated
+			case "identity":
+			default:
+				continue
+			}
+			if q > weight {
+				best, weight = c, q
+			}
+		}
+	}
+	return best
+}
+
+var (
+	gzipWriters = sync.Pool{New: func() any {
+		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+		return w
+	}}
+	zlibWriters = sync.Pool{New: func() any {
+		w, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed)
+		return w
+	}}
+)
+
+// compress returns the parts, compressed. Writing into memory cannot fail.
+func compress(c coding, parts ...[]byte) []byte {
+	var out bytes.Buffer
+	var w interface {
+		io.WriteCloser
+		Reset(io.Writer)
+	}
+	pool := &gzipWriters
+	if c == deflated {
+		pool = &zlibWriters
+	}
+	w = pool.Get().(interface {
+		io.WriteCloser
+		Reset(io.Writer)
+	})
+	w.Reset(&out)
+	for _, p := range parts {
+		_, _ = w.Write(p)
+	}
+	_ = w.Close()
+	w.Reset(nil)
+	pool.Put(w)
+	return out.Bytes()
+}

@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/logging"
+)
+
+func (s *Server) metadata() []byte {
+	m := s.engine.Metadata()
+	return kserve.AppendServerMetadata(nil, m.Name, m.Version, m.Extensions)
+}
+
+func (s *Server) modelMetadata(name string, version int64) ([]byte, error) {
+	cfg, versions, err := s.engine.Model(name, version)
+	if err != nil {
+		return nil, err
+	}
+	if version >= 0 {
+		versions = []int64{version}
+	}
+	return kserve.AppendModelMetadata(nil, cfg, versions), nil
+}
+
+func (s *Server) modelConfig(name string, version int64) ([]byte, error) {
+	cfg, _, err := s.engine.Model(name, version)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.JSON(), nil
+}
+
+func (s *Server) statistics(name string, version int64) ([]byte, error) {
+	all, err := s.engine.Statistics(name, version)
+	if err != nil {
+		return nil, err
+	}
+	b := kserve.BeginStatistics(nil)
+	for i := range all {
+		b = kserve.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot())
+	}
+	return kserve.EndStatistics(b), nil
+}
+
+func (s *Server) index(body []byte) ([]byte, error) {
+	ready, err := kserve.DecodeIndex(body)
+	if err != nil {
+		return nil, err
+	}
+	entries, fault := s.engine.Index(ready)
+	if fault != nil {
+		return nil, fault
+	}
+	b := []byte{'['}
+	for i := range entries {
+		e := &entries[i]
+		b = kserve.AppendIndexEntry(b, i, e.Name, e.Version, e.State, e.Reason)
+	}
+	return append(b, ']'), nil
+}
+
+var errRepositoryName = backend.Errorf(backend.Unsupported, "'repository_name' specification is not supported")
+
+func (s *Server) load(ctx context.Context, t target, body []byte) error {
+	if t.repository != "" {
+		return errRepositoryName
+	}
+	config, files, err := kserve.DecodeLoad(body)
+	if err != nil {
+		return err
+	}
+	return s.engine.Load(ctx, t.name, config, files)
+}
+
+func (s *Server) unload(ctx context.Context, t target, body []byte) error {
+	if t.repository != "" {
+		return errRepositoryName
+	}
+	dependents, err := kserve.DecodeUnload(body)
+	if err != nil {
+		return err
+	}
+	return s.engine.Unload(ctx, t.name, dependents)
+}
+
+// logging shows the log settings, after changing them when there is a body.
+func (s *Server) logging(body []byte) ([]byte, error) {
+	if s.o.Log == nil {
+		return nil, backend.Errorf(backend.Unsupported, "the server was started without the logging extension")
+	}
+	settings := s.o.Log.Settings()
+	if body != nil {
+		change, err := kserve.DecodeLogging(body)
+		if err != nil {
+			return nil, err
+		}
+		change.Apply(&settings)
+		if err := s.o.Log.Set(settings); err != nil {
+			return nil, &backend.Error{Code: backend.Unavailable, Message: err.Error()}
+		}
+	}
+	return appendLogging(settings), nil
+}
+
+func appendLogging(l logging.Settings) []byte {
+	return kserve.AppendLogging(nil, l)
+}

@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve"
+)
+
+// Header values are shared: net/http only reads them.
+var (
+	jsonType   = []string{"application/json"}
+	binaryType = []string{"application/octet-stream"}
+	textType   = []string{"text/plain"}
+	gzipCoding = []string{"gzip"}
+	zlibCoding = []string{"deflate"}
+	bothCoding = []string{"gzip, deflate"}
+	closing    = []string{"close"}
+)
+
+// autoLength is below the size up to which net/http finds the content length
+// by itself, without a header value of our own.
+const autoLength = 2000
+
+// write sends a whole reply.
+func write(w http.ResponseWriter, h http.Header, status int, body []byte) {
+	if len(body) > autoLength {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	if status != http.StatusOK {
+		w.WriteHeader(status)
+	}
+	if len(body) > 0 {
+		_, _ = w.Write(body) // a client that is gone needs no answer
+	}
+}
+
+// replyText sends an error that has no code of the core's.
+func replyText(w http.ResponseWriter, h http.Header, status int, text string) {
+	h["Content-Type"] = jsonType
+	write(w, h, status, kserve.AppendError(nil, text))
+}
+
+// replyError sends an error of the core.
+func replyError(w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
+	h["Content-Type"] = contentType
+	if err.RetryAfter > 0 {
+		seconds := (err.RetryAfter + time.Second - 1) / time.Second
+		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
+	}
+	write(w, h, kserve.HTTPStatus(err.Code), kserve.AppendError(nil, err.Message))
+}
+
+// clock holds the Date header of the present second, so that it is not
+// formatted for every reply.
+type clock struct{ now atomic.Pointer[stamp] }
+
+type stamp struct {
+	second int64
+	header []string
+}
+
+func (c *clock) date() []string {
+	t := time.Now()
+	s := c.now.Load()
+	if s == nil || s.second != t.Unix() {
+		s = &stamp{second: t.Unix(), header: []string{t.UTC().Format(http.TimeFormat)}}
+		c.now.Store(s)
+	}
+	return s.header
+}

@@ -1,0 +1,220 @@
+package httpapi
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/logging"
+)
+
+// Options configure the front end. Only Engine is needed.
+type Options struct {
+	Engine *engine.Engine
+	// MaxInputSize is --http-max-input-size: the bound of JSON, of an input given
+	// as JSON, of a raw input and of a decompressed body. 0 means 64 MiB.
+	MaxInputSize int64
+	// HeaderForwardPattern is --http-header-forward-pattern: headers whose name
+	// it matches become request parameters. Empty means none.
+	HeaderForwardPattern string
+	// Restricted holds, for a category, the header that a request must bring.
+	Restricted map[Category]Restriction
+	// Log is what the logging endpoint shows and changes; without it the
+	// endpoint is not supported.
+	Log *logging.Log
+	// Logger takes an access line for each inference at verbose level 1.
+	Logger *slog.Logger
+	// ReadTimeout bounds the arrival of a request, IdleTimeout the pause between
+	// two. Large bodies get the time that 16 KiB/s need on top. 0 means a minute
+	// and ten minutes.
+	ReadTimeout, IdleTimeout time.Duration
+	// MaxUnadmitted bounds the bytes of all bodies that have to be in memory
+	// before the model is asked to admit them: chunked and compressed ones. 0
+	// means 1 GiB.
+	MaxUnadmitted int64
+}
+
+// Restriction is a header with the value it must have.
+type Restriction struct{ Header, Value string }
+
+// Server is the front end. It is an http.Handler; HTTPServer wraps it with the
+// settings of a server of its own.
+type Server struct {
+	o          Options
+	engine     *engine.Engine
+	forward    *regexp.Regexp
+	restricted [endpointCount]*Restriction
+	calls      sync.Pool
+	big        sync.Pool // *[]byte above keepScratch
+	unadmitted atomic.Int64
+	clock      clock
+}
+
+const (
+	defaultMaxInput      = 64 << 20
+	defaultReadTimeout   = time.Minute
+	defaultIdleTimeout   = 10 * time.Minute
+	defaultMaxUnadmitted = 1 << 30
+	maxHeaderBytes       = 64 << 10
+)
+
+// New returns a front end. It starts nothing.
+func New(o Options) (*Server, error) {
+	if o.Engine == nil {
+		return nil, errors.New("httpapi: no engine")
+	}
+	setDefault(&o.MaxInputSize, defaultMaxInput)
+	setDefault(&o.ReadTimeout, defaultReadTimeout)
+	setDefault(&o.IdleTimeout, defaultIdleTimeout)
+	setDefault(&o.MaxUnadmitted, defaultMaxUnadmitted)
+	s := &Server{o: o, engine: o.Engine}
+	if o.HeaderForwardPattern != "" {
+		re, err := regexp.Compile("(?i)" + o.HeaderForwardPattern)
+		if err != nil {
+			return nil, err
+		}
+		s.forward = re
+	}
+	for e := range endpoints {
+		if r, ok := o.Restricted[endpoints[e].category]; ok && e != int(notFound) {
+			s.restricted[e] = &r
+		}
+	}
+	s.calls.New = func() any { return newCall() }
+	return s, nil
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// HTTPServer returns a server for s with bounded headers and times. Its
+// ReadTimeout covers a whole request; bodies lengthen it as they arrive, and it
+// ends with the body, so that it does not bound the time of an inference.
+func (s *Server) HTTPServer() *http.Server {
+	return &http.Server{
+		Handler:        s,
+		ReadTimeout:    s.o.ReadTimeout,
+		IdleTimeout:    s.o.IdleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		// Connection errors are the clients' and of no use in a log by default.
+		ErrorLog: slog.NewLogLogger(s.handler(), slog.LevelDebug),
+	}
+}
+
+func (s *Server) handler() slog.Handler {
+	if s.o.Logger == nil {
+		return slog.DiscardHandler
+	}
+	return s.o.Logger.Handler()
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h["Date"] = s.clock.date()
+	t := route(r.URL.EscapedPath())
+	if t.endpoint == notFound {
+		s.drain(w, r)
+		replyText(w, h, http.StatusNotFound, "Not Found")
+		return
+	}
+	if must := s.restricted[t.endpoint]; must != nil && r.Header.Get(must.Header) != must.Value {
+		s.drain(w, r)
+		replyText(w, h, http.StatusForbidden, "This API is restricted, expecting header '"+must.Header+"'")
+		return
+	}
+	if e := &endpoints[t.endpoint]; !(e.get && r.Method == http.MethodGet) && !(e.post && r.Method == http.MethodPost) {
+		s.drain(w, r)
+		replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
+		return
+	}
+	version := int64(-1)
+	if t.version != "" {
+		var err error
+		if version, err = strconv.ParseInt(t.version, 10, 64); err != nil {
+			s.drain(w, r)
+			replyText(w, h, http.StatusBadRequest, "failed to get model version from specified version string '"+t.version+
+				"' (details: stol), version should be an integral value > 0")
+			return
+		}
+	}
+	if t.endpoint == modelInfer {
+		s.infer(w, r, t.name, version)
+		return
+	}
+	s.control(w, r, t, version)
+}
+
+// control answers everything but inference.
+func (s *Server) control(w http.ResponseWriter, r *http.Request, t target, version int64) {
+	h := w.Header()
+	switch t.endpoint {
+	case serverLive, serverReady, modelReady:
+		s.health(w, t, version)
+		return
+	}
+	var body []byte
+	if r.Method == http.MethodPost {
+		var err error
+		if body, err = s.controlBody(w, r); err != nil {
+			replyError(w, h, jsonType, backend.AsError(err))
+			return
+		}
+	}
+	reply, err := s.answer(r, t, version, body)
+	if err != nil {
+		replyError(w, h, jsonType, backend.AsError(err))
+		return
+	}
+	h["Content-Type"] = jsonType
+	write(w, h, http.StatusOK, reply)
+}
+
+// answer returns the JSON reply of a control request.
+func (s *Server) answer(r *http.Request, t target, version int64, body []byte) ([]byte, error) {
+	switch t.endpoint {
+	case serverMetadata:
+		return s.metadata(), nil
+	case modelMetadata:
+		return s.modelMetadata(t.name, version)
+	case modelConfig:
+		return s.modelConfig(t.name, version)
+	case modelStats:
+		return s.statistics(t.name, version)
+	case allStats:
+		return s.statistics("", -1)
+	case logSettings:
+		return s.logging(body)
+	case repositoryIndex:
+		return s.index(body)
+	case repositoryLoad:
+		return nil, s.load(r.Context(), t, body)
+	case repositoryUnload:
+		return nil, s.unload(r.Context(), t, body)
+	case memoryStatus:
+		return memoryRegions(t)
+	case memoryRegister:
+		return nil, backend.Errorf(backend.Unsupported, "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.")
+	default:
+		return nil, backend.Errorf(backend.Unsupported, "the generate extension is not supported")
+	}
+}
+
+// memoryRegions is the status of shared memory that nobody can register.
+func memoryRegions(t target) ([]byte, error) {
+	if t.name != "" {
+		return nil, backend.Errorf(backend.NotFound, "Unable to find %s shared memory region: '%s'", t.memory, t.name)
+	}
+	return []byte("[]"), nil
+}

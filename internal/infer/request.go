@@ -1,0 +1,138 @@
+package infer
+
+import (
+	"sync/atomic"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Request is one request on its way through the server. It is made by a front
+// end for one pinned model version, handed to engine.Infer, and ends when the
+// final response has been delivered to its sink and no one holds it any more.
+type Request struct {
+	backend.Request
+	Times Times
+	// Owner is the pinned version; set by the engine.
+	Owner Owner
+	// Bytes is what admission has reserved for the request.
+	Bytes int64
+	// Batch is the execution the request is part of, for the phases that the
+	// backend writes there. It is set with Times.ComputeStart, and is not to be
+	// touched after the final response.
+	Batch *backend.Batch
+
+	sink  Sink
+	refs  atomic.Int32
+	ended atomic.Bool
+	done  func(*Request)
+	seen  int
+	fail  *backend.Error
+	why   Reason
+	kept  []*tensor.Buffer
+}
+
+// Times are the points a request passes, in the clock of backend.Now; 0 means
+// not reached.
+type Times struct {
+	Receive      int64 // the front end read the first byte of the body
+	Start        int64 // request decoded, handed to the engine
+	Queue        int64 // entered the scheduler
+	ComputeStart int64 // left the queue, on an instance
+	InputEnd     int64 // inputs ready for the model
+	OutputStart  int64 // the model is done, outputs are being taken
+	ComputeEnd   int64 // outputs taken
+	End          int64 // final response delivered
+}
+
+// Reason classifies a failure for the metric label `reason`.
+type Reason uint8
+
+// Failure reasons.
+const (
+	NoFailure Reason = iota
+	Other            // everything else, e.g. ensemble errors
+	Rejected         // expired in a queue
+	Canceled         // cancelled while queued
+	Backend          // execute failed, or the backend answered with an error
+)
+
+// String returns the label value.
+func (r Reason) String() string {
+	return [...]string{"", "OTHER", "REJECTED", "CANCELED", "BACKEND"}[r]
+}
+
+// Owner is the model version a request is pinned to.
+type Owner interface {
+	// CheckResponse may drop outputs that were not asked for, and turns a response
+	// that contradicts the configuration into an error by setting resp.Err.
+	CheckResponse(r *Request, resp *backend.Response)
+	// Finish is called once, when the final response is given: it counts.
+	Finish(r *Request)
+}
+
+// Sink is the front end's end of a request.
+type Sink interface {
+	// Deliver takes one response, whose tensors it then owns; resp is nil for a
+	// final mark without a response. It may wait for room, but not longer than
+	// the request's Ctx lives. It is called by one goroutine at a time, and with
+	// final set exactly once, last.
+	Deliver(r *Request, resp *backend.Response, final bool)
+}
+
+// New returns a request that answers into sink. done, if not nil, is called
+// once when the request has ended and nobody holds it: inputs are released by
+// then. The request begins with one hold, dropped by the final response.
+func New(sink Sink, done func(*Request)) *Request {
+	r := &Request{sink: sink, done: done}
+	r.Responder = r
+	r.refs.Store(1)
+	return r
+}
+
+// Hold keeps the request and its inputs alive until Drop, beyond the final
+// response.
+func (r *Request) Hold() { r.refs.Add(1) }
+
+// Keep consumes a reference of b and drops it when the request's inputs are
+// released. The caller holds the request, and is the only one to call Keep.
+func (r *Request) Keep(b *tensor.Buffer) { r.kept = append(r.kept, b) }
+
+// Drop ends a Hold. The last one releases the inputs.
+func (r *Request) Drop() {
+	switch n := r.refs.Add(-1); {
+	case n > 0:
+	case n == 0:
+		for i := range r.Inputs {
+			r.Inputs[i].Release()
+		}
+		for _, b := range r.kept {
+			b.Release()
+		}
+		r.kept = nil
+		if r.done != nil {
+			r.done(r)
+		}
+	default:
+		panic("infer: Drop of a request that has ended")
+	}
+}
+
+// Abandon ends a request that was never answered: one that a front end could
+// not decode, or that was refused at once.
+func (r *Request) Abandon() {
+	if !r.ended.Swap(true) {
+		r.Drop()
+	}
+}
+
+// Size returns what the request counts for in a batch: at least 1.
+func (r *Request) Size() int { return max(1, r.BatchSize) }
+
+// LogPrefix returns the words with which core errors begin: the request's id.
+func (r *Request) LogPrefix() string {
+	if r.ID == "" {
+		return "[request id: <id_unknown>] "
+	}
+	return "[request id: " + r.ID + "] "
+}

@@ -1,0 +1,77 @@
+package infer
+
+import (
+	"errors"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// ErrEnded is returned for a response after the final one.
+var ErrEnded = errors.New("the request has already been answered")
+
+// Respond is hop 7: it comes from backend.Instance.Execute (hop 6) and ends in
+// the front end's sink. It checks the response against the configuration,
+// counts with the final one, and delivers.
+func (r *Request) Respond(resp *backend.Response, final bool) error {
+	if r.ended.Load() {
+		resp.Release()
+		return ErrEnded
+	}
+	if final && r.ended.Swap(true) {
+		resp.Release()
+		return ErrEnded
+	}
+	if resp != nil {
+		r.seen++
+		if resp.Err == nil && r.Owner != nil {
+			r.Owner.CheckResponse(r, resp)
+		}
+		if resp.Err != nil {
+			resp.Release()
+			if r.fail == nil {
+				r.fail = resp.Err
+				if r.why == NoFailure {
+					r.why = Backend
+				}
+			}
+		}
+	}
+	cancelled := r.Cancelled()
+	if final {
+		r.Times.End = backend.Now()
+		if r.Owner != nil {
+			r.Owner.Finish(r)
+		}
+	}
+	r.sink.Deliver(r, resp, final)
+	if final {
+		r.Drop()
+	}
+	if cancelled && !final {
+		return backend.Errorf(backend.Cancelled, "request cancelled")
+	}
+	return nil
+}
+
+// Fail answers the request with an error, as its final response, unless it has
+// been answered already.
+func (r *Request) Fail(err error, why Reason) {
+	if r.ended.Load() {
+		return
+	}
+	r.why = why
+	_ = r.Respond(&backend.Response{Err: backend.AsError(err)}, true) // ErrEnded: someone was faster
+}
+
+// Ended reports whether the final response has been given.
+func (r *Request) Ended() bool { return r.ended.Load() }
+
+// Failure returns the first error that was given as a response, and why; nil
+// for a success. For use in Finish and after.
+func (r *Request) Failure() (*backend.Error, Reason) { return r.fail, r.why }
+
+// Responses returns how many responses were given so far.
+func (r *Request) Responses() int { return r.seen }
+
+// Cancelled reports whether nobody waits for the answer any more.
+func (r *Request) Cancelled() bool { return r.Ctx != nil && r.Ctx.Err() != nil }

@@ -1,0 +1,150 @@
+package instance
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/stats"
+)
+
+// execution is the memory of one batch while it runs.
+type execution struct {
+	batch    backend.Batch
+	requests []*infer.Request
+}
+
+func (p *Pool) execution() *execution {
+	if e, ok := p.executions.Get().(*execution); ok {
+		return e
+	}
+	return &execution{requests: make([]*infer.Request, 0, 4), batch: backend.Batch{Requests: make([]*backend.Request, 0, 4)}}
+}
+
+// Execute is hop 5: it comes from scheduler.Scheduler.Enqueue (hop 4) and calls
+// backend.Instance.Execute (hop 6). It answers every request of the batch,
+// except that a decoupled model may answer later.
+func (p *Pool) Execute(instance int, requests []*infer.Request) {
+	e := p.execution()
+	e.requests = append(e.requests, requests...)
+	p.run(&p.slots[instance], e, p.o.Stats)
+}
+
+// ExecuteOne is Execute for a batch of one request.
+func (p *Pool) ExecuteOne(instance int, r *infer.Request) {
+	e := p.execution()
+	e.requests = append(e.requests, r)
+	p.run(&p.slots[instance], e, p.o.Stats)
+}
+
+func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
+	b := &e.batch
+	now := backend.Now()
+	for _, r := range e.requests {
+		r.Hold()
+		r.Batch = b
+		r.Times.ComputeStart = now
+		if r.Times.Queue == 0 {
+			r.Times.Queue = now
+		}
+		b.Requests = append(b.Requests, &r.Request)
+		b.Size += r.Size()
+	}
+	err := p.gather(e)
+	if err == nil {
+		err = p.call(s.instance, b)
+	}
+	reuse := p.finish(e, err)
+	if v != nil && err == nil {
+		var end int64
+		if len(e.requests) == 1 && reuse {
+			end = e.requests[0].Times.End // saves a look at the clock
+		} else {
+			end = backend.Now()
+		}
+		input, output := b.InputEnd, b.OutputStart
+		if input == 0 {
+			input = now
+		}
+		if output == 0 {
+			output = end
+		}
+		v.Batch(b.Size, max(0, input-now), max(0, output-input), max(0, end-output))
+	}
+	p.letGo(e, reuse)
+}
+
+// call runs the backend; a panic fails the batch, not the server.
+func (p *Pool) call(in backend.Instance, b *backend.Batch) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if p.o.Logger != nil {
+				p.o.Logger.Error("backend panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			}
+			err = backend.Errorf(backend.Internal, "backend panicked: %v", v)
+		}
+	}()
+	return in.Execute(p.ctx, b)
+}
+
+// finish answers what the backend left unanswered and says whether the
+// execution's memory may be used again.
+func (p *Pool) finish(e *execution, err error) (reuse bool) {
+	reuse = !p.o.Decoupled && !p.o.Ordered
+	if err == nil && p.o.Decoupled {
+		return false
+	}
+	for _, r := range e.requests {
+		if r.Ended() {
+			continue
+		}
+		if a, ok := r.Responder.(answerer); ok && a.Answered() {
+			continue // held until it is its turn
+		}
+		cause := err
+		if cause == nil {
+			cause = backend.Errorf(backend.Internal, "expected a single response, got %d", r.Responses())
+		}
+		// Through the Responder, which may be a scheduler's: it refuses when it
+		// already has the final response.
+		_ = r.Request.Respond(&backend.Response{Err: backend.AsError(cause)}, true)
+		// Someone may still be answering it.
+		reuse = false
+	}
+	return reuse
+}
+
+// answerer is the Responder of a scheduler that holds responses back.
+type answerer interface{ Answered() bool }
+
+// letGo ends the hold on the requests and the gathered inputs.
+func (p *Pool) letGo(e *execution, reuse bool) {
+	b := &e.batch
+	if p.o.Capabilities.Gather && len(e.requests) > 1 {
+		for i := range b.Inputs {
+			if p.o.Decoupled && b.Inputs[i].Buffer != nil {
+				// Needed until the last of the requests has been answered.
+				for _, r := range e.requests {
+					r.Keep(b.Inputs[i].Buffer.Retain())
+				}
+				b.Inputs[i].Buffer.Release()
+				continue
+			}
+			b.Inputs[i].Release()
+		}
+	}
+	for _, r := range e.requests {
+		if reuse {
+			r.Batch = nil
+		}
+		r.Drop()
+	}
+	if !reuse {
+		return
+	}
+	clear(e.requests)
+	clear(b.Requests)
+	*e = execution{requests: e.requests[:0], batch: backend.Batch{Requests: b.Requests[:0]}}
+	p.executions.Put(e)
+}

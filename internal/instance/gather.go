@@ -1,0 +1,88 @@
+package instance
+
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// gather fills Batch.Inputs for backends that ask for it. A batch of one
+// request is passed as it is; several are copied together, the one copy that
+// batching costs.
+func (p *Pool) gather(e *execution) error {
+	if !p.o.Capabilities.Gather {
+		return nil
+	}
+	b := &e.batch
+	first := b.Requests[0]
+	if len(b.Requests) == 1 {
+		b.Inputs = first.Inputs
+		if len(p.o.Ragged) > 0 {
+			b.Inputs = make([]tensor.Tensor, len(first.Inputs))
+			for i := range first.Inputs {
+				b.Inputs[i] = p.flatten(first.Inputs[i])
+			}
+		}
+		return nil
+	}
+	b.Inputs = make([]tensor.Tensor, 0, len(first.Inputs))
+	for i := range first.Inputs {
+		t, err := p.concatenate(b, i)
+		if err != nil {
+			return err
+		}
+		b.Inputs = append(b.Inputs, t)
+	}
+	return nil
+}
+
+// concatenate joins the i-th input of the first request with the inputs of the
+// same name of the others, along the batch axis.
+func (p *Pool) concatenate(b *backend.Batch, i int) (tensor.Tensor, error) {
+	t := b.Requests[0].Inputs[i]
+	t.Buffer = nil
+	size := 0
+	for _, r := range b.Requests {
+		in := input(r, i, t.Name)
+		if in == nil || in.Datatype != t.Datatype {
+			return t, backend.Errorf(backend.Internal, "batch with and without input '%s'", t.Name)
+		}
+		size += len(in.Data)
+	}
+	buf, err := p.o.Allocator.Allocate(size)
+	if err != nil {
+		return t, err
+	}
+	t.Buffer, t.Data = buf, buf.Bytes()
+	rest, elements := t.Data, int64(0)
+	for _, r := range b.Requests {
+		in := input(r, i, t.Name)
+		rest = rest[copy(rest, in.Data):]
+		n, _ := in.Shape.Elements()
+		elements += n
+	}
+	switch {
+	case p.o.Ragged[t.Name]:
+		t.Shape = tensor.Shape{elements}
+	case p.o.Batching && len(t.Shape) > 0:
+		t.Shape = t.Shape.Clone()
+		t.Shape[0] = int64(b.Size)
+	}
+	return t, nil
+}
+
+// flatten returns a ragged input as one dimension, the form it has in a batch.
+func (p *Pool) flatten(t tensor.Tensor) tensor.Tensor {
+	if !p.o.Ragged[t.Name] {
+		return t
+	}
+	n, _ := t.Shape.Elements()
+	return t.View(tensor.Shape{n})
+}
+
+// input finds an input by name; requests mostly have them in the same order.
+func input(r *backend.Request, i int, name string) *tensor.Tensor {
+	if i < len(r.Inputs) && r.Inputs[i].Name == name {
+		return &r.Inputs[i]
+	}
+	return r.Input(name)
+}

@@ -1,0 +1,163 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Options say what to make instances of.
+type Options struct {
+	Model        backend.Model
+	Capabilities backend.Capabilities
+	Instances    []backend.InstanceConfig
+	// Inputs tell which ones are ragged when inputs are gathered.
+	Ragged map[string]bool
+	// Batching says whether tensors have a batch dimension.
+	Batching  bool
+	Decoupled bool
+	// Ordered says that responses may be given by others than the instance that
+	// made them, which forbids the reuse of batches.
+	Ordered bool
+	// Allocator gives memory for gathered inputs.
+	Allocator tensor.Allocator
+	Stats     *stats.Version
+	Logger    *slog.Logger
+	// Warm, if not nil, is called for every instance before the pool is ready.
+	Warm func(ctx context.Context, run Run) error
+}
+
+// Run executes a batch on one certain instance; count says whether it counts in
+// the statistics.
+type Run func(requests []*infer.Request, count bool)
+
+// Pool holds the instances of a version. It implements scheduler.Executor.
+type Pool struct {
+	o     Options
+	depth int
+	slots []slot
+	places
+	executions sync.Pool // of *execution
+
+	ctx  context.Context // of all executions, ends with Close
+	stop context.CancelFunc
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open creates and warms up the instances, in parallel. On error it closes
+// those it made.
+func Open(ctx context.Context, o Options) (*Pool, error) {
+	if len(o.Instances) == 0 {
+		return nil, backend.Errorf(backend.Internal, "a model needs at least one instance")
+	}
+	p := &Pool{o: o, depth: max(1, o.Capabilities.Depth), slots: make([]slot, len(o.Instances))}
+	p.init(p.slots, p.depth)
+	p.ctx, p.stop = context.WithCancel(context.Background())
+
+	making, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(p.slots))
+	var wg sync.WaitGroup
+	// Making an instance is mostly waiting, for a process or for storage.
+	sem := make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
+	for i := range p.slots {
+		sem <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-sem }()
+			if errs[i] = p.create(making, i); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		// Report the fault, not the cancellation that followed from it.
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.Canceled)) {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func (p *Pool) create(ctx context.Context, i int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	cfg := p.o.Instances[i]
+	err := Guard(p.o.Logger, "create instance "+cfg.Name, func() (err error) {
+		p.slots[i].instance, err = p.o.Model.NewInstance(ctx, cfg)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if p.slots[i].instance == nil {
+		return backend.Errorf(backend.Internal, "the backend made no instance '%s'", cfg.Name)
+	}
+	if p.o.Warm == nil {
+		return nil
+	}
+	return p.o.Warm(ctx, func(requests []*infer.Request, count bool) {
+		e := p.execution()
+		e.requests = append(e.requests, requests...)
+		v := p.o.Stats
+		if !count {
+			v = nil
+		}
+		p.run(&p.slots[i], e, v)
+	})
+}
+
+// Close closes the instances. It must not be called before the last Execute
+// has returned; Interrupt helps to get there.
+func (p *Pool) Close() error {
+	p.closeOnce.Do(func() {
+		p.stop()
+		errs := make([]error, len(p.slots))
+		var wg sync.WaitGroup
+		for i := range p.slots {
+			if in := p.slots[i].instance; in != nil {
+				wg.Go(func() {
+					errs[i] = Guard(p.o.Logger, "close instance "+p.o.Instances[i].Name, in.Close)
+				})
+			}
+		}
+		wg.Wait()
+		p.closeErr = errors.Join(errs...)
+	})
+	return p.closeErr
+}
+
+// Interrupt ends the context of all executions.
+func (p *Pool) Interrupt() { p.stop() }
+
+// Guard calls f and turns a panic of a backend into an error.
+func Guard(log *slog.Logger, what string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if log != nil {
+				log.Error("backend panicked", "doing", what, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			}
+			err = backend.Errorf(backend.Internal, "backend panicked: %v", v)
+		}
+	}()
+	return f()
+}
+
+// Grace is how long closing waits for an execution that has been interrupted.
+const Grace = 5 * time.Second

@@ -1,0 +1,417 @@
+package kserve
+
+import (
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Target is what decoding has to know of the pinned model.
+type Target struct {
+	Config    *modelconfig.Config
+	Allocator tensor.Allocator
+}
+
+// JSONBody is the body of an infer request: JSON, then the binary tail.
+type JSONBody struct {
+	JSON []byte
+	// Tail is what has been read of the binary tail already.
+	Tail []byte
+	// Rest gives the other RestSize bytes of the tail; nil when there are none.
+	Rest     io.Reader
+	RestSize int64
+	// Limit bounds the size of one input given as JSON.
+	Limit int64
+}
+
+// JSONDecoder reads one infer request after another. The zero value is ready.
+type JSONDecoder struct {
+	s      scanner
+	inputs []jsonInput
+	shapes []int64
+	text   []byte // BYTES elements before their size is known
+	params int
+}
+
+// jsonInput is what has been seen of one input.
+type jsonInput struct {
+	region                                        RegionRef
+	size                                          uint64 // binary_data_size
+	dataAt                                        int    // where `data` stands in the text
+	named, shaped, typed, data, binary, overflown bool
+	parsed                                        bool // data is in place
+	// bad is a member of the wrong type, reported only when the input has
+	// exactly one source of data, as Triton does.
+	bad *backend.Error
+}
+
+// maxParameters bounds the custom parameters of one request.
+const maxParameters = 1 << 16
+
+// Keep is how much memory a decoder holds on to between requests.
+const keepText = 1 << 20
+
+// Decode fills r and c from the body: identity, parameters, inputs in memory
+// of the model's allocator, requested outputs. On any error r holds the inputs
+// allocated so far and is the caller's to release. The error is a
+// *backend.Error for a fault of the request, else the one of Rest.
+func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBody) error {
+	d.s.reset(body.JSON)
+	d.inputs, d.params = d.inputs[:0], 0
+	// The request keeps its shapes, possibly longer than this decoder works on it.
+	d.shapes = nil
+	if cap(d.text) > keepText {
+		d.text = nil
+	}
+	if cap(d.s.text) > keepText {
+		d.s.text = nil
+	}
+	if err := d.document(r, c, m, body); err != nil {
+		return err
+	}
+	return d.tail(r, m, body)
+}
+
+// document parses the JSON.
+func (d *JSONDecoder) document(r *backend.Request, c *Call, m Target, body *JSONBody) error {
+	s := &d.s
+	if s.peek(); s.i == len(s.b) {
+		s.fail(faultEmpty, s.i)
+		return s.err("request")
+	}
+	var id, params, inputs, outputs bool
+	if s.b[s.i] != '{' {
+		if !s.skip() || !s.end() {
+			return s.err("request")
+		}
+		return errNoInputs
+	}
+	s.i++
+	for first := true; ; first = false {
+		name, ok := s.nextMember(first)
+		if !ok {
+			break
+		}
+		// Of members with the same name the first one counts.
+		var err *backend.Error
+		switch {
+		case string(name) == "id" && !id:
+			id = true
+			err = d.id(r)
+		case string(name) == "parameters" && !params:
+			params = true
+			err = d.parameters(r, c)
+		case string(name) == "inputs" && !inputs:
+			inputs = true
+			err = d.list(errInputsType, func() *backend.Error { return d.input(r, m, body) })
+		case string(name) == "outputs" && !outputs:
+			outputs = true
+			err = d.list(errOutputsType, func() *backend.Error { return d.output(r, c, m) })
+		default:
+			s.skip()
+		}
+		if err != nil {
+			return err
+		}
+		if s.bad != faultNone {
+			break
+		}
+	}
+	if s.bad != faultNone || !s.end() {
+		return s.err("request")
+	}
+	if !inputs {
+		return errNoInputs
+	}
+	return nil
+}
+
+var (
+	errNoInputs    = missing("inputs")
+	errInputsType  = invalid("Unable to parse 'inputs': attempt to access JSON non-array as array")
+	errOutputsType = invalid("Unable to parse 'outputs': attempt to access JSON non-array as array")
+	errDataType    = invalid("Unable to parse 'data': attempt to access JSON non-array as array")
+	errShapeType   = invalid("Unable to parse 'shape': attempt to access JSON non-array as array")
+	errShapeNumber = invalid("Unable to parse 'shape': attempt to access JSON non-unsigned-integer as unsigned-integer")
+	errParameters  = invalid("failed to get request params.: attempt to get members for non-object")
+)
+
+func missing(member string) *backend.Error {
+	return invalid("Unable to parse '" + member + "': attempt to access non-existing object member '" + member + "'")
+}
+
+func notText(member string) *backend.Error {
+	return invalid("Unable to parse '" + member + "': attempt to access JSON non-string as string")
+}
+
+// skipTo passes the value and returns err, or the fault found in it.
+func (d *JSONDecoder) skipTo(err *backend.Error) *backend.Error {
+	if !d.s.skip() {
+		return d.s.err("request")
+	}
+	return err
+}
+
+func (d *JSONDecoder) id(r *backend.Request) *backend.Error {
+	if d.s.peek() != '"' {
+		return d.skipTo(notText("id"))
+	}
+	text, ok := d.s.str()
+	if !ok {
+		return d.s.err("request")
+	}
+	r.ID = string(text)
+	return nil
+}
+
+// list calls item on every element of the array on which the scanner stands.
+func (d *JSONDecoder) list(wrong *backend.Error, item func() *backend.Error) *backend.Error {
+	s := &d.s
+	if s.peek() != '[' {
+		return d.skipTo(wrong)
+	}
+	s.i++
+	for first := true; s.nextElement(first); first = false {
+		if err := item(); err != nil {
+			return err
+		}
+	}
+	if s.bad != faultNone {
+		return s.err("request")
+	}
+	return nil
+}
+
+// parameter reads a value as a parameter; structured is set for objects,
+// arrays and null.
+func (d *JSONDecoder) parameter(name []byte) (p backend.Parameter, structured bool, err *backend.Error) {
+	s := &d.s
+	p.Name = internParameter(name)
+	switch c := s.peek(); {
+	case c == '"':
+		text, ok := s.str()
+		if !ok {
+			return p, false, s.err("request")
+		}
+		return backend.String(p.Name, string(text)), false, nil
+	case c == 't' || c == 'f':
+		word := "false"
+		if c == 't' {
+			word = "true"
+		}
+		if !s.word(word) {
+			return p, false, s.err("request")
+		}
+		return backend.Bool(p.Name, c == 't'), false, nil
+	case c == '{' || c == '[' || c == 'n':
+		return p, true, d.skipTo(nil)
+	}
+	var num decimal
+	if !s.decimal(&num) {
+		return p, false, s.err("request")
+	}
+	if i, ok := num.signed(s.b); ok {
+		return backend.Int(p.Name, i), false, nil
+	}
+	if u, ok := num.unsigned(s.b); ok {
+		return backend.Uint(p.Name, u), false, nil
+	}
+	f, ok := s.float64(&num)
+	if !ok {
+		return p, false, s.err("request")
+	}
+	return backend.Double(p.Name, f), false, nil
+}
+
+// internParameter returns the name as a string, without allocating for those
+// that have a meaning.
+func internParameter(name []byte) string {
+	for _, known := range [...]string{
+		paramBinaryOutput, paramBinarySize, paramBinaryData, paramSequenceID, paramSequenceStart, paramSequenceEnd,
+		paramPriority, paramTimeout, paramClassification, paramRegion, paramOffset, paramByteSize,
+	} {
+		if string(name) == known {
+			return known
+		}
+	}
+	return string(name)
+}
+
+func (d *JSONDecoder) parameters(r *backend.Request, c *Call) *backend.Error {
+	if d.s.peek() != '{' {
+		return d.skipTo(errParameters)
+	}
+	return d.object(func(name []byte) *backend.Error {
+		if d.params++; d.params > maxParameters {
+			return invalid("too many parameters")
+		}
+		p, structured, err := d.parameter(name)
+		switch {
+		case err != nil:
+			return err
+		case structured:
+			return WrongParameter(HTTP, p.Name)
+		}
+		return c.SetParameter(HTTP, r, p)
+	})
+}
+
+// object calls member on every member of the object on which the scanner
+// stands, with the scanner on the value.
+func (d *JSONDecoder) object(member func(name []byte) *backend.Error) *backend.Error {
+	s := &d.s
+	s.i++
+	for first := true; ; first = false {
+		name, ok := s.nextMember(first)
+		if !ok {
+			break
+		}
+		if err := member(name); err != nil {
+			return err
+		}
+		if s.bad != faultNone {
+			break
+		}
+	}
+	if s.bad != faultNone {
+		return s.err("request")
+	}
+	return nil
+}
+
+// output reads one requested output.
+func (d *JSONDecoder) output(r *backend.Request, c *Call, m Target) *backend.Error {
+	s := &d.s
+	if s.peek() != '{' {
+		return d.skipTo(missing("name"))
+	}
+	var o *OutputRequest
+	at := 0
+	err := d.object(func(name []byte) (err *backend.Error) {
+		switch {
+		case string(name) == "name" && o == nil:
+			if s.peek() != '"' {
+				return d.skipTo(notText("name"))
+			}
+			text, ok := s.str()
+			if !ok {
+				return s.err("request")
+			}
+			o, err = c.AddOutput(m.Config, r, text)
+			return err
+		case string(name) == "parameters" && at == 0:
+			// They need the name first, which may come later.
+			at = s.i
+		}
+		s.skip()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if o == nil {
+		return missing("name")
+	}
+	if at == 0 {
+		return nil
+	}
+	end := s.i
+	s.i = at
+	if s.peek() == '{' {
+		if err := d.object(func(name []byte) *backend.Error { return d.outputParameter(o, name) }); err != nil {
+			return err
+		}
+	}
+	s.i = end
+	return o.Check(HTTP)
+}
+
+func (d *JSONDecoder) outputParameter(o *OutputRequest, name []byte) *backend.Error {
+	p, structured, err := d.parameter(name)
+	if err != nil {
+		return err
+	}
+	if structured { // no kind fits: let the meaning refuse what it knows
+		switch p.Name {
+		case paramBinaryData, paramClassification, paramOffset, paramByteSize:
+			p = backend.String(p.Name, "")
+		case paramRegion:
+			p = backend.Bool(p.Name, false)
+		default:
+			return nil
+		}
+	}
+	return o.SetParameter(HTTP, p)
+}
+
+// tail reads the binary inputs out of the tail.
+func (d *JSONDecoder) tail(r *backend.Request, m Target, body *JSONBody) error {
+	left := uint64(len(body.Tail)) + uint64(body.RestSize)
+	total, count := 0, int32(0)
+	for i := range d.inputs {
+		in := &d.inputs[i]
+		if !in.binary {
+			continue
+		}
+		if in.size > left {
+			return invalid("unexpected size for input '" + r.Inputs[i].Name + "', expecting " +
+				strconv.FormatUint(in.size-left, 10) + " additional bytes for model '" + m.Config.Name + "'")
+		}
+		left -= in.size
+		if in.size > 0 {
+			total = tensor.Align(total) + int(in.size)
+			count++
+		}
+	}
+	if left > 0 {
+		return invalid("unexpected additional input data for model '" + m.Config.Name + "'")
+	}
+	if count == 0 {
+		return nil
+	}
+	buf, err := m.Allocator.Allocate(total)
+	if err != nil {
+		return err
+	}
+	at, used := 0, 0
+	for i := range d.inputs {
+		in, t := &d.inputs[i], &r.Inputs[i]
+		if !in.binary || in.size == 0 {
+			continue
+		}
+		if used++; used > 1 {
+			buf.Retain()
+		}
+		at = tensor.Align(at)
+		t.Buffer = buf
+		t.Data = buf.Bytes()[at : at+int(in.size) : at+int(in.size)]
+		at += int(in.size)
+	}
+	for i := range d.inputs {
+		if !d.inputs[i].binary || d.inputs[i].size == 0 {
+			continue
+		}
+		dst := r.Inputs[i].Data
+		n := copy(dst, body.Tail)
+		body.Tail = body.Tail[n:]
+		if n < len(dst) {
+			if _, err := io.ReadFull(body.Rest, dst[n:]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sizeError is the error for an input whose size cannot be had.
+func sizeError(name string, dt tensor.Datatype, shape tensor.Shape, n int64, overflown bool) *backend.Error {
+	if overflown {
+		return invalid("invalid shape for input '" + name + "': shape " + shape.String() + " causes total element count to exceed maximum size of " + strconv.FormatInt(math.MaxInt64, 10))
+	}
+	return invalid("byte size overflow for input '" + name + "': element count (" + strconv.FormatInt(n, 10) + ") * data type size (" + strconv.Itoa(dt.Size()) +
+		") exceeds maximum allowed size (" + strconv.FormatInt(math.MaxInt64, 10) + ")")
+}

@@ -1,0 +1,317 @@
+package kserve
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// input reads one input. Its data goes straight into tensor memory when name,
+// shape and datatype stand before it, else once the whole object is known.
+func (d *JSONDecoder) input(r *backend.Request, m Target, body *JSONBody) *backend.Error {
+	s := &d.s
+	r.Inputs = append(r.Inputs, tensor.Tensor{})
+	d.inputs = append(d.inputs, jsonInput{})
+	in, t := &d.inputs[len(d.inputs)-1], &r.Inputs[len(r.Inputs)-1]
+	if s.peek() != '{' {
+		if err := d.skipTo(nil); err != nil {
+			return err
+		}
+		return in.source()
+	}
+	s.i++
+	params := false
+	for first := true; ; first = false {
+		name, ok := s.nextMember(first)
+		if !ok {
+			break
+		}
+		var err *backend.Error
+		switch {
+		case string(name) == "name" && !in.named:
+			in.named = true
+			err = d.inputName(in, t, m.Config)
+		case string(name) == "shape" && !in.shaped:
+			in.shaped = true
+			err = d.inputShape(in, t)
+		case string(name) == "datatype" && !in.typed:
+			in.typed = true
+			err = d.inputDatatype(in, t)
+		case string(name) == "parameters" && !params:
+			params = true
+			if s.peek() != '{' {
+				s.skip()
+				break
+			}
+			err = d.object(func(name []byte) *backend.Error { return d.inputParameter(in, t, name) })
+		case string(name) == "data" && !in.data:
+			in.data, in.dataAt = true, s.i
+			if !in.named || !in.shaped || !in.typed || in.bad != nil || in.binary || !in.region.IsZero() {
+				s.skip()
+				break
+			}
+			in.parsed = true
+			err = d.inputData(in, t, m, body)
+		default:
+			s.skip()
+		}
+		if err != nil {
+			return err
+		}
+		if s.bad != faultNone {
+			break
+		}
+	}
+	if s.bad != faultNone {
+		return s.err("request")
+	}
+	return d.finishInput(in, t, m, body)
+}
+
+// finishInput checks that the input is complete, and parses data that stood
+// before what it depends on.
+func (d *JSONDecoder) finishInput(in *jsonInput, t *tensor.Tensor, m Target, body *JSONBody) *backend.Error {
+	if err := in.source(); err != nil {
+		return err
+	}
+	switch {
+	case in.bad != nil:
+		return in.bad
+	case !in.named:
+		return missing("name")
+	case !in.shaped:
+		return missing("shape")
+	case !in.typed:
+		return missing("datatype")
+	case !in.region.IsZero():
+		return UnknownRegion(in.region.Name)
+	case in.parsed:
+		return nil
+	case in.binary:
+		_, _, err := in.extent(t)
+		return err
+	}
+	end := d.s.i
+	d.s.i = in.dataAt
+	err := d.inputData(in, t, m, body)
+	d.s.i = end
+	return err
+}
+
+// source checks that there is exactly one source of data.
+func (in *jsonInput) source() *backend.Error {
+	set, n := "", 0
+	for _, f := range [...]struct {
+		on   bool
+		name string
+	}{{in.data, "'data'"}, {in.binary, "'binary_data_size'"}, {!in.region.IsZero(), "'shared_memory_region'"}} {
+		if f.on {
+			set += " " + f.name
+			n++
+		}
+	}
+	const text = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But "
+	switch n {
+	case 0:
+		return invalid(text + "no field is set")
+	case 1:
+		return nil
+	default:
+		return invalid(text + "set" + set)
+	}
+}
+
+// wrong remembers the first member of the wrong type.
+func (in *jsonInput) wrong(err *backend.Error) {
+	if in.bad == nil {
+		in.bad = err
+	}
+}
+
+func (d *JSONDecoder) inputName(in *jsonInput, t *tensor.Tensor, cfg *modelconfig.Config) *backend.Error {
+	if d.s.peek() != '"' {
+		in.wrong(notText("name"))
+		return d.skipTo(nil)
+	}
+	text, ok := d.s.str()
+	if !ok {
+		return d.s.err("request")
+	}
+	for i := range cfg.Inputs {
+		if cfg.Inputs[i].Name == string(text) {
+			t.Name = cfg.Inputs[i].Name
+			return nil
+		}
+	}
+	t.Name = string(text)
+	return nil
+}
+
+func (d *JSONDecoder) inputDatatype(in *jsonInput, t *tensor.Tensor) *backend.Error {
+	if d.s.peek() != '"' {
+		in.wrong(notText("datatype"))
+		return d.skipTo(nil)
+	}
+	text, ok := d.s.str()
+	if !ok {
+		return d.s.err("request")
+	}
+	t.Datatype = tensor.LookupDatatype(view(text))
+	return nil
+}
+
+func (d *JSONDecoder) inputShape(in *jsonInput, t *tensor.Tensor) *backend.Error {
+	s := &d.s
+	if s.peek() != '[' {
+		in.wrong(errShapeType)
+		return d.skipTo(nil)
+	}
+	s.i++
+	if d.shapes == nil {
+		d.shapes = make([]int64, 0, 8)
+	}
+	from := len(d.shapes)
+	for first := true; s.nextElement(first); first = false {
+		at := s.i
+		if c := s.peek(); c-'0' <= 9 || c == '-' {
+			var num decimal
+			if !s.decimal(&num) {
+				return s.err("request")
+			}
+			if u, ok := num.unsigned(s.b); ok {
+				if u > math.MaxInt64 {
+					u, in.overflown = math.MaxInt64, true
+				}
+				d.shapes = append(d.shapes, int64(u))
+				continue
+			}
+			s.i = at
+		}
+		in.wrong(errShapeNumber)
+		if !s.skip() {
+			return s.err("request")
+		}
+	}
+	if s.bad != faultNone {
+		return s.err("request")
+	}
+	// Growing moves the later shapes to new memory; the earlier stay where they are.
+	t.Shape = d.shapes[from:len(d.shapes):len(d.shapes)]
+	return nil
+}
+
+// inputParameter takes a parameter of an input. Unknown ones are ignored.
+func (d *JSONDecoder) inputParameter(in *jsonInput, t *tensor.Tensor, name []byte) *backend.Error {
+	switch string(name) {
+	case paramBinarySize, paramRegion, paramOffset, paramByteSize:
+	default:
+		return d.skipTo(nil)
+	}
+	p, structured, err := d.parameter(name)
+	if err != nil {
+		return err
+	}
+	if p.Name != paramBinarySize {
+		if structured {
+			p = backend.Double(p.Name, 0) // fits none of them
+		}
+		if _, err := in.region.SetParameter(HTTP, t.Name, p); err != nil {
+			in.wrong(err)
+			in.region.named = in.region.named || p.Name == paramRegion
+		}
+		return nil
+	}
+	in.binary = true
+	size, ok := unsigned(p)
+	if structured || !ok {
+		in.wrong(wrongType(HTTP, paramBinarySize, unsignedType))
+		return nil
+	}
+	in.size = size
+	return nil
+}
+
+// extent returns how many elements and, for fixed-size datatypes, bytes the
+// input has.
+func (in *jsonInput) extent(t *tensor.Tensor) (elements, size int64, err *backend.Error) {
+	n, fault := t.Shape.Elements()
+	if fault != nil || in.overflown {
+		return 0, 0, sizeError(t.Name, t.Datatype, t.Shape, 0, true)
+	}
+	if size, fault = tensor.ByteSize(t.Datatype, t.Shape); fault != nil {
+		return 0, 0, sizeError(t.Name, t.Datatype, t.Shape, n, false)
+	}
+	return n, size, nil
+}
+
+// inputData parses the data on which the scanner stands into new memory.
+func (d *JSONDecoder) inputData(in *jsonInput, t *tensor.Tensor, m Target, body *JSONBody) *backend.Error {
+	s := &d.s
+	n, size, err := in.extent(t)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return d.skipTo(nil)
+	}
+	switch t.Datatype {
+	case tensor.Invalid:
+		return d.skipTo(invalid("invalid datatype for input " + t.Name))
+	case tensor.FP16, tensor.BF16:
+		return d.skipTo(invalid("receiving " + t.Datatype.String() + " data via JSON is not supported. Please use the binary data format for input " + t.Name))
+	}
+	if s.peek() != '[' {
+		return d.skipTo(errDataType)
+	}
+	if t.Datatype == tensor.Bytes {
+		return d.inputStrings(t, m, body)
+	}
+	if body.Limit > 0 && size > body.Limit {
+		return d.skipTo(inputTooBig(t.Name, size, body.Limit))
+	}
+	// An element takes two bytes of text, so a shape that promises more than
+	// the text can hold is refused before there is memory for it.
+	if n > int64(len(s.b)-s.i)/2 {
+		return d.skipTo(errShape)
+	}
+	if err := allocate(t, m.Allocator, int(size)); err != nil {
+		return err
+	}
+	return s.data(t.Datatype, t.Data, int(n))
+}
+
+func (d *JSONDecoder) inputStrings(t *tensor.Tensor, m Target, body *JSONBody) *backend.Error {
+	var err *backend.Error
+	if d.text, err = d.s.strings(d.text[:0]); err != nil {
+		return err
+	}
+	if body.Limit > 0 && int64(len(d.text)) > body.Limit {
+		return inputTooBig(t.Name, int64(len(d.text)), body.Limit)
+	}
+	if err := allocate(t, m.Allocator, len(d.text)); err != nil {
+		return err
+	}
+	copy(t.Data, d.text)
+	return nil
+}
+
+func inputTooBig(name string, size, limit int64) *backend.Error {
+	return invalid("JSON input '" + name + "' has a byte_size (" + strconv.FormatInt(size, 10) + " bytes) that exceeds the maximum allowed value of " +
+		strconv.FormatInt(limit, 10) + " bytes. Use --http-max-input-size to increase the limit.")
+}
+
+// allocate gives t memory of its own. A tensor without bytes has none.
+func allocate(t *tensor.Tensor, a tensor.Allocator, size int) *backend.Error {
+	if size == 0 {
+		return nil
+	}
+	buf, err := a.Allocate(size)
+	if err != nil {
+		return backend.AsError(err)
+	}
+	t.Buffer, t.Data = buf, buf.Bytes()[:size:size]
+	return nil
+}

@@ -1,0 +1,166 @@
+package kserve
+
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+)
+
+// Names of the parameters of requested outputs and of inputs.
+const (
+	paramBinaryData     = "binary_data"
+	paramBinarySize     = "binary_data_size"
+	paramClassification = "classification"
+	paramRegion         = "shared_memory_region"
+	paramOffset         = "shared_memory_offset"
+	paramByteSize       = "shared_memory_byte_size"
+)
+
+// OutputRequest is one requested output and how it is to come back.
+type OutputRequest struct {
+	Name string
+	// Binary asks for the binary tail instead of JSON; it has no meaning in gRPC.
+	Binary bool
+	// Classes, when above zero, asks for the top classes instead of the tensor.
+	Classes uint64
+	// Region places the output in a client's shared memory.
+	Region RegionRef
+}
+
+// RegionRef names a part of a client's registered shared memory.
+type RegionRef struct {
+	Name             string
+	Offset, ByteSize uint64
+
+	named, offset, size bool
+}
+
+// IsZero reports whether no region was named.
+func (g *RegionRef) IsZero() bool { return !g.named }
+
+// SetParameter gives a parameter of the input or output `tensor` its meaning
+// when it is one of the three that name a region; it reports whether it was.
+func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bool, *backend.Error) {
+	switch p.Name {
+	case paramRegion:
+		if p.Kind != backend.StringParameter {
+			return true, wrongTensorType(w, tensor, p.Name, stringType)
+		}
+		g.Name, g.named = p.Text(), true
+	case paramOffset, paramByteSize:
+		n, ok := unsigned(p)
+		if !ok || w == GRPC && p.Kind != backend.IntParameter {
+			return true, wrongTensorType(w, tensor, p.Name, offsetType)
+		}
+		if p.Name == paramOffset {
+			g.Offset, g.offset = n, true
+		} else {
+			g.ByteSize, g.size = n, true
+		}
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// Check reports what is missing or too much once all parameters are set.
+func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
+	switch {
+	case w == GRPC && g.named && !g.size:
+		return invalid("'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '" + tensor + "'")
+	case w == GRPC && !g.named && g.offset:
+		return invalid("'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor '" + tensor + "'")
+	}
+	return nil
+}
+
+// UnknownRegion is the error for a region that nobody has registered.
+func UnknownRegion(name string) *backend.Error {
+	return &backend.Error{Code: backend.NotFound, Message: "Unable to find shared memory region: '" + name + "'"}
+}
+
+// AddOutput adds a requested output and tells the core; a second request for
+// the same output changes nothing. The result is valid until the next call.
+func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byte) (*OutputRequest, *backend.Error) {
+	for i := range cfg.Outputs {
+		if cfg.Outputs[i].Name != string(name) {
+			continue
+		}
+		known := cfg.Outputs[i].Name
+		if r.Wants(known) {
+			return &OutputRequest{Name: known}, nil
+		}
+		r.Requested = append(r.Requested, known)
+		c.Outputs = append(c.Outputs, OutputRequest{Name: known})
+		return &c.Outputs[len(c.Outputs)-1], nil
+	}
+	return nil, invalid("unexpected inference output '" + string(name) + "' for model '" + cfg.Name + "'")
+}
+
+// output returns how the named output is to come back.
+func (c *Call) output(name string) OutputRequest {
+	for i := range c.Outputs {
+		if c.Outputs[i].Name == name {
+			return c.Outputs[i]
+		}
+	}
+	return OutputRequest{Name: name, Binary: c.BinaryDefault}
+}
+
+func wrongTensorType(w Wire, tensor, name string, want wantedType) *backend.Error {
+	if w == GRPC {
+		return invalid("invalid value type for '" + name + "' parameter for tensor '" + tensor + "', " + protoTypes[want])
+	}
+	return wrongType(w, name, want)
+}
+
+// SetParameter gives a parameter of a requested output its meaning. Unknown
+// ones are ignored.
+func (o *OutputRequest) SetParameter(w Wire, p backend.Parameter) *backend.Error {
+	switch p.Name {
+	case paramBinaryData:
+		if w == GRPC {
+			return nil
+		}
+		if p.Kind != backend.BoolParameter {
+			return wrongType(w, p.Name, boolType)
+		}
+		o.Binary = p.IsTrue()
+	case paramClassification:
+		n, ok := unsigned(p)
+		if w == GRPC {
+			if p.Kind != backend.IntParameter {
+				return invalid("invalid value type for 'classification' parameter, expected int64_param")
+			}
+			if p.Int64() <= 0 {
+				return invalid("invalid value for 'classification' parameter, expected >= 0")
+			}
+		} else if !ok {
+			return invalid("Unable to set 'classification': " + jsonTypes[unsignedType])
+		}
+		o.Classes = n
+	default:
+		_, err := o.Region.SetParameter(w, o.Name, p)
+		return err
+	}
+	return nil
+}
+
+// Check reports wishes that contradict each other, once all parameters of the
+// output are set.
+func (o *OutputRequest) Check(w Wire) *backend.Error {
+	if err := o.Region.Check(w, o.Name); err != nil {
+		return err
+	}
+	if o.Region.IsZero() {
+		return nil
+	}
+	switch {
+	case o.Classes > 0 && w == GRPC:
+		return invalid("output can't set both 'shared_memory_region' and 'classification'")
+	case o.Classes > 0:
+		return invalid("Output can't set both 'shared_memory_region' and 'classification'")
+	case o.Binary:
+		return invalid("Output can't set both 'shared_memory_region' and 'binary_data'")
+	}
+	return UnknownRegion(o.Region.Name)
+}

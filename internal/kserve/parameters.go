@@ -1,0 +1,243 @@
+package kserve
+
+import (
+	"math"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Wire is the form in which a request came. What a parameter means does not
+// depend on it; the texts of errors, and a few accepted types, do.
+type Wire uint8
+
+// The two wire forms.
+const (
+	HTTP Wire = iota
+	GRPC
+)
+
+// Names of the request parameters that have a meaning. All others are custom.
+const (
+	paramSequenceID    = "sequence_id"
+	paramSequenceStart = "sequence_start"
+	paramSequenceEnd   = "sequence_end"
+	paramPriority      = "priority"
+	paramTimeout       = "timeout"
+	paramBinaryOutput  = "binary_data_output"
+	paramEmptyFinal    = "triton_enable_empty_final_response"
+	reservedPrefix     = "triton_"
+)
+
+// maxCorrelationText is the longest correlation ID given as text.
+const maxCorrelationText = 128
+
+// Call is what a request asks of the front end, beside what goes into the core
+// request: how its answer is to be written. It is reused from call to call.
+type Call struct {
+	// Outputs are the requested outputs with their wishes. Empty means every
+	// output, in the default representation.
+	Outputs []OutputRequest
+	// BinaryDefault is the representation of outputs when Outputs is empty.
+	BinaryDefault bool
+	// EmptyFinal asks for a final response without content on streams.
+	EmptyFinal bool
+}
+
+// Reset makes c ready for the next request and keeps its memory.
+func (c *Call) Reset() {
+	clear(c.Outputs)
+	c.Outputs, c.BinaryDefault, c.EmptyFinal = c.Outputs[:0], false, false
+}
+
+// SetParameter gives a request parameter its meaning: it ends up in r or in c.
+// An error is a fault of the request.
+func (c *Call) SetParameter(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
+	switch p.Name {
+	case paramSequenceID:
+		return setSequenceID(w, r, p)
+	case paramSequenceStart:
+		return setFlag(w, r, p, backend.SequenceStart)
+	case paramSequenceEnd:
+		return setFlag(w, r, p, backend.SequenceEnd)
+	case paramPriority:
+		switch {
+		case p.Kind == backend.UintParameter, p.Kind == backend.IntParameter && p.Int64() >= 0:
+			r.Priority = p.Uint64()
+		case w == HTTP:
+			return wrongType(w, p.Name, unsignedType)
+		case p.Kind == backend.IntParameter:
+			return invalid("invalid value for 'priority', expected value >= 0.")
+		default:
+			return wrongType(w, p.Name, unsignedType)
+		}
+	case paramTimeout:
+		switch {
+		case w == HTTP && p.Kind == backend.UintParameter, p.Kind == backend.IntParameter && (w == GRPC || p.Int64() >= 0):
+			// gRPC has no unsigned timeout: a negative one is no timeout.
+			if p.Kind == backend.UintParameter || p.Int64() > 0 {
+				r.Timeout = p.Uint64()
+			}
+		default:
+			return wrongType(w, p.Name, microsecondsType)
+		}
+	case paramBinaryOutput:
+		if w == GRPC {
+			return c.custom(w, r, p)
+		}
+		if p.Kind != backend.BoolParameter {
+			return wrongType(w, p.Name, boolType)
+		}
+		c.BinaryDefault = p.IsTrue()
+	default:
+		return c.custom(w, r, p)
+	}
+	return nil
+}
+
+// custom keeps a parameter that only the model understands.
+func (c *Call) custom(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
+	if strings.HasPrefix(p.Name, reservedPrefix) {
+		if w == HTTP {
+			return invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
+		}
+		if p.Name != paramEmptyFinal {
+			return invalid("parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: triton_enable_empty_final_response")
+		}
+		if p.Kind != backend.BoolParameter {
+			return wrongType(w, p.Name, boolType)
+		}
+		c.EmptyFinal = p.IsTrue()
+		return nil
+	}
+	if p.Kind == backend.UintParameter {
+		if w == GRPC {
+			return InvalidParameter(w, p.Name)
+		}
+		// JSON has no unsigned parameters: what exceeds an int64 is a number.
+		p = backend.Double(p.Name, float64(p.Uint64()))
+	}
+	r.Parameters = append(r.Parameters, p)
+	return nil
+}
+
+func setSequenceID(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
+	switch p.Kind {
+	case backend.UintParameter:
+		if w == HTTP {
+			r.Correlation = backend.CorrelationID{Number: p.Uint64()}
+			return nil
+		}
+	case backend.IntParameter:
+		// gRPC carries the unsigned ID in a signed field.
+		if w == GRPC || p.Int64() >= 0 {
+			r.Correlation = backend.CorrelationID{Number: p.Uint64()}
+			return nil
+		}
+	case backend.StringParameter:
+		if len(p.Text()) > maxCorrelationText {
+			return &backend.Error{Code: backend.Unsupported, Message: "string correlation ID cannot be longer than 128 characters"}
+		}
+		r.Correlation = backend.CorrelationID{Text: p.Text()}
+		return nil
+	}
+	return wrongType(w, p.Name, correlationType)
+}
+
+func setFlag(w Wire, r *backend.Request, p backend.Parameter, f backend.Flags) *backend.Error {
+	if p.Kind != backend.BoolParameter {
+		return wrongType(w, p.Name, boolType)
+	}
+	r.Flags &^= f
+	if p.IsTrue() {
+		r.Flags |= f
+	}
+	return nil
+}
+
+// InvalidParameter is the error for a custom parameter whose value has no
+// meaning: a structured or null JSON value, or an unset or unsigned protobuf one.
+func InvalidParameter(w Wire, name string) *backend.Error {
+	if w == GRPC {
+		return invalid("invalid value type for '" + name + "' parameter, expected int64_param, bool_param, or string_param.")
+	}
+	return invalid("parameter '" + name + "' has invalid type. It should be either 'int', 'bool', or 'string'.")
+}
+
+// wantedType is what a known parameter must be.
+type wantedType uint8
+
+const (
+	boolType wantedType = iota
+	unsignedType
+	microsecondsType
+	correlationType
+	stringType
+	offsetType
+)
+
+var (
+	jsonTypes = [...]string{
+		boolType:         "attempt to access JSON non-boolean as boolean",
+		unsignedType:     "attempt to access JSON non-unsigned-integer as unsigned-integer",
+		microsecondsType: "attempt to access JSON non-unsigned-integer as unsigned-integer",
+		correlationType:  "attempt to access JSON non-string as string",
+		stringType:       "attempt to access JSON non-string as string",
+		offsetType:       "attempt to access JSON non-unsigned-integer as unsigned-integer",
+	}
+	protoTypes = [...]string{
+		boolType:         "expected bool_param.",
+		unsignedType:     "expected int64_param or uint64_param.",
+		microsecondsType: "expected int64_param.",
+		correlationType:  "expected int64_param or string_param.",
+		stringType:       "expected string_param.",
+		offsetType:       "expected int64_param.",
+	}
+)
+
+// WrongParameter is the error for a known request parameter whose value is
+// structured, null or unset: no kind of backend.Parameter. For other names it
+// is InvalidParameter, and for reserved ones the error about those.
+func WrongParameter(w Wire, name string) *backend.Error {
+	switch name {
+	case paramSequenceID:
+		return wrongType(w, name, correlationType)
+	case paramSequenceStart, paramSequenceEnd:
+		return wrongType(w, name, boolType)
+	case paramPriority:
+		return wrongType(w, name, unsignedType)
+	case paramTimeout:
+		return wrongType(w, name, microsecondsType)
+	case paramBinaryOutput:
+		if w == HTTP {
+			return wrongType(w, name, boolType)
+		}
+	case paramEmptyFinal:
+		if w == GRPC {
+			return wrongType(w, name, boolType)
+		}
+	}
+	if strings.HasPrefix(name, reservedPrefix) {
+		var c Call
+		return c.custom(w, nil, backend.Bool(name, true))
+	}
+	return InvalidParameter(w, name)
+}
+
+func wrongType(w Wire, name string, want wantedType) *backend.Error {
+	if w == GRPC {
+		return invalid("invalid value type for '" + name + "' parameter, " + protoTypes[want])
+	}
+	return invalid("Unable to parse '" + name + "': " + jsonTypes[want])
+}
+
+// unsigned returns the value of a parameter that must not be negative.
+func unsigned(p backend.Parameter) (uint64, bool) {
+	switch p.Kind {
+	case backend.UintParameter:
+		return p.Uint64(), true
+	case backend.IntParameter:
+		return p.Uint64(), p.Uint64() <= math.MaxInt64
+	}
+	return 0, false
+}

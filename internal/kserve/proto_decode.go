@@ -1,0 +1,189 @@
+package kserve
+
+import (
+	"strconv"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/tensor"
+	"google.golang.org/grpc/mem"
+)
+
+// Version returns the version number of the request, -1 for the latest.
+func (q *ProtoRequest) Version() (int64, *backend.Error) { return ParseVersion(q.ModelVersion) }
+
+// ParseVersion returns the number in a version string as clients of gRPC send
+// it, -1 for the empty one.
+func ParseVersion(text string) (int64, *backend.Error) {
+	if text == "" {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, invalid("failed to get model version from specified version string '" + text + "' (details: stol), version should be an integral value > 0")
+	}
+	if n < 0 {
+		return 0, invalid("invalid model version specified '" + text + "' , version should be an integral value > 0")
+	}
+	return n, nil
+}
+
+// InputBytes returns how many bytes the request's tensors will take up: what
+// admission has to count.
+func (q *ProtoRequest) InputBytes() int64 {
+	n := int64(0)
+	for _, s := range q.raw {
+		n += int64(s.size)
+	}
+	for i := range q.inputs {
+		t := &q.inputs[i].contents
+		d := tensor.LookupDatatype(q.inputs[i].datatype)
+		for f := boolContents; f < contentsFields; f++ {
+			n += int64(t.size(f, d))
+		}
+	}
+	return n
+}
+
+// tensors is the memory of one request with few tensors, in one piece. It
+// belongs to the core request, which may outlive the call.
+type tensors struct {
+	inputs    [2]tensor.Tensor
+	requested [2]string
+	dims      [8]int64
+}
+
+// DecodeProto fills r and c from a parsed message. Tensor bytes go straight from
+// the transport's buffers into memory of the model's allocator. On an error r
+// holds the inputs allocated so far and is the caller's to release.
+func DecodeProto(q *ProtoRequest, r *backend.Request, c *Call, m Target) *backend.Error {
+	if q.Fault != nil {
+		return q.Fault
+	}
+	r.ID = q.ID
+	for _, p := range q.parameters {
+		if p.Kind == unset {
+			return WrongParameter(GRPC, p.Name)
+		}
+		if err := c.SetParameter(GRPC, r, p); err != nil {
+			return err
+		}
+	}
+	memory := new(tensors)
+	if len(q.inputs) <= len(memory.inputs) {
+		r.Inputs = memory.inputs[:0]
+	} else {
+		r.Inputs = make([]tensor.Tensor, 0, len(q.inputs))
+	}
+	r.Requested = memory.requested[:0]
+	if err := q.decodeOutputs(r, c, m.Config); err != nil {
+		return err
+	}
+	return q.decodeInputs(r, memory.dims[:0], m.Allocator)
+}
+
+func (q *ProtoRequest) decodeOutputs(r *backend.Request, c *Call, cfg *modelconfig.Config) *backend.Error {
+	for i := range q.outputs {
+		o, err := c.AddOutput(cfg, r, []byte(q.outputs[i].name))
+		if err != nil {
+			return err
+		}
+		for _, p := range q.outputs[i].parameters {
+			if err := o.SetParameter(GRPC, p); err != nil {
+				return err
+			}
+		}
+		if err := o.Check(GRPC); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *ProtoRequest) decodeInputs(r *backend.Request, dims []int64, a tensor.Allocator) *backend.Error {
+	raw := q.raw
+	for i := range q.inputs {
+		in := &q.inputs[i]
+		var region RegionRef
+		for _, p := range in.parameters {
+			if _, err := region.SetParameter(GRPC, in.name, p); err != nil {
+				return err
+			}
+		}
+		if err := region.Check(GRPC, in.name); err != nil {
+			return err
+		}
+		if !region.IsZero() {
+			if in.contents.present {
+				return invalid("unexpected 'content' provided when using shared memory for input tensor '" + in.name + "' for model '" + q.ModelName + "'")
+			}
+			return UnknownRegion(region.Name)
+		}
+		t := tensor.Tensor{Name: in.name, Datatype: tensor.LookupDatatype(in.datatype)}
+		from := len(dims)
+		dims = append(dims, in.shape...)
+		t.Shape = tensor.Shape(dims[from:len(dims):len(dims)])
+		var err *backend.Error
+		switch {
+		case in.contents.present && len(q.raw) > 0:
+			return invalid("contents field must not be specified when using raw_input_contents for '" + in.name + "' for model '" + q.ModelName + "'")
+		case in.contents.present:
+			err = q.decodeContents(&t, &in.contents, a)
+		case len(raw) == 0:
+			return invalid("unable to find data for input tensor '" + in.name + "' for model '" + q.ModelName + "' in request.")
+		default:
+			err = gather(&t, q.message, raw[0], a)
+			raw = raw[1:]
+		}
+		if err != nil {
+			return err
+		}
+		r.Inputs = append(r.Inputs, t)
+	}
+	return nil
+}
+
+// gather copies a run of bytes of the message into memory for t. Frames of the
+// transport are at most 16 KiB, so that anything large comes in fragments and
+// has to be put together once; what is small is not worth a view that would
+// hold a whole frame.
+func gather(t *tensor.Tensor, message mem.BufferSlice, s span, a tensor.Allocator) *backend.Error {
+	b, err := a.Allocate(s.size)
+	if err != nil {
+		return backend.AsError(err)
+	}
+	c := cursorAt(message, s)
+	c.read(b.Bytes())
+	t.Buffer, t.Data = b, b.Bytes()
+	return nil
+}
+
+// decodeContents converts typed contents into memory for t.
+func (q *ProtoRequest) decodeContents(t *tensor.Tensor, typed *protoContents, a tensor.Allocator) *backend.Error {
+	found := contentsField(0)
+	for f := boolContents; f < contentsFields; f++ {
+		switch {
+		case typed.count[f] == 0:
+		case found != 0 && typed.size(found, t.Datatype) > 0:
+			return invalid("unexpected explicit tensor data for input tensor '" + t.Name + "' for model '" + q.ModelName + "', binary data was already supplied.")
+		case f.datatype(t.Datatype) != t.Datatype:
+			return invalid("unexpected explicit tensor data for input tensor '" + t.Name + "' for model '" + q.ModelName + "' of type '" +
+				f.datatype(t.Datatype).String() + "', expected datatype '" + t.Datatype.String() + "'")
+		default:
+			found = f
+		}
+	}
+	size := 0
+	if found != 0 {
+		size = typed.size(found, t.Datatype)
+	}
+	b, err := a.Allocate(size)
+	if err != nil {
+		return backend.AsError(err)
+	}
+	if found != 0 {
+		typed.write(b.Bytes(), q.message, found, t.Datatype)
+	}
+	t.Buffer, t.Data = b, b.Bytes()
+	return nil
+}

@@ -1,0 +1,75 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// backends opens each backend when the first model needs it.
+type backends struct {
+	drivers  map[string]*driver
+	host     backend.Host
+	settings func(string) backend.Settings
+	order    []*driver // as opened
+	mu       sync.Mutex
+}
+
+// driver is one backend. mu is held while it is opened, so that models that
+// need it at the same time wait for one attempt; it guards nothing else.
+type driver struct {
+	backend.Driver
+	mu     sync.Mutex
+	opened backend.Backend
+}
+
+func newBackends(o Options) *backends {
+	b := &backends{drivers: map[string]*driver{}, host: o.Host, settings: o.Settings}
+	for _, d := range o.Backends {
+		b.drivers[d.Name] = &driver{Driver: d}
+	}
+	return b
+}
+
+// get returns the open backend. An attempt that failed is made again for the
+// next model: what was missing may have been installed meanwhile.
+func (b *backends) get(ctx context.Context, name string) (backend.Backend, error) {
+	d := b.drivers[name]
+	if d == nil {
+		return nil, backend.Errorf(backend.InvalidArg, "unable to find backend library for backend '%s', try specifying runtime on the model configuration.", name)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened != nil {
+		return d.opened, nil
+	}
+	settings := backend.Settings{}
+	if b.settings != nil {
+		settings = b.settings(name)
+	}
+	opened, err := d.Open(ctx, b.host, settings)
+	if err != nil {
+		return nil, err
+	}
+	d.opened = opened
+	b.mu.Lock()
+	b.order = append(b.order, d)
+	b.mu.Unlock()
+	return opened, nil
+}
+
+// close closes the open backends, the last opened first.
+func (b *backends) close() error {
+	b.mu.Lock()
+	order := b.order
+	b.order = nil
+	b.mu.Unlock()
+	var failed []error
+	for _, d := range slices.Backward(order) {
+		failed = append(failed, d.opened.Close())
+	}
+	return errors.Join(failed...)
+}

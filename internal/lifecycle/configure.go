@@ -1,0 +1,76 @@
+package lifecycle
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+)
+
+// configure reads the configuration of a plan as far as it goes without the
+// model's backend.
+func (m *Manager) configure(p *plan) error {
+	draft, err := m.draft(p)
+	if err != nil {
+		return err
+	}
+	if err := draft.CompleteBackend(p.name, os.DirFS(p.snapshot.Directory)); err != nil {
+		return err
+	}
+	draft.Normalize()
+	if err := draft.Validate(m.o.DisableAutoComplete); err != nil {
+		return err
+	}
+	if err := draft.CheckDirectory(filepath.Base(p.snapshot.Directory)); err != nil {
+		return err
+	}
+	p.draft, p.policy, p.ensemble, p.parts = draft, draft.Versions(), draft.IsEnsemble(), draft.Parts()
+	return nil
+}
+
+func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {
+	s := p.snapshot
+	switch {
+	case s.Config == nil && m.o.DisableAutoComplete:
+		return nil, modelconfig.NotProvided(p.name)
+	case s.Config == nil:
+		return modelconfig.NewDraft(), nil
+	case s.ConfigPath == "":
+		return modelconfig.ParseJSON(s.Config, "")
+	default:
+		// Faults reach clients: they name the file as seen from the repository, which
+		// says enough and nothing of the machine.
+		file, err := filepath.Rel(s.Directory, s.ConfigPath)
+		if err != nil {
+			file = filepath.Base(s.ConfigPath)
+		}
+		return modelconfig.Parse(s.Config, filepath.ToSlash(filepath.Join(p.name, file)))
+	}
+}
+
+// complete makes the configuration of one version: its backend adds what the
+// model itself knows, and then all of it must hold.
+func (m *Manager) complete(ctx context.Context, p *plan, version int64, b backend.Backend) (*modelconfig.Config, backend.Config, error) {
+	draft := p.draft.Clone()
+	can := b.Capabilities()
+	if err := draft.NormalizeInstances(m.o.GPUs, can); err != nil {
+		return nil, backend.Config{}, err
+	}
+	dir, versionDir := p.snapshot.Directory, p.snapshot.VersionDirectory(version)
+	if can.Completes && !m.o.DisableAutoComplete {
+		completed, err := b.Complete(ctx, draft.ToBackend(dir, versionDir, version))
+		if err != nil {
+			return nil, backend.Config{}, err
+		}
+		if err := draft.Merge(completed); err != nil {
+			return nil, backend.Config{}, err
+		}
+	}
+	config, err := draft.Finish()
+	if err != nil {
+		return nil, backend.Config{}, err
+	}
+	return config, config.ToBackend(dir, versionDir, version), nil
+}

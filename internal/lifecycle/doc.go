@@ -1,0 +1,9 @@
+// Package lifecycle owns which versions of which models are loaded: it brings
+// what is loaded in line with what is desired, by loads, reloads and unloads,
+// and publishes the result as an immutable table that requests read without a
+// lock.
+//
+// Open manager.go first, then load.go, which has the one way in which a
+// version becomes ready; state.go has the states and their allowed moves,
+// table.go the read side.
+package lifecycle

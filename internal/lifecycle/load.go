@@ -1,0 +1,306 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/repository"
+)
+
+// Request asks for one model to be loaded or reloaded.
+type Request struct {
+	Name string
+	// Config, when not empty, is JSON that replaces the model's configuration file.
+	Config string
+	// Files, when there are any, replace the model's directory.
+	Files map[string][]byte
+	// Nested marks a request of a model, which may itself be loading: it needs no
+	// load thread, since the one that waits for it may hold the last.
+	Nested bool
+}
+
+// Load loads or reloads one model and waits for the outcome. When ctx ends
+// first, the load goes on by itself: a client that hangs up must not leave a
+// model half-way.
+func (m *Manager) Load(ctx context.Context, r Request) error {
+	done := make(chan error, 1) // the load never waits for the caller
+	if err := m.begin(func() { done <- m.load(r) }); err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return backend.Errorf(backend.Cancelled, "the caller left, the load of model '%s' goes on", r.Name)
+	}
+}
+
+// begin runs a load on a goroutine that Close waits for.
+func (m *Manager) begin(f func()) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refuse {
+		return backend.Errorf(backend.Unavailable, "Server not ready")
+	}
+	m.loads.Go(f)
+	return nil
+}
+
+func (m *Manager) load(r Request) error {
+	if err := repository.CheckName(r.Name); err != nil {
+		return err
+	}
+	if err := m.claim(r.Name); err != nil {
+		return err
+	}
+	defer m.unclaim(r.Name)
+	p, err := m.poll(r)
+	if err != nil {
+		return pollError(r.Name, err)
+	}
+	defer p.snapshot.Release()
+	return m.loadOne(p, []string{r.Name})
+}
+
+// loadOne loads a model that the caller has claimed, after those parts of it
+// that do not serve yet. path leads here from the model that was asked for.
+func (m *Manager) loadOne(p *plan, path []string) error {
+	return m.loadWithParts(p, func(part string) error {
+		if i := slices.Index(path, part); i >= 0 {
+			return cycleError(append(path[i:len(path):len(path)], part))
+		}
+		if err := m.claim(part); err != nil {
+			return partError(p.name, part, err)
+		}
+		defer m.unclaim(part)
+		sub, err := m.poll(Request{Name: part, Nested: p.nested})
+		if err != nil {
+			return partError(p.name, part, err)
+		}
+		defer sub.snapshot.Release()
+		if err := m.loadOne(sub, append(slices.Clone(path), part)); err != nil {
+			return partError(p.name, part, err)
+		}
+		return nil
+	})
+}
+
+// loadWithParts loads a model once its parts serve. load is called for each
+// part that does not, and returns the error for the ensemble.
+func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
+	for _, part := range p.parts {
+		if len(m.Lookup(part)) > 0 {
+			continue
+		}
+		if err := load(part); err != nil {
+			return m.fail(p, err)
+		}
+	}
+	return m.apply(p)
+}
+
+// fail records why a model has no version, and returns the error of its load.
+func (m *Manager) fail(p *plan, err error) error {
+	m.mu.Lock()
+	e := m.entryLocked(p.name)
+	e.unread = false
+	e.failure = err.Error()
+	m.mu.Unlock()
+	m.log.Error(fmt.Sprintf("failed to load '%s': %v", p.name, err), "model", p.name)
+	return loadError(p.name, err.Error())
+}
+
+func (m *Manager) entryLocked(name string) *entry {
+	e := m.models[name]
+	if e == nil {
+		e = &entry{versions: map[int64]*version{}}
+		m.models[name] = e
+	}
+	return e
+}
+
+// apply brings the loaded versions of a model in line with its plan: it loads
+// what is new or changed beside what serves, and when all of it is ready swaps
+// it in at once, and takes away what is no longer wanted. When one version
+// fails, nothing that served before has changed.
+func (m *Manager) apply(p *plan) error {
+	serve, missing := p.policy.Select(p.snapshot.Versions)
+	for _, v := range missing {
+		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
+	}
+	if len(serve) == 0 {
+		return m.fail(p, backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name))
+	}
+	wanted := m.prepare(p, serve)
+	opened := m.openAll(p, wanted)
+	if err := m.failed(p, opened); err != nil {
+		return err
+	}
+	m.swap(p, serve, opened)
+	if len(opened) > 0 {
+		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
+	}
+	return nil
+}
+
+// prepare returns the versions to load, of those to serve, and marks those
+// that do not serve yet as loading.
+func (m *Manager) prepare(p *plan, serve []int64) []int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entryLocked(p.name)
+	e.failure, e.unread = "", false
+	var wanted []int64
+	for _, n := range serve {
+		v := e.versions[n]
+		if v == nil {
+			v = &version{}
+			e.versions[n] = v
+		}
+		if v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) && p.snapshot.SameVersion(e.snapshot, n) {
+			continue
+		}
+		wanted = append(wanted, n)
+		if v.state != Ready {
+			v.move(Loading, "")
+		}
+	}
+	return wanted
+}
+
+// opened is the outcome of loading one version.
+type opened struct {
+	version int64
+	model   *model.Model
+	took    time.Duration
+	err     error
+}
+
+// openAll loads versions at the same time, as many as there are slots.
+func (m *Manager) openAll(p *plan, versions []int64) []opened {
+	all := make([]opened, len(versions))
+	var wg sync.WaitGroup
+	for i, n := range versions {
+		wg.Go(func() {
+			all[i] = m.openRetrying(p, n)
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+func (m *Manager) openRetrying(p *plan, n int64) opened {
+	if !p.nested {
+		select {
+		case m.slots <- struct{}{}:
+			defer func() { <-m.slots }()
+		case <-m.ctx.Done():
+			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
+		}
+	}
+	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
+	start := time.Now()
+	for attempt := 0; ; attempt++ {
+		loaded, err := m.open(m.ctx, p, n)
+		if err == nil {
+			return opened{version: n, model: loaded, took: time.Since(start)}
+		}
+		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, withCode(err)), "model", p.name, "version", n)
+		if attempt >= m.o.LoadRetries || m.ctx.Err() != nil {
+			return opened{version: n, err: err}
+		}
+	}
+}
+
+// failed returns the error of a load in which a version failed, after undoing
+// what the others have made; else nil.
+func (m *Manager) failed(p *plan, all []opened) error {
+	var text strings.Builder
+	for _, o := range all {
+		if o.err != nil {
+			fmt.Fprintf(&text, "version %d is at UNAVAILABLE state: %s;", o.version, withCode(o.err))
+		}
+	}
+	if text.Len() == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	e := m.models[p.name]
+	for _, o := range all {
+		if v := e.versions[o.version]; v.state == Loading {
+			reason := "another version of the model failed to load"
+			if o.err != nil {
+				reason = withCode(o.err)
+			}
+			v.move(Unavailable, reason)
+		}
+	}
+	m.mu.Unlock()
+	for _, o := range all {
+		if o.model != nil {
+			_ = o.model.Close(m.drains) // it never served; the load's error says more
+		}
+	}
+	return loadError(p.name, text.String())
+}
+
+// swap makes the opened versions serve, in one step for requests, and retires
+// their former selves and the versions that are no longer wanted.
+func (m *Manager) swap(p *plan, serve []int64, all []opened) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.models[p.name]
+	var old []retired
+	for _, o := range all {
+		v := e.versions[o.version]
+		if v.model != nil {
+			old = append(old, retired{model: v.model, source: v.source})
+		}
+		v.move(Ready, "")
+		v.model, v.source, v.took = o.model, p.snapshot.Retain(), o.took
+	}
+	for _, n := range e.numbers() {
+		if !slices.Contains(serve, n) {
+			old = append(old, e.takeAway(n)...)
+		}
+	}
+	if e.snapshot != nil {
+		e.snapshot.Release()
+	}
+	e.snapshot, e.parts = p.snapshot.Retain(), p.parts
+	m.publishLocked(p.name)
+	m.retireLocked(p.name, old)
+}
+
+// pollError is the error of a load whose model could not be read.
+func pollError(name string, err error) error {
+	return backend.Errorf(backend.Internal, "failed to load '%s', failed to poll from model repository: %v", name, err)
+}
+
+// loadError is the error of a load that failed after the model was read. The
+// newline is the peer's.
+func loadError(name, reason string) error {
+	return backend.Errorf(backend.InvalidArg, "load failed for model '%s': %s\n", name, reason)
+}
+
+func cycleError(path []string) error {
+	return backend.Errorf(backend.InvalidArg, "circular dependency between ensembles: %s", strings.Join(path, " -> "))
+}
+
+func partError(ensemble, part string, err error) error {
+	if backend.AsError(err).Code == backend.NotFound {
+		return backend.Errorf(backend.InvalidArg, "ensemble %s contains models that are not available or ambiguous: %s", ensemble, part)
+	}
+	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading failed with error: %s", ensemble, part, part, strings.TrimSuffix(err.Error(), "\n"))
+}
+
+func withCode(err error) string {
+	e := backend.AsError(err)
+	return e.Code.String() + ": " + e.Message
+}

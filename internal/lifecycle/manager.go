@@ -1,0 +1,222 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Options are what a manager needs to load models.
+type Options struct {
+	Repository *repository.Repository
+	Backends   []backend.Driver
+	// Host is given to every backend.
+	Host backend.Host
+	// Settings returns what the command line says to a backend.
+	Settings func(backendName string) backend.Settings
+	// Allocator gives ordinary memory to models whose backend has none.
+	Allocator           tensor.Allocator
+	DisableAutoComplete bool
+	// GPUs are the numbers of the usable GPUs.
+	GPUs []int
+	// LoadThreads bounds how many versions load at once; at least 1.
+	LoadThreads int
+	// LoadRetries is how often a failed load is tried again.
+	LoadRetries        int
+	WarmupInStatistics bool
+	// HoldRequests is for tests; see model.Options.
+	HoldRequests int
+	// DrainTimeout bounds how long a version that was replaced or unloaded waits
+	// for its requests; 0 means five minutes.
+	DrainTimeout time.Duration
+	Logger       *slog.Logger
+}
+
+// defaultDrain is long, since a reload promises that no request fails, and
+// bounded, since a request that never ends must not keep a version for ever.
+const defaultDrain = 5 * time.Minute
+
+// Manager loads and unloads models.
+type Manager struct {
+	o        Options
+	log      *slog.Logger
+	table    atomic.Pointer[table]
+	backends *backends
+	slots    chan struct{} // one for each version that may load at once
+
+	// ctx ends when loads must stop, drains when versions that drain must close
+	// at once.
+	ctx         context.Context
+	stop        context.CancelFunc
+	drains      context.Context
+	stopDrains  context.CancelFunc
+	loads       sync.WaitGroup
+	retirements sync.WaitGroup
+	closing     sync.Once
+	closed      chan struct{}
+	closeErr    error
+
+	mu      sync.Mutex
+	refuse  bool // no further loads or unloads
+	models  map[string]*entry
+	claimed map[string]bool // models that a load or unload is working on
+}
+
+// entry is all that is known of one model.
+type entry struct {
+	versions map[int64]*version
+	// snapshot is what the ready versions were made from; nil when none is.
+	snapshot *repository.Snapshot
+	// parts are the models that an ensemble is made of.
+	parts []string
+	// failure says why the model has no version at all. unread marks one whose
+	// configuration could not even be read: the peer does not count it among the
+	// known models.
+	failure string
+	unread  bool
+}
+
+// version is what is known of one version.
+type version struct {
+	state  State
+	reason string
+	moves  int          // tells a drain whether it still speaks for the version
+	model  *model.Model // set while ready
+	source *repository.Snapshot
+	took   time.Duration
+}
+
+// numbers returns the version numbers in ascending order.
+func (e *entry) numbers() []int64 { return slices.Sorted(maps.Keys(e.versions)) }
+
+// New returns a manager with nothing loaded.
+func New(o Options) *Manager {
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = defaultDrain
+	}
+	m := &Manager{
+		o: o, log: o.Logger, slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
+		models: map[string]*entry{}, claimed: map[string]bool{},
+	}
+	m.backends = newBackends(o)
+	m.table.Store(&table{models: map[string]*served{}})
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	m.drains, m.stopDrains = context.WithCancel(context.Background())
+	return m
+}
+
+// Version is the state of one version as others see it.
+type Version struct {
+	Name    string
+	Version int64 // 0 for a model without versions
+	State   State
+	Reason  string
+	// LoadTime is how long the load took, for a ready version.
+	LoadTime time.Duration
+	// Model is set for a ready version.
+	Model *model.Model
+}
+
+// Versions returns all that is known of a model, or of all models for the
+// empty name, by name and version.
+func (m *Manager) Versions(name string) []Version {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := []string{name}
+	if name == "" {
+		names = slices.Sorted(maps.Keys(m.models))
+	}
+	var all []Version
+	for _, name := range names {
+		e := m.models[name]
+		if e == nil {
+			continue
+		}
+		if len(e.versions) == 0 {
+			all = append(all, Version{Name: name, State: Unavailable, Reason: e.failure})
+		}
+		for _, n := range e.numbers() {
+			v := e.versions[n]
+			all = append(all, Version{Name: name, Version: n, State: v.state, Reason: v.reason, LoadTime: v.took, Model: v.model})
+		}
+	}
+	return all
+}
+
+// Explain says why Pin found no version, in the peer's words.
+func (m *Manager) Explain(name string, version int64) *backend.Error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.models[name]
+	switch {
+	case e == nil || e.unread:
+		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", name)
+	case version < 0:
+		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' has no available versions", name)
+	case e.versions[version] == nil:
+		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' version %d is not found", name, version)
+	default:
+		return backend.Errorf(backend.Unavailable, "Request for unknown model: '%s' version %d is not at ready state", name, version)
+	}
+}
+
+// AllReady returns nil when every known version serves or is not wanted, else
+// what keeps the first one from it.
+func (m *Manager) AllReady() error {
+	for _, v := range m.Versions("") {
+		switch {
+		case v.Model != nil:
+			if err := v.Model.Ready(); err != nil {
+				return fmt.Errorf("model '%s' version %d is not ready: %w", v.Name, v.Version, err)
+			}
+		case v.State == Unloading || v.Reason == reasonUnloaded:
+		case v.Version == 0 && m.unread(v.Name):
+		default:
+			return fmt.Errorf("model '%s' version %d is at %s state: %s", v.Name, v.Version, v.State, v.Reason)
+		}
+	}
+	return nil
+}
+
+func (m *Manager) unread(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.models[name]
+	return e != nil && e.unread
+}
+
+// claim reserves models for one load or unload. All or none are taken.
+func (m *Manager) claim(names ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refuse {
+		return backend.Errorf(backend.Unavailable, "Server not ready")
+	}
+	for _, n := range names {
+		if m.claimed[n] {
+			return backend.Errorf(backend.Internal, "a related model '%s' to a load/unload request is currently loading or unloading", n)
+		}
+	}
+	for _, n := range names {
+		m.claimed[n] = true
+	}
+	return nil
+}
+
+func (m *Manager) unclaim(names ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range names {
+		delete(m.claimed, n)
+	}
+}

@@ -1,0 +1,72 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/instance"
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository"
+)
+
+// plan is a model that has been read and whose configuration holds as far as
+// that can be said without its backend.
+type plan struct {
+	name     string
+	nested   bool
+	snapshot *repository.Snapshot
+	draft    *modelconfig.Draft
+	policy   modelconfig.VersionPolicy
+	ensemble bool
+	parts    []string // of an ensemble
+}
+
+// poll reads a model and its configuration. Its errors are reasons for "failed
+// to poll from model repository".
+func (m *Manager) poll(r Request) (*plan, error) {
+	snapshot, err := m.o.Repository.Read(m.ctx, r.Name, r.Config, r.Files, m.log)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{name: r.Name, nested: r.Nested, snapshot: snapshot}
+	if err := m.configure(p); err != nil {
+		snapshot.Release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// open loads one version: the backend is opened if need be and completes the
+// configuration, then the version is made and warmed up.
+func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *model.Model, err error) {
+	if err := unsupported(p); err != nil {
+		return nil, err
+	}
+	// A backend that panics fails its model, not the server.
+	err = instance.Guard(m.log, "load model "+p.name, func() error {
+		b, err := m.backends.get(ctx, p.draft.Backend())
+		if err != nil {
+			return err
+		}
+		config, view, err := m.complete(ctx, p, version, b)
+		if err != nil {
+			return err
+		}
+		loaded, err = model.Open(ctx, model.Options{
+			Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log,
+			WarmupInStatistics: m.o.WarmupInStatistics, HoldRequests: m.o.HoldRequests,
+		})
+		return err
+	})
+	return loaded, err
+}
+
+// unsupported refuses what this server has no scheduler for. Ensembles have no
+// backend, so they are told here and not by the model.
+func unsupported(p *plan) error {
+	if p.ensemble {
+		return backend.Errorf(backend.Unsupported, "ensemble scheduling of model '%s' is not supported by this server", p.name)
+	}
+	return nil
+}

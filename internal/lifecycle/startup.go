@@ -1,0 +1,134 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Failure says why a model did not load.
+type Failure struct {
+	Model string
+	Err   error
+}
+
+// startup is one LoadAll.
+type startup struct {
+	m     *Manager
+	plans map[string]*plan
+	graph graph
+
+	mu     sync.Mutex
+	failed map[string]error
+}
+
+// LoadAll loads the given models and the parts of those that are ensembles,
+// parts first, as many at a time as the load threads allow. It returns what
+// failed, by model name; the others serve. It ends early when ctx does.
+func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
+	done := make(chan []Failure, 1)
+	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}}
+	if err := m.begin(func() { done <- s.run(names) }); err != nil {
+		return []Failure{{Err: err}}
+	}
+	defer context.AfterFunc(ctx, m.stop)()
+	return <-done
+}
+
+func (s *startup) run(names []string) []Failure {
+	for _, name := range names {
+		s.poll(name)
+	}
+	for _, level := range s.graph.order(slices.Sorted(maps.Keys(s.plans))) {
+		var wg sync.WaitGroup
+		for _, name := range level {
+			wg.Go(func() {
+				p := s.plans[name]
+				defer p.snapshot.Release()
+				if err := s.load(p); err != nil {
+					s.fail(name, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	failures := make([]Failure, 0, len(s.failed))
+	for name, err := range s.failed {
+		failures = append(failures, Failure{Model: name, Err: err})
+	}
+	slices.SortFunc(failures, func(a, b Failure) int { return cmp.Compare(a.Model, b.Model) })
+	return failures
+}
+
+func (s *startup) fail(name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed[name] = err
+}
+
+// poll reads a model and the parts of it, so that the order of loading is
+// known before the first one loads.
+func (s *startup) poll(name string) {
+	if s.plans[name] != nil || s.failed[name] != nil {
+		return
+	}
+	p, err := s.m.poll(Request{Name: name})
+	if err != nil {
+		err = pollError(name, err)
+		s.failed[name] = err
+		s.m.unreadable(name, err)
+		return
+	}
+	s.plans[name] = p
+	if len(p.parts) > 0 {
+		s.graph[name] = p.parts
+		for _, part := range p.parts {
+			s.poll(part)
+		}
+	}
+}
+
+// unreadable records a model whose configuration could not be read.
+func (m *Manager) unreadable(name string, err error) {
+	m.log.Error(err.Error(), "model", name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entryLocked(name); len(e.versions) == 0 {
+		e.unread, e.failure = true, err.Error()
+	}
+}
+
+func (s *startup) load(p *plan) error {
+	if err := s.m.claim(p.name); err != nil {
+		return err
+	}
+	defer s.m.unclaim(p.name)
+	return s.m.loadWithParts(p, func(part string) error {
+		if path := s.graph.cycle(p.name); path != nil {
+			return cycleError(path)
+		}
+		// The part came before its ensemble: that it does not serve is its failure.
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return partError(p.name, part, s.failed[part])
+	})
+}
+
+// FailuresError joins failures to one error that names each model, or nil.
+func FailuresError(failures []Failure) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	text.WriteString("failed to load all models")
+	for _, f := range failures {
+		fmt.Fprintf(&text, "\n  %s: %s", f.Model, strings.ReplaceAll(strings.TrimSpace(f.Err.Error()), "\n", "\n    "))
+	}
+	return &backend.Error{Code: backend.Internal, Message: text.String()}
+}

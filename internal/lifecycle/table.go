@@ -1,0 +1,87 @@
+package lifecycle
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/nesoserve/neso/internal/model"
+)
+
+// table is what serves at present. It is immutable: a change publishes a new
+// one, so that a request needs one atomic load and no lock. Readers may still
+// hold an older table; the versions in it refuse the pin once they are closed,
+// and then the reader looks at the newest table.
+type table struct{ models map[string]*served }
+
+// served is the ready versions of one model, ascending.
+type served struct{ versions []*model.Model }
+
+// find returns the version, or the highest one for -1, or nil.
+func (s *served) find(version int64) *model.Model {
+	if s == nil {
+		return nil
+	}
+	if version < 0 {
+		return s.versions[len(s.versions)-1]
+	}
+	for _, m := range s.versions {
+		if m.Version() == version {
+			return m
+		}
+	}
+	return nil
+}
+
+// Pin returns a ready version, kept loaded until Unpin, or the latest one for
+// version -1. It returns nil when there is none; Explain says why. It takes no
+// lock and does not allocate.
+func (m *Manager) Pin(name string, version int64) *model.Model {
+	t := m.table.Load()
+	for {
+		v := t.models[name].find(version)
+		if v == nil || v.Pin() {
+			return v
+		}
+		// The version was taken away between the look-up and the pin.
+		newer := m.table.Load()
+		if newer == t {
+			return nil
+		}
+		t = newer
+	}
+}
+
+// Lookup returns the ready versions of a model in ascending order, unpinned.
+// The slice must not be changed.
+func (m *Manager) Lookup(name string) []*model.Model {
+	if s := m.table.Load().models[name]; s != nil {
+		return s.versions
+	}
+	return nil
+}
+
+// Serving returns the names of all models with a ready version, sorted.
+func (m *Manager) Serving() []string {
+	return slices.Sorted(maps.Keys(m.table.Load().models))
+}
+
+// publishLocked makes the ready versions of one model what requests see.
+func (m *Manager) publishLocked(names ...string) {
+	models := maps.Clone(m.table.Load().models)
+	for _, name := range names {
+		var ready []*model.Model
+		if e := m.models[name]; e != nil {
+			for _, n := range e.numbers() {
+				if v := e.versions[n]; v.state == Ready {
+					ready = append(ready, v.model)
+				}
+			}
+		}
+		if ready == nil {
+			delete(models, name)
+		} else {
+			models[name] = &served{versions: ready}
+		}
+	}
+	m.table.Store(&table{models: models})
+}

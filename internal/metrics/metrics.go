@@ -1,0 +1,141 @@
+// Package metrics is the Prometheus view of the server: Triton's metric names
+// and our own, made from stats at scrape time. Open metrics.go first, then
+// models.go.
+package metrics
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/nesoserve/neso/internal/stats"
+)
+
+// Model is one loaded version as the metrics see it.
+type Model struct {
+	Name    string
+	Version int64
+	// Tags are the model's metric_tags; each becomes a label with a leading "_".
+	Tags    map[string]string
+	Numbers stats.Snapshot
+	// Cached says that the response cache is in use for the model.
+	Cached bool
+	// Summaries is what NewSummaries made for the version, or nil.
+	Summaries *Summaries
+	// FirstResponseBuckets overrides the bounds, in ms, of the first-response
+	// histogram.
+	FirstResponseBuckets []float64
+}
+
+// Custom is a metric that a backend publishes.
+type Custom struct {
+	Name, Help string
+	Kind       prometheus.ValueType // Counter or Gauge; Untyped marks a histogram
+	Labels     map[string]string
+	Value      float64
+	// Bounds, Counts (not cumulative, one more than Bounds) and Sum describe a
+	// histogram.
+	Bounds []float64
+	Counts []uint64
+	Sum    float64
+}
+
+// Options say what is shown.
+type Options struct {
+	// Models lists the loaded versions; Customs the backends' own metrics. Both
+	// may be nil.
+	Models  func() []Model
+	Customs func() []Custom
+	// CPU shows nv_cpu_utilization and the memory of the machine.
+	CPU    bool
+	Config Config
+	// ServerVersion is shown in neso_build_info.
+	ServerVersion string
+}
+
+// Config is --metrics-config.
+type Config struct {
+	CounterLatencies   bool // default true
+	HistogramLatencies bool // default false
+	SummaryLatencies   bool // default false
+	// Quantiles maps quantile to allowed error, for summaries.
+	Quantiles map[float64]float64
+}
+
+// ParseConfig reads --metrics-config=<setting>=<value> options. Unknown
+// settings are kept silent, as Triton does; a bad quantile pair is skipped and
+// returned in warnings.
+func ParseConfig(options []string) (c Config, warnings []string, err error) {
+	c = Config{CounterLatencies: true, Quantiles: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.95: 0.001, 0.99: 0.001, 0.999: 0.001}}
+	for _, o := range options {
+		name, value, ok := strings.Cut(o, "=")
+		if !ok || name == "" || value == "" || strings.Contains(name, ",") {
+			return c, warnings, fmt.Errorf("--metrics-config option format is <setting>=<value>. Got %s", o)
+		}
+		set := func(b *bool) {
+			if value == "true" || value == "false" {
+				*b = value == "true"
+			}
+		}
+		switch name {
+		case "counter_latencies":
+			set(&c.CounterLatencies)
+		case "histogram_latencies":
+			set(&c.HistogramLatencies)
+		case "summary_latencies":
+			set(&c.SummaryLatencies)
+		case "summary_quantiles":
+			quantiles := map[float64]float64{}
+			for pair := range strings.SplitSeq(value, ",") {
+				q, e, ok := strings.Cut(pair, ":")
+				quantile, err1 := strconv.ParseFloat(q, 64)
+				epsilon, err2 := strconv.ParseFloat(e, 64)
+				if !ok || err1 != nil || err2 != nil || quantile < 0 || quantile > 1 || epsilon < 0 || epsilon > 1 {
+					warnings = append(warnings, fmt.Sprintf("failed to parse summary quantile %q, expected <quantile>:<error>", pair))
+					continue
+				}
+				quantiles[quantile] = epsilon
+			}
+			c.Quantiles = quantiles
+		}
+	}
+	return c, warnings, nil
+}
+
+// Metrics gathers and prints; it is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	options  Options
+	cpu      *cpuSampler
+}
+
+// New returns the metrics of one server, with a registry of its own.
+func New(o Options) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), options: o}
+	if o.CPU {
+		m.cpu = newCPUSampler()
+	}
+	m.registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Describe sends nothing: label sets depend on what is loaded.
+func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends everything; it implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.collectServer(ch)
+	if m.options.Models != nil {
+		for _, model := range m.options.Models() {
+			m.collectModel(ch, model)
+		}
+	}
+	if m.options.Customs != nil {
+		for _, c := range m.options.Customs() {
+			collectCustom(ch, c)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/stats"
+)
+
+// family is a metric family that every model version has.
+type family struct {
+	name, help string
+	value      func(s *stats.Snapshot) float64
+}
+
+func micros(d stats.Duration) float64 { return float64(d.Nanos / 1000) }
+
+var modelCounters = []family{
+	{"nv_inference_request_success", "Requests answered without an error", func(s *stats.Snapshot) float64 { return float64(s.Success.Count) }},
+	{"nv_inference_count", "Batch elements executed, cache hits excluded", func(s *stats.Snapshot) float64 { return float64(s.InferenceCount) }},
+	{"nv_inference_exec_count", "Batches executed, cache hits excluded", func(s *stats.Snapshot) float64 { return float64(s.ExecutionCount) }},
+}
+
+var latencyCounters = []family{
+	{"nv_inference_request_duration_us", "Microseconds from arrival to completion, summed", func(s *stats.Snapshot) float64 { return micros(s.Success) + micros(s.CacheMiss) }},
+	{"nv_inference_queue_duration_us", "Microseconds in the scheduler's queue, summed", func(s *stats.Snapshot) float64 { return micros(s.Queue) }},
+	{"nv_inference_compute_input_duration_us", "Microseconds preparing inputs, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeInput) }},
+	{"nv_inference_compute_infer_duration_us", "Microseconds inside the model, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeInfer) }},
+	{"nv_inference_compute_output_duration_us", "Microseconds taking outputs, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeOutput) }},
+}
+
+var cacheCounters = []family{
+	{"nv_cache_num_hits_per_model", "Requests answered from the response cache", func(s *stats.Snapshot) float64 { return float64(s.CacheHit.Count) }},
+	{"nv_cache_num_misses_per_model", "Requests not found in the response cache", func(s *stats.Snapshot) float64 { return float64(s.CacheMiss.Count) }},
+	{"nv_cache_hit_duration_per_model", "Microseconds of look-ups that hit, summed", func(s *stats.Snapshot) float64 { return micros(s.CacheHit) }},
+	{"nv_cache_miss_duration_per_model", "Microseconds of look-ups that missed and of insertions, summed", func(s *stats.Snapshot) float64 { return micros(s.CacheMiss) }},
+}
+
+// ours are the histograms Triton lacks: each phase, and the batch size.
+var histograms = []struct {
+	name, help string
+	seconds    bool
+	value      func(s *stats.Snapshot) *stats.HistogramSnapshot
+}{
+	{"neso_request_duration_seconds", "Time from arrival to the final response", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.RequestTime }},
+	{"neso_queue_duration_seconds", "Time in the scheduler's queue", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.QueueTime }},
+	{"neso_compute_input_duration_seconds", "Time preparing inputs", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.InputTime }},
+	{"neso_compute_infer_duration_seconds", "Time inside the model", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.InferTime }},
+	{"neso_compute_output_duration_seconds", "Time taking outputs", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.OutputTime }},
+	{"neso_batch_size", "Elements per executed batch", false, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.BatchSize }},
+}
+
+func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
+	names := []string{"model", "version"}
+	values := []string{model.Name, strconv.FormatInt(model.Version, 10)}
+	for _, k := range slices.Sorted(maps.Keys(model.Tags)) {
+		names = append(names, "_"+k)
+		values = append(values, model.Tags[k])
+	}
+	s := &model.Numbers
+	emit := func(f family, kind prometheus.ValueType) {
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(f.name, f.help, names, nil), kind, f.value(s), values...)
+	}
+	for _, f := range modelCounters {
+		emit(f, prometheus.CounterValue)
+	}
+	failure := prometheus.NewDesc("nv_inference_request_failure", "Requests that ended in an error", append(slices.Clip(names), "reason"), nil)
+	for why := infer.Other; why <= infer.Backend; why++ {
+		ch <- prometheus.MustNewConstMetric(failure, prometheus.CounterValue, float64(s.FailuresByCause[why]), append(slices.Clip(values), why.String())...)
+	}
+	if m.options.Config.CounterLatencies {
+		for _, f := range latencyCounters {
+			emit(f, prometheus.CounterValue)
+		}
+	}
+	if model.Cached {
+		for _, f := range cacheCounters {
+			emit(f, prometheus.CounterValue)
+		}
+	}
+	emit(family{"nv_inference_pending_request_count", "Requests accepted and not yet executing", func(s *stats.Snapshot) float64 { return float64(s.Pending) }}, prometheus.GaugeValue)
+	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(s *stats.Snapshot) float64 { return time.Duration(s.LoadNanos).Seconds() }}, prometheus.GaugeValue)
+	emit(family{"neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", func(s *stats.Snapshot) float64 { return float64(s.Warmups) }}, prometheus.CounterValue)
+	for _, h := range histograms {
+		scale := 1.0
+		if h.seconds {
+			scale = 1e-9
+		}
+		ch <- constHistogram(prometheus.NewDesc(h.name, h.help, names, nil), h.value(s), scale, values)
+	}
+	if m.options.Config.HistogramLatencies {
+		ch <- constHistogram(prometheus.NewDesc("nv_inference_first_response_histogram_ms", "Milliseconds from arrival to the first response", names, nil), &s.FirstResponse, 1e-6, values)
+	}
+	if model.Summaries != nil {
+		model.Summaries.collect(ch, names, values, model.Cached)
+	}
+}
+
+func constHistogram(desc *prometheus.Desc, h *stats.HistogramSnapshot, scale float64, labels []string) prometheus.Metric {
+	cumulative := make(map[float64]uint64, len(h.Bounds))
+	n := uint64(0)
+	for i, bound := range h.Bounds {
+		n += h.Counts[i]
+		cumulative[roundBound(float64(bound)*scale)] = n
+	}
+	return prometheus.MustNewConstHistogram(desc, h.Count(), float64(h.Sum)*scale, cumulative, labels...)
+}
+
+// roundBound takes away what scaling adds behind the twelfth digit, so that le
+// prints as 0.00025 and not as 0.00025000000000000001.
+func roundBound(v float64) float64 {
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64)
+	return r
+}
+
+func collectCustom(ch chan<- prometheus.Metric, c Custom) {
+	names := slices.Sorted(maps.Keys(c.Labels))
+	values := make([]string, len(names))
+	for i, n := range names {
+		values[i] = c.Labels[n]
+	}
+	desc := prometheus.NewDesc(c.Name, c.Help, names, nil)
+	var metric prometheus.Metric
+	var err error
+	if c.Kind == prometheus.UntypedValue {
+		cumulative, n := map[float64]uint64{}, uint64(0)
+		for i, count := range c.Counts {
+			n += count
+			if i < len(c.Bounds) {
+				cumulative[c.Bounds[i]] = n
+			}
+		}
+		metric, err = prometheus.NewConstHistogram(desc, n, c.Sum, cumulative, values...)
+	} else {
+		metric, err = prometheus.NewConstMetric(desc, c.Kind, c.Value, values...)
+	}
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(desc, err)
+	}
+	ch <- metric
+}

@@ -1,0 +1,121 @@
+package metrics
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	buildInfo   = prometheus.NewDesc("neso_build_info", "Always 1; the label says which version runs", []string{"version"}, nil)
+	pinnedTotal = prometheus.NewDesc("nv_pinned_memory_pool_total_bytes", "Pinned memory pool size, in bytes", nil, nil)
+	pinnedUsed  = prometheus.NewDesc("nv_pinned_memory_pool_used_bytes", "Pinned memory pool in use, in bytes", nil, nil)
+	cpuUse      = prometheus.NewDesc("nv_cpu_utilization", "Busy fraction of the machine's CPUs, 0 to 1", nil, nil)
+	memoryTotal = prometheus.NewDesc("nv_cpu_memory_total_bytes", "Memory of the machine, in bytes", nil, nil)
+	memoryUsed  = prometheus.NewDesc("nv_cpu_memory_used_bytes", "Memory of the machine in use, in bytes", nil, nil)
+)
+
+func (m *Metrics) collectServer(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(buildInfo, 1, m.options.ServerVersion)
+	// Without a GPU there is no pinned memory, and dashboards expect the names.
+	gauge(pinnedTotal, 0)
+	gauge(pinnedUsed, 0)
+	if m.cpu == nil {
+		return
+	}
+	if busy, ok := m.cpu.busy(); ok {
+		gauge(cpuUse, busy)
+	}
+	if total, available, ok := memory(); ok {
+		gauge(memoryTotal, total)
+		gauge(memoryUsed, total-available)
+	}
+}
+
+// cpuSampler measures the busy fraction between scrapes.
+type cpuSampler struct {
+	mu                  sync.Mutex
+	at                  time.Time
+	lastBusy, lastTotal float64
+	fraction            float64
+}
+
+func newCPUSampler() *cpuSampler {
+	s := &cpuSampler{at: time.Now()}
+	s.lastBusy, s.lastTotal, _ = cpuTimes()
+	return s
+}
+
+// minSample keeps two scrapers from seeing the noise of each other's intervals.
+const minSample = 500 * time.Millisecond
+
+func (s *cpuSampler) busy() (float64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	busy, total, ok := cpuTimes()
+	if !ok {
+		return 0, false
+	}
+	if now := time.Now(); now.Sub(s.at) >= minSample && total > s.lastTotal {
+		s.fraction = (busy - s.lastBusy) / (total - s.lastTotal)
+		s.at, s.lastBusy, s.lastTotal = now, busy, total
+	}
+	return s.fraction, true
+}
+
+// cpuTimes reads the first line of /proc/stat; elsewhere than on Linux there is
+// none.
+func cpuTimes() (busy, total float64, ok bool) {
+	f, err := os.Open("/proc/stat")
+	if err != nil {
+		return 0, 0, false
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(f).ReadString('\n')
+	fields := strings.Fields(line)
+	if err != nil || len(fields) < 6 || fields[0] != "cpu" {
+		return 0, 0, false
+	}
+	for i, text := range fields[1:min(len(fields), 9)] {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, 0, false
+		}
+		total += v
+		if i != 3 && i != 4 { // idle, iowait
+			busy += v
+		}
+	}
+	return busy, total, true
+}
+
+// memory reads MemTotal and MemAvailable, in bytes.
+func memory() (total, available float64, ok bool) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, 0, false
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Fields(s.Text())
+		if len(fields) < 2 {
+			continue
+		}
+		switch fields[0] {
+		case "MemTotal:":
+			total, _ = strconv.ParseFloat(fields[1], 64)
+		case "MemAvailable:":
+			available, _ = strconv.ParseFloat(fields[1], 64)
+			return total * 1024, available * 1024, true
+		}
+	}
+	return 0, 0, false
+}

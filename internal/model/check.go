@@ -1,0 +1,219 @@
+package model
+
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// io is what checks of requests and responses need of the configuration.
+type io struct {
+	config    *modelconfig.Config
+	batching  bool
+	requested []string // all outputs, shared by the requests that name none
+	required  int      // inputs that are not optional
+	ragged    map[string]bool
+	byName    map[string]int // inputs, when there are too many to scan
+}
+
+// Above this number of inputs a map is faster than comparing names.
+const scanLimit = 8
+
+func (o *io) init(c *modelconfig.Config) {
+	o.config, o.batching = c, c.MaxBatchSize > 0
+	for i := range c.Outputs {
+		o.requested = append(o.requested, c.Outputs[i].Name)
+	}
+	for i := range c.Inputs {
+		in := &c.Inputs[i]
+		if !in.Optional {
+			o.required++
+		}
+		if in.AllowRagged {
+			if o.ragged == nil {
+				o.ragged = map[string]bool{}
+			}
+			o.ragged[in.Name] = true
+		}
+	}
+	if len(c.Inputs) > scanLimit {
+		o.byName = make(map[string]int, len(c.Inputs))
+		for i := range c.Inputs {
+			o.byName[c.Inputs[i].Name] = i
+		}
+	}
+}
+
+// input returns the place of an input in the configuration, or -1. Requests
+// mostly name inputs in the configuration's order, hence the guess.
+func (o *io) input(name string, guess int) int {
+	c := o.config
+	if guess < len(c.Inputs) && c.Inputs[guess].Name == name {
+		return guess
+	}
+	if o.byName != nil {
+		if i, ok := o.byName[name]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range c.Inputs {
+		if c.Inputs[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// check holds a request to the configuration, in the peer's order and words,
+// and normalizes it: Requested and BatchSize are set, reshapes applied.
+func (o *io) check(r *infer.Request) error {
+	if len(r.Requested) == 0 {
+		r.Requested = o.requested
+	} else {
+		for _, name := range r.Requested {
+			if o.config.Output(name) == nil {
+				return backend.Errorf(backend.InvalidArg, "unexpected inference output '%s' for model '%s'", name, o.config.Name)
+			}
+		}
+	}
+	// A duplicate is a fault before a wrong count is: the peer adds inputs one by one.
+	for i := 1; i < len(r.Inputs); i++ {
+		if o.duplicate(r, i) {
+			return fault(r, "input '%s' already exists in request", r.Inputs[i].Name)
+		}
+	}
+	if n := len(r.Inputs); n < o.required || n > len(o.config.Inputs) {
+		return o.wrongCount(r)
+	}
+	if err := o.checkBatch(r); err != nil {
+		return err
+	}
+	for i := range r.Inputs {
+		t := &r.Inputs[i]
+		in := &o.config.Inputs[o.input(t.Name, i)]
+		if err := o.checkInput(r, t, in); err != nil {
+			return err
+		}
+	}
+	for i := range r.Inputs {
+		t := &r.Inputs[i]
+		if in := &o.config.Inputs[o.input(t.Name, i)]; in.HasReshape {
+			t.Shape = reshape(t.Shape, in.Dims, in.Reshape, o.batching)
+		}
+	}
+	return nil
+}
+
+// duplicate reports whether an input before the i-th has its name. Beyond
+// scanLimit only requests with more inputs than the model are quadratic, and
+// those are refused after as many comparisons as the model has inputs.
+func (o *io) duplicate(r *infer.Request, i int) bool {
+	if i > len(o.config.Inputs) {
+		return false
+	}
+	for j := range i {
+		if r.Inputs[j].Name == r.Inputs[i].Name {
+			return true
+		}
+	}
+	return false
+}
+
+// checkBatch finds the batch size, and inputs that the model does not have.
+func (o *io) checkBatch(r *infer.Request) error {
+	size := int64(-1)
+	for i := range r.Inputs {
+		t := &r.Inputs[i]
+		at := o.input(t.Name, i)
+		if at < 0 {
+			return backend.Errorf(backend.InvalidArg, "unexpected inference input '%s' for model '%s'", t.Name, o.config.Name)
+		}
+		if !o.batching || o.config.Inputs[at].ShapeTensor {
+			continue
+		}
+		if len(t.Shape) == 0 {
+			return fault(r, "input '%s' has no shape but model requires batch dimension for '%s'", t.Name, o.config.Name)
+		}
+		if size >= 0 && t.Shape[0] != size {
+			return fault(r, "input '%s' batch size does not match other inputs for '%s'", t.Name, o.config.Name)
+		}
+		size = t.Shape[0]
+		if size < 0 {
+			return fault(r, "All input dimensions should be specified for input '%s' for model '%s', got %s", t.Name, o.config.Name, t.Shape)
+		}
+	}
+	r.BatchSize = 0
+	if !o.batching {
+		return nil
+	}
+	if size > int64(o.config.MaxBatchSize) {
+		return fault(r, "inference request batch-size must be <= %d for '%s'", o.config.MaxBatchSize, o.config.Name)
+	}
+	if size < 0 { // no input says: all are optional, or shape tensors
+		size = 1
+	}
+	r.BatchSize = int(size)
+	return nil
+}
+
+const batchNote = "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. " +
+	"If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. " +
+	"See the model configuration docs for more info on max_batch_size."
+
+func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Input) error {
+	if t.Datatype != in.Datatype {
+		return fault(r, "inference input '%s' data-type is '%s', but model '%s' expects '%s'", t.Name, t.Datatype, o.config.Name, in.Datatype)
+	}
+	batching := o.batching && !in.ShapeTensor
+	dims := t.Shape
+	if batching {
+		dims = dims[1:]
+	}
+	if !dims.Matches(in.Dims) {
+		want, note := in.Dims, ""
+		if o.batching {
+			want, note = append(tensor.Shape{-1}, want...), batchNote
+		}
+		return fault(r, "unexpected shape for input '%s' for model '%s'. Expected %s, got %s. %s", t.Name, o.config.Name, want, t.Shape, note)
+	}
+	if dims.HasWildcard() {
+		return fault(r, "All input dimensions should be specified for input '%s' for model '%s', got %s", t.Name, o.config.Name, t.Shape)
+	}
+	n, err := t.Shape.Elements()
+	if err != nil {
+		return fault(r, "invalid shape for input '%s': shape %s causes total element count to exceed maximum size of 9223372036854775807", t.Name, t.Shape)
+	}
+	if batching && t.Shape[0] == 0 {
+		return o.emptyBatch(r, t)
+	}
+	if t.Datatype == tensor.Bytes {
+		return o.checkBytes(r, t, n)
+	}
+	size, err := tensor.ByteSize(t.Datatype, t.Shape)
+	if err != nil {
+		return fault(r, "byte size overflow for input '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (9223372036854775807)",
+			t.Name, n, t.Datatype.Size())
+	}
+	if size != int64(len(t.Data)) {
+		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, size, len(t.Data))
+	}
+	return nil
+}
+
+// emptyBatch refuses a batch of nothing. The peer takes it for one element
+// whose bytes are missing.
+func (o *io) emptyBatch(r *infer.Request, t *tensor.Tensor) error {
+	if want, err := tensor.ByteSize(t.Datatype, t.Shape[1:]); err == nil && want != int64(len(t.Data)) {
+		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, want, len(t.Data))
+	}
+	return fault(r, "inference request batch-size must be >= 1 for '%s'", o.config.Name)
+}
+
+// fault is an InvalidArg error that begins with the request's id.
+func fault(r *infer.Request, format string, args ...any) error {
+	e := backend.Errorf(backend.InvalidArg, format, args...)
+	e.Message = r.LogPrefix() + e.Message
+	return e
+}

@@ -1,0 +1,87 @@
+package model
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/instance"
+)
+
+// closing is what Close adds to the pins: far below any count.
+const closing = int64(-1) << 40
+
+// Pin keeps the version loaded for one request; it fails once Close has begun.
+func (m *Model) Pin() bool {
+	if m.pins.Add(1) > 0 {
+		return true
+	}
+	m.Unpin()
+	return false
+}
+
+// Unpin ends a Pin.
+func (m *Model) Unpin() {
+	if m.pins.Add(-1) == closing {
+		select {
+		case m.drained <- struct{}{}:
+		default: // one signal is enough
+		}
+	}
+}
+
+// Inflight returns how many requests are pinned.
+func (m *Model) Inflight() int {
+	n := m.pins.Load()
+	if n < 0 {
+		n -= closing
+	}
+	return int(max(0, n))
+}
+
+// Close refuses new pins, waits for pinned requests until ctx ends, then fails
+// what is still queued, and closes instances and backend model. It may be
+// called more than once: later calls wait for the first.
+//
+// Executions that go on after ctx has ended are interrupted. When a backend
+// ignores that, Close returns an error after a grace period and leaves the
+// instances as they are, since closing what still runs is worse.
+func (m *Model) Close(ctx context.Context) error {
+	if !m.closing.Swap(true) {
+		if m.pins.Add(closing) == closing {
+			m.drained <- struct{}{}
+		}
+	}
+	m.closeLock.Lock()
+	defer m.closeLock.Unlock()
+	if m.closed {
+		return m.closeErr
+	}
+	if !m.drain(ctx) {
+		end, cancel := context.WithTimeout(context.Background(), instance.Grace)
+		defer cancel()
+		err := m.scheduler.Close(end) // answers what is queued
+		m.pool.Interrupt()
+		if !m.drain(end) {
+			return errors.Join(err, backend.Errorf(backend.Unavailable,
+				"model '%s' version %d still executes %d requests; its instances stay open", m.config.Name, m.version, m.Inflight()))
+		}
+	}
+	m.closed = true
+	end, cancel := context.WithTimeout(context.Background(), instance.Grace)
+	defer cancel()
+	m.closeErr = errors.Join(m.scheduler.Close(end), m.pool.Close(), m.closeLoaded())
+	return m.closeErr
+}
+
+// drain waits until nothing is pinned.
+func (m *Model) drain(ctx context.Context) bool {
+	for m.pins.Load() != closing {
+		select {
+		case <-m.drained:
+		case <-ctx.Done():
+			return m.pins.Load() == closing
+		}
+	}
+	return true
+}

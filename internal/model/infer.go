@@ -1,0 +1,33 @@
+package model
+
+import (
+	"github.com/nesoserve/neso/internal/infer"
+)
+
+// Infer is hop 3: it comes from engine.Infer (hop 2) with a pinned request and
+// hands it to the scheduler (hop 4). It checks the request against the
+// configuration. An error is a refusal: the request has not been answered.
+// Otherwise it is, or will be, answered through its sink. Infer may run the
+// request on the calling goroutine.
+func (m *Model) Infer(r *infer.Request) error {
+	if r.Owner == nil {
+		r.Owner = m
+	}
+	if err := m.io.check(r); err != nil {
+		return err
+	}
+	m.prioritize(r)
+	return m.scheduler.Enqueue(r)
+}
+
+// prioritize maps the request's priority to a level of this model: 0 and what
+// is above the last level mean the default one.
+func (m *Model) prioritize(r *infer.Request) {
+	d := m.config.Dynamic
+	switch {
+	case d == nil || d.PriorityLevels == 0:
+		r.Priority = 0
+	case r.Priority == 0 || r.Priority > d.PriorityLevels:
+		r.Priority = d.DefaultPriorityLevel
+	}
+}

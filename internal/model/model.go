@@ -1,0 +1,173 @@
+// Package model owns one loaded version of a model: its configuration, its
+// instances, its scheduler, its numbers and its warm-up. Open model.go first,
+// then infer.go, which is hop 3 of a request.
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/instance"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler"
+	"github.com/nesoserve/neso/internal/scheduler/dynamic"
+	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Options say what to load and with what.
+type Options struct {
+	Config *modelconfig.Config
+	// Backend is the view of the configuration for the backend, directories
+	// included.
+	BackendConfig backend.Config
+	Backend       backend.Backend
+	// Allocator gives ordinary pooled memory, used where the backend has none.
+	Allocator tensor.Allocator
+	Logger    *slog.Logger
+	// WarmupInStatistics counts warm-up runs as Triton does.
+	WarmupInStatistics bool
+	// HoldRequests makes a dynamic batcher wait until so many requests are queued
+	// before it runs the first (TRITONSERVER_DELAY_SCHEDULER, for tests).
+	HoldRequests int
+}
+
+// Model is one loaded version.
+type Model struct {
+	config    *modelconfig.Config
+	version   int64
+	io        io
+	allocator tensor.Allocator
+	loaded    backend.Model
+	pool      *instance.Pool
+	scheduler scheduler.Scheduler
+	stats     *stats.Version
+	labels    map[string][]string
+	logger    *slog.Logger
+
+	// pins counts requests, plus the constant closing once Close has begun: one
+	// atomic operation pins or unpins.
+	pins    atomic.Int64
+	drained chan struct{} // one place: pins may have come down to closing
+
+	closing   atomic.Bool // Close has begun
+	closeLock sync.Mutex  // held by the Close that does the work
+	closed    bool
+	closeErr  error
+}
+
+// Open loads the version, creates its instances and warms them up. On error
+// everything it made is closed.
+func Open(ctx context.Context, o Options) (*Model, error) {
+	began := time.Now()
+	c := o.Config
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Sequence != nil || c.Ensemble != nil {
+		kind := "sequence batching"
+		if c.Ensemble != nil {
+			kind = "ensemble scheduling"
+		}
+		return nil, backend.Errorf(backend.Unsupported, "%s of model '%s' is not supported by this server", kind, c.Name)
+	}
+	m := &Model{
+		config: c, version: o.BackendConfig.Version, logger: o.Logger,
+		stats: stats.NewVersion(), drained: make(chan struct{}, 1),
+	}
+	m.io.init(c)
+	var err error
+	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
+		return nil, err
+	}
+	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {
+		m.loaded, err = o.Backend.Load(ctx, o.BackendConfig)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if m.loaded == nil {
+		return nil, backend.Errorf(backend.Internal, "the backend of model '%s' loaded nothing", c.Name)
+	}
+	m.allocator = m.loaded.Allocator()
+	if m.allocator == nil {
+		m.allocator = o.Allocator
+	}
+	if err := m.start(ctx, &o); err != nil {
+		return nil, errors.Join(err, m.closeLoaded())
+	}
+	m.stats.Loaded(time.Since(began))
+	return m, nil
+}
+
+// start makes the instances and the scheduler.
+func (m *Model) start(ctx context.Context, o *Options) error {
+	c := m.config
+	samples, err := m.warmupSamples(o.BackendConfig.Directory)
+	if err != nil {
+		return err
+	}
+	p := instance.Options{
+		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
+		Ragged: m.io.ragged, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
+		Ordered:   c.Dynamic != nil && c.Dynamic.PreserveOrdering,
+		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
+	}
+	if len(samples) > 0 {
+		p.Warm = func(ctx context.Context, run instance.Run) error {
+			return m.warm(ctx, samples, run, o.WarmupInStatistics)
+		}
+	}
+	if m.pool, err = instance.Open(ctx, p); err != nil {
+		return err
+	}
+	m.scheduler = m.newScheduler(o)
+	return nil
+}
+
+func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
+	if c := m.config; c.Dynamic != nil {
+		return dynamic.New(dynamic.Options{
+			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
+			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,
+		})
+	}
+	return scheduler.NewDirect(m.pool, m.stats)
+}
+
+// Config returns the configuration.
+func (m *Model) Config() *modelconfig.Config { return m.config }
+
+// Version returns the version number.
+func (m *Model) Version() int64 { return m.version }
+
+// Allocator gives memory for inputs, where the model wants them.
+func (m *Model) Allocator() tensor.Allocator { return m.allocator }
+
+// Labels returns the class labels of an output, or nil.
+func (m *Model) Labels(output string) []string { return m.labels[output] }
+
+// Ready returns nil, or why the version cannot serve at present.
+func (m *Model) Ready() error {
+	if m.closing.Load() {
+		return backend.Errorf(backend.Unavailable, "model '%s' version %d is being unloaded", m.config.Name, m.version)
+	}
+	return m.loaded.Ready()
+}
+
+// Stats returns the version's numbers.
+func (m *Model) Stats() *stats.Version { return m.stats }
+
+func (m *Model) closeLoaded() error {
+	if err := instance.Guard(m.logger, "close model "+m.config.Name, m.loaded.Close); err != nil {
+		return fmt.Errorf("close model '%s': %w", m.config.Name, err)
+	}
+	return nil
+}

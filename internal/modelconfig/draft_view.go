@@ -1,0 +1,21 @@
+package modelconfig
+
+// Versions returns the version policy of a normalized draft.
+func (d *Draft) Versions() VersionPolicy { return versionPolicy(d.pb.VersionPolicy) }
+
+// IsEnsemble reports whether the model is made of other models.
+func (d *Draft) IsEnsemble() bool { return d.pb.GetEnsembleScheduling() != nil }
+
+// Parts returns the models that an ensemble is made of, each once, in the
+// order of the steps.
+func (d *Draft) Parts() []string {
+	var parts []string
+	seen := map[string]bool{}
+	for _, s := range d.pb.GetEnsembleScheduling().GetStep() {
+		if !seen[s.ModelName] {
+			seen[s.ModelName] = true
+			parts = append(parts, s.ModelName)
+		}
+	}
+	return parts
+}

@@ -1,0 +1,148 @@
+package modelconfig
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Fault is one thing wrong with a configuration.
+type Fault struct {
+	Code backend.Code
+	// Text is what Triton says of this fault; clients match it, so it comes
+	// first. It is empty where Triton has no text of its own, as for syntax.
+	Text string
+	// File is the file's name as the caller gave it, empty for a configuration
+	// that has none. Line and Column count from 1; 0 means unknown.
+	File         string
+	Line, Column int
+	// Path is the field, for example "input[0].dims[1]".
+	Path            string
+	Expected, Found string
+	// Hint says what to do, for example which name was meant.
+	Hint string
+}
+
+// Error returns the fault in one line: Triton's text, where it has one,
+// then the place, what was expected and what was found.
+func (f Fault) Error() string {
+	detail := f.detail()
+	if f.Text == "" {
+		return detail
+	}
+	if detail == "" {
+		return f.Text
+	}
+	return f.Text + " (" + detail + ")"
+}
+
+func (f Fault) detail() string {
+	var where []string
+	if place := f.place(); place != "" {
+		where = append(where, place)
+	}
+	if f.Path != "" {
+		where = append(where, "field "+f.Path)
+	}
+	var what []string
+	if f.Expected != "" {
+		what = append(what, "expected "+f.Expected)
+	}
+	if f.Found != "" {
+		what = append(what, "found "+f.Found)
+	}
+	text := strings.Join(where, ", ")
+	if len(what) > 0 {
+		if text != "" {
+			text += ": "
+		}
+		text += strings.Join(what, ", ")
+	}
+	if f.Hint != "" {
+		switch {
+		case text != "" && len(what) > 0:
+			text += "; "
+		case text != "":
+			text += ": "
+		}
+		text += f.Hint
+	}
+	return text
+}
+
+// place is file:line, with the column where the fault is one of syntax: only
+// there the column says more than the line.
+func (f Fault) place() string {
+	switch {
+	case f.Line == 0:
+		return f.File
+	case f.Text == "" && f.Column > 0:
+		return f.File + ":" + strconv.Itoa(f.Line) + ":" + strconv.Itoa(f.Column)
+	default:
+		return f.File + ":" + strconv.Itoa(f.Line)
+	}
+}
+
+// Faults is every fault of one configuration, as an error. It unwraps to a
+// [backend.Error] with the code of the first fault and the text of all.
+type Faults []Fault
+
+// Error returns all faults, one in each line.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i := range fs {
+		lines[i] = fs[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the error with its code.
+func (fs Faults) Unwrap() error {
+	code := backend.InvalidArg
+	if len(fs) > 0 {
+		code = fs[0].Code
+	}
+	return &backend.Error{Code: code, Message: fs.Error()}
+}
+
+// maxFaults bounds what one broken file can report.
+const maxFaults = 100
+
+// add appends a fault unless there are enough of them already.
+func (fs *Faults) add(f Fault) {
+	if len(*fs) >= maxFaults {
+		return
+	}
+	if f.Code == backend.Unknown {
+		f.Code = backend.InvalidArg
+	}
+	*fs = append(*fs, f)
+}
+
+// err returns the faults as an error, or nil when there are none.
+func (fs Faults) err() error {
+	if len(fs) == 0 {
+		return nil
+	}
+	return fs
+}
+
+// sortByPlace puts faults in the order of the file.
+func (fs Faults) sortByPlace() {
+	slices.SortStableFunc(fs, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// quote prints a foreign value in a message, shortened.
+func quote(s string) string {
+	const longest = 60
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}

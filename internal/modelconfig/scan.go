@@ -1,0 +1,409 @@
+package modelconfig
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// maxDepth bounds the nesting of messages and lists; the schema itself is
+// eight deep.
+const maxDepth = 32
+
+// maxPlaces bounds the values of one field whose places are kept; for further
+// ones the place of the field has to do.
+const maxPlaces = 1000
+
+// scanner reads a configuration along the schema before the real parser does.
+// It has two jobs: to find all faults of syntax and schema at once, where the
+// real parser stops at the first, and to note where each field stands, so that
+// faults found later have a line. It does not build the message.
+type scanner struct {
+	lex    lexer
+	tok    token // the current one
+	peeked *token
+	file   string
+	faults Faults
+	// places holds the position of each field by its path.
+	places map[string]position
+	depth  int
+	// ended is set once the end of the file has been reported where it does not
+	// belong: what is open further out needs no fault of its own.
+	ended bool
+}
+
+func scan(text, file string, md protoreflect.MessageDescriptor) (map[string]position, Faults) {
+	s := &scanner{lex: lexer{text: text, line: 1}, file: file, places: map[string]position{}}
+	s.advance()
+	s.message(md, "", token{})
+	return s.places, s.faults
+}
+
+func (s *scanner) advance() {
+	if s.peeked != nil {
+		s.tok, s.peeked = *s.peeked, nil
+		return
+	}
+	s.tok = s.lex.next()
+}
+
+func (s *scanner) peek() token {
+	if s.peeked == nil {
+		t := s.lex.next()
+		s.peeked = &t
+	}
+	return *s.peeked
+}
+
+func (s *scanner) fault(pos position, path, expected, found, hint string) {
+	s.faults.add(Fault{
+		File: s.file, Line: pos.line, Column: pos.column,
+		Path: path, Expected: expected, Found: found, Hint: hint,
+	})
+}
+
+// message reads fields up to the end of the message that open began, or of the
+// file where open is no token. md is nil inside an unknown field.
+func (s *scanner) message(md protoreflect.MessageDescriptor, path string, open token) {
+	s.depth++
+	defer func() { s.depth-- }()
+	if s.depth > maxDepth {
+		s.fault(open.pos, path, fmt.Sprintf("at most %d levels of nesting", maxDepth), "more", "")
+		s.ended = true
+		s.skipAll()
+		return
+	}
+	seen := fieldsSeen{}
+	for {
+		if len(s.faults) >= maxFaults {
+			s.ended = true
+			s.skipAll()
+		}
+		switch {
+		case s.tok.kind == tokenEOF:
+			if open.kind == tokenPunct && !s.ended {
+				s.ended = true
+				s.fault(s.tok.pos, path, fmt.Sprintf("%q to end the %q of line %d", closing(open), open.text, open.pos.line), s.tok.String(), "")
+			}
+			return
+		case s.tok.is('}') || s.tok.is('>'):
+			if open.kind == tokenPunct {
+				if s.tok.text != closing(open) {
+					s.fault(s.tok.pos, path, fmt.Sprintf("%q to end the %q of line %d", closing(open), open.text, open.pos.line), s.tok.String(), "")
+				}
+				s.advance()
+				return
+			}
+			s.fault(s.tok.pos, path, "a field name", s.tok.String(), "nothing is open here that it could close")
+			s.advance()
+		case s.tok.kind == tokenIdent:
+			s.field(md, path, seen)
+		default:
+			s.fault(s.tok.pos, path, "a field name", s.tok.String(), "")
+			s.recover()
+		}
+	}
+}
+
+func closing(open token) string {
+	if open.text == "<" {
+		return ">"
+	}
+	return "}"
+}
+
+// fieldsSeen counts the values of each field in one message.
+type fieldsSeen map[protoreflect.FieldDescriptor]struct {
+	count int
+	first position
+}
+
+// field reads one field and the separator after it.
+func (s *scanner) field(md protoreflect.MessageDescriptor, parent string, seen fieldsSeen) {
+	name := s.tok
+	s.advance()
+	path := name.text
+	switch {
+	case md != nil && md.IsMapEntry() && name.text == "value":
+		path = parent // parameters["k"].string_value, without the ".value"
+	case parent != "":
+		path = parent + "." + name.text
+	}
+	var fd protoreflect.FieldDescriptor
+	if md != nil {
+		if fd = md.Fields().ByName(protoreflect.Name(name.text)); fd == nil {
+			in := "the model configuration"
+			if parent != "" {
+				in = string(md.Name())
+			}
+			s.fault(name.pos, path, "a field of "+in, "unknown field "+quote(name.text), suggestField(name.text, md))
+		}
+	}
+	colon := s.tok.is(':')
+	if colon {
+		s.advance()
+	}
+	if fd != nil {
+		s.once(fd, name, path, seen)
+	}
+	switch {
+	case s.tok.is('{') || s.tok.is('<'), s.tok.is('[') && (colon || fd == nil || fd.Message() != nil):
+	case !colon:
+		want := "':'"
+		if fd == nil || fd.Message() != nil {
+			want = "':' or '{'"
+		}
+		s.fault(s.tok.pos, path, want+" after "+quote(name.text), s.tok.String(), "")
+		if s.tok.first || fd == nil || !s.startsValue() {
+			s.recover()
+			return
+		}
+	case s.tok.kind == tokenEOF, s.tok.is('}'), s.tok.is('>'), s.tok.is(','), s.tok.is(';'),
+		s.tok.first && s.startsField():
+		s.fault(name.pos, path, describeField(fd), "nothing after ':'", "")
+		return
+	}
+	if !s.value(fd, path, seen, true) {
+		s.recover()
+		return
+	}
+	if s.tok.is(',') || s.tok.is(';') {
+		s.advance()
+	}
+}
+
+// once checks that a field which may stand once does, and that no other field
+// of its oneof stands beside it.
+func (s *scanner) once(fd protoreflect.FieldDescriptor, name token, path string, seen fieldsSeen) {
+	if before, again := seen[fd]; again && fd.Cardinality() != protoreflect.Repeated {
+		s.fault(name.pos, path, quote(name.text)+" once", fmt.Sprintf("a second one, the first is in line %d", before.first.line), "")
+		return
+	}
+	if oneof := fd.ContainingOneof(); oneof != nil {
+		for i := range oneof.Fields().Len() {
+			other := oneof.Fields().Get(i)
+			if before, set := seen[other]; set && other != fd {
+				names := make([]string, oneof.Fields().Len())
+				for j := range names {
+					names[j] = string(oneof.Fields().Get(j).Name())
+				}
+				s.fault(name.pos, path, "only one of "+strings.Join(names, ", "),
+					fmt.Sprintf("%q besides %q of line %d", name.text, other.Name(), before.first.line), "")
+			}
+		}
+	}
+	if fd.Cardinality() != protoreflect.Repeated {
+		v := seen[fd]
+		v.count++
+		v.first = name.pos
+		seen[fd] = v
+	}
+	if _, known := s.places[path]; !known {
+		s.places[path] = name.pos
+	}
+}
+
+// value reads one value, or a list of them where list is set. It reports
+// false when it has lost the thread.
+func (s *scanner) value(fd protoreflect.FieldDescriptor, path string, seen fieldsSeen, list bool) bool {
+	t := s.tok
+	switch {
+	case t.is('[') && list:
+		if fd != nil && fd.Cardinality() != protoreflect.Repeated {
+			s.fault(t.pos, path, describeField(fd), "a list", "")
+			fd = nil
+		}
+		return s.list(fd, path, seen)
+	case t.is('{') || t.is('<'):
+		s.advance()
+		s.nested(fd, s.element(fd, path, seen, t.pos), t)
+		return true
+	case t.is('-'):
+		s.advance()
+		t.text += s.tok.text
+		t.kind = s.tok.kind
+		if t.kind != tokenNumber && t.kind != tokenIdent {
+			s.fault(t.pos, path, describeField(fd), quote(t.text), "")
+			return false
+		}
+		s.advance()
+	case t.kind == tokenString:
+		for s.tok.kind == tokenString {
+			if n := len(s.tok.text); n < 2 || s.tok.text[n-1] != s.tok.text[0] {
+				s.fault(s.tok.pos, path, "a closing "+s.tok.text[:1]+" in the same line", s.tok.String(), "")
+				s.advance()
+				return true
+			}
+			s.advance()
+		}
+	case t.kind == tokenIdent || t.kind == tokenNumber:
+		s.advance()
+	default:
+		s.fault(t.pos, path, describeField(fd), t.String(), "")
+		return false
+	}
+	if fd != nil {
+		s.scalar(fd, s.element(fd, path, seen, t.pos), t)
+	}
+	return true
+}
+
+// element returns the path of the next value of the field: the path itself, or
+// with an index where the field repeats.
+func (s *scanner) element(fd protoreflect.FieldDescriptor, path string, seen fieldsSeen, pos position) string {
+	if fd == nil || !fd.IsList() {
+		return path
+	}
+	v := seen[fd]
+	path += "[" + strconv.Itoa(v.count) + "]"
+	v.count++
+	seen[fd] = v
+	if v.count <= maxPlaces {
+		s.places[path] = pos
+	}
+	return path
+}
+
+func (s *scanner) list(fd protoreflect.FieldDescriptor, path string, seen fieldsSeen) bool {
+	open := s.tok
+	s.advance()
+	if s.tok.is(']') {
+		s.advance()
+		return true
+	}
+	for {
+		if s.tok.is(']') {
+			s.fault(s.tok.pos, path, "a value after ','", s.tok.String(), "a list has no comma after its last value")
+			s.advance()
+			return true
+		}
+		if s.tok.kind == tokenEOF || s.tok.first && s.startsField() {
+			s.fault(s.tok.pos, path, fmt.Sprintf("\"]\" to end the \"[\" of line %d", open.pos.line), s.tok.String(), "")
+			return true
+		}
+		if !s.value(fd, path, seen, false) {
+			return false
+		}
+		switch {
+		case s.tok.is(']'):
+			s.advance()
+			return true
+		case s.tok.is(','):
+			s.advance()
+		case s.startsValue() && !(s.tok.first && s.startsField()):
+			s.fault(s.tok.pos, path, "',' or ']'", s.tok.String(), "")
+		default:
+			s.fault(s.tok.pos, path, fmt.Sprintf("\"]\" to end the \"[\" of line %d", open.pos.line), s.tok.String(), "")
+			return true
+		}
+	}
+}
+
+// nested reads the message of a field, or the entry of a map.
+func (s *scanner) nested(fd protoreflect.FieldDescriptor, path string, open token) {
+	switch {
+	case fd == nil:
+		s.message(nil, path, open)
+	case fd.IsMap():
+		s.entry(fd, path, open)
+	case fd.Message() == nil:
+		s.fault(open.pos, path, describeField(fd), "a message", "")
+		s.message(nil, path, open)
+	default:
+		s.message(fd.Message(), path, open)
+	}
+}
+
+// entry reads an entry of a map. Its fields get the path of the entry's key,
+// so the key is looked for first.
+func (s *scanner) entry(fd protoreflect.FieldDescriptor, path string, open token) {
+	ahead := *s
+	ahead.faults, ahead.places = nil, map[string]position{}
+	key := ""
+	for ahead.tok.kind != tokenEOF && !ahead.tok.is('}') && !ahead.tok.is('>') {
+		if ahead.tok.kind == tokenIdent && ahead.tok.text == "key" {
+			ahead.advance()
+			if ahead.tok.is(':') {
+				ahead.advance()
+			}
+			if ahead.tok.kind == tokenString || ahead.tok.kind == tokenNumber {
+				key = unquote(ahead.tok.text)
+			}
+			break
+		}
+		if ahead.tok.is('{') || ahead.tok.is('<') {
+			ahead.advance()
+			ahead.message(nil, "", open)
+			continue
+		}
+		ahead.advance()
+	}
+	path = mapPath(path, key)
+	s.places[path] = open.pos
+	s.message(fd.Message(), path, open)
+}
+
+// mapPath is the path of a map's entry.
+func mapPath(path, key string) string { return path + "[" + strconv.Quote(key) + "]" }
+
+func unquote(text string) string {
+	if len(text) < 2 || text[0] != '"' && text[0] != '\'' {
+		return text
+	}
+	inner := text[1 : len(text)-1]
+	if s, err := strconv.Unquote(`"` + strings.ReplaceAll(inner, `"`, `\"`) + `"`); err == nil && text[0] == '\'' {
+		return s
+	}
+	if s, err := strconv.Unquote(text); err == nil {
+		return s
+	}
+	return inner
+}
+
+// startsField reports whether the current token looks like the beginning of a
+// field.
+func (s *scanner) startsField() bool {
+	if s.tok.kind != tokenIdent {
+		return false
+	}
+	next := s.peek()
+	return next.is(':') || next.is('{') || next.is('<') || next.is('[')
+}
+
+func (s *scanner) startsValue() bool {
+	switch s.tok.kind {
+	case tokenIdent, tokenNumber, tokenString:
+		return true
+	}
+	return s.tok.is('{') || s.tok.is('<') || s.tok.is('-')
+}
+
+// recover skips to where the next field of the same message seems to start, or
+// to the end of the message.
+func (s *scanner) recover() {
+	depth := 0
+	for {
+		switch {
+		case s.tok.kind == tokenEOF:
+			return
+		case s.tok.is('{') || s.tok.is('<'):
+			depth++
+		case s.tok.is('}') || s.tok.is('>'):
+			if depth == 0 {
+				return
+			}
+			depth--
+		case depth == 0 && s.tok.first && s.startsField():
+			return
+		}
+		s.advance()
+	}
+}
+
+func (s *scanner) skipAll() {
+	for s.tok.kind != tokenEOF {
+		s.advance()
+	}
+}

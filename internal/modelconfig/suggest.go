@@ -1,0 +1,109 @@
+package modelconfig
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// otherNames are names that users bring along from elsewhere.
+var otherNames = map[string]string{
+	"TYPE_BYTES": "TYPE_STRING", "BYTES": "TYPE_STRING", "STRING": "TYPE_STRING",
+	"TYPE_FLOAT": "TYPE_FP32", "FLOAT": "TYPE_FP32", "TYPE_FLOAT32": "TYPE_FP32", "FLOAT32": "TYPE_FP32",
+	"TYPE_DOUBLE": "TYPE_FP64", "DOUBLE": "TYPE_FP64", "TYPE_FLOAT64": "TYPE_FP64", "FLOAT64": "TYPE_FP64",
+	"TYPE_FLOAT16": "TYPE_FP16", "FLOAT16": "TYPE_FP16", "TYPE_HALF": "TYPE_FP16", "TYPE_BFLOAT16": "TYPE_BF16",
+	"TYPE_BOOLEAN": "TYPE_BOOL", "BOOLEAN": "TYPE_BOOL", "TYPE_LONG": "TYPE_INT64", "TYPE_INT": "TYPE_INT32", "INT": "TYPE_INT32",
+	"TYPE_BYTE": "TYPE_UINT8", "shape": "dims", "dim": "dims", "dtype": "data_type", "datatype": "data_type", "type": "data_type",
+}
+
+// suggestField says which field was meant by an unknown one: the nearest name
+// of the same message, or the message that has a field of this name.
+func suggestField(name string, md protoreflect.MessageDescriptor) string {
+	fields := md.Fields()
+	names := make([]string, fields.Len())
+	for i := range names {
+		names[i] = string(fields.Get(i).Name())
+	}
+	if best := nearest(name, names); best != "" {
+		return didYouMean(best)
+	}
+	for i := range names {
+		if sub := fields.Get(i).Message(); sub != nil && !fields.Get(i).IsMap() {
+			if sub.Fields().ByName(protoreflect.Name(name)) != nil {
+				return "\"" + name + "\" belongs in \"" + names[i] + "\""
+			}
+		}
+	}
+	return ""
+}
+
+func suggestEnum(name string, ed protoreflect.EnumDescriptor) string {
+	names := enumNames(ed)
+	if best := nearest(name, names); best != "" {
+		return didYouMean(best)
+	}
+	for _, n := range names { // the prefix left out: FP32, GPU, START
+		if strings.HasSuffix(n, "_"+strings.ToUpper(name)) {
+			return didYouMean(n)
+		}
+	}
+	return ""
+}
+
+func didYouMean(name string) string { return "did you mean \"" + name + "\"?" }
+
+// nearest returns the candidate that is most like name, or "" when none is
+// like it.
+func nearest(name string, candidates []string) string {
+	if other := otherNames[name]; other != "" {
+		for _, c := range candidates {
+			if c == other {
+				return c
+			}
+		}
+	}
+	if len(name) > 64 {
+		return ""
+	}
+	best, least := "", max(2, len(name)/4)+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < least && d < len(name) {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and substitutions between a
+// and b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// enumNames lists the values that a user may write.
+func enumNames(ed protoreflect.EnumDescriptor) []string {
+	values := ed.Values()
+	names := make([]string, 0, values.Len())
+	for i := range values.Len() {
+		if name := string(values.Get(i).Name()); name != "TYPE_INVALID" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

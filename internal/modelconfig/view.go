@@ -1,0 +1,57 @@
+package modelconfig
+
+import (
+	"strconv"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// ToBackend returns what a backend is told of the model: directory is the
+// model's, versionDirectory that of the version.
+func (c *Config) ToBackend(directory, versionDirectory string, version int64) backend.Config {
+	view := backend.Config{
+		Name: c.Name, Version: version, Directory: directory, VersionDirectory: versionDirectory,
+		Filename: c.Filename, JSON: c.json, MaxBatchSize: c.MaxBatchSize, Parameters: c.Parameters, Decoupled: c.Decoupled,
+	}
+	for i := range c.Inputs {
+		in := &c.Inputs[i]
+		view.Inputs = append(view.Inputs, backend.IO{Name: in.Name, Datatype: in.Datatype, Dims: reshaped(in.Dims, in.Reshape, in.HasReshape), Optional: in.Optional})
+	}
+	for i := range c.Outputs {
+		out := &c.Outputs[i]
+		view.Outputs = append(view.Outputs, backend.IO{Name: out.Name, Datatype: out.Datatype, Dims: reshaped(out.Dims, out.Reshape, out.HasReshape)})
+	}
+	for i := range c.Groups {
+		view.Instances = append(view.Instances, c.Groups[i].Instances()...)
+	}
+	return view
+}
+
+// ToBackend returns what a backend is told when it completes the draft.
+func (d *Draft) ToBackend(directory, versionDirectory string, version int64) backend.Config {
+	return d.view().ToBackend(directory, versionDirectory, version)
+}
+
+func reshaped(dims, reshape tensor.Shape, has bool) tensor.Shape {
+	if has {
+		return reshape
+	}
+	return dims
+}
+
+// Instances names the instances of a normalized group: Count of them, for
+// KIND_GPU as many on each GPU.
+func (g *InstanceGroup) Instances() []backend.InstanceConfig {
+	devices := []int{0}
+	if g.Kind == "KIND_GPU" && len(g.GPUs) > 0 {
+		devices = g.GPUs
+	}
+	var all []backend.InstanceConfig
+	for n := range min(g.Count, maxInstances) {
+		for _, device := range devices {
+			all = append(all, backend.InstanceConfig{Name: g.Name + "_" + strconv.Itoa(n), Kind: g.Kind, Device: device, Profiles: g.Profiles})
+		}
+	}
+	return all
+}

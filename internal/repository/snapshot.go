@@ -1,0 +1,166 @@
+package repository
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/repository/source"
+	"github.com/nesoserve/neso/internal/repository/source/memory"
+)
+
+// maxConfig bounds the size of a configuration file. The largest one that
+// makes sense has some thousand lines.
+const maxConfig = 16 << 20
+
+// Snapshot is what storage held for one model when it was read. Its directory
+// stays until the last Release.
+type Snapshot struct {
+	Name      string
+	Directory string
+	// Config is the configuration's text, nil when there is none. ConfigPath says
+	// where it came from; it is empty for a configuration that came with a
+	// request, which is JSON.
+	Config     []byte
+	ConfigPath string
+	// Versions are those that exist, ascending.
+	Versions []int64
+	// Overridden says that files of a request stand in place of the repository's.
+	Overridden bool
+
+	directories map[int64]string
+	stamps      map[int64]stamp
+	common      stamp
+	refs        atomic.Int32
+	release     func() error
+}
+
+// Read looks at one model. config, when not empty, is JSON that replaces the
+// configuration file; files, when there are any, replace the whole directory.
+// Every other error than a bad name is a failure to poll.
+func (r *Repository) Read(ctx context.Context, model, config string, files map[string][]byte, log *slog.Logger) (*Snapshot, error) {
+	if err := CheckName(model); err != nil {
+		return nil, err
+	}
+	s := &Snapshot{Name: model}
+	s.refs.Store(1)
+	dir, err := r.fetch(ctx, s, config, files)
+	if err != nil {
+		return nil, err
+	}
+	s.Directory, s.release = dir.Path, dir.Release
+	if err := s.read(r.configName, config, log); err != nil {
+		s.Release()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (r *Repository) fetch(ctx context.Context, s *Snapshot, config string, files map[string][]byte) (source.Directory, error) {
+	if len(files) > 0 {
+		if config == "" {
+			return source.Directory{}, backend.Errorf(backend.InvalidArg, "override files of model '%s' need the parameter 'config' too", s.Name)
+		}
+		s.Overridden = true
+		return memory.Write(r.tempDir, s.Name, files)
+	}
+	src, err := r.find(ctx, s.Name)
+	if err != nil {
+		return source.Directory{}, err
+	}
+	return src.Fetch(ctx, s.Name)
+}
+
+func (s *Snapshot) read(configName, config string, log *slog.Logger) error {
+	if err := s.readVersions(log); err != nil {
+		return err
+	}
+	if config != "" {
+		s.Config = []byte(config)
+	} else if err := s.readConfig(configName); err != nil {
+		return err
+	}
+	return s.stamp()
+}
+
+func (s *Snapshot) readVersions(log *slog.Logger) error {
+	entries, err := os.ReadDir(s.Directory)
+	if err != nil {
+		return backend.Errorf(backend.Internal, "failed to open directory %s", s.Directory)
+	}
+	s.directories = map[int64]string{}
+	for _, e := range entries {
+		path := filepath.Join(s.Directory, e.Name())
+		info, err := os.Stat(path) // follows links, which repositories use for versions
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		version, ok, ignored := ParseVersion(e.Name())
+		if ignored {
+			log.Warn("ignore version directory '"+e.Name()+"' which fails to convert to integral number", "model", s.Name)
+		}
+		if !ok {
+			continue
+		}
+		if other, twice := s.directories[version]; twice {
+			log.Warn("two directories stand for one version, the second is ignored", "model", s.Name, "version", version, "used", filepath.Base(other), "ignored", e.Name())
+			continue
+		}
+		s.directories[version] = path
+	}
+	s.Versions = slices.Sorted(maps.Keys(s.directories))
+	return nil
+}
+
+func (s *Snapshot) readConfig(configName string) error {
+	candidates := []string{filepath.Join(s.Directory, "config.pbtxt")}
+	if configName != "" && filepath.IsLocal(configName) {
+		candidates = slices.Insert(candidates, 0, filepath.Join(s.Directory, "configs", configName+".pbtxt"))
+	}
+	for _, path := range candidates {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || info.IsDir() {
+			return backend.Errorf(backend.Internal, "failed to read text proto from %s", path)
+		}
+		if info.Size() > maxConfig {
+			return backend.Errorf(backend.InvalidArg, "configuration %s has %d bytes, the limit is %d", path, info.Size(), maxConfig)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return backend.Errorf(backend.Internal, "failed to read text proto from %s", path)
+		}
+		if text == nil {
+			text = []byte{}
+		}
+		s.Config, s.ConfigPath = text, path
+		return nil
+	}
+	return nil
+}
+
+// VersionDirectory returns the directory of a version.
+func (s *Snapshot) VersionDirectory(version int64) string { return s.directories[version] }
+
+// Retain keeps the directory for one more user.
+func (s *Snapshot) Retain() *Snapshot {
+	s.refs.Add(1)
+	return s
+}
+
+// Release ends a use of the directory. The last one removes what was made for
+// the snapshot.
+func (s *Snapshot) Release() {
+	if s.refs.Add(-1) == 0 && s.release != nil {
+		_ = s.release() // a temporary directory that stays is the worst case
+	}
+}

@@ -1,0 +1,73 @@
+// Package memory turns the files of a load request into a model directory of
+// their own: backends read directories, so the files get a private temporary
+// one that lives as long as the model.
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/repository/source"
+)
+
+// Write makes a directory below parent (empty: the system's place for
+// temporary files) with the given files, whose names are slash-separated paths
+// relative to the model's directory.
+func Write(parent, model string, files map[string][]byte) (source.Directory, error) {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		if err := check(name); err != nil {
+			return source.Directory{}, err
+		}
+		names = append(names, name)
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	top, err := os.MkdirTemp(parent, "neso-model-")
+	if err != nil {
+		return source.Directory{}, backend.Errorf(backend.Internal, "failed to make a directory for the files of model '%s': %v", model, err)
+	}
+	release := func() error { return os.RemoveAll(top) }
+	// The last element is the model's name, as it is in a repository: backends and
+	// models may look at it.
+	dir := filepath.Join(top, model)
+	if err := write(dir, names, files); err != nil {
+		_ = release() // the first error says more
+		return source.Directory{}, backend.Errorf(backend.Internal, "failed to write the files of model '%s': %v", model, err)
+	}
+	return source.Directory{Path: dir, Release: release}, nil
+}
+
+func write(dir string, names []string, files map[string][]byte) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range names {
+		path := filepath.FromSlash(name)
+		if err := root.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := root.WriteFile(path, files[name], 0o600); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// check refuses names that leave the model's directory or that another system
+// would read as a different path.
+func check(name string) error {
+	if name == "" || strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(name)) || strings.HasSuffix(name, "/") {
+		return backend.Errorf(backend.InvalidArg, "invalid file name '%s', it must be a path relative to the model's directory", name)
+	}
+	return nil
+}

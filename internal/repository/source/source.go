@@ -1,0 +1,26 @@
+// Package source says what a place that stores models can do. The packages
+// below it are such places: local directories, and files that came with a
+// request. They observe and hand out directories; they decide nothing.
+package source
+
+import "context"
+
+// Source is a place that stores model directories.
+type Source interface {
+	// Path names the place as the user did.
+	Path() string
+	// List returns the names of all model directories, sorted.
+	List(ctx context.Context) ([]string, error)
+	// Has reports whether the place holds a directory of that name.
+	Has(ctx context.Context, model string) (bool, error)
+	// Fetch makes one model available as a local directory. It fails when there is
+	// none of that name.
+	Fetch(ctx context.Context, model string) (Directory, error)
+}
+
+// Directory is a model's directory on this machine, valid until Release.
+type Directory struct {
+	Path string
+	// Release gives back what Fetch made for it; it may be nil. It is called once.
+	Release func() error
+}

@@ -1,0 +1,177 @@
+package repotest
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/nesoserve/neso"
+
+// rows is the tree, top to bottom: a package may import packages above its
+// own, nothing below. A name ending in /... stands for all packages under it,
+// which may import each other.
+var rows = []string{
+	"internal/invariants",
+	"internal/logging",
+	"internal/inferencepb",
+	"tensor",
+	"backend",
+	"internal/modelconfig",
+
+	"internal/memory",
+	"internal/shm",
+	"internal/infer",
+	"internal/stats",
+	"internal/tracing",
+
+	"internal/ratelimit",
+	"internal/responsecache",
+	"internal/scheduler",
+	"internal/scheduler/...",
+	"internal/instance",
+	"internal/model",
+
+	"internal/repository/...",
+	"internal/lifecycle",
+
+	"internal/metrics",
+	"internal/engine",
+
+	"internal/kserve",
+	"internal/httpapi",
+	"internal/grpcapi",
+	"web",
+
+	"python", // the worker's files, embedded
+	".",      // the public server
+	"client",
+}
+
+// backends is row 8: it sees the vocabulary, memory, shm, python and itself.
+var backends = []string{"internal/invariants", "internal/logging", "tensor", "backend", "internal/memory", "internal/shm", "python"}
+
+// seeBackends may import row 8.
+var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}
+
+// onlyFor names packages that few may import, whatever the order allows.
+var onlyFor = map[string][]string{
+	"internal/inferencepb": {"internal/modelconfig", "internal/kserve", "internal/grpcapi"},
+}
+
+type pkg struct{ path, imports, testImports string }
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}|{{join .Imports ","}}|{{join .TestImports ","}},{{join .XTestImports ","}}`, module+"/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for line := range strings.Lines(string(out)) {
+		f := strings.SplitN(strings.TrimSpace(line), "|", 3)
+		all = append(all, pkg{local(f[0]), f[1], f[2]})
+	}
+	return all
+}
+
+// local returns the path inside the module; "." for its root.
+func local(path string) string {
+	if path == module {
+		return "."
+	}
+	return strings.TrimPrefix(path, module+"/")
+}
+
+func rowOf(path string) int {
+	for i, r := range rows {
+		if prefix, all := strings.CutSuffix(r, "/..."); r == path || all && (path == prefix || strings.HasPrefix(path, prefix+"/")) {
+			return i
+		}
+	}
+	return -1
+}
+
+func isBackend(path string) bool { return strings.HasPrefix(path, "backend/") }
+
+func allowed(importer, imported string) string {
+	if list, ok := onlyFor[imported]; ok && !contains(list, importer) {
+		return "only " + strings.Join(list, ", ") + " may"
+	}
+	if isBackend(importer) {
+		if isBackend(imported) || contains(backends, imported) {
+			return ""
+		}
+		return "a backend sees only the vocabulary, memory, shm, python and other backends"
+	}
+	if contains(seeBackends, importer) {
+		return ""
+	}
+	if isBackend(imported) {
+		return "only " + strings.Join(seeBackends, ", ") + " may"
+	}
+	from, to := rowOf(importer), rowOf(imported)
+	switch {
+	case from < 0:
+		return "its place in the tree is not written in imports_test.go"
+	case to < 0:
+		return "the imported package has no place in the tree"
+	case from < to || from == to && !strings.HasSuffix(rows[from], "/..."):
+		return "it stands below"
+	}
+	return ""
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s || strings.HasPrefix(s, x+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestImportOrder(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.path == "internal/repotest" || strings.HasPrefix(p.path, "internal/nesotest") {
+			continue // for tests: may see everything, and only tests see it
+		}
+		for imported := range strings.SplitSeq(p.imports, ",") {
+			if imported != module && !strings.HasPrefix(imported, module+"/") {
+				continue
+			}
+			if strings.HasPrefix(local(imported), "internal/nesotest") {
+				if !strings.HasPrefix(p.path, "backend/backendtest") {
+					t.Errorf("%s imports internal/nesotest: only tests may", p.path)
+				}
+				continue
+			}
+			if why := allowed(p.path, local(imported)); why != "" {
+				t.Errorf("%s imports %s: %s", p.path, local(imported), why)
+			}
+		}
+	}
+}
+
+// TestTheRulesBite keeps the checker itself honest.
+func TestTheRulesBite(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"internal/engine", "internal/model", true},
+		{"internal/model", "internal/engine", false},
+		{"internal/httpapi", "backend/identity", false},
+		{"internal/cli", "backend/identity", true},
+		{"backend/python", "backend/internal/worker", true},
+		{"backend/python", "internal/engine", false},
+		{"internal/scheduler/dynamic", "internal/scheduler", true},
+		{"internal/httpapi", "internal/inferencepb", false},
+		{"internal/kserve", "internal/inferencepb", true},
+		{"internal/unheard", "tensor", false},
+	} {
+		if got := allowed(c.from, c.to); (got == "") != c.ok {
+			t.Errorf("%s imports %s: %q, want allowed=%v", c.from, c.to, got, c.ok)
+		}
+	}
+}

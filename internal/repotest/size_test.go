@@ -1,0 +1,109 @@
+package repotest
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	maxFile    = 800
+	maxPackage = 4000
+)
+
+// exempt lists larger files and packages, with the reason.
+var exempt = map[string]string{
+	"internal/inferencepb": "generated",
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// sources calls visit for each hand-written source file, path relative to the
+// root.
+func sources(t *testing.T, visit func(path string, text []byte)) {
+	t.Helper()
+	top := root(t)
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(top, path)
+		name := d.Name()
+		if d.IsDir() {
+			if rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "dist" || name == "build" || name == "__pycache__" || name == "node_modules") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		switch filepath.Ext(name) {
+		case ".go", ".py", ".c", ".h", ".js":
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			visit(filepath.ToSlash(rel), text)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFileAndPackageSize(t *testing.T) {
+	lines := map[string]int{}
+	sources(t, func(path string, text []byte) {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if exempt[dir] != "" || exempt[path] != "" {
+			return
+		}
+		n := bytes.Count(text, []byte("\n"))
+		if n > maxFile {
+			t.Errorf("%s has %d lines, at most %d: look for the second subject", path, n, maxFile)
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			lines[dir] += n
+		}
+	})
+	for dir, n := range lines {
+		if n > maxPackage {
+			t.Errorf("%s has %d lines, at most %d", dir, n, maxPackage)
+		}
+	}
+	if len(lines) < 10 {
+		t.Errorf("saw only %d folders: the walk is broken", len(lines))
+	}
+}
+
+// TestForbiddenNames: files are split by subject, not by kind.
+func TestForbiddenNames(t *testing.T) {
+	for _, bad := range []string{"utils.go", "types.go", "helpers.go", "common.go", "misc.go"} {
+		sources(t, func(path string, _ []byte) {
+			if filepath.Base(path) == bad {
+				t.Errorf("%s: name the subject instead", path)
+			}
+		})
+	}
+}
+
+// TestNothingPutOff: work that is left belongs into an issue.
+func TestNothingPutOff(t *testing.T) {
+	words := []string{"TO" + "DO", "FIX" + "ME", "XX" + "X:"}
+	sources(t, func(path string, text []byte) {
+		for _, w := range words {
+			if bytes.Contains(text, []byte(w)) {
+				t.Errorf("%s contains %s", path, w)
+			}
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package scheduler
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/stats"
+)
+
+// Direct is the default scheduler: each request is a batch of its own and runs
+// at once, on the goroutine that brings it. There is no queue apart from
+// waiting for a free instance, which ends with the request's context.
+type Direct struct {
+	executor Executor
+	stats    *stats.Version
+	life     context.Context
+	end      context.CancelFunc
+}
+
+// NewDirect returns a default scheduler.
+func NewDirect(x Executor, v *stats.Version) *Direct {
+	d := &Direct{executor: x, stats: v}
+	d.life, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+// Enqueue runs the request on the calling goroutine; see Scheduler.
+func (d *Direct) Enqueue(r *infer.Request) error {
+	if d.life.Err() != nil {
+		return ErrStopping(r)
+	}
+	if r.Cancelled() {
+		r.Fail(ErrCancelled(), infer.Canceled)
+		return nil
+	}
+	i, ok := d.executor.TryAcquire()
+	if !ok {
+		if i, ok = d.wait(r); !ok {
+			return nil
+		}
+	}
+	d.executor.ExecuteOne(i, r)
+	d.executor.Release(i)
+	return nil
+}
+
+// wait acquires a place while the request counts as pending. When there is
+// none in time the request has been answered.
+func (d *Direct) wait(r *infer.Request) (int, bool) {
+	ctx := d.life
+	if r.Ctx != nil && r.Ctx.Done() != nil {
+		both, cancel := context.WithCancel(r.Ctx)
+		defer cancel()
+		defer context.AfterFunc(d.life, cancel)()
+		ctx = both
+	}
+	r.Times.Queue = backend.Now()
+	d.stats.Enqueued()
+	i, err := d.executor.Acquire(ctx)
+	d.stats.Dequeued()
+	switch {
+	case err == nil:
+		return i, true
+	case r.Cancelled():
+		r.Fail(ErrCancelled(), infer.Canceled)
+	default: // closing is the only other reason to stop waiting
+		r.Fail(ErrStopping(r), infer.Other)
+	}
+	return 0, false
+}
+
+// Close fails the requests that wait for an instance.
+func (d *Direct) Close(context.Context) error {
+	d.end()
+	return nil
+}

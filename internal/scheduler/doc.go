@@ -1,0 +1,8 @@
+// Package scheduler is hop 4 of a request: it decides when requests run, and
+// together with which others. It holds the contracts between a model version,
+// its scheduler and its instances, the default scheduler, and the rules about
+// queues and batches that several schedulers share.
+//
+// Open scheduler.go first, then direct.go; the dynamic batcher is the package
+// below.
+package scheduler

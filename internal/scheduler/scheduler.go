@@ -1,0 +1,53 @@
+package scheduler
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+)
+
+// Scheduler takes the requests of one model version, checked and normalized.
+type Scheduler interface {
+	// Enqueue is hop 4: it comes from model.Infer (hop 3) and leads to
+	// instance.Pool.Execute (hop 5). An error is a refusal: the request has not
+	// been answered. Otherwise it is, or will be, answered. The request may be
+	// executed on the calling goroutine.
+	Enqueue(r *infer.Request) error
+	// Close refuses new requests, fails those that still wait, and stops the
+	// scheduler's goroutines; ctx bounds the wait for them. Batches that run go
+	// on: their requests hold the version (model.Pin), and its owner waits for
+	// them. It may be called more than once.
+	Close(ctx context.Context) error
+}
+
+// Executor is hop 5 as schedulers see it: instances that run batches.
+type Executor interface {
+	// Instances returns how many there are, numbered from 0.
+	Instances() int
+	// Depth returns how many batches one instance may hold, at least 1.
+	Depth() int
+	// TryAcquire takes a place on the instance with the least to do; it returns
+	// false when there is none, or when others wait for one.
+	TryAcquire() (int, bool)
+	// Acquire waits for a place until ctx ends.
+	Acquire(ctx context.Context) (int, error)
+	// Release gives a place back.
+	Release(instance int)
+	// Execute runs a batch on the calling goroutine and answers each of its
+	// requests. A scheduler that counts places itself need not acquire one.
+	Execute(instance int, requests []*infer.Request)
+	// ExecuteOne is Execute for a batch of one request.
+	ExecuteOne(instance int, r *infer.Request)
+}
+
+// ErrStopping returns the refusal of a scheduler that is closing.
+func ErrStopping(r *infer.Request) *backend.Error {
+	return &backend.Error{
+		Code:    backend.Unavailable,
+		Message: r.LogPrefix() + "Server is stopping, scheduler for model has stopped accepting new inference requests",
+	}
+}
+
+// ErrCancelled returns the answer to a request that was cancelled before it ran.
+func ErrCancelled() *backend.Error { return &backend.Error{Code: backend.Cancelled} }

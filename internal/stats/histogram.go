@@ -1,0 +1,62 @@
+package stats
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// latencyBounds are upper bounds in nanoseconds: from what a no-op takes to
+// what a patient client waits.
+var latencyBounds = []int64{
+	int64(10 * time.Microsecond), int64(25 * time.Microsecond), int64(50 * time.Microsecond), int64(100 * time.Microsecond),
+	int64(250 * time.Microsecond), int64(500 * time.Microsecond), int64(time.Millisecond), int64(2500 * time.Microsecond),
+	int64(5 * time.Millisecond), int64(10 * time.Millisecond), int64(25 * time.Millisecond), int64(50 * time.Millisecond),
+	int64(100 * time.Millisecond), int64(250 * time.Millisecond), int64(500 * time.Millisecond), int64(time.Second),
+	int64(2500 * time.Millisecond), int64(5 * time.Second), int64(10 * time.Second), int64(30 * time.Second),
+}
+
+var batchSizeBounds = []int64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
+
+const maxBuckets = 21
+
+// Histogram counts values in fixed buckets.
+type Histogram struct {
+	bounds  []int64
+	buckets [maxBuckets]atomic.Uint64 // one above the last bound
+	sum     atomic.Int64
+}
+
+// Observe counts one value; a negative one counts as 0.
+func (h *Histogram) Observe(v int64) {
+	v = max(v, 0)
+	i := 0
+	for i < len(h.bounds) && v > h.bounds[i] {
+		i++
+	}
+	h.buckets[i].Add(1)
+	h.sum.Add(v)
+}
+
+// HistogramSnapshot is a histogram at one moment.
+type HistogramSnapshot struct {
+	Bounds []int64  // upper bounds
+	Counts []uint64 // per bucket, not cumulative; one more than Bounds
+	Sum    int64
+}
+
+// Count returns the number of values.
+func (s HistogramSnapshot) Count() uint64 {
+	n := uint64(0)
+	for _, c := range s.Counts {
+		n += c
+	}
+	return n
+}
+
+func (h *Histogram) snapshot() HistogramSnapshot {
+	s := HistogramSnapshot{Bounds: h.bounds, Counts: make([]uint64, len(h.bounds)+1), Sum: h.sum.Load()}
+	for i := range s.Counts {
+		s.Counts[i] = h.buckets[i].Load()
+	}
+	return s
+}

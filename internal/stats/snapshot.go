@@ -1,0 +1,95 @@
+package stats
+
+import (
+	"slices"
+
+	"github.com/nesoserve/neso/internal/infer"
+)
+
+// Duration is a count and the sum of its nanoseconds.
+type Duration struct{ Count, Nanos uint64 }
+
+func (d *duration) snapshot() Duration {
+	return Duration{Count: d.count.Load(), Nanos: d.ns.Load()}
+}
+
+// Snapshot is everything counted, at one moment.
+type Snapshot struct {
+	LastInference   int64 // ms since the Unix epoch, 0 for never
+	InferenceCount  uint64
+	ExecutionCount  uint64
+	Pending         int64
+	Warmups         uint64
+	LoadNanos       int64
+	Success, Fail   Duration
+	Queue           Duration
+	ComputeInput    Duration
+	ComputeInfer    Duration
+	ComputeOutput   Duration
+	CacheHit        Duration
+	CacheMiss       Duration
+	FailuresByCause map[infer.Reason]uint64
+	Batches         []BatchSnapshot    // by size
+	Responses       []ResponseSnapshot // by index
+
+	RequestTime, QueueTime, InputTime, InferTime, OutputTime HistogramSnapshot // ns
+	FirstResponse                                            HistogramSnapshot // ns
+	BatchSize                                                HistogramSnapshot
+}
+
+// BatchSnapshot is what executions of one batch size took.
+type BatchSnapshot struct {
+	Size                                      int
+	ComputeInput, ComputeInfer, ComputeOutput Duration
+}
+
+// ResponseSnapshot is what the responses with one index took.
+type ResponseSnapshot struct {
+	Index                                                     int
+	ComputeInfer, ComputeOutput, Success, Fail, Empty, Cancel Duration
+}
+
+// Snapshot reads all counters. They are read one after the other, so a request
+// that ends meanwhile may be in some and not in others.
+func (v *Version) Snapshot() Snapshot {
+	s := Snapshot{
+		LastInference:   v.lastInference.Load(),
+		InferenceCount:  v.inferenceCount.Load(),
+		ExecutionCount:  v.executionCount.Load(),
+		Pending:         v.pending.Load(),
+		Warmups:         v.warmups.Load(),
+		LoadNanos:       v.loadNanos.Load(),
+		Success:         v.success.snapshot(),
+		Fail:            v.fail.snapshot(),
+		Queue:           v.queue.snapshot(),
+		ComputeInput:    v.input.snapshot(),
+		ComputeInfer:    v.infer.snapshot(),
+		ComputeOutput:   v.output.snapshot(),
+		CacheHit:        v.cacheHit.snapshot(),
+		CacheMiss:       v.cacheMiss.snapshot(),
+		FailuresByCause: map[infer.Reason]uint64{},
+		RequestTime:     v.requestTime.snapshot(),
+		QueueTime:       v.queueTime.snapshot(),
+		InputTime:       v.inputTime.snapshot(),
+		InferTime:       v.inferTime.snapshot(),
+		OutputTime:      v.outputTime.snapshot(),
+		FirstResponse:   v.firstResponse.snapshot(),
+		BatchSize:       v.batchSize.snapshot(),
+	}
+	for why := infer.Other; why <= infer.Backend; why++ {
+		s.FailuresByCause[why] = v.failures[why].Load()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for size, c := range v.batches {
+		s.Batches = append(s.Batches, BatchSnapshot{size, c.input.snapshot(), c.infer.snapshot(), c.output.snapshot()})
+	}
+	for i, c := range v.responses {
+		s.Responses = append(s.Responses, ResponseSnapshot{
+			i, c.infer.snapshot(), c.output.snapshot(), c.success.snapshot(), c.fail.snapshot(), c.empty.snapshot(), c.cancel.snapshot(),
+		})
+	}
+	slices.SortFunc(s.Batches, func(a, b BatchSnapshot) int { return a.Size - b.Size })
+	slices.SortFunc(s.Responses, func(a, b ResponseSnapshot) int { return a.Index - b.Index })
+	return s
+}

@@ -1,0 +1,169 @@
+// Package stats owns the numbers of a loaded version: the only counters from
+// which statistics, metrics and logs are made. Open stats.go first, then
+// snapshot.go for what readers see.
+package stats
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/internal/infer"
+)
+
+// Version counts for one loaded version of a model. Its methods are safe for
+// concurrent use and, apart from the first sight of a batch size or response
+// index, do not allocate.
+type Version struct {
+	pending        atomic.Int64
+	lastInference  atomic.Int64 // ms since the Unix epoch
+	inferenceCount atomic.Uint64
+	executionCount atomic.Uint64
+	failures       [reasonCount]atomic.Uint64
+
+	success, fail, queue, input, infer, output duration
+	cacheHit, cacheMiss                        duration
+
+	requestTime, queueTime, inputTime, inferTime, outputTime, firstResponse Histogram
+	batchSize                                                               Histogram
+
+	warmups   atomic.Uint64
+	loadNanos atomic.Int64
+
+	// Observer, if set before the first request, sees the phases of each
+	// successful request, in nanoseconds; for summaries.
+	Observer func(request, queue, input, infer, output int64)
+
+	mu        sync.Mutex
+	batches   map[int]*batchCounters // guarded by mu
+	responses map[int]*responseCounters
+}
+
+const reasonCount = int(infer.Backend) + 1
+
+// duration is a count with the sum of nanoseconds.
+type duration struct{ count, ns atomic.Uint64 }
+
+func (d *duration) add(ns int64) {
+	d.count.Add(1)
+	if ns > 0 {
+		d.ns.Add(uint64(ns))
+	}
+}
+
+type batchCounters struct{ input, infer, output duration }
+
+type responseCounters struct{ infer, output, success, fail, empty, cancel duration }
+
+// NewVersion returns counters at zero.
+func NewVersion() *Version {
+	v := &Version{batches: map[int]*batchCounters{}, responses: map[int]*responseCounters{}}
+	for _, h := range []*Histogram{&v.requestTime, &v.queueTime, &v.inputTime, &v.inferTime, &v.outputTime, &v.firstResponse} {
+		h.bounds = latencyBounds
+	}
+	v.batchSize.bounds = batchSizeBounds
+	return v
+}
+
+// Enqueued counts a request as pending; Dequeued ends that.
+func (v *Version) Enqueued() { v.pending.Add(1) }
+
+// Dequeued says that a pending request now executes, or was dropped.
+func (v *Version) Dequeued() { v.pending.Add(-1) }
+
+// Loaded records how long the load took.
+func (v *Version) Loaded(d time.Duration) { v.loadNanos.Store(int64(d)) }
+
+// Warmup counts a warm-up run, apart from the statistics.
+func (v *Version) Warmup() { v.warmups.Add(1) }
+
+// Finish counts a request that ended, from its Times and Failure. It is called
+// once per request that was not refused at once.
+func (v *Version) Finish(r *infer.Request) {
+	t := &r.Times
+	total := t.End - t.Start
+	if err, why := r.Failure(); err != nil {
+		if int(why) >= reasonCount || why == infer.NoFailure {
+			why = infer.Other
+		}
+		v.failures[why].Add(1)
+		v.fail.add(total)
+		return
+	}
+	v.success.add(total)
+	v.requestTime.Observe(total)
+	v.lastInference.Store(time.Now().UnixMilli())
+	if t.ComputeStart == 0 { // answered without execution
+		return
+	}
+	v.inferenceCount.Add(uint64(r.Size()))
+	queue, in, inf, out := t.Phases()
+	v.queue.add(queue)
+	v.input.add(in)
+	v.infer.add(inf)
+	v.output.add(out)
+	v.queueTime.Observe(queue)
+	v.inputTime.Observe(in)
+	v.inferTime.Observe(inf)
+	v.outputTime.Observe(out)
+	if v.Observer != nil {
+		v.Observer(total, queue, in, inf, out)
+	}
+}
+
+// FirstResponse records the time from arrival to the first response of a
+// decoupled request, in nanoseconds.
+func (v *Version) FirstResponse(ns int64) { v.firstResponse.Observe(ns) }
+
+// Response counts one response of a decoupled model: index from 0, and whether
+// it was empty, failed or was produced for a cancelled request.
+func (v *Version) Response(r *infer.Request, index int, failed, empty bool) {
+	v.mu.Lock()
+	c := v.responses[index]
+	if c == nil {
+		if len(v.responses) >= maxKeys {
+			v.mu.Unlock()
+			return
+		}
+		c = &responseCounters{}
+		v.responses[index] = c
+	}
+	v.mu.Unlock()
+	took := max(0, r.Times.Elapsed())
+	switch {
+	case r.Cancelled():
+		c.cancel.add(took)
+	case failed:
+		c.fail.add(took)
+	case empty:
+		c.empty.add(took)
+	default:
+		c.infer.add(took)
+		c.output.add(0)
+		c.success.add(took)
+	}
+}
+
+// maxKeys bounds the number of batch sizes and response indices kept apart.
+const maxKeys = 4096
+
+// Batch counts one execution of the given batch size with its phases in
+// nanoseconds.
+func (v *Version) Batch(size int, inputNs, inferNs, outputNs int64) {
+	v.executionCount.Add(1)
+	v.batchSize.Observe(int64(size))
+	v.mu.Lock()
+	c := v.batches[size]
+	if c == nil {
+		if len(v.batches) >= maxKeys {
+			v.mu.Unlock()
+			return
+		}
+		c = &batchCounters{}
+		v.batches[size] = c
+	}
+	v.mu.Unlock()
+	c.input.add(inputNs)
+	c.infer.add(inferNs)
+	c.output.add(outputNs)
+}

@@ -1,0 +1,26 @@
+#!/bin/bash
+# Runs the conformance suites that hold on the real peers, when a folder with
+# them lies beside the checkout (NESO_CONFORMANCE names another place). Cases that
+# differ on purpose are listed, with the reason, in scripts/conformance-differences.txt.
+set -eu
+cd "$(dirname "$0")/.."
+suites=${NESO_CONFORMANCE:-../shared/conformance}
+if [ ! -d "$suites" ]; then
+  echo "conformance: no suites at $suites, nothing to run"
+  exit 0
+fi
+python=$PWD/.venv/bin/python
+export SUT_NAME=neso SUT_IS_TRITON=0
+export SUT_CMD="$PWD/bin/neso serve --model-repository={repo} --http-address=127.0.0.1 --http-port={http} --grpc-address=127.0.0.1 --grpc-port={grpc} --metrics-address=127.0.0.1 --metrics-port={metrics} {extra}"
+export NESO_PYTHON=$python
+deselect() { # suite
+  sed -n "s|^$1 \([^ ]*\) .*|--deselect=\1|p" scripts/conformance-differences.txt
+}
+status=0
+for suite in ${CONFORMANCE_SUITES:-protocol sched}; do
+  echo "== conformance: $suite"
+  # shellcheck disable=SC2046 # one option per line
+  skip=$(deselect "$suite")
+  (cd "$suites/$suite" && "$python" -m pytest -q -p no:cacheprovider --tb=short $skip "$@") || status=1
+done
+exit $status

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Makes .venv. As root on Debian it also installs what Python's venv and the
+# race detector need. Safe to run again.
+set -eu
+cd "$(dirname "$0")/.."
+python=${NESO_SETUP_PYTHON:-python3}
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  missing=
+  command -v cc >/dev/null || missing="$missing gcc libc6-dev"
+  command -v curl >/dev/null || missing="$missing curl"
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+  if [ -n "$missing" ]; then
+    apt-get update -qq
+    # shellcheck disable=SC2086 # a list of packages
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing
+  fi
+fi
+
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
