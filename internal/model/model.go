@@ -50,6 +50,7 @@ type Model struct {
 	stats     *stats.Version
 	labels    map[string][]string
 	logger    *slog.Logger
+	lingers   bool // see backend.Capabilities
 
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
@@ -79,7 +80,8 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
-		stats: stats.NewVersion(), drained: make(chan struct{}, 1),
+		lingers: o.Backend.Capabilities().Lingers,
+		stats:   stats.NewVersion(), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
 	var err error
