@@ -76,6 +76,6 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 	@test -z "$$(git status --porcelain)" || { git status --short; echo 'the tree is not clean'; exit 1; }
 
 clean: ## remove what was built
-	rm -rf bin .tools .venv
+	rm -rf bin build .tools .venv
 
 .PHONY: help setup build serve test test-nocgo e2e lint cross fmt generate fuzz bench conformance check clean

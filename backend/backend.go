@@ -6,8 +6,9 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Driver names a kind of backend and opens it. The server calls Open at most
-// once, when the first model that needs it is loaded.
+// Driver names a kind of backend and opens it. The server calls Open when the
+// first model that needs it is loaded, and again for a later model only after
+// an Open that failed.
 type Driver struct {
 	// Name is the value of `backend` in a model's configuration.
 	Name string

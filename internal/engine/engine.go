@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -35,11 +38,9 @@ type Engine struct {
 
 	endExternal, endInternal func(*infer.Request)
 
-	stopping  sync.Once
-	stopped   chan struct{}
-	drainedBy error
-	closeErr  error
-	hosted    sync.WaitGroup
+	stopping sync.Once
+	stopped  chan struct{}
+	closeErr error
 }
 
 // New makes an engine; nothing is loaded yet.
@@ -48,11 +49,9 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
-	e.endInternal = e.end
-	e.endExternal = func(r *infer.Request) {
-		e.end(r)
-		e.admission.leaveExternal()
-	}
+	// The owner is the version that NewRequest has set.
+	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
+	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
@@ -77,25 +76,37 @@ func New(o Options) (*Engine, error) {
 }
 
 // Start loads the startup models. With ExitOnError it fails with all failures
-// listed when one does not load; else the rest serves.
+// listed when one does not load; else the rest serves. A start that fails
+// closes what it has opened.
 func (e *Engine) Start(ctx context.Context) error {
 	if e.State() == Failed {
-		return nil
+		return nil // said in New, and not to be a reason to exit
 	}
+	err := e.start(ctx)
+	if err != nil {
+		e.move(Failed)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedStart)
+		defer cancel()
+		_ = e.Close(end) // why the start failed says more
+	}
+	return err
+}
+
+// failedStart is how long the models of a failed start get to close.
+const failedStart = 10 * time.Second
+
+func (e *Engine) start(ctx context.Context) error {
 	names, err := e.startupModels(ctx)
 	if err != nil {
 		if e.o.ExitOnError {
-			e.move(Failed)
 			return err
 		}
 		e.log.Error(err.Error())
 	}
 	if failures := e.life.LoadAll(ctx, names); len(failures) > 0 && e.o.ExitOnError {
-		e.move(Failed)
 		return lifecycle.FailuresError(failures)
 	}
 	if err := ctx.Err(); err != nil {
-		e.move(Failed)
 		return fmt.Errorf("start given up: %w", err)
 	}
 	if !e.move(Ready) {
@@ -119,10 +130,20 @@ func (e *Engine) startupModels(ctx context.Context) ([]string, error) {
 // Load loads or reloads a model (explicit control mode only). config is JSON or
 // empty; files maps "1/model.onnx"-like paths to content.
 func (e *Engine) Load(ctx context.Context, name, config string, files map[string][]byte) error {
+	return e.load(ctx, lifecycle.Request{Name: name, Config: config, Files: files})
+}
+
+func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 	if err := e.controllable(); err != nil {
 		return err
 	}
-	return e.life.Load(ctx, name, config, files)
+	plain := make(map[string][]byte, len(r.Files))
+	for path, content := range r.Files {
+		// The parameter's name on the wire may come along.
+		plain[strings.TrimPrefix(path, "file:")] = content
+	}
+	r.Files = plain
+	return e.life.Load(ctx, r)
 }
 
 // Unload unloads a model (explicit control mode only) and returns at once;

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -49,15 +50,17 @@ func (f forward) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
 }
 
 func (h *host) Load(ctx context.Context, model, config string, files map[string][]byte) error {
-	return h.e.Load(ctx, model, config, files)
+	return h.e.load(ctx, lifecycle.Request{Name: model, Config: config, Files: files, Nested: true})
 }
 
 func (h *host) Unload(ctx context.Context, model string, dependents bool) error {
 	return h.e.Unload(ctx, model, dependents)
 }
 
+// Ready looks at the model alone: while the server stops, models that still
+// work may call others that still serve.
 func (h *host) Ready(model string, version int64) bool {
-	return h.e.ModelReady(model, version) == nil
+	return h.e.modelReady(model, version) == nil
 }
 
 func (h *host) Metric(family backend.MetricFamily, labels map[string]string) (backend.Metric, error) {

@@ -24,7 +24,7 @@ func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
 		e.admission.leaveExternal()
 		return Pin{}, err
 	}
-	p.done = e.endExternal
+	p.external = true
 	return p, nil
 }
 
@@ -39,7 +39,7 @@ func (e *Engine) pin(name string, version int64, bytes int64) (Pin, error) {
 		e.admission.leave(bytes)
 		return Pin{}, e.life.Explain(name, version)
 	}
-	return Pin{Model: m, bytes: bytes, e: e, done: e.endInternal}, nil
+	return Pin{Model: m, bytes: bytes, e: e}, nil
 }
 
 // Pin is a model version held for one request.
@@ -47,30 +47,34 @@ type Pin struct {
 	Model *model.Model
 	bytes int64
 	e     *Engine
-	// done ends the pin with its request. It is one of two functions made once, so
-	// that a request needs none of its own.
-	done func(*infer.Request)
+	// external marks a request that came through a front end.
+	external bool
 }
 
 // Unpin lets go of a pin that was not handed to Infer.
-func (p Pin) Unpin() {
-	r := infer.Request{Owner: p.Model, Bytes: p.bytes}
-	p.done(&r)
-}
+func (p Pin) Unpin() { p.e.end(p.Model, p.bytes, p.external) }
 
 // NewRequest returns a request pinned to p's version that answers into sink.
 // The pin and its reserved bytes end with the request (also with Abandon).
 func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
-	r := infer.New(sink, p.done)
+	// One of two functions made once, so that a request needs none of its own.
+	done := p.e.endInternal
+	if p.external {
+		done = p.e.endExternal
+	}
+	r := infer.New(sink, done)
 	r.Owner, r.Bytes = p.Model, p.bytes
 	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
 	return r
 }
 
-// end lets go of what a request held. The owner must be the one NewRequest set.
-func (e *Engine) end(r *infer.Request) {
-	r.Owner.(*model.Model).Unpin()
-	e.admission.leave(r.Bytes)
+// end lets go of what a request held.
+func (e *Engine) end(m *model.Model, bytes int64, external bool) {
+	m.Unpin()
+	e.admission.leave(bytes)
+	if external {
+		e.admission.leaveExternal()
+	}
 }
 
 // Infer is hop 2: it comes from a front end (hop 1) and goes on to model.Infer

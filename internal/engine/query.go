@@ -46,6 +46,10 @@ func (e *Engine) ModelReady(name string, version int64) error {
 	if e.State() != Ready {
 		return notReady()
 	}
+	return e.modelReady(name, version)
+}
+
+func (e *Engine) modelReady(name string, version int64) error {
 	m := pick(e.life.Lookup(name), version)
 	if m == nil {
 		return backend.Errorf(backend.InvalidArg, "Model version not ready: %v", e.life.Explain(name, version))
@@ -129,6 +133,10 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 		known[v.Name] = append(known[v.Name], v)
 	}
 	index := []IndexEntry{}
+	serving := map[string]bool{}
+	for _, name := range e.life.Serving() {
+		serving[name] = true
+	}
 	if !ready {
 		stored, err := e.repo.List(context.Background())
 		if err != nil && len(stored) == 0 {
@@ -136,7 +144,7 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 		}
 		for _, s := range stored {
 			switch {
-			case s.Duplicate:
+			case s.Duplicate && !serving[s.Name]:
 				delete(known, s.Name)
 				index = append(index, IndexEntry{Name: s.Name, State: lifecycle.Unavailable.String(), Reason: "model appears in two or more repositories"})
 			case known[s.Name] == nil:

@@ -63,11 +63,14 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 		} else {
 			end = backend.Now()
 		}
-		input, output := max(now, b.InputEnd), b.OutputStart
+		input, output := b.InputEnd, b.OutputStart
+		if input == 0 {
+			input = now
+		}
 		if output == 0 {
 			output = end
 		}
-		v.Batch(b.Size, input-now, max(0, output-input), max(0, end-output))
+		v.Batch(b.Size, max(0, input-now), max(0, output-input), max(0, end-output))
 	}
 	p.letGo(e, reuse)
 }
@@ -96,6 +99,9 @@ func (p *Pool) finish(e *execution, err error) (reuse bool) {
 		if r.Ended() {
 			continue
 		}
+		if a, ok := r.Responder.(answerer); ok && a.Answered() {
+			continue // held until it is its turn
+		}
 		cause := err
 		if cause == nil {
 			cause = backend.Errorf(backend.Internal, "expected a single response, got %d", r.Responses())
@@ -108,6 +114,9 @@ func (p *Pool) finish(e *execution, err error) (reuse bool) {
 	}
 	return reuse
 }
+
+// answerer is the Responder of a scheduler that holds responses back.
+type answerer interface{ Answered() bool }
 
 // letGo ends the hold on the requests and the gathered inputs.
 func (p *Pool) letGo(e *execution, reuse bool) {

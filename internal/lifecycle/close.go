@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/instance"
 )
 
 // closeGrace is how long Close waits, after its context has ended, for models
-// to give up their work.
-const closeGrace = 2 * time.Second
+// to give up their work: a little longer than each of them waits itself.
+const closeGrace = instance.Grace + time.Second
 
 // Close refuses loads, stops those in progress, unloads all models, callers
 // before the models they call, and closes the backends. Requests get until the

@@ -40,7 +40,13 @@ func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {
 	case s.ConfigPath == "":
 		return modelconfig.ParseJSON(s.Config, "")
 	default:
-		return modelconfig.Parse(s.Config, s.ConfigPath)
+		// Faults reach clients: they name the file as seen from the repository, which
+		// says enough and nothing of the machine.
+		file, err := filepath.Rel(s.Directory, s.ConfigPath)
+		if err != nil {
+			file = filepath.Base(s.ConfigPath)
+		}
+		return modelconfig.Parse(s.Config, filepath.ToSlash(filepath.Join(p.name, file)))
 	}
 }
 

@@ -13,19 +13,31 @@ import (
 	"github.com/nesoserve/neso/internal/repository"
 )
 
+// Request asks for one model to be loaded or reloaded.
+type Request struct {
+	Name string
+	// Config, when not empty, is JSON that replaces the model's configuration file.
+	Config string
+	// Files, when there are any, replace the model's directory.
+	Files map[string][]byte
+	// Nested marks a request of a model, which may itself be loading: it needs no
+	// load thread, since the one that waits for it may hold the last.
+	Nested bool
+}
+
 // Load loads or reloads one model and waits for the outcome. When ctx ends
 // first, the load goes on by itself: a client that hangs up must not leave a
 // model half-way.
-func (m *Manager) Load(ctx context.Context, name, config string, files map[string][]byte) error {
+func (m *Manager) Load(ctx context.Context, r Request) error {
 	done := make(chan error, 1) // the load never waits for the caller
-	if err := m.begin(func() { done <- m.load(name, config, files) }); err != nil {
+	if err := m.begin(func() { done <- m.load(r) }); err != nil {
 		return err
 	}
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return backend.Errorf(backend.Cancelled, "the caller left, the load of model '%s' goes on", name)
+		return backend.Errorf(backend.Cancelled, "the caller left, the load of model '%s' goes on", r.Name)
 	}
 }
 
@@ -40,20 +52,20 @@ func (m *Manager) begin(f func()) error {
 	return nil
 }
 
-func (m *Manager) load(name, config string, files map[string][]byte) error {
-	if err := repository.CheckName(name); err != nil {
+func (m *Manager) load(r Request) error {
+	if err := repository.CheckName(r.Name); err != nil {
 		return err
 	}
-	if err := m.claim(name); err != nil {
+	if err := m.claim(r.Name); err != nil {
 		return err
 	}
-	defer m.unclaim(name)
-	p, err := m.poll(name, config, files)
+	defer m.unclaim(r.Name)
+	p, err := m.poll(r)
 	if err != nil {
-		return pollError(name, err)
+		return pollError(r.Name, err)
 	}
 	defer p.snapshot.Release()
-	return m.loadOne(p, []string{name})
+	return m.loadOne(p, []string{r.Name})
 }
 
 // loadOne loads a model that the caller has claimed, after those parts of it
@@ -67,7 +79,7 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 			return partError(p.name, part, err)
 		}
 		defer m.unclaim(part)
-		sub, err := m.poll(part, "", nil)
+		sub, err := m.poll(Request{Name: part, Nested: p.nested})
 		if err != nil {
 			return partError(p.name, part, err)
 		}
@@ -184,11 +196,13 @@ func (m *Manager) openAll(p *plan, versions []int64) []opened {
 }
 
 func (m *Manager) openRetrying(p *plan, n int64) opened {
-	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
-	case <-m.ctx.Done():
-		return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
+	if !p.nested {
+		select {
+		case m.slots <- struct{}{}:
+			defer func() { <-m.slots }()
+		case <-m.ctx.Done():
+			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
+		}
 	}
 	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
 	start := time.Now()

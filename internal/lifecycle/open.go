@@ -14,6 +14,7 @@ import (
 // that can be said without its backend.
 type plan struct {
 	name     string
+	nested   bool
 	snapshot *repository.Snapshot
 	draft    *modelconfig.Draft
 	policy   modelconfig.VersionPolicy
@@ -23,12 +24,12 @@ type plan struct {
 
 // poll reads a model and its configuration. Its errors are reasons for "failed
 // to poll from model repository".
-func (m *Manager) poll(name, config string, files map[string][]byte) (*plan, error) {
-	snapshot, err := m.o.Repository.Read(m.ctx, name, config, files, m.log)
+func (m *Manager) poll(r Request) (*plan, error) {
+	snapshot, err := m.o.Repository.Read(m.ctx, r.Name, r.Config, r.Files, m.log)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{name: name, snapshot: snapshot}
+	p := &plan{name: r.Name, nested: r.Nested, snapshot: snapshot}
 	if err := m.configure(p); err != nil {
 		snapshot.Release()
 		return nil, err

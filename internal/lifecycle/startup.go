@@ -78,7 +78,7 @@ func (s *startup) poll(name string) {
 	if s.plans[name] != nil || s.failed[name] != nil {
 		return
 	}
-	p, err := s.m.poll(name, "", nil)
+	p, err := s.m.poll(Request{Name: name})
 	if err != nil {
 		err = pollError(name, err)
 		s.failed[name] = err

@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/scheduler"
+	"github.com/nesoserve/neso/internal/scheduler/dynamic"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -131,7 +132,13 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	return nil
 }
 
-func (m *Model) newScheduler(_ *Options) scheduler.Scheduler {
+func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
+	if c := m.config; c.Dynamic != nil {
+		return dynamic.New(dynamic.Options{
+			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
+			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,
+		})
+	}
 	return scheduler.NewDirect(m.pool, m.stats)
 }
 

@@ -111,11 +111,16 @@ func appendJSONFloat(b []byte, f float64, bits int) []byte {
 	case math.IsInf(f, -1):
 		return append(b, `"-Infinity"`...)
 	}
-	format := byte('f')
+	format := byte('f') // as ECMAScript, and so most JSON, has it
 	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
 		format = 'e'
 	}
-	return strconv.AppendFloat(b, f, format, -1, bits)
+	b = strconv.AppendFloat(b, f, format, -1, bits)
+	if n := len(b); format == 'e' && n >= 4 && b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
+		b[n-2] = b[n-1] // e-09 is e-9 in JSON
+		b = b[:n-1]
+	}
+	return b
 }
 
 // appendJSONString escapes what JSON demands and nothing else.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -37,6 +38,12 @@ func (c *Config) YAML() ([]byte, error) {
 // one line, since dims read best that way.
 func blockStyle(n *yaml.Node) {
 	n.Style = 0
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		switch strings.ToLower(n.Value) {
+		case "y", "n", "yes", "no", "on", "off": // truth values to older readers
+			n.Style = yaml.DoubleQuotedStyle
+		}
+	}
 	flow := len(n.Content) == 0
 	if n.Kind == yaml.SequenceNode {
 		flow = true

@@ -63,8 +63,11 @@ func (f Fault) detail() string {
 		text += strings.Join(what, ", ")
 	}
 	if f.Hint != "" {
-		if text != "" {
+		switch {
+		case text != "" && len(what) > 0:
 			text += "; "
+		case text != "":
+			text += ": "
 		}
 		text += f.Hint
 	}

@@ -16,8 +16,8 @@ import (
 // Finish validates the whole draft and makes the immutable configuration of
 // it. The draft can be used further; the configuration keeps a copy.
 func (d *Draft) Finish() (*Config, error) {
-	if err := d.Validate(true); err != nil {
-		return nil, err
+	if faults := d.validate(true, true); len(faults) > 0 {
+		return nil, faults
 	}
 	return d.view(), nil
 }

@@ -86,11 +86,13 @@ type position struct{ line, column int }
 
 // lexer cuts text without comments into tokens.
 type lexer struct {
-	text      string
-	off       int
-	line      int
-	lineStart int
-	lastLine  int // of the last token
+	text     string
+	off      int
+	line     int
+	lastLine int // of the last token
+	// column is that of the offset counted, on the present line: each byte is
+	// looked at once, however long a line is.
+	column, counted int
 }
 
 func (l *lexer) next() token {
@@ -99,7 +101,7 @@ func (l *lexer) next() token {
 		case '\n':
 			l.off++
 			l.line++
-			l.lineStart = l.off
+			l.column, l.counted = 0, l.off
 			continue
 		case ' ', '\t', '\r', '\v', '\f':
 			l.off++
@@ -133,7 +135,9 @@ func (l *lexer) next() token {
 }
 
 func (l *lexer) position() position {
-	return position{l.line, utf8.RuneCountInString(l.text[l.lineStart:l.off]) + 1}
+	l.column += utf8.RuneCountInString(l.text[l.counted:l.off])
+	l.counted = l.off
+	return position{l.line, l.column + 1}
 }
 
 func (l *lexer) skip(while func(byte) bool) {

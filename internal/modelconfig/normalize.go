@@ -46,7 +46,7 @@ func (d *Draft) Normalize() {
 	}
 }
 
-// maxInstances bounds the instances of one group: each costs at least a
+// maxInstances bounds the instances of a model: each costs at least a
 // goroutine, often a process.
 const maxInstances = 4096
 
@@ -110,14 +110,16 @@ func allKnown(ids []int32, gpus []int) bool {
 func (d *Draft) validateInstances(gpus []int) Faults {
 	var faults Faults
 	pb := d.pb
+	total := 0
 	for i, g := range pb.InstanceGroup {
 		path := "instance_group[" + strconv.Itoa(i) + "]"
 		prefix := "instance group " + g.Name + " of model " + pb.Name
 		add := func(field, text, expected, found string) {
 			faults.add(d.fault(path+field, prefix+text, expected, found))
 		}
-		if g.Count > maxInstances {
-			add(".count", " has too many instances", "at most "+strconv.Itoa(maxInstances), strconv.Itoa(int(g.Count)))
+		if total += int(g.Count) * max(1, len(g.Gpus)); total > maxInstances {
+			add(".count", " has too many instances", "at most "+strconv.Itoa(maxInstances)+" in all groups", strconv.Itoa(total))
+			return faults
 		}
 		switch g.Kind {
 		case inferencepb.ModelInstanceGroup_KIND_MODEL, inferencepb.ModelInstanceGroup_KIND_CPU:

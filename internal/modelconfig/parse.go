@@ -14,7 +14,7 @@ import (
 )
 
 // MaxSize is the longest configuration that is read, in bytes.
-const MaxSize = 16 << 20
+const MaxSize = 4 << 20
 
 // Draft is a configuration on its way to a [Config]. The steps, in order:
 // [Parse] or [ParseJSON], [Draft.CompleteBackend], [Draft.Normalize],

@@ -101,6 +101,9 @@ func (c *jsonChecker) message(v any, md protoreflect.MessageDescriptor, path str
 		if fd == nil {
 			fd = md.Fields().ByJSONName(name)
 		}
+		if len(c.faults) >= maxFaults {
+			break
+		}
 		if fd == nil {
 			in := "the model configuration"
 			if path != "" {

@@ -12,6 +12,10 @@ import (
 // eight deep.
 const maxDepth = 32
 
+// maxPlaces bounds the values of one field whose places are kept; for further
+// ones the place of the field has to do.
+const maxPlaces = 1000
+
 // scanner reads a configuration along the schema before the real parser does.
 // It has two jobs: to find all faults of syntax and schema at once, where the
 // real parser stops at the first, and to note where each field stands, so that
@@ -25,6 +29,9 @@ type scanner struct {
 	// places holds the position of each field by its path.
 	places map[string]position
 	depth  int
+	// ended is set once the end of the file has been reported where it does not
+	// belong: what is open further out needs no fault of its own.
+	ended bool
 }
 
 func scan(text, file string, md protoreflect.MessageDescriptor) (map[string]position, Faults) {
@@ -64,14 +71,20 @@ func (s *scanner) message(md protoreflect.MessageDescriptor, path string, open t
 	defer func() { s.depth-- }()
 	if s.depth > maxDepth {
 		s.fault(open.pos, path, fmt.Sprintf("at most %d levels of nesting", maxDepth), "more", "")
+		s.ended = true
 		s.skipAll()
 		return
 	}
 	seen := fieldsSeen{}
 	for {
+		if len(s.faults) >= maxFaults {
+			s.ended = true
+			s.skipAll()
+		}
 		switch {
 		case s.tok.kind == tokenEOF:
-			if open.kind == tokenPunct {
+			if open.kind == tokenPunct && !s.ended {
+				s.ended = true
 				s.fault(s.tok.pos, path, fmt.Sprintf("%q to end the %q of line %d", closing(open), open.text, open.pos.line), s.tok.String(), "")
 			}
 			return
@@ -143,7 +156,7 @@ func (s *scanner) field(md protoreflect.MessageDescriptor, parent string, seen f
 			want = "':' or '{'"
 		}
 		s.fault(s.tok.pos, path, want+" after "+quote(name.text), s.tok.String(), "")
-		if s.tok.first || !s.startsValue() {
+		if s.tok.first || fd == nil || !s.startsValue() {
 			s.recover()
 			return
 		}
@@ -247,7 +260,9 @@ func (s *scanner) element(fd protoreflect.FieldDescriptor, path string, seen fie
 	path += "[" + strconv.Itoa(v.count) + "]"
 	v.count++
 	seen[fd] = v
-	s.places[path] = pos
+	if v.count <= maxPlaces {
+		s.places[path] = pos
+	}
 	return path
 }
 

@@ -19,13 +19,20 @@ type validator struct {
 
 // add reports a fault of a field. The text is Triton's, as in the reference.
 func (v *validator) add(path, expected, found, format string, args ...any) {
+	if len(v.faults) >= maxFaults {
+		return
+	}
 	v.faults.add(v.d.fault(path, fmt.Sprintf(format, args...), expected, found))
 }
 
 // Validate checks the normalized configuration and returns all faults, of type
 // [Faults]. Inputs and outputs are checked when io is set; a backend may still
-// have to complete them.
-func (d *Draft) Validate(io bool) error {
+// have to complete them. What Triton looks at only while it loads a version
+// (labels, warm-up samples, initial states) is left to [Draft.Finish]: clients
+// see another status for those.
+func (d *Draft) Validate(io bool) error { return d.validate(io, false).err() }
+
+func (d *Draft) validate(io, load bool) Faults {
 	v := &validator{d: d, pb: d.pb}
 	v.backend()
 	v.batching()
@@ -41,12 +48,17 @@ func (d *Draft) Validate(io bool) error {
 	}
 	v.cache()
 	v.metrics()
-	v.warmup()
 	if io {
 		v.io()
 		v.batchIO()
 	}
-	return v.faults.err()
+	if load {
+		v.versionPolicy()
+		v.labels()
+		v.states()
+		v.warmup()
+	}
+	return v.faults
 }
 
 func (v *validator) backend() {
@@ -66,15 +78,16 @@ func (v *validator) backend() {
 	if pb.MaxBatchSize < 0 {
 		v.add("max_batch_size", "0 or more", strconv.Itoa(int(pb.MaxBatchSize)), "'max_batch_size' must be non-negative value for %s", pb.Name)
 	}
-	if policy := pb.VersionPolicy; policy != nil {
-		if latest := policy.GetLatest(); latest != nil && latest.NumVersions == 0 {
-			v.add("version_policy.latest.num_versions", "at least 1", "0",
-				"at least one version must be available under the version policy of model '%s'", pb.Name)
-		}
-		if specific := policy.GetSpecific(); specific != nil && len(specific.Versions) == 0 {
-			v.add("version_policy.specific.versions", "at least one version", "none",
-				"at least one version must be available under the version policy of model '%s'", pb.Name)
-		}
+}
+
+// versionPolicy refuses policies that serve nothing whatever there is.
+func (v *validator) versionPolicy() {
+	const text = "at least one version must be available under the version policy of model '%s'"
+	if latest := v.pb.GetVersionPolicy().GetLatest(); latest != nil && latest.NumVersions == 0 {
+		v.add("version_policy.latest.num_versions", "at least 1", "0", text, v.pb.Name)
+	}
+	if specific := v.pb.GetVersionPolicy().GetSpecific(); specific != nil && len(specific.Versions) == 0 {
+		v.add("version_policy.specific.versions", "at least one version", "none", text, v.pb.Name)
 	}
 }
 

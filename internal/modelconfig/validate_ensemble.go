@@ -1,6 +1,7 @@
 package modelconfig
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,13 +9,20 @@ import (
 	"github.com/nesoserve/neso/internal/inferencepb"
 )
 
-// graphNode is an ensemble tensor: which tensors it is made from and which are
-// made from it.
+// graphNode is an ensemble tensor.
 type graphNode struct {
-	name       string
-	prev, next []*graphNode
-	ready      bool
-	path       string // where the tensor is first named
+	name string
+	path string     // where it is first named
+	from *graphStep // the step that writes it
+	to   []*graphStep
+	// ready is set when all that it is made from can be there.
+	ready bool
+}
+
+// graphStep is a step between tensors.
+type graphStep struct {
+	in, out []*graphNode
+	waiting int // inputs that are not ready
 }
 
 // ensemble checks what an ensemble's own configuration says. What depends on
@@ -57,7 +65,6 @@ func (v *validator) ensembleGraph(ens *inferencepb.ModelEnsembling) (map[string]
 		}
 		return n
 	}
-	written := map[string]bool{}
 	for i, step := range ens.Step {
 		at := "ensemble_scheduling.step[" + strconv.Itoa(i) + "]"
 		missing := func(field string) {
@@ -73,24 +80,24 @@ func (v *validator) ensembleGraph(ens *inferencepb.ModelEnsembling) (map[string]
 		if len(step.OutputMap) == 0 {
 			missing("output_map")
 		}
-		var ins []*graphNode
+		edges := &graphStep{}
 		for _, key := range slices.Sorted(maps.Keys(step.InputMap)) {
-			ins = append(ins, node(step.InputMap[key], mapPath(at+".input_map", key)))
+			in := node(step.InputMap[key], mapPath(at+".input_map", key))
+			in.to = append(in.to, edges)
+			edges.in = append(edges.in, in)
 		}
+		edges.waiting = len(edges.in)
 		for _, key := range slices.Sorted(maps.Keys(step.OutputMap)) {
 			tensor, path := step.OutputMap[key], mapPath(at+".output_map", key)
-			if written[tensor] {
+			if n := graph[tensor]; n != nil && n.from != nil {
 				v.add(path, "a tensor that nothing else writes", quote(tensor),
 					"ensemble tensor '%s' can appear in an output map only once for ensemble '%s' step %d", tensor, name, i)
 				whole = false
 				continue
 			}
-			written[tensor] = true
 			out := node(tensor, path)
-			for _, in := range ins {
-				in.next = append(in.next, out)
-				out.prev = append(out.prev, in)
-			}
+			out.from = edges
+			edges.out = append(edges.out, out)
 		}
 	}
 	return graph, whole
@@ -107,21 +114,31 @@ func (v *validator) dataFlow(graph map[string]*graphNode) {
 			v.add("input["+strconv.Itoa(i)+"]", "an input that a step uses", quote(in.Name), "ensemble input '%s' for ensemble %s' is not used", in.Name, name)
 			continue
 		}
-		n.ready = true
-		queue = append(queue, n)
+		if !n.ready {
+			n.ready = true
+			queue = append(queue, n)
+		}
 	}
 	for len(queue) > 0 {
 		n := queue[0]
 		queue = queue[1:]
-		for _, next := range n.next {
-			if !next.ready && !slices.ContainsFunc(next.prev, func(p *graphNode) bool { return !p.ready }) {
-				next.ready = true
-				queue = append(queue, next)
+		for _, step := range n.to {
+			if step.waiting--; step.waiting > 0 {
+				continue
+			}
+			for _, out := range step.out {
+				if !out.ready {
+					out.ready = true
+					queue = append(queue, out)
+				}
 			}
 		}
 	}
 	outputs, unwritten := map[string]bool{}, map[*graphNode]bool{}
 	for i, out := range v.pb.Output {
+		if len(v.faults) >= maxFaults {
+			return
+		}
 		at := "output[" + strconv.Itoa(i) + "]"
 		outputs[out.Name] = true
 		n := graph[out.Name]
@@ -139,9 +156,20 @@ func (v *validator) dataFlow(graph map[string]*graphNode) {
 		}
 		v.add(at, "an output that a step writes", quote(out.Name), "output '%s' for ensemble '%s' is not written%s", out.Name, name, why)
 	}
-	for _, tensor := range slices.Sorted(maps.Keys(graph)) {
+	tensors := slices.SortedFunc(maps.Keys(graph), func(a, b string) int {
+		// Tensors that nothing writes first: they are the cause of the others.
+		x, y := graph[a].from == nil, graph[b].from == nil
+		switch {
+		case x == y:
+			return cmp.Compare(a, b)
+		case x:
+			return -1
+		}
+		return 1
+	})
+	for _, tensor := range tensors {
 		n := graph[tensor]
-		if outputs[tensor] || unwritten[n] || n.ready && len(n.next) > 0 {
+		if outputs[tensor] || unwritten[n] || n.ready && len(n.to) > 0 {
 			continue
 		}
 		v.add(n.path, "a tensor that a later step or an output uses", quote(tensor), "ensemble tensor '%s' is unused in ensemble '%s'", tensor, name)
@@ -151,12 +179,13 @@ func (v *validator) dataFlow(graph map[string]*graphNode) {
 // unconnected follows the tensors that never become ready back to the first
 // one, and notes all of them in seen: one cause is reported once.
 func unconnected(n *graphNode, seen map[*graphNode]bool) *graphNode {
-	for {
-		i := slices.IndexFunc(n.prev, func(p *graphNode) bool { return !p.ready && !seen[p] })
+	for n.from != nil {
+		i := slices.IndexFunc(n.from.in, func(p *graphNode) bool { return !p.ready && !seen[p] })
 		if i < 0 {
-			return n
+			break
 		}
-		n = n.prev[i]
+		n = n.from.in[i]
 		seen[n] = true
 	}
+	return n
 }

@@ -36,7 +36,6 @@ func (v *validator) io() {
 		at := "output[" + strconv.Itoa(i) + "]"
 		v.tensor("model output ", at, out)
 		v.tensorRTOnly(at, out.IsShapeTensor, out.IsNonLinearFormatIo)
-		v.label(at, out)
 	}
 }
 
@@ -161,15 +160,17 @@ func (v *validator) tensorRTOnly(at string, shapeTensor, nonLinear bool) {
 	}
 }
 
-// label checks that the label file lies in the model's directory.
-func (v *validator) label(at string, out *inferencepb.ModelOutput) {
-	if out.LabelFilename == "" || isLocal(out.LabelFilename) {
-		return
+// labels checks that the label files lie in the model's directory.
+func (v *validator) labels() {
+	for i, out := range v.pb.Output {
+		if out.LabelFilename == "" || isLocal(out.LabelFilename) {
+			continue
+		}
+		f := v.d.fault("output["+strconv.Itoa(i)+"].label_filename", fmt.Sprintf("label file path '%s' for output '%s' in model '%s' is outside model directory",
+			out.LabelFilename, out.Name, v.pb.Name), "a path inside the model's directory", quote(out.LabelFilename))
+		f.Code = backend.Unsupported
+		v.faults.add(f)
 	}
-	f := v.d.fault(at+".label_filename", fmt.Sprintf("label file path '%s' for output '%s' in model '%s' is outside model directory",
-		out.LabelFilename, out.Name, v.pb.Name), "a path inside the model's directory", quote(out.LabelFilename))
-	f.Code = backend.Unsupported
-	v.faults.add(f)
 }
 
 // isLocal reports whether a path stays below the directory that it starts
@@ -183,8 +184,12 @@ func isLocal(name string) bool {
 
 // batchIO checks the tensors of ragged batching.
 func (v *validator) batchIO() {
-	isInput := func(s string) bool {
-		return slices.ContainsFunc(v.pb.Input, func(in *inferencepb.ModelInput) bool { return in.GetName() == s })
+	inputs, outputs := map[string]bool{}, map[string]bool{}
+	for _, in := range v.pb.Input {
+		inputs[in.GetName()] = true
+	}
+	for _, out := range v.pb.Output {
+		outputs[out.GetName()] = true
 	}
 	sources := func(at, kind string, names []string) {
 		if len(names) != 1 {
@@ -195,7 +200,7 @@ func (v *validator) batchIO() {
 	}
 	known := func(at string, names []string) {
 		for i, s := range names {
-			if !isInput(s) {
+			if !inputs[s] {
 				v.add(at+".source_input["+strconv.Itoa(i)+"]", "the name of an input", quote(s), "unknown source input name '%s' for %s", s, v.pb.Name)
 			}
 		}
@@ -212,15 +217,16 @@ func (v *validator) batchIO() {
 		at := "batch_output[" + strconv.Itoa(i) + "]"
 		sources(at, b.Kind.String(), b.SourceInput)
 		known(at, b.SourceInput)
+		named := map[string]bool{}
 		for j, t := range b.TargetName {
 			target := at + ".target_name[" + strconv.Itoa(j) + "]"
-			isOutput := slices.ContainsFunc(v.pb.Output, func(out *inferencepb.ModelOutput) bool { return out.GetName() == t })
 			switch {
-			case !isOutput:
+			case !outputs[t]:
 				v.add(target, "the name of an output", quote(t), "unknown target output name '%s' for %s", t, v.pb.Name)
-			case slices.Contains(b.TargetName[:j], t):
+			case named[t]:
 				v.add(target, "each output once", quote(t)+" again", "target output name '%s' can only be specified once for %s", t, v.pb.Name)
 			}
+			named[t] = true
 		}
 	}
 }

@@ -21,7 +21,6 @@ func (v *validator) sequence(seq *inferencepb.ModelSequenceBatching) {
 				"sequence batching minimum slot utilization must be in range (0.0, 1.0] for %s", v.pb.Name)
 		}
 	}
-	v.states(seq)
 }
 
 // controls checks the control tensors: each kind at most once, one list of two
@@ -100,8 +99,8 @@ func (v *validator) correlation(at string, c *inferencepb.ModelSequenceBatching_
 
 // states checks the implicit states. Triton says these when it makes the
 // scheduler, so its texts have no model name.
-func (v *validator) states(seq *inferencepb.ModelSequenceBatching) {
-	for i, s := range seq.State {
+func (v *validator) states() {
+	for i, s := range v.pb.GetSequenceBatching().GetState() {
 		at := "sequence_batching.state[" + strconv.Itoa(i) + "]"
 		if n := len(s.InitialState); n > 1 {
 			v.add(at+".initial_state", "at most one", strconv.Itoa(n),

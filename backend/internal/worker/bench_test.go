@@ -1,0 +1,85 @@
+package worker
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// testPython returns an interpreter with numpy: $NESO_PYTHON, or the
+// .venv/bin/python of a directory above.
+func testPython(t testing.TB) string {
+	t.Helper()
+	candidates := []string{os.Getenv("NESO_PYTHON")}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		candidates = append(candidates, filepath.Join(dir, ".venv", "bin", "python"))
+	}
+	for _, path := range candidates {
+		if path != "" && exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil {
+			return path
+		}
+	}
+	t.Fatalf("no interpreter with numpy among %q: run make, or set NESO_PYTHON", candidates)
+	return ""
+}
+
+// echoWorker speaks just enough of the protocol to answer every request with
+// one fixed output.
+const echoWorker = `
+import socket, struct
+s = socket.socket(fileno=3)
+H = struct.Struct("<HBBIIIQ")
+def frame(kind, number, body):
+    return H.pack(0x574E, 1, kind, len(body), 0, 0, number) + body
+s.sendall(frame(1, 0, b'{"pid": 1, "protocol": 1}'))
+out = struct.pack("<QIBBHII", 0, 0, 0, 0, 0, 0, 0)
+while True:
+    b = s.recv(65536)
+    if not b:
+        break
+    _, _, kind, n, _, _, number = H.unpack_from(b)
+    if kind != 6:
+        continue
+    body = struct.pack("<II", 1, 1) + struct.pack("<Q", struct.unpack_from("<Q", b, 32)[0]) + struct.pack("<IBBHII", 1, 255, 0, 1, 0, 0)
+    body += struct.pack("<HBBIQQq", 0, 11, 1, 0xFFFFFFFF, 64, 64, 16) + b"\0" * 64
+    s.sendall(frame(8, number, body))
+`
+
+type discard struct{}
+
+func (discard) Respond(resp *backend.Response, _ bool) error { resp.Release(); return nil }
+func (discard) Cancelled() bool                              { return false }
+
+// BenchmarkConn is one round trip through the connection to a child that does
+// next to nothing: what the Go side costs.
+func BenchmarkConn(b *testing.B) {
+	l := &Launcher{}
+	defer l.Close()
+	s, err := Launch(b.Context(), Spec{Launcher: l, Name: "m_0_0", Command: Command{Path: testPython(b), Args: []string{"-c", echoWorker}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Kill()
+	arena := NewArena(nil, DefaultInlineLimit, 0)
+	defer arena.Close()
+	inst := s.Conn.Attach(Instance{Name: "m_0_0", Tables: Tables{Inputs: []string{"IN"}, Outputs: []string{"OUT"}}, Arena: arena, InlineLimit: DefaultInlineLimit})
+	batch := &backend.Batch{Size: 1, Requests: []*backend.Request{{
+		Inputs:    []tensor.Tensor{{Name: "IN", Datatype: tensor.FP32, Shape: tensor.Shape{16}, Data: make([]byte, 64)}},
+		Requested: []string{"OUT"}, Responder: discard{},
+	}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := inst.Execute(context.Background(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Channels are the server's ends of what connects it with a worker.
+type Channels struct {
+	Control     *os.File
+	Descriptors *os.File
+}
+
+// ConnOptions says what a connection needs to know and to call.
+type ConnOptions struct {
+	// Logger takes the worker's log records; it carries model and instance.
+	Logger *slog.Logger
+	// Host serves calls out of the worker; nil refuses them.
+	Host backend.Host
+	// OutputLimit bounds the worker's output memory in bytes; 0 is
+	// DefaultMemoryLimit.
+	OutputLimit uint64
+	// Grace is how long a cancelled batch may still run before the connection is
+	// ended; 0 is ten seconds.
+	Grace time.Duration
+	// Cause turns the end of the connection into the error that requests in
+	// flight are answered with. It may wait, for the exit status, but not long.
+	Cause func(error) *backend.Error
+}
+
+// Conn is the server's side of one worker's control channel. One goroutine
+// reads; it delivers responses and never waits for the worker to read.
+// Whoever has a frame to send encodes it into out under mu, and writes what is
+// there unless somebody is already writing: then that one takes it along.
+type Conn struct {
+	opts ConnOptions
+	ch   Channels
+	raw  syscall.RawConn // of ch.Control
+	mem  *outputs
+	ctx  context.Context // ends with the connection; for calls out of the worker
+	stop context.CancelFunc
+
+	wg      sync.WaitGroup
+	closing chan struct{} // closed when the connection ends
+	r       readerState
+	done    chan struct{} // closed when everything in flight has been answered
+	helloed chan struct{} // closed by HELLO
+	hello   Hello
+	kick    chan struct{} // tells the flusher that it has something to write
+
+	mu        sync.Mutex
+	out       []byte // frames waiting to be written
+	spare     []byte
+	writing   bool   // somebody is writing
+	left      []byte // what the flusher has to write first
+	writeErr  error
+	room      sync.Cond // out became shorter
+	err       error     // why the connection ended
+	requests  requestTable
+	batches   map[uint64]*batchCall
+	calls     map[uint64]chan reply
+	lastID    uint64
+	instances map[uint32]*Instance
+	inputs    []wireSegment // by wire number
+	arenas    map[*Arena][]uint32
+	releases  []blockKey
+	held      map[blockKey][]*tensor.Buffer
+	early     map[blockKey]int // RELEASE that came before the response it belongs to
+	enc       encoder
+	timers    connTimers
+	watches   []watch
+	host      hostCalls
+
+	tryBuf []byte // of the one that is writing
+	tryN   int
+	tryErr error
+	try    func(uintptr) bool
+}
+
+type wireSegment struct {
+	arena *Arena
+	index int
+}
+
+// connTimers are armed while there is something to do and never otherwise.
+type connTimers struct {
+	releases, cancels           *time.Timer
+	releasesArmed, cancelsArmed bool
+}
+
+const (
+	// releaseDelay is how long a block's release waits for a frame to ride on.
+	releaseDelay = time.Millisecond
+	// releaseBatch is how many releases do not wait any longer.
+	releaseBatch = 64
+	// cancelTick is how often requests in flight are looked at for cancellation:
+	// cheaper than a context callback a request.
+	cancelTick = 10 * time.Millisecond
+	// spareLimit is the largest write buffer worth keeping.
+	spareLimit = 1 << 20
+	// callRoom is how many bytes may wait for a worker that does not read while it
+	// gets responses to its own calls.
+	callRoom = 4 << 20
+	// earlyLimit bounds releases of blocks that were not known to be held.
+	earlyLimit = 1 << 16
+)
+
+type reply struct {
+	kind Kind
+	body []byte
+}
+
+const defaultGrace = 10 * time.Second
+
+var (
+	errEnded = errors.New("the worker's connection has ended")
+	errStuck = errors.New("the worker did not come back from a cancelled batch")
+)
+
+// NewConn starts to speak with a worker. It takes over the channels.
+func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
+	raw, err := ch.Control.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, ch.Control.Close(), ch.Descriptors.Close())
+	}
+	c := &Conn{
+		opts: opts, ch: ch, raw: raw,
+		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}), kick: make(chan struct{}, 1),
+		batches: map[uint64]*batchCall{}, calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
+		arenas: map[*Arena][]uint32{}, held: map[blockKey][]*tensor.Buffer{}, early: map[blockKey]int{},
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.room.L = &c.mu
+	c.mem = newOutputs(opts.OutputLimit, c.release)
+	c.host.init()
+	c.try = func(fd uintptr) bool {
+		c.tryN, c.tryErr = tryWrite(fd, c.tryBuf)
+		return true
+	}
+	c.timers.releases = time.AfterFunc(time.Hour, c.flushReleases)
+	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
+	c.wg.Go(c.flusher)
+	c.r = readerState{rd: frameReader{src: ch.Control}, reading: true, wake: make(chan struct{}, 1)}
+	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
+	c.wg.Go(c.background)
+	return c, nil
+}
+
+// Hello waits for the worker's first word.
+func (c *Conn) Hello(ctx context.Context) (Hello, error) {
+	select {
+	case <-c.helloed:
+		return c.hello, nil
+	case <-c.done:
+		return Hello{}, c.Err()
+	case <-ctx.Done():
+		return Hello{}, ctx.Err()
+	}
+}
+
+// Done is closed when the connection has ended and everything in flight has
+// been answered.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err returns why the connection ended; nil while it lives.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close ends the connection, answers what is in flight and waits for the
+// connection's goroutines.
+func (c *Conn) Close() {
+	c.end(errEnded)
+	c.wg.Wait()
+}
+
+// end makes the reader and the flusher stop. The first error counts.
+func (c *Conn) end(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	c.timers.releases.Stop()
+	c.timers.cancels.Stop()
+	c.r.idle.Stop()
+	for _, w := range c.watches {
+		w.stop()
+	}
+	c.watches = nil
+	c.room.Broadcast()
+	c.backgroundLocked()
+	c.mu.Unlock()
+	close(c.closing)
+	c.stop()
+	// Closing wakes a blocked Read or Write of the same file.
+	_ = c.ch.Control.Close()
+	_ = c.ch.Descriptors.Close()
+}
+
+// Call sends a JSON frame and waits for READY or FAILED. FAILED becomes a
+// *CallError.
+func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (json.RawMessage, error) {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	answer := make(chan reply, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		<-c.done
+		return nil, c.cause()
+	}
+	c.lastID++
+	id := c.lastID
+	var err error
+	if c.out, err = AppendFrame(c.out, kind, instance, id, text); err != nil {
+		c.mu.Unlock()
+		return nil, err
+	}
+	c.calls[id] = answer
+	c.backgroundLocked()
+	c.flushLocked()
+	c.mu.Unlock()
+	forget := func() {
+		c.mu.Lock()
+		delete(c.calls, id)
+		c.mu.Unlock()
+	}
+	select {
+	case r := <-answer:
+		if r.kind == KindReady {
+			return r.body, nil
+		}
+		var f FailedBody
+		if err := json.Unmarshal(r.body, &f); err != nil {
+			return nil, err
+		}
+		return nil, &CallError{Message: f.Message, Traceback: f.Traceback}
+	case <-c.done:
+		select {
+		case r := <-answer: // it came just before the end
+			if r.kind == KindReady {
+				return r.body, nil
+			}
+			var f FailedBody
+			if json.Unmarshal(r.body, &f) == nil {
+				return nil, &CallError{Message: f.Message, Traceback: f.Traceback}
+			}
+		default:
+		}
+		return nil, c.cause()
+	case <-ctx.Done():
+		forget()
+		return nil, ctx.Err()
+	}
+}
+
+// CallError is what a worker answered with FAILED.
+type CallError struct{ Message, Traceback string }
+
+func (e *CallError) Error() string { return e.Message }
+
+// Exit tells the worker to finalize and to end.
+func (c *Conn) Exit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.out, _ = AppendFrame(c.out, KindExit, 0, 0, nil)
+		c.flushLocked()
+	}
+}
+
+// cause is the error for what the end of the connection cut off.
+func (c *Conn) cause() *backend.Error {
+	err := c.Err()
+	if c.opts.Cause != nil {
+		return c.opts.Cause(err)
+	}
+	return backend.AsError(err)
+}

@@ -1,0 +1,435 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+func result(t *testing.T, c chan error) error {
+	t.Helper()
+	select {
+	case err := <-c:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("Execute does not return")
+		return nil
+	}
+}
+
+func TestBatchShape(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(func(i *Instance) { i.Gather = true })
+	a, b := newAnswers(), newAnswers()
+	ra, rb := request(a), request(b)
+	ra.BatchSize, rb.BatchSize = 2, 1
+	done := f.execute(t.Context(), inst, ra, rb)
+	h, body := f.next(KindExecuteBatch)
+	block, err := DecodeExecuteBatch(body)
+	if err != nil || block.Total != 3 || len(block.Handles) != 2 || block.Inputs[0].Shape[0] != 3 {
+		t.Fatalf("%+v: %v", block, err)
+	}
+	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{3, 1}, Data: []byte{1, 2, 3}}
+	f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.got[0].Outputs[0].Data; !bytes.Equal(got, []byte{1, 2}) {
+		t.Errorf("first rows %v", got)
+	}
+	if got := b.got[0].Outputs[0].Data; !bytes.Equal(got, []byte{3}) {
+		t.Errorf("last row %v", got)
+	}
+	a.got[0].Release()
+	b.got[0].Release()
+
+	a = newAnswers()
+	done = f.execute(t.Context(), inst, request(a))
+	h, _ = f.next(KindExecuteBatch)
+	f.send(appendDone(nil, 0, h.ID, "RuntimeError: boom", ""))
+	err = result(t, done)
+	if err == nil || err.Error() != "Failed to process the request(s) for model 'm_0_0', message: RuntimeError: boom" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(nil)
+	a := newAnswers()
+	done := f.execute(t.Context(), inst, request(a))
+	h, _ := f.next(KindExecute)
+	f.sendBody(KindDone, h.ID, nil)
+	if err := result(t, done); err == nil || !strings.Contains(err.Error(), "without a response to 1 of its requests") {
+		t.Errorf("got %v", err)
+	}
+	a = newAnswers()
+	done = f.execute(t.Context(), inst, request(a))
+	h, body := f.next(KindExecute)
+	blocks, _ := DecodeExecute(body)
+	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal | responseNone}}))
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.got) != 1 || a.got[0].Err == nil {
+		t.Errorf("a final mark alone gave %v", a.got)
+	}
+}
+
+// TestOutputMemory lets a worker answer through its own memory: fixed-size
+// tensors are views, BYTES are copied, unknown names dropped, and each block
+// is released.
+func TestOutputMemory(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(nil)
+	a := newAnswers()
+	big := fp32("IN", tensor.Shape{4096})
+	big.Data[0] = 42
+	done := f.execute(t.Context(), inst, request(a, big))
+	h, body := f.next(KindExecute)
+	blocks, err := DecodeExecute(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := blocks[0].Inputs[0]
+	if got := f.maps[in.Segment][in.Offset]; got != 42 {
+		t.Errorf("the copied input has %d", got)
+	}
+	n := f.grow(1 << 20)
+	words := tensor.AppendElement(tensor.AppendElement(nil, "ab"), "c")
+	copy(f.maps[n], []byte{1, 2, 3, 4})
+	copy(f.maps[n][64:], words)
+	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
+		handle: blocks[0].Handle, flags: responseFinal, indices: []int{0, 1, -1},
+		outputs: []tensor.Tensor{
+			{Datatype: tensor.Uint8, Shape: tensor.Shape{4}, Data: make([]byte, 4)},
+			{Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: words},
+			{Name: "UNKNOWN", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}},
+		},
+		places: []place{{n, 0}, {n, 64}, {n, 128}},
+	}}))
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	resp := a.got[0]
+	if len(resp.Outputs) != 2 || !bytes.Equal(resp.Outputs[0].Data, []byte{1, 2, 3, 4}) || !bytes.Equal(resp.Outputs[1].Data, words) {
+		t.Fatalf("outputs %+v", resp.Outputs)
+	}
+	f.maps[n][0], f.maps[n][64] = 9, 99
+	if resp.Outputs[0].Data[0] != 9 || resp.Outputs[1].Data[0] != words[0] {
+		t.Error("fixed sizes should be a view, BYTES a copy")
+	}
+	resp.Release()
+	released := map[uint64]bool{}
+	for len(released) < 3 { // by themselves: nothing else is sent
+		_, body := f.next(KindRelease)
+		if err := decodeRelease(body, func(k blockKey) { released[k.offset] = true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if used := inst.Arena.segments[0].blocks.used; used != 0 {
+		t.Errorf("%d bytes of input memory are left", used)
+	}
+}
+
+// TestHeldInputs keeps an input in place beyond the final response, with the
+// release after it and before it.
+func TestHeldInputs(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		f := newFake(t, nil)
+		inst := f.instance(nil)
+		buf, err := inst.Arena.Allocate(1 << 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16}, Data: buf.Bytes(), Buffer: buf}
+		a := newAnswers()
+		done := f.execute(t.Context(), inst, request(a, in))
+		h, body := f.next(KindExecute)
+		blocks, _ := DecodeExecute(body)
+		key := blockKey{blocks[0].Inputs[0].Segment, blocks[0].Inputs[0].Offset}
+		release := appendRelease(nil, []blockKey{key})
+		if early {
+			f.send(release, nil)
+		}
+		f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal | responseRetained}}))
+		if err := result(t, done); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{false: 2, true: 1}[early]; buf.References() != want {
+			t.Errorf("early %v: %d references, want %d", early, buf.References(), want)
+		}
+		if !early {
+			f.send(release, nil)
+			f.call(KindControl, 1, controlBody{Op: "is_ready"}) // the release was read before
+		}
+		if buf.References() != 1 {
+			t.Errorf("early %v: %d references at the end", early, buf.References())
+		}
+		buf.Release()
+	}
+}
+
+// TestDecoupled gives responses after the end of the batch; a client that does
+// not read holds nobody up until its queue is full.
+func TestDecoupled(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(func(i *Instance) { i.Decoupled = true })
+	slow, quick := newAnswers(), newAnswers()
+	slow.block = make(chan struct{})
+	done := f.execute(t.Context(), inst, request(slow), request(quick))
+	h, body := f.next(KindExecute)
+	blocks, _ := DecodeExecute(body)
+	f.sendBody(KindDone, h.ID, nil)
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	for range streamRoom {
+		f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{{handle: blocks[0].Handle}}))
+	}
+	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{{handle: blocks[1].Handle, flags: responseFinal | responseNone}}))
+	<-quick.done
+	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{{handle: blocks[0].Handle, flags: responseFinal}}))
+	close(slow.block)
+	<-slow.done
+	if len(quick.got) != 0 || len(slow.got) != streamRoom+1 {
+		t.Errorf("%d and %d responses", len(quick.got), len(slow.got))
+	}
+}
+
+// TestEndAnswersEverything closes the channel with batches and streams open.
+func TestEndAnswersEverything(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(nil)
+	decoupled := f.instance(func(i *Instance) { i.Decoupled, i.Number = true, 1 })
+	a, b := newAnswers(), newAnswers()
+	stream := f.execute(t.Context(), decoupled, request(b))
+	h, _ := f.next(KindExecute)
+	f.sendBody(KindDone, h.ID, nil)
+	if err := result(t, stream); err != nil {
+		t.Fatal(err)
+	}
+	done := f.execute(t.Context(), inst, request(a))
+	f.next(KindExecute)
+	_ = f.ctrl.Close()
+	if err := result(t, done); err == nil {
+		t.Error("no error")
+	}
+	<-b.done
+	if b.got[0].Err == nil {
+		t.Error("no error on the stream")
+	}
+	if err := inst.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{request(newAnswers())}}); !errors.Is(err, errEnded) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestBrokenProtocol ends the connection on each kind of broken frame.
+func TestBrokenProtocol(t *testing.T) {
+	words := []byte{9, 0, 0, 0, 'x'}
+	for _, c := range []struct {
+		name string
+		out  tensor.Tensor
+		at   place
+		idx  int
+		want string
+	}{
+		{"unknown segment", tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}, place{7, 0}, 0, "segment 7 does not exist"},
+		{"index", tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}, place{segment: InlineSegment}, 2, "output 2 of 2"},
+		{"length", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{2}, Data: []byte{1}}, place{segment: InlineSegment}, 0, "expected 8"},
+		{"overflow", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{1 << 62, 4}, Data: nil}, place{segment: InlineSegment}, 0, "count exceeds"},
+		{"negative", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{-1}, Data: nil}, place{segment: InlineSegment}, 0, "negative"},
+		{"bytes", tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: words}, place{segment: InlineSegment}, 0, "incomplete string data"},
+		{"bytes count", tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: make([]byte, 8)}, place{segment: InlineSegment}, 0, "2 elements for shape [1]"},
+		{"datatype", tensor.Tensor{Datatype: 99, Shape: tensor.Shape{1}, Data: []byte{1}}, place{segment: InlineSegment}, 0, "99 is unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFake(t, nil)
+			inst := f.instance(nil)
+			done := f.execute(t.Context(), inst, request(newAnswers()))
+			h, body := f.next(KindExecute)
+			blocks, _ := DecodeExecute(body)
+			f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
+				handle: blocks[0].Handle, flags: responseFinal, outputs: []tensor.Tensor{c.out}, indices: []int{c.idx}, places: []place{c.at},
+			}}))
+			if err := result(t, done); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestCancel(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(nil)
+	a := newAnswers()
+	done := f.execute(t.Context(), inst, request(a))
+	h, body := f.next(KindExecute)
+	blocks, _ := DecodeExecute(body)
+	a.mu.Lock()
+	a.cancelled = true
+	a.mu.Unlock()
+	if ch, _ := f.next(KindCancel); ch.ID != blocks[0].Handle {
+		t.Errorf("CANCEL of %d, want %d", ch.ID, blocks[0].Handle)
+	}
+	f.sendBody(KindDone, h.ID, nil)
+	_ = result(t, done)
+}
+
+// TestContextEnds gives up a worker that does not come back.
+func TestContextEnds(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := f.execute(ctx, inst, request(newAnswers()))
+	f.next(KindExecute)
+	cancel()
+	f.next(KindCancel)
+	if err := result(t, done); err == nil || !strings.Contains(err.Error(), errStuck.Error()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCallsOutOfTheWorker(t *testing.T) {
+	host := &fakeHost{metrics: map[string]float64{}}
+	f := newFake(t, host)
+	f.instance(nil)
+	kind, v := f.call(KindMetric, 1, metricBody{Op: "create", Name: "c", Kind: "counter"})
+	if kind != KindReady || v["metric"] != 1.0 {
+		t.Fatalf("create: %s %v", kind, v)
+	}
+	f.call(KindMetric, 2, metricBody{Op: "increment", Metric: 1, Value: 2.5})
+	if _, v := f.call(KindMetric, 3, metricBody{Op: "value", Metric: 1}); v["value"] != 2.5 {
+		t.Errorf("value: %v", v)
+	}
+	for id, b := range []metricBody{{Op: "set", Metric: 1}, {Op: "value", Metric: 9}, {Op: "nonsense", Metric: 1}, {Op: "create", Kind: "nonsense"}} {
+		if kind, v := f.call(KindMetric, uint64(id), b); kind != KindFailed || v["message"] == "" {
+			t.Errorf("%s: %s %v", b.Op, kind, v)
+		}
+	}
+	f.call(KindMetric, 4, metricBody{Op: "create", Name: "d", Kind: "counter"})
+	f.call(KindMetric, 5, metricBody{Op: "release", Metric: 1})
+	if _, v := f.call(KindControl, 6, controlBody{Op: "is_ready", Model: "there", Version: -1}); v["ready"] != true {
+		t.Errorf("is_ready: %v", v)
+	}
+	if kind, _ := f.call(KindControl, 7, controlBody{Op: "load", Model: "x", Files: map[string][]byte{"file:1/x": []byte("data")}}); kind != KindReady || host.loaded[0] != "xdata" {
+		t.Errorf("load: %s %v", kind, host.loaded)
+	}
+	if kind, v := f.call(KindControl, 8, controlBody{Op: "unload", Model: "x"}); kind != KindFailed || v["message"] != "no such model" {
+		t.Errorf("unload: %s %v", kind, v)
+	}
+	_ = f.ctrl.Close()
+	<-f.conn.Done()
+	if host.metrics["released"] != 2 {
+		t.Errorf("%v metrics released, want 2", host.metrics["released"])
+	}
+}
+
+func TestInfer(t *testing.T) {
+	big := make([]byte, 1<<16)
+	big[100] = 7
+	var cancelled chan struct{}
+	host := &fakeHost{infer: func(r *backend.Request) error {
+		switch r.ModelName {
+		case "echo":
+			out := r.Inputs[0]
+			out.Data, out.Buffer = append([]byte(nil), out.Data...), nil
+			return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out, {Name: "BIG", Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16}, Data: big}}}, true)
+		case "many":
+			for range 3 {
+				_ = r.Respond(&backend.Response{}, false)
+			}
+			return r.Respond(nil, true)
+		case "hang":
+			go func() {
+				<-r.Ctx.Done()
+				close(cancelled)
+				_ = r.Respond(&backend.Response{Err: backend.Errorf(backend.Cancelled, "cancelled")}, true)
+			}()
+			return nil
+		}
+		return backend.Errorf(backend.NotFound, "no model %s", r.ModelName)
+	}}
+	f := newFake(t, host)
+	inst := f.instance(nil)
+	responses := func() []DecodedResponse {
+		t.Helper()
+		_, body := f.next(KindInferResponses)
+		all, _, err := DecodeResponses(KindInferResponses, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	ask := func(id uint64, model string, decoupled bool) {
+		f.send(f.enc.appendInfer(nil, id, decoupled, &backend.Request{ModelName: model, ModelVersion: -1, Inputs: []tensor.Tensor{fp32("IN", tensor.Shape{2})}}, nil, inline))
+	}
+	ask(1, "echo", false)
+	r := responses()[0]
+	if r.Handle != 1 || r.Flags != responseFinal || len(r.Entries) != 2 || string(r.Entries[0].Name) != "IN" {
+		t.Fatalf("%+v", r)
+	}
+	e := r.Entries[1]
+	if e.Inline() || f.maps[e.Segment][e.Offset+100] != 7 {
+		t.Errorf("large output %+v", e)
+	}
+	f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+	ask(2, "many", true)
+	for i := range 4 {
+		if r := responses()[0]; (r.Flags&responseFinal != 0) != (i == 3) {
+			t.Errorf("response %d: flags %d", i, r.Flags)
+		}
+	}
+	ask(3, "many", false)
+	if r := responses()[0]; !strings.HasPrefix(string(r.Message), "Model many is using the decoupled.") {
+		t.Errorf("got %s", r.Message)
+	}
+	ask(4, "unknown", false)
+	if r := responses()[0]; r.Code != uint8(backend.NotFound) || string(r.Message) != "no model unknown" {
+		t.Errorf("got %+v", r)
+	}
+	cancelled = make(chan struct{})
+	ask(5, "hang", true)
+	f.sendBody(KindCancel, 5, nil)
+	<-cancelled
+	if r := responses()[0]; r.Code != uint8(backend.Cancelled) {
+		t.Errorf("got %+v", r)
+	}
+	if used := inst.Arena.segments[0].blocks.used; used != 0 {
+		t.Errorf("%d bytes of input memory are left", used)
+	}
+	cancelled = make(chan struct{})
+	ask(6, "hang", true)
+	f.call(KindControl, 1, controlBody{Op: "is_ready"})
+	_ = f.ctrl.Close() // the worker's death cancels its calls
+	<-cancelled
+}
+
+// TestWriteLater sends more than the socket takes: nothing waits but the flusher.
+func TestWriteLater(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(func(i *Instance) { i.InlineLimit = 1 << 20 })
+	var all []chan error
+	for range 16 {
+		all = append(all, f.execute(t.Context(), inst, request(newAnswers(), fp32("IN", tensor.Shape{1 << 16}))))
+	}
+	for range all {
+		h, body := f.next(KindExecute)
+		blocks, err := DecodeExecute(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal}}))
+	}
+	for _, c := range all {
+		if err := result(t, c); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package worker
+
+import (
+	"encoding/binary"
+	"encoding/json"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Hello is the body of HELLO.
+type Hello struct {
+	PID      int    `json:"pid"`
+	Python   string `json:"python,omitempty"`
+	Numpy    string `json:"numpy,omitempty"`
+	Protocol int    `json:"protocol"`
+}
+
+// LoadBody is the body of LOAD.
+type LoadBody struct {
+	ModelPath        string          `json:"model_path"`
+	ModelDirectory   string          `json:"model_directory"`
+	VersionDirectory string          `json:"version_directory"`
+	Name             string          `json:"name"`
+	Version          int64           `json:"version"`
+	Config           json.RawMessage `json:"config"`
+	Complete         bool            `json:"complete"`
+	Inputs           []string        `json:"inputs"`
+	Outputs          []string        `json:"outputs"`
+	InlineLimit      int             `json:"inline_limit"`
+}
+
+// InitBody is the body of INIT.
+type InitBody struct {
+	Args      map[string]string `json:"args"`
+	Config    json.RawMessage   `json:"config"`
+	Inputs    []string          `json:"inputs"`
+	Outputs   []string          `json:"outputs"`
+	Decoupled bool              `json:"decoupled"`
+}
+
+// FailedBody is the body of FAILED.
+type FailedBody struct {
+	Message   string `json:"message"`
+	Traceback string `json:"traceback"`
+}
+
+// ForkBody is the body of FORK.
+type ForkBody struct {
+	Env map[string]string `json:"env"`
+	Cwd string            `json:"cwd,omitempty"`
+}
+
+// blockKey names a block of shared memory.
+type blockKey struct {
+	segment uint32
+	offset  uint64
+}
+
+// Kinds of segments.
+const (
+	segmentInputs  = 0
+	segmentOutputs = 1
+)
+
+func appendSegment(dst []byte, number, kind uint32, size uint64) []byte {
+	dst, base := beginFrame(dst, KindSegment, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, number)
+	dst = binary.LittleEndian.AppendUint32(dst, kind)
+	dst = binary.LittleEndian.AppendUint64(dst, size)
+	dst, _ = endFrame(dst, base)
+	return dst
+}
+
+// decodeSegment reads the body of SEGMENT.
+func decodeSegment(body []byte) (number, kind uint32, size uint64, err error) {
+	c := cursor{kind: KindSegment, body: body}
+	number, kind, size = c.u32("number"), c.u32("kind"), c.u64("bytes")
+	if kind > segmentOutputs {
+		c.fail("kind", 4, "%d is unknown", kind)
+	}
+	return number, kind, size, c.end()
+}
+
+func decodeGrow(body []byte) (uint64, error) {
+	c := cursor{kind: KindGrow, body: body}
+	n := c.u64("bytes")
+	return n, c.end()
+}
+
+func appendRelease(dst []byte, blocks []blockKey) []byte {
+	dst, base := beginFrame(dst, KindRelease, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(blocks)))
+	for _, b := range blocks {
+		dst = binary.LittleEndian.AppendUint32(dst, b.segment)
+		dst = binary.LittleEndian.AppendUint64(dst, b.offset)
+	}
+	dst, _ = endFrame(dst, base)
+	return dst
+}
+
+// decodeRelease calls f for every block.
+func decodeRelease(body []byte, f func(blockKey)) error {
+	c := cursor{kind: KindRelease, body: body}
+	n := c.u32("count")
+	if c.err == nil && uint64(n)*12 != uint64(len(body)-4) {
+		c.fail("count", 0, "%d blocks in a body of %d bytes", n, len(body))
+	}
+	for range n {
+		if c.err != nil {
+			break
+		}
+		k := blockKey{segment: c.u32("segment"), offset: c.u64("offset")}
+		if c.err == nil && f != nil {
+			f(k)
+		}
+	}
+	return c.end()
+}
+
+// LogRecord is a decoded LOG frame; its byte fields view the frame.
+type LogRecord struct {
+	Level         uint8
+	Line          uint32
+	File, Message []byte
+}
+
+// Levels of LOG.
+const (
+	logInfo uint8 = iota
+	logWarn
+	logError
+	logVerbose
+)
+
+func decodeLog(body []byte) (r LogRecord, err error) {
+	c := cursor{kind: KindLog, body: body}
+	if b := c.take(11, "head"); b != nil {
+		r.Level, r.Line = b[0], binary.LittleEndian.Uint32(b[1:])
+		file, message := binary.LittleEndian.Uint16(b[5:]), binary.LittleEndian.Uint32(b[7:])
+		if r.Level > logVerbose {
+			c.fail("level", 0, "%d is unknown", r.Level)
+		}
+		r.File, r.Message = c.take(int(file), "file"), c.take(int(message), "message")
+	}
+	return r, c.end()
+}
+
+// decodeDone reads the body of DONE: both texts view the frame.
+func decodeDone(body []byte) (message, traceback []byte, err error) {
+	if len(body) == 0 {
+		return nil, nil, nil
+	}
+	c := cursor{kind: KindDone, body: body}
+	m, t := c.u32("message"), c.u32("traceback")
+	message, traceback = c.take(int(m), "message"), c.take(int(t), "traceback")
+	return message, traceback, c.end()
+}
+
+func appendDone(dst []byte, instance uint32, id uint64, message, traceback string) ([]byte, error) {
+	dst, base := beginFrame(dst, KindDone, instance, id)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(message)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(traceback)))
+	dst = append(append(dst, message...), traceback...)
+	return endFrame(dst, base)
+}
+
+func decodeForked(body []byte) (pid uint32, err error) {
+	c := cursor{kind: KindForked, body: body}
+	pid = c.u32("pid")
+	return pid, c.end()
+}
+
+func decodeExited(body []byte) (pid uint32, status int32, err error) {
+	c := cursor{kind: KindExited, body: body}
+	pid, status = c.u32("pid"), int32(c.u32("status"))
+	return pid, status, c.end()
+}
+
+// InferCall is a decoded INFER body.
+type InferCall struct {
+	Decoupled bool
+	Model     []byte
+	Version   int64
+	Requested [][]byte
+	Request   RequestBlock
+}
+
+// decodeInfer reads the body of INFER: `<BBHIq` decoupled, reserved, bytes of
+// the model name, number of wanted outputs, version; then the model name, per
+// wanted output a u16 length and the name, padding to 8, and one request block.
+func decodeInfer(body []byte) (call InferCall, err error) {
+	c := cursor{kind: KindInfer, body: body}
+	b := c.take(16, "head")
+	if b == nil {
+		return call, c.err
+	}
+	le := binary.LittleEndian
+	if b[0] > 1 {
+		c.fail("decoupled", 0, "%d, expected 0 or 1", b[0])
+	}
+	if b[1] != 0 {
+		c.fail("reserved", 1, "%d, expected 0", b[1])
+	}
+	call.Decoupled = b[0] == 1
+	call.Version = int64(le.Uint64(b[8:]))
+	wanted := le.Uint32(b[4:])
+	call.Model = c.take(int(le.Uint16(b[2:])), "model name")
+	if uint64(wanted)*2 > uint64(len(body)) {
+		c.fail("requested", 4, "%d names do not fit", wanted)
+	}
+	for range wanted {
+		n := c.take(2, "requested name length")
+		if n == nil {
+			return call, c.err
+		}
+		call.Requested = append(call.Requested, c.take(int(le.Uint16(n)), "requested name"))
+	}
+	c.align()
+	r, inline := c.requestBlock()
+	if c.err == nil && r.OnlyRequested() {
+		c.fail("flags", c.off, "outputs of a call are named, not numbered")
+	}
+	for i := range r.Inputs {
+		if r.Inputs[i].Index >= 0 {
+			c.fail("index", c.off, "inputs of a call are named, not numbered")
+		}
+	}
+	call.Request = r
+	return call, c.skipInline(inline)
+}
+
+// appendInfer is the other direction of decodeInfer, for workers written in Go
+// and the tests.
+func (e *encoder) appendInfer(dst []byte, id uint64, decoupled bool, r *backend.Request, requested []string, at placer) ([]byte, error) {
+	begin := len(dst)
+	dst, base := beginFrame(dst, KindInfer, 0, id)
+	le := binary.LittleEndian
+	flag := byte(0)
+	if decoupled {
+		flag = 1
+	}
+	dst = append(dst, flag, 0)
+	dst = le.AppendUint16(dst, uint16(len(r.ModelName)))
+	dst = le.AppendUint32(dst, uint32(len(requested)))
+	dst = le.AppendUint64(dst, uint64(r.ModelVersion))
+	dst = append(dst, r.ModelName...)
+	for _, name := range requested {
+		dst = append(le.AppendUint16(dst, uint16(len(name))), name...)
+	}
+	dst = pad8(dst, base)
+	dst, err := e.requestBlock(dst, base, 0, r, nil, at)
+	if err != nil {
+		e.reset()
+		return dst[:begin], err
+	}
+	return endFrame(e.inline(dst, base), base)
+}

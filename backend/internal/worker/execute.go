@@ -1,0 +1,267 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Instance is one instance of a model as a connection serves it.
+type Instance struct {
+	Number    uint32
+	Name      string // as in "m_0_0", for error texts
+	Tables    Tables
+	Decoupled bool
+	// Gather sends EXECUTE_BATCH in place of EXECUTE.
+	Gather bool
+	// Arena is the input memory of the version.
+	Arena *Arena
+	// InlineLimit is what the worker was told in LOAD.
+	InlineLimit int
+
+	conn *Conn
+}
+
+// Attach makes the instance known to the connection; INIT must have succeeded,
+// or follow before the first Execute.
+func (c *Conn) Attach(inst Instance) *Instance {
+	inst.conn = c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.instances[inst.Number] = &inst
+	return &inst
+}
+
+// batchCall is a batch that the worker has.
+type batchCall struct {
+	batch   *backend.Batch
+	inst    *Instance
+	handles []uint64
+	copies  []copied // of a gathered batch; those of requests are in requestState
+	place   placement
+	outputs []tensor.Tensor // of RESULT_BATCH, for Scatter
+	err     error
+	ended   bool          // set by the reader under mu
+	wake    chan wakeKind // for its Execute, while that is among the followers
+	ctxDone <-chan struct{}
+}
+
+// copied is an input that had to be brought into shared memory.
+type copied struct {
+	request int   // index in the batch
+	data    *byte // first byte of the input, which identifies it
+	buf     *tensor.Buffer
+}
+
+var batchCalls = sync.Pool{New: func() any { return &batchCall{wake: make(chan wakeKind, 1)} }}
+
+func (b *batchCall) recycle() {
+	clear(b.copies)
+	*b = batchCall{handles: b.handles[:0], copies: b.copies[:0], wake: b.wake}
+	batchCalls.Put(b)
+}
+
+// placement finds where the inputs of one batch lie.
+type placement struct {
+	inst   *Instance
+	conn   *Conn
+	copies []copied
+	err    error
+}
+
+// put says where an input lies for the worker. Callers hold conn.mu.
+func (p *placement) put(t *tensor.Tensor) place {
+	if len(t.Data) <= p.inst.InlineLimit {
+		return place{segment: InlineSegment}
+	}
+	at, ok := p.inst.Arena.locate(t)
+	if !ok {
+		for i := range p.copies {
+			if p.copies[i].data == &t.Data[0] {
+				r := p.copies[i].buf.Region()
+				at = place{r.Segment, r.Offset}
+				break
+			}
+		}
+	}
+	wire, err := p.conn.wireLocked(p.inst.Arena, at.segment)
+	if err != nil {
+		p.err = err
+	}
+	return place{wire, at.offset}
+}
+
+// share copies the large inputs that do not lie in shared memory into it.
+func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
+	for k := range inputs {
+		t := &inputs[k]
+		if len(t.Data) <= i.InlineLimit {
+			continue
+		}
+		if _, ok := i.Arena.locate(t); ok {
+			continue
+		}
+		buf, err := i.Arena.allocateShared(len(t.Data))
+		if err != nil {
+			return copies, backend.Errorf(backend.Unavailable, "failed to place input '%s' in shared memory: %v", t.Name, err)
+		}
+		copy(buf.Bytes(), t.Data)
+		copies = append(copies, copied{request, &t.Data[0], buf})
+	}
+	return copies, nil
+}
+
+func releaseCopies(copies []copied) {
+	for i := range copies {
+		copies[i].buf.Release()
+	}
+}
+
+// Execute sends the batch and waits until the worker can take another, with
+// every request of a model that is not decoupled answered by then. When it
+// returns an error, requests without a final response are still to be answered
+// with it. ctx is the server's: its end cancels the requests, and after the grace
+// period gives up the worker, which until then still reads the inputs.
+func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
+	c := i.conn
+	call, _ := batchCalls.Get().(*batchCall)
+	call.batch, call.inst = batch, i
+	var err error
+	if i.Gather {
+		call.copies, err = i.share(0, batch.Inputs, call.copies)
+	} else {
+		for k, r := range batch.Requests {
+			if call.copies, err = i.share(k, r.Inputs, call.copies); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil {
+		err = c.send(ctx, call)
+	}
+	if err != nil {
+		releaseCopies(call.copies)
+		call.recycle()
+		return err
+	}
+	c.await(call)
+	if call.outputs != nil {
+		if call.err == nil {
+			call.err = batch.Scatter(call.outputs)
+		}
+		call.outputs = nil
+	}
+	err = call.err
+	call.recycle()
+	return err
+}
+
+// send registers the batch and writes its frame.
+func (c *Conn) send(ctx context.Context, call *batchCall) error {
+	i := call.inst
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return errEnded
+	}
+	for _, r := range call.batch.Requests {
+		call.handles = append(call.handles, c.requests.add(r, i))
+	}
+	c.lastID++
+	id := c.lastID
+	c.releasesLocked()
+	call.place = placement{inst: i, conn: c, copies: call.copies}
+	begin := len(c.out)
+	var err error
+	if err = c.segmentsLocked(call); err == nil {
+		begin = len(c.out)
+		if i.Gather {
+			c.out, err = c.enc.appendExecuteBatch(c.out, i.Number, id, call.batch, call.handles, &i.Tables, &call.place)
+		} else {
+			c.out, err = c.enc.appendExecute(c.out, i.Number, id, call.batch.Requests, call.handles, &i.Tables, &call.place)
+		}
+	}
+	if err == nil {
+		err = call.place.err
+	}
+	if err != nil {
+		c.out = c.out[:begin]
+		for _, h := range call.handles {
+			c.requests.remove(h)
+		}
+		return err
+	}
+	c.batches[id] = call
+	c.watchLocked(ctx, call)
+	if !i.Gather {
+		for k := range call.copies { // they live as long as their request
+			s := c.requests.find(call.handles[call.copies[k].request])
+			s.copies = append(s.copies, call.copies[k].buf)
+		}
+		clear(call.copies)
+		call.copies = call.copies[:0]
+	}
+	if !c.timers.cancelsArmed {
+		c.timers.cancelsArmed = true
+		c.timers.cancels.Reset(cancelTick)
+	}
+	call.batch.InputEnd = backend.Now()
+	c.flushLocked()
+	return nil
+}
+
+// segmentsLocked hands over the segments that the batch refers to, before its
+// frame is begun: a SEGMENT frame must not end up inside it.
+func (c *Conn) segmentsLocked(call *batchCall) error {
+	i := call.inst
+	if i.Arena == nil || int(i.Arena.count.Load()) <= len(c.arenas[i.Arena]) {
+		return nil
+	}
+	_, err := c.wireLocked(i.Arena, uint32(i.Arena.count.Load()-1))
+	return err
+}
+
+func (c *Conn) cancelLocked(handle uint64) {
+	if s := c.requests.find(handle); s != nil && !s.cancelled {
+		s.cancelled = true
+		c.out, _ = AppendFrame(c.out, KindCancel, s.inst.Number, handle, nil)
+	}
+}
+
+// sendCancels tells the worker about requests that nobody waits for any more.
+func (c *Conn) sendCancels() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timers.cancelsArmed = false
+	if c.err != nil || c.requests.live == 0 {
+		return
+	}
+	for i := range c.requests.slots {
+		if s := &c.requests.slots[i]; s.req != nil && !s.cancelled && s.req.Responder != nil && s.req.Cancelled() {
+			c.cancelLocked(uint64(s.generation)<<32 | uint64(i))
+		}
+	}
+	c.flushLocked()
+	c.timers.cancelsArmed = true
+	c.timers.cancels.Reset(cancelTick)
+}
+
+func noAnswer(inst *Instance, open int) error {
+	return backend.Errorf(backend.Internal, "Failed to process the request(s) for model '%s', message: the model ended the batch without a response to %d of its requests", inst.Name, open)
+}
+
+func releaseBuffers(bufs []*tensor.Buffer) {
+	for _, b := range bufs {
+		b.Release()
+	}
+}
+
+func (c *Conn) logger() *slog.Logger {
+	if c.opts.Logger != nil {
+		return c.opts.Logger
+	}
+	return slog.New(slog.DiscardHandler)
+}

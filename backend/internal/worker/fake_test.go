@@ -1,0 +1,265 @@
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// fakeWorker is the other end of a connection, driven by a test.
+type fakeWorker struct {
+	t    *testing.T
+	conn *Conn
+	ctrl *os.File
+	fds  *os.File
+	rd   frameReader
+	enc  encoder
+	maps map[uint32][]byte
+}
+
+var inline = placeFunc(func(*tensor.Tensor) place { return place{segment: InlineSegment} })
+
+func newFake(t *testing.T, host backend.Host) *fakeWorker {
+	t.Helper()
+	control, theirs, err := socketPair("control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	descriptors, theirDescriptors, err := socketPair("descriptors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewConn(Channels{control, descriptors}, ConnOptions{Host: host, Grace: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeWorker{t: t, conn: c, ctrl: theirs, fds: theirDescriptors, rd: frameReader{src: theirs}, maps: map[uint32][]byte{}}
+	t.Cleanup(func() {
+		_ = f.ctrl.Close()
+		_ = f.fds.Close()
+		c.Close()
+		f.rd.close()
+		for _, m := range f.maps {
+			_ = unix.Munmap(m)
+		}
+	})
+	return f
+}
+
+// next returns the next frame that is not RELEASE or SEGMENT; those are
+// handled as a worker does.
+func (f *fakeWorker) next(kind Kind) (Header, []byte) {
+	f.t.Helper()
+	for {
+		h, body, err := f.rd.next()
+		if err != nil {
+			f.t.Fatalf("waiting for %s: %v", kind, err)
+		}
+		if h.Kind == KindSegment {
+			f.segment(body)
+		}
+		if h.Kind != kind {
+			if h.Kind == KindSegment || h.Kind == KindRelease {
+				continue
+			}
+			f.t.Fatalf("got %s, want %s", h.Kind, kind)
+		}
+		return h, append([]byte(nil), body...)
+	}
+}
+
+func (f *fakeWorker) segment(body []byte) {
+	f.t.Helper()
+	number, _, size, err := decodeSegment(body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(int(f.fds.Fd()), make([]byte, 1), oob, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) != 1 {
+		f.t.Fatalf("descriptor: %v", err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		f.t.Fatalf("descriptor: %v", err)
+	}
+	defer unix.Close(fds[0])
+	m, err := unix.Mmap(fds[0], 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := unix.Ftruncate(fds[0], 0); err == nil {
+		f.t.Error("the worker can shrink a segment")
+	}
+	f.maps[number] = m
+}
+
+func (f *fakeWorker) send(frame []byte, err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := f.ctrl.Write(frame); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fakeWorker) sendBody(kind Kind, id uint64, body []byte) {
+	f.t.Helper()
+	f.send(AppendFrame(nil, kind, 0, id, body))
+}
+
+// grow asks for output memory and returns its number.
+func (f *fakeWorker) grow(n uint64) uint32 {
+	f.t.Helper()
+	f.sendBody(KindGrow, 1, binary.LittleEndian.AppendUint64(nil, n))
+	_, body := f.next(KindSegment)
+	number, _, _, _ := decodeSegment(body)
+	return number
+}
+
+// answers is a Responder that keeps what it is given.
+type answers struct {
+	mu        sync.Mutex
+	got       []*backend.Response
+	done      chan struct{}
+	cancelled bool
+	block     chan struct{}
+}
+
+func (a *answers) Respond(resp *backend.Response, final bool) error {
+	if a.block != nil {
+		<-a.block
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if resp != nil {
+		a.got = append(a.got, resp)
+	}
+	if final {
+		close(a.done)
+	}
+	return nil
+}
+
+func (a *answers) Cancelled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cancelled
+}
+
+func newAnswers() *answers { return &answers{done: make(chan struct{})} }
+
+func fp32(name string, shape tensor.Shape) tensor.Tensor {
+	n, _ := shape.Elements()
+	return tensor.Tensor{Name: name, Datatype: tensor.FP32, Shape: shape, Data: make([]byte, 4*n)}
+}
+
+// execute starts one batch and returns the channel of its result.
+func (f *fakeWorker) execute(ctx context.Context, inst *Instance, requests ...*backend.Request) chan error {
+	f.t.Helper()
+	b := &backend.Batch{Requests: requests}
+	for _, r := range requests {
+		b.Size += max(1, r.BatchSize)
+	}
+	if inst.Gather {
+		b.Inputs = []tensor.Tensor{fp32("IN", tensor.Shape{int64(b.Size), 2})}
+	}
+	result := make(chan error, 1)
+	go func() {
+		err := inst.Execute(ctx, b)
+		for _, o := range requests {
+			a := o.Responder.(*answers)
+			select {
+			case <-a.done:
+			default:
+				if err != nil {
+					_ = o.Respond(&backend.Response{Err: backend.AsError(err)}, true)
+				}
+			}
+		}
+		result <- err
+	}()
+	return result
+}
+
+func (f *fakeWorker) instance(edit func(*Instance)) *Instance {
+	arena := NewArena(nil, DefaultInlineLimit, 0)
+	f.t.Cleanup(arena.Close)
+	i := Instance{Name: "m_0_0", Tables: Tables{Inputs: []string{"IN"}, Outputs: []string{"OUT", "TEXT"}}, Arena: arena, InlineLimit: DefaultInlineLimit}
+	if edit != nil {
+		edit(&i)
+	}
+	return f.conn.Attach(i)
+}
+
+func request(a *answers, inputs ...tensor.Tensor) *backend.Request {
+	return &backend.Request{Inputs: inputs, Responder: a, Requested: []string{"OUT", "TEXT"}, Ctx: context.Background()}
+}
+
+// fakeHost is a server with one model.
+type fakeHost struct {
+	infer   func(*backend.Request) error
+	metrics map[string]float64
+	loaded  []string
+	mu      sync.Mutex
+}
+
+func (h *fakeHost) Allocator() tensor.Allocator            { return nil }
+func (h *fakeHost) Logger() *slog.Logger                   { return slog.New(slog.DiscardHandler) }
+func (h *fakeHost) Infer(r *backend.Request) error         { return h.infer(r) }
+func (h *fakeHost) Ready(model string, version int64) bool { return model == "there" && version == -1 }
+func (h *fakeHost) Load(_ context.Context, model, _ string, files map[string][]byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.loaded = append(h.loaded, model+string(files["file:1/x"]))
+	return nil
+}
+func (h *fakeHost) Unload(context.Context, string, bool) error { return errors.New("no such model") }
+func (h *fakeHost) Metric(f backend.MetricFamily, _ map[string]string) (backend.Metric, error) {
+	return &fakeMetric{h, f.Name}, nil
+}
+
+type fakeMetric struct {
+	h    *fakeHost
+	name string
+}
+
+func (m *fakeMetric) Increment(v float64) error { m.h.metrics[m.name] += v; return nil }
+func (m *fakeMetric) Set(float64) error         { return errors.New("a counter cannot be set") }
+func (m *fakeMetric) Observe(float64) error     { return nil }
+func (m *fakeMetric) Value() (float64, error)   { return m.h.metrics[m.name], nil }
+func (m *fakeMetric) Release()                  { m.h.metrics["released"]++ }
+
+func (f *fakeWorker) call(kind Kind, id uint64, v any) (Kind, map[string]any) {
+	f.t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.sendBody(kind, id, text)
+	h, body, err := f.rd.next()
+	if err != nil || h.ID != id {
+		f.t.Fatalf("answer %d to call %d: %v", h.ID, id, err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(body, &out); err != nil {
+		f.t.Fatal(err)
+	}
+	return h.Kind, out
+}

@@ -1,0 +1,376 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// callLimit bounds the calls that one worker may have under way.
+const callLimit = 1024
+
+// hostCalls are a worker's calls into the server: BLS requests, model control
+// and custom metrics.
+type hostCalls struct {
+	mu      sync.Mutex
+	infers  map[uint64]*inferCall
+	running int
+	metrics map[uint64]backend.Metric
+	last    uint64
+}
+
+func (h *hostCalls) init() {
+	h.infers = map[uint64]*inferCall{}
+	h.metrics = map[uint64]backend.Metric{}
+}
+
+// begin reserves a place for a call.
+func (h *hostCalls) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running >= callLimit {
+		return false
+	}
+	h.running++
+	return true
+}
+
+func (h *hostCalls) finish() {
+	h.mu.Lock()
+	h.running--
+	h.mu.Unlock()
+}
+
+func (h *hostCalls) cancel(id uint64) {
+	h.mu.Lock()
+	call := h.infers[id]
+	h.mu.Unlock()
+	if call != nil {
+		call.stop()
+	}
+}
+
+func (h *hostCalls) close() {
+	h.mu.Lock()
+	metrics := h.metrics
+	h.metrics = map[uint64]backend.Metric{}
+	h.mu.Unlock()
+	for _, m := range metrics {
+		m.Release()
+	}
+}
+
+var (
+	errNoHost       = backend.Errorf(backend.Unsupported, "calls into the server are not possible here")
+	errTooManyCalls = backend.Errorf(backend.Unavailable, "the model has more than %d calls into the server under way", callLimit)
+)
+
+// inferCall is a BLS request under way. It takes the responses of the called
+// model and sends them to the worker.
+type inferCall struct {
+	conn      *Conn
+	id        uint64
+	arena     *Arena
+	inline    int
+	decoupled bool
+	ctx       context.Context
+	stop      context.CancelFunc
+	req       *backend.Request
+	mu        sync.Mutex
+	first     *backend.Response // of a call that expects one
+	answered  bool
+}
+
+func (c *Conn) infer(h Header, body []byte, in *chunk) error {
+	decoded, err := decodeInfer(body)
+	if err != nil {
+		return err
+	}
+	params, err := parseParameters(decoded.Request.Parameters)
+	if err != nil {
+		return &ProtocolError{Kind: h.Kind, Field: "parameters", Detail: err.Error()}
+	}
+	c.mu.Lock()
+	inst := c.instances[h.Instance]
+	c.mu.Unlock()
+	call := &inferCall{conn: c, id: h.ID, decoupled: decoded.Decoupled, inline: DefaultInlineLimit}
+	if inst != nil {
+		call.arena, call.inline = inst.Arena, inst.InlineLimit
+	}
+	r := &decoded.Request
+	req := &backend.Request{
+		ID: string(r.ID), ModelName: string(decoded.Model), ModelVersion: decoded.Version,
+		Correlation: backend.CorrelationID{Number: r.Correlation, Text: string(r.CorrelationText)},
+		Flags:       backend.Flags(r.Flags & 3), Priority: r.Priority, Timeout: r.Timeout,
+		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace), Responder: call,
+	}
+	for _, name := range decoded.Requested {
+		req.Requested = append(req.Requested, string(name))
+	}
+	cur := cursor{kind: h.Kind, body: body}
+	for i := range r.Inputs {
+		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in)
+		if err != nil {
+			releaseTensors(req.Inputs)
+			return err
+		}
+		req.Inputs = append(req.Inputs, t)
+	}
+	call.req = req
+	call.ctx, call.stop = context.WithCancel(c.ctx)
+	req.Ctx = call.ctx
+	refusal := error(nil)
+	switch {
+	case c.opts.Host == nil:
+		refusal = errNoHost
+	case !c.host.begin():
+		refusal = errTooManyCalls
+	}
+	if refusal != nil {
+		call.stop()
+		releaseTensors(req.Inputs)
+		return call.send(&backend.Response{Err: backend.AsError(refusal)}, true, false)
+	}
+	c.host.mu.Lock()
+	c.host.infers[h.ID] = call
+	c.host.mu.Unlock()
+	// The server may queue, load or refuse: not the reader's time.
+	c.wg.Go(func() {
+		if err := c.opts.Host.Infer(req); err != nil {
+			_ = call.Respond(&backend.Response{Err: backend.AsError(err)}, true) // the worker is gone then
+		}
+	})
+	return nil
+}
+
+func releaseTensors(list []tensor.Tensor) {
+	for i := range list {
+		list[i].Release()
+	}
+}
+
+// Cancelled implements backend.Responder.
+func (i *inferCall) Cancelled() bool { return i.ctx.Err() != nil }
+
+// Respond implements backend.Responder.
+func (i *inferCall) Respond(resp *backend.Response, final bool) error {
+	i.mu.Lock()
+	if i.answered {
+		i.mu.Unlock()
+		resp.Release()
+		return errEnded
+	}
+	if final {
+		i.answered = true
+	}
+	if !i.decoupled {
+		// One answer is expected: it waits for the final mark.
+		switch {
+		case resp != nil && i.first != nil:
+			resp.Release()
+			i.first.Release()
+			i.first = &backend.Response{Err: decoupledCallee(i.req.ModelName)}
+		case resp != nil:
+			i.first = resp
+		}
+		resp = i.first
+		if !final {
+			i.mu.Unlock()
+			return nil
+		}
+		i.first = nil
+	}
+	i.mu.Unlock()
+	err := i.send(resp, final, i.decoupled)
+	if final {
+		i.stop()
+		i.conn.host.mu.Lock()
+		delete(i.conn.host.infers, i.id)
+		i.conn.host.mu.Unlock()
+		i.conn.host.finish()
+		releaseTensors(i.req.Inputs)
+	}
+	return err
+}
+
+func decoupledCallee(model string) *backend.Error {
+	return backend.Errorf(backend.Unsupported, "Model %s is using the decoupled. The current BLS request call doesn't support models using the decoupled transaction policy. Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'", model)
+}
+
+// send consumes the response. With wait set it waits while the worker does not
+// read.
+func (i *inferCall) send(resp *backend.Response, final, wait bool) error {
+	defer resp.Release()
+	c := i.conn
+	out := outgoing{handle: i.id}
+	if final {
+		out.flags |= responseFinal
+	}
+	var shared []*tensor.Buffer
+	if resp == nil {
+		out.flags |= responseNone
+	} else {
+		out.err, out.parameters = resp.Err, resp.Parameters
+		if resp.Err == nil {
+			out.outputs = resp.Outputs
+			var err error
+			if shared, err = i.share(resp.Outputs, &out); err != nil {
+				out = outgoing{handle: i.id, flags: out.flags, err: backend.AsError(err)}
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Only the responses of a decoupled callee may wait: the others come on the
+	// reader of the callee's connection.
+	for wait && len(c.out) > callRoom && c.err == nil {
+		c.room.Wait()
+	}
+	if c.err != nil {
+		releaseBuffers(shared)
+		return errEnded
+	}
+	c.releasesLocked()
+	for k, b := range shared {
+		r := b.Region()
+		wire, err := c.wireLocked(i.arena, r.Segment)
+		if err != nil {
+			releaseBuffers(shared[k:])
+			return err
+		}
+		key := blockKey{wire, r.Offset}
+		c.held[key] = append(c.held[key], b)
+		for p := range out.places {
+			if out.places[p] == (place{^r.Segment, r.Offset}) {
+				out.places[p] = place{wire, r.Offset}
+			}
+		}
+	}
+	var err error
+	c.out, err = c.enc.appendResponses(c.out, KindInferResponses, 0, i.id, 0, []outgoing{out})
+	if err != nil {
+		return err
+	}
+	c.flushLocked()
+	return nil
+}
+
+// share copies large outputs of the called model into the caller's input
+// memory.
+func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]*tensor.Buffer, error) {
+	var shared []*tensor.Buffer
+	out.places = make([]place, len(outputs))
+	for k := range outputs {
+		out.places[k] = place{segment: InlineSegment}
+		data := outputs[k].Data
+		if len(data) <= i.inline || i.arena == nil {
+			continue
+		}
+		buf, err := i.arena.allocateShared(len(data))
+		if err != nil {
+			releaseBuffers(shared)
+			return nil, err
+		}
+		copy(buf.Bytes(), data)
+		shared = append(shared, buf)
+		r := buf.Region()
+		out.places[k] = place{^r.Segment, r.Offset} // until the wire number is known
+	}
+	return shared, nil
+}
+
+func (c *Conn) metric(h Header, body []byte) error {
+	var b metricBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return &ProtocolError{Kind: h.Kind, Field: "body", Detail: err.Error()}
+	}
+	value, err := c.metricOp(&b)
+	return c.reply(h.ID, value, err)
+}
+
+func (c *Conn) metricOp(b *metricBody) (any, error) {
+	if c.opts.Host == nil {
+		return nil, errNoHost
+	}
+	if b.Op == "create" {
+		family := backend.MetricFamily{Name: b.Name, Description: b.Description, Buckets: b.Buckets}
+		switch b.Kind {
+		case "counter":
+		case "gauge":
+			family.Kind = backend.Gauge
+		case "histogram":
+			family.Kind = backend.Histogram
+		default:
+			return nil, backend.Errorf(backend.InvalidArg, "unknown kind of metric '%s'", b.Kind)
+		}
+		m, err := c.opts.Host.Metric(family, b.Labels)
+		if err != nil {
+			return nil, err
+		}
+		c.host.mu.Lock()
+		defer c.host.mu.Unlock()
+		c.host.last++
+		c.host.metrics[c.host.last] = m
+		return map[string]uint64{"metric": c.host.last}, nil
+	}
+	c.host.mu.Lock()
+	m := c.host.metrics[b.Metric]
+	if b.Op == "release" {
+		delete(c.host.metrics, b.Metric)
+	}
+	c.host.mu.Unlock()
+	if m == nil {
+		return nil, backend.Errorf(backend.InvalidArg, "metric %d does not exist", b.Metric)
+	}
+	switch b.Op {
+	case "increment":
+		return nil, m.Increment(b.Value)
+	case "set":
+		return nil, m.Set(b.Value)
+	case "observe":
+		return nil, m.Observe(b.Value)
+	case "value":
+		v, err := m.Value()
+		return map[string]float64{"value": v}, err
+	case "release":
+		m.Release()
+		return nil, nil
+	}
+	return nil, backend.Errorf(backend.InvalidArg, "unknown operation '%s' on a metric", b.Op)
+}
+
+func (c *Conn) control(h Header, body []byte) error {
+	var b controlBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return &ProtocolError{Kind: h.Kind, Field: "body", Detail: err.Error()}
+	}
+	if c.opts.Host == nil {
+		return c.reply(h.ID, nil, errNoHost)
+	}
+	if b.Op == "is_ready" {
+		return c.reply(h.ID, map[string]bool{"ready": c.opts.Host.Ready(b.Model, b.Version)}, nil)
+	}
+	if !c.host.begin() {
+		return c.reply(h.ID, nil, errTooManyCalls)
+	}
+	c.wg.Go(func() { // loading takes its time
+		defer c.host.finish()
+		var err error
+		switch b.Op {
+		case "load":
+			err = c.opts.Host.Load(c.ctx, b.Model, b.Config, b.Files)
+		case "unload":
+			err = c.opts.Host.Unload(c.ctx, b.Model, b.Dependents)
+		default:
+			err = fmt.Errorf("unknown operation '%s' of model control", b.Op)
+		}
+		if err := c.reply(h.ID, nil, err); err != nil {
+			c.end(err)
+		}
+	})
+	return nil
+}

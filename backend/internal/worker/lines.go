@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+const (
+	// lineLimit is the longest line that stays in one piece.
+	lineLimit = 16 << 10
+	// tailLines and tailBytes bound what is kept of the output for the day the
+	// worker dies.
+	tailLines, tailBytes = 5, 1 << 10
+)
+
+// lineLog writes what a worker prints into the log, line by line, and
+// remembers the last lines.
+type lineLog struct {
+	logger *slog.Logger
+	part   []byte // a line without its end
+	mu     sync.Mutex
+	tail   []string
+}
+
+// copy reads until the end of the pipe.
+func (l *lineLog) copy(r io.Reader) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := r.Read(buf)
+		l.write(buf[:n])
+		if err != nil {
+			if len(l.part) > 0 {
+				l.line(l.part)
+				l.part = nil
+			}
+			return
+		}
+	}
+}
+
+func (l *lineLog) write(b []byte) {
+	for len(b) > 0 {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			l.part = append(l.part, b...)
+			for len(l.part) > lineLimit {
+				l.line(l.part[:lineLimit])
+				l.part = append(l.part[:0], l.part[lineLimit:]...)
+			}
+			return
+		}
+		line := b[:i]
+		if len(l.part) > 0 {
+			line = append(l.part, line...)
+		}
+		for len(line) > lineLimit {
+			l.line(line[:lineLimit])
+			line = line[lineLimit:]
+		}
+		l.line(line)
+		l.part = l.part[:0]
+		b = b[i+1:]
+	}
+}
+
+func (l *lineLog) line(b []byte) {
+	text := strings.ToValidUTF8(strings.TrimRight(string(b), "\r"), "\uFFFD")
+	if l.logger != nil {
+		l.logger.LogAttrs(context.Background(), slog.LevelInfo, text)
+	}
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.tail) == tailLines {
+		l.tail = append(l.tail[:0], l.tail[1:]...)
+	}
+	l.tail = append(l.tail, text)
+}
+
+// last returns the last lines, at most tailBytes of them.
+func (l *lineLog) last() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := strings.Join(l.tail, "\n")
+	if len(s) > tailBytes {
+		s = "…" + strings.ToValidUTF8(s[len(s)-tailBytes:], "")
+	}
+	return s
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/nesoserve/neso/tensor"
+)
+
+// firstOutputSegment is where the numbers of a worker's own segments start, so
+// that one number means one segment whatever its kind.
+const firstOutputSegment = 1 << 31
+
+// minOutputSegment is the least size of an output segment.
+const minOutputSegment = 16 << 20
+
+// outputs is the memory into which one worker writes its outputs. The worker
+// divides it up; the server makes segments, reads, and tells the worker which
+// blocks it may reuse. It outlives the worker until the last view of it is
+// released.
+type outputs struct {
+	limit   uint64
+	notify  func(blockKey) // a block may be reused
+	mu      sync.Mutex
+	list    []*segment
+	total   uint64
+	views   int
+	closed  bool
+	buffers sync.Pool // *outputView
+}
+
+// outputView is a buffer over a block that the worker wrote.
+type outputView struct {
+	tensor.Buffer
+	owner *outputs
+	key   blockKey
+}
+
+func newOutputs(limit uint64, notify func(blockKey)) *outputs {
+	if limit == 0 {
+		limit = DefaultMemoryLimit
+	}
+	return &outputs{limit: limit, notify: notify}
+}
+
+// grow makes a segment with room for need bytes.
+func (o *outputs) grow(need uint64) (*segment, error) {
+	if need > o.limit {
+		return nil, fmt.Errorf("output memory of %d bytes is over the limit of %d", need, o.limit)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil, ErrArenaClosed
+	}
+	// A page more, so that a block that starts after others still fits, and at
+	// least as much as there is, so that the number of segments stays small.
+	size := max(uint64(1)<<bits.Len64(need+4095), minOutputSegment, o.total/2)
+	size = min(size, o.limit-o.total)
+	if size < need {
+		return nil, fmt.Errorf("output memory of the worker is at its limit of %d bytes", o.limit)
+	}
+	s, err := newSegment(firstOutputSegment+uint32(len(o.list)), (size+4095)&^4095, false)
+	if err != nil {
+		return nil, err
+	}
+	o.list = append(o.list, s)
+	o.total += uint64(len(s.data))
+	return s, nil
+}
+
+// view returns a buffer over what the worker wrote; its release tells the
+// worker that it may reuse the block.
+func (o *outputs) view(segment uint32, offset, length uint64) (*tensor.Buffer, error) {
+	o.mu.Lock()
+	i := uint64(segment) - firstOutputSegment
+	if segment < firstOutputSegment || i >= uint64(len(o.list)) || o.closed {
+		o.mu.Unlock()
+		return nil, fmt.Errorf("segment %d does not exist", segment)
+	}
+	data := o.list[i].data
+	if offset > uint64(len(data)) || length > uint64(len(data))-offset || offset%tensor.Alignment != 0 {
+		o.mu.Unlock()
+		return nil, fmt.Errorf("block at %d with %d bytes is outside its segment of %d bytes or not aligned", offset, length, len(data))
+	}
+	o.views++
+	o.mu.Unlock()
+	v, _ := o.buffers.Get().(*outputView)
+	if v == nil {
+		v = &outputView{owner: o}
+	}
+	v.key = blockKey{segment, offset}
+	v.Reset(data[offset:offset+length:offset+length], tensor.Region{}, v)
+	return &v.Buffer, nil
+}
+
+// ReleaseBuffer implements tensor.Releaser.
+func (v *outputView) ReleaseBuffer(*tensor.Buffer) {
+	o, key := v.owner, v.key
+	o.buffers.Put(v)
+	o.mu.Lock()
+	o.views--
+	closed := o.closed
+	if closed && o.views == 0 {
+		o.freeLocked()
+	}
+	o.mu.Unlock()
+	if !closed {
+		o.notify(key)
+	}
+}
+
+// close frees the segments, at the latest when the last view is released.
+func (o *outputs) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	o.closed = true
+	if o.views == 0 {
+		o.freeLocked()
+	}
+}
+
+func (o *outputs) freeLocked() {
+	for _, s := range o.list {
+		s.close()
+	}
+	o.list = nil
+}

@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// exitStatus is how a process ended.
+type exitStatus struct {
+	known  bool
+	code   int    // without a signal
+	signal string // "SIGKILL", or ""
+}
+
+func (s exitStatus) String() string {
+	switch {
+	case !s.known:
+		return "the process ended"
+	case s.signal == "SIGKILL":
+		return "the process was killed by SIGKILL (out of memory?)"
+	case s.signal != "":
+		return fmt.Sprintf("the process was killed by %s", s.signal)
+	default:
+		return fmt.Sprintf("the process exited with code %d", s.code)
+	}
+}
+
+// process is a worker's process: a child of the server or of a zygote.
+type process struct {
+	pid    int
+	ch     Channels
+	output *os.File // what it prints
+	exited chan struct{}
+	status exitStatus  // valid once exited is closed
+	killed atomic.Bool // by us
+	lines  *lineLog
+	read   chan struct{} // closed when the output has been read
+	// signal sends a signal to the process group; it does nothing after the end.
+	signal func(processSignal)
+}
+
+// processSignal is what the server does to a process that does not stop by itself.
+type processSignal int
+
+const (
+	signalTerm processSignal = iota
+	signalKill
+)
+
+// outputDrain is how long the end of the output is awaited after the end of the
+// process: grandchildren may hold the pipe.
+const outputDrain = 200 * time.Millisecond
+
+func (p *process) end(s exitStatus) {
+	p.status = s
+	close(p.exited)
+}
+
+// copyOutput runs until the pipe ends.
+func (p *process) copyOutput() {
+	defer close(p.read)
+	p.lines.copy(p.output)
+	_ = p.output.Close()
+}
+
+// kill ends the process group at once.
+func (p *process) kill() {
+	p.killed.Store(true)
+	p.signal(signalKill)
+}
+
+// await waits for the exit status and the rest of the output.
+func (p *process) await(limit time.Duration) bool {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-p.exited:
+	case <-t.C:
+		return false
+	}
+	p.drain()
+	return true
+}
+
+func (p *process) drain() {
+	_ = p.output.SetReadDeadline(time.Now().Add(outputDrain))
+	<-p.read
+}

@@ -1,0 +1,73 @@
+//go:build unix
+
+package worker
+
+import (
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// spawn starts the command as a child of the server, in a process group of its
+// own, with control as descriptor 3 and descriptors as 4.
+func (l *Launcher) spawn(cmd Command, lines *lineLog) (*process, error) {
+	p, theirs, err := newProcess(lines)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFiles(theirs)
+	c := exec.Command(cmd.Path, cmd.Args...) //nolint:noctx // a context would kill it behind the supervisor's back
+	c.Env, c.Dir = cmd.Env, cmd.Dir
+	c.ExtraFiles = theirs[:2]
+	c.Stdout, c.Stderr = theirs[2], theirs[2]
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		p.closeChannels()
+		_ = p.output.Close()
+		return nil, errLauncherClosed
+	}
+	if err := c.Start(); err != nil {
+		p.closeChannels()
+		_ = p.output.Close()
+		return nil, err
+	}
+	p.pid = c.Process.Pid
+	p.signal = groupSignal(p)
+	l.wg.Go(func() {
+		_ = c.Wait() // the status says it all
+		p.end(waitStatus(int32(c.ProcessState.Sys().(syscall.WaitStatus))))
+	})
+	l.wg.Go(p.copyOutput)
+	return p, nil
+}
+
+// waitStatus translates the status of wait(2).
+func waitStatus(status int32) exitStatus {
+	w := syscall.WaitStatus(status)
+	if w.Signaled() {
+		return exitStatus{known: true, signal: unix.SignalName(w.Signal())}
+	}
+	return exitStatus{known: true, code: w.ExitStatus()}
+}
+
+// groupSignal signals the process and what it has started. The group keeps its
+// number as long as one member lives, so the number cannot mean another one.
+func groupSignal(p *process) func(processSignal) {
+	return func(s processSignal) {
+		sig := syscall.SIGTERM
+		if s == signalKill {
+			sig = syscall.SIGKILL
+		}
+		if syscall.Kill(-p.pid, sig) == nil {
+			return
+		}
+		select {
+		case <-p.exited: // its number may mean another process by now
+		default:
+			_ = syscall.Kill(p.pid, sig)
+		}
+	}
+}

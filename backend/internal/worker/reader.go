@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/nesoserve/neso/tensor"
+)
+
+const (
+	// chunkSize holds what one read brings: many small frames, so that a busy
+	// worker costs less than one system call a response.
+	chunkSize = 64 << 10
+	// trustedFrame is the largest frame for which memory is made before its bytes
+	// have come.
+	trustedFrame = 4 << 20
+)
+
+// chunk is memory that frames are read into. Inline outputs are views of it
+// and hold references; the reader holds one while it reads into the chunk.
+type chunk struct {
+	tensor.Buffer
+	mem []byte
+}
+
+var chunks = sync.Pool{New: func() any { return &chunk{mem: aligned(chunkSize)} }}
+
+func newChunk(size int) *chunk {
+	var c *chunk
+	if size <= chunkSize {
+		c, _ = chunks.Get().(*chunk)
+	} else {
+		c = &chunk{mem: aligned(size)}
+	}
+	c.Reset(c.mem, tensor.Region{}, c)
+	return c
+}
+
+// ReleaseBuffer implements tensor.Releaser.
+func (c *chunk) ReleaseBuffer(*tensor.Buffer) {
+	if len(c.mem) == chunkSize {
+		chunks.Put(c)
+	}
+}
+
+// frameReader cuts a stream into frames.
+type frameReader struct {
+	src        io.Reader
+	cur        *chunk
+	start, end int // of what was read and not yet returned
+}
+
+// next returns the next frame. Its body lies in r.cur, which the caller retains
+// to keep it beyond the following call.
+func (r *frameReader) next() (Header, []byte, error) {
+	for {
+		need := HeaderSize
+		if have := r.end - r.start; have >= HeaderSize {
+			h, err := ParseHeader(r.cur.mem[r.start:r.end])
+			if err != nil {
+				return Header{}, nil, err
+			}
+			need += int(h.Length)
+			if have >= need {
+				body := r.cur.mem[r.start+HeaderSize : r.start+need : r.start+need]
+				r.start += need
+				return h, body, nil
+			}
+		}
+		if err := r.fill(need); err != nil {
+			return Header{}, nil, err
+		}
+	}
+}
+
+// buffered reports whether next would return without reading.
+func (r *frameReader) buffered() bool {
+	have := r.end - r.start
+	if have < HeaderSize {
+		return false
+	}
+	h, err := ParseHeader(r.cur.mem[r.start:r.end])
+	return err != nil || have >= HeaderSize+int(h.Length)
+}
+
+// fill reads once more, into a chunk with room for a frame of need bytes at
+// the start of what is there.
+func (r *frameReader) fill(need int) error {
+	have := r.end - r.start
+	if r.cur != nil && have == 0 && r.cur.References() == 1 {
+		r.start, r.end = 0, 0
+	}
+	need = max(need, 4096) // short reads at the end of a chunk are not worth their call
+	if r.cur == nil || len(r.cur.mem)-r.start < min(need, trustedFrame) || r.end == len(r.cur.mem) {
+		size := need
+		if size > trustedFrame {
+			size = min(size, max(trustedFrame, 2*have))
+		}
+		next := newChunk(size)
+		if r.cur != nil {
+			copy(next.mem, r.cur.mem[r.start:r.end])
+			r.cur.Release()
+		}
+		r.cur, r.start, r.end = next, 0, have
+	}
+	n, err := r.src.Read(r.cur.mem[r.end:])
+	r.end += n
+	switch {
+	case n > 0:
+		return nil
+	case err == nil:
+		return io.ErrNoProgress
+	case err == io.EOF && have > 0: //nolint:errorlint // os.File returns io.EOF itself
+		return fmt.Errorf("in the middle of a frame: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func (r *frameReader) close() {
+	if r.cur != nil {
+		r.cur.Release()
+		r.cur = nil
+	}
+}

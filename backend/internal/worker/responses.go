@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"encoding/binary"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+const (
+	responseBlockSize = 24
+	// noError is the error code of a response that is none.
+	noError = 0xFF
+)
+
+// Flags of a response block.
+const (
+	responseFinal    = 1 // the last one of its request
+	responseNone     = 2 // no response, only the final mark
+	responseRetained = 4 // the worker still reads the request's inputs
+)
+
+// flagEnds in the head of RESPONSES and RESULT_BATCH says that the batch is done.
+const flagEnds = 1
+
+// ResponseBlock is a decoded response block without its entries, which follow
+// on the cursor; its byte fields view the frame.
+type ResponseBlock struct {
+	Handle              uint64
+	Flags               uint32
+	Code                uint8 // noError, or a backend.Code
+	Outputs             int
+	Message, Parameters []byte
+}
+
+func (c *cursor) responseBlock() (r ResponseBlock) {
+	start := c.off
+	b := c.take(responseBlockSize, "response block")
+	if b == nil {
+		return r
+	}
+	le := binary.LittleEndian
+	r.Handle, r.Flags, r.Code, r.Outputs = le.Uint64(b), le.Uint32(b[8:]), b[12], int(le.Uint16(b[14:]))
+	message, params := le.Uint32(b[16:]), le.Uint32(b[20:])
+	switch {
+	case r.Flags&^7 != 0:
+		c.fail("flags", start+8, "0x%X has unknown bits", r.Flags)
+	case r.Flags&(responseFinal|responseNone) == responseNone:
+		c.fail("flags", start+8, "no response and not final")
+	case r.Code != noError && r.Code > uint8(backend.Cancelled):
+		c.fail("error code", start+12, "%d is unknown", r.Code)
+	case b[13] != 0:
+		c.fail("reserved", start+13, "%d, expected 0", b[13])
+	case r.Outputs > 0 && (r.Flags&responseNone != 0 || r.Code != noError):
+		c.fail("outputs", start+14, "%d in a response without outputs", r.Outputs)
+	}
+	r.Message = c.take(int(message), "message")
+	r.Parameters = c.take(int(params), "parameters")
+	c.align()
+	if c.err == nil && r.Outputs*entrySize > len(c.body)-c.off {
+		c.fail("outputs", start+14, "%d entries do not fit", r.Outputs)
+	}
+	return r
+}
+
+// responsesHead reads the head of RESPONSES or INFER_RESPONSES.
+func (c *cursor) responsesHead() (n int, ends bool) {
+	count, flags := c.u32("count"), c.u32("flags")
+	if flags&^flagEnds != 0 {
+		c.fail("flags", 4, "0x%X has unknown bits", flags)
+	}
+	if uint64(count)*responseBlockSize > uint64(len(c.body)) {
+		c.fail("count", 0, "%d responses do not fit", count)
+	}
+	return int(count), flags&flagEnds != 0
+}
+
+// DecodedResponse is a response block with its entries.
+type DecodedResponse struct {
+	ResponseBlock
+	Entries []Entry
+}
+
+// DecodeResponses decodes a whole RESPONSES or INFER_RESPONSES body.
+func DecodeResponses(kind Kind, body []byte) (all []DecodedResponse, ends bool, err error) {
+	c := cursor{kind: kind, body: body}
+	n, ends := c.responsesHead()
+	inline := false
+	for range n {
+		if c.err != nil {
+			return nil, false, c.err
+		}
+		r := DecodedResponse{ResponseBlock: c.responseBlock()}
+		for range r.Outputs {
+			if c.err != nil {
+				return nil, false, c.err
+			}
+			e, _ := c.entry(nil)
+			inline = inline || e.Inline()
+			r.Entries = append(r.Entries, e)
+		}
+		all = append(all, r)
+	}
+	if err := c.skipInline(inline); err != nil {
+		return nil, false, err
+	}
+	return all, ends, nil
+}
+
+// outgoing is a response on its way to a worker: an answer to a BLS call, or
+// what a worker written in Go gives.
+type outgoing struct {
+	handle     uint64
+	flags      uint32
+	err        *backend.Error
+	parameters []backend.Parameter
+	outputs    []tensor.Tensor
+	indices    []int // nil: by name
+	places     []place
+}
+
+func (e *encoder) appendResponses(dst []byte, kind Kind, instance uint32, id uint64, flags uint32, responses []outgoing) ([]byte, error) {
+	begin := len(dst)
+	dst, base := beginFrame(dst, kind, instance, id)
+	le := binary.LittleEndian
+	dst = le.AppendUint32(dst, uint32(len(responses)))
+	dst = le.AppendUint32(dst, flags)
+	for i := range responses {
+		r := &responses[i]
+		code, message := byte(noError), ""
+		if r.err != nil {
+			code, message = byte(r.err.Code), r.err.Message
+		}
+		e.params = appendParameters(e.params[:0], r.parameters)
+		if len(r.outputs) >= 1<<16 {
+			e.reset()
+			return dst[:begin], backend.Errorf(backend.Internal, "a response may have at most 65535 outputs")
+		}
+		dst = le.AppendUint64(dst, r.handle)
+		dst = le.AppendUint32(dst, r.flags)
+		dst = append(dst, code, 0)
+		dst = le.AppendUint16(dst, uint16(len(r.outputs)))
+		dst = le.AppendUint32(dst, uint32(len(message)))
+		dst = le.AppendUint32(dst, uint32(len(e.params)))
+		dst = append(dst, message...)
+		dst = append(dst, e.params...)
+		dst = pad8(dst, base)
+		for j := range r.outputs {
+			index, at := -1, place{segment: InlineSegment}
+			if r.indices != nil {
+				index = r.indices[j]
+			}
+			if r.places != nil {
+				at = r.places[j]
+			}
+			var err error
+			if dst, err = e.entry(dst, base, index, &r.outputs[j], at); err != nil {
+				e.reset()
+				return dst[:begin], err
+			}
+		}
+	}
+	return endFrame(e.inline(dst, base), base)
+}

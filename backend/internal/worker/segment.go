@@ -1,0 +1,32 @@
+package worker
+
+import "os"
+
+// segment is a piece of memory that the server made and workers map. It has
+// no name that another process could guess.
+type segment struct {
+	number uint32
+	file   *os.File // stays open as long as workers may still be given it
+	data   []byte   // the server's mapping
+}
+
+// newSegment makes and maps size bytes. The server only reads what workers
+// write.
+func newSegment(number uint32, size uint64, writable bool) (*segment, error) {
+	file, err := createSegmentFile(size)
+	if err != nil {
+		return nil, err
+	}
+	data, err := mapSegment(file, int(size), writable)
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &segment{number: number, file: file, data: data}, nil
+}
+
+func (s *segment) close() {
+	unmapSegment(s.data)
+	s.data = nil
+	_ = s.file.Close()
+}

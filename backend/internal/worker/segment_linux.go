@@ -1,0 +1,32 @@
+package worker
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// createSegmentFile makes a memfd that can neither shrink nor grow: a mapping
+// of a file that another process has cut kills whoever reads it.
+func createSegmentFile(size uint64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("neso", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "memfd:neso")
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("size shared memory to %d bytes: %w", size, err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("seal shared memory: %w", err)
+	}
+	return file, nil
+}
+
+// punch gives the pages of a range back to the system; they read as zeros.
+func (s *segment) punch(offset, size uint64) {
+	_ = unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(size)) // advice
+}

@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRestarts(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	type step struct {
+		at      time.Duration
+		success bool
+		delay   time.Duration
+		loop    bool
+	}
+	for _, c := range []struct {
+		name  string
+		steps []step
+	}{
+		{"single deaths restart at once", []step{{0, true, 0, false}, {10 * s, true, 0, false}, {20 * s, true, 0, false}}},
+		{"backoff doubles", []step{{0, false, 0, false}, {1 * s, false, 100 * ms, false}, {2 * s, false, 200 * ms, false}, {3 * s, false, 400 * ms, false}, {4 * s, false, 800 * ms, true}}},
+		{"slow deaths are no loop", []step{{0, false, 0, false}, {20 * s, false, 100 * ms, false}, {40 * s, false, 200 * ms, false}, {60 * s, false, 400 * ms, false}, {80 * s, false, 800 * ms, false}}},
+		{"success ends a loop", []step{{0, false, 0, false}, {1, false, 100 * ms, false}, {2, false, 200 * ms, false}, {3, false, 400 * ms, false}, {4, false, 800 * ms, true}, {5, true, 0, false}}},
+	} {
+		var r restarts
+		for i, st := range c.steps {
+			delay := r.died(st.at, st.success)
+			if delay != st.delay || r.looping(st.at, false, false) != st.loop {
+				t.Errorf("%s: step %d: delay %v, loop %v", c.name, i, delay, r.looping(st.at, false, false))
+			}
+		}
+	}
+	var r restarts
+	for i := range 40 {
+		if d := r.died(time.Duration(i)*s, false); d > maxBackoff {
+			t.Fatalf("delay %v", d)
+		}
+	}
+	r.started(100 * s)
+	if !r.looping(101*s, true, false) || r.looping(111*s, true, false) || !r.looping(111*s, false, false) || r.looping(101*s, true, true) {
+		t.Error("probation")
+	}
+}
+
+func TestLines(t *testing.T) {
+	long := strings.Repeat("x", lineLimit+10)
+	for _, c := range []struct {
+		name   string
+		writes []string
+		want   []string
+	}{
+		{"whole", []string{"a\nb\n"}, []string{"a", "b"}},
+		{"parts", []string{"a", "b\nc", "", "d"}, []string{"ab", "cd"}},
+		{"carriage return and broken text", []string{"a\r\n\xff\n"}, []string{"a", "\uFFFD"}},
+		{"long", []string{long + "\n"}, []string{long[:lineLimit], long[lineLimit:]}},
+		{"long in parts", []string{long[:100], long[100:], "\nz"}, []string{long[:lineLimit], long[lineLimit:], "z"}},
+		{"empty lines", []string{"\n\na\n"}, []string{"", "", "a"}},
+	} {
+		var buf bytes.Buffer
+		l := &lineLog{logger: slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key != slog.MessageKey {
+				return slog.Attr{}
+			}
+			a.Value = slog.StringValue(a.Value.String() + "|")
+			return a
+		}}))}
+		l.copy(&stringsReader{c.writes})
+		var want strings.Builder
+		for _, w := range c.want {
+			want.WriteString("msg=" + w + "|\n")
+		}
+		if got := strings.ReplaceAll(buf.String(), "\"", ""); got != want.String() {
+			t.Errorf("%s: got %.80q, want %.80q", c.name, got, want.String())
+		}
+		if len(l.last()) > tailBytes+8 {
+			t.Errorf("%s: %d bytes remembered", c.name, len(l.last()))
+		}
+	}
+}
+
+// stringsReader gives one string a Read.
+type stringsReader struct{ left []string }
+
+func (r *stringsReader) Read(p []byte) (int, error) {
+	if len(r.left) == 0 {
+		return 0, errEnded
+	}
+	n := copy(p, r.left[0])
+	if r.left[0] = r.left[0][n:]; r.left[0] == "" {
+		r.left = r.left[1:]
+	}
+	return n, nil
+}

@@ -1,0 +1,243 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Setup makes a fresh worker ready to execute: it loads the model and creates
+// the instance.
+type Setup func(ctx context.Context, c *Conn) (*Instance, error)
+
+// Worker is the worker of one instance over all its lives: when the process
+// dies, another one is started.
+type Worker struct {
+	spec    Spec
+	setup   Setup
+	begin   time.Time
+	success atomic.Bool // a batch has ended well since the last death
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	inst    *Instance // nil while there is no worker
+	waiting chan struct{}
+	retry   bool // a start is under way: worth waiting for
+	reason  *backend.Error
+	plan    restarts
+	closed  bool
+}
+
+// Start sets up the worker over a session, or launches one when first is nil,
+// and keeps it running from then on. It takes over the session.
+func Start(ctx context.Context, spec Spec, first *Session, setup Setup) (*Worker, error) {
+	w := &Worker{spec: spec, setup: setup, begin: time.Now()}
+	s := first
+	if s == nil {
+		var err error
+		if s, err = Launch(ctx, spec); err != nil {
+			return nil, err
+		}
+	}
+	inst, err := setup(ctx, s.Conn)
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	w.inst = inst
+	run, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	w.wg.Go(func() { w.supervise(run, s) })
+	return w, nil
+}
+
+// supervise waits for deaths and starts the worker anew.
+func (w *Worker) supervise(ctx context.Context, s *Session) {
+	for {
+		select {
+		case <-s.Conn.Done():
+		case <-ctx.Done():
+			s.Stop()
+			return
+		}
+		reason := s.died(s.Conn.Err())
+		s.Kill()
+		w.spec.logger().Error("worker died", slog.String("error", reason.Message))
+		delay := w.lost(reason)
+		for {
+			if !sleep(ctx, delay) {
+				return
+			}
+			w.trying()
+			next, inst, err := w.relaunch(ctx)
+			if err == nil {
+				s = next
+				w.found(inst)
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			w.spec.logger().Error("worker could not be restarted", slog.Any("error", err))
+			delay = w.lost(backend.AsError(err))
+		}
+	}
+}
+
+func (w *Worker) relaunch(ctx context.Context) (*Session, *Instance, error) {
+	s, err := Launch(ctx, w.spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	inst, err := w.setup(ctx, s.Conn)
+	if err != nil {
+		s.Kill()
+		return nil, nil, err
+	}
+	return s, inst, nil
+}
+
+// sleep waits; false when ctx ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lost notes a death and returns the delay until the next start.
+func (w *Worker) lost(reason *backend.Error) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delay := w.plan.died(time.Since(w.begin), w.success.Swap(false))
+	w.inst, w.reason, w.retry = nil, reason, delay == 0
+	w.wakeLocked()
+	return delay
+}
+
+func (w *Worker) trying() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.retry = true
+	w.wakeLocked()
+}
+
+func (w *Worker) found(inst *Instance) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.plan.started(time.Since(w.begin))
+	w.inst, w.retry = inst, false
+	w.wakeLocked()
+	w.spec.logger().Info("worker restarted")
+}
+
+func (w *Worker) wakeLocked() {
+	if w.waiting != nil {
+		close(w.waiting)
+		w.waiting = nil
+	}
+}
+
+// current returns the living instance other than dead. While a start is under
+// way it waits for it; else the reason of the death is the error.
+func (w *Worker) current(ctx context.Context, dead *Instance) (*Instance, error) {
+	for {
+		w.mu.Lock()
+		inst := w.inst
+		if inst != nil && inst != dead {
+			w.mu.Unlock()
+			return inst, nil
+		}
+		if w.closed || inst == nil && !w.retry {
+			reason := w.reason
+			w.mu.Unlock()
+			if reason == nil {
+				return nil, errEnded
+			}
+			return nil, reason
+		}
+		if w.waiting == nil {
+			w.waiting = make(chan struct{})
+		}
+		changed := w.waiting
+		w.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Execute runs a batch on the living worker; see backend.Instance. A batch
+// that reaches the worker just before its death fails with the cause; one that
+// has not been sent goes to the next worker.
+func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
+	w.mu.Lock()
+	inst := w.inst
+	w.mu.Unlock()
+	var err error
+	for {
+		if inst == nil {
+			if inst, err = w.current(ctx, nil); err != nil {
+				return err
+			}
+		}
+		err = inst.Execute(ctx, batch)
+		if err == nil {
+			if !w.success.Load() {
+				w.success.Store(true)
+			}
+			return nil
+		}
+		if !errors.Is(err, errEnded) {
+			return err
+		}
+		if inst, err = w.current(ctx, inst); err != nil {
+			return err
+		}
+	}
+}
+
+// Ready returns nil, or why the worker cannot serve.
+func (w *Worker) Ready() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	alive := w.inst != nil
+	if w.plan.looping(time.Since(w.begin), alive, w.success.Load()) || !alive && !w.retry {
+		if w.reason == nil {
+			return errEnded
+		}
+		return w.reason
+	}
+	return nil
+}
+
+// Close lets the worker finalize, ends it in bounded time and waits for it.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		w.wg.Wait()
+		return nil
+	}
+	w.closed = true
+	w.wakeLocked()
+	w.mu.Unlock()
+	w.stop()
+	w.wg.Wait()
+	return nil
+}

@@ -1,0 +1,112 @@
+package python
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// interpreter is a Python executable, and the root of the environment that it
+// belongs to, or "".
+type interpreter struct{ path, root string }
+
+// Parameters of the model configuration.
+const (
+	paramEnvironment = "EXECUTION_ENV_PATH"
+	paramForceCPU    = "FORCE_CPU_ONLY_INPUT_TENSORS"
+	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
+)
+
+// interpreterFor returns the interpreter of the model.
+func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
+	if path := cfg.Parameters[paramEnvironment]; path != "" {
+		if rest, ok := strings.CutPrefix(path, modelDirectory); ok {
+			path = filepath.Join(cfg.Directory, rest)
+		}
+		return d.envs.interpreter(path)
+	}
+	return defaultInterpreter(d.options.Python, os.Getenv("NESO_PYTHON"))
+}
+
+// defaultInterpreter returns the first of: what the options name, what the
+// environment names, the virtual environment of the working directory, python3.
+func defaultInterpreter(named ...string) (interpreter, error) {
+	for _, name := range named {
+		if name == "" {
+			continue
+		}
+		path, err := exec.LookPath(name)
+		if err != nil && !errors.Is(err, exec.ErrDot) {
+			return interpreter{}, backend.Errorf(backend.NotFound, "the Python interpreter '%s' is not found", name)
+		}
+		return absolute(path)
+	}
+	local := filepath.Join(".venv", "bin", "python")
+	if runtime.GOOS == "windows" {
+		local = filepath.Join(".venv", "Scripts", "python.exe")
+	}
+	if executable(local) {
+		return absolute(local)
+	}
+	for _, name := range []string{"python3", "python"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return absolute(path)
+		}
+	}
+	return interpreter{}, backend.Errorf(backend.NotFound, "no Python interpreter is found: install Python 3.9 or later with numpy, and name it with --python or NESO_PYTHON")
+}
+
+func absolute(path string) (interpreter, error) {
+	path, err := filepath.Abs(path) // not resolved further: a venv is recognised by its link
+	return interpreter{path: path}, err
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0)
+}
+
+// threads is how many threads the numeric libraries of one worker may use: its
+// share of the cores, so that workers do not fight for them.
+func threads(instances int) int {
+	return max(1, runtime.GOMAXPROCS(0)/max(1, instances))
+}
+
+var threadVariables = []string{"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
+
+// workerEnvironment returns the environment of a worker: the server's, with the
+// thread counts unless the user has set them, and, for an environment of its
+// own, what activating it would set.
+func workerEnvironment(server []string, root string, threads int) []string {
+	env := make([]string, 0, len(server)+6)
+	set := map[string]bool{}
+	path := ""
+	for _, kv := range server {
+		name, value, _ := strings.Cut(kv, "=")
+		set[name] = true
+		switch {
+		case root == "":
+		case name == "PATH":
+			path = value
+			continue
+		case name == "CONDA_PREFIX", name == "VIRTUAL_ENV", name == "PYTHONHOME":
+			continue
+		}
+		env = append(env, kv)
+	}
+	if root != "" {
+		env = append(env, "PATH="+filepath.Join(root, "bin")+string(os.PathListSeparator)+path, "CONDA_PREFIX="+root, "VIRTUAL_ENV="+root)
+	}
+	for _, name := range threadVariables {
+		if !set[name] {
+			env = append(env, name+"="+strconv.Itoa(threads))
+		}
+	}
+	return env
+}

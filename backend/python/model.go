@@ -1,0 +1,190 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// model is one loaded version.
+type model struct {
+	driver  *driver
+	cfg     backend.Config
+	command worker.Command
+	arena   *worker.Arena
+	names   [2][]string // of inputs and outputs
+
+	mu        sync.Mutex
+	instances map[*instance]struct{}
+}
+
+// instance is one worker.
+type instance struct {
+	*worker.Worker
+	model *model
+}
+
+// check refuses what no worker need be started for.
+func check(cfg *backend.Config) (path string, err error) {
+	if !strings.HasSuffix(cfg.Filename, ".py") && cfg.Filename != "" {
+		return "", backend.Errorf(backend.Internal, "Model name must end with '.py'. Model name is \"%s\".", cfg.Filename)
+	}
+	name := cfg.Filename
+	if name == "" {
+		name = "model.py"
+	}
+	path = filepath.Join(cfg.VersionDirectory, name)
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return "", backend.Errorf(backend.Unavailable, "Python model file not found in '%s'", path)
+	}
+	switch v := cfg.Parameters[paramForceCPU]; v {
+	case "", "yes", "no":
+	default:
+		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: %s'", paramForceCPU, v)
+	}
+	return path, nil
+}
+
+// Load implements backend.Backend.
+func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
+	if _, err := check(&cfg); err != nil {
+		return nil, err
+	}
+	command, err := d.command(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	var small tensor.Allocator
+	if d.host != nil {
+		small = d.host.Allocator()
+	}
+	m := &model{driver: d, cfg: cfg, command: command, arena: worker.NewArena(small, worker.DefaultInlineLimit, 0), instances: map[*instance]struct{}{}}
+	for _, io := range cfg.Inputs {
+		m.names[0] = append(m.names[0], io.Name)
+	}
+	for _, io := range cfg.Outputs {
+		m.names[1] = append(m.names[1], io.Name)
+	}
+	return m, nil
+}
+
+// spec says how to start the worker of an instance of the model.
+func (d *driver) spec(cfg *backend.Config, command worker.Command, instance string) worker.Spec {
+	return worker.Spec{
+		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
+		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
+		HelloTimeout: d.settings.stubTimeout,
+	}
+}
+
+// Allocator implements backend.Model.
+func (m *model) Allocator() tensor.Allocator { return m.arena }
+
+// NewInstance implements backend.Model.
+func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (backend.Instance, error) {
+	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
+	first := m.driver.takeWarm(&m.cfg)
+	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
+		if first == nil || c != first.Conn {
+			if _, err := m.driver.loadModel(ctx, c, &m.cfg, false); err != nil {
+				return nil, err
+			}
+		}
+		init := worker.InitBody{
+			Args: map[string]string{
+				"model_config": string(m.cfg.JSON), "model_instance_kind": strings.TrimPrefix(ic.Kind, "KIND_"),
+				"model_instance_name": ic.Name, "model_instance_device_id": strconv.Itoa(ic.Device),
+				"model_repository": m.cfg.Directory, "model_version": strconv.FormatInt(m.cfg.Version, 10), "model_name": m.cfg.Name,
+			},
+			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled,
+		}
+		if _, err := c.Call(ctx, worker.KindInit, 0, init); err != nil {
+			return nil, modelError(spec.Logger, "initialize failed", err)
+		}
+		return c.Attach(worker.Instance{
+			Name: ic.Name, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
+			Decoupled: m.cfg.Decoupled, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
+		}), nil
+	}
+	w, err := worker.Start(ctx, spec, first, setup)
+	if err != nil {
+		return nil, m.driver.explain(m.command.Path, err)
+	}
+	i := &instance{w, m}
+	m.mu.Lock()
+	m.instances[i] = struct{}{}
+	m.mu.Unlock()
+	return i, nil
+}
+
+// loadModel sends LOAD and returns the body of READY.
+func (d *driver) loadModel(ctx context.Context, c *worker.Conn, cfg *backend.Config, complete bool) (json.RawMessage, error) {
+	path, err := check(cfg)
+	if err != nil {
+		return nil, err
+	}
+	body := worker.LoadBody{
+		ModelPath: path, ModelDirectory: cfg.Directory, VersionDirectory: cfg.VersionDirectory, Name: cfg.Name, Version: cfg.Version,
+		Config: cfg.JSON, Complete: complete, Inputs: []string{}, Outputs: []string{}, InlineLimit: worker.DefaultInlineLimit,
+	}
+	answer, err := c.Call(ctx, worker.KindLoad, 0, body)
+	if err != nil {
+		return nil, modelError(d.log.With(slog.String("model", cfg.Name)), "model could not be imported", err)
+	}
+	return answer, nil
+}
+
+// modelError turns what the model's own code raised into the error of the
+// load; the whole traceback goes to the log.
+func modelError(log *slog.Logger, what string, err error) error {
+	var failed *worker.CallError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	log.Error(what, slog.String("error", failed.Message), slog.String("traceback", failed.Traceback))
+	return &backend.Error{Code: backend.Internal, Message: failed.Message}
+}
+
+// explain adds what to do when the interpreter lacks numpy.
+func (d *driver) explain(python string, err error) error {
+	if err == nil || !strings.Contains(err.Error(), "No module named 'numpy'") {
+		return err
+	}
+	return backend.Errorf(backend.Internal, "Python workers need numpy: run '%s -m pip install numpy'. %v", python, err)
+}
+
+// Ready implements backend.Model.
+func (m *model) Ready() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.instances {
+		if err := i.Ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close implements backend.Model.
+func (m *model) Close() error {
+	m.arena.Close()
+	return nil
+}
+
+// Close implements backend.Instance.
+func (i *instance) Close() error {
+	i.model.mu.Lock()
+	delete(i.model.instances, i)
+	i.model.mu.Unlock()
+	return i.Worker.Close()
+}

@@ -1,0 +1,162 @@
+package python
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+	pyfiles "github.com/nesoserve/neso/python"
+)
+
+// Options of the Python backend. The zero value is fine.
+type Options struct {
+	// Python is the interpreter that runs models without an environment of their
+	// own. Empty: $NESO_PYTHON, else .venv/bin/python below the working directory
+	// if there is one, else python3 on the PATH.
+	Python string
+	// CacheDirectory is where environments are unpacked. Empty: neso/environments
+	// in the user's cache directory.
+	CacheDirectory string
+}
+
+// depth is how many batches may be on their way to one worker: enough that it
+// never waits for the server between two of them.
+const depth = 16
+
+// New returns the driver of the backend "python".
+func New(o Options) backend.Driver {
+	return backend.Driver{
+		Name: "python",
+		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
+			return open(o, host, settings)
+		},
+	}
+}
+
+// driver is the opened backend.
+type driver struct {
+	options  Options
+	settings settings
+	host     backend.Host
+	log      *slog.Logger
+	env      []string // of the server, for workers
+	launcher *worker.Launcher
+	envs     environments
+
+	mu     sync.Mutex
+	files  string // directory of the worker's sources, made for the first model
+	warm   map[warmKey]*warmSession
+	closed bool
+}
+
+func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, error) {
+	parsed, err := parseSettings(s.Values)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if host != nil && host.Logger() != nil {
+		log = host.Logger()
+	}
+	return &driver{
+		options: o, settings: parsed, host: host, log: log, env: os.Environ(),
+		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", "python"))},
+		envs:     environments{directory: o.CacheDirectory},
+		warm:     map[warmKey]*warmSession{},
+	}, nil
+}
+
+// Capabilities implements backend.Backend.
+func (d *driver) Capabilities() backend.Capabilities {
+	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true}
+}
+
+// Close implements backend.Backend.
+func (d *driver) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	warm := d.warm
+	d.warm = nil
+	d.mu.Unlock()
+	for _, w := range warm {
+		w.stop()
+	}
+	d.launcher.Close()
+	if d.files != "" {
+		return os.RemoveAll(d.files)
+	}
+	return nil
+}
+
+// sources returns the directory that holds neso_worker, unpacking it at the
+// first call.
+func (d *driver) sources() (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return "", backend.Errorf(backend.Unavailable, "the Python backend is closed")
+	}
+	if d.files != "" {
+		return d.files, nil
+	}
+	dir, err := os.MkdirTemp("", "neso-python-") // 0700
+	if err != nil {
+		return "", fmt.Errorf("unpack the Python worker: %w", err)
+	}
+	if err := unpack(dir); err != nil {
+		_ = os.RemoveAll(dir)
+		return "", fmt.Errorf("unpack the Python worker: %w", err)
+	}
+	d.files = dir
+	return dir, nil
+}
+
+func unpack(dir string) error {
+	return fs.WalkDir(pyfiles.Worker, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == "." {
+			return err
+		}
+		to := filepath.Join(dir, filepath.FromSlash(path))
+		if e.IsDir() {
+			return os.Mkdir(to, 0o700)
+		}
+		data, err := pyfiles.Worker.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, data, 0o600)
+	})
+}
+
+// command says how to start a worker of the model.
+func (d *driver) command(cfg *backend.Config) (worker.Command, error) {
+	dir, err := d.sources()
+	if err != nil {
+		return worker.Command{}, err
+	}
+	in, err := d.interpreterFor(cfg)
+	if err != nil {
+		return worker.Command{}, err
+	}
+	entry := filepath.Join(dir, "neso_worker")
+	c := worker.Command{
+		Path: in.path, Args: []string{entry, "--worker"},
+		Env: workerEnvironment(d.env, in.root, threads(len(cfg.Instances))),
+	}
+	// Forking is unsafe after Accelerate of macOS was used, and unknown to Windows.
+	if runtime.GOOS == "linux" && os.Getenv("NESO_PYTHON_ZYGOTE") != "0" {
+		c.Zygote = []string{entry, "--zygote"}
+	}
+	return c, nil
+}

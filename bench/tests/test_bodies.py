@@ -1,0 +1,40 @@
+import json
+import types
+
+import bodies
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2
+
+
+def test_grpc_body_is_one_framed_message(tmp_path):
+    payload = bodies.add_sub("m")
+    body = bodies.grpc_body(payload, tmp_path / "b")
+    data = body.path.read_bytes()
+    assert data[0] == 0 and int.from_bytes(data[1:5], "big") == len(data) - 5
+    request = service_pb2.ModelInferRequest.FromString(data[5:])
+    assert [t.name for t in request.inputs] == ["INPUT0", "INPUT1"]
+    assert [len(raw) for raw in request.raw_input_contents] == [64, 64]
+
+
+def test_http_bodies(tmp_path):
+    payload = bodies.identity("m", 16, batched=True)
+    binary = bodies.http_body(payload, True, tmp_path / "b")
+    head = int(binary.headers["Inference-Header-Content-Length"])
+    assert binary.path.read_bytes()[head:] == payload.inputs["INPUT0"].tobytes()
+    text = bodies.http_body(payload, False, tmp_path / "j")
+    assert json.loads(text.path.read_bytes())["inputs"][0]["shape"] == [1, 16]
+    assert "Inference-Header-Content-Length" not in text.headers
+
+
+@pytest.mark.parametrize(
+    "values", [None, np.zeros((1, 16), np.float32), np.zeros(16, np.float32)]
+)
+def test_wrong_answers_are_found(values):
+    payload = bodies.identity("m", 16, batched=True)
+    with pytest.raises(bodies.WrongAnswer):
+        bodies.compare(payload, types.SimpleNamespace(as_numpy=lambda name: values))
+    bodies.compare(
+        payload,
+        types.SimpleNamespace(as_numpy=lambda name: payload.expected[name].copy()),
+    )

@@ -1,0 +1,82 @@
+// Package cli owns the neso command: flags and subcommands, on the public
+// packages. Open root.go first, then serve.go.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nesoserve/neso"
+)
+
+// Env is what a command sees of the world.
+type Env struct {
+	Args           []string // the program's name first
+	Stdout, Stderr io.Writer
+}
+
+// exitError is an error whose text is already printed.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
+
+// Main runs the command and returns its exit status. `neso --model-repository=...`
+// and a link named tritonserver mean `neso serve`.
+func Main(ctx context.Context, env Env) int {
+	args := env.Args[1:]
+	asTriton := strings.TrimSuffix(filepath.Base(env.Args[0]), ".exe") == "tritonserver"
+	if asTriton || len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--help" && args[0] != "--version" {
+		return serve(ctx, env, args, asTriton)
+	}
+	root := &cobra.Command{
+		Use:           "neso",
+		Short:         "An inference server: models of any framework over HTTP and gRPC",
+		Version:       neso.Version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetArgs(args)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.AddCommand(serveCommand(env), configCommand(env), versionCommand(env))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if exit, ok := err.(*exitError); ok { //nolint:errorlint // made here, never wrapped
+		return exit.code
+	}
+	fmt.Fprintln(env.Stderr, "neso:", err)
+	return 1
+}
+
+func serveCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:                "serve --model-repository=DIR [options]",
+		Short:              "Serve the models of a repository",
+		DisableFlagParsing: true, // tritonserver's rules, see parse.go
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if code := serve(cmd.Context(), env, args, false); code != 0 {
+				return &exitError{code}
+			}
+			return nil
+		},
+	}
+}
+
+func versionCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(env.Stdout, neso.Version())
+			return err
+		},
+	}
+}

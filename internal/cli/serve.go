@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/internal/logging"
+)
+
+func defaults() *serveOptions {
+	return &serveOptions{
+		server:      neso.Server{ExitTimeout: 30 * time.Second},
+		log:         logging.DefaultSettings(),
+		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
+		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
+		allowHTTP: true, allowGRPC: true, allowMetrics: true,
+	}
+}
+
+// serve is `neso serve`. It returns the exit status: 0 after a drained stop,
+// 1 for everything that went wrong.
+func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
+	table := serveTable()
+	o := defaults()
+	given, err := parse(table, args, o)
+	if err == nil && o.help {
+		if asTriton {
+			usage(env.Stderr, table, "tritonserver")
+			return 1
+		}
+		usage(env.Stdout, table, "neso serve")
+		return 0
+	}
+	if err == nil {
+		err = o.complete(given)
+	}
+	if err != nil {
+		if asTriton {
+			usage(env.Stderr, table, "tritonserver")
+		}
+		fmt.Fprintln(env.Stderr, err)
+		if !asTriton {
+			fmt.Fprintln(env.Stderr, "Run 'neso serve --help' for all options.")
+		}
+		return 1
+	}
+	log, err := logging.Open(o.log, env.Stderr)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, err)
+		return 1
+	}
+	defer log.Close()
+	logger := log.Logger()
+	for _, opt := range table {
+		if opt.unused != "" && slices.Contains(given, opt.name) {
+			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
+		}
+	}
+	o.server.UseLog(log)
+	o.server.Backends = all.Drivers(all.Options{Python: o.python})
+
+	ctx, stop := withSignals(ctx, logger)
+	defer stop()
+	if err := o.server.Start(ctx); err != nil {
+		logger.Error("failed to start", "error", err.Error())
+		fmt.Fprintln(env.Stderr, "error: creating server:", err)
+		return 1
+	}
+	report(log, &o.server)
+	if err := o.server.Wait(ctx); err != nil {
+		logger.Error("failed to stop server", "error", err.Error())
+		fmt.Fprintln(env.Stderr, "failed to stop server:", err)
+		return 1
+	}
+	return 0
+}
+
+// complete fills what depends on several options and checks them together.
+func (o *serveOptions) complete(given []string) error {
+	s := &o.server
+	if len(s.StartupModels) > 0 && s.ControlMode != "explicit" {
+		return &usageError{"Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well."}
+	}
+	if slices.Contains(given, "response-cache-byte-size") && slices.Contains(given, "cache-config") {
+		return &usageError{"Error: Incompatible flags --response-cache-byte-size and --cache-config both provided. Please provide one or the other."}
+	}
+	if s.ControlMode == "poll" {
+		return &usageError{"Bad option: \"--model-control-mode\".\npoll is not part of this version of Neso: use explicit and the load API"}
+	}
+	if o.strictModelConfig != nil && *o.strictModelConfig {
+		s.DisableAutoComplete = true
+	}
+	slices.Sort(s.ModelRepositories)
+	if o.metricsAddress == "" {
+		o.metricsAddress = o.httpAddress
+		if strings.HasPrefix(o.metricsAddress, "unix:") {
+			o.metricsAddress = "127.0.0.1"
+		}
+	}
+	type endpoint struct {
+		name, address string
+		port          int
+		on            bool
+		set           *string
+	}
+	endpoints := []endpoint{
+		{"HTTP", o.httpAddress, o.httpPort, o.allowHTTP, &s.HTTP.Address},
+		{"GRPC", o.grpcAddress, o.grpcPort, o.allowGRPC, &s.GRPC.Address},
+		{"metrics", o.metricsAddress, o.metricsPort, o.allowMetrics, &s.Metrics.Address},
+	}
+	for i, e := range endpoints {
+		if !e.on {
+			continue
+		}
+		if strings.HasPrefix(e.address, "unix:") {
+			*e.set = e.address
+		} else {
+			if e.port < 0 || e.port > 65535 {
+				return &usageError{fmt.Sprintf("Bad option: %s port %d is not between 0 and 65535", e.name, e.port)}
+			}
+			*e.set = net.JoinHostPort(e.address, strconv.Itoa(e.port))
+		}
+		for _, other := range endpoints[:i] {
+			if other.on && *other.set == *e.set && e.port != 0 {
+				return &usageError{fmt.Sprintf("The server cannot listen to %s requests and %s requests at the same address and port %s", other.name, e.name, *e.set)}
+			}
+		}
+	}
+	return nil
+}
+
+// withSignals ends the returned context at the first SIGINT or SIGTERM. A
+// second one ends the process at once.
+func withSignals(ctx context.Context, log *slog.Logger) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ch := make(chan os.Signal, 2) // the first and the second
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ; n++ {
+			s, ok := <-ch
+			if !ok {
+				return
+			}
+			if n > 0 {
+				log.Error("second signal, exiting at once", "signal", s.String())
+				os.Exit(1)
+			}
+			log.Info("signal received, stopping", "signal", s.String())
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ch)
+		close(ch)
+		<-done
+		cancel()
+	}
+}
+
+// report prints the table of models and the addresses.
+func report(log *logging.Log, s *neso.Server) {
+	rows := [][]string{{"Model", "Version", "Status"}}
+	for _, m := range s.Models() {
+		status := m.State
+		if m.Reason != "" {
+			status += ": " + strings.TrimSpace(m.Reason)
+		}
+		rows = append(rows, []string{m.Name, m.Version, status})
+	}
+	log.Print(renderTable(rows))
+}
+
+// usage prints every option in tritonserver's layout.
+func usage(w io.Writer, table []option, program string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage: %s [options]\n", program)
+	group := "-"
+	for _, o := range table {
+		if o.group != group {
+			group = o.group
+			if group != groupGlobal {
+				fmt.Fprintf(&b, "\n%s:\n", group)
+			}
+		}
+		b.WriteString("  --" + o.name)
+		if o.kind != "" {
+			b.WriteString(" <" + strings.Trim(o.kind, "<>") + ">")
+		}
+		b.WriteByte('\n')
+		help := o.help
+		if o.unused != "" {
+			help += " (Accepted without effect: " + o.unused + ".)"
+		}
+		for _, line := range wrap(help, 60) {
+			b.WriteString("\t" + line + "\n")
+		}
+	}
+	_, _ = io.WriteString(w, b.String()) // there is nowhere else to report to
+}
+
+// wrap breaks text into lines of at most width bytes where words allow.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// renderTable draws rows as Triton's start-up tables; the first is the heading.
+func renderTable(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	rule := "+"
+	for _, w := range widths {
+		rule += strings.Repeat("-", w+2) + "+"
+	}
+	var b strings.Builder
+	for i, row := range rows {
+		if i < 2 {
+			b.WriteString(rule + "\n")
+		}
+		for j, cell := range row {
+			fmt.Fprintf(&b, "| %-*s ", widths[j], strings.ReplaceAll(cell, "\n", " "))
+		}
+		b.WriteString("|\n")
+	}
+	b.WriteString(rule + "\n")
+	return b.String()
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/nesoserve/neso/internal/logging"
+)
+
+// Reasons why an option has no effect.
+const (
+	noGPU     = "this server manages no GPU memory of its own"
+	noThreads = "connections are served by goroutines, there is no pool to size"
+	notYet    = "the feature is not part of this version"
+)
+
+// serveTable lists every option: all of tritonserver's under their own names,
+// then ours. Defaults are in defaults().
+func serveTable() []option {
+	return []option{
+		{name: "help", group: groupGlobal, help: "Print usage", set: func(o *serveOptions, _ string) error { o.help = true; return nil }},
+
+		{name: "id", kind: "string", group: groupServer, help: "Identifier for this server.", set: stringVar(func(o *serveOptions) *string { return &o.server.ID })},
+		{name: "exit-timeout-secs", kind: "integer", group: groupServer, help: "Timeout (in seconds) when exiting to wait for in-flight inferences to finish. After the timeout expires the server exits even if inferences are still in flight.", set: func(o *serveOptions, s string) error {
+			v, err := parseInt(s)
+			o.server.ExitTimeout = time.Duration(max(0, v)) * time.Second
+			return err
+		}},
+
+		{name: "log-verbose", kind: "integer", group: groupLogging, help: "Set verbose logging level. Zero (0) disables verbose logging and values >= 1 enable verbose logging; 1 also prints a line per request.", set: setVerbose},
+		{name: "log-info", kind: "boolean", group: groupLogging, help: "Enable/disable info-level logging.", set: boolVar(func(o *serveOptions) *bool { return &o.log.Info })},
+		{name: "log-warning", kind: "boolean", group: groupLogging, help: "Enable/disable warning-level logging.", set: boolVar(func(o *serveOptions) *bool { return &o.log.Warning })},
+		{name: "log-error", kind: "boolean", group: groupLogging, help: "Enable/disable error-level logging.", set: boolVar(func(o *serveOptions) *bool { return &o.log.Error })},
+		{name: "log-format", kind: "string", group: groupLogging, help: "Set the logging format: \"" + logging.FormatDefault + "\", \"" + logging.FormatISO8601 + "\", or \"" + logging.FormatJSON + "\" (one JSON object a line).", set: setLogFormat},
+		{name: "log-file", kind: "string", group: groupLogging, help: "Set the name of the log output file. If specified, log outputs are appended to this file, otherwise they go to the console.", set: stringVar(func(o *serveOptions) *string { return &o.log.File })},
+
+		{name: "model-repository", kind: "string", group: groupRepository, help: "Path to a model repository directory. It may be specified multiple times.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
+		{name: "model-store", kind: "string", group: groupRepository, help: "Equivalent to --model-repository.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
+		{name: "exit-on-error", kind: "boolean", group: groupRepository, help: "Exit if an error occurs during initialization; every failure is listed. With false the models that loaded are served.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.KeepGoing = !v
+			return err
+		}},
+		{name: "disable-auto-complete-config", group: groupRepository, help: "If set, disables the triton and backends from auto completing model configuration files.", set: func(o *serveOptions, _ string) error { o.server.DisableAutoComplete = true; return nil }},
+		{name: "strict-readiness", kind: "boolean", group: groupRepository, help: "If true, the server is ready only when it is responsive and all models are ready; if false, when it is responsive.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.LooseReadiness = !v
+			return err
+		}},
+		{name: "model-control-mode", kind: "string", group: groupRepository, help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. \"poll\": not in this version.", set: wordVar("model-control-mode", []string{"none", "explicit", "poll"}, func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil })},
+		{name: "repository-poll-secs", kind: "integer", group: groupRepository, help: "Interval in seconds between each poll of the model repository. Valid only with --model-control-mode=poll.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "load-model", kind: "string", group: groupRepository, help: "Name of a model to be loaded on server startup. It may be specified multiple times; '*' alone loads all. Only with --model-control-mode=explicit.", set: listVar(func(o *serveOptions) *[]string { return &o.server.StartupModels })},
+		{name: "model-config-name", kind: "string", group: groupRepository, help: "Use <model>/configs/<name>.pbtxt as the configuration where that file exists, else config.pbtxt.", set: func(o *serveOptions, s string) error {
+			if s == "" {
+				return errEmptyConfigName
+			}
+			o.server.ModelConfigName = s
+			return nil
+		}},
+		{name: "model-load-thread-count", kind: "integer", group: groupRepository, help: "The number of models loaded at the same time.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadThreads })},
+		{name: "model-load-retry-count", kind: "integer", group: groupRepository, help: "The number of retries after a failed load.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadRetries })},
+		{name: "model-namespacing", kind: "boolean", group: groupRepository, help: "Whether models of the same name may be loaded from different repositories.", set: checkBool, unused: notYet},
+		{name: "enable-peer-access", kind: "boolean", group: groupRepository, help: "Whether to enable peer access between GPUs.", set: checkBool, unused: noGPU},
+
+		{name: "allow-http", kind: "boolean", group: groupHTTP, help: "Allow the server to listen for HTTP requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowHTTP })},
+		{name: "http-address", kind: "string", group: groupHTTP, help: "The address for the http server to bind to. \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.httpAddress })},
+		{name: "http-port", kind: "integer", group: groupHTTP, help: "The port for the server to listen on for HTTP requests. 0 means any free port.", set: intVar(func(o *serveOptions) *int { return &o.httpPort })},
+		{name: "reuse-http-port", kind: "boolean", group: groupHTTP, help: "Allow multiple servers to listen on the same HTTP port.", set: boolVar(func(o *serveOptions) *bool { return &o.server.HTTP.ReusePort })},
+		{name: "http-header-forward-pattern", kind: "string", group: groupHTTP, help: "The regular expression pattern of headers that become request parameters.", set: stringVar(func(o *serveOptions) *string { return &o.server.HTTP.HeaderForwardPattern })},
+		{name: "http-thread-count", kind: "integer", group: groupHTTP, help: "Number of threads handling HTTP requests.", set: checkInt(1, 1<<31), unused: noThreads},
+		{name: "http-max-input-size", kind: "integer", group: groupHTTP, help: "Maximum allowed HTTP request input size in bytes, also after decompression.", set: setMaxInput},
+		{name: "http-restricted-api", kind: "<string>:<string>=<string>", group: groupHTTP, help: "Restrict the use of protocols to requests with a header.", set: refuseRestricted("http-restricted-api")},
+
+		{name: "allow-grpc", kind: "boolean", group: groupGRPC, help: "Allow the server to listen for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowGRPC })},
+		{name: "grpc-address", kind: "string", group: groupGRPC, help: "The address for the grpc server to bind to. \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.grpcAddress })},
+		{name: "grpc-port", kind: "integer", group: groupGRPC, help: "The port for the server to listen on for GRPC requests. 0 means any free port.", set: intVar(func(o *serveOptions) *int { return &o.grpcPort })},
+		{name: "reuse-grpc-port", kind: "boolean", group: groupGRPC, help: "Allow multiple servers to listen on the same GRPC port.", set: boolVar(func(o *serveOptions) *bool { return &o.server.GRPC.ReusePort })},
+		{name: "grpc-header-forward-pattern", kind: "string", group: groupGRPC, help: "The regular expression pattern of metadata keys that become request parameters.", set: stringVar(func(o *serveOptions) *string { return &o.server.GRPC.HeaderForwardPattern })},
+		{name: "grpc-infer-thread-count", kind: "integer", group: groupGRPC, help: "The number of gRPC inference handler threads, 2 to 128.", set: checkInt(2, 128), unused: noThreads},
+		{name: "grpc-infer-allocation-pool-size", kind: "integer", group: groupGRPC, help: "The maximum number of inference request/response objects kept for reuse.", set: checkInt(0, 1<<31), unused: "objects are pooled as needed"},
+		{name: "grpc-max-response-pool-size", kind: "integer", group: groupGRPC, help: "The maximum number of responses kept per stream before the model is slowed down.", set: checkInt(1, 1<<31), unused: "the responses of a stream have a bound of their own"},
+		{name: "grpc-use-ssl", kind: "boolean", group: groupGRPC, help: "Use SSL authentication for GRPC requests.", set: refuseTrue("grpc-use-ssl")},
+		{name: "grpc-use-ssl-mutual", kind: "boolean", group: groupGRPC, help: "Use mutual SSL authentication for GRPC requests.", set: refuseTrue("grpc-use-ssl-mutual")},
+		{name: "grpc-server-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server certificate.", unused: notYet},
+		{name: "grpc-server-key", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server key.", unused: notYet},
+		{name: "grpc-root-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded root certificate.", unused: notYet},
+		{name: "grpc-infer-response-compression-level", kind: "string", group: groupGRPC, help: "The compression level of inference responses: none, low, medium or high.", set: wordVar("grpc_infer_response_compression_level", []string{"none", "low", "medium", "high"}, func(o *serveOptions, s string) error { o.server.GRPC.Compression = s; return nil })},
+		{name: "grpc-keepalive-time", kind: "integer", group: groupGRPC, help: "Milliseconds of silence after which a keepalive ping is sent.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.KeepaliveTime })},
+		{name: "grpc-keepalive-timeout", kind: "integer", group: groupGRPC, help: "Milliseconds to wait for the answer to a keepalive ping.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.KeepaliveTimeout })},
+		{name: "grpc-keepalive-permit-without-calls", kind: "boolean", group: groupGRPC, help: "Allow keepalive pings when there are no calls in flight.", set: boolVar(func(o *serveOptions) *bool { return &o.server.GRPC.PingsWithoutCalls })},
+		{name: "grpc-http2-max-pings-without-data", kind: "integer", group: groupGRPC, help: "The maximum number of pings sent without data.", set: checkInt(0, 1<<31), unused: "pings are sent by time"},
+		{name: "grpc-http2-min-recv-ping-interval-without-data", kind: "integer", group: groupGRPC, help: "Milliseconds that must lie between pings of a client without data.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.MinPingInterval })},
+		{name: "grpc-http2-max-ping-strikes", kind: "integer", group: groupGRPC, help: "The number of bad pings tolerated before the connection is closed.", set: checkInt(0, 1<<31), unused: "the transport tolerates two"},
+		{name: "grpc-max-connection-age", kind: "integer", group: groupGRPC, help: "Maximum age of a connection in milliseconds.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.MaxConnectionAge })},
+		{name: "grpc-max-connection-age-grace", kind: "integer", group: groupGRPC, help: "Milliseconds after the maximum age after which a connection is closed by force.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.MaxConnectionAgeGrace })},
+		{name: "grpc-restricted-protocol", kind: "<string>:<string>=<string>", group: groupGRPC, help: "Restrict the use of protocols to requests with a metadata key.", set: refuseRestricted("grpc-restricted-protocol")},
+
+		{name: "allow-sagemaker", kind: "boolean", group: groupSagemaker, help: "Allow the server to listen for Sagemaker requests.", set: refuseTrue("allow-sagemaker")},
+		{name: "sagemaker-port", kind: "integer", group: groupSagemaker, help: "The port for Sagemaker requests.", set: checkInt(0, 65535), unused: notYet},
+		{name: "sagemaker-safe-port-range", kind: "<integer>-<integer>", group: groupSagemaker, help: "The allowed port range of other endpoints.", set: checkPair("-"), unused: notYet},
+		{name: "sagemaker-thread-count", kind: "integer", group: groupSagemaker, help: "Number of threads handling Sagemaker requests.", set: checkInt(1, 1<<31), unused: noThreads},
+		{name: "allow-vertex-ai", kind: "boolean", group: groupVertex, help: "Allow the server to listen for Vertex AI requests.", set: refuseTrue("allow-vertex-ai")},
+		{name: "vertex-ai-port", kind: "integer", group: groupVertex, help: "The port for Vertex AI requests.", set: checkInt(0, 65535), unused: notYet},
+		{name: "vertex-ai-thread-count", kind: "integer", group: groupVertex, help: "Number of threads handling Vertex AI requests.", set: checkInt(1, 1<<31), unused: noThreads},
+		{name: "vertex-ai-default-model", kind: "string", group: groupVertex, help: "The model used for single-model inference.", unused: notYet},
+
+		{name: "allow-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide prometheus metrics.", set: boolVar(func(o *serveOptions) *bool { return &o.allowMetrics })},
+		{name: "allow-gpu-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide GPU metrics.", set: checkBool, unused: noGPU},
+		{name: "allow-cpu-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide CPU metrics.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.Metrics.NoCPU = !v
+			return err
+		}},
+		{name: "metrics-address", kind: "string", group: groupMetrics, help: "The address for the metrics server to bind to. Default is the same as --http-address.", set: stringVar(func(o *serveOptions) *string { return &o.metricsAddress })},
+		{name: "metrics-port", kind: "integer", group: groupMetrics, help: "The port reporting prometheus metrics. 0 means any free port.", set: intVar(func(o *serveOptions) *int { return &o.metricsPort })},
+		{name: "metrics-interval-ms", kind: "float", group: groupMetrics, help: "Metrics will be collected once every <metrics-interval-ms> milliseconds.", set: checkInt(1, 1<<31), unused: "metrics are read when they are asked for"},
+		{name: "metrics-config", kind: "<string>=<string>", group: groupMetrics, help: "Specify a metrics-specific configuration setting: counter_latencies, histogram_latencies, summary_latencies (true or false), summary_quantiles.", set: listVar(func(o *serveOptions) *[]string { return &o.server.Metrics.Config })},
+
+		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting.", set: checkPair("="), unused: notYet},
+
+		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
+		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
+		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
+		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting.", set: checkPair("="), unused: notYet},
+		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: notYet},
+		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(o *serveOptions, s string) error {
+			if s != "off" {
+				return errNotBuilt("rate limiting by execution count")
+			}
+			return nil
+		})},
+		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server.", set: checkPair(":"), unused: notYet},
+		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: intVar(func(o *serveOptions) *int { return &o.pinnedPool }), unused: noGPU},
+		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total byte size that can be allocated as CUDA memory for the GPU device.", set: checkPair(":"), unused: noGPU},
+		{name: "cuda-virtual-address-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total CUDA virtual address size for growable implicit state.", set: checkPair(":"), unused: noGPU},
+		{name: "min-supported-compute-capability", kind: "float", group: groupMemory, help: "The minimum supported CUDA compute capability.", unused: noGPU},
+		{name: "buffer-manager-thread-count", kind: "integer", group: groupMemory, help: "The number of threads used to accelerate copies between buffers.", set: checkInt(0, 1<<31), unused: "tensors are not copied between buffers"},
+		{name: "host-policy", kind: "<string>,<string>=<string>", group: groupMemory, help: "Specify a host policy setting.", set: checkPair("="), unused: notYet},
+		{name: "model-load-gpu-limit", kind: "<integer>:<fraction>", group: groupMemory, help: "The limit on GPU memory usage as a fraction.", set: checkPair(":"), unused: noGPU},
+		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register shared memory.", set: refuseTrue("allow-client-shm")},
+
+		{name: "strict-model-config", kind: "boolean", group: groupDeprecated, help: "DEPRECATED: use --disable-auto-complete-config.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.strictModelConfig = &v
+			return err
+		}},
+		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config.", set: checkInt(0, 1<<62), unused: notYet},
+		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
+		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
+		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(-1, 1<<31), unused: notYet},
+		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
+
+		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
+		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
+		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
+		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
+		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 120.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
+		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: 10.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
+		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request. Default: 300.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},
+	}
+}
+
+func secondsVar(p func(*serveOptions) *time.Duration) func(*serveOptions, string) error {
+	return func(o *serveOptions, s string) error {
+		v, err := parseInt(s)
+		*p(o) = time.Duration(v) * time.Second
+		return err
+	}
+}

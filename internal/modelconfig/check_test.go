@@ -1,0 +1,117 @@
+package modelconfig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// write makes a file with its directories; a name that ends with "/" is a
+// directory.
+func write(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const addSub = `
+input { name: "A" data_type: TYPE_FP32 dims: 4 }
+output { name: "B" data_type: TYPE_FP32 dims: 4 label_filename: "labels.txt" }
+`
+
+func TestCheckRepository(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, map[string]string{
+		"good/config.pbtxt": addSub, "good/1/model.py": "", "good/labels.txt": "a\n",
+		"labels/config.pbtxt": "backend: \"python\"" + addSub, "labels/1/model.py": "",
+		"syntax/config.pbtxt": "max_batch_sise: 1\nbackend: 3\n", "syntax/1/model.py": "",
+		"versions/config.pbtxt": "backend: \"x\" version_policy { specific { versions: [ 1, 3 ] } }", "versions/01/": "", "versions/2/": "",
+		"file/config.pbtxt": `backend: "python" instance_group { kind: KIND_GPU } dynamic_batching { }`, "file/1/": "",
+		"ens/1/": "", "ens/config.pbtxt": `platform: "ensemble"
+input { name: "A" data_type: TYPE_FP32 dims: 4 } output { name: "B" data_type: TYPE_FP32 dims: 4 }
+ensemble_scheduling { step { model_name: "gone" input_map { key: "A" value: "A" } output_map { key: "B" value: "B" } } }`,
+		"auto/1/model.py": "",
+		"warm/1/model.py": "", "warm/config.pbtxt": `input { name: "A" } model_warmup { name: "s" batch_size: 1 inputs { key: "A" value { data_type: TYPE_FP32 dims: 1 input_data_file: "raw" } } }`,
+		".hidden/x": "",
+	})
+	report, err := Check(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.OK() {
+		t.Error("OK despite faults")
+	}
+	got := strings.ReplaceAll(report.String(), root, "R")
+	want := `auto: ok
+  hint: no config.pbtxt: the backend has to supply the configuration
+ens: ok
+  hint: ensemble_scheduling.step[0]: model_version is not set and so means version 0; -1 means the latest
+  hint: ensemble_scheduling.step[0]: model "gone" is not in the same repository
+file: 1 fault
+  R/file/config.pbtxt, field default_model_filename: expected the file "R/file/1/model.py", found none
+  hint: KIND_GPU loads only on a server with GPUs; KIND_AUTO takes what there is
+  hint: dynamic_batching without max_batch_size above 0 never batches, unless the backend completes max_batch_size
+good: ok
+labels: 1 fault
+  failed to open text file for read R/labels/labels.txt: No such file or directory (R/labels/config.pbtxt:3, field output[0].label_filename: expected a file, found none)
+syntax: 2 faults
+  R/syntax/config.pbtxt:1:1, field max_batch_sise: expected a field of the model configuration, found unknown field "max_batch_sise"; did you mean "max_batch_size"?
+  R/syntax/config.pbtxt:2:10, field backend: expected a text in quotes, found "3"
+versions: 1 fault
+  at least one version must be available under the version policy of model 'versions' (R/versions/config.pbtxt:1, field version_policy: expected a version directory such as "R/versions/1", found 1 versions)
+  hint: directory "01" is no version: a version is a number without leading zeros
+  hint: version 1 of the version policy has no directory and is skipped
+  hint: version 3 of the version policy has no directory and is skipped
+warm: 1 fault
+  failed to open file for read R/warm/warmup/raw: No such file or directory (R/warm/config.pbtxt:1, field model_warmup[0].inputs["A"].input_data_file: expected a file, found none)
+  hint: model input 'A' must specify 'data_type' for warm (R/warm/config.pbtxt:1, field input[0].data_type: expected one of TYPE_BOOL, TYPE_UINT8, ..., TYPE_STRING, TYPE_BF16, found nothing); loads only if the backend completes it
+  hint: model input 'A' must specify 'dims' for warm (R/warm/config.pbtxt:1, field input[0].dims: expected at least one dimension, found none); loads only if the backend completes it
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestCheckOne(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, map[string]string{
+		"m/config.pbtxt": addSub, "m/1/model.py": "", "m/labels.txt": "",
+		"over.json":  `{"name":"other","backend":"python","max_batch_size":-1}`,
+		"big.pbtxt":  strings.Repeat(" ", MaxSize+1),
+		"empty/dir/": "", "none/": "",
+	})
+	for path, want := range map[string]string{
+		"m":              "m: ok\n",
+		"m/config.pbtxt": "m: ok\n",
+		"over.json":      "other: 1 fault\n  'max_batch_size' must be non-negative value for other (R/over.json, field max_batch_size: expected 0 or more, found -1)\n",
+		"big.pbtxt":      "R: 1 fault\n  R/big.pbtxt: expected a file of at most 4194304 bytes\n",
+	} {
+		report, err := Check(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(strings.ReplaceAll(report.String(), root, "R"), filepath.Base(root)+":", "R:")
+		if got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+		}
+	}
+	for _, path := range []string{"none", "missing"} {
+		if _, err := Check(filepath.Join(root, path)); err == nil {
+			t.Errorf("%s: no error", path)
+		}
+	}
+}

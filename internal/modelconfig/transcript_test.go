@@ -1,0 +1,176 @@
+package modelconfig
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
+
+// TestTranscripts runs testdata/*.transcript. A block is a command line, its
+// input, a line "----" and the output, up to an empty line. Commands:
+//
+//	load    all steps of a load on text; prints JSON, or the faults
+//	json    the same on an override in JSON
+//	print   all steps on text; prints text and YAML
+//	merge   as load, but the last line is what a backend completed
+//
+// Arguments are name=, files= (in the model's directory), gpus=, kind=, count=
+// and show= (a member of the JSON to print in place of all of it).
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.transcript")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runTranscript(t, string(data))
+			if got == string(data) {
+				return
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			a, b := strings.Split(got, "\n"), strings.Split(string(data), "\n")
+			for i := range min(len(a), len(b)) {
+				if a[i] != b[i] {
+					t.Fatalf("line %d\ngot  %s\nwant %s\n(-update rewrites the file)", i+1, a[i], b[i])
+				}
+			}
+			t.Fatal("the number of lines differs; -update rewrites the file")
+		})
+	}
+}
+
+func runTranscript(t *testing.T, data string) string {
+	var out strings.Builder
+	lines := strings.SplitAfter(data, "\n")
+	for i := 0; i < len(lines); i++ {
+		out.WriteString(lines[i])
+		if strings.TrimSpace(lines[i]) == "" || strings.HasPrefix(lines[i], "#") {
+			continue
+		}
+		command := strings.Fields(lines[i])
+		var input strings.Builder
+		for i++; i < len(lines) && lines[i] != "----\n"; i++ {
+			out.WriteString(lines[i])
+			input.WriteString(lines[i])
+		}
+		if i == len(lines) {
+			t.Fatalf("no ---- after %s", command)
+		}
+		out.WriteString("----\n")
+		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != ""; i++ {
+		}
+		out.WriteString(strings.TrimRight(runCommand(t, command, input.String()), "\n") + "\n")
+		if i < len(lines) {
+			out.WriteString(lines[i])
+		}
+	}
+	return out.String()
+}
+
+func runCommand(t *testing.T, command []string, input string) string {
+	args := map[string]string{"name": "m", "files": "1/model.py", "kind": "KIND_CPU", "count": "0"}
+	for _, a := range command[1:] {
+		key, value, _ := strings.Cut(a, "=")
+		args[key] = value
+	}
+	completed := ""
+	if command[0] == "merge" {
+		lines := strings.SplitAfter(strings.TrimSpace(input), "\n")
+		completed = lines[len(lines)-1]
+		input = strings.Join(lines[:len(lines)-1], "")
+	}
+	c, err := runLoad(command[0] == "json", args, input, completed)
+	if err != nil {
+		return fmt.Sprintf("%s: %s", backend.AsError(err).Code, err)
+	}
+	if command[0] == "print" {
+		y, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c.Text()) + "---\n" + string(y)
+	}
+	if member := args["show"]; member != "" {
+		_, rest, _ := strings.Cut(string(c.JSON()), `"`+member+`":`)
+		return balanced(rest)
+	}
+	return string(c.JSON())
+}
+
+func runLoad(json bool, args map[string]string, input, completed string) (*Config, error) {
+	parse := Parse
+	if json {
+		parse = ParseJSON
+	}
+	d, err := parse([]byte(input), "config.pbtxt")
+	if err != nil {
+		return nil, err
+	}
+	dir := fstest.MapFS{}
+	for f := range strings.SplitSeq(args["files"], ",") {
+		if f != "" {
+			dir[f] = &fstest.MapFile{}
+		}
+	}
+	if err := d.CompleteBackend(args["name"], dir); err != nil {
+		return nil, err
+	}
+	d.Normalize()
+	if err := d.Validate(completed == ""); err != nil {
+		return nil, err
+	}
+	if err := d.CheckDirectory(args["name"]); err != nil {
+		return nil, err
+	}
+	var gpus []int
+	for g := range strings.SplitSeq(args["gpus"], ",") {
+		if n, err := strconv.Atoi(g); err == nil {
+			gpus = append(gpus, n)
+		}
+	}
+	count, _ := strconv.Atoi(args["count"])
+	if err := d.NormalizeInstances(gpus, backend.Capabilities{Kind: args["kind"], Count: count}); err != nil {
+		return nil, err
+	}
+	if completed != "" {
+		if err := d.Merge([]byte(completed)); err != nil {
+			return nil, err
+		}
+	}
+	return d.Finish()
+}
+
+// balanced cuts s after the JSON value that it begins with.
+func balanced(s string) string {
+	depth := 0
+	for i, c := range s {
+		switch c {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if depth < 0 || c == ',' && depth == 0 {
+			return s[:i]
+		}
+	}
+	return s
+}

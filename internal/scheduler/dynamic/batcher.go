@@ -1,0 +1,254 @@
+package dynamic
+
+import (
+	"slices"
+
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler"
+)
+
+// batcher is the state of a dynamic batcher. It has no clock, no goroutine and
+// no lock: an event is a method call, the time is an argument, and step says
+// what is to be done. Times are those of backend.Now.
+type batcher struct {
+	queue
+	max       int   // requests' sizes add up to no more
+	preferred []int // ascending
+	delay     int64 // ns
+	same      *scheduler.Compatibility
+	hold      int // do nothing until so many are queued; 0 once reached
+
+	load     []int // batches each instance holds
+	prefetch bool  // a busy instance may hold a second batch if it is saturated
+
+	arrived uint64 // how many entries were queued so far
+	wait    int64  // when the oldest entry has waited long enough for its batch; 0 for never
+	closed  [reasons]uint64
+	batches *batch // free ones
+	entries *entry // free ones, linked by next
+}
+
+// effects is what is to be done after a step, in linked lists so that nothing
+// is allocated.
+type effects struct {
+	start, last *batch // to execute, in order
+	expired     *entry // to refuse, linked by next, in order
+	lastExpired *entry
+}
+
+// batch is a set of entries on its way to an instance.
+type batch struct {
+	slot    int
+	size    int
+	reason  Reason
+	entries []*entry
+	next    *batch
+
+	requests []*infer.Request // the loop's: those of the entries still wanted
+}
+
+func newBatcher(size int, c *modelconfig.DynamicBatching, same *scheduler.Compatibility, instances, depth, hold int) *batcher {
+	b := &batcher{
+		max: max(1, size), preferred: slices.Clone(c.PreferredBatchSizes), delay: int64(c.MaxQueueDelay),
+		same: same, hold: hold, load: make([]int, instances),
+	}
+	if len(b.preferred) == 0 {
+		b.preferred = []int{b.max}
+	}
+	slices.Sort(b.preferred)
+	b.levels = make([]level, max(1, min(c.PriorityLevels, maxLevels)))
+	for i := range b.levels {
+		p, ok := c.Policies[uint64(i+1)]
+		if !ok || c.PriorityLevels == 0 {
+			p = c.DefaultPolicy
+		}
+		b.levels[i].policy = p
+	}
+	// Otherwise requests must stay where the policy sees them.
+	b.prefetch = depth > 1 && c.PriorityLevels == 0 && unlimited(c.DefaultPolicy)
+	return b
+}
+
+// maxLevels bounds the number of priority levels kept apart; what is above it
+// shares the last one.
+const maxLevels = 1024
+
+// unlimited reports whether a policy never looks at a queued request.
+func unlimited(p modelconfig.QueuePolicy) bool {
+	return p.DefaultTimeout == 0 && !p.AllowTimeoutOverride && p.MaxQueueSize == 0
+}
+
+// enqueue adds an entry whose request has a valid priority; false means that
+// its level is full.
+func (b *batcher) enqueue(now int64, e *entry) bool {
+	r := e.request
+	e.size, e.queued, e.deadline, e.heap, e.level = r.Size(), now, 0, -1, 0
+	if len(b.levels) > 1 && r.Priority > 0 {
+		e.level = int(min(r.Priority, uint64(len(b.levels)))) - 1
+	}
+	p := &b.levels[e.level].policy
+	timeout := int64(p.DefaultTimeout)
+	// An override can only shorten, and does nothing to a level without timeout.
+	if p.AllowTimeoutOverride && r.Timeout > 0 && r.Timeout < uint64(timeout)/1000 {
+		timeout = int64(r.Timeout) * 1000
+	}
+	if timeout > 0 {
+		e.deadline = now + timeout
+	}
+	b.arrived++
+	e.number = b.arrived
+	return b.push(e)
+}
+
+// cancel takes an entry out of the queue; false means that it has left.
+func (b *batcher) cancel(e *entry) bool {
+	if e.list == nil {
+		return false
+	}
+	b.remove(e)
+	return true
+}
+
+// done says that an instance has finished a batch, whose memory it takes back.
+func (b *batcher) done(x *batch) {
+	b.load[x.slot]--
+	for i, e := range x.entries {
+		b.free(e)
+		x.entries[i] = nil
+	}
+	clear(x.requests)
+	x.entries, x.requests, x.next = x.entries[:0], x.requests[:0], b.batches
+	b.batches = x
+}
+
+// step expires what is due and sends off batches.
+func (b *batcher) step(now int64, fx *effects) {
+	b.expire(now, fx)
+	b.wait = 0
+	if b.len < b.hold {
+		return
+	}
+	if b.len > 0 {
+		b.hold = 0
+	}
+	for b.len > 0 {
+		slot, idle := b.pick()
+		if slot < 0 {
+			return
+		}
+		f := b.form(now)
+		if !idle && (f.wait != 0 || f.size < b.preferred[len(b.preferred)-1]) {
+			return // only a saturated batch goes ahead of time
+		}
+		if f.wait != 0 {
+			b.wait = f.wait
+			return
+		}
+		b.send(slot, f, fx)
+	}
+}
+
+// wake returns when step is to be called again if nothing happens before; 0
+// for never.
+func (b *batcher) wake() int64 {
+	if len(b.deadlines) == 0 {
+		return b.wait
+	}
+	if d := b.deadlines[0].deadline; b.wait == 0 || d < b.wait {
+		return d
+	}
+	return b.wait
+}
+
+// expire refuses or puts back the entries whose time is up.
+func (b *batcher) expire(now int64, fx *effects) {
+	for len(b.deadlines) > 0 && b.deadlines[0].deadline <= now {
+		e := b.deadlines[0]
+		l := &b.levels[e.level]
+		b.remove(e)
+		if l.policy.Action == modelconfig.Delay {
+			l.delayed.push(e)
+			b.len++
+			continue
+		}
+		if fx.lastExpired == nil {
+			fx.expired = e
+		} else {
+			fx.lastExpired.next = e
+		}
+		fx.lastExpired = e
+	}
+}
+
+// pick returns the instance for the next batch: an idle one, else, with
+// prefetch, a busy one with room; -1 for none.
+func (b *batcher) pick() (slot int, idle bool) {
+	slot = -1
+	for i, n := range b.load {
+		if n == 0 {
+			return i, true
+		}
+		if n == 1 && slot < 0 && b.prefetch {
+			slot = i
+		}
+	}
+	return slot, false
+}
+
+// send takes the first entries out of the queue, as a batch for an instance.
+func (b *batcher) send(slot int, f formed, fx *effects) {
+	x := b.batches
+	if x == nil {
+		x = &batch{}
+	} else {
+		b.batches = x.next
+	}
+	x.slot, x.size, x.reason, x.next = slot, f.size, f.reason, nil
+	for range f.count {
+		e := b.first()
+		b.remove(e)
+		x.entries = append(x.entries, e)
+	}
+	b.load[slot]++
+	b.closed[f.reason]++
+	if fx.last == nil {
+		fx.start = x
+	} else {
+		fx.last.next = x
+	}
+	fx.last = x
+}
+
+// drain empties the queue and returns what was in it, linked by next, in order.
+func (b *batcher) drain() *entry {
+	var head, tail *entry
+	for e := b.first(); e != nil; e = b.first() {
+		b.remove(e)
+		if tail == nil {
+			head = e
+		} else {
+			tail.next = e
+		}
+		tail = e
+	}
+	b.wait = 0
+	return head
+}
+
+// entry returns a value for a new request.
+func (b *batcher) entry() *entry {
+	e := b.entries
+	if e == nil {
+		return &entry{}
+	}
+	b.entries, e.next = e.next, nil
+	return e
+}
+
+// free takes back an entry that has left the queue and that only late
+// cancellations may still know.
+func (b *batcher) free(e *entry) {
+	*e = entry{life: e.life + 1, next: b.entries}
+	b.entries = e
+}

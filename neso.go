@@ -1,0 +1,136 @@
+// Package neso is the inference server as a library: what the neso command
+// runs, in a Go program.
+//
+//	srv := &neso.Server{
+//		ModelRepositories: []string{"models"},
+//		Backends:          all.Drivers(all.Options{}),
+//		HTTP:              neso.HTTP{Address: "localhost:8000"},
+//	}
+//	err := srv.Run(ctx) // serves until ctx ends, drains, closes what it started
+//
+// Front ends are optional: without an address none listens, and
+// [Server.Handler] mounts the HTTP one in a mux of yours. Open neso.go first,
+// then run.go.
+package neso
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/logging"
+)
+
+// Version is the version of the server, as its metadata says it.
+func Version() string { return engine.Version }
+
+// Server is an inference server. Its fields are read once, by Start or Run;
+// later changes have no effect. The zero value of each field is its default.
+type Server struct {
+	// ID is the server's name in its metadata; default "triton", which clients of
+	// Triton expect.
+	ID string
+	// ModelRepositories are directories of models.
+	ModelRepositories []string
+	// Backends run the models; see package backend/all.
+	Backends []backend.Driver
+	// BackendDirectory is where python-based and native backends lie.
+	BackendDirectory string
+	// BackendSettings holds settings by backend name; "" holds those for all.
+	BackendSettings map[string]map[string]string
+
+	// ControlMode is "none" (all models are loaded at start) or "explicit" (the
+	// API loads and unloads); default "none".
+	ControlMode string
+	// StartupModels are loaded at start in explicit mode; "*" alone means all.
+	StartupModels []string
+	// KeepGoing serves the models that load, when others do not. By default Start
+	// fails and lists every failure.
+	KeepGoing bool
+	// LooseReadiness makes the server ready although models are not.
+	LooseReadiness bool
+	// DisableAutoComplete asks for complete configurations.
+	DisableAutoComplete bool
+	// ModelConfigName chooses <model>/configs/<name>.pbtxt where it exists.
+	ModelConfigName string
+	// LoadThreads is how many models load at the same time; default 4.
+	LoadThreads int
+	// LoadRetries is how often a failed load is tried again; default 0.
+	LoadRetries int
+	// WarmupInStatistics counts warm-up runs in the statistics.
+	WarmupInStatistics bool
+
+	// MaxQueuedBytes bounds the input bytes of all requests in the server; default
+	// a quarter of the memory. MaxQueuedRequests bounds their number; default
+	// 65536. Requests beyond are refused at once.
+	MaxQueuedBytes, MaxQueuedRequests int64
+	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
+	// default 30 s.
+	ExitTimeout time.Duration
+
+	HTTP    HTTP
+	GRPC    GRPC
+	Metrics Metrics
+
+	// Logger takes the log; default slog.Default(). The neso command gives one
+	// whose settings change over the API.
+	Logger *slog.Logger
+	// log is what Logger belongs to, if it is ours.
+	log *logging.Log
+
+	running *running
+}
+
+// HTTP configures the HTTP/REST front end.
+type HTTP struct {
+	// Address is "host:port" (port 0: any free one), "unix:/path", or empty for no
+	// listener.
+	Address string
+	// ReusePort lets several processes listen on the same port.
+	ReusePort bool
+	// MaxInputSize bounds a request's body, also after decompression; default 64
+	// MiB.
+	MaxInputSize int64
+	// HeaderForwardPattern is a regular expression; matching headers become
+	// request parameters.
+	HeaderForwardPattern string
+	// HeaderTimeout, ReadTimeout and IdleTimeout bound how long a client may take
+	// for the headers (default 10 s), for the whole request (default 5 min) and
+	// between requests (default 2 min).
+	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
+}
+
+// GRPC configures the gRPC front end.
+type GRPC struct {
+	// Address is "host:port" (port 0: any free one), "unix:/path", or empty for no
+	// listener.
+	Address string
+	// ReusePort lets several processes listen on the same port.
+	ReusePort bool
+	// HeaderForwardPattern is a regular expression; matching metadata become
+	// request parameters.
+	HeaderForwardPattern string
+	// Compression of inference responses: "none", "low", "medium" or "high".
+	Compression string
+	// KeepaliveTime is the silence after which the server pings (default 2 h),
+	// KeepaliveTimeout how long it waits for the answer (default 20 s).
+	KeepaliveTime, KeepaliveTimeout time.Duration
+	// PingsWithoutCalls allows client pings when no call is in flight, and
+	// MinPingInterval (default 5 min) is the least time between them.
+	PingsWithoutCalls bool
+	MinPingInterval   time.Duration
+	// MaxConnectionAge ends connections (default never), after
+	// MaxConnectionAgeGrace by force.
+	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+}
+
+// Metrics configures the Prometheus endpoint.
+type Metrics struct {
+	// Address is "host:port", "unix:/path", or empty for no listener.
+	Address string
+	// NoCPU leaves out the machine's CPU and memory.
+	NoCPU bool
+	// Config holds settings such as "summary_latencies=true".
+	Config []string
+}

@@ -1,0 +1,52 @@
+package neso
+
+import (
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/metrics"
+)
+
+func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options {
+	return engine.Options{
+		ID: s.ID, Repositories: s.ModelRepositories, Backends: s.Backends, BackendDir: s.BackendDirectory, BackendSettings: s.BackendSettings,
+		ControlMode: s.ControlMode, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
+		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
+		WarmupInStatistics: s.WarmupInStatistics, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests,
+		Allocator: r.pool, Logger: r.log,
+	}
+}
+
+// models lists the loaded versions for the metrics.
+func (r *running) models() []metrics.Model {
+	all, err := r.engine.Statistics("", -1)
+	if err != nil {
+		return nil
+	}
+	models := make([]metrics.Model, len(all))
+	for i, v := range all {
+		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot()}
+	}
+	return models
+}
+
+// ModelStatus is one line of the repository index.
+type ModelStatus struct {
+	Name, Version string
+	State         string // "READY", "UNAVAILABLE", "LOADING", "UNLOADING", or "" for a model never loaded
+	Reason        string
+}
+
+// Models lists what is known of the models of all repositories.
+func (s *Server) Models() []ModelStatus {
+	if s.running == nil || s.running.engine == nil {
+		return nil
+	}
+	index, err := s.running.engine.Index(false)
+	if err != nil {
+		return nil
+	}
+	list := make([]ModelStatus, len(index))
+	for i, e := range index {
+		list[i] = ModelStatus(e)
+	}
+	return list
+}

@@ -1,0 +1,75 @@
+"""How a worker process begins: ``python <directory>/neso_worker --worker`` or ``--zygote``.
+
+Descriptor 3 is the control channel, descriptor 4 the descriptor channel.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+
+CONTROL, DESCRIPTORS = 3, 4
+
+
+def _prepare_path() -> None:
+    """Makes the package importable without leaving its directories on the path of the model.
+
+    Python puts the directory that it runs on the path; a helper module of a
+    model named like one of ours would then be ours.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    if sys.path and os.path.abspath(sys.path[0]) == here:
+        del sys.path[0]
+    if "neso_worker" not in sys.modules:
+        sys.path.insert(0, os.path.dirname(here))
+        try:
+            import neso_worker  # noqa: F401
+        finally:
+            del sys.path[0]
+
+
+def _prepare_output() -> None:
+    """Prints leave line by line, each line in one write, and none fails for its characters.
+
+    The interpreter's own streams are not that: unbuffered ones (PYTHONUNBUFFERED) write a line and its end apart.
+    """
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        stream = open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs what the only argument says; returns the exit status."""
+    if arguments not in (["--worker"], ["--zygote"]):
+        print("usage: python neso_worker --worker | --zygote", file=sys.stderr)
+        return 2
+    _prepare_path()
+    # Ctrl-C reaches the whole terminal; the server decides when workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prepare_output()
+    control, descriptors = CONTROL, DESCRIPTORS
+    if arguments == ["--zygote"]:
+        from neso_worker import zygote
+
+        child = zygote.run(control, descriptors)
+        if child is None:
+            return 0
+        control, descriptors = child
+    from neso_worker import worker
+
+    try:
+        status = worker.run(control, descriptors)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of the model that still run must not keep the process.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

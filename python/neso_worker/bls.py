@@ -1,0 +1,320 @@
+"""Business logic scripting: requests that a model sends to other models, over INFER and INFER_RESPONSES."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from .channel import Closed, Frame
+from .datatypes import BF16, BYTES
+from .errors import TritonError, TritonModelException
+from .frames import (
+    CANCEL,
+    ENTRIES,
+    FINAL,
+    INFER,
+    INLINE,
+    NAMED,
+    NO_ERROR,
+    NO_RESPONSE,
+    PAIR,
+    REQUEST,
+    RESPONSE,
+    U16,
+    ProtocolError,
+    frame,
+)
+from .response import InferenceResponse
+from .store import flat
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .request import InferenceRequest
+    from .worker import Worker
+
+_HEAD = Struct("<BBHIq")
+_OFFSET = Struct("<Q")
+_GONE = "The server is gone."
+
+
+class Call:
+    """One request on its way and the responses that came."""
+
+    __slots__ = ("finished", "notify", "number", "responses")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.responses: deque[InferenceResponse] = deque()
+        self.finished = False
+        # Called once when a response is there or the call has finished, under the link's lock.
+        self.notify: Optional[Callable[[], None]] = None
+
+
+class Bls:
+    """The calls in flight of a worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._link = worker.link
+        self._calls: dict[int, Call] = {}
+        # Calls of coroutines: a thread reads for them, since their own must not block.
+        self._awaited = 0
+        self._pump: Optional[threading.Thread] = None
+        # Between the end of initialize and finalize.
+        self.allowed = False
+
+    def _start(self, request: InferenceRequest, decoupled: bool) -> Call:
+        if not self.allowed:
+            raise TritonModelException("BLS is only supported during the 'execute' function.")
+        call = Call(self._worker.calls.new())
+        body = _encode(self._worker, request, decoupled)
+        with self._link.changed:
+            self._calls[call.number] = call
+        try:
+            self._link.writer.send(frame(INFER, 0, call.number, body))
+        except Closed:
+            self._finish(call, InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
+        return call
+
+    def _finish(self, call: Call, response: Optional[InferenceResponse]) -> None:
+        with self._link.changed:
+            self._calls.pop(call.number, None)
+            if response is not None:
+                call.responses.append(response)
+            call.finished = True
+
+    def exec(self, request: InferenceRequest, decoupled: bool) -> Any:
+        """Sends a request; returns its response, or an iterator over them."""
+        call = self._start(request, decoupled)
+        if decoupled:
+            return ResponseIterator(self, call)
+        self.wait(call, lambda: call.finished)
+        return _only(call)
+
+    async def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
+        """Like exec, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+        call = self._start(request, decoupled)
+        changed = self._link.changed
+
+        def notify() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(done.set)
+
+        with changed:
+            if not call.finished and not (decoupled and call.responses):
+                self._awaited += 1
+                call.notify = notify
+                if self._pump is None:
+                    self._pump = threading.Thread(target=self._read_for_coroutines, name="neso-bls", daemon=True)
+                    self._pump.start()
+                changed.notify_all()
+            else:
+                done.set()
+        try:
+            await done.wait()
+        finally:
+            with changed:
+                if call.notify is not None:  # the coroutine was cancelled
+                    call.notify = None
+                    self._awaited -= 1
+        return ResponseIterator(self, call) if decoupled else _only(call)
+
+    def wait(self, call: Call, ready: Callable[[], Any]) -> None:
+        """Waits; when the server goes away the call ends with an error."""
+        try:
+            self._link.wait(ready)
+        except (Closed, ProtocolError):
+            self._finish(call, InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
+
+    def _read_for_coroutines(self) -> None:
+        changed = self._link.changed
+        try:
+            while True:
+                with changed:
+                    while not self._awaited:
+                        changed.wait()
+                self._link.wait(lambda: not self._awaited)
+        except (Closed, ProtocolError):
+            pass
+        with changed:
+            for call in list(self._calls.values()):
+                call.responses.append(InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
+                call.finished = True
+                self._tell(call)
+
+    def _tell(self, call: Call) -> None:
+        notify, call.notify = call.notify, None
+        if notify is not None:
+            self._awaited -= 1
+            notify()
+
+    def on_responses(self, received: Frame) -> None:
+        """Handles INFER_RESPONSES; runs under the link's lock."""
+        _, _, number, data, start, end = received
+        call = self._calls.get(number)
+        for flags, response in _decode(self._worker, data, start, end):
+            if call is None:
+                continue  # nobody wants it any more
+            call.responses.append(response)
+            if flags & FINAL:
+                call.finished = True
+                del self._calls[number]
+                self._tell(call)
+                call = None
+        if call is not None and call.responses:
+            self._tell_decoupled(call)
+
+    def _tell_decoupled(self, call: Call) -> None:
+        # A coroutine that awaits a decoupled call gets its iterator with the first response; one that awaits a plain
+        # call has no response before the final one.
+        self._tell(call)
+
+    def abandon(self, call: Call) -> None:
+        """Cancels a call and drops what still comes. Never waits for another sender."""
+        if not call.finished:
+            call.finished = True
+            self._calls.pop(call.number, None)
+            self._link.writer.defer(frame(CANCEL, 0, call.number))
+
+    def cancel(self, call: Call) -> None:
+        """Asks the server to cancel a call; its responses still come, up to the final one."""
+        if not call.finished:
+            self._link.writer.send(frame(CANCEL, 0, call.number))
+
+
+def _only(call: Call) -> InferenceResponse:
+    for response in call.responses:
+        if response.has_error() or response._outputs:
+            return response
+    return call.responses[0]
+
+
+class ResponseIterator:
+    """The responses to a decoupled call, as they come. The last one may be empty: no outputs and no error."""
+
+    __slots__ = ("_bls", "_call")
+
+    def __init__(self, bls: Bls, call: Call) -> None:
+        self._bls = bls
+        self._call = call
+
+    def __iter__(self) -> ResponseIterator:
+        return self
+
+    def __next__(self) -> InferenceResponse:
+        call = self._call
+        if not call.responses and not call.finished:
+            self._bls.wait(call, lambda: call.responses or call.finished)
+        if call.responses:
+            return call.responses.popleft()
+        raise StopIteration
+
+    def cancel(self) -> None:
+        """Cancels the request; what was on its way may still come."""
+        self._bls.cancel(self._call)
+
+    def __del__(self) -> None:
+        self._bls.abandon(self._call)
+
+
+def _encode(worker: Worker, request: InferenceRequest, decoupled: bool) -> bytes:
+    """The body of INFER."""
+    model = request._model.encode("utf-8")
+    body = bytearray(_HEAD.pack(decoupled, 0, len(model), len(request._outputs), request._version))
+    body += model
+    for name in request._outputs:
+        text = name.encode("utf-8")
+        body += U16.pack(len(text)) + text
+    body += bytes(-len(body) & 7)
+    correlation = request._correlation
+    number, text = (correlation, b"") if isinstance(correlation, int) else (0, correlation.encode("utf-8"))
+    identity = request._id.encode("utf-8")
+    parameters = request._parameters.encode("utf-8")
+    trace = ((request._trace and request._trace.get_context()) or "").encode("utf-8")
+    body += REQUEST.pack(
+        0, number, request._timeout, 0, request._flags & 3, 0,
+        len(request._inputs), 0, len(identity), len(text), len(parameters), len(trace),
+    )  # fmt: skip
+    body += identity + text + parameters + trace
+    body += bytes(-len(body) & 7)
+    inline: list[tuple[int, bytes]] = []
+    for tensor in request._inputs:
+        body += bytes(-len(body) & 7)
+        data: Any = tensor._payload() if tensor._number == BYTES or tensor._array is None else tensor._array
+        size = len(data) if type(data) is bytes else data.nbytes
+        segment, offset = INLINE, 0
+        if size > worker.inline_limit:
+            segment, offset = worker.store.put(flat(data))
+        else:
+            inline.append((len(body) + 8, data if type(data) is bytes else data.tobytes()))
+        shape = tensor._shape
+        body += ENTRIES[len(shape)].pack(NAMED, tensor._number, len(shape), segment, offset, size, *shape)
+        name = tensor._name.encode("utf-8")
+        body += U16.pack(len(name)) + name
+    for at, data in inline:
+        body += bytes(-len(body) & 7)
+        _OFFSET.pack_into(body, at, len(body))
+        body += data
+    if inline:
+        body += bytes(-len(body) & 7)
+    return bytes(body)
+
+
+def _decode(worker: Worker, data: Any, base: int, end: int) -> list[tuple[int, InferenceResponse]]:
+    """The responses of an INFER_RESPONSES body, each with its flags."""
+    found = []
+    try:
+        count, _ = PAIR.unpack_from(data, base)
+        pos = base + 8
+        for _ in range(count):
+            _, flags, code, _, n_outputs, n_message, n_parameters = RESPONSE.unpack_from(data, pos)
+            pos += 24
+            message = str(data[pos : pos + n_message], "utf-8", "replace")
+            pos += n_message
+            parameters = str(data[pos : pos + n_parameters], "utf-8", "replace")
+            pos += n_parameters
+            pos += base - pos & 7
+            outputs = []
+            for _ in range(n_outputs):
+                pos += base - pos & 7
+                tensor, pos = _decode_entry(worker, data, pos, base, end)
+                outputs.append(tensor)
+            error = None if code == NO_ERROR or flags & NO_RESPONSE else TritonError(message, code)
+            response = InferenceResponse(outputs, error)
+            response._parameters = parameters
+            found.append((flags, response))
+    except ProtocolError:
+        raise
+    except Exception as error:
+        raise ProtocolError(f"infer responses: response {len(found)}: {error}") from None
+    return found
+
+
+def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int) -> tuple[Tensor, int]:
+    ndim = data[pos + 3]
+    index, number, _, segment, offset, size, *shape = ENTRIES[ndim].unpack_from(data, pos)
+    pos += 24 + 8 * ndim
+    if index != NAMED:
+        raise ProtocolError(f"infer responses: output {index} without a name")
+    (length,) = U16.unpack_from(data, pos)
+    tensor = Tensor.__new__(Tensor)
+    tensor._name = str(data[pos + 2 : pos + 2 + length], "utf-8")
+    pos += 2 + length
+    if not 0 < number <= BF16:
+        raise ProtocolError(f"tensor entry: unknown datatype {number}")
+    tensor._number, tensor._shape, tensor._array, tensor._size = number, tuple(shape), None, size
+    if segment == INLINE:
+        tensor._source, tensor._start = data, base + offset
+        if base + offset + size > end:
+            raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
+    else:
+        view = worker.segments.view(segment, offset, size)
+        worker.leases.owe(view, segment, offset)
+        tensor._source, tensor._start = view, 0
+    return tensor, pos

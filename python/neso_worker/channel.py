@@ -1,0 +1,233 @@
+"""The control channel: frames in and out of a stream socket.
+
+Small frames are read many at a time into fresh bytes objects, so that arrays
+can be views of what was received; large ones straight into memory of their own.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+from typing import Any, Callable, Optional
+
+from .frames import HEADER_SIZE, HEADER_WORDS, LAST_KIND, MAX_BODY, SIGNATURE, header_fault, release_frame
+
+CHUNK = 65536
+
+# A received frame: kind, instance, number, data, start and end of the body in data.
+Frame = tuple[int, int, int, Any, int, int]
+
+
+class Closed(Exception):  # noqa: N818 (not an error: how every worker ends)
+    """The other side closed the control channel: the worker ends."""
+
+
+class Reader:
+    """Takes frames out of a socket. One thread at a time may use it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._rest: bytes = b""
+
+    def read(self, flags: int = 0) -> list[Frame]:
+        """The frames of one receive; none when it held only part of a frame. Raises Closed at the end.
+
+        With MSG_DONTWAIT in flags and nothing to read it raises BlockingIOError.
+        """
+        chunk = self._socket.recv(CHUNK, flags)
+        if not chunk:
+            raise Closed
+        if self._rest:
+            chunk = self._rest + chunk
+        frames: list[Frame] = []
+        pos, size = 0, len(chunk)
+        unpack = HEADER_WORDS.unpack_from
+        while size - pos >= HEADER_SIZE:
+            word, length, instance, reserved, number = unpack(chunk, pos)
+            kind = word >> 24
+            if word & 0xFFFFFF != SIGNATURE or reserved or length > MAX_BODY or not 0 < kind <= LAST_KIND:
+                raise header_fault(chunk, pos)
+            start = pos + HEADER_SIZE
+            end = start + length
+            if end > size:
+                if length <= CHUNK:
+                    break
+                frames.append((kind, instance, number, self._large(chunk, start, length), 0, length))
+                self._rest = b""
+                return frames
+            if pos & 7:
+                # Bodies begin at a multiple of 8 in memory, so that the arrays in them are aligned.
+                frames.append((kind, instance, number, chunk[start:end], 0, length))
+            else:
+                frames.append((kind, instance, number, chunk, start, end))
+            pos = end
+        self._rest = chunk[pos:] if pos < size else b""
+        return frames
+
+    def _large(self, chunk: bytes, start: int, length: int) -> memoryview:
+        """The body of a large frame whose first bytes are at start in chunk, read-only."""
+        body = memoryview(bytearray(length))
+        filled = len(chunk) - start
+        body[:filled] = memoryview(chunk)[start:]
+        receive = self._socket.recv_into
+        while filled < length:
+            count = receive(body[filled:])
+            if not count:
+                raise Closed
+            filled += count
+        return body.toreadonly()
+
+
+class Writer:
+    """Sends frames; any thread may use it.
+
+    Frames may be held back, to leave in one send with later ones. Releases of
+    shared memory ride in front of the next frame.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        # Held around everything that leaves, so that frames never mix.
+        self.lock = threading.Lock()
+        self._held: list[bytes] = []
+        self._releases: list[tuple[int, int]] = []
+        # Frames made where waiting for the lock could deadlock: inside the garbage collector.
+        self._deferred: deque[bytes] = deque()
+        # Called under the lock before anything is sent: moves blocks that died to releases.
+        self.before_send: Callable[[], None] = lambda: None
+
+    def release(self, segment: int, offset: int) -> None:
+        """Notes a block that the server may reuse; the caller holds the lock."""
+        self._releases.append((segment, offset))
+
+    def hold(self, data: bytes) -> None:
+        """Queues a frame for the next send."""
+        with self.lock:
+            self._held.append(data)
+
+    def send(self, data: bytes) -> None:
+        """Sends a frame, and before it all that was held back."""
+        with self.lock:
+            self.send_locked(data)
+
+    def flush(self) -> None:
+        """Sends what was held back, if anything."""
+        with self.lock:
+            self.send_locked(b"")
+
+    def defer(self, data: bytes) -> None:
+        """Like send, but never waits for another sender: then the frame leaves with the next one."""
+        self._deferred.append(data)
+        self.try_flush()
+
+    def try_flush(self) -> None:
+        """Sends what waits unless somebody is sending; errors are left to whoever sends next."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self.send_locked(b"")
+            except (Closed, OSError):
+                pass
+            finally:
+                self.lock.release()
+
+    def waiting(self) -> bool:
+        """Whether deferred frames wait for the next send."""
+        return bool(self._deferred)
+
+    def send_locked(self, data: bytes) -> None:
+        """Like send; the caller holds the lock."""
+        self.before_send()
+        if self._releases:
+            self._held.append(release_frame(self._releases))
+            self._releases = []
+        while self._deferred:
+            self._held.append(self._deferred.popleft())
+        if self._held:
+            if data:
+                self._held.append(data)
+            data = b"".join(self._held)
+            self._held.clear()
+        if data:
+            try:
+                self._socket.sendall(data)
+            except (BrokenPipeError, ConnectionResetError):
+                raise Closed from None
+
+
+class Link:
+    """Both directions of the control channel, shared by the threads of a worker.
+
+    Whoever waits for a frame reads for all: one thread at a time receives,
+    hands every frame to its place, and wakes the others. The worker's main
+    loop is such a waiter, and so is a call that a model makes into the server.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._reader = Reader(sock)
+        self.writer = Writer(sock)
+        self.changed = threading.Condition(threading.Lock())
+        # EXECUTE and the other frames that are the main loop's work, in order.
+        self.work: deque[Frame] = deque()
+        # Frames that are handled at once by kind, under the condition's lock.
+        self.handlers: dict[int, Callable[[Frame], None]] = {}
+        self._reading = False
+        self._failure: Optional[BaseException] = None
+
+    def _deliver(self, frames: list[Frame]) -> None:
+        handlers = self.handlers
+        for frame in frames:
+            handler = handlers.get(frame[0])
+            if handler is None:
+                self.work.append(frame)
+            else:
+                handler(frame)
+
+    def wait(self, ready: Callable[[], Any]) -> Any:
+        """Returns what ready returns once that is true; raises Closed when the channel ended before."""
+        changed = self.changed
+        with changed:
+            while True:
+                value = ready()
+                if value:
+                    return value
+                if self._failure is not None:
+                    raise self._failure
+                if self._reading:
+                    changed.wait()
+                    continue
+                self._reading = True
+                changed.release()
+                frames: list[Frame] = []
+                failure: Optional[BaseException] = None
+                try:
+                    frames = self._reader.read()
+                except ConnectionResetError:
+                    failure = Closed()
+                except BaseException as error:
+                    failure = error
+                finally:
+                    changed.acquire()
+                    self._reading = False
+                try:
+                    self._deliver(frames)
+                except BaseException as error:
+                    failure = error
+                if failure is not None:
+                    self._failure = failure
+                changed.notify_all()
+
+    def poll(self) -> None:
+        """Handles what has already arrived, without waiting."""
+        changed = self.changed
+        with changed:
+            if self._reading or self._failure is not None:
+                return  # a reader delivers at once
+            try:
+                while True:
+                    self._deliver(self._reader.read(socket.MSG_DONTWAIT))
+            except BlockingIOError:
+                pass
+            except BaseException as error:
+                self._failure = Closed() if isinstance(error, ConnectionResetError) else error
+            changed.notify_all()

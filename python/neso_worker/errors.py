@@ -1,0 +1,74 @@
+"""Errors of models: TritonError, TritonModelException, and the texts clients see."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from types import FrameType, TracebackType
+from typing import Optional
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class TritonModelException(Exception):  # noqa: N818 (the name models know)
+    """Raised by calls of this module; models may raise it too."""
+
+
+class TritonError:
+    """The error of one response: a text that goes out unchanged, and a code."""
+
+    UNKNOWN, INTERNAL, NOT_FOUND, INVALID_ARG, UNAVAILABLE, UNSUPPORTED, ALREADY_EXISTS, CANCELLED = range(8)
+
+    __slots__ = ("_code", "_message")
+
+    def __init__(self, message: str, code: int = INTERNAL) -> None:
+        if not isinstance(message, str):
+            raise TypeError(f"TritonError message must be a str, found type '{type(message)}'")
+        code = int(code)
+        self._message = message
+        self._code = code if 0 <= code <= 7 else TritonError.UNKNOWN
+
+    def message(self) -> str:
+        """The text."""
+        return self._message
+
+    def code(self) -> int:
+        """The code, one of the class's constants."""
+        return self._code
+
+    def __repr__(self) -> str:
+        return f"TritonError({self._message!r}, {self._code})"
+
+
+def _user_frames(trace: Optional[TracebackType]) -> list[tuple[FrameType, int]]:
+    """The frames of the model's own code and its libraries, innermost first."""
+    frames = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_HERE) and not code.co_filename.startswith("<frozen importlib"):
+            frames.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    frames.reverse()
+    return frames
+
+
+def describe(error: BaseException) -> str:
+    """What the client sees of an exception: type, text, and where in the model's code it came from."""
+    try:
+        text = str(error)
+    except Exception:  # a broken __str__ must not hide the failure
+        text = ""
+    lines = [f"{type(error).__name__}: {text or '<EMPTY MESSAGE>'}"]
+    frames = _user_frames(error.__traceback__)
+    if frames:
+        lines.append("\n\nAt:\n")
+        lines.extend(f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n" for frame, line in frames)
+    return "".join(lines)
+
+
+def full_traceback(error: BaseException) -> str:
+    """The whole traceback, for the log."""
+    try:
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception:
+        return describe(error)

@@ -1,0 +1,57 @@
+"""The event loop that coroutines of models run on: one, in a thread of its own, for as long as the worker lives."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from typing import Any, Optional
+
+_lock = threading.Lock()
+_loop: Optional[asyncio.AbstractEventLoop] = None
+_background: set[Any] = set()
+
+
+def loop() -> asyncio.AbstractEventLoop:
+    """The loop; started when first asked for."""
+    global _loop
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(target=_loop.run_forever, name="neso-eventloop", daemon=True).start()
+        return _loop
+
+
+async def _await(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _submit(awaitable: Any) -> Any:
+    coroutine = awaitable if asyncio.iscoroutine(awaitable) else _await(awaitable)
+    return asyncio.run_coroutine_threadsafe(coroutine, loop())
+
+
+def run(awaitable: Any) -> Any:
+    """Runs a coroutine to its end and returns its result."""
+    return _submit(awaitable).result()
+
+
+def start(awaitable: Any) -> None:
+    """Runs a coroutine in the background; an exception is only printed."""
+    future = _submit(awaitable)
+    _background.add(future)
+    future.add_done_callback(_finished)
+
+
+def _finished(future: Any) -> None:
+    _background.discard(future)
+    if not future.cancelled() and future.exception() is not None:
+        error = future.exception()
+        traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
+
+
+def stop() -> None:
+    """Ends the loop; tasks that still run are left unfinished."""
+    if _loop is not None:
+        _loop.call_soon_threadsafe(_loop.stop)

@@ -1,0 +1,289 @@
+"""One instance of a model: initialize, execute, finalize, and what execute may return."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from typing import Any, Optional
+
+from . import eventloop
+from .encode import ResponseFrame
+from .errors import TritonError, describe, full_traceback
+from .frames import FINAL, done_frame
+from .model import Tables
+from .received import HANDLE, ReceivedRequest, decode
+from .response import InferenceResponse
+from .sender import Answer
+
+# Executes quicker than this may wait for the next ones, up to so many and so long, to leave in one send.
+QUICK = 50e-6
+MAX_HELD = 8
+MAX_HOLD = 100e-6
+
+
+class Batch:
+    """What requests and senders of one execute refer to. It must not refer to them."""
+
+    __slots__ = ("answers", "ended", "failed", "leases", "model", "number", "open")
+
+    def __init__(self, model: Tables, number: int) -> None:
+        self.model = model
+        self.number = number
+        # Leases of inputs in shared memory by handle; None when there are none.
+        self.leases: Optional[dict[int, Any]] = None
+        # Answers of requests whose response sender was asked for, by handle.
+        self.answers: Optional[dict[int, Answer]] = None
+        # Requests without a final response, once execute has returned and they decide about the end of the batch.
+        self.open = 0
+        self.ended = False
+        self.failed = False
+
+    def is_cancelled(self, handle: int) -> bool:
+        """Whether the server cancelled the request."""
+        worker = self.model.worker
+        if handle not in worker.cancelled:
+            self.model.link.poll()
+        return handle in worker.cancelled
+
+    def expect(self, answer: Answer) -> None:
+        """Notes that a request is answered through a sender."""
+        with self.model.link.writer.lock:
+            if self.answers is None:
+                self.answers = {}
+            self.answers[answer.handle] = answer
+            if self.failed:
+                answer.closed = True
+            else:
+                self.model.worker.open_answers += 1
+
+    def answered(self, answer: Answer, frame: ResponseFrame, collecting: bool = False) -> None:
+        """Sends the frame with the final response of a request; the last one ends the batch.
+
+        While collecting garbage it waits for no lock.
+        """
+        writer = self.model.link.writer
+        if collecting and not writer.lock.acquire(blocking=False):
+            self.model.worker.orphans.append((self, answer, frame))
+            return
+        if not collecting:
+            writer.lock.acquire()
+        try:
+            self.answered_locked(answer, frame)
+        finally:
+            writer.lock.release()
+
+    def answered_locked(self, answer: Answer, frame: ResponseFrame) -> None:
+        """Like answered; the caller holds the writer's lock."""
+        worker = self.model.worker
+        worker.open_answers -= 1
+        worker.cancelled.discard(answer.handle)
+        if self.failed:
+            return  # the error of the batch has answered it
+        if self.open:
+            self.open -= 1
+        ends = self.ended and not self.open and not self.model.decoupled
+        self.model.link.writer.send_locked(frame.pack(ends, self.leases))
+
+
+class Instance:
+    """One instance: the user's object and the tables its frames are coded with."""
+
+    def __init__(self, worker: Any, number: int, model_class: type, inline_limit: int) -> None:
+        self.tables = Tables(worker, number)
+        self.tables.inline_limit = inline_limit
+        self._class = model_class
+        self._model: Any = None
+        self._execute: Any = None
+        self._name = self._instance_name = ""
+        # Seconds of the last execute.
+        self._last = 1.0
+
+    def initialize(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Makes the user's object and runs initialize."""
+        tables = self.tables
+        tables.set_names(list(order.get("inputs") or ()), list(order.get("outputs") or ()))
+        tables.decoupled = bool(order.get("decoupled"))
+        args = order.get("args") or {}
+        self._name = args.get("model_name", "")
+        self._instance_name = args.get("model_instance_name", "")
+        self._model = self._class()
+        self._execute = self._model.execute
+        if hasattr(self._model, "initialize"):
+            result = self._model.initialize(args)
+            if inspect.isawaitable(result):
+                eventloop.run(result)
+        return {"async": inspect.iscoroutinefunction(self._execute)}
+
+    def finalize(self) -> None:
+        """Runs finalize and drops the user's object."""
+        model, self._model, self._execute = self._model, None, None
+        if model is not None and hasattr(model, "finalize"):
+            result = model.finalize()
+            if inspect.isawaitable(result):
+                eventloop.run(result)
+
+    def execute(self, number: int, data: Any, start: int, end: int, more: bool) -> None:
+        """Runs one batch; more says that another one is already here."""
+        tables = self.tables
+        writer = tables.link.writer
+        worker = tables.worker
+        if worker.held and self._last > QUICK:
+            worker.held = 0
+            writer.flush()
+        batch = Batch(tables, number)
+        requests = decode(batch, data, start, end)
+        if tables.decoupled:
+            for request in requests:
+                request.get_response_sender()  # so that a request is answered when the model drops it
+            request = None
+        worker.executing += 1
+        tables.leases.busy = True
+        frame: Optional[ResponseFrame] = None
+        message = trace = ""
+        result: Any = None
+        began = time.perf_counter()
+        try:
+            result = self._execute(requests)
+            if result.__class__ is not list and inspect.isawaitable(result):
+                if tables.decoupled:
+                    eventloop.start(result)
+                    result = None
+                else:
+                    result = eventloop.run(result)
+            self._last = time.perf_counter() - began
+            frame, message = self._collect(batch, requests, result)
+        except BaseException as error:
+            self._last = 1.0
+            message, trace = describe(error), full_traceback(error)
+        finally:
+            worker.executing -= 1
+        if message and batch.answers is not None:
+            self._close_answers(batch)
+        # From here on only the model itself refers to the inputs.
+        handles = [request._head[HANDLE] for request in requests] if worker.cancelled else ()
+        requests = result = None
+        if message or frame is None or batch.leases is not None or batch.answers is not None or tables.decoupled:
+            self._end(batch, frame, message, trace)
+        else:
+            self._send(batch, frame, more)
+        tables.leases.busy = False
+        for handle in handles:
+            if batch.answers is None or handle not in batch.answers:
+                worker.cancelled.discard(handle)
+
+    def _send(self, batch: Batch, frame: ResponseFrame, more: bool) -> None:
+        """Sends the responses of a whole batch, or holds them back for the next ones."""
+        worker, writer = self.tables.worker, self.tables.link.writer
+        try:
+            packed = frame.pack(True)
+        except ValueError as error:  # more than a frame may have
+            self._end(batch, None, describe(error), full_traceback(error))
+            return
+        if more and self._last < QUICK:
+            if not worker.held:
+                worker.held_since = time.perf_counter()
+            elif worker.held >= MAX_HELD - 1 or time.perf_counter() - worker.held_since > MAX_HOLD:
+                more = False
+            if more:
+                worker.held += 1
+                writer.hold(packed)
+                return
+        worker.held = 0
+        writer.send(packed)
+
+    def _end(self, batch: Batch, frame: Optional[ResponseFrame], message: str, trace: str) -> None:
+        """The end of an execute that failed, used senders or had inputs in shared memory."""
+        tables = self.tables
+        writer = tables.link.writer
+        tables.worker.held = 0
+        with writer.lock:
+            batch.ended = True
+            if message:
+                self._fail(batch, message, trace)
+                return
+            if tables.decoupled:
+                writer.send_locked(done_frame(tables.instance, batch.number))
+                return
+            if batch.answers is not None:
+                batch.open = sum(not answer.closed for answer in batch.answers.values())
+            if frame is not None and frame._blocks:
+                writer.send_locked(frame.pack(not batch.open, batch.leases))
+            elif not batch.open:
+                writer.send_locked(done_frame(tables.instance, batch.number))
+
+    def _close_answers(self, batch: Batch) -> None:
+        """The error of the batch answers what senders have not."""
+        with self.tables.link.writer.lock:
+            batch.failed = True
+            for answer in (batch.answers or {}).values():
+                if not answer.closed:
+                    answer.closed = True
+                    self.tables.worker.open_answers -= 1
+
+    def _fail(self, batch: Batch, message: str, trace: str) -> None:
+        """Ends a batch with an error; the caller holds the writer's lock."""
+        tables = self.tables
+        writer = tables.link.writer
+        # DONE frees the inputs of the requests that it answers. Where the model still refers to some, the error goes
+        # out as a response that says so.
+        held = [
+            handle for handle, leases in (batch.leases or {}).items() if any(lease() is not None for lease in leases)
+        ]
+        if held:
+            frame = ResponseFrame(tables, batch.number)
+            text = f"Failed to process the request(s) for model '{self._instance_name}', message: {message}"
+            for handle in held:
+                frame.add_error(handle, text, TritonError.INTERNAL, FINAL)
+            writer.send_locked(frame.pack(False, batch.leases))
+        writer.send_locked(done_frame(tables.instance, batch.number, message, trace))
+
+    def _collect(
+        self, batch: Batch, requests: list[ReceivedRequest], result: Any
+    ) -> tuple[Optional[ResponseFrame], str]:
+        """The responses of an execute in a frame, or what is wrong with them."""
+        answers = batch.answers
+        if self.tables.decoupled:
+            if result is not None:
+                return None, (
+                    f"Python model '{self._name}' is using the decoupled mode and the execute function must return "
+                    "None."
+                )
+            return None, ""
+        if result is None and answers is not None and len(answers) == len(requests):
+            return None, ""
+        if not isinstance(result, list):
+            return None, f"Expected a list in the execute return, found type '{type(result)}'."
+        if len(result) != len(requests):
+            return None, (
+                "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
+                f"InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) size is:{len(result)}\n"
+            )
+        senders = False
+        for request, response in zip(requests, result):
+            if response.__class__ is not InferenceResponse and not isinstance(response, InferenceResponse):
+                if response is not None or answers is None or request._head[HANDLE] not in answers:
+                    return None, (
+                        "Expected an 'InferenceResponse' object in the execute function return list, found type "
+                        f"'{type(response)}'."
+                    )
+                senders = True
+        frame = ResponseFrame(self.tables, batch.number)
+        if not senders and answers is None:
+            frame.add_all(requests, result)
+            return frame, ""
+        for request, response in zip(requests, result):
+            answer = answers.get(request._head[HANDLE]) if answers is not None else None
+            if response is not None and self._take_over(answer):
+                frame.add(request._head[HANDLE], response, request._wanted(), FINAL)
+        return frame, ""
+
+    def _take_over(self, answer: Optional[Answer]) -> bool:
+        """Whether a returned response is the answer: not when the sender gave it already."""
+        if answer is None:
+            return True
+        with answer.lock:
+            if answer.closed:
+                return False
+            answer.closed = True
+        self.tables.worker.open_answers -= 1
+        return True

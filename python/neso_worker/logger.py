@@ -1,0 +1,65 @@
+"""pb_utils.Logger: lines for the server's log, with the caller's file and line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .frames import LOG, LOG_BODY, frame
+
+INFO, WARNING, ERROR, VERBOSE = range(4)
+
+# Set by the worker once it has a channel: sends a frame.
+_send: Any = None
+
+
+def connect(send: Any) -> None:
+    """Sends lines over the control channel from now on."""
+    global _send
+    _send = send
+
+
+def _write(message: str, level: int) -> None:
+    if not isinstance(message, str):
+        raise TypeError(f"log message must be a str, found type '{type(message)}'")
+    level = int(level)
+    if not INFO <= level <= VERBOSE:
+        raise ValueError(f"unknown log level {level}")
+    if _send is None:
+        print(message, file=sys.stderr)
+        return
+    caller = sys._getframe(2)
+    file = caller.f_code.co_filename.encode("utf-8", "replace")[-1000:]
+    text = message.encode("utf-8", "replace")
+    _send(frame(LOG, 0, 0, LOG_BODY.pack(level, max(caller.f_lineno or 0, 0), len(file), len(text)), file, text))
+
+
+class Logger:
+    """Writes to the server's log; before there is a server, to stderr."""
+
+    INFO, WARNING, ERROR, VERBOSE = INFO, WARNING, ERROR, VERBOSE
+
+    @staticmethod
+    def log(message: str, level: int = INFO) -> None:
+        """Writes a line at a level."""
+        _write(message, level)
+
+    @staticmethod
+    def log_info(message: str) -> None:
+        """Writes a line at level INFO."""
+        _write(message, INFO)
+
+    @staticmethod
+    def log_warn(message: str) -> None:
+        """Writes a line at level WARNING."""
+        _write(message, WARNING)
+
+    @staticmethod
+    def log_error(message: str) -> None:
+        """Writes a line at level ERROR."""
+        _write(message, ERROR)
+
+    @staticmethod
+    def log_verbose(message: str) -> None:
+        """Writes a line at level VERBOSE."""
+        _write(message, VERBOSE)

@@ -1,0 +1,153 @@
+"""InferenceRequest as a model makes it, to call another model."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Optional, Union
+
+from . import serverapi
+from .errors import TritonModelException
+from .response import parameters_json
+from .tensor import Tensor
+
+
+class MemoryType(enum.IntEnum):
+    """Kinds of memory."""
+
+    TRITONSERVER_MEMORY_CPU = 0
+    TRITONSERVER_MEMORY_CPU_PINNED = 1
+    TRITONSERVER_MEMORY_GPU = 2
+
+
+class PreferredMemory:
+    """Where a model would like the outputs of a call; a hint."""
+
+    __slots__ = ("_device", "_memory")
+
+    def __init__(
+        self, preferred_memory_type: int = MemoryType.TRITONSERVER_MEMORY_CPU, preferred_device_id: int = 0
+    ) -> None:
+        self._memory = preferred_memory_type
+        self._device = preferred_device_id
+
+
+class InferenceTrace:
+    """The place of a request in a trace."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: str = "") -> None:
+        self._context = context
+
+    def get_context(self) -> Optional[str]:
+        """The propagation context as JSON, or None when the request is not traced."""
+        return self._context or None
+
+
+class InferenceRequest:
+    """A request for another model; those that a model receives are of a subclass."""
+
+    __slots__ = (
+        "_correlation", "_flags", "_id", "_inputs", "_model", "_outputs", "_parameters", "_preferred", "_timeout",
+        "_trace", "_version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request_id: str = "",
+        correlation_id: Union[int, str] = 0,
+        inputs: Any = (),
+        requested_output_names: Any = (),
+        model_name: str = "",
+        model_version: int = -1,
+        flags: int = 0,
+        timeout: int = 0,
+        preferred_memory: Optional[PreferredMemory] = None,
+        trace: Optional[InferenceTrace] = None,
+        parameters: Optional[dict[str, Any]] = None,
+    ) -> None:
+        about = f"for request with id '{request_id}' and model name '{model_name}' should not be empty."
+        self._inputs = list(inputs)
+        for tensor in self._inputs:
+            if tensor is None:
+                raise TritonModelException(f"Input tensor {about}")
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"inputs must be a list of Tensor, found type '{type(tensor)}'")
+        self._outputs = list(requested_output_names)
+        for name in self._outputs:
+            if name is None:
+                raise TritonModelException(f"Requested output name {about}")
+            if not isinstance(name, str):
+                raise TypeError(f"requested_output_names must be a list of str, found type '{type(name)}'")
+        if isinstance(correlation_id, bool) or not isinstance(correlation_id, (int, str)):
+            raise TritonModelException("Correlation ID must be integer or string")
+        self._id = request_id
+        self._correlation = correlation_id
+        self._model = model_name
+        self._version = int(model_version)
+        self._flags = int(flags)
+        self._timeout = int(timeout)
+        self._preferred = preferred_memory
+        self._trace = trace
+        self._parameters = parameters_json(parameters) if parameters else ""
+
+    def inputs(self) -> list[Tensor]:
+        """The inputs."""
+        return self._inputs
+
+    def request_id(self) -> str:
+        """The request id, an empty text for none."""
+        return self._id
+
+    def correlation_id(self) -> Union[int, str]:
+        """The sequence's number or text, 0 for none."""
+        return self._correlation
+
+    def flags(self) -> int:
+        """The sequence flags."""
+        return self._flags
+
+    def set_flags(self, flags: int) -> None:
+        """Sets the sequence flags."""
+        self._flags = int(flags)
+
+    def timeout(self) -> int:
+        """The timeout in microseconds, 0 for none."""
+        return self._timeout
+
+    def parameters(self) -> str:
+        """The parameters as JSON, an empty text for none."""
+        return self._parameters
+
+    def trace(self) -> InferenceTrace:
+        """The request's place in a trace."""
+        if self._trace is None:
+            self._trace = InferenceTrace()
+        return self._trace
+
+    def requested_output_names(self) -> list[str]:
+        """The names of the outputs that are wanted."""
+        return self._outputs
+
+    def is_cancelled(self) -> bool:
+        """Whether the client gave the request up."""
+        return False
+
+    def get_response_sender(self) -> Any:
+        """The sender of responses; only a received request has one."""
+        raise TritonModelException("Only a request that a model received has a response sender.")
+
+    def set_release_flags(self, flags: int) -> None:
+        """Says how a received request ends when execute returns."""
+        raise TritonModelException("Only a request that a model received can be released.")
+
+    def exec(self, decoupled: bool = False) -> Any:
+        """Runs the request; returns the response, or an iterator over the responses of a decoupled model.
+
+        Failures are responses too.
+        """
+        return serverapi.worker().bls.exec(self, bool(decoupled))
+
+    def async_exec(self, decoupled: bool = False) -> Any:
+        """An awaitable of what exec returns."""
+        return serverapi.worker().bls.async_exec(self, bool(decoupled))

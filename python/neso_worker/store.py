@@ -1,0 +1,61 @@
+"""Where a worker puts what is too large for a frame: blocks of shared memory, more of it when needed."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from .calls import Calls
+from .channel import Link
+from .errors import TritonModelException
+from .frames import FAILED, GROW, GROW_BODY, frame
+from .memory import Outputs
+
+_MIN_GROWTH, _MAX_GROWTH = 1 << 20, 256 << 20
+
+
+class Store:
+    """Takes blocks and fills them; any thread may use it."""
+
+    def __init__(self, link: Link, outputs: Outputs, calls: Calls) -> None:
+        self._link, self._outputs, self._calls = link, outputs, calls
+
+    def put(self, data: np.ndarray) -> tuple[int, int]:
+        """Copies a flat array of bytes into a block, (segment, offset); asks the server for more memory if needed."""
+        with self._link.changed:
+            block = self._outputs.take(data.size)
+        while block is None:
+            block = self._grow(data.size)
+        self._outputs.write(block, data)
+        return block
+
+    def _grow(self, size: int) -> Optional[tuple[int, int]]:
+        """Asks for a segment; returns a block, or None when another thread took what came."""
+        outputs, answers = self._outputs, self._calls.answers
+        before = outputs.capacity()
+        call = self._calls.new()
+        want = max(size + 4096, _MIN_GROWTH, min(before, _MAX_GROWTH))
+        self._link.writer.send(frame(GROW, 0, call, GROW_BODY.pack(want)))
+
+        # The answer of success is SEGMENT, which names no call.
+        def grown() -> Any:
+            if call in answers:
+                return "refused", None
+            block = outputs.take(size)
+            if block is not None:
+                return "taken", block
+            return outputs.capacity() > before and ("missed", None)
+
+        state, block = self._link.wait(grown)
+        answer = answers.pop(call, None)
+        if state == "refused" and answer is not None and answer[0] == FAILED:
+            raise TritonModelException(f"No memory for a tensor of {size} bytes: {answer[1].get('message', '')}")
+        return block
+
+
+def flat(data: Any) -> np.ndarray:
+    """Any payload as a flat array of bytes."""
+    if type(data) is bytes:
+        return np.frombuffer(data, np.uint8)
+    return data.reshape(-1).view(np.uint8)

@@ -1,0 +1,161 @@
+"""Tensor: a name, a datatype, a shape and data that is touched only when asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from . import dlpack
+from .datatypes import BF16, BYTES, DTYPES, NAMES, number_of, object_array, pack_elements, unpack_elements
+from .errors import TritonModelException
+
+_ndarray = np.ndarray
+
+
+class Tensor:
+    """One tensor of a request or a response.
+
+    A received one refers to bytes of a frame or of a shared segment
+    (``_source``, from ``_start`` on) until ``as_numpy``; one that a model made
+    holds its array. Arrays of received tensors cannot be written to.
+    """
+
+    __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")
+
+    def __init__(self, name: str, data: np.ndarray) -> None:
+        if type(name) is not str and not isinstance(name, str):
+            raise TypeError(f"Tensor name must be a str, found type '{type(name)}'")
+        if not name:
+            raise TritonModelException("Tensor name cannot be an empty string.")
+        try:
+            dtype = data.dtype
+            number = DTYPE_NUMBERS.get(dtype)
+            if not data.flags.c_contiguous:
+                data = np.ascontiguousarray(data) if data.ndim else data.copy()
+        except (AttributeError, TypeError):
+            raise TypeError(f"Tensor data must be a numpy.ndarray, found type '{type(data)}'") from None
+        if number is None:
+            number = number_of(dtype)
+            if not number:
+                raise TritonModelException(f"NumPy dtype is not supported: tensor '{name}' has dtype '{dtype}'.")
+            if number not in (BYTES, BF16):  # the other byte order
+                data = data.astype(DTYPES[number])
+        if not isinstance(data, _ndarray):  # a numpy scalar
+            data = np.asarray(data)
+        self._name = name
+        self._number = number
+        self._shape = data.shape
+        self._array: Optional[np.ndarray] = data
+        self._source: Any = None
+
+    def name(self) -> str:
+        """The name."""
+        return self._name
+
+    def shape(self) -> list[int]:
+        """The shape."""
+        return list(self._shape)
+
+    def triton_dtype(self) -> int:
+        """The datatype's number, that of the model configuration's data_type."""
+        return self._number
+
+    def is_cpu(self) -> bool:
+        """Whether the data lies in host memory. It always does."""
+        return True
+
+    def as_numpy(self) -> np.ndarray:
+        """The data as an array: a view where elements have a fixed size, an object array of bytes for BYTES."""
+        array = self._array
+        if array is not None and self._number != BF16:
+            return array
+        number = self._number
+        if number == BF16:
+            if array is not None and array.dtype != np.uint16:
+                return array  # made of a bfloat16 array
+            raise TritonModelException(
+                "Tensor dtype is BF16 and cannot be converted to NumPy. Use to_dlpack() and from_dlpack() instead."
+            )
+        start, size, shape = self._start, self._size, self._shape
+        if number == BYTES:
+            array = object_array(unpack_elements(self._source[start : start + size]), shape)
+        else:
+            array = _ndarray(shape, DTYPES[number], self._source, start)
+            if array.nbytes != size:
+                raise TritonModelException(
+                    f"Tensor '{self._name}' of shape {list(shape)} and datatype {NAMES[number]} has {size} bytes."
+                )
+        self._array = array
+        return array
+
+    def _raw(self) -> np.ndarray:
+        """The data as an array of fixed-size elements: BF16 as uint16. Not for BYTES."""
+        array = self._array
+        if self._number != BF16:
+            return self.as_numpy()
+        if array is None:
+            array = _ndarray(self._shape, np.uint16, self._source, self._start)
+            if array.nbytes != self._size:
+                raise TritonModelException(
+                    f"Tensor '{self._name}' of shape {list(self._shape)} and datatype BF16 has {self._size} bytes."
+                )
+            self._array = array
+        return array.view(np.uint16)
+
+    def _payload(self) -> bytes:
+        """A copy of the data as it travels."""
+        if self._number == BYTES:
+            if self._array is None:  # as received: the elements need not be taken apart
+                return bytes(self._source[self._start : self._start + self._size])
+            return pack_elements(self._array)
+        return self._raw().tobytes()
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule."""
+        return self.__dlpack__()
+
+    def __dlpack__(self, stream: Any = None, **_options: Any) -> Any:
+        if self._number == BYTES:
+            raise TritonModelException("DLPack does not have support for string tensors.")
+        array = self._raw()
+        if not array.flags.writeable:
+            # A consumer may write, and read-only memory would end the process.
+            array = array.copy()
+        return dlpack.export(array, self._number)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (dlpack.CPU, 0)
+
+    @staticmethod
+    def from_dlpack(name: str, tensor: Any) -> Tensor:
+        """A tensor of a DLPack capsule, or of anything that gives one. The memory is shared."""
+        if isinstance(tensor, Tensor):
+            return _alias(name, tensor)
+        if isinstance(tensor, _ndarray):
+            return Tensor(name, tensor)
+        if not isinstance(name, str):
+            raise TypeError(f"Tensor name must be a str, found type '{type(name)}'")
+        if not name:
+            raise TritonModelException("Tensor name cannot be an empty string.")
+        array, number = dlpack.load(tensor)
+        made = Tensor(name, array)
+        made._number = number
+        return made
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self._name!r} {NAMES[self._number]} {list(self._shape)}>"
+
+
+def _alias(name: str, other: Tensor) -> Tensor:
+    """Another name for the same data."""
+    if other._number == BYTES:
+        return Tensor(name, other.as_numpy())
+    made = Tensor(name, other._raw())
+    made._number = other._number
+    return made
+
+
+# Looked up with an array's dtype before the slower number_of.
+DTYPE_NUMBERS: dict[Any, int] = {dtype: number for number, dtype in enumerate(DTYPES) if dtype is not None}
+DTYPE_NUMBERS[np.dtype(np.object_)] = BYTES

@@ -1,0 +1,210 @@
+"""The worker: takes the server's frames in order and runs the model."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from collections import deque
+from typing import Any, Optional
+
+import numpy as np
+
+from . import PROTOCOL, eventloop, logger, serverapi, triton_python_backend_utils
+from .bls import Bls
+from .calls import Calls
+from .channel import Closed, Frame, Link
+from .errors import TritonModelException, describe, full_traceback
+from .frames import (
+    CANCEL,
+    EXECUTE,
+    EXIT,
+    FAILED,
+    HELLO,
+    INFER_RESPONSES,
+    INIT,
+    LOAD,
+    READY,
+    RELEASE,
+    SEGMENT,
+    SEGMENT_BODY,
+    UNLOAD,
+    ProtocolError,
+    json_body,
+    json_frame,
+    release_blocks,
+)  # fmt: skip
+from .instance import Instance
+from .leases import Leases
+from .memory import Segments
+from .model import DEFAULT_INLINE_LIMIT, complete_config, import_model
+from .store import Store
+
+
+def hello(link_send: Any) -> None:
+    """Sends HELLO, the first frame of a worker and of a zygote."""
+    body = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
+    link_send(json_frame(HELLO, 0, 0, body))
+
+
+class Worker:
+    """One worker process: its channel, memory, model and instances."""
+
+    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+        self.link = Link(control)
+        self.segments = Segments(descriptors)
+        self.leases = Leases(self.link.writer)
+        # Handles of requests that the server cancelled and that may still be open.
+        self.cancelled: set[int] = set()
+        self.calls = Calls(self.link)
+        self.store = Store(self.link, self.segments.outputs, self.calls)
+        self.bls = Bls(self)
+        # Executes that run, and requests that senders will answer.
+        self.executing = 0
+        self.open_answers = 0
+        # Batches whose responses wait for the next send, and since when.
+        self.held = 0
+        self.held_since = 0.0
+        # Answers of dropped senders that could not be sent where they were dropped.
+        self.orphans: deque[Any] = deque()
+        self.instances: dict[int, Instance] = {}
+        self.model_class: Optional[type] = None
+        self.inline_limit = DEFAULT_INLINE_LIMIT
+        self.link.handlers = {
+            CANCEL: self._on_cancel,
+            READY: self.calls.on_answer,
+            FAILED: self.calls.on_answer,
+            INFER_RESPONSES: self.bls.on_responses,
+            RELEASE: self._on_release,
+            SEGMENT: self._on_segment,
+        }
+        self._orders = {LOAD: self._load, INIT: self._init, UNLOAD: self._unload}
+
+    # The handlers of frames that any thread may read; they run under the link's lock.
+
+    def _on_cancel(self, frame: Frame) -> None:
+        self.cancelled.add(frame[2])
+
+    def _on_release(self, frame: Frame) -> None:
+        self.segments.outputs.release(release_blocks(*frame[3:]))
+
+    def _on_segment(self, frame: Frame) -> None:
+        _, _, _, data, start, end = frame
+        if end - start != SEGMENT_BODY.size:
+            raise ProtocolError(f"segment: body of {end - start} bytes")
+        self.segments.add(*SEGMENT_BODY.unpack_from(data, start))
+
+    # The main loop.
+
+    def run(self) -> None:
+        """Works until EXIT or the end of the channel, then finalizes what is left."""
+        hello(self.link.writer.send)
+        logger.connect(self.link.writer.send)
+        serverapi.connect(self)
+        try:
+            self._serve()
+        except (Closed, ConnectionResetError):
+            pass
+        finally:
+            self.bls.allowed = False
+            for instance in list(self.instances.values()):
+                try:
+                    instance.finalize()
+                except Exception as error:
+                    print(full_traceback(error), file=sys.stderr)
+            self.instances.clear()
+            eventloop.stop()
+
+    def _serve(self) -> None:
+        link, work, instances = self.link, self.link.work, self.instances
+        while True:
+            if not work:
+                self._idle()
+                link.wait(work.__len__)
+            kind, number, call, data, start, end = work.popleft()
+            if kind == EXECUTE:
+                instance = instances.get(number)
+                if instance is None:
+                    raise ProtocolError(f"execute: unknown instance {number}")
+                instance.execute(call, data, start, end, bool(work))
+                data = None
+            elif kind in self._orders:
+                self._order(kind, number, call, data, start, end)
+            elif kind == EXIT:
+                link.writer.flush()
+                return
+            else:
+                raise ProtocolError(f"frame: kind {kind} is not for a worker")
+
+    def _idle(self) -> None:
+        """Before waiting: sends what rides on other frames and found none."""
+        while self.orphans:
+            batch, answer, frame = self.orphans.popleft()
+            batch.answered(answer, frame)
+        if self.leases.pending() or self.link.writer.waiting():
+            self.link.writer.flush()
+        if self.cancelled and not self.open_answers:
+            # Whatever they named has ended.
+            with self.link.changed:
+                if not self.link.work:
+                    self.cancelled.clear()
+
+    def _order(self, kind: int, number: int, call: int, data: Any, start: int, end: int) -> None:
+        """Obeys LOAD, INIT or UNLOAD and answers READY or FAILED."""
+        value = json_body(data, start, end) if end > start else {}
+        try:
+            answer = json_frame(READY, number, call, self._orders[kind](number, value) or {})
+        except (Closed, ProtocolError):
+            raise
+        except BaseException as error:
+            failure = {"message": describe(error), "traceback": full_traceback(error)}
+            answer = json_frame(FAILED, number, call, failure)
+        self.link.writer.send(answer)
+
+    def _load(self, _: int, order: dict[str, Any]) -> dict[str, Any]:
+        if self.model_class is not None:
+            raise TritonModelException("The worker has a model already.")
+        version_directory = order.get("version_directory") or os.path.dirname(order["model_path"])
+        triton_python_backend_utils._model_dir = version_directory
+        self.inline_limit = int(order.get("inline_limit") or DEFAULT_INLINE_LIMIT)
+        version = str(order.get("version") or "")
+        self.model_class = import_model(
+            order["model_path"], order.get("model_directory") or "", version_directory, version
+        )
+        if not order.get("complete"):
+            return {}
+        config = complete_config(self.model_class, order.get("name") or "", order.get("config") or {})
+        return {} if config is None else {"config": config}
+
+    def _init(self, number: int, order: dict[str, Any]) -> dict[str, Any]:
+        if self.model_class is None:
+            raise TritonModelException("The worker has no model yet.")
+        if number in self.instances:
+            raise TritonModelException(f"Instance {number} is there already.")
+        instance = Instance(self, number, self.model_class, self.inline_limit)
+        answer = instance.initialize(order)
+        self.instances[number] = instance
+        self.bls.allowed = True
+        return answer
+
+    def _unload(self, number: int, _: dict[str, Any]) -> dict[str, Any]:
+        instance = self.instances.pop(number, None)
+        if instance is not None:
+            instance.finalize()
+        return {}
+
+
+def run(control: int, descriptors: int) -> int:
+    """Runs a worker over two inherited descriptors; returns the exit status."""
+    for fd in (control, descriptors):
+        os.set_inheritable(fd, False)
+    sys.modules.setdefault("triton_python_backend_utils", triton_python_backend_utils)
+    sys.modules.setdefault("c_python_backend_utils", triton_python_backend_utils)
+    worker = Worker(socket.socket(fileno=control), socket.socket(fileno=descriptors))
+    try:
+        worker.run()
+    except ProtocolError as error:
+        print(f"worker protocol: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,141 @@
+"""The zygote: a process that has imported what every worker needs and forks workers.
+
+It imports no code of users and starts no threads of its own, so that its
+children are as good as fresh processes. It ends when its control channel does;
+the workers have channels of their own and go on.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import warnings
+from typing import Any, Optional
+
+import numpy as np
+
+from .channel import Closed, Frame, Reader
+from .frames import COUNT, EXITED, FAILED, FORK, FORKED, PID_STATUS, ProtocolError, frame, json_body, json_frame
+from .memory import receive_descriptors
+from .worker import hello
+
+
+class Zygote:
+    """Serves FORK and reports the ends of children."""
+
+    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+        self._control = control
+        self._descriptors = descriptors
+        self._reader = Reader(control)
+        self._children: set[int] = set()
+        # SIGCHLD writes a byte here, which ends the wait below.
+        self._wake, wake_write = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake_write, False)
+        self._wake_write = wake_write
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> Optional[list[int]]:
+        """Serves until the end of the channel and returns None; in a child it returns the child's descriptors."""
+        hello(self._control.sendall)
+        for preload in ("asyncio", "concurrent.futures", "numpy.random"):
+            __import__(preload)
+        gc.collect()
+        gc.freeze()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == self._wake:
+                    self._drain()
+                    self._reap()
+                    continue
+                try:
+                    frames = self._reader.read()
+                except (Closed, ConnectionResetError):
+                    return None
+                for received in frames:
+                    child = self._fork(received)
+                    if child is not None:
+                        return child
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self._wake, 512):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _reap(self) -> None:
+        while self._children:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if pid in self._children:
+                self._children.discard(pid)
+                self._control.sendall(frame(EXITED, 0, 0, PID_STATUS.pack(pid, status)))
+
+    def _fork(self, received: Frame) -> Optional[list[int]]:
+        kind, _, call, data, start, end = received
+        if kind != FORK:
+            raise ProtocolError(f"frame: kind {kind} is not for a zygote")
+        order = json_body(data, start, end) if end > start else {}
+        fds = receive_descriptors(self._descriptors, 3)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # numpy's threads are at rest
+                pid = os.fork()
+        except OSError as error:
+            self._control.sendall(json_frame(FAILED, 0, call, {"message": f"fork: {error}", "traceback": ""}))
+            pid = -1
+        if pid == 0:
+            self._become_child(order, fds)
+            return fds
+        for fd in fds:
+            os.close(fd)
+        if pid > 0:
+            self._children.add(pid)
+            self._control.sendall(frame(FORKED, 0, call, COUNT.pack(pid)))
+        return None
+
+    def _become_child(self, order: dict[str, Any], fds: list[int]) -> None:
+        """Leaves everything of the zygote behind."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        self._control.close()
+        self._descriptors.close()
+        os.close(self._wake)
+        os.close(self._wake_write)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        output = fds.pop()
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        for name, value in (order.get("env") or {}).items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = str(value)
+        if order.get("cwd"):
+            os.chdir(order["cwd"])
+        random.seed()
+        np.random.seed()
+
+
+def run(control: int, descriptors: int) -> Optional[list[int]]:
+    """Serves as a zygote; in a child it returns the descriptors of its channels."""
+    for fd in (control, descriptors):
+        os.set_inheritable(fd, False)
+    return Zygote(socket.socket(fileno=control), socket.socket(fileno=descriptors)).serve()

@@ -1,0 +1,451 @@
+"""Calls that a model makes into the server: inference, model control, metrics."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import threading
+
+import numpy as np
+import pytest
+from harness import (
+    BYTES,
+    CANCEL,
+    CONTROL,
+    DTYPES,
+    FAILED,
+    INFER,
+    INFER_RESPONSES,
+    METRIC,
+    NUMBERS,
+    READY,
+    RELEASE,
+    Ended,
+    Model,
+    pack_bytes,
+    pad,
+    unpack_bytes,
+)
+from test_execute import code, script, value
+
+
+def read_infer(body, memory):
+    """An INFER body: decoupled, model, version, wanted, and the request's fields and inputs."""
+    decoupled, _, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    pos = 16
+    model, pos = body[pos : pos + n_model].decode(), pos + n_model
+    wanted = []
+    for _ in range(n_wanted):
+        (n,) = struct.unpack_from("<H", body, pos)
+        wanted.append(body[pos + 2 : pos + 2 + n].decode())
+        pos += 2 + n
+    pos += -pos % 8
+    head = struct.unpack_from("<QQQQIIHHHHII", body, pos)
+    pos += 56
+    texts = []
+    for n in (head[8], head[9], head[10], head[11]):
+        texts.append(body[pos : pos + n].decode())
+        pos += n
+    pos += -pos % 8
+    inputs, blocks = {}, []
+    for _ in range(head[6]):
+        pos += -pos % 8
+        index, number, ndim, segment, offset, length = struct.unpack_from("<HBBIQQ", body, pos)
+        shape = struct.unpack_from(f"<{ndim}q", body, pos + 24)
+        pos += 24 + 8 * ndim
+        assert index == 0xFFFF
+        (n,) = struct.unpack_from("<H", body, pos)
+        name, pos = body[pos + 2 : pos + 2 + n].decode(), pos + 2 + n
+        if segment == 0xFFFFFFFF:
+            data = body[offset : offset + length]
+        else:
+            data = bytes(memory[segment][offset : offset + length])
+            blocks.append((segment, offset))
+        if number == BYTES:
+            inputs[name] = unpack_bytes(data)
+        else:
+            inputs[name] = np.frombuffer(data, DTYPES[number]).reshape(shape)
+    return {
+        "decoupled": bool(decoupled), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
+        "timeout": head[2], "flags": head[4], "id": texts[0], "text": texts[1], "parameters": texts[2],
+        "trace": texts[3], "inputs": inputs, "blocks": blocks,
+    }  # fmt: skip
+
+
+def responses_body(*responses):
+    """(flags, outputs) or (flags, code, message); an output is (name, array) or (name, array, (segment, offset))."""
+    body, patches = bytearray(struct.pack("<II", len(responses), 0)), []
+    for flags, *rest in responses:
+        outputs, error, message = (rest[0], 0xFF, b"") if len(rest) == 1 else ([], rest[0], rest[1].encode())
+        body += struct.pack("<QIBBHII", 0, flags, error, 0, len(outputs), len(message), 0) + message
+        body += b"\0" * (-len(body) % 8)
+        for name, array, *at in outputs:
+            body += b"\0" * (-len(body) % 8)
+            data = pack_bytes(list(array)) if array.dtype == object else array.tobytes()
+            number = BYTES if array.dtype == object else NUMBERS[array.dtype]
+            segment, offset = at[0] if at else (0xFFFFFFFF, 0)
+            if not at:
+                patches.append((len(body) + 8, data))
+            body += struct.pack("<HBBIQQ", 0xFFFF, number, array.ndim, segment, offset, len(data))
+            body += struct.pack(f"<{array.ndim}q", *array.shape) + struct.pack("<H", len(name)) + name.encode()
+    for at, data in patches:
+        body += b"\0" * (-len(body) % 8)
+        struct.pack_into("<Q", body, at, len(body))
+        body += data
+    return pad(bytes(body))
+
+
+def serve(m, text, answer, number=1):
+    """Runs a script; answer(kind, number, body) plays the server for its calls. Returns the only response's value."""
+    m.peer.execute([{"handle": 1, "inputs": [code(text)]}], number)
+    keep = m.peer.receive
+
+    def receive():
+        while True:
+            kind, instance, call, body = keep()
+            if kind in (INFER, METRIC, CONTROL, CANCEL):
+                answer(kind, call, body)
+            else:
+                return kind, instance, call, body
+
+    m.peer.receive = receive
+    try:
+        (response,), error = m.peer.results(number)
+    finally:
+        m.peer.receive = keep
+    assert error is None, error
+    return value(response)
+
+
+CALL = """
+    q = pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"], inputs=[pb_utils.Tensor("A", np.arange(%s, dtype=np.int32))]%s)
+    """
+
+
+def triple(m, seen):
+    def answer(kind, call, body):
+        assert kind == INFER
+        got = read_infer(body, m.peer.memory)
+        seen.append(got)
+        m.peer.send(INFER_RESPONSES, responses_body((1, [("X", got["inputs"]["A"] * 3)])), call)
+        if got["blocks"]:
+            m.peer.release(got["blocks"])
+
+    return answer
+
+
+def test_exec(tmp_path):
+    with script(tmp_path) as m:
+        seen = []
+        extra = ", request_id='i', correlation_id='seq', flags=3, timeout=9, model_version=2, parameters={'p': 1}, trace=r.trace()"
+        got = serve(
+            m,
+            CALL % (4, extra) + "\n    return [text([t.as_numpy().tolist() for t in q.exec().output_tensors()])]",
+            triple(m, seen),
+        )
+        assert got == [[0, 3, 6, 9]]
+        (call,) = seen
+        assert call["inputs"].pop("A").tolist() == [0, 1, 2, 3]
+        assert call == {
+            "decoupled": False, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
+            "flags": 3, "id": "i", "text": "seq", "parameters": '{"p": 1}', "trace": "", "inputs": {}, "blocks": [],
+        }  # fmt: skip
+
+
+def test_large_tensors(tmp_path):
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 20)
+        released = []
+
+        def answer(kind, call, body):
+            got = read_infer(body, m.peer.memory)
+            array = got["inputs"]["A"] * 3
+            m.peer.memory[segment][4096 : 4096 + array.nbytes] = array.tobytes()
+            released.extend(got["blocks"])
+            m.peer.send(INFER_RESPONSES, responses_body((1, [("X", array, (segment, 4096))])), call)
+            m.peer.release(got["blocks"])
+
+        text = (
+            CALL % (50000, "")
+            + "\n    a = q.exec().output_tensors()[0].as_numpy()\n    return [text([a.size, int(a[-1])])]"
+        )
+        assert serve(m, text, answer) == [50000, 149997]
+        assert len(released) == 1
+        assert value(m.run(code("return [text(1)]"))) == 1
+        assert m.peer.released == [(segment, 4096)]
+
+
+def test_errors_are_responses(tmp_path):
+    with script(tmp_path) as m:
+
+        def answer(kind, call, body):
+            m.peer.send(INFER_RESPONSES, responses_body((1, 2, "no such model")), call)
+
+        got = serve(
+            m,
+            CALL % (1, "")
+            + "\n    e = q.exec()\n    return [text([e.has_error(), e.error().message(), e.error().code(), e.output_tensors()])]",
+            answer,
+        )
+        assert got == [True, "no such model", 2, []]
+
+
+def test_decoupled(tmp_path):
+    with script(tmp_path) as m:
+        cancelled = []
+
+        def answer(kind, call, body):
+            if kind == CANCEL:
+                cancelled.append(call)
+                return
+            assert read_infer(body, m.peer.memory)["decoupled"]
+            for n in range(2):
+                m.peer.send(INFER_RESPONSES, responses_body((0, [("X", np.array([n]))])), call)
+            m.peer.send(INFER_RESPONSES, responses_body((0, 1, "step failed"), (3, [])), call)
+
+        text = CALL % (1, "") + """
+    return [text([x.error().message() if x.has_error() else [t.as_numpy().tolist() for t in x.output_tensors()] for x in q.exec(decoupled=True)])]"""  # fmt: skip
+        assert serve(m, text, answer) == [[[0]], [[1]], "step failed", []]
+        assert cancelled == []
+
+
+def test_decoupled_left_early_is_cancelled(tmp_path):
+    with script(tmp_path) as m:
+
+        def answer(kind, call, body):
+            if kind == INFER:
+                m.peer.send(INFER_RESPONSES, responses_body((0, [("X", np.array([7]))])), call)
+            else:
+                seen.append((kind, call))
+                m.peer.send(INFER_RESPONSES, responses_body((0, [("X", np.array([8]))]), (3, [])), call)
+
+        seen = []
+        text = (
+            CALL % (1, "")
+            + "\n    for x in q.exec(decoupled=True):\n        break\n    return [text(x.output_tensors()[0].as_numpy().tolist())]"
+        )
+        assert serve(m, text, answer) == [7]
+        assert seen == [(CANCEL, seen[0][1])]
+        assert value(m.run(code("return [text(1)]"))) == 1
+
+
+ASYNC = """
+    import asyncio, json
+    import numpy as np
+    import triton_python_backend_utils as pb_utils
+
+    class TritonPythonModel:
+        async def execute(self, requests):
+            calls = [pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"],
+                                               inputs=[pb_utils.Tensor("A", np.array([n], np.int32))]) for n in range(5)]
+            found = await asyncio.gather(*[c.async_exec() for c in calls])
+            values = [int(f.output_tensors()[0].as_numpy()[0]) for f in found]
+            stream = await calls[0].async_exec(decoupled=True)
+            values.append([len(x.output_tensors()) for x in stream])
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([json.dumps(values)], object))]) for _ in requests]
+"""
+
+
+def test_coroutines(tmp_path):
+    """Their calls are in flight together: the server answers none before it has them all."""
+    with Model(tmp_path, ASYNC, inputs=("CODE",)) as m:
+        for number in range(3):
+            waiting = []
+
+            def answer(kind, call, body, waiting=waiting):
+                got = read_infer(body, m.peer.memory)
+                if got["decoupled"]:
+                    m.peer.send(INFER_RESPONSES, responses_body((0, [("X", np.zeros(1))])), call)
+                    m.peer.send(INFER_RESPONSES, responses_body((3, [])), call)
+                    return
+                waiting.append((call, got["inputs"]["A"] + 10))
+                if len(waiting) == 5:
+                    for call, array in reversed(waiting):
+                        m.peer.send(INFER_RESPONSES, responses_body((1, [("X", array)])), call)
+
+            assert serve(m, "", answer, number) == [10, 11, 12, 13, 14, [1, 0]]
+
+
+def test_calls_from_threads(tmp_path):
+    with script(tmp_path) as m:
+        text = """
+            found = []
+            def one(n):
+                q = InferenceRequest(model_name="o", requested_output_names=["X"], inputs=[Tensor("A", np.array([n], np.int32))])
+                for _ in range(20):
+                    found.append(int(q.exec().output_tensors()[0].as_numpy()[0]) == 3 * n)
+            threads = [threading.Thread(target=one, args=(n,)) for n in range(6)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            return [text([len(found), all(found)])]
+            """
+        assert serve(m, text, triple(m, [])) == [120, True]
+
+
+def test_call_while_further_batches_arrive(tmp_path):
+    with script(tmp_path) as m:
+        m.peer.execute(
+            [
+                {
+                    "handle": 1,
+                    "inputs": [
+                        code(CALL % (2, "") + "\n    return [text(q.exec().output_tensors()[0].as_numpy().tolist())]")
+                    ],
+                }
+            ],
+            1,
+        )
+        kind, _, call, body = m.peer.receive()
+        assert kind == INFER
+        m.peer.execute([{"handle": 2, "inputs": [code("return [text('second')]")]}], 2)
+        m.peer.send(INFER_RESPONSES, responses_body((1, [("X", read_infer(body, {})["inputs"]["A"])])), call)
+        assert value(m.peer.results(1)[0][0]) == [0, 1]
+        assert value(m.peer.results(2)[0][0]) == "second"
+
+
+def test_call_outside_of_execute(tmp_path):
+    source = """
+        import triton_python_backend_utils as pb_utils
+        class TritonPythonModel:
+            def initialize(self, args):
+                pb_utils.InferenceRequest(model_name="o", requested_output_names=[], inputs=[]).exec()
+            def execute(self, requests):
+                return []
+    """
+    with Model(tmp_path, source, start=False) as m:
+        m.peer.call(2, m.load)
+        with pytest.raises(
+            RuntimeError, match="TritonModelException: BLS is only supported during the 'execute' function"
+        ):
+            m.peer.call(3, m.init)
+
+
+def test_call_when_the_server_ends(tmp_path):
+    with script(tmp_path) as m:
+        m.peer.execute(
+            [
+                {
+                    "handle": 1,
+                    "inputs": [
+                        code(
+                            CALL % (1, "")
+                            + "\n    e = q.exec()\n    print(e.error().message(), flush=True)\n    return [out([1])]"
+                        )
+                    ],
+                }
+            ]
+        )
+        assert m.peer.receive()[0] == INFER
+        m.peer.close()
+        assert m.worker.process.wait(20) == 0
+        assert m.worker.text() == "The server is gone.\n"
+
+
+def test_model_control(tmp_path):
+    with script(tmp_path) as m:
+        seen = []
+
+        def answer(kind, call, body):
+            assert kind == CONTROL
+            order = json.loads(body)
+            seen.append(order)
+            if order["model"] == "bad":
+                m.peer.send(FAILED, {"message": "it is bad", "traceback": ""}, call)
+            else:
+                m.peer.send(READY, {"ready": True} if order["op"] == "is_ready" else {}, call)
+
+        text = """
+            pb_utils.load_model("a", config="{}", files={"file:1/x": b"\\x00\\xff"})
+            pb_utils.load_model(model_name="b")
+            pb_utils.unload_model("a", True)
+            found = [pb_utils.is_model_ready("a"), pb_utils.is_model_ready("a", "3")]
+            for f, args in [(pb_utils.load_model, ("bad",)), (pb_utils.unload_model, ("bad",)), (pb_utils.is_model_ready, ("a", "x")),
+                            (pb_utils.load_model, ("a", "", {"file:1/x": 5})), (pb_utils.load_model, ("a", "", [1]))]:
+                try:
+                    f(*args)
+                except pb_utils.TritonModelException as e:
+                    found.append(str(e))
+            return [text(found)]
+            """
+        wrong = "failed to load model 'a', files should be a dictionary of file paths and file contents"
+        assert serve(m, text, answer) == [
+            True, True, "Failed to load model: it is bad", "Failed to unload model: it is bad",
+            "failed to get model version from specified version string 'x' (details: stol), version should be an integral value > 0",
+            wrong, wrong,
+        ]  # fmt: skip
+        assert seen[:5] == [
+            {"op": "load", "model": "a", "config": "{}", "files": {"file:1/x": base64.b64encode(b"\0\xff").decode()}},
+            {"op": "load", "model": "b"},
+            {"op": "unload", "model": "a", "dependents": True},
+            {"op": "is_ready", "model": "a", "version": -1},
+            {"op": "is_ready", "model": "a", "version": 3},
+        ]
+
+
+def test_metrics(tmp_path):
+    with script(tmp_path) as m:
+        seen = []
+
+        def answer(kind, call, body):
+            order = json.loads(body)
+            seen.append(order)
+            if order["op"] == "create":
+                m.peer.send(READY, {"metric": len(seen)}, call)
+            elif order["op"] == "set" and order["metric"] == 1:
+                m.peer.send(FAILED, {"message": "a counter cannot be set", "traceback": ""}, call)
+            else:
+                m.peer.send(READY, {"value": 4.5} if order["op"] == "value" else {}, call)
+
+        text = """
+            F = pb_utils.MetricFamily
+            family = F(name="requests_total", description="d", kind=F.COUNTER)
+            metric = family.Metric(labels={"a": "b"})
+            metric.increment(2)
+            found = [metric.value()]
+            def refused(f, *a, **k):
+                try:
+                    f(*a, **k)
+                except pb_utils.TritonModelException as e:
+                    found.append(str(e))
+            refused(metric.set, 1)
+            refused(family.Metric, labels=["a"])
+            refused(family.Metric, labels={}, buckets=3)
+            refused(family.Metric, labels={}, buckets=[1.0])
+            histogram = F("h", "d", F.HISTOGRAM)
+            refused(histogram.Metric, labels={})
+            histogram.Metric(labels={}, buckets=[1, 2]).observe(1.5)
+            F("g", "d", F.GAUGE).Metric()
+            del family
+            refused(metric.increment, 1)
+            return [text(found)]
+            """
+        assert serve(m, text, answer) == [
+            4.5, "Failed to set metric value: a counter cannot be set",
+            "Failed to create metric. Labels must be a dictionary.", "Failed to create metric. Buckets must be a list.",
+            "Failed to create metric. Unexpected buckets found.", "Failed to create metric. Missing required buckets.",
+            "Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
+            "deleted AFTER its corresponding 'Metric' objects have been deleted.",
+        ]  # fmt: skip
+        assert seen[0] == {
+            "op": "create",
+            "name": "requests_total",
+            "description": "d",
+            "kind": "counter",
+            "labels": {"a": "b"},
+        }
+        assert seen[1] == {"op": "increment", "metric": 1, "value": 2.0}
+        assert [o["op"] for o in seen[2:]] == [
+            "value",
+            "set",
+            "create",
+            "observe",
+            "release",
+            "create",
+            "release",
+            "release",
+        ]
+        assert seen[4]["buckets"] == [1.0, 2.0]
+
+
+assert threading and Ended and RELEASE

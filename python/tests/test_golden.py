@@ -1,0 +1,190 @@
+"""The golden frames of proto/worker/frames, which the server's tests read too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from neso_worker import bls, frames
+from neso_worker import triton_python_backend_utils as pb_utils
+from neso_worker.channel import Reader
+from neso_worker.encode import ResponseFrame
+from neso_worker.received import decode
+
+FRAMES = Path(__file__).resolve().parents[2] / "proto" / "worker" / "frames"
+CASES = sorted(path.stem for path in FRAMES.glob("*.json"))
+INPUTS, OUTPUTS = ["IN0", "IN1", "TEXT"], ["OUT0", "OUT1"]
+
+
+def load(name):
+    return json.loads((FRAMES / f"{name}.json").read_text()), (FRAMES / f"{name}.bin").read_bytes()
+
+
+def test_there_are_golden_frames():
+    assert len(CASES) > 20
+
+
+class _Bytes:
+    """A socket that gives these bytes, at most so many at once."""
+
+    def __init__(self, data, step):
+        self.data, self.step = data, step
+
+    def recv(self, size, flags=0):
+        got, self.data = self.data[: self.step], self.data[self.step :]
+        return got
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("step", [1, 7, 65536])
+def test_header(name, step):
+    want, data = load(name)
+    reader = Reader(_Bytes(data, step))
+    got = []
+    while not got:
+        got = reader.read()
+    ((kind, instance, number, body, start, end),) = got
+    assert kind == getattr(frames, want["kind"])
+    assert (instance, number, end - start) == (want["instance"], want["id"], want["length"])
+    assert body[start:end] == data[24:]
+    assert frames.frame(kind, instance, number, data[24:]) == data
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if load(name)[0]["kind"] in (
+    "HELLO", "LOAD", "INIT", "READY", "FAILED", "METRIC", "CONTROL", "BIND", "UNBIND", "FORK")])  # fmt: skip
+def test_json_bodies(name):
+    want, data = load(name)
+    assert frames.json_body(data, 24, len(data)) == want["body"]
+
+
+class _Memory:
+    """Stands for the shared memory that a golden frame names but does not hold."""
+
+    def view(self, segment, offset, size):
+        return np.zeros(size, np.uint8)
+
+
+def batch(instance=0):
+    leases = SimpleNamespace(
+        lease=lambda view, segment, offset: (segment, offset), held=lambda leases: True, owe=lambda *_: None
+    )
+    model = SimpleNamespace(
+        input_names=INPUTS, output_names=OUTPUTS, output_index={n: i for i, n in enumerate(OUTPUTS)}, segments=_Memory(),
+        leases=leases, inline_limit=8192, instance=instance, store=SimpleNamespace(put=lambda data: (2147483648, 128)),
+    )  # fmt: skip
+    return SimpleNamespace(model=model, leases=None, number=0)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if load(name)[0]["kind"] == "EXECUTE"])
+def test_execute(name):
+    want, data = load(name)
+    got = batch()
+    requests = decode(got, data, 24, len(data))
+    assert len(requests) == len(want["body"]["requests"])
+    for request, fields in zip(requests, want["body"]["requests"]):
+        assert request._head[0] == fields["handle"]
+        assert request.request_id() == fields["id"]
+        assert request.correlation_id() == (fields["correlation_text"] or fields["correlation"])
+        assert request.flags() == fields["flags"] & 3
+        assert request.timeout() == fields["timeout"]
+        assert request._head[3] == fields["priority"] and request._head[5] == fields["batch_size"]
+        assert request.parameters() == fields["parameters"]
+        assert (request.trace().get_context() or "") == fields["trace"]
+        wanted = [OUTPUTS[i] for i in fields["requested"]] if fields["flags"] & 4 else OUTPUTS
+        assert request.requested_output_names() == wanted
+        assert len(request.inputs()) == len(fields["inputs"])
+        leases = []
+        for tensor, entry in zip(request.inputs(), fields["inputs"]):
+            assert tensor.name() == entry.get("name", INPUTS[entry["index"]] if entry["index"] >= 0 else "")
+            assert tensor.shape() == entry["shape"]
+            assert "TYPE_" + entry["datatype"].replace("BYTES", "STRING") == config_name(tensor.triton_dtype())
+            if "data_hex" in entry:
+                assert tensor._payload().hex() == entry["data_hex"]
+            else:
+                leases.append((entry["segment"], entry["offset"]))
+                assert tensor._size == entry["length"]
+        assert ((got.leases or {}).get(fields["handle"]) or []) == leases
+
+
+def config_name(number):
+    from neso_worker.datatypes import NAMES
+
+    return f"TYPE_{NAMES[number]}"
+
+
+def tensor(name, entry):
+    if entry["datatype"] == "BYTES":
+        return pb_utils.Tensor(
+            name, pb_utils.deserialize_bytes_tensor(bytes.fromhex(entry["data_hex"])).reshape(entry["shape"])
+        )
+    dtype = pb_utils.triton_string_to_numpy(f"TYPE_{entry['datatype']}")
+    if "data_hex" not in entry:
+        return pb_utils.Tensor(name, np.zeros(entry["shape"], dtype))
+    return pb_utils.Tensor(name, np.frombuffer(bytes.fromhex(entry["data_hex"]), dtype).reshape(entry["shape"]))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if load(name)[0]["kind"] == "RESPONSES"])
+def test_responses(name):
+    """The worker builds the golden frame, byte for byte."""
+    want, data = load(name)
+    got = batch(want["instance"])
+    frame = ResponseFrame(got.model, want["id"])
+    leases = {}
+    for fields in want["body"]["responses"]:
+        if fields["flags"] & 4:
+            leases[fields["handle"]] = [1]
+        if fields["flags"] & 2:
+            frame.add_final(fields["handle"])
+        elif fields["code"] != 255:
+            frame.add_error(fields["handle"], fields["message"], fields["code"], fields["flags"] & 1)
+        else:
+            outputs = [tensor(e.get("name") or OUTPUTS[e["index"]], e) for e in fields["outputs"]]
+            response = pb_utils.InferenceResponse(outputs)
+            response._parameters = fields["parameters"]
+            frame.add(fields["handle"], response, None, fields["flags"] & 1)
+    assert frame.pack(want["body"]["ends"], leases).hex() == data.hex()
+
+
+def test_done():
+    for name in ("done", "done_error"):
+        want, data = load(name)
+        body = want.get("body") or {}
+        made = frames.done_frame(want["instance"], want["id"], body.get("message", ""), body.get("traceback", ""))
+        assert made.hex() == data.hex()
+
+
+def test_release():
+    want, data = load("release")
+    blocks = frames.release_blocks(data, 24, len(data))
+    assert [{"offset": o, "segment": s} for s, o in blocks] == (
+        want["body"] if isinstance(want["body"], list) else want["body"]["blocks"]
+    )
+    assert frames.release_frame(blocks) == data
+
+
+def test_infer():
+    want, data = load("infer")
+    body, fields = want["body"], want["body"]["request"]
+    request = pb_utils.InferenceRequest(
+        request_id=fields["id"], correlation_id=fields["correlation"], flags=fields["flags"], timeout=fields["timeout"],
+        inputs=[tensor(e["name"], e) for e in fields["inputs"]], requested_output_names=body["requested"],
+        model_name=body["model"], model_version=body["version"],
+    )  # fmt: skip
+    request._parameters = fields["parameters"]
+    made = bls._encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"])
+    assert frames.frame(frames.INFER, want["instance"], want["id"], made).hex() == data.hex()
+
+
+def test_infer_responses():
+    want, data = load("infer_responses")
+    got = bls._decode(batch().model, data, 24, len(data))
+    assert [flags for flags, _ in got] == [r["flags"] for r in want["body"]["responses"]]
+    for (_, response), fields in zip(got, want["body"]["responses"]):
+        assert response.has_error() == (fields["code"] != 255)
+        assert [(t.name(), t.shape(), t._payload().hex()) for t in response.output_tensors()] == [
+            (e["name"], e["shape"], e["data_hex"]) for e in fields["outputs"]
+        ]

@@ -1,0 +1,187 @@
+"""Tensors in shared memory: views of inputs, blocks for outputs, who may reuse what and when."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from harness import EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, In, Model, read_responses
+from test_execute import code, script, value
+
+from neso_worker.frames import ProtocolError
+from neso_worker.memory import Outputs, size_class
+
+
+def placed(model, segment, offset, array, index=1):
+    """An input in shared memory."""
+    data = array.tobytes()
+    model.peer.memory[segment][offset : offset + len(data)] = data
+    return In(index, array, at=(segment, offset))
+
+
+def test_large_tensors_both_ways(tmp_path):
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 22)
+        array = np.arange(200000, dtype=np.float64)
+        response = m.run(code("""
+            a = r.inputs()[1].as_numpy()
+            assert not a.flags.writeable
+            return [InferenceResponse([Tensor("OUT", a + 1), Tensor("TWO", a[:3])])]
+            """), placed(m, segment, 4096, array))  # fmt: skip
+        assert response.flags == 1
+        large, small = response.outputs
+        assert large.at is not None and large.at[0] >= 0x80000000 and small.at is None
+        np.testing.assert_array_equal(large.array(), array + 1)
+        assert small.array().tolist() == [0, 1, 2]
+
+
+def test_input_returned_as_output_is_copied(tmp_path):
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 20)
+        array = np.arange(30000, dtype=np.float32)
+        for text in ("Tensor('OUT', r.inputs()[1].as_numpy())", "Tensor('OUT', r.inputs()[1].as_numpy()[::-1][::-1])",
+                     "r.inputs()[1]", "Tensor.from_dlpack('OUT', r.inputs()[1])"):  # fmt: skip
+            response = m.run(code(f"return [InferenceResponse([{text}])]"), placed(m, segment, 0, array))
+            (out,) = response.outputs
+            assert response.flags == 1 and out.at[0] != segment
+            np.testing.assert_array_equal(out.array(), array)
+
+
+@pytest.mark.parametrize("keep", ["r.inputs()[1].as_numpy()", "r.inputs()[1]", "r", "r.inputs()[1].as_numpy()[5:7]",
+                                  "memoryview(r.inputs()[1].as_numpy())"])  # fmt: skip
+def test_inputs_that_the_model_keeps(tmp_path, keep):
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 20)
+        first = placed(m, segment, 64, np.arange(3000, dtype=np.float64))
+        second = placed(m, segment, 65536, np.arange(3000, dtype=np.float64), 2)
+        response = m.run(code(f"kept.append({keep})\nreturn [out([1])]"), first, second)
+        assert response.flags == 1 | INPUTS_HELD
+        # RELEASE comes for each input: for the one nobody kept at once, for the other when it is dropped.
+        m.run(code("return [out([1])]"))
+        if keep != "r":
+            assert m.peer.released == [(segment, 65536)]
+        m.run(code("kept.clear()\nreturn [out([1])]"))
+        m.run(code("return [out([1])]"))
+        assert sorted(m.peer.released) == [(segment, 64), (segment, 65536)]
+        assert m.run(code("return [out([1])]"), first).flags == 1
+
+
+def test_kept_inputs_are_released_by_an_idle_worker(tmp_path):
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 20)
+        tensor = placed(m, segment, 0, np.zeros(3000))
+        drop = "kept.append(r.inputs()[1])\nthreading.Timer(0.05, kept.clear).start()\nreturn [out([1])]"
+        assert m.run(code(drop), tensor).flags == 1 | INPUTS_HELD
+        kind, _, _, body = m.peer.frame()  # no request asks for it
+        assert kind == 16 and body == b"\1\0\0\0" + segment.to_bytes(4, "little") + bytes(8)
+
+
+def test_inputs_kept_by_an_execute_that_fails(tmp_path):
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 20)
+        tensor = placed(m, segment, 128, np.zeros(3000))
+        fail = code("kept.append(r)\nraise ValueError('no')")
+        responses, error = m.peer.run([{"handle": 3, "inputs": [fail, tensor]}])
+        assert error[0].startswith("ValueError: no")
+        (response,) = responses
+        assert (response.handle, response.flags, response.code) == (3, 1 | INPUTS_HELD, 1)
+        assert response.message.startswith(
+            "Failed to process the request(s) for model 'm_0_0', message: ValueError: no"
+        )
+        responses, error = m.peer.run([{"handle": 4, "inputs": [code("raise ValueError('no')"), tensor]}])
+        assert responses == [] and error
+
+
+def test_dlpack_of_shared_memory_is_a_copy(tmp_path):
+    """A consumer of DLPack may write, and the input cannot be written to."""
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 20)
+        got = m.run(code("""
+            t = r.inputs()[1]
+            b = Tensor.from_dlpack("OUT", t.to_dlpack()).as_numpy()
+            b += 1
+            assert t.as_numpy()[0] == 0 and np.from_dlpack(t)[1] == 1
+            return [out(b)]
+            """), placed(m, segment, 0, np.arange(3000.0)))  # fmt: skip
+        assert got.outputs[0].array()[0] == 1
+
+
+def test_output_blocks_are_reused(tmp_path):
+    with script(tmp_path) as m:
+        grown = []
+        m.peer.grow = lambda number, size: grown.append((size, m.peer.segment(1, size)))
+        for n in range(50):
+            (out,) = m.run(code(f"return [out(np.full(100000, {n}.0))]")).outputs
+            assert out.array()[-1] == n
+            m.peer.release([out.at])
+        assert len(grown) == 1
+        held = [m.run(code("return [out(np.zeros(100000))]")).outputs[0].at for _ in range(4)]
+        assert len(set(held)) == 4 and len(grown) == 3
+
+
+def test_no_memory_for_an_output(tmp_path):
+    with script(tmp_path) as m:
+        m.peer.grow = lambda number, size: m.peer.send(FAILED, {"message": "too much", "traceback": ""}, number)
+        r = m.run(code("return [out(np.zeros(100000))]"))
+        assert r.code == 1 and "No memory for a tensor of 800000 bytes: too much" in r.message
+        assert m.run(code("return [out([1])]")).code == 0xFF
+
+
+def test_release_of_what_is_not_in_use_ends_the_worker(tmp_path):
+    with script(tmp_path) as m:
+        m.peer.release([(5, 64)])
+        assert m.worker.process.wait(20) == 1
+        assert "block at offset 64 of segment 5 is not in use" in m.worker.text()
+
+
+def test_segment_shorter_than_announced(tmp_path):
+    import os
+    import socket
+    import struct
+
+    with script(tmp_path) as m:
+        fd = os.memfd_create("short")
+        os.ftruncate(fd, 100)
+        m.peer.send(14, struct.pack("<IIQ", 1, 0, 4096))
+        socket.send_fds(m.peer.descriptors, [b"\0"], [fd])
+        os.close(fd)
+        assert m.worker.process.wait(20) == 1
+        assert "segment 1: 4096 bytes announced, 100 there" in m.worker.text()
+
+
+def test_size_classes():
+    assert [size_class(n) for n in (0, 1, 64, 65, 8193, 10240, 1 << 20)] == [64, 64, 64, 128, 10240, 10240, 1 << 20]
+    for n in [*range(1, 5000), *(random.randrange(1 << 40) for _ in range(1000))]:
+        got = size_class(n)
+        assert got >= n and got % 64 == 0 and (got <= n * 5 // 4 + 64) and size_class(got) == got
+
+
+def test_blocks_never_overlap():
+    """Against the plain truth: which bytes are taken."""
+    chance = random.Random(4)
+    outputs = Outputs()
+    outputs.add(7, memoryview(bytearray(1 << 16)))
+    outputs.add(9, memoryview(bytearray(1 << 15)))
+    taken = {}
+    for _ in range(4000):
+        if taken and chance.random() < 0.5:
+            block = chance.choice(list(taken))
+            del taken[block]
+            outputs.release([block])
+            continue
+        size = chance.choice((chance.randrange(1, 300), chance.randrange(1, 20000)))
+        block = outputs.take(size)
+        if block is None:
+            continue
+        assert block not in taken and block[1] % 64 == 0 and block[1] + size <= {7: 1 << 16, 9: 1 << 15}[block[0]]
+        for other, length in taken.items():
+            assert other[0] != block[0] or other[1] + length <= block[1] or block[1] + size <= other[1]
+        taken[block] = size
+    outputs.release(list(taken))
+    assert outputs.take(1 << 16) == (7, 0)
+    with pytest.raises(ProtocolError):
+        outputs.release([(7, 64)])
+
+
+assert EXIT and GROW and RESPONSES and Model and read_responses and value

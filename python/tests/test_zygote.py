@@ -1,0 +1,128 @@
+"""The zygote forks workers that are as good as fresh processes, and reports how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+
+import numpy as np
+import pytest
+from harness import EXIT, EXITED, FORK, FORKED, HELLO, INIT, LOAD, Ended, In, Peer, Process
+
+SOURCE = """
+import os, random, sys
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        print("printed by", os.environ.get("WHO"))
+        values = [random.getrandbits(31), int(np.random.randint(1 << 31))]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array(values))]) for _ in requests]
+"""
+
+
+class Child:
+    def __init__(self, zygote, env=None, cwd=None):
+        ours, theirs = socket.socketpair()
+        dours, dtheirs = socket.socketpair()
+        self.output, write = os.pipe()
+        zygote.peer.send(FORK, {"env": env or {}, "cwd": cwd or ""}, 7)
+        socket.send_fds(zygote.peer.descriptors, [b"\0"], [theirs.fileno(), dtheirs.fileno(), write])
+        for end in (theirs, dtheirs):
+            end.close()
+        os.close(write)
+        kind, _, number, body = zygote.peer.receive()
+        assert (kind, number) == (FORKED, 7)
+        (self.pid,) = struct.unpack("<I", body)
+        self.peer = Peer(ours, dours)
+        kind, _, _, body = self.peer.receive()
+        assert kind == HELLO and json.loads(body)["pid"] == self.pid
+
+    def load(self, path):
+        self.peer.call(
+            LOAD,
+            {
+                "model_path": str(path),
+                "model_directory": "",
+                "version_directory": str(path.parent),
+                "name": "m",
+                "version": 1,
+                "config": {},
+                "complete": False,
+                "inputs": ["IN"],
+                "outputs": ["OUT"],
+                "inline_limit": 8192,
+            },
+        )
+        self.peer.call(INIT, {"args": {}, "config": {}, "inputs": ["IN"], "outputs": ["OUT"], "decoupled": False})
+
+    def run(self):
+        responses, error = self.peer.run([{"handle": 1, "inputs": [In(0, np.zeros(1, np.int8))]}])
+        assert error is None, error
+        return responses[0].outputs[0].array().tolist()
+
+
+@pytest.fixture
+def zygote():
+    process = Process("--zygote")
+    kind, *_ = process.peer.receive()
+    assert kind == HELLO
+    yield process
+    process.end()
+    assert process.process.returncode == 0
+
+
+def exited(zygote):
+    kind, _, _, body = zygote.peer.receive()
+    assert kind == EXITED
+    return struct.unpack("<Ii", body)
+
+
+def test_children(zygote, tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE)
+    children = [Child(zygote, {"WHO": f"child-{n}"}, str(tmp_path)) for n in range(2)]
+    for child in children:
+        child.load(path)
+    first, second = (child.run() for child in children)
+    assert first[0] != second[0] and first[1] != second[1], "children draw the same random numbers"
+    for child in children:
+        assert os.getpgid(child.pid) == child.pid
+        assert os.readlink(f"/proc/{child.pid}/cwd") == str(tmp_path)
+    # What is printed arrives while the worker lives.
+    assert os.read(children[1].output, 1000) == b"printed by child-1\n"
+
+    os.kill(children[0].pid, signal.SIGINT)  # ignored
+    assert children[0].run()
+    os.kill(children[0].pid, signal.SIGKILL)
+    pid, status = exited(zygote)
+    assert pid == children[0].pid and os.WTERMSIG(status) == signal.SIGKILL
+    with pytest.raises(Ended):
+        children[0].peer.receive()
+
+    children[1].peer.send(EXIT)
+    pid, status = exited(zygote)
+    assert (pid, status) == (children[1].pid, 0)
+
+
+def test_child_has_no_other_descriptors(zygote):
+    child = Child(zygote)
+    open_now = {os.readlink(f"/proc/{child.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{child.pid}/fd")}
+    sockets = [name for name in open_now if name.startswith("socket:")]
+    assert len(sockets) == 2, open_now
+    child.peer.close()
+    assert exited(zygote) == (child.pid, 0)
+
+
+def test_children_outlive_the_zygote(zygote, tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE)
+    child = Child(zygote)
+    zygote.end()
+    child.load(path)
+    assert child.run()
+    child.peer.close()

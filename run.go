@@ -1,0 +1,233 @@
+package neso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/grpcapi"
+	"github.com/nesoserve/neso/internal/httpapi"
+	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/metrics"
+)
+
+const defaultExitTimeout = 30 * time.Second
+
+// running is what Start made; Close ends it.
+type running struct {
+	log     *slog.Logger
+	pool    *memory.Pool
+	engine  *engine.Engine
+	api     *httpapi.Server
+	metrics *metrics.Metrics
+
+	http, metricsHTTP *http.Server
+	grpc              *grpcapi.Server
+	listeners         map[string]net.Listener // by front end
+
+	serving sync.WaitGroup
+	failed  chan error // the first front end that stopped by itself
+
+	closing  sync.Once
+	closeErr error
+	timeout  time.Duration
+}
+
+// UseLog makes the server log into l and show its settings over the API.
+func (s *Server) UseLog(l *logging.Log) { s.log, s.Logger = l, l.Logger() }
+
+// ErrNotRunning is returned by calls that need a started server.
+var ErrNotRunning = errors.New("neso: the server is not running")
+
+// Run starts the server, serves until ctx ends, drains, and closes what it
+// started.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Start(ctx); err != nil {
+		return err
+	}
+	return s.Wait(ctx)
+}
+
+// Start opens the listeners, which answer from now on, and loads the startup
+// models. If it fails, everything it opened is closed. ctx bounds the start
+// only. A server is started once.
+func (s *Server) Start(ctx context.Context) error {
+	if s.running != nil {
+		return errors.New("neso: the server has been started before")
+	}
+	r := &running{log: s.Logger, listeners: map[string]net.Listener{}, failed: make(chan error, 1), timeout: s.ExitTimeout}
+	s.running = r
+	if r.log == nil {
+		r.log = slog.Default()
+	}
+	if r.timeout == 0 {
+		r.timeout = defaultExitTimeout
+	}
+	err := s.open(ctx, r)
+	if err == nil {
+		err = r.engine.Start(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, r.close())
+	}
+	return nil
+}
+
+// open makes the engine and the front ends, and lets them serve.
+func (s *Server) open(ctx context.Context, r *running) error {
+	config, warnings, err := metrics.ParseConfig(s.Metrics.Config)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		r.log.Warn("metrics configuration", "problem", w)
+	}
+	r.pool = memory.New(memory.Options{})
+	if r.engine, err = engine.New(s.engineOptions(r, config)); err != nil {
+		return err
+	}
+	if err := s.openHTTP(ctx, r); err != nil {
+		return fmt.Errorf("failed to start HTTP service: %w", err)
+	}
+	if err := s.openGRPC(ctx, r); err != nil {
+		return fmt.Errorf("failed to start GRPC service: %w", err)
+	}
+	if err := s.openMetrics(ctx, r, config); err != nil {
+		return fmt.Errorf("failed to start Metrics service: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) openHTTP(ctx context.Context, r *running) error {
+	var err error
+	r.api, err = httpapi.New(httpapi.Options{
+		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
+		Log: s.log, Logger: r.log, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
+	})
+	if err != nil || s.HTTP.Address == "" {
+		return err
+	}
+	l, err := listen(ctx, s.HTTP.Address, s.HTTP.ReusePort)
+	if err != nil {
+		return err
+	}
+	r.http = r.api.HTTPServer()
+	r.serve("HTTPService", l, r.http.Serve)
+	return nil
+}
+
+func (s *Server) openGRPC(ctx context.Context, r *running) error {
+	if s.GRPC.Address == "" {
+		return nil
+	}
+	var err error
+	r.grpc, err = grpcapi.New(grpcapi.Options{
+		Engine: r.engine, Log: s.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
+		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
+		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := listen(ctx, s.GRPC.Address, s.GRPC.ReusePort)
+	if err != nil {
+		return err
+	}
+	r.serve("GRPCInferenceService", l, r.grpc.Serve)
+	return nil
+}
+
+func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
+	r.metrics = metrics.New(metrics.Options{
+		Models: r.models, Customs: r.engine.CustomMetrics, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+	})
+	if s.Metrics.Address == "" {
+		return nil
+	}
+	l, err := listen(ctx, s.Metrics.Address, false)
+	if err != nil {
+		return err
+	}
+	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	r.serve("Metrics Service", l, r.metricsHTTP.Serve)
+	return nil
+}
+
+// serve runs a front end on its listener until it is closed.
+func (r *running) serve(name string, l net.Listener, serve func(net.Listener) error) {
+	r.listeners[name] = l
+	r.log.Info(fmt.Sprintf("Started %s at %s", name, l.Addr()))
+	r.serving.Go(func() {
+		if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			select {
+			case r.failed <- fmt.Errorf("%s: %w", name, err):
+			default: // another one has failed before
+			}
+		}
+	})
+}
+
+// Wait serves until ctx ends or a front end fails, then closes the server.
+func (s *Server) Wait(ctx context.Context) error {
+	r := s.running
+	if r == nil {
+		return ErrNotRunning
+	}
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-r.failed:
+	}
+	return errors.Join(failure, r.close())
+}
+
+// Close ends the server as Wait does: not ready, no new requests, those in
+// flight answered for at most ExitTimeout, models unloaded, listeners closed.
+// It may be called more than once.
+func (s *Server) Close() error {
+	if s.running == nil {
+		return nil
+	}
+	return s.running.close()
+}
+
+func (r *running) close() error {
+	r.closing.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+		defer cancel()
+		var drained error
+		if r.engine != nil {
+			drained = r.engine.Close(ctx) // front ends go on answering: they say that the server is stopping
+		}
+		var wg sync.WaitGroup
+		for _, h := range []*http.Server{r.http, r.metricsHTTP} {
+			if h != nil {
+				wg.Go(func() {
+					if h.Shutdown(ctx) != nil {
+						_ = h.Close() // the time is up: connections are cut
+					}
+				})
+			}
+		}
+		if r.grpc != nil {
+			wg.Go(func() { _ = r.grpc.Shutdown(ctx) }) // an overrun is in drained
+		}
+		wg.Wait()
+		for _, l := range r.listeners {
+			_ = l.Close() // closed by its server, unless that never ran
+		}
+		r.serving.Wait()
+		if r.pool != nil {
+			r.pool.Close()
+		}
+		r.closeErr = drained
+	})
+	return r.closeErr
+}
