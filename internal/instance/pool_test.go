@@ -111,6 +111,9 @@ func TestWaitersStandInLine(t *testing.T) {
 			t.Error("a newcomer passed the line")
 		}
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if want := []string{"b context canceled", "a <nil>", "c <nil>"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
