@@ -2,6 +2,7 @@ package dynamic
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,7 +80,7 @@ func (s *Scheduler) tick() {
 func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry) (own *batch) {
 	for x := fx.start; x != nil; {
 		next := x.next
-		if mine != nil && own == nil && contains(x, mine) {
+		if mine != nil && own == nil && slices.Contains(x.entries, mine) {
 			own = x
 		} else {
 			s.handLocked(x)
@@ -96,15 +97,6 @@ func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry) (own *batch
 		}
 	}
 	return own
-}
-
-func contains(x *batch, e *entry) bool {
-	for _, o := range x.entries {
-		if o == e {
-			return true
-		}
-	}
-	return false
 }
 
 // handLocked gives a batch to a runner: one that waits, or a new one.
