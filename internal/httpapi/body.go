@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"math/bits"
 	"net"
 	"net/http"
 	"strconv"
@@ -104,7 +105,7 @@ func (s *Server) buffer(c *call, n int) []byte {
 		return c.scratch[:n]
 	}
 	if n <= keepScratch {
-		c.scratch = make([]byte, n, max(n, smallBody))
+		c.scratch = make([]byte, n, max(4096, 1<<bits.Len(uint(n-1)))) // rounded up, so that it grows seldom
 		return c.scratch
 	}
 	if p, ok := s.big.Get().(*[]byte); ok && cap(*p) >= n {
