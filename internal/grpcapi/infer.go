@@ -78,6 +78,13 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	}
 	c.request.Reset() // lets go of the transport's buffers while the model runs
 	c.response = kserve.ProtoResponse{ModelName: r.ModelName, ModelVersion: kserve.Version(m.Version()), ID: r.ID}
+	if s.verbose(ctx) {
+		r.Hold()
+		defer func() {
+			s.access(ctx, r)
+			r.Drop()
+		}()
+	}
 	r.Times.Start = backend.Now()
 	if err := s.core.infer(r); err != nil {
 		return nil, backend.AsError(err)

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
@@ -196,5 +198,29 @@ func TestHeaderForwarding(t *testing.T) {
 	}
 	if _, err := New(Options{HeaderForwardPattern: "("}); err == nil {
 		t.Error("a bad pattern is accepted")
+	}
+}
+
+func TestAccessLines(t *testing.T) {
+	var out bytes.Buffer
+	settings := logging.DefaultSettings()
+	settings.Verbose = 1
+	log, err := logging.Open(settings, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, script(), Options{Logger: log.Logger()})
+	if _, err := f.infer(request("int32", "one", 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.infer(request("int32", "two", -1))
+	s := f.open(t.Context())
+	send(t, s, request("many", "three", 2))
+	lines(s)
+	f.stopped() // the log is ours now
+	for _, want := range []string{"request_id=one status=OK", "request_id=two status=NotFound", "request_id=three status=OK"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in %s", want, out.String())
+		}
 	}
 }

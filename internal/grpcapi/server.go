@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,8 @@ type Options struct {
 	// Log is what LogSettings shows and changes; without it the call is not
 	// supported.
 	Log *logging.Log
+	// Logger takes an access line for each inference at verbose level 1.
+	Logger *slog.Logger
 	// TLS is nil for plain text.
 	TLS *tls.Config
 

@@ -90,8 +90,11 @@ func (c *streamCall) answerError(err *backend.Error) {
 }
 
 // Deliver takes a response of the model.
-func (c *streamCall) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
+func (c *streamCall) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	c.begun = true
+	if final && c.x.s.verbose(c.x.ctx) {
+		c.x.s.access(c.x.ctx, r)
+	}
 	c.deliver(resp, final)
 }
 
