@@ -107,6 +107,7 @@ type testOptions struct {
 	params    map[string]string
 	complete  bool
 	batch     int
+	grace     time.Duration
 }
 
 var vector = []backend.IO{{Name: "IN", Datatype: tensor.FP32, Dims: tensor.Shape{-1}}}
@@ -179,6 +180,7 @@ func configOf(dir string, o testOptions) backend.Config {
 func load(t testing.TB, source string, o testOptions) (*testModel, error) {
 	t.Helper()
 	d, log := newDriver(t, o.settings)
+	d.grace = o.grace
 	m := &testModel{t: t, driver: d, log: log, cfg: configOf(writeModel(t, source), o)}
 	if o.complete {
 		if _, err := d.Complete(t.Context(), m.cfg); err != nil {
@@ -269,7 +271,7 @@ func (c *collector) wait(t testing.TB) []*backend.Response {
 
 func newRequest(inputs ...tensor.Tensor) (*backend.Request, *collector) {
 	c := &collector{done: make(chan struct{})}
-	return &backend.Request{ModelName: "m", ModelVersion: 1, Inputs: inputs, Requested: []string{"OUT", "OUT0", "OUT1"}, Ctx: context.Background(), Responder: c}, c
+	return &backend.Request{ModelName: "m", ModelVersion: 1, Inputs: inputs, Ctx: context.Background(), Responder: c}, c
 }
 
 // run executes one batch as the server would: requests without a final
@@ -288,6 +290,9 @@ func (m *testModel) run(requests ...*backend.Request) error {
 func (m *testModel) infer(inputs ...tensor.Tensor) *backend.Response {
 	m.t.Helper()
 	r, c := newRequest(inputs...)
+	for _, o := range m.cfg.Outputs {
+		r.Requested = append(r.Requested, o.Name)
+	}
 	_ = m.run(r)
 	all := c.wait(m.t)
 	if len(all) != 1 {

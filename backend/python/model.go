@@ -83,7 +83,7 @@ func (d *driver) spec(cfg *backend.Config, command worker.Command, instance stri
 	return worker.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
-		HelloTimeout: d.settings.stubTimeout,
+		HelloTimeout: d.settings.stubTimeout, Grace: d.grace,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
@@ -49,6 +50,7 @@ type driver struct {
 	env      []string // of the server, for workers
 	launcher *worker.Launcher
 	envs     environments
+	grace    time.Duration // for finalize; 0 is the worker's default
 
 	mu     sync.Mutex
 	files  string // directory of the worker's sources, made for the first model

@@ -28,7 +28,7 @@ func (a *protoMemory) Allocate(n int) (*tensor.Buffer, error) {
 
 func (a *protoMemory) ReleaseBuffer(*tensor.Buffer) { a.live-- }
 
-var testConfig = &modelconfig.Config{Name: "m", Outputs: []modelconfig.Output{{Name: "y"}, {Name: "z"}, {Name: "T"}}}
+var protoConfig = &modelconfig.Config{Name: "m", Outputs: []modelconfig.Output{{Name: "y"}, {Name: "z"}, {Name: "T"}}}
 
 type noSink struct{}
 
@@ -295,7 +295,7 @@ func TestProtoDecode(t *testing.T) {
 	}
 	a, call := &protoMemory{}, &Call{}
 	r := infer.New(noSink{}, nil)
-	if err := DecodeProto(&q, &r.Request, call, Target{testConfig, a}); err != nil {
+	if err := DecodeProto(&q, &r.Request, call, Target{protoConfig, a}); err != nil {
 		t.Fatal(err)
 	}
 	q.Reset()
@@ -391,7 +391,7 @@ func TestProtoDecodeErrors(t *testing.T) {
 			}
 			r := infer.New(noSink{}, nil)
 			defer r.Abandon()
-			got := DecodeProto(&q, &r.Request, &Call{}, Target{testConfig, &protoMemory{}})
+			got := DecodeProto(&q, &r.Request, &Call{}, Target{protoConfig, &protoMemory{}})
 			if got == nil {
 				t.Fatalf("got no error, want %s", tt.want)
 			}
@@ -444,7 +444,7 @@ func FuzzProtoRequest(f *testing.F) {
 		compareParsed(t, &q, want)
 		a := &protoMemory{}
 		r := infer.New(noSink{}, nil)
-		_ = DecodeProto(&q, &r.Request, &Call{}, Target{testConfig, a})
+		_ = DecodeProto(&q, &r.Request, &Call{}, Target{protoConfig, a})
 		r.Abandon()
 		if a.live != 0 {
 			t.Errorf("%d buffers are left", a.live)

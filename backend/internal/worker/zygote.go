@@ -52,14 +52,12 @@ func (l *Launcher) startZygote(ctx context.Context, cmd Command) (*zygote, error
 	case <-z.hello:
 		return z, nil
 	case <-gone:
-		if !p.await(time.Second) {
-			p.kill()
-			p.await(time.Second)
-		}
+		p.await(time.Second)
 		err = fmt.Errorf("%s did not start: %v", cmd.Path, withOutput(p.status.String(), p.lines))
 	case <-ctx.Done():
 		err = fmt.Errorf("%s did not start in time: %v", cmd.Path, withOutput(ctx.Err().Error(), p.lines))
 	}
+	p.kill()
 	z.close()
 	return nil, err
 }
