@@ -20,9 +20,9 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return &call{single: infer.NewSingle()} }}
 
-// modelInfer is hop 1 of a unary request: it leads to engine.Infer (hop 2) and
+// ModelInfer is hop 1 of a unary request: it leads to engine.Infer (hop 2) and
 // writes the answer (hop 7).
-func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
+func (s *Server) ModelInfer(_ any, stream grpc.ServerStream) error {
 	received := backend.Now()
 	c := calls.Get().(*call)
 	defer c.free()
@@ -55,15 +55,17 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	if bad != nil {
 		return nil, bad
 	}
-	r, m, err := s.core.begin(c.request.ModelName, version, c.request.InputBytes(), c.single)
+	pin, err := s.o.Engine.Resolve(c.request.ModelName, version, c.request.InputBytes())
 	if err != nil {
 		return nil, backend.AsError(err)
 	}
+	m := pin.Model
 	cfg := m.Config()
 	if cfg.Decoupled {
-		r.Abandon()
+		pin.Unpin()
 		return nil, &backend.Error{Code: backend.Unsupported, Message: textDecoupled}
 	}
+	r := pin.NewRequest(c.single)
 	r.Times.Receive = received
 	r.Ctx = ctx
 	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()}); bad != nil {
@@ -86,7 +88,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 		}()
 	}
 	r.Times.Start = backend.Now()
-	if err := s.core.infer(r); err != nil {
+	if err := s.o.Engine.Infer(r); err != nil {
 		return nil, backend.AsError(err)
 	}
 	resp, bad := c.single.Wait()

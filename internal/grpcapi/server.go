@@ -64,7 +64,6 @@ const helloTimeout = 10 * time.Second
 // Server is the gRPC front end.
 type Server struct {
 	o         Options
-	core      core
 	grpc      *grpc.Server
 	forward   *forward
 	encodings []string
@@ -77,10 +76,8 @@ type Server struct {
 }
 
 // New returns a server that does not listen yet.
-func New(o Options) (*Server, error) { return newServer(o, engineCore{o.Engine}) }
-
-func newServer(o Options, c core) (*Server, error) {
-	s := &Server{o: o, core: c, stopping: make(chan struct{})}
+func New(o Options) (*Server, error) {
+	s := &Server{o: o, stopping: make(chan struct{})}
 	var err error
 	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
 		return nil, err
