@@ -171,8 +171,10 @@ func first(r *backend.Request) int32 {
 
 // value is a response with one int32.
 func value(v int32) *backend.Response {
-	return &backend.Response{Outputs: []tensor.Tensor{{Name: "OUT", Datatype: tensor.Int32, Shape: tensor.Shape{1},
-		Data: []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}}}}
+	return &backend.Response{Outputs: []tensor.Tensor{{
+		Name: "OUT", Datatype: tensor.Int32, Shape: tensor.Shape{1},
+		Data: []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)},
+	}}}
 }
 
 // wait reads from a channel, but not for ever.

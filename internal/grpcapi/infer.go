@@ -4,10 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
-	"google.golang.org/grpc"
 )
 
 // call is the state of one ModelInfer, reused from call to call.
@@ -30,7 +31,7 @@ func (s *Server) ModelInfer(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	ctx := stream.Context()
-	if err := s.compression(stream, ctx); err != nil {
+	if err := s.compression(ctx); err != nil {
 		return err
 	}
 	if s.closing.Load() {

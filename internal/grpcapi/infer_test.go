@@ -109,8 +109,10 @@ func TestModelInferErrors(t *testing.T) {
 		{"negative version", version("-2"), "InvalidArgument: invalid model version specified '-2' , version should be an integral value > 0"},
 		{"decoupled", request("many", "", 0), "Unimplemented: ModelInfer RPC doesn't support models with decoupled transaction policy"},
 		{"parameter", with(request("int32", "", 0), "timeout", boolParam(true)), "InvalidArgument: invalid value type for 'timeout' parameter, expected int64_param."},
-		{"wrong size", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{2}}}, RawInputContents: [][]byte{{1}}},
-			"InvalidArgument: [request id: <id_unknown>] input byte size mismatch for input 'IN' for model 'int32'. Expected 8, got 1"},
+		{
+			"wrong size", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{2}}}, RawInputContents: [][]byte{{1}}},
+			"InvalidArgument: [request id: <id_unknown>] input byte size mismatch for input 'IN' for model 'int32'. Expected 8, got 1",
+		},
 		{"huge shape", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{1 << 62}}}, RawInputContents: [][]byte{{1}}}, ""},
 		{"model", request("int32", "", 1), "Unavailable: not now"},
 		{"two responses", request("int32", "", 2), "Internal: expected a single response, got 2"},

@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/kserve"
-	"github.com/nesoserve/neso/internal/logging"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/logging"
 )
 
 // Options configure the front end. The zero values are Triton's defaults.
@@ -101,7 +102,6 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(ioBuffer),
 		grpc.WriteBufferSize(ioBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

@@ -4,10 +4,11 @@ import (
 	"strconv"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/tensor"
-	"google.golang.org/protobuf/proto"
 )
 
 // frame is the size in which the transport hands over message bytes.

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/tensor"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
 )
 
 // encodeCase makes a response out of a request's parts, and its generated form.

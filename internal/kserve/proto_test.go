@@ -3,18 +3,20 @@ package kserve
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
-	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
 )
 
 // protoMemory is an allocator that counts what has not been released.
@@ -325,9 +327,7 @@ func TestProtoDecode(t *testing.T) {
 func TestProtoDecodeErrors(t *testing.T) {
 	region := func(extra map[string]*inferencepb.InferParameter) map[string]*inferencepb.InferParameter {
 		m := map[string]*inferencepb.InferParameter{"shared_memory_region": stringParam("r")}
-		for k, v := range extra {
-			m[k] = v
-		}
+		maps.Copy(m, extra)
 		return m
 	}
 	input := func(p map[string]*inferencepb.InferParameter) *pbRequest {
