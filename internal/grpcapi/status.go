@@ -3,12 +3,13 @@ package grpcapi
 import (
 	"strconv"
 
-	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/kserve"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve"
 )
 
 const (
