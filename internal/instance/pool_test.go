@@ -45,7 +45,7 @@ func newPool(t *testing.T, o Options, instances int, execute func(*backend.Batch
 	for i := range instances {
 		o.Instances = append(o.Instances, backend.InstanceConfig{Name: fmt.Sprintf("m_0_%d", i)})
 	}
-	o.Model, o.Stats = fake{execute}, stats.NewVersion()
+	o.Model, o.Stats = fake{execute}, stats.NewVersion(nil)
 	p, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ type bench struct {
 }
 
 func start(t *testing.T, f *fake, size int, c modelconfig.DynamicBatching) *bench {
-	v := stats.NewVersion()
+	v := stats.NewVersion(nil)
 	return &bench{New(Options{Config: &c, MaxBatchSize: size, Executor: f, Stats: v}), t, &log{start: time.Now()}, f, v}
 }
 
@@ -370,7 +370,7 @@ func (n *none) ExecuteOne(_ int, r *infer.Request) {
 
 func TestAllocationCeiling(t *testing.T) {
 	n := &none{fake: fake{instances: 1}}
-	s := New(Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: n, Stats: stats.NewVersion()})
+	s := New(Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: n, Stats: stats.NewVersion(nil)})
 	sink := counter{new(atomic.Int64)}
 	const want = 1 // the request
 	if got := testing.AllocsPerRun(1000, func() { _ = s.Enqueue(infer.New(sink, nil)) }); got > want {
@@ -380,7 +380,7 @@ func TestAllocationCeiling(t *testing.T) {
 
 func BenchmarkEnqueueIdle(b *testing.B) {
 	n := &none{fake: fake{instances: 1}}
-	s := New(Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: n, Stats: stats.NewVersion()})
+	s := New(Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: n, Stats: stats.NewVersion(nil)})
 	sink := counter{new(atomic.Int64)}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -392,7 +392,7 @@ func BenchmarkEnqueueIdle(b *testing.B) {
 // one instance, so that nearly all requests are queued.
 func BenchmarkEnqueueQueued(b *testing.B) {
 	n := &none{fake: fake{instances: 1}, yield: true}
-	s := New(Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: n, Stats: stats.NewVersion()})
+	s := New(Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: n, Stats: stats.NewVersion(nil)})
 	sink := counter{new(atomic.Int64)}
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
