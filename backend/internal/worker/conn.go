@@ -29,8 +29,9 @@ type ConnOptions struct {
 	// OutputLimit bounds the worker's output memory in bytes; 0 is
 	// DefaultMemoryLimit.
 	OutputLimit uint64
-	// Grace is how long a cancelled batch may still run before the connection is
-	// ended; 0 is ten seconds.
+	// Grace is how long an interrupted batch may still run before the connection
+	// is ended; 0 is a second. It must be shorter than the server waits for the
+	// executions that it has interrupted.
 	Grace time.Duration
 	// Cause turns the end of the connection into the error that requests in
 	// flight are answered with. It may wait, for the exit status, but not long.
@@ -119,7 +120,9 @@ type reply struct {
 	body []byte
 }
 
-const defaultGrace = 10 * time.Second
+// interruptGrace is short: when a batch is interrupted, its requests have had
+// their time.
+const interruptGrace = time.Second
 
 var (
 	errEnded = errors.New("the worker's connection has ended")
