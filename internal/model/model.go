@@ -116,7 +116,6 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
-		Ordered:   c.Dynamic != nil && c.Dynamic.PreserveOrdering,
 		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
