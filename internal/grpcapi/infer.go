@@ -21,9 +21,9 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return &call{single: infer.NewSingle()} }}
 
-// ModelInfer is hop 1 of a unary request: it leads to engine.Infer (hop 2) and
+// modelInfer is hop 1 of a unary request: it leads to engine.Infer (hop 2) and
 // writes the answer (hop 7).
-func (s *Server) ModelInfer(_ any, stream grpc.ServerStream) error {
+func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 	received := backend.Now()
 	c := calls.Get().(*call)
 	defer c.free()

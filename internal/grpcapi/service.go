@@ -37,7 +37,7 @@ func serviceDesc(s *Server) *grpc.ServiceDesc {
 			unary("LogSettings", s.logSettings),
 		},
 		Streams: []grpc.StreamDesc{
-			{StreamName: "ModelInfer", Handler: s.ModelInfer},
+			{StreamName: "ModelInfer", Handler: s.modelInfer},
 			{StreamName: "ModelStreamInfer", Handler: s.modelStreamInfer, ServerStreams: true, ClientStreams: true},
 		},
 		Metadata: "neso/inference/service.proto",
