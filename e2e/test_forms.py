@@ -22,7 +22,7 @@ def sample(name: str, shape) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 0)], ids=str)
 @pytest.mark.parametrize("datatype", DATATYPES)
 def test_identity(server, form, datatype, shape, model):
-    if form is FORMS["json"] and datatype == "FP16":
+    if form is FORMS["json"] and datatype == "FP16" and 0 not in shape:  # JSON has no form for FP16
         with pytest.raises(Exception, match="FP16"):
             form(server, f"{model}_{datatype.lower()}", {"INPUT0": sample(datatype, shape)})
         return

@@ -9,8 +9,7 @@ import time
 
 import pytest
 from server import Server, alive, descendants
-from test_lifecycle import X, answer, python_model
-from test_overload import until
+from test_lifecycle import X, answer, python_model, until
 
 
 def crash_model(repo, body, **kw):
@@ -24,7 +23,7 @@ def ask(value):
 @pytest.mark.parametrize(
     ("body", "cause"),
     [
-        ("import os; x < 0 and os._exit(3)", "exit code 3"),
+        ("import os; x < 0 and os._exit(3)", "exited with code 3"),
         ("import os; x < 0 and os.kill(os.getpid(), 9)", "SIGKILL"),
         ("import ctypes; x < 0 and ctypes.string_at(0)", "SIGSEGV"),
         ("import sys; x < 0 and (print('last words', file=sys.stderr, flush=True), __import__('os')._exit(1))", "last words"),
@@ -49,7 +48,7 @@ def test_a_crash_loop_is_not_ready_and_says_why(tmp_path):
     with Server(tmp_path) as s:
         assert until(lambda: s.infer("m", X).status != 200 and s.get("/v2/models/m/ready").status == 400, 60)
         entry = next(m for m in s.post("/v2/repository/index").json if m["name"] == "m")
-        assert "exit code 7" in entry.get("reason", ""), entry
+        assert "exited with code 7" in entry.get("reason", ""), entry
         assert s.get("/v2/models/other/ready").status == 200 and answer(s, "other") == 2
 
 
@@ -162,7 +161,7 @@ def test_environments(tmp_path):
 
     python_model(tmp_path, "interpreter", add="__import__('sys').version_info[0]", extra=f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{sys.executable}" }} }}')
     env = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", env], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--copies", "--system-site-packages", "--without-pip", env], check=True)
     site = subprocess.run([env / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], check=True, capture_output=True, text=True).stdout.strip()
     parent = subprocess.run([sys.executable, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))"], check=True, capture_output=True, text=True).stdout.strip()
     with open(os.path.join(site, "numpy.pth"), "w") as f:
