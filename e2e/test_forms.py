@@ -52,8 +52,18 @@ def test_requested_outputs(server, form):
 
 # what the request says, and what must stand in the answer
 FAULTS = {
-    "unknown model": ("nope", {"INPUT0": np.ones((1, 4), np.float32)}, {}, "Request for unknown model: 'nope' is not found"),
-    "unknown version": ("add_sub", {"INPUT0": np.ones((1, 4), np.float32)}, {"model_version": "9"}, "version 9 is not found"),
+    "unknown model": (
+        "nope",
+        {"INPUT0": np.ones((1, 4), np.float32)},
+        {},
+        "Request for unknown model: 'nope' is not found",
+    ),
+    "unknown version": (
+        "add_sub",
+        {"INPUT0": np.ones((1, 4), np.float32)},
+        {"model_version": "9"},
+        "version 9 is not found",
+    ),
     "missing input": ("add_sub", {"INPUT0": np.ones((1, 4), np.float32)}, {}, "missing required input(s) ['INPUT1']"),
     "unknown input": (
         "add_sub",

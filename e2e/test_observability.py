@@ -11,7 +11,9 @@ from tritonclient.grpc import InferenceServerClient
 
 
 def test_statistics_over_both_protocols(tmp_path):
-    python_model(tmp_path, "m", execute="assert pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0] > 0")
+    python_model(
+        tmp_path, "m", execute="assert pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0] > 0"
+    )
     with Server(tmp_path) as s:
         for _ in range(3):
             assert s.infer("m", X).status == 200
@@ -71,7 +73,9 @@ def test_access_lines_and_log_settings(tmp_path):
         lines = [json.loads(x) for x in s.log().splitlines() if x.startswith("{")]
         access = [x for x in lines if x.get("request_id") in ("one", "two")]
         assert [x["request_id"] for x in access] == ["two"], access
-        assert access[0]["model"] == "m" and {"receive", "queue", "input", "infer", "output", "total"} <= set(access[0]), access
+        assert access[0]["model"] == "m" and {"receive", "queue", "input", "infer", "output", "total"} <= set(
+            access[0]
+        ), access
         assert s.post("/v2/logging", {"log_format": "zz"}).status == 503
         assert s.post("/v2/logging", {"log_file": "x"}).status == 501
 

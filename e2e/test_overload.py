@@ -118,7 +118,9 @@ def test_vanished_clients_leave_the_queue(tmp_path):
 def test_priorities(tmp_path, form):
     python_model(tmp_path, "slow", init="self.n = 0", execute="time.sleep(0.7); self.n += 1", add="self.n")
     config = (tmp_path / "slow" / "config.pbtxt").read_text().replace("[ -1, -1 ]", "[ -1 ]")
-    (tmp_path / "slow" / "config.pbtxt").write_text(config + BATCHING.format(policy="priority_levels: 2 default_priority_level: 2"))
+    (tmp_path / "slow" / "config.pbtxt").write_text(
+        config + BATCHING.format(policy="priority_levels: 2 default_priority_level: 2")
+    )
     with Server(tmp_path) as s:
         order = {}
 
