@@ -3,6 +3,7 @@ package neso
 import (
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/stats"
 )
 
 func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options {
@@ -11,7 +12,17 @@ func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options
 		ControlMode: s.ControlMode, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
 		WarmupInStatistics: s.WarmupInStatistics, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests,
-		Allocator: r.pool, Logger: r.log,
+		Allocator: r.pool, Logger: r.log, NewObserver: newObserver(config),
+	}
+}
+
+// newObserver returns what makes the summaries that config asks for.
+func newObserver(config metrics.Config) func() stats.Observer {
+	return func() stats.Observer {
+		if s := metrics.NewSummaries(config); s != nil {
+			return s
+		}
+		return nil // not a nil *Summaries, which would be an observer
 	}
 }
 
@@ -23,7 +34,8 @@ func (r *running) models() []metrics.Model {
 	}
 	models := make([]metrics.Model, len(all))
 	for i, v := range all {
-		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot()}
+		summaries, _ := v.Stats.Observer().(*metrics.Summaries)
+		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Summaries: summaries}
 	}
 	return models
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package python
 
 import (
@@ -142,5 +144,27 @@ func benchmarkBare(b *testing.B) {
 		if _, err := io.ReadFull(ours, back); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkLoad is what a model waits for once the zygote of its interpreter
+// runs: completion, load, one instance, and its end.
+func BenchmarkLoad(b *testing.B) {
+	d, _ := newDriver(b, nil)
+	cfg := configOf(writeModel(b, addSub), testOptions{})
+	for b.Loop() {
+		if _, err := d.Complete(b.Context(), cfg); err != nil {
+			b.Fatal(err)
+		}
+		m, err := d.Load(b.Context(), cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		i, err := m.NewInstance(b.Context(), cfg.Instances[0])
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = i.Close()
+		_ = m.Close()
 	}
 }

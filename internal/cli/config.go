@@ -1,9 +1,126 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
-func configCommand(_ Env) *cobra.Command {
-	return &cobra.Command{Use: "config"}
+func configCommand(env Env) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Check and show model configurations"}
+	c.AddCommand(configCheckCommand(env), configShowCommand(env))
+	return c
+}
+
+func configCheckCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check PATH...",
+		Short: "Report every fault of models, repositories or config.pbtxt files",
+		Long: `Reports every fault at once, each with file, line, field and what was expected.
+PATH is a model directory, a model repository, or a configuration file. Exit
+status 1 when there is a fault.`,
+		Example: "  neso config check models\n  neso config check models/digits/config.pbtxt",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, paths []string) error {
+			ok := true
+			for _, path := range paths {
+				report, err := modelconfig.Check(path)
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(env.Stdout, report.String())
+				ok = ok && report.OK()
+			}
+			if !ok {
+				return &exitError{1}
+			}
+			return nil
+		},
+	}
+}
+
+func configShowCommand(env Env) *cobra.Command {
+	format := "pbtxt"
+	c := &cobra.Command{
+		Use:   "show MODEL",
+		Short: "Print a configuration with all defaults filled in",
+		Long: `Prints the configuration of a model directory, or of a configuration file,
+with the defaults and names the server gives. What the model itself adds when it
+is loaded (auto-completion) is shown by a running server, at
+/v2/models/<name>/config.`,
+		Example: "  neso config show models/digits --format yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			config, err := readConfig(args[0])
+			if err != nil {
+				return err
+			}
+			out, err := printConfig(config, format)
+			if err != nil {
+				return err
+			}
+			_, err = env.Stdout.Write(out)
+			return err
+		},
+	}
+	c.Flags().StringVar(&format, "format", format, "pbtxt, json or yaml")
+	return c
+}
+
+// readConfig completes the configuration at path as far as that goes without
+// loading the model.
+func readConfig(path string) (*modelconfig.Config, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, file := path, filepath.Join(path, "config.pbtxt")
+	if !info.IsDir() {
+		dir, file = filepath.Dir(path), path
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	draft := modelconfig.NewDraft()
+	text, err := os.ReadFile(file)
+	switch {
+	case err == nil:
+		if draft, err = modelconfig.Parse(text, file); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	if err := draft.CompleteBackend(filepath.Base(abs), os.DirFS(dir)); err != nil {
+		return nil, err
+	}
+	draft.Normalize()
+	if err := draft.NormalizeInstances(nil, backend.Capabilities{}); err != nil {
+		return nil, err
+	}
+	return draft.Finish()
+}
+
+func printConfig(c *modelconfig.Config, format string) ([]byte, error) {
+	switch format {
+	case "pbtxt":
+		return c.Text(), nil
+	case "yaml":
+		return c.YAML()
+	case "json":
+		var b bytes.Buffer
+		err := json.Indent(&b, c.JSON(), "", "  ")
+		b.WriteByte('\n')
+		return b.Bytes(), err
+	}
+	return nil, fmt.Errorf("--format %q: expected pbtxt, json or yaml", format)
 }

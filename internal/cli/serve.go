@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
 )
@@ -64,6 +65,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	}
 	defer log.Close()
 	logger := log.Logger()
+	tuneRuntime()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
@@ -79,14 +81,14 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	defer stop()
 	if err := o.server.Start(ctx); err != nil {
 		logger.Error("failed to start", "error", err.Error())
-		fmt.Fprintln(env.Stderr, "error: creating server:", err)
+		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1
 	}
 	report(log, &o.server)
 	err = control(ctx, o, logger)
 	if err != nil {
 		logger.Error("failed to stop server", "error", err.Error())
-		fmt.Fprintln(env.Stderr, "failed to stop server:", err)
+		fmt.Fprintf(env.Stderr, "failed to stop server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1
 	}
 	return 0

@@ -70,7 +70,7 @@ func New(o Options) (*Engine, error) {
 	e.life = lifecycle.New(lifecycle.Options{
 		Repository: repo, Backends: o.Backends, Host: &host{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
-		WarmupInStatistics: o.WarmupInStatistics, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+		WarmupInStatistics: o.WarmupInStatistics, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
 	return e, nil
 }
@@ -180,6 +180,6 @@ func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
-		"model_configuration", "binary_tensor_data", "parameters", "statistics",
+		"model_configuration", "binary_tensor_data", "parameters", "statistics", "logging",
 	}}
 }

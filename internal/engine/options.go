@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -30,6 +31,9 @@ type Options struct {
 	LoadThreads         int // default 4
 	LoadRetries         int
 	WarmupInStatistics  bool
+	// NewObserver makes what sees the successful requests of a version, besides
+	// its statistics; it may be nil and may return nil.
+	NewObserver func() stats.Observer
 	// GPUs are the numbers of the usable GPUs.
 	GPUs []int
 	// HoldRequests makes dynamic batchers wait until so many requests are queued

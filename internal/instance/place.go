@@ -31,8 +31,6 @@ type waiter struct {
 	place chan int // one place: the hand-over does not wait
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{place: make(chan int, 1)} }}
-
 func (p *places) init(slots []slot, depth int) { p.slots, p.depth = slots, int32(min(depth, 1<<30)) }
 
 // Instances returns how many instances there are.
@@ -78,13 +76,12 @@ func (p *places) Acquire(ctx context.Context) (int, error) {
 			return i, nil
 		}
 	}
-	w := waiters.Get().(*waiter)
+	w := &waiter{place: make(chan int, 1)}
 	p.line = append(p.line, w)
 	p.mu.Unlock()
 
 	select {
 	case i := <-w.place:
-		waiters.Put(w)
 		return i, nil
 	case <-ctx.Done():
 	}
@@ -98,7 +95,6 @@ func (p *places) Acquire(ctx context.Context) (int, error) {
 	if at < 0 {
 		p.Release(<-w.place) // it came at the same moment
 	}
-	waiters.Put(w)
 	return 0, context.Cause(ctx)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -34,6 +35,9 @@ type Options struct {
 	// LoadRetries is how often a failed load is tried again.
 	LoadRetries        int
 	WarmupInStatistics bool
+	// NewObserver makes what sees the successful requests of a version, besides
+	// its statistics; it may be nil and may return nil.
+	NewObserver func() stats.Observer
 	// HoldRequests is for tests; see model.Options.
 	HoldRequests int
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits

@@ -8,6 +8,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/stats"
 )
 
 // plan is a model that has been read and whose configuration holds as far as
@@ -61,11 +62,18 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 		}
 		loaded, err = model.Open(ctx, model.Options{
 			Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log,
-			WarmupInStatistics: m.o.WarmupInStatistics, HoldRequests: m.o.HoldRequests,
+			Observer: m.observer(), WarmupInStatistics: m.o.WarmupInStatistics, HoldRequests: m.o.HoldRequests,
 		})
 		return err
 	})
 	return loaded, err
+}
+
+func (m *Manager) observer() stats.Observer {
+	if m.o.NewObserver == nil {
+		return nil
+	}
+	return m.o.NewObserver()
 }
 
 // unsupported refuses what this server has no scheduler for. Ensembles have no

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,6 +22,8 @@ type Model struct {
 	// Tags are the model's metric_tags; each becomes a label with a leading "_".
 	Tags    map[string]string
 	Numbers stats.Snapshot
+	// LoadTime is how long the load took.
+	LoadTime time.Duration
 	// Cached says that the response cache is in use for the model.
 	Cached bool
 	// Summaries is what NewSummaries made for the version, or nil.

@@ -24,7 +24,7 @@ func loaded(t *testing.T, options ...string) (*Metrics, *[]Model) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	v := stats.NewVersion()
+	v := stats.NewVersion(nil)
 	v.Batch(4, 1000, 2000, 3000)
 	s := v.Snapshot()
 	s.Success = stats.Duration{Count: 1_000_000, Nanos: 2_000_000_999}

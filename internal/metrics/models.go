@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -84,7 +83,7 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 		}
 	}
 	emit(family{"nv_inference_pending_request_count", "Requests accepted and not yet executing", func(s *stats.Snapshot) float64 { return float64(s.Pending) }}, prometheus.GaugeValue)
-	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(s *stats.Snapshot) float64 { return time.Duration(s.LoadNanos).Seconds() }}, prometheus.GaugeValue)
+	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(*stats.Snapshot) float64 { return model.LoadTime.Seconds() }}, prometheus.GaugeValue)
 	emit(family{"neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", func(s *stats.Snapshot) float64 { return float64(s.Warmups) }}, prometheus.CounterValue)
 	for _, h := range histograms {
 		scale := 1.0

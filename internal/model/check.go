@@ -121,14 +121,18 @@ func (o *io) duplicate(r *infer.Request, i int) bool {
 	return false
 }
 
-// checkBatch finds the batch size, and inputs that the model does not have.
+// checkBatch finds the batch size, inputs that the model does not have, and
+// required ones that are missing though the count is right.
 func (o *io) checkBatch(r *infer.Request) error {
-	size := int64(-1)
+	size, required := int64(-1), 0
 	for i := range r.Inputs {
 		t := &r.Inputs[i]
 		at := o.input(t.Name, i)
 		if at < 0 {
 			return backend.Errorf(backend.InvalidArg, "unexpected inference input '%s' for model '%s'", t.Name, o.config.Name)
+		}
+		if !o.config.Inputs[at].Optional {
+			required++
 		}
 		if !o.batching || o.config.Inputs[at].ShapeTensor {
 			continue
@@ -143,6 +147,9 @@ func (o *io) checkBatch(r *infer.Request) error {
 		if size < 0 {
 			return fault(r, "All input dimensions should be specified for input '%s' for model '%s', got %s", t.Name, o.config.Name, t.Shape)
 		}
+	}
+	if required < o.required { // optional inputs in their place
+		return o.wrongCount(r)
 	}
 	r.BatchSize = 0
 	if !o.batching {

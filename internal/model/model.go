@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
@@ -33,6 +32,8 @@ type Options struct {
 	Logger    *slog.Logger
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
+	// Observer sees each successful request, besides the statistics; may be nil.
+	Observer stats.Observer
 	// HoldRequests makes a dynamic batcher wait until so many requests are queued
 	// before it runs the first (TRITONSERVER_DELAY_SCHEDULER, for tests).
 	HoldRequests int
@@ -66,7 +67,6 @@ type Model struct {
 // Open loads the version, creates its instances and warms them up. On error
 // everything it made is closed.
 func Open(ctx context.Context, o Options) (*Model, error) {
-	began := time.Now()
 	c := o.Config
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -81,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
 		lingers: o.Backend.Capabilities().Lingers,
-		stats:   stats.NewVersion(), drained: make(chan struct{}, 1),
+		stats:   stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
 	var err error
@@ -105,7 +105,6 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if err := m.start(ctx, &o); err != nil {
 		return nil, errors.Join(err, m.closeLoaded())
 	}
-	m.stats.Loaded(time.Since(began))
 	return m, nil
 }
 
@@ -119,7 +118,6 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
-		Ordered:   c.Dynamic != nil && c.Dynamic.PreserveOrdering,
 		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {

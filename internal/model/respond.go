@@ -58,6 +58,9 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 	if err != nil || o.config.Decoupled || len(kept) >= len(r.Requested) {
 		return err
 	}
+	if len(kept) > 0 && o.wantsAll(r) {
+		return nil // a model may leave out what nobody asked for by name
+	}
 	for _, name := range r.Requested {
 		if !has(kept, name) {
 			return backend.Errorf(backend.Internal, "model '%s' returned no output '%s', expected one of datatype %s and shape %s",
@@ -77,10 +80,12 @@ func (o *io) output(name string, guess int) *modelconfig.Output {
 
 // wants reports whether the request asked for an output the model has.
 func wants(r *infer.Request, o *io, name string) bool {
-	if len(r.Requested) == len(o.requested) && len(o.requested) > 0 && &r.Requested[0] == &o.requested[0] {
-		return true // all of them
-	}
-	return r.Wants(name)
+	return o.wantsAll(r) || r.Wants(name)
+}
+
+// wantsAll reports whether the request named no outputs, which means all.
+func (o *io) wantsAll(r *infer.Request) bool {
+	return len(r.Requested) == len(o.requested) && len(o.requested) > 0 && &r.Requested[0] == &o.requested[0]
 }
 
 func has(outputs []tensor.Tensor, name string) bool {

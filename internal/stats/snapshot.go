@@ -20,7 +20,6 @@ type Snapshot struct {
 	ExecutionCount  uint64
 	Pending         int64
 	Warmups         uint64
-	LoadNanos       int64
 	Success, Fail   Duration
 	Queue           Duration
 	ComputeInput    Duration
@@ -58,7 +57,6 @@ func (v *Version) Snapshot() Snapshot {
 		ExecutionCount:  v.executionCount.Load(),
 		Pending:         v.pending.Load(),
 		Warmups:         v.warmups.Load(),
-		LoadNanos:       v.loadNanos.Load(),
 		Success:         v.success.snapshot(),
 		Fail:            v.fail.snapshot(),
 		Queue:           v.queue.snapshot(),

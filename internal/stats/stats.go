@@ -27,12 +27,9 @@ type Version struct {
 	requestTime, queueTime, inputTime, inferTime, outputTime, firstResponse Histogram
 	batchSize                                                               Histogram
 
-	warmups   atomic.Uint64
-	loadNanos atomic.Int64
+	warmups atomic.Uint64
 
-	// Observer, if set before the first request, sees the phases of each
-	// successful request, in nanoseconds; for summaries.
-	Observer func(request, queue, input, infer, output int64)
+	observer Observer
 
 	mu        sync.Mutex
 	batches   map[int]*batchCounters // guarded by mu
@@ -55,9 +52,15 @@ type batchCounters struct{ input, infer, output duration }
 
 type responseCounters struct{ infer, output, success, fail, empty, cancel duration }
 
-// NewVersion returns counters at zero.
-func NewVersion() *Version {
-	v := &Version{batches: map[int]*batchCounters{}, responses: map[int]*responseCounters{}}
+// Observer sees the phases of each successful request, in nanoseconds; for
+// summaries.
+type Observer interface {
+	Observe(request, queue, input, infer, output int64)
+}
+
+// NewVersion returns counters at zero. The observer may be nil.
+func NewVersion(o Observer) *Version {
+	v := &Version{observer: o, batches: map[int]*batchCounters{}, responses: map[int]*responseCounters{}}
 	for _, h := range []*Histogram{&v.requestTime, &v.queueTime, &v.inputTime, &v.inferTime, &v.outputTime, &v.firstResponse} {
 		h.bounds = latencyBounds
 	}
@@ -71,8 +74,8 @@ func (v *Version) Enqueued() { v.pending.Add(1) }
 // Dequeued says that a pending request now executes, or was dropped.
 func (v *Version) Dequeued() { v.pending.Add(-1) }
 
-// Loaded records how long the load took.
-func (v *Version) Loaded(d time.Duration) { v.loadNanos.Store(int64(d)) }
+// Observer returns what NewVersion was given.
+func (v *Version) Observer() Observer { return v.observer }
 
 // Warmup counts a warm-up run, apart from the statistics.
 func (v *Version) Warmup() { v.warmups.Add(1) }
@@ -106,8 +109,8 @@ func (v *Version) Finish(r *infer.Request) {
 	v.inputTime.Observe(in)
 	v.inferTime.Observe(inf)
 	v.outputTime.Observe(out)
-	if v.Observer != nil {
-		v.Observer(total, queue, in, inf, out)
+	if v.observer != nil {
+		v.observer.Observe(total, queue, in, inf, out)
 	}
 }
 

@@ -28,7 +28,7 @@ func ended(t *testing.T, err *backend.Error, why infer.Reason) *infer.Request {
 }
 
 func TestFinishSuccess(t *testing.T) {
-	v := NewVersion()
+	v := NewVersion(nil)
 	v.Finish(ended(t, nil, infer.NoFailure))
 	s := v.Snapshot()
 	want := Snapshot{Success: Duration{1, 2000}, Queue: Duration{1, 500}, ComputeInput: Duration{1, 100}, ComputeInfer: Duration{1, 1000}, ComputeOutput: Duration{1, 50}}
@@ -44,7 +44,7 @@ func TestFinishFailure(t *testing.T) {
 	for _, c := range []struct{ given, want infer.Reason }{
 		{infer.Rejected, infer.Rejected}, {infer.Canceled, infer.Canceled}, {infer.Backend, infer.Backend}, {infer.Other, infer.Other}, {infer.NoFailure, infer.Backend},
 	} {
-		v := NewVersion()
+		v := NewVersion(nil)
 		v.Finish(ended(t, backend.Errorf(backend.Internal, "no"), c.given))
 		s := v.Snapshot()
 		if s.Fail.Count != 1 || s.FailuresByCause[c.want] != 1 || s.Success.Count != 0 || s.InferenceCount != 0 {
@@ -54,7 +54,7 @@ func TestFinishFailure(t *testing.T) {
 }
 
 func TestBatchesAreKeptBySize(t *testing.T) {
-	v := NewVersion()
+	v := NewVersion(nil)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

@@ -1,36 +1,14 @@
+//go:build linux
+
 package worker
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
 )
-
-// testPython returns an interpreter with numpy: $NESO_PYTHON, or the
-// .venv/bin/python of a directory above.
-func testPython(t testing.TB) string {
-	t.Helper()
-	candidates := []string{os.Getenv("NESO_PYTHON")}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		candidates = append(candidates, filepath.Join(dir, ".venv", "bin", "python"))
-	}
-	for _, path := range candidates {
-		if path != "" && exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil {
-			return path
-		}
-	}
-	t.Fatalf("no interpreter with numpy among %q: run make, or set NESO_PYTHON", candidates)
-	return ""
-}
 
 // echoWorker speaks just enough of the protocol to answer every request with
 // one fixed output.

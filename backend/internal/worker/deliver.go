@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -453,7 +454,7 @@ func (c *Conn) log(r LogRecord) {
 		level = slog.LevelDebug
 	}
 	record := slog.NewRecord(time.Now(), level, string(r.Message), 0)
-	record.AddAttrs(slog.String("file", string(r.File)), slog.Int("line", int(r.Line)))
+	record.AddAttrs(logging.Source(string(r.File), int(r.Line)))
 	h := c.logger().Handler()
 	if h.Enabled(c.ctx, level) {
 		_ = h.Handle(c.ctx, record) // a log that cannot be written has nowhere to say so

@@ -59,6 +59,10 @@ func (d *Direct) wait(r *infer.Request) (int, bool) {
 	d.stats.Enqueued()
 	i, err := d.executor.Acquire(ctx)
 	d.stats.Dequeued()
+	if err == nil && d.life.Err() != nil {
+		d.executor.Release(i) // a place that closing set free is not for new work
+		err = d.life.Err()
+	}
 	switch {
 	case err == nil:
 		return i, true

@@ -1,0 +1,335 @@
+package instance
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/tensor"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a model whose instances call a function.
+type fake struct {
+	execute func(b *backend.Batch) error
+}
+
+func (fake) Allocator() tensor.Allocator { return nil }
+func (fake) Ready() error                { return nil }
+func (fake) Close() error                { return nil }
+func (f fake) NewInstance(context.Context, backend.InstanceConfig) (backend.Instance, error) {
+	return instanceOf(f), nil
+}
+
+type instanceOf fake
+
+func (i instanceOf) Execute(_ context.Context, b *backend.Batch) error { return i.execute(b) }
+func (i instanceOf) Close() error                                      { return nil }
+
+func newPool(t *testing.T, o Options, instances int, execute func(*backend.Batch) error) *Pool {
+	t.Helper()
+	for i := range instances {
+		o.Instances = append(o.Instances, backend.InstanceConfig{Name: fmt.Sprintf("m_0_%d", i)})
+	}
+	o.Model, o.Stats = fake{execute}, stats.NewVersion(nil)
+	p, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func TestPlacesGoToTheLeastLoaded(t *testing.T) {
+	p := newPool(t, Options{Capabilities: backend.Capabilities{Depth: 2}}, 3, nil)
+	var got []int
+	for range 6 {
+		i, ok := p.TryAcquire()
+		if !ok {
+			t.Fatal("no place")
+		}
+		got = append(got, i)
+	}
+	if want := []int{0, 1, 2, 0, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("places %v, want %v", got, want)
+	}
+	if _, ok := p.TryAcquire(); ok {
+		t.Error("a seventh place")
+	}
+	p.Release(1)
+	if i, ok := p.TryAcquire(); !ok || i != 1 {
+		t.Errorf("place %d, %v; want 1", i, ok)
+	}
+}
+
+func TestWaitersStandInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, Options{}, 1, nil)
+		p.TryAcquire()
+		var mu sync.Mutex
+		var got []string
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, name := range []string{"a", "b", "c"} {
+			go func() {
+				c := t.Context()
+				if name == "b" {
+					c = ctx
+				}
+				i, err := p.Acquire(c)
+				mu.Lock()
+				got = append(got, fmt.Sprint(name, " ", err))
+				mu.Unlock()
+				if err == nil {
+					time.Sleep(time.Second)
+					p.Release(i)
+				}
+			}()
+			synctest.Wait()
+		}
+		cancel()
+		synctest.Wait()
+		p.Release(0)
+		if _, ok := p.TryAcquire(); ok {
+			t.Error("a newcomer passed the line")
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"b context canceled", "a <nil>", "c <nil>"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if n := p.waiting.Load(); n != 0 {
+			t.Errorf("%d still count as waiting", n)
+		}
+	})
+}
+
+// TestPlacesHammer has many more takers than places, some of which give up.
+func TestPlacesHammer(t *testing.T) {
+	p := newPool(t, Options{Capabilities: backend.Capabilities{Depth: 2}}, 2, nil)
+	var inside, most atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(g), 3))
+			for range 500 {
+				i, ok := p.TryAcquire()
+				if !ok {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(200))*time.Microsecond)
+					var err error
+					i, err = p.Acquire(ctx)
+					cancel()
+					if err != nil {
+						continue
+					}
+				}
+				n := inside.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				inside.Add(-1)
+				p.Release(i)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > 4 {
+		t.Errorf("%d places were taken at once, there are 4", most.Load())
+	}
+	for i := range p.slots {
+		if n := p.slots[i].load.Load(); n != 0 {
+			t.Errorf("instance %d ends with load %d", i, n)
+		}
+	}
+	if n := p.waiting.Load(); n != 0 || len(p.line) != 0 {
+		t.Errorf("%d count as waiting, %d stand in line", n, len(p.line))
+	}
+}
+
+// drop is a sink for answers nobody reads.
+type drop struct{ errs []*backend.Error }
+
+func (d *drop) Deliver(_ *infer.Request, resp *backend.Response, _ bool) {
+	if resp != nil && resp.Err != nil {
+		d.errs = append(d.errs, resp.Err)
+	}
+	resp.Release()
+}
+
+func request(sink infer.Sink, batch int, inputs ...tensor.Tensor) *infer.Request {
+	r := infer.New(sink, nil)
+	r.BatchSize, r.Inputs = batch, inputs
+	return r
+}
+
+func numbers(name string, shape tensor.Shape, from uint32) tensor.Tensor {
+	n, _ := shape.Elements()
+	var data []byte
+	for i := range uint32(n) {
+		data = binary.LittleEndian.AppendUint32(data, from+i)
+	}
+	return tensor.Tensor{Name: name, Datatype: tensor.Uint32, Shape: shape, Data: data}
+}
+
+func read(t tensor.Tensor) string {
+	var got []uint32
+	for i := 0; i+4 <= len(t.Data); i += 4 {
+		got = append(got, binary.LittleEndian.Uint32(t.Data[i:]))
+	}
+	return fmt.Sprint(t.Name, " ", t.Shape, " ", got)
+}
+
+func TestGather(t *testing.T) {
+	pool := memory.New(memory.Options{})
+	defer pool.Close()
+	for _, test := range []struct {
+		name   string
+		ragged map[string]bool
+		batch  []*infer.Request
+		want   []string
+	}{
+		{
+			"one request is not copied", nil,
+			[]*infer.Request{request(&drop{}, 2, numbers("A", tensor.Shape{2, 1}, 1))},
+			[]string{"A [2,1] [1 2]"},
+		},
+		{
+			"rows in request order, inputs by name", nil,
+			[]*infer.Request{
+				request(&drop{}, 1, numbers("A", tensor.Shape{1, 2}, 1), numbers("B", tensor.Shape{1}, 9)),
+				request(&drop{}, 2, numbers("B", tensor.Shape{2}, 20), numbers("A", tensor.Shape{2, 2}, 5)),
+			},
+			[]string{"A [3,2] [1 2 5 6 7 8]", "B [3] [9 20 21]"},
+		},
+		{
+			"ragged",
+			map[string]bool{"A": true},
+			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3}, 1)), request(&drop{}, 1, numbers("A", tensor.Shape{1, 1}, 7))},
+			[]string{"A [4] [1 2 3 7]"},
+		},
+		{
+			"ragged, one request",
+			map[string]bool{"A": true},
+			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3}, 1))},
+			[]string{"A [3] [1 2 3]"},
+		},
+		{
+			"other inputs", nil,
+			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1}, 1)), request(&drop{}, 1, numbers("B", tensor.Shape{1}, 1))},
+			nil,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			o := Options{Capabilities: backend.Capabilities{Gather: true}, Batching: true, Ragged: test.ragged, Allocator: pool}
+			p := newPool(t, o, 1, func(b *backend.Batch) error {
+				for _, in := range b.Inputs {
+					got = append(got, read(in))
+				}
+				for _, r := range b.Requests {
+					_ = r.Respond(&backend.Response{}, true)
+				}
+				return nil
+			})
+			p.Execute(0, test.batch)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("inputs %q, want %q", got, test.want)
+			}
+			for _, r := range test.batch {
+				if err, _ := r.Failure(); !r.Ended() || (err != nil) != (test.want == nil) {
+					t.Errorf("ended %v, failure %v", r.Ended(), err)
+				}
+			}
+		})
+	}
+	if leaks := pool.Leaks(); len(leaks) > 0 {
+		t.Errorf("leaks: %v", leaks)
+	}
+}
+
+// TestGatheredInputsOutliveExecute checks that a decoupled backend may read its
+// batch until the last final response.
+func TestGatheredInputsOutliveExecute(t *testing.T) {
+	pool := memory.New(memory.Options{})
+	defer pool.Close()
+	var batch *backend.Batch
+	o := Options{Capabilities: backend.Capabilities{Gather: true}, Batching: true, Decoupled: true, Allocator: pool}
+	p := newPool(t, o, 1, func(b *backend.Batch) error { batch = b; return nil })
+	large := tensor.Shape{1, 64 << 10} // large enough to be counted
+	a, b := request(&drop{}, 1, numbers("A", large, 1)), request(&drop{}, 1, numbers("A", large, 2))
+	p.Execute(0, []*infer.Request{a, b})
+	_ = batch.Requests[0].Respond(nil, true)
+	if pool.Usage().InUse == 0 || binary.LittleEndian.Uint32(batch.Inputs[0].Data) != 1 {
+		t.Error("the inputs are gone before the last answer")
+	}
+	_ = batch.Requests[1].Respond(nil, true)
+	if u := pool.Usage(); u.InUse != 0 {
+		t.Errorf("%d bytes still in use", u.InUse)
+	}
+}
+
+func TestBatchPhases(t *testing.T) {
+	p := newPool(t, Options{}, 1, func(b *backend.Batch) error {
+		b.InputEnd = backend.Now()
+		time.Sleep(time.Millisecond)
+		b.OutputStart = backend.Now()
+		for _, r := range b.Requests {
+			_ = r.Respond(&backend.Response{}, true)
+		}
+		return nil
+	})
+	for range 3 { // reused memory starts anew
+		p.Execute(0, []*infer.Request{request(&drop{}, 3), request(&drop{}, 0)})
+	}
+	s := p.o.Stats.Snapshot()
+	if len(s.Batches) != 1 || s.Batches[0].Size != 4 || s.Batches[0].ComputeInfer.Count != 3 || s.Batches[0].ComputeInfer.Nanos < 3_000_000 {
+		t.Errorf("batches %+v", s.Batches)
+	}
+}
+
+// TestMixedAnswers has a backend that answers some requests and then fails, or
+// panics: those answered stay so, the others get the error, once.
+func TestMixedAnswers(t *testing.T) {
+	for _, how := range []string{"error", "panic", "forgets"} {
+		sink := &drop{}
+		p := newPool(t, Options{}, 1, func(b *backend.Batch) error {
+			_ = b.Requests[0].Respond(&backend.Response{}, true)
+			switch how {
+			case "error":
+				return backend.Errorf(backend.Unavailable, "broken")
+			case "panic":
+				panic("broken")
+			}
+			return nil
+		})
+		batch := []*infer.Request{request(sink, 1), request(sink, 1), request(sink, 1)}
+		p.Execute(0, batch)
+		for i, r := range batch {
+			err, why := r.Failure()
+			if !r.Ended() || (err == nil) != (i == 0) || i > 0 && why != infer.Backend {
+				t.Errorf("%s: request %d: ended %v, failure %v, %v", how, i, r.Ended(), err, why)
+			}
+		}
+		if len(sink.errs) != 2 {
+			t.Errorf("%s: %d errors were delivered, want 2", how, len(sink.errs))
+		}
+	}
+}
