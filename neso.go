@@ -33,6 +33,9 @@ type Server struct {
 	ID string
 	// ModelRepositories are directories of models.
 	ModelRepositories []string
+	// NoRepository allows a server without any: its models are bound by the
+	// program, or come over the API.
+	NoRepository bool
 	// Backends run the models; see package backend/all.
 	Backends []backend.Driver
 	// BackendDirectory is where python-based and native backends lie.
@@ -79,6 +82,7 @@ type Server struct {
 	// log is what Logger belongs to, if it is ours.
 	log *logging.Log
 
+	early   []earlyBind // Bind before Start
 	running *running
 }
 

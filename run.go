@@ -72,6 +72,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	err := s.open(ctx, r)
 	if err == nil {
+		err = s.bindEarly(ctx)
+	}
+	if err == nil {
 		err = r.engine.Start(ctx)
 	}
 	if err != nil {

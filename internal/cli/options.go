@@ -23,6 +23,7 @@ type serveOptions struct {
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
 	python                                   string
+	controlFD, descriptorFD                  int
 	pinnedPool                               int
 	help                                     bool
 	vertexAI                                 bool

@@ -1,56 +1,55 @@
-"""What the package hands to the runtime that serves bound models: plain data, no behaviour."""
+"""What a program serves: a name, a configuration and the callables behind it.
+
+This is the border between the public classes (``Triton.bind``) and the way of
+the data (``_server``, ``_instance``).
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from .proxy.types import Request
-
-    Arrays = Dict[str, "np.ndarray[Any, Any]"]
-    # Several answers are given by an iterator: each item answers every request of the batch once.
-    BatchCall = Callable[[Arrays], Union[Arrays, Iterator[Arrays]]]
-    RequestsCall = Callable[[List[Request]], Union[List[Arrays], Iterator[List[Arrays]]]]
+REQUESTS, BATCH = "requests", "batch"
 
 
-@dataclasses.dataclass
-class Instance:
-    """One instance of a bound model, as the runtime calls it on a thread of its own.
+class PlainRequest(dict):  # type: ignore[type-arg]
+    """A request where no other class is asked for: the inputs by name."""
 
-    What the calls return is checked and complete: names are outputs of the model, arrays have the datatype of the
-    output (BYTES: object arrays of bytes), in any memory layout; a missing output is left out. Nothing else may be
-    assumed, the number of rows of a batch included only as far as ``batch`` says.
+    def __init__(self, data: dict[str, Any], parameters: Optional[dict[str, Any]], wanted: Optional[list[str]]) -> None:
+        super().__init__(data)
+        self.parameters = parameters
+        self.requested_output_names = wanted
 
-    Coroutines are run inside; no awaitable comes out.
+
+@dataclass
+class Binding:
+    """One version of a model and the callables that serve it.
+
+    In shape ``requests`` a callable takes a list of requests and returns a list
+    with one dict of arrays each. In shape ``batch`` it takes the inputs as
+    keyword arguments, concatenated along the batch axis, and returns a dict of
+    arrays, or a sequence in the order of the outputs. Both may be coroutine
+    functions, and generators (also asynchronous ones), which give responses one
+    after the other.
     """
 
-    # The requests shape. Each request is ``neso.proxy.types.Request(data, parameters, requested_output_names)`` with
-    # writable arrays that the callable may keep. Always there: for a model with ``batch`` it takes the batches whose requests
-    # have different sets of inputs.
-    requests: RequestsCall
-    # The batch shape: arrays joined along the first axis; the first dimension of each output is the number of rows.
-    batch: Optional[BatchCall] = None
-    # So many calls may run at the same time, each on a thread of the runtime's.
-    concurrency: int = 1
-
-
-@dataclasses.dataclass
-class Binding:
-    """A model to serve from this process."""
-
     name: str
-    version: int
-    # The model configuration in the JSON form of the protocol, with backend "python" and instance_group count.
-    config: Dict[str, Any]
-    instances: Sequence[Instance]
-    # Called with what an instance raised (on the thread of the call, inside the except block); returns the error text for the client.
-    # It logs, and asks the server to stop when it has to.
-    failure: Callable[[BaseException], str]
-    # A decoupled model gives any number of answers, the last one when its iterator ends.
-    decoupled: bool = False
-    # Names in the order of the configuration: the index tables of tensor entries.
-    inputs: List[str] = dataclasses.field(default_factory=list)
-    outputs: List[str] = dataclasses.field(default_factory=list)
+    # One instance each; the same object may come several times.
+    callables: Sequence[Callable[..., Any]]
+    # The model configuration in the form of the config endpoint: max_batch_size, input, output, dynamic_batching, ...
+    # The server completes and checks it.
+    config: Mapping[str, Any]
+    version: int = 1
+    shape: str = REQUESTS
+    # Makes a request of (inputs by name, parameters or None, names of the wanted outputs or None for all).
+    make_request: Callable[[dict[str, Any], Optional[dict[str, Any]], Optional[list[str]]], Any] = PlainRequest
+    # Looks at the dict of arrays of each response (in shape batch: of the whole batch), and raises what the client gets.
+    check: Optional[Callable[[dict[str, Any]], None]] = None
+    # Told of every exception of a callable before it is sent; returns the text for the client, or None for the usual.
+    on_error: Optional[Callable[[BaseException], Optional[str]]] = None
+    # Seconds after which a batch that is not back is answered with an error; None means never.
+    timeout: Optional[float] = None
+    # Names in the order of the configuration; filled by the server's answer.
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)

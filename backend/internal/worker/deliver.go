@@ -68,6 +68,8 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		return c.metric(h, body)
 	case KindControl:
 		return c.control(h, body)
+	case KindBind, KindUnbind:
+		return c.serve(h, body)
 	default:
 		return &ProtocolError{Field: "kind", Offset: 3, Detail: h.Kind.String() + " is not for the server"}
 	}
@@ -244,8 +246,10 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 	c.mu.Lock()
 	s := c.requests.find(handle)
 	if s == nil {
+		copies := c.lateLocked(handle, flags)
 		c.mu.Unlock()
 		resp.Release()
+		releaseBuffers(copies)
 		return
 	}
 	req, inst, first := s.req, s.inst, !s.sent
@@ -349,6 +353,9 @@ func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
 	call := c.batches[h.ID]
 	c.mu.Unlock()
 	cur := cursor{kind: h.Kind, body: body}
+	if call == nil && c.opts.KeepStuck {
+		return c.lateResult(h, entries, &cur, in)
+	}
 	if call == nil || !call.inst.Gather || call.outputs != nil {
 		cur.fail("id", 16, "batch %d awaits no result", h.ID)
 		return cur.err
@@ -448,6 +455,9 @@ func (c *Conn) abandon() {
 	held := c.held
 	c.held = map[blockKey][]*tensor.Buffer{}
 	c.early = map[blockKey]int{}
+	forsaken := c.forsaken
+	c.forsaken = map[uint64][]*tensor.Buffer{}
+	c.errands = nil
 	c.out, c.spare, c.left = nil, nil, nil
 	c.mu.Unlock()
 	_ = calls // their callers see done
@@ -470,6 +480,9 @@ func (c *Conn) abandon() {
 		c.respond(h, &backend.Response{Err: cause}, responseFinal)
 	}
 	for _, list := range held {
+		releaseBuffers(list)
+	}
+	for _, list := range forsaken {
 		releaseBuffers(list)
 	}
 	c.host.close()

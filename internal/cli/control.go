@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/signal"
+	"syscall"
+
+	"github.com/nesoserve/neso/backend/bound"
+)
+
+// control serves until ctx ends, a front end fails, or, with --control-fd, the
+// process at the other end is gone or says stop; then it closes the server. The
+// connection lasts until the models of that process are unloaded.
+func control(ctx context.Context, o *serveOptions, log *slog.Logger) error {
+	if o.controlFD < 0 {
+		return o.server.Wait(ctx)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	channel, descriptors, err := bound.Inherit(o.controlFD, o.descriptorFD)
+	if err != nil {
+		return errors.Join(err, o.server.Close())
+	}
+	session, err := bound.Open(channel, descriptors, bound.Options{Server: &o.server, Logger: log, Stop: stop})
+	if err != nil {
+		return errors.Join(err, o.server.Close())
+	}
+	gone := make(chan struct{})
+	go func() { // ends with the session, which is closed before this function returns
+		defer close(gone)
+		<-session.Done()
+		if ctx.Err() == nil {
+			log.Info("the process that started the server has ended, stopping")
+		}
+		stop()
+	}()
+	err = o.server.Wait(ctx)
+	session.Close()
+	<-gone
+	return err
+}
+
+// ignoreBrokenPipes keeps a server alive whose log has nobody left to read it:
+// it has requests to end in order.
+func ignoreBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }
