@@ -10,7 +10,8 @@ import collections.abc
 import contextvars
 import dataclasses
 import inspect
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import wrapt
@@ -30,7 +31,9 @@ _CONTEXT = "__triton_context__"
 _SPECIAL_KEYS = [_CONTEXT]
 
 # The configuration of the model that is being run: one callable may be bound under several names.
-_running: contextvars.ContextVar[Optional[TritonModelConfig]] = contextvars.ContextVar("neso_model_config", default=None)
+_running: contextvars.ContextVar[Optional[TritonModelConfig]] = contextvars.ContextVar(
+    "neso_model_config", default=None
+)
 
 
 def _innermost(target: Any) -> Any:

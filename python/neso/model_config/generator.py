@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, Dict, List, Sequence, Union
+from collections.abc import Sequence
+from typing import Any, Dict, List, Union
 
 from ..exceptions import PyTritonBadParameterError
 from .common import DynamicBatcher, QueuePolicy
@@ -34,8 +35,7 @@ class ModelConfigGenerator:
             optional = [spec.name for spec in c.outputs if spec.optional]
             if optional:
                 raise PyTritonBadParameterError(
-                    "Optional flag for outputs is not supported. "
-                    f"Outputs marked as optional: {', '.join(optional)}."
+                    f"Optional flag for outputs is not supported. Outputs marked as optional: {', '.join(optional)}."
                 )
             out["output"] = [_tensor(spec) for spec in c.outputs]
         groups = [{"count": count, "kind": kind.value} for kind, count in c.instance_group.items()]

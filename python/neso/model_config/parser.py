@@ -52,9 +52,7 @@ class ModelConfigParser:
                 DeviceKind(g.get("kind", "KIND_CPU")): g.get("count") for g in _either(d, "instance_group", ())
             },
             decoupled=bool(policy.get("decoupled", False)),
-            backend_parameters={
-                k: _either(v, "string_value", "") for k, v in d.get("parameters", {}).items()
-            },
+            backend_parameters={k: _either(v, "string_value", "") for k, v in d.get("parameters", {}).items()},
             response_cache=ResponseCache(bool(cache.get("enable"))) if cache else None,
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Any, Dict, ItemsView, Iterator, KeysView, List, Optional, Union, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from typing import Any, Dict, List, Optional, Union
 
 import numpy as np
 
