@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Dict, List, TextIO
+from typing import Any, TextIO
 
 from .model_config.datatypes import triton_type
 from .model_config.triton_model_config import TritonModelConfig
@@ -39,9 +39,9 @@ def slow(what: str) -> Iterator[None]:
         thread.join()
 
 
-def example_request(config: TritonModelConfig) -> Dict[str, Any]:
+def example_request(config: TritonModelConfig) -> dict[str, Any]:
     """A small request that the model takes."""
-    inputs: List[Dict[str, Any]] = []
+    inputs: list[dict[str, Any]] = []
     for spec in config.inputs or ():
         if spec.optional:
             continue

@@ -7,7 +7,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .proxy.validators import TritonResultsValidator
 LOGGER = logging.getLogger("neso")
 
 Array = np.ndarray[Any, Any]
-Arrays = Dict[str, Array]
+Arrays = dict[str, Array]
 
 
 def kind_of(infer_func: Any) -> str:
@@ -48,7 +48,7 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
     """A callable of the same form that takes a list of requests and gives checked lists of dictionaries."""
     validate = check.validate_responses
 
-    def results(requests: List[Request], items: Iterator[Any]) -> Iterator[List[Arrays]]:
+    def results(requests: list[Request], items: Iterator[Any]) -> Iterator[list[Arrays]]:
         while True:
             token = decorators.running(config)
             try:
@@ -59,16 +59,16 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
                 decorators.stopped(token)
             yield validate(requests, item)
 
-    async def later(requests: List[Request], answer: Any) -> List[Arrays]:
+    async def later(requests: list[Request], answer: Any) -> list[Arrays]:
         decorators.running(config)
         return validate(requests, await answer)
 
-    async def later_results(requests: List[Request], items: AsyncIterator[Any]) -> AsyncIterator[List[Arrays]]:
+    async def later_results(requests: list[Request], items: AsyncIterator[Any]) -> AsyncIterator[list[Arrays]]:
         decorators.running(config)
         async for item in items:
             yield validate(requests, item)
 
-    def run(requests: List[Request]) -> Any:
+    def run(requests: list[Request]) -> Any:
         token = decorators.running(config)
         try:
             answer = infer_func(requests)
@@ -87,7 +87,7 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
     kind = kind_of(infer_func)
     if kind == "coroutine":
 
-        async def coroutine(requests: List[Request]) -> Any:
+        async def coroutine(requests: list[Request]) -> Any:
             decorators.running(config)
             answer = infer_func(requests)
             return validate(requests, await answer if inspect.isawaitable(answer) else answer)
@@ -95,7 +95,7 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
         return coroutine
     if kind == "async_generator":
 
-        async def async_generator(requests: List[Request]) -> AsyncIterator[List[Arrays]]:
+        async def async_generator(requests: list[Request]) -> AsyncIterator[list[Arrays]]:
             decorators.running(config)
             async for item in infer_func(requests):
                 yield validate(requests, item)

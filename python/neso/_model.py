@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Optional
 
 from . import _callables, decorators
 from ._binding import BATCH, REQUESTS, Binding
@@ -32,7 +32,7 @@ def check_name(model_name: Any) -> None:
         )
 
 
-def _functions(infer_func: Any) -> List[Any]:
+def _functions(infer_func: Any) -> list[Any]:
     if callable(infer_func):
         return [infer_func]
     if isinstance(infer_func, Sequence) and infer_func and all(callable(f) for f in infer_func):
@@ -40,10 +40,10 @@ def _functions(infer_func: Any) -> List[Any]:
     raise PyTritonValidationError("inference_fn has to be either callable or sequence of callables")
 
 
-def _specs(model: str, what: str, tensors: Any) -> List[TensorSpec]:
+def _specs(model: str, what: str, tensors: Any) -> list[TensorSpec]:
     if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Sequence) or not tensors:
         raise PyTritonValidationError(f"Model `{model}` needs a list of at least one {what} tensor.")
-    specs: List[TensorSpec] = []
+    specs: list[TensorSpec] = []
     for number, tensor in enumerate(tensors, 1):
         if not isinstance(tensor, Tensor):
             raise PyTritonValidationError(f"The {what} {number} of model `{model}` is no Tensor: {tensor!r}")
@@ -58,7 +58,7 @@ def _specs(model: str, what: str, tensors: Any) -> List[TensorSpec]:
     return specs
 
 
-def _shape(model: str, what: str, name: str, shape: Any) -> Tuple[int, ...]:
+def _shape(model: str, what: str, name: str, shape: Any) -> tuple[int, ...]:
     try:
         dims = tuple(d.__index__() for d in shape)
     except (AttributeError, TypeError):
@@ -83,7 +83,7 @@ class Model:
         config: ModelConfig,
         triton_context: decorators.TritonContext,
         strict: bool,
-        trace_config: Optional[List[str]] = None,
+        trace_config: Optional[list[str]] = None,
     ) -> None:
         """Checks everything; raises PyTritonValidationError or PyTritonBadParameterError."""
         check_name(model_name)

@@ -9,7 +9,7 @@ import pathlib
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any, Dict, List, Optional
+from typing import Any, Optional
 
 from .exceptions import PyTritonValidationError
 
@@ -97,9 +97,9 @@ class TritonConfig:
     vertex_ai_port: Optional[int] = None
     vertex_ai_thread_count: Optional[int] = None
     vertex_ai_default_model: Optional[str] = None
-    metrics_config: Optional[List[str]] = None
-    trace_config: Optional[List[str]] = None
-    cache_config: Optional[List[str]] = None
+    metrics_config: Optional[list[str]] = None
+    trace_config: Optional[list[str]] = None
+    cache_config: Optional[list[str]] = None
     cache_directory: Optional[str] = None
     buffer_manager_thread_count: Optional[int] = None
     expose_tracebacks: Optional[bool] = None
@@ -114,7 +114,7 @@ class TritonConfig:
         if self.allow_http is False and self.allow_grpc is False:
             raise PyTritonValidationError("The `http` or `grpc` endpoint has to be allowed.")
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All options of the server by name, None included."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _OURS}
 
@@ -122,7 +122,7 @@ class TritonConfig:
     def from_dict(cls, config: Mapping[str, Any]) -> TritonConfig:
         """Values are brought to the type of their field; unknown names are logged and left out."""
         types = {f.name: str(f.type) for f in dataclasses.fields(cls)}
-        known: Dict[str, Any] = {}
+        known: dict[str, Any] = {}
         for name, value in config.items():
             if name not in types:
                 LOGGER.warning("Ignoring `%s`: TritonConfig has no such field.", name)
@@ -134,8 +134,8 @@ class TritonConfig:
     def from_env(cls) -> TritonConfig:
         """Fields from PYTRITON_TRITON_CONFIG_<FIELD>, lists from PYTRITON_TRITON_CONFIG_<FIELD>_<n>."""
         types = {f.name: str(f.type) for f in dataclasses.fields(cls)}
-        found: Dict[str, Any] = {}
-        numbered: Dict[str, Dict[int, str]] = {}
+        found: dict[str, Any] = {}
+        numbered: dict[str, dict[int, str]] = {}
         for key, value in os.environ.items():
             if not key.startswith(ENVIRONMENT):
                 continue
@@ -156,9 +156,9 @@ class TritonConfig:
         mine = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return TritonConfig(**{k: getattr(other, k) if v is None else v for k, v in mine.items()})
 
-    def arguments(self) -> List[str]:
+    def arguments(self) -> list[str]:
         """The options as arguments of the server."""
-        out: List[str] = []
+        out: list[str] = []
         for name, value in self.to_dict().items():
             option = "--" + name.replace("_", "-")
             for item in value if isinstance(value, list) else [value]:
@@ -201,7 +201,7 @@ class TritonSecurityConfig:
     """
 
     access_token: Optional[str] = None
-    restricted_endpoints: Optional[List[str]] = None
+    restricted_endpoints: Optional[list[str]] = None
 
     def __post_init__(self) -> None:
         """Fills in defaults and refuses unknown names."""

@@ -11,7 +11,7 @@ import contextvars
 import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 import wrapt
@@ -21,11 +21,11 @@ from .exceptions import PyTritonBadParameterError, PyTritonRuntimeError, PyTrito
 from .model_config.triton_model_config import TritonModelConfig
 
 Array = np.ndarray[Any, Any]
-Arrays = Dict[str, Array]
+Arrays = dict[str, Array]
 InferenceRequest = Arrays
-InferenceRequests = Union[List[Arrays], Tuple[Arrays, ...]]
+InferenceRequests = Union[list[Arrays], tuple[Arrays, ...]]
 InferenceResult = Arrays
-InferenceResults = Union[List[Arrays], Tuple[Arrays, ...]]
+InferenceResults = Union[list[Arrays], tuple[Arrays, ...]]
 
 _CONTEXT = "__triton_context__"
 _SPECIAL_KEYS = [_CONTEXT]
@@ -47,10 +47,10 @@ class ModelConfigDict(collections.abc.MutableMapping[Callable[..., Any], TritonM
 
     def __init__(self) -> None:
         """Makes an empty one."""
-        self._items: Dict[Tuple[int, int], Tuple[Any, TritonModelConfig]] = {}
+        self._items: dict[tuple[int, int], tuple[Any, TritonModelConfig]] = {}
 
     @staticmethod
-    def _key(infer_callable: Any) -> Tuple[int, int]:
+    def _key(infer_callable: Any) -> tuple[int, int]:
         target = _innermost(infer_callable)
         owner = getattr(target, "__self__", None)
         return id(getattr(target, "__func__", target)), id(owner) if owner is not None else 0
@@ -107,7 +107,7 @@ class _WrappedWithWrapper(NamedTuple):
     wrapper: Optional[Callable[..., Any]]
 
 
-def _get_wrapt_stack(wrapped: Any) -> List[_WrappedWithWrapper]:
+def _get_wrapt_stack(wrapped: Any) -> list[_WrappedWithWrapper]:
     """The decorators around a callable, outermost first, with what each one decorates."""
     stack = []
     while True:
@@ -151,9 +151,9 @@ def _check_rows(outputs: Mapping[str, Array], rows: int) -> None:
         raise ValueError(f"Received output tensors with different batch sizes: {wrong}Expected batch size: {rows}. ")
 
 
-def _split(outputs: Arrays, sizes: Sequence[int]) -> List[Arrays]:
+def _split(outputs: Arrays, sizes: Sequence[int]) -> list[Arrays]:
     _check_rows(outputs, sum(sizes))
-    results: List[Arrays] = []
+    results: list[Arrays] = []
     start = 0
     for size in sizes:
         results.append({name: value[start : start + size] for name, value in outputs.items()})
@@ -161,7 +161,7 @@ def _split(outputs: Arrays, sizes: Sequence[int]) -> List[Arrays]:
     return results
 
 
-def _batch(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+def _batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     requests = args[0]
     names = list(requests[0].keys())
     expected = set(names)
@@ -183,11 +183,11 @@ def _batch(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str,
     return _split(convert_output(outputs, wrapped, instance), sizes)
 
 
-async def _batch_later(outputs: Any, wrapped: Any, instance: Any, sizes: Sequence[int]) -> List[Arrays]:
+async def _batch_later(outputs: Any, wrapped: Any, instance: Any, sizes: Sequence[int]) -> list[Arrays]:
     return _split(convert_output(await outputs, wrapped, instance), sizes)
 
 
-def _sample(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+def _sample(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     request = args[0][0]
     outputs = wrapped(*args[1:], **{name: request[name] for name in request}, **kwargs)
     if inspect.isgenerator(outputs):
@@ -199,16 +199,16 @@ def _sample(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str
     return [convert_output(outputs, wrapped, instance)]
 
 
-async def _sample_later(outputs: Any, wrapped: Any, instance: Any) -> List[Arrays]:
+async def _sample_later(outputs: Any, wrapped: Any, instance: Any) -> list[Arrays]:
     return [convert_output(await outputs, wrapped, instance)]
 
 
-def _group_by_keys(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+def _group_by_keys(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     requests = args[0]
-    groups: Dict[Tuple[str, ...], List[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     for place, request in enumerate(requests):
         groups.setdefault(tuple(sorted(request.keys())), []).append(place)
-    results: List[Any] = [None] * len(requests)
+    results: list[Any] = [None] * len(requests)
     for places in groups.values():
         answers = wrapped([requests[i] for i in places], *args[1:], **kwargs)
         for place, answer in zip(places, answers):
@@ -216,12 +216,12 @@ def _group_by_keys(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: D
     return results
 
 
-def _triton_context(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+def _triton_context(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     kwargs[TRITON_CONTEXT_FIELD_NAME] = get_triton_context(wrapped, instance)
     return wrapped(*args, **kwargs)
 
 
-def _pad_batch(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+def _pad_batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     inputs = {name: value for name, value in kwargs.items() if name != TRITON_CONTEXT_FIELD_NAME}
     rows = get_inference_request_batch_size(inputs)
     config = get_model_config(wrapped, instance)
@@ -315,7 +315,7 @@ class ConstantPadder:
             arrays = [b[name] for b in batches_list]
             if len({a.dtype if a.dtype.kind not in "SU" else a.dtype.kind for a in arrays}) > 1:
                 raise PyTritonRuntimeError("All input arrays for given input name must have the same dtype.")
-        padded: List[Arrays] = []
+        padded: list[Arrays] = []
         for item in batches_list:
             out: Arrays = {}
             for name, value in item.items():
@@ -342,13 +342,13 @@ def group_by_values(*keys: str, pad_fn: Optional[Callable[[InferenceResults], In
     ``pad_fn``, for instance a ``ConstantPadder``, brings the groups' outputs to one shape.
     """
 
-    def wrapper(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if _has(wrapped, _batch):
             raise PyTritonRuntimeError("The @group_by_values decorator must be used after the @batch decorator.")
         inputs = {name: value for name, value in kwargs.items() if name != TRITON_CONTEXT_FIELD_NAME}
         rest = {name: value for name, value in kwargs.items() if name == TRITON_CONTEXT_FIELD_NAME}
         rows = get_inference_request_batch_size(inputs)
-        groups: Dict[Any, List[int]] = {}
+        groups: dict[Any, list[int]] = {}
         for row in range(rows):
             key = tuple(_row_key(inputs[name][row]) if inputs[name].ndim > 1 else inputs[name][row] for name in keys)
             groups.setdefault(key, []).append(row)
@@ -386,7 +386,7 @@ def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = T
             f"The set of not allowed keys are {', '.join(_SPECIAL_KEYS)}"
         )
 
-    def wrapper(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not get_model_config(wrapped, instance).batching:
             raise PyTritonRuntimeError("The @first_value decorator can only be used with models that support batching.")
         for key in keys:
@@ -438,9 +438,9 @@ def fill_optionals(**defaults: Array) -> Any:
                 f"Could not use {', '.join(wrong)} defaults as they have different than input signature shapes"
             )
 
-    checked: List[int] = []
+    checked: list[int] = []
 
-    def wrapper(wrapped: Any, instance: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         config = get_model_config(wrapped, instance)
         if id(config) not in checked:
             check(config)

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import _callables
 from ._announce import announce, slow
@@ -104,7 +104,7 @@ class TritonBase:
         self._policy = triton_lifecycle_policy
         self._access_token = access_token
         self._context = TritonContext()
-        self._models: Dict[Tuple[str, int], Model] = {}
+        self._models: dict[tuple[str, int], Model] = {}
         self._server: Any = None
         self._connected = False
         self._expose_tracebacks = False
@@ -120,7 +120,7 @@ class TritonBase:
         return self
 
     def __exit__(
-        self, exc_type: Optional[Type[BaseException]], exc: Optional[BaseException], tb: Optional[TracebackType]
+        self, exc_type: Optional[type[BaseException]], exc: Optional[BaseException], tb: Optional[TracebackType]
     ) -> None:
         """Stops."""
         self.stop()
@@ -136,7 +136,7 @@ class TritonBase:
         model_version: int = 1,
         config: Optional[ModelConfig] = None,
         strict: bool = False,
-        trace_config: Optional[List[str]] = None,
+        trace_config: Optional[list[str]] = None,
         *,
         replace: bool = False,
     ) -> None:
@@ -265,8 +265,8 @@ class TritonBase:
         Raises PyTritonRuntimeError with the server's last words when it ended by itself.
         """
         wake = self._serving = _Wake()
-        caught: List[int] = []
-        previous: Dict[int, Any] = {}
+        caught: list[int] = []
+        previous: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
 
             def handler(number: int, frame: Any) -> None:
@@ -333,7 +333,7 @@ class Triton(TritonBase):
         super().__init__("", workspace, triton_lifecycle_policy, self._security.token())
         self._expose_tracebacks = bool(self.config.expose_tracebacks)
         self._inference_timeout_s = self.config.inference_timeout_s
-        self._addresses: Dict[str, Address] = {}
+        self._addresses: dict[str, Address] = {}
 
     def __enter__(self) -> Triton:
         """Starts the server, unless the policy says later."""
@@ -345,7 +345,7 @@ class Triton(TritonBase):
         """Starts the server and serves what is bound, in the background."""
         self.connect()
 
-    def _arguments(self) -> List[str]:
+    def _arguments(self) -> list[str]:
         out = self.config.arguments()
         if self._security.restricted_endpoints:
             rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Sequence
-from typing import Any, Dict, List, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -42,12 +42,12 @@ class DynamicBatcher:
     """How requests are joined into batches."""
 
     max_queue_delay_microseconds: int = 0
-    preferred_batch_size: Optional[List[int]] = None
+    preferred_batch_size: Optional[list[int]] = None
     preserve_ordering: bool = False
     priority_levels: int = 0
     default_priority_level: int = 0
     default_queue_policy: Optional[QueuePolicy] = None
-    priority_queue_policy: Optional[Dict[int, QueuePolicy]] = None
+    priority_queue_policy: Optional[dict[int, QueuePolicy]] = None
 
 
 @dataclasses.dataclass
@@ -74,7 +74,7 @@ class ModelWarmup:
 
     name: str
     batch_size: int
-    inputs: Dict[str, WarmupInput]
+    inputs: dict[str, WarmupInput]
     count: int
 
 
@@ -101,8 +101,8 @@ def generate_warmup_data(warmup_input: WarmupInput, batch_size: int) -> np.ndarr
 
 
 def generate_warmup_requests(
-    model_warmup: List[ModelWarmup], input_specs: Sequence[Any], outputs_specs: Sequence[Any]
-) -> List[Any]:
+    model_warmup: list[ModelWarmup], input_specs: Sequence[Any], outputs_specs: Sequence[Any]
+) -> list[Any]:
     """One request per warm-up and count."""
     from ..proxy.types import Request
 

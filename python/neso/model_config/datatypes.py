@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import numpy as np
 
 # Datatype of the model configuration without TYPE_, and numpy type.
-NUMPY: Dict[str, Any] = {
+NUMPY: dict[str, Any] = {
     "BOOL": np.bool_,
     "UINT8": np.uint8,
     "UINT16": np.uint16,

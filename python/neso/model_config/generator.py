@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Dict, List, Union
+from typing import Any, Union
 
 from ..exceptions import PyTritonBadParameterError
 from .common import DynamicBatcher, QueuePolicy
@@ -19,10 +19,10 @@ class ModelConfigGenerator:
         """``config`` is what to write."""
         self._config = config
 
-    def get_config(self) -> Dict[str, Any]:
+    def get_config(self) -> dict[str, Any]:
         """The configuration in the JSON form of the protocol. Raises PyTritonBadParameterError."""
         c = self._config
-        out: Dict[str, Any] = {"name": c.model_name, "backend": c.backend, "max_batch_size": 0}
+        out: dict[str, Any] = {"name": c.model_name, "backend": c.backend, "max_batch_size": 0}
         if c.batching:
             if c.max_batch_size < 1:
                 raise PyTritonBadParameterError("The `max_batch_size` must be greater or equal to 1.")
@@ -62,17 +62,17 @@ class ModelConfigGenerator:
         return text
 
 
-def _tensor(spec: TensorSpec) -> Dict[str, Any]:
+def _tensor(spec: TensorSpec) -> dict[str, Any]:
     datatype = triton_type(spec.dtype)
     if datatype is None:
         raise PyTritonBadParameterError(f"Unsupported dtype `{spec.dtype}` of tensor `{spec.name}`.")
-    out: Dict[str, Any] = {"name": spec.name, "dims": [int(d) for d in spec.shape], "data_type": datatype}
+    out: dict[str, Any] = {"name": spec.name, "dims": [int(d) for d in spec.shape], "data_type": datatype}
     if spec.optional:
         out["optional"] = True
     return out
 
 
-def _policy(policy: QueuePolicy) -> Dict[str, Any]:
+def _policy(policy: QueuePolicy) -> dict[str, Any]:
     return {
         "timeoutAction": policy.timeout_action.value,
         "defaultTimeoutMicroseconds": int(policy.default_timeout_microseconds),
@@ -81,7 +81,7 @@ def _policy(policy: QueuePolicy) -> Dict[str, Any]:
     }
 
 
-def _batcher(b: DynamicBatcher) -> Dict[str, Any]:
+def _batcher(b: DynamicBatcher) -> dict[str, Any]:
     levels = b.priority_levels
     if b.default_priority_level and not 1 <= b.default_priority_level <= levels:
         raise PyTritonBadParameterError(f"The `default_priority_level` must be between 1 and {levels}.")
@@ -94,7 +94,7 @@ def _batcher(b: DynamicBatcher) -> Dict[str, Any]:
             raise PyTritonBadParameterError(
                 f"Invalid `priority`={priority} provided. The value must be between 1 and {levels}."
             )
-    out: Dict[str, Any] = {}
+    out: dict[str, Any] = {}
     if b.max_queue_delay_microseconds > 0:
         out["maxQueueDelayMicroseconds"] = int(b.max_queue_delay_microseconds)
     if b.preferred_batch_size:
@@ -128,8 +128,8 @@ def _snake(value: Any, in_map: bool = False) -> Any:
     return [_snake(item) for item in value] if isinstance(value, list) else value
 
 
-def _pbtxt(fields: Dict[str, Any], indent: str) -> List[str]:
-    lines: List[str] = []
+def _pbtxt(fields: dict[str, Any], indent: str) -> list[str]:
+    lines: list[str] = []
     for name, value in fields.items():
         if name in _MAPS:
             for key, item in value.items():

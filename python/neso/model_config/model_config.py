@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional
+from typing import Optional
 
 from .common import DynamicBatcher, ModelWarmup
 
@@ -17,4 +17,4 @@ class ModelConfig:
     batcher: Optional[DynamicBatcher] = dataclasses.field(default_factory=DynamicBatcher)
     response_cache: bool = False
     decoupled: bool = False
-    model_warmup: Optional[List[ModelWarmup]] = None
+    model_warmup: Optional[list[ModelWarmup]] = None

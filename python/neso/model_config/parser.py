@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from .datatypes import NUMPY
 from .triton_model_config import ResponseCache, TensorSpec, TritonModelConfig
 
 
-def _either(fields: Dict[str, Any], name: str, default: Any = None) -> Any:
+def _either(fields: dict[str, Any], name: str, default: Any = None) -> Any:
     """A field by its name in snake case or camel case."""
     head, *rest = name.split("_")
     camel = head + "".join(part.capitalize() for part in rest)
@@ -30,7 +30,7 @@ class ModelConfigParser:
     """Reads model configurations."""
 
     @classmethod
-    def from_dict(cls, model_config_dict: Dict[str, Any]) -> TritonModelConfig:
+    def from_dict(cls, model_config_dict: dict[str, Any]) -> TritonModelConfig:
         """Reads the JSON form of the protocol. Raises PyTritonModelConfigError."""
         d = model_config_dict
         inputs = [cls.rewrite_io_spec(item, "input", i) for i, item in enumerate(d.get("input", ()), 1)]
@@ -67,7 +67,7 @@ class ModelConfigParser:
         return cls.from_dict(fields)
 
     @classmethod
-    def rewrite_io_spec(cls, item: Dict[str, Any], io_type: str, idx: int) -> TensorSpec:
+    def rewrite_io_spec(cls, item: dict[str, Any], io_type: str, idx: int) -> TensorSpec:
         """One input or output; ``idx`` names it in errors."""
         name = item.get("name")
         if not name:
@@ -89,7 +89,7 @@ class ModelConfigParser:
         return TensorSpec(name, tuple(int(x) for x in dims), dtype, bool(item.get("optional", False)))
 
 
-def _policy(d: Dict[str, Any]) -> QueuePolicy:
+def _policy(d: dict[str, Any]) -> QueuePolicy:
     action = _either(d, "timeout_action", "REJECT")
     return QueuePolicy(
         timeout_action=TimeoutAction(action) if isinstance(action, str) else list(TimeoutAction)[action],
@@ -99,8 +99,8 @@ def _policy(d: Dict[str, Any]) -> QueuePolicy:
     )
 
 
-def _batcher(d: Dict[str, Any]) -> DynamicBatcher:
-    default: Optional[Dict[str, Any]] = _either(d, "default_queue_policy")
+def _batcher(d: dict[str, Any]) -> DynamicBatcher:
+    default: Optional[dict[str, Any]] = _either(d, "default_queue_policy")
     policies = _either(d, "priority_queue_policy")
     return DynamicBatcher(
         max_queue_delay_microseconds=int(_either(d, "max_queue_delay_microseconds", 0)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Dict, List, Optional
+from typing import Any, Optional
 
 from .common import DeviceKind, DynamicBatcher, ModelWarmup
 
@@ -35,13 +35,13 @@ class TritonModelConfig:
     max_batch_size: int = 4
     batching: bool = True
     batcher: Optional[DynamicBatcher] = None
-    instance_group: Dict[DeviceKind, Optional[int]] = dataclasses.field(default_factory=dict)
+    instance_group: dict[DeviceKind, Optional[int]] = dataclasses.field(default_factory=dict)
     decoupled: bool = False
-    backend_parameters: Dict[str, str] = dataclasses.field(default_factory=dict)
+    backend_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
     inputs: Optional[Sequence[TensorSpec]] = None
     outputs: Optional[Sequence[TensorSpec]] = None
     response_cache: Optional[ResponseCache] = None
-    model_warmup: Optional[List[ModelWarmup]] = None
+    model_warmup: Optional[list[ModelWarmup]] = None
 
     @property
     def backend(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 
@@ -16,11 +16,11 @@ Array = np.ndarray[Any, Any]
 class Request:
     """One request: a mapping of input names to arrays, and what came with it."""
 
-    data: Dict[str, Array]
+    data: dict[str, Array]
     # Parameters of the client and forwarded headers.
-    parameters: Optional[Dict[str, Union[str, int, bool]]] = None
+    parameters: Optional[dict[str, Union[str, int, bool]]] = None
     span: Optional[Any] = None
-    requested_output_names: Optional[List[str]] = None
+    requested_output_names: Optional[list[str]] = None
 
     def __getitem__(self, input_name: str) -> Array:
         """The array of an input."""
@@ -78,7 +78,7 @@ class Request:
 class Response:
     """One response: a mapping of output names to arrays."""
 
-    data: Dict[str, Array]
+    data: dict[str, Array]
 
     def __getitem__(self, output_name: str) -> Array:
         """The array of an output."""

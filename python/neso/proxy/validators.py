@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Optional
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class _Output:
 
     __slots__ = ("dtype", "given", "name", "shape", "text")
 
-    def __init__(self, name: str, dtype: Any, shape: Tuple[int, ...]) -> None:
+    def __init__(self, name: str, dtype: Any, shape: tuple[int, ...]) -> None:
         self.name = name
         self.given = dtype
         self.shape = shape
@@ -49,7 +49,7 @@ class TritonResultsValidator:
         self._batching = model_config.batching
         self._outputs = {s.name: _Output(s.name, s.dtype, tuple(s.shape)) for s in model_config.outputs or ()}
 
-    def validate_responses(self, requests: Sequence[Request], responses: Any) -> List[Dict[str, Array]]:
+    def validate_responses(self, requests: Sequence[Request], responses: Any) -> list[dict[str, Array]]:
         """The checked answers to ``requests``. Raises ValueError."""
         if responses.__class__ is not list and not isinstance(responses, list):
             raise ValueError(
@@ -65,7 +65,7 @@ class TritonResultsValidator:
 
     def validate(
         self, response: Any, request: Optional[Request] = None, rows: Optional[int] = None
-    ) -> Dict[str, Array]:
+    ) -> dict[str, Array]:
         """One checked answer, to a request or to a batch of ``rows``. Raises ValueError."""
         if response.__class__ is not dict:
             if isinstance(response, Response):
@@ -75,7 +75,7 @@ class TritonResultsValidator:
                     f"Outputs returned by `{self._model}` model callable must be list of response dicts with numpy "
                     f"arrays. Got response={_show(response)} instead."
                 )
-        checked: Dict[str, Array] = {}
+        checked: dict[str, Array] = {}
         for name, value in response.items():
             output = self._outputs.get(name)
             if output is not None and value.__class__ is np.ndarray and value.dtype == output.dtype and not output.text:
@@ -89,7 +89,7 @@ class TritonResultsValidator:
         return checked
 
     def _validate_value(
-        self, checked: Dict[str, Array], response: Dict[Any, Any], name: Any, output: Optional[_Output], value: Any
+        self, checked: dict[str, Array], response: dict[Any, Any], name: Any, output: Optional[_Output], value: Any
     ) -> None:
         model = self._model
         if not isinstance(name, str):
@@ -132,7 +132,7 @@ class TritonResultsValidator:
                 f"{output.dtype}: {error}"
             ) from None
 
-    def _validate_strict(self, checked: Dict[str, Array], rows: Optional[int], request: Optional[Request]) -> None:
+    def _validate_strict(self, checked: dict[str, Array], rows: Optional[int], request: Optional[Request]) -> None:
         wanted = request.requested_output_names if request is not None else None
         for name in self._outputs if wanted is None else wanted:
             if name not in checked:
