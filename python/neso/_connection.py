@@ -12,7 +12,6 @@ import weakref
 from typing import Any, Callable, Optional
 
 import numpy as np
-
 from neso_worker import PROTOCOL
 from neso_worker.calls import Calls
 from neso_worker.channel import Closed, Frame

@@ -12,7 +12,6 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
-
 from neso_worker.channel import Closed, Frame
 from neso_worker.errors import TritonError, full_traceback
 from neso_worker.frames import (
@@ -249,9 +248,7 @@ class Instance:
         """The instance's event loop, in a thread of its own."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(
-                target=self._run_loop, args=(self._loop,), name=f"neso-{self.name}-loop", daemon=True
-            ).start()
+            threading.Thread(target=self._run_loop, args=(self._loop,), name=f"neso-{self.name}-loop", daemon=True).start()
         return self._loop
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -464,3 +461,5 @@ async def _only_async(results: Any) -> Any:
     if not found:
         raise ValueError(_NONE)
     return found[0]
+
+

@@ -9,7 +9,6 @@ from collections import deque
 from typing import Any, Optional
 
 import numpy as np
-
 from neso_worker.memory import ALIGNMENT, Outputs
 
 Block = tuple[int, int]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from neso_worker.store import Store, flat
 
 from ._memory import Block, SharedOutputs

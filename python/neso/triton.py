@@ -113,6 +113,7 @@ class TritonBase:
         self._lock = threading.RLock()
         self._serving: Optional[_Wake] = None
         self._pid = os.getpid()
+        self._was_stopped = False
 
     def __enter__(self) -> Any:
         """Connects."""
@@ -232,6 +233,10 @@ class TritonBase:
         server = self._server
         return server is not None and bool(server.is_alive())
 
+    def wants_serving(self) -> bool:
+        """Whether models are bound that nothing has served and stopped yet."""
+        return bool(self._models) and not self._was_stopped
+
     def is_connected(self) -> bool:
         """Whether models are served, or would be as soon as they are bound."""
         return self._connected
@@ -241,6 +246,7 @@ class TritonBase:
         with self._lock:
             server, self._server = self._server, None
             self._connected = False
+            self._was_stopped = self._was_stopped or server is not None
             if server is None:
                 return False
             if os.getpid() != self._pid:  # a forked child: the server belongs to its parent
@@ -357,7 +363,8 @@ class Triton(TritonBase):
 
         self._verbose_warning()
         self._pid = os.getpid()
-        server = Server(self._arguments())
+        grace = self.config.exit_timeout_secs
+        server = Server(self._arguments(), exit_timeout=30.0 if grace is None else float(grace))
         try:
             with slow("Starting the server"):
                 server.start(timeout=DEFAULT_TRITON_STARTUP_TIMEOUT_S)

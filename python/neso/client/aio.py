@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Any, Optional
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.parser import ModelConfigParser
 from ..model_config.triton_model_config import TritonModelConfig
@@ -33,6 +31,9 @@ from .exceptions import (
     PyTritonClientValueError,
 )
 from .utils import LATEST_MODEL_VERSION, Patience
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def _unreachable() -> tuple[type[BaseException], ...]:

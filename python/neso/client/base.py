@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.triton_model_config import TritonModelConfig
 from ._inputs import RequestIds
 from .auth import create_auth_headers
 from .utils import TritonUrl
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 DEFAULT_INFERENCE_TIMEOUT_S = 60.0
 DEFAULT_INIT_TIMEOUT_S = 300.0

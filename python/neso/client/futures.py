@@ -6,13 +6,14 @@ import queue
 import threading
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Callable, Optional
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ._inputs import Values
 from .exceptions import PyTritonClientClosedError, PyTritonClientQueueFullError
 from .sync import ModelClient
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _Task = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 

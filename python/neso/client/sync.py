@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from types import TracebackType
-from typing import Any, Optional
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.triton_model_config import TritonModelConfig
 from ._inputs import (
@@ -32,6 +30,9 @@ from .exceptions import (
 )
 from .utils import create_client_from_url, read_model_config, wait_for_model_ready, wait_for_server_ready
 from .warnings import NotSupportedTimeoutWarning
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class ModelClient(BaseModelClient):
