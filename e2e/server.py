@@ -80,7 +80,15 @@ class Server:
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
-    def request(self, method: str, path: str, body=None, headers: dict | None = None, timeout: float = 30, port: int | None = None):
+    def request(
+        self,
+        method: str,
+        path: str,
+        body=None,
+        headers: dict | None = None,
+        timeout: float = 30,
+        port: int | None = None,
+    ):
         connection = http.client.HTTPConnection("127.0.0.1", port or self.http_port, timeout=timeout)
         try:
             if isinstance(body, (dict, list)):

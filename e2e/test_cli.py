@@ -70,7 +70,10 @@ MISTAKES = {
     "not a number": (["--http-port=x"], "Invalid option value. Got x"),
     "not a boolean": (["--allow-http=maybe"], "invalid value for bool option: maybe"),
     "no argument": (["--http-port"], "requires an argument"),
-    "same port": (["--http-port=7000", "--grpc-port=7000"], "cannot listen to HTTP requests and GRPC requests at the same address and port"),
+    "same port": (
+        ["--http-port=7000", "--grpc-port=7000"],
+        "cannot listen to HTTP requests and GRPC requests at the same address and port",
+    ),
     "load without explicit": (["--load-model=x"], "requires setting '--model-control-mode=explicit'"),
     "no repository": ([], "--model-repository must be specified"),
     "missing repository": (["--model-repository=/no/such/dir"], "/no/such/dir"),
@@ -98,8 +101,17 @@ def test_unix_sockets(tmp_path):
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(path)  # as a killed server leaves it
     server = subprocess.Popen(
-        [BINARY, "serve", f"--model-repository={tmp_path / 'models'}", f"--http-address=unix:{path}", "--allow-grpc=false", "--metrics-address=127.0.0.1", f"--metrics-port={free_port()}"],
-        stderr=subprocess.PIPE, text=True,
+        [
+            BINARY,
+            "serve",
+            f"--model-repository={tmp_path / 'models'}",
+            f"--http-address=unix:{path}",
+            "--allow-grpc=false",
+            "--metrics-address=127.0.0.1",
+            f"--metrics-port={free_port()}",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         status = None
@@ -125,8 +137,17 @@ def test_unix_sockets(tmp_path):
 def test_port_zero_is_any_port(tmp_path):
     identity_model(tmp_path, "m")
     server = subprocess.Popen(
-        [BINARY, f"--model-repository={tmp_path}", "--http-address=127.0.0.1", "--http-port=0", "--grpc-address=127.0.0.1", "--grpc-port=0", "--metrics-port=0"],
-        stderr=subprocess.PIPE, text=True,
+        [
+            BINARY,
+            f"--model-repository={tmp_path}",
+            "--http-address=127.0.0.1",
+            "--http-port=0",
+            "--grpc-address=127.0.0.1",
+            "--grpc-port=0",
+            "--metrics-port=0",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         for line in server.stderr:

@@ -22,7 +22,7 @@ def sample(name: str, shape) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 0)], ids=str)
 @pytest.mark.parametrize("datatype", DATATYPES)
 def test_identity(server, form, datatype, shape, model):
-    if form is FORMS["json"] and datatype == "FP16":
+    if form is FORMS["json"] and datatype == "FP16" and 0 not in shape:  # JSON has no form for FP16
         with pytest.raises(Exception, match="FP16"):
             form(server, f"{model}_{datatype.lower()}", {"INPUT0": sample(datatype, shape)})
         return
@@ -52,8 +52,18 @@ def test_requested_outputs(server, form):
 
 # what the request says, and what must stand in the answer
 FAULTS = {
-    "unknown model": ("nope", {"INPUT0": np.ones((1, 4), np.float32)}, {}, "Request for unknown model: 'nope' is not found"),
-    "unknown version": ("add_sub", {"INPUT0": np.ones((1, 4), np.float32)}, {"model_version": "9"}, "version 9 is not found"),
+    "unknown model": (
+        "nope",
+        {"INPUT0": np.ones((1, 4), np.float32)},
+        {},
+        "Request for unknown model: 'nope' is not found",
+    ),
+    "unknown version": (
+        "add_sub",
+        {"INPUT0": np.ones((1, 4), np.float32)},
+        {"model_version": "9"},
+        "version 9 is not found",
+    ),
     "missing input": ("add_sub", {"INPUT0": np.ones((1, 4), np.float32)}, {}, "missing required input(s) ['INPUT1']"),
     "unknown input": (
         "add_sub",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
 from server import Server
-from test_lifecycle import X, python_model
+from test_lifecycle import X, python_model, until
 from tritonclient.utils import InferenceServerException
 
 BATCHING = """
@@ -76,17 +76,9 @@ def pending(server) -> int:
     return -1
 
 
-def until(condition, timeout=10):
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def test_vanished_clients_leave_the_queue(tmp_path):
-    slow(tmp_path, seconds=3)
+    # With a bound of its own no request is handed to the busy worker ahead of time.
+    slow(tmp_path, "default_queue_policy { max_queue_size: 100 }", seconds=3)
     with Server(tmp_path) as s, ThreadPoolExecutor(1) as pool:
         first = pool.submit(s.infer, "slow", X)
         body = json.dumps(X).encode()
@@ -124,9 +116,11 @@ def test_vanished_clients_leave_the_queue(tmp_path):
 
 @pytest.mark.parametrize("form", ["http", "grpc"])
 def test_priorities(tmp_path, form):
-    python_model(tmp_path, "slow", init="self.n = 0", execute="time.sleep(0.2); self.n += 1", add="self.n")
+    python_model(tmp_path, "slow", init="self.n = 0", execute="time.sleep(0.7); self.n += 1", add="self.n")
     config = (tmp_path / "slow" / "config.pbtxt").read_text().replace("[ -1, -1 ]", "[ -1 ]")
-    (tmp_path / "slow" / "config.pbtxt").write_text(config + BATCHING.format(policy="priority_levels: 2 default_priority_level: 2"))
+    (tmp_path / "slow" / "config.pbtxt").write_text(
+        config + BATCHING.format(policy="priority_levels: 2 default_priority_level: 2")
+    )
     with Server(tmp_path) as s:
         order = {}
 
@@ -144,8 +138,7 @@ def test_priorities(tmp_path, form):
             t = threading.Thread(target=ask, args=(name, priority))
             t.start()
             threads.append(t)
-            assert until(lambda i=i: pending(s) == i or len(order) > 0, 0.15) or True
-            time.sleep(0.03)  # requests arrive in this order
+            assert until(lambda i=i: pending(s) == i), "requests must arrive in this order"
         for t in threads:
             t.join()
         assert order["high"] < order["low"] and order["high"] < order["low2"], order

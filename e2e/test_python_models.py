@@ -9,12 +9,16 @@ import time
 
 import pytest
 from server import Server, alive, descendants
-from test_lifecycle import X, answer, python_model
-from test_overload import until
+from test_lifecycle import X, answer, python_model, until
 
 
 def crash_model(repo, body, **kw):
-    python_model(repo, "m", execute=f"x = float(pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0])\n        {body}", **kw)
+    python_model(
+        repo,
+        "m",
+        execute=f"x = float(pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0])\n        {body}",
+        **kw,
+    )
 
 
 def ask(value):
@@ -24,10 +28,13 @@ def ask(value):
 @pytest.mark.parametrize(
     ("body", "cause"),
     [
-        ("import os; x < 0 and os._exit(3)", "exit code 3"),
+        ("import os; x < 0 and os._exit(3)", "exited with code 3"),
         ("import os; x < 0 and os.kill(os.getpid(), 9)", "SIGKILL"),
         ("import ctypes; x < 0 and ctypes.string_at(0)", "SIGSEGV"),
-        ("import sys; x < 0 and (print('last words', file=sys.stderr, flush=True), __import__('os')._exit(1))", "last words"),
+        (
+            "import sys; x < 0 and (print('last words', file=sys.stderr, flush=True), __import__('os')._exit(1))",
+            "last words",
+        ),
     ],
 )
 def test_death_is_named_and_survived(tmp_path, body, cause):
@@ -49,7 +56,7 @@ def test_a_crash_loop_is_not_ready_and_says_why(tmp_path):
     with Server(tmp_path) as s:
         assert until(lambda: s.infer("m", X).status != 200 and s.get("/v2/models/m/ready").status == 400, 60)
         entry = next(m for m in s.post("/v2/repository/index").json if m["name"] == "m")
-        assert "exit code 7" in entry.get("reason", ""), entry
+        assert "exited with code 7" in entry.get("reason", ""), entry
         assert s.get("/v2/models/other/ready").status == 200 and answer(s, "other") == 2
 
 
@@ -57,7 +64,9 @@ def test_exceptions(tmp_path):
     crash_model(tmp_path, "if x < 0: raise ValueError('below zero: %g' % x)")
     with Server(tmp_path) as s:
         r = s.infer("m", ask(-2))
-        assert r.status == 500 and r.error.startswith("Failed to process the request(s) for model 'm_0', message: ValueError: below zero: -2"), r
+        assert r.status == 500 and r.error.startswith(
+            "Failed to process the request(s) for model 'm_0', message: ValueError: below zero: -2"
+        ), r
         assert "model.py" in r.error and "execute" in r.error
         assert "Traceback" in s.log() and "below zero: -2" in s.log()
         assert answer(s, "m") == 1
@@ -67,7 +76,8 @@ def test_exceptions(tmp_path):
 
 def test_errors_per_request(tmp_path):
     python_model(
-        tmp_path, "m",
+        tmp_path,
+        "m",
         execute="if pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0] < 0: "
         "return [pb_utils.InferenceResponse(error=pb_utils.TritonError('not here', pb_utils.TritonError.NOT_FOUND))]",
     )
@@ -81,8 +91,14 @@ WRONG = {
     "tuple": ("return ()", "Expected a list in the execute return, found type '<class 'tuple'>'."),
     "too few": ("return []", "Number of InferenceResponse objects do not match the number of InferenceRequest objects"),
     "not a response": ("return [3]", "InferenceResponse"),
-    "datatype": ("import numpy as np; return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', np.ones((1, 1), np.int64))])]", "INT64"),
-    "rank": ("import numpy as np; return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', np.ones((3,), np.float32))])]", "[3]"),
+    "datatype": (
+        "import numpy as np; return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', np.ones((1, 1), np.int64))])]",
+        "INT64",
+    ),
+    "rank": (
+        "import numpy as np; return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', np.ones((3,), np.float32))])]",
+        "[3]",
+    ),
     "missing": ("return [pb_utils.InferenceResponse([])]", "OUTPUT0"),
 }
 
@@ -98,7 +114,8 @@ def test_wrong_return_values(tmp_path, case):
 
 def test_out_of_memory(tmp_path):
     crash_model(
-        tmp_path, "x < 0 and bytearray(1 << 40)",
+        tmp_path,
+        "x < 0 and bytearray(1 << 40)",
         init="import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))",
     )
     with Server(tmp_path) as s:
@@ -110,7 +127,12 @@ def test_out_of_memory(tmp_path):
 def test_async_execute(tmp_path):
     python_model(tmp_path, "m")
     path = tmp_path / "m" / "1" / "model.py"
-    path.write_text("import asyncio\n" + path.read_text().replace("    def execute", "    async def execute").replace("        pass\n        return [", "        await asyncio.sleep(0.001)\n        return ["))
+    path.write_text(
+        "import asyncio\n"
+        + path.read_text()
+        .replace("    def execute", "    async def execute")
+        .replace("        pass\n        return [", "        await asyncio.sleep(0.001)\n        return [")
+    )
     assert "async def execute" in path.read_text() and "await" in path.read_text()
     with Server(tmp_path) as s:
         assert answer(s, "m") == 1
@@ -118,7 +140,9 @@ def test_async_execute(tmp_path):
 
 def test_prints_and_logger(tmp_path):
     python_model(
-        tmp_path, "m", init="print('hello from initialize')",
+        tmp_path,
+        "m",
+        init="print('hello from initialize')",
         execute="pb_utils.Logger.log_warn('careful now'); import sys; print('on stderr', file=sys.stderr)",
     )
     with Server(tmp_path) as s:
@@ -150,7 +174,11 @@ def test_auto_complete_and_helper_modules(tmp_path):
     )
     with Server(tmp_path) as s:
         config = s.get("/v2/models/auto/config").json
-        assert config["backend"] == "python" and config["max_batch_size"] == 4 and config["dynamic_batching"]["preferred_batch_size"] == [4]
+        assert (
+            config["backend"] == "python"
+            and config["max_batch_size"] == 4
+            and config["dynamic_batching"]["preferred_batch_size"] == [4]
+        )
         assert answer(s, "auto") == 3
 
 
@@ -160,18 +188,45 @@ def test_environments(tmp_path):
     import sys
     import tarfile
 
-    python_model(tmp_path, "interpreter", add="__import__('sys').version_info[0]", extra=f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{sys.executable}" }} }}')
+    python_model(
+        tmp_path,
+        "interpreter",
+        add="__import__('sys').version_info[0]",
+        extra=f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{sys.executable}" }} }}',
+    )
     env = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", env], check=True)
-    site = subprocess.run([env / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], check=True, capture_output=True, text=True).stdout.strip()
-    parent = subprocess.run([sys.executable, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))"], check=True, capture_output=True, text=True).stdout.strip()
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--copies", "--system-site-packages", "--without-pip", env], check=True
+    )
+    site = subprocess.run(
+        [env / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    parent = subprocess.run(
+        [sys.executable, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
     with open(os.path.join(site, "numpy.pth"), "w") as f:
         f.write(parent + "\n")
     with open(os.path.join(site, "only_here.py"), "w") as f:
         f.write("VALUE = 5\n")
     repo = tmp_path / "repo"
-    python_model(repo, "venv", add="__import__('only_here').VALUE", extra=f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{env}" }} }}')
-    python_model(repo, "packed", add="__import__('only_here').VALUE", extra='parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }')
+    python_model(
+        repo,
+        "venv",
+        add="__import__('only_here').VALUE",
+        extra=f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{env}" }} }}',
+    )
+    python_model(
+        repo,
+        "packed",
+        add="__import__('only_here').VALUE",
+        extra='parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }',
+    )
     with tarfile.open(repo / "packed" / "env.tar.gz", "w:gz") as tar:
         tar.add(env, arcname=".")
     (tmp_path / "interpreter").rename(repo / "interpreter")
@@ -181,7 +236,9 @@ def test_environments(tmp_path):
 
 def test_hang_at_start(tmp_path):
     python_model(tmp_path, "m", init="time.sleep(120)")
-    with Server(tmp_path, "--model-control-mode=explicit", "--backend-config=python,stub-timeout-seconds=2", wait=False) as s:
+    with Server(
+        tmp_path, "--model-control-mode=explicit", "--backend-config=python,stub-timeout-seconds=2", wait=False
+    ) as s:
         assert until(lambda: _live(s))
         done = threading.Event()
 

@@ -18,9 +18,7 @@ SHADES = " .:-=+*#%@"
 
 def picture(image):
     """The image as text, one character for each grey value."""
-    return "\n".join(
-        "".join(SHADES[min(int(v) * 10 // 17, 9)] * 2 for v in row) for row in image
-    )
+    return "\n".join("".join(SHADES[min(int(v) * 10 // 17, 9)] * 2 for v in row) for row in image)
 
 
 def classify(module, client, images, classes):
@@ -28,13 +26,8 @@ def classify(module, client, images, classes):
     tensor = module.InferInput("IMAGE", list(images.shape), "FP32")
     tensor.set_data_from_numpy(images)
     wanted = module.InferRequestedOutput("PROBABILITIES", class_count=classes)
-    answer = client.infer("digits", [tensor], outputs=[wanted]).as_numpy(
-        "PROBABILITIES"
-    )
-    return [
-        [parse_class(item) for item in row]
-        for row in answer.reshape(len(images), classes)
-    ]
+    answer = client.infer("digits", [tensor], outputs=[wanted]).as_numpy("PROBABILITIES")
+    return [[parse_class(item) for item in row] for row in answer.reshape(len(images), classes)]
 
 
 def parse_class(item):
@@ -54,9 +47,7 @@ def run(name, module, client, images, labels, args):
                 print(picture(images[number]))
                 best = ", ".join(f"{label} {value:.1%}" for value, _, label in classes)
                 print(f"{name}: {best} (it is {labels[number]})\n")
-    print(
-        f"{name}: {right} of {len(images)} held-out images right ({right / len(images):.1%})"
-    )
+    print(f"{name}: {right} of {len(images)} held-out images right ({right / len(images):.1%})")
     return right
 
 
@@ -66,9 +57,7 @@ def main():
     parser.add_argument("--http-port", type=int, default=8000)
     parser.add_argument("--grpc-port", type=int, default=8001)
     parser.add_argument("--protocol", choices=["http", "grpc", "both"], default="both")
-    parser.add_argument(
-        "--batch", type=int, default=32, help="images in a request (at most 64)"
-    )
+    parser.add_argument("--batch", type=int, default=32, help="images in a request (at most 64)")
     parser.add_argument("--show", type=int, default=2, help="images to print")
     args = parser.parse_args()
 
@@ -76,14 +65,10 @@ def main():
         images, labels = data["images"], data["labels"]
     results = set()
     if args.protocol in ("http", "both"):
-        with httpclient.InferenceServerClient(
-            f"{args.host}:{args.http_port}"
-        ) as client:
+        with httpclient.InferenceServerClient(f"{args.host}:{args.http_port}") as client:
             results.add(run("HTTP", httpclient, client, images, labels, args))
     if args.protocol in ("grpc", "both"):
-        with grpcclient.InferenceServerClient(
-            f"{args.host}:{args.grpc_port}"
-        ) as client:
+        with grpcclient.InferenceServerClient(f"{args.host}:{args.grpc_port}") as client:
             results.add(run("gRPC", grpcclient, client, images, labels, args))
     if len(results) > 1:
         sys.exit("HTTP and gRPC do not agree")

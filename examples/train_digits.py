@@ -27,9 +27,7 @@ def main():
         stratify=labels,
         random_state=1,
     )
-    net = MLPClassifier(
-        hidden_layer_sizes=(48,), alpha=1e-2, max_iter=400, random_state=1
-    )
+    net = MLPClassifier(hidden_layer_sizes=(48,), alpha=1e-2, max_iter=400, random_state=1)
     net.fit(train_x / 16, train_y)
 
     model = HERE / "models" / "digits"

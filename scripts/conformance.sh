@@ -17,6 +17,7 @@ deselect() { # suite
   sed -n "s|^$1 \([^ ]*\) .*|--deselect=\1|p" scripts/conformance-differences.txt
 }
 status=0
+export SUT_SLOW=${SUT_SLOW:-1}
 for suite in ${CONFORMANCE_SUITES:-protocol sched}; do
   echo "== conformance: $suite"
   # shellcheck disable=SC2046 # one option per line

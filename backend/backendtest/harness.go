@@ -272,9 +272,11 @@ func (h *host) Logger() *slog.Logger        { return slog.New(slog.DiscardHandle
 func (h *host) Infer(*backend.Request) error {
 	return backend.Errorf(backend.NotFound, "the suite has no other models")
 }
+
 func (h *host) Load(context.Context, string, string, map[string][]byte) error {
 	return backend.Errorf(backend.Unsupported, "the suite has no other models")
 }
+
 func (h *host) Unload(context.Context, string, bool) error {
 	return backend.Errorf(backend.Unsupported, "the suite has no other models")
 }

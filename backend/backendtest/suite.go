@@ -64,10 +64,10 @@ func Run(t *testing.T, s Suite) {
 func sample(d tensor.Datatype, n int) []byte {
 	var data []byte
 	for i := range n {
-		switch {
-		case d == tensor.Bytes:
+		switch d {
+		case tensor.Bytes:
 			data = tensor.AppendElement(data, bytes.Repeat([]byte{byte(i)}, i%7))
-		case d == tensor.Bool:
+		case tensor.Bool:
 			data = append(data, byte(i%2))
 		default:
 			var e [8]byte

@@ -27,6 +27,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// tested holds the interpreters that have numpy: finding out takes a while.
+var tested sync.Map
+
 // testPython returns an interpreter with numpy: $NESO_PYTHON, or the
 // .venv/bin/python of a directory above.
 func testPython(t testing.TB) string {
@@ -37,7 +40,14 @@ func testPython(t testing.TB) string {
 			return false
 		}
 		tried = append(tried, path)
-		return exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil
+		if _, good := tested.Load(path); good {
+			return true
+		}
+		good := exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil
+		if good {
+			tested.Store(path, true)
+		}
+		return good
 	}
 	if path := os.Getenv("NESO_PYTHON"); try(path) {
 		return path

@@ -31,7 +31,11 @@ func control(ctx context.Context, o *serveOptions, log *slog.Logger) error {
 	go func() { // ends with the session, which is closed before this function returns
 		defer close(gone)
 		<-session.Done()
-		if ctx.Err() == nil {
+		switch err := session.Err(); {
+		case ctx.Err() != nil: // stopping already
+		case err != nil:
+			log.Error("the connection with the process that started the server is broken, stopping", "error", err)
+		default:
 			log.Info("the process that started the server has ended, stopping")
 		}
 		stop()

@@ -65,6 +65,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	}
 	defer log.Close()
 	logger := log.Logger()
+	tuneRuntime()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)

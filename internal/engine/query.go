@@ -158,6 +158,11 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 				continue
 			}
 			entry := IndexEntry{Name: name, State: v.State.String(), Reason: v.Reason}
+			if v.State == lifecycle.Ready && v.Model != nil {
+				if err := v.Model.Ready(); err != nil { // loaded, but its worker keeps dying, say
+					entry.State, entry.Reason = lifecycle.Unavailable.String(), err.Error()
+				}
+			}
 			if v.Version > 0 {
 				entry.Version = strconv.FormatInt(v.Version, 10)
 			}

@@ -1,10 +1,11 @@
 package grpcapi
 
 import (
-	"github.com/nesoserve/neso/internal/kserve"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+
+	"github.com/nesoserve/neso/internal/kserve"
 )
 
 // codec is set on one server, never process-wide. It reads and writes inference

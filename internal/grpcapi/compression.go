@@ -9,9 +9,10 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
-	"github.com/nesoserve/neso/backend"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
+
+	"github.com/nesoserve/neso/backend"
 )
 
 const (
@@ -31,14 +32,16 @@ const (
 // put there itself stays.
 func init() {
 	if encoding.GetCompressor(nameGzip) == nil {
-		encoding.RegisterCompressor(&compressor{name: nameGzip,
+		encoding.RegisterCompressor(&compressor{
+			name:      nameGzip,
 			newWriter: func(w io.Writer) resetWriter { z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed); return z },
 			newReader: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
 			reset:     func(z, r io.Reader) error { return z.(*gzip.Reader).Reset(r) },
 		})
 	}
 	if encoding.GetCompressor(nameDeflate) == nil {
-		encoding.RegisterCompressor(&compressor{name: nameDeflate,
+		encoding.RegisterCompressor(&compressor{
+			name:      nameDeflate,
 			newWriter: func(w io.Writer) resetWriter { return zlib.NewWriter(w) },
 			newReader: func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) },
 			reset:     func(z, r io.Reader) error { return z.(zlib.Resetter).Reset(r, nil) },
@@ -82,7 +85,7 @@ type compressing struct {
 
 func (w *compressing) Close() error {
 	err := w.resetWriter.Close()
-	w.resetWriter.Reset(io.Discard)
+	w.Reset(io.Discard)
 	w.c.writers.Put(w.resetWriter)
 	return err
 }
@@ -151,7 +154,7 @@ type received interface{ RecvCompress() string }
 // compression sets how an inference response is compressed: as the server is
 // configured, where the client can read it. The transport's own habit, to
 // answer as it was asked, is not the peer's.
-func (s *Server) compression(stream grpc.ServerStream, ctx context.Context) error {
+func (s *Server) compression(ctx context.Context) error {
 	if len(s.encodings) == 0 {
 		if t, ok := grpc.ServerTransportStreamFromContext(ctx).(received); ok && t.RecvCompress() == "" {
 			return nil

@@ -18,8 +18,10 @@ import (
 
 // zeros is a request that compresses well.
 func zeros(n int) *pb.ModelInferRequest {
-	return &pb.ModelInferRequest{ModelName: "int32",
-		Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{int64(n / 4)}}}, RawInputContents: [][]byte{make([]byte, n)}}
+	return &pb.ModelInferRequest{
+		ModelName: "int32",
+		Inputs:    []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{int64(n / 4)}}}, RawInputContents: [][]byte{make([]byte, n)},
+	}
 }
 
 // encodings notes in what encoding the responses of a client come.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ type fixture struct {
 	server *Server
 	conn   *grpc.ClientConn
 	served chan error
+	once   sync.Once
 }
 
 // start serves the models; at the end of the test everything has to be closed
@@ -86,9 +88,12 @@ func start(t *testing.T, echo *nesotest.Echo, o Options, dial ...grpc.DialOption
 	if f.conn, err = grpc.NewClient("passthrough:///"+l.Addr().String(), dial...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.stop)
+	t.Cleanup(f.stopped)
 	return f
 }
+
+// stopped stops everything, once.
+func (f *fixture) stopped() { f.once.Do(f.stop) }
 
 func (f *fixture) stop() {
 	f.conn.Close()
@@ -166,8 +171,10 @@ func first(r *backend.Request) int32 {
 
 // value is a response with one int32.
 func value(v int32) *backend.Response {
-	return &backend.Response{Outputs: []tensor.Tensor{{Name: "OUT", Datatype: tensor.Int32, Shape: tensor.Shape{1},
-		Data: []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}}}}
+	return &backend.Response{Outputs: []tensor.Tensor{{
+		Name: "OUT", Datatype: tensor.Int32, Shape: tensor.Shape{1},
+		Data: []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)},
+	}}}
 }
 
 // wait reads from a channel, but not for ever.

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
-	"google.golang.org/grpc/metadata"
 )
 
 // reserved are the names that a forwarded header must not have: they mean

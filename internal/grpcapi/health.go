@@ -4,12 +4,13 @@ import (
 	"context"
 	"time"
 
-	pb "github.com/nesoserve/neso/internal/inferencepb"
-	"github.com/nesoserve/neso/internal/kserve"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/kserve"
 )
 
 func (s *Server) serverLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerLiveResponse, error) {

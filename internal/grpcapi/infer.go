@@ -4,10 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
-	"google.golang.org/grpc"
 )
 
 // call is the state of one ModelInfer, reused from call to call.
@@ -30,7 +31,7 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	ctx := stream.Context()
-	if err := s.compression(stream, ctx); err != nil {
+	if err := s.compression(ctx); err != nil {
 		return err
 	}
 	if s.closing.Load() {
@@ -55,15 +56,17 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	if bad != nil {
 		return nil, bad
 	}
-	r, m, err := s.core.begin(c.request.ModelName, version, c.request.InputBytes(), c.single)
+	pin, err := s.o.Engine.Resolve(c.request.ModelName, version, c.request.InputBytes())
 	if err != nil {
 		return nil, backend.AsError(err)
 	}
+	m := pin.Model
 	cfg := m.Config()
 	if cfg.Decoupled {
-		r.Abandon()
+		pin.Unpin()
 		return nil, &backend.Error{Code: backend.Unsupported, Message: textDecoupled}
 	}
+	r := pin.NewRequest(c.single)
 	r.Times.Receive = received
 	r.Ctx = ctx
 	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()}); bad != nil {
@@ -78,8 +81,15 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	}
 	c.request.Reset() // lets go of the transport's buffers while the model runs
 	c.response = kserve.ProtoResponse{ModelName: r.ModelName, ModelVersion: kserve.Version(m.Version()), ID: r.ID}
+	if s.verbose(ctx) {
+		r.Hold()
+		defer func() {
+			s.access(ctx, r)
+			r.Drop()
+		}()
+	}
 	r.Times.Start = backend.Now()
-	if err := s.core.infer(r); err != nil {
+	if err := s.o.Engine.Infer(r); err != nil {
 		return nil, backend.AsError(err)
 	}
 	resp, bad := c.single.Wait()

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
@@ -107,8 +109,10 @@ func TestModelInferErrors(t *testing.T) {
 		{"negative version", version("-2"), "InvalidArgument: invalid model version specified '-2' , version should be an integral value > 0"},
 		{"decoupled", request("many", "", 0), "Unimplemented: ModelInfer RPC doesn't support models with decoupled transaction policy"},
 		{"parameter", with(request("int32", "", 0), "timeout", boolParam(true)), "InvalidArgument: invalid value type for 'timeout' parameter, expected int64_param."},
-		{"wrong size", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{2}}}, RawInputContents: [][]byte{{1}}},
-			"InvalidArgument: [request id: <id_unknown>] input byte size mismatch for input 'IN' for model 'int32'. Expected 8, got 1"},
+		{
+			"wrong size", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{2}}}, RawInputContents: [][]byte{{1}}},
+			"InvalidArgument: [request id: <id_unknown>] input byte size mismatch for input 'IN' for model 'int32'. Expected 8, got 1",
+		},
 		{"huge shape", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{1 << 62}}}, RawInputContents: [][]byte{{1}}}, ""},
 		{"model", request("int32", "", 1), "Unavailable: not now"},
 		{"two responses", request("int32", "", 2), "Internal: expected a single response, got 2"},
@@ -196,5 +200,29 @@ func TestHeaderForwarding(t *testing.T) {
 	}
 	if _, err := New(Options{HeaderForwardPattern: "("}); err == nil {
 		t.Error("a bad pattern is accepted")
+	}
+}
+
+func TestAccessLines(t *testing.T) {
+	var out bytes.Buffer
+	settings := logging.DefaultSettings()
+	settings.Verbose = 1
+	log, err := logging.Open(settings, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, script(), Options{Logger: log.Logger()})
+	if _, err := f.infer(request("int32", "one", 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.infer(request("int32", "two", -1))
+	s := f.open(t.Context())
+	send(t, s, request("many", "three", 2))
+	lines(s)
+	f.stopped() // the log is ours now
+	for _, want := range []string{"request_id=one status=OK", "request_id=two status=NotFound", "request_id=three status=OK"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in %s", want, out.String())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
@@ -15,7 +16,7 @@ import (
 type lanes struct {
 	work sync.WaitGroup
 	mu   sync.Mutex
-	busy map[served]*lane
+	busy map[*model.Model]*lane
 }
 
 // lane is the line in front of a model with one instance. It exists while a
@@ -29,7 +30,7 @@ type laneRequest struct {
 
 // run hands r to the engine: on the caller's goroutine where a batcher will
 // take it over at once, in order where there is one instance, else at once.
-func (l *lanes) run(cfg *modelconfig.Config, m served, r *infer.Request, c *streamCall) {
+func (l *lanes) run(cfg *modelconfig.Config, m *model.Model, r *infer.Request, c *streamCall) {
 	switch {
 	case cfg.Dynamic != nil || cfg.Sequence != nil || !r.Correlation.IsZero():
 		c.infer(r)
@@ -53,7 +54,7 @@ func instances(cfg *modelconfig.Config) int {
 	return n
 }
 
-func (l *lanes) inOrder(m served, q laneRequest) {
+func (l *lanes) inOrder(m *model.Model, q laneRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.busy[m]; a != nil {
@@ -61,7 +62,7 @@ func (l *lanes) inOrder(m served, q laneRequest) {
 		return
 	}
 	if l.busy == nil {
-		l.busy = map[served]*lane{}
+		l.busy = map[*model.Model]*lane{}
 	}
 	a := &lane{}
 	l.busy[m] = a
@@ -69,7 +70,7 @@ func (l *lanes) inOrder(m served, q laneRequest) {
 }
 
 // serve runs the requests of a lane until there is none.
-func (l *lanes) serve(m served, a *lane, q laneRequest) {
+func (l *lanes) serve(m *model.Model, a *lane, q laneRequest) {
 	for {
 		q.c.infer(q.r)
 		l.mu.Lock()

@@ -4,18 +4,20 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/kserve"
-	"github.com/nesoserve/neso/internal/logging"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/logging"
 )
 
 // Options configure the front end. The zero values are Triton's defaults.
@@ -24,6 +26,8 @@ type Options struct {
 	// Log is what LogSettings shows and changes; without it the call is not
 	// supported.
 	Log *logging.Log
+	// Logger takes an access line for each inference at verbose level 1.
+	Logger *slog.Logger
 	// TLS is nil for plain text.
 	TLS *tls.Config
 
@@ -63,7 +67,6 @@ const helloTimeout = 10 * time.Second
 // Server is the gRPC front end.
 type Server struct {
 	o         Options
-	core      core
 	grpc      *grpc.Server
 	forward   *forward
 	encodings []string
@@ -76,10 +79,8 @@ type Server struct {
 }
 
 // New returns a server that does not listen yet.
-func New(o Options) (*Server, error) { return newServer(o, engineCore{o.Engine}) }
-
-func newServer(o Options, c core) (*Server, error) {
-	s := &Server{o: o, core: c, stopping: make(chan struct{})}
+func New(o Options) (*Server, error) {
+	s := &Server{o: o, stopping: make(chan struct{})}
 	var err error
 	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
 		return nil, err
@@ -103,7 +104,6 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(ioBuffer),
 		grpc.WriteBufferSize(ioBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

@@ -1,14 +1,17 @@
 package grpcapi
 
 import (
+	"context"
+	"errors"
 	"strconv"
 
-	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/kserve"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve"
 )
 
 const (
@@ -38,6 +41,10 @@ func failure(err error) error {
 func fail(stream grpc.ServerStream, err *backend.Error) error {
 	if err.RetryAfter > 0 {
 		stream.SetTrailer(metadata.Pairs(pushback, strconv.FormatInt(err.RetryAfter.Milliseconds(), 10)))
+	}
+	if err.Code == backend.Cancelled && errors.Is(stream.Context().Err(), context.DeadlineExceeded) {
+		// The server's clock may run out before the client's: both say the same.
+		return status.Error(codes.DeadlineExceeded, "Deadline Exceeded")
 	}
 	return statusOf(err)
 }

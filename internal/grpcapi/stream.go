@@ -6,13 +6,14 @@ import (
 	"io"
 	"sync"
 
-	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/infer"
-	"github.com/nesoserve/neso/internal/kserve"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/kserve"
 )
 
 const (
@@ -65,7 +66,7 @@ type outgoing struct {
 
 // modelStreamInfer is hop 1 of the requests of a stream.
 func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
-	if err := s.compression(g, g.Context()); err != nil {
+	if err := s.compression(g.Context()); err != nil {
 		return err
 	}
 	x := &stream{

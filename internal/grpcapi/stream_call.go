@@ -4,13 +4,14 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/model"
 )
 
 // streamCall is one request of a stream, and the sink of its responses.
 type streamCall struct {
 	x       *stream
 	meaning kserve.Call
-	served  served
+	served  *model.Model
 	// id, model and asked are as the client sent them; version is the one that
 	// serves.
 	id, model, asked, version string
@@ -41,11 +42,12 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		c.refuse(bad)
 		return
 	}
-	r, m, err := x.s.core.begin(q.ModelName, version, q.InputBytes(), c)
+	pin, err := x.s.o.Engine.Resolve(q.ModelName, version, q.InputBytes())
 	if err != nil {
 		c.refuse(backend.AsError(err))
 		return
 	}
+	r, m := pin.NewRequest(c), pin.Model
 	cfg := m.Config()
 	c.served, c.version, c.ordinary = m, kserve.Version(m.Version()), !cfg.Decoupled
 	r.Times.Receive = received
@@ -70,7 +72,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 
 // infer hands the request to the engine.
 func (c *streamCall) infer(r *infer.Request) {
-	if err := c.x.s.core.infer(r); err != nil {
+	if err := c.x.s.o.Engine.Infer(r); err != nil {
 		c.answerError(backend.AsError(err))
 	}
 }
@@ -90,8 +92,11 @@ func (c *streamCall) answerError(err *backend.Error) {
 }
 
 // Deliver takes a response of the model.
-func (c *streamCall) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
+func (c *streamCall) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	c.begun = true
+	if final && c.x.s.verbose(c.x.ctx) {
+		c.x.s.access(c.x.ctx, r)
+	}
 	c.deliver(resp, final)
 }
 

@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"errors"
 	"io"
+	"math/bits"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -77,7 +80,22 @@ func readError(err error) *backend.Error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // io.ReadFull returns them as they are
 		return backend.Errorf(backend.InvalidArg, "the request body ended early")
 	}
+	if isTimeout(err) {
+		return backend.Errorf(backend.InvalidArg, "the request body did not arrive in time")
+	}
 	return backend.Errorf(backend.InvalidArg, "failed to read the request body: %v", err)
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+// refused reports whether err was made here or in the core, so that the rest
+// of the body can still come, rather than by the connection.
+func refused(err error) bool {
+	_, ok := err.(*backend.Error) //nolint:errorlint // ours are not wrapped
+	return ok
 }
 
 // buffer returns scratch memory of at least n bytes: the call's own, or a
@@ -87,7 +105,7 @@ func (s *Server) buffer(c *call, n int) []byte {
 		return c.scratch[:n]
 	}
 	if n <= keepScratch {
-		c.scratch = make([]byte, n, max(n, smallBody))
+		c.scratch = make([]byte, n, max(4096, 1<<bits.Len(uint(n-1)))) // rounded up, so that it grows seldom
 		return c.scratch
 	}
 	if p, ok := s.big.Get().(*[]byte); ok && cap(*p) >= n {
@@ -153,21 +171,21 @@ func (s *Server) controlBody(w http.ResponseWriter, r *http.Request) ([]byte, er
 	defer s.release(c)
 	src := s.steady(w, r)
 	in, err := decompress(r.Header["Content-Encoding"], src)
-	if err != nil {
-		s.drain(w, r)
-		return nil, err
+	if err == nil {
+		defer in.Close()
+		var b []byte
+		if b, err = s.slurp(c, in, s.o.MaxInputSize); err == nil {
+			stopReadTimer(w)
+			return append([]byte{}, b...), nil // not nil: there was a body
+		}
 	}
-	defer in.Close()
-	b, err := s.slurp(c, in, s.o.MaxInputSize)
-	stopReadTimer(w)
-	switch {
-	case err == errTooLong: //nolint:errorlint // our own value
-		s.drain(w, r)
-		return nil, s.jsonTooLong(s.o.MaxInputSize + 1)
-	case err != nil:
-		return nil, bodyError(err)
+	if err == errTooLong { //nolint:errorlint // our own value
+		err = s.jsonTooLong(s.o.MaxInputSize + 1)
 	}
-	return append([]byte(nil), b...), nil
+	if refused(err) {
+		s.drain(w, r)
+	}
+	return nil, bodyError(err)
 }
 
 // bodyError keeps errors with a code and explains the others.

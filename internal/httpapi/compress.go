@@ -18,7 +18,7 @@ import (
 type coding uint8
 
 const (
-	identity coding = iota
+	uncoded coding = iota
 	gzipped
 	deflated
 )
@@ -73,9 +73,10 @@ func decompress(header []string, r io.Reader) (*decoder, error) {
 
 var errCoding = backend.Errorf(backend.Unsupported, "Unsupported compression type")
 
+// broken explains an error of the data; others stay as they are.
 func broken(err error) error {
-	if e, ok := err.(*backend.Error); ok { //nolint:errorlint // ours are not wrapped
-		return e
+	if refused(err) || isTimeout(err) {
+		return err
 	}
 	return backend.Errorf(backend.InvalidArg, "failed to decompress the request body: %v", err)
 }
@@ -100,7 +101,7 @@ func (d *decoder) Close() {
 // chooseCoding picks the coding with the highest weight among those we have;
 // of equal ones the first. A wildcard says nothing.
 func chooseCoding(accept []string) coding {
-	best, weight := identity, 0.0
+	best, weight := uncoded, 0.0
 	for _, line := range accept {
 		for part := range strings.SplitSeq(line, ",") {
 			name, param, _ := strings.Cut(part, ";")

@@ -69,7 +69,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 	c.received = backend.Now()
 	pin, err := s.admit(w, r, c, name, version)
 	if err != nil {
-		s.drain(w, r)
+		if refused(err) {
+			s.drain(w, r)
+		}
 		if err == errCoding { //nolint:errorlint // our own value
 			h["Accept-Encoding"] = bothCoding
 		}
@@ -98,7 +100,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 	}
 	if err != nil {
 		req.Abandon()
-		s.drain(w, r)
+		if refused(err) {
+			s.drain(w, r)
+		}
 		replyError(w, h, jsonType, bodyError(err))
 		return
 	}
@@ -146,7 +150,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, name str
 	case r.ContentLength <= smallBody:
 		b := s.buffer(c, int(r.ContentLength))
 		if err := readFull(r.Body, b); err != nil {
-			return engine.Pin{}, readError(err)
+			return engine.Pin{}, err
 		}
 		if err := s.split(r, c, b, r.ContentLength); err != nil {
 			return engine.Pin{}, err
@@ -166,7 +170,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, name str
 	c.body.JSON = s.buffer(c, int(json))
 	if err := readFull(body, c.body.JSON); err != nil {
 		pin.Unpin()
-		return engine.Pin{}, readError(err)
+		return engine.Pin{}, err
 	}
 	c.body.Rest, c.body.RestSize = body, r.ContentLength-json
 	return pin, nil
@@ -187,7 +191,7 @@ func (s *Server) readUnsized(w http.ResponseWriter, r *http.Request, c *call) er
 		return backend.Errorf(backend.InvalidArg, "Decompressed data size exceeds the maximum allowed value of %d bytes. Use --http-max-input-size to increase the limit.", s.o.MaxInputSize)
 	}
 	if err != nil {
-		return bodyError(err)
+		return err
 	}
 	return s.split(r, c, b, int64(len(b)))
 }
@@ -227,7 +231,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 		h["Inference-Header-Content-Length"] = []string{strconv.Itoa(len(c.reply.JSON))}
 	}
 	if accept := r.Header["Accept-Encoding"]; accept != nil {
-		if k := chooseCoding(accept); k != identity {
+		if k := chooseCoding(accept); k != uncoded {
 			h["Content-Encoding"] = gzipCoding
 			if k == deflated {
 				h["Content-Encoding"] = zlibCoding

@@ -94,6 +94,10 @@ func New(sink Sink, done func(*Request)) *Request {
 // response.
 func (r *Request) Hold() { r.refs.Add(1) }
 
+// LastHold reports whether the caller's Hold is the only one left: then the
+// final response has been given and delivered, and nobody else uses the request.
+func (r *Request) LastHold() bool { return r.refs.Load() == 1 && r.ended.Load() }
+
 // Keep consumes a reference of b and drops it when the request's inputs are
 // released. The caller holds the request, and is the only one to call Keep.
 func (r *Request) Keep(b *tensor.Buffer) { r.kept = append(r.kept, b) }

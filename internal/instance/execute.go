@@ -91,11 +91,14 @@ func (p *Pool) call(in backend.Instance, b *backend.Batch) (err error) {
 // finish answers what the backend left unanswered and says whether the
 // execution's memory may be used again.
 func (p *Pool) finish(e *execution, err error) (reuse bool) {
-	reuse = !p.o.Decoupled && !p.o.Ordered
 	if err == nil && p.o.Decoupled {
 		return false
 	}
+	reuse = !p.o.Decoupled
 	for _, r := range e.requests {
+		// Where another goroutine is still delivering the answer, it still reads
+		// the batch.
+		reuse = reuse && r.LastHold()
 		if r.Ended() {
 			continue
 		}
@@ -109,8 +112,6 @@ func (p *Pool) finish(e *execution, err error) (reuse bool) {
 		// Through the Responder, which may be a scheduler's: it refuses when it
 		// already has the final response.
 		_ = r.Request.Respond(&backend.Response{Err: backend.AsError(cause)}, true)
-		// Someone may still be answering it.
-		reuse = false
 	}
 	return reuse
 }

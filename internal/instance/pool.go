@@ -26,9 +26,6 @@ type Options struct {
 	// Batching says whether tensors have a batch dimension.
 	Batching  bool
 	Decoupled bool
-	// Ordered says that responses may be given by others than the instance that
-	// made them, which forbids the reuse of batches.
-	Ordered bool
 	// Allocator gives memory for gathered inputs.
 	Allocator tensor.Allocator
 	Stats     *stats.Version

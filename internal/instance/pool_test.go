@@ -111,6 +111,9 @@ func TestWaitersStandInLine(t *testing.T) {
 			t.Error("a newcomer passed the line")
 		}
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if want := []string{"b context canceled", "a <nil>", "c <nil>"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -217,12 +220,14 @@ func TestGather(t *testing.T) {
 			[]string{"A [3,2] [1 2 5 6 7 8]", "B [3] [9 20 21]"},
 		},
 		{
-			"ragged", map[string]bool{"A": true},
+			"ragged",
+			map[string]bool{"A": true},
 			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3}, 1)), request(&drop{}, 1, numbers("A", tensor.Shape{1, 1}, 7))},
 			[]string{"A [4] [1 2 3 7]"},
 		},
 		{
-			"ragged, one request", map[string]bool{"A": true},
+			"ragged, one request",
+			map[string]bool{"A": true},
 			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3}, 1))},
 			[]string{"A [3] [1 2 3]"},
 		},

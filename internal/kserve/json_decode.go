@@ -52,7 +52,7 @@ type jsonInput struct {
 // maxParameters bounds the custom parameters of one request.
 const maxParameters = 1 << 16
 
-// Keep is how much memory a decoder holds on to between requests.
+// keepText is how much memory a decoder holds on to between requests.
 const keepText = 1 << 20
 
 // Decode fills r and c from the body: identity, parameters, inputs in memory
@@ -375,7 +375,7 @@ func (d *JSONDecoder) tail(r *backend.Request, m Target, body *JSONBody) error {
 	}
 	buf, err := m.Allocator.Allocate(total)
 	if err != nil {
-		return err
+		return backend.AsError(err)
 	}
 	at, used := 0, 0
 	for i := range d.inputs {

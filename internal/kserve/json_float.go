@@ -1,6 +1,7 @@
 package kserve
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"strconv"
@@ -92,37 +93,25 @@ func appendFixed(b []byte, whole, n uint64, places int) []byte {
 	if whole > 0 {
 		n -= whole * pow10u[places]
 	}
-	at := len(b)
-	b = append(b, zeros[:places]...)
-	text := b[at:]
-	for n >= 100 {
-		q := n / 100
-		r := (n - q*100) * 2
-		n = q
-		text[places-1], text[places-2] = pairs[r+1], pairs[r]
-		places -= 2
-	}
-	if n >= 10 {
-		text[places-1], text[places-2] = pairs[2*n+1], pairs[2*n]
-	} else if n > 0 {
-		text[places-1] = byte('0' + n)
-	}
-	return b
+	var text [24]byte
+	high := n / 1e8
+	binary.LittleEndian.PutUint64(text[16:], eight(n-high*1e8))
+	top := high / 1e8
+	binary.LittleEndian.PutUint64(text[8:], eight(high-top*1e8))
+	binary.LittleEndian.PutUint64(text[:], eight(top))
+	return append(b, text[24-places:]...)
 }
 
-const zeros = "000000000000000000000000"
-
-// pairs holds the two digits of every number below 100.
-const pairs = "00010203040506070809" +
-	"10111213141516171819" +
-	"20212223242526272829" +
-	"30313233343536373839" +
-	"40414243444546474849" +
-	"50515253545556575859" +
-	"60616263646566676869" +
-	"70717273747576777879" +
-	"80818283848586878889" +
-	"90919293949596979899"
+// eight returns the eight digits of n < 10^8, the first one in the lowest
+// byte. It divides the halves, quarters and eighths of the number at once.
+func eight(n uint64) uint64 {
+	first := n / 10000
+	halves := first | (n-first*10000)<<32
+	hundreds := halves * 10486 >> 20 & 0x7f0000007f // of each half
+	quarters := hundreds + (halves-hundreds*100)<<16
+	tens := quarters * 103 >> 10 & 0x000f000f000f000f // of each quarter
+	return tens + (quarters-tens*10)<<8 + 0x3030303030303030
+}
 
 type wide struct{ hi, lo uint64 }
 

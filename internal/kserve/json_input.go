@@ -103,13 +103,13 @@ func (d *JSONDecoder) finishInput(in *jsonInput, t *tensor.Tensor, m Target, bod
 
 // source checks that there is exactly one source of data.
 func (in *jsonInput) source() *backend.Error {
-	set, n := "", 0
-	for _, f := range [...]struct {
-		on   bool
+	sources := [...]struct {
+		set  bool
 		name string
-	}{{in.data, "'data'"}, {in.binary, "'binary_data_size'"}, {!in.region.IsZero(), "'shared_memory_region'"}} {
-		if f.on {
-			set += " " + f.name
+	}{{in.data, " 'data'"}, {in.binary, " 'binary_data_size'"}, {!in.region.IsZero(), " 'shared_memory_region'"}}
+	n := 0
+	for _, f := range sources {
+		if f.set {
 			n++
 		}
 	}
@@ -119,9 +119,14 @@ func (in *jsonInput) source() *backend.Error {
 		return invalid(text + "no field is set")
 	case 1:
 		return nil
-	default:
-		return invalid(text + "set" + set)
 	}
+	names := ""
+	for _, f := range sources {
+		if f.set {
+			names += f.name
+		}
+	}
+	return invalid(text + "set" + names)
 }
 
 // wrong remembers the first member of the wrong type.

@@ -59,7 +59,7 @@ func TestFloats(t *testing.T) {
 
 func TestFloatsAtRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 200_000 {
+	for range 100_000 {
 		var text string
 		switch r.IntN(6) {
 		case 0:
@@ -144,7 +144,7 @@ func TestDoublesAreWrittenAsThePeerDoes(t *testing.T) {
 
 func TestDoublesReadBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 100_000 {
+	for range 50_000 {
 		f := math.Float64frombits(r.Uint64())
 		if f != f || math.IsInf(f, 0) {
 			continue
@@ -184,7 +184,7 @@ func TestFloatsAreWrittenAsDoubles(t *testing.T) {
 			f = math.Nextafter32(f, 10)
 		}
 	}
-	for range 500_000 {
+	for range 100_000 {
 		check(math.Float32frombits(r.Uint32()))
 		check(float32(r.Float64()*20 - 10))
 		check(float32(r.NormFloat64() * 0.02))

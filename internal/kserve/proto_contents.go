@@ -3,8 +3,9 @@ package kserve
 import (
 	"encoding/binary"
 
-	"github.com/nesoserve/neso/tensor"
 	"google.golang.org/grpc/mem"
+
+	"github.com/nesoserve/neso/tensor"
 )
 
 // contentsField is the number of a field of InferTensorContents.
@@ -82,8 +83,9 @@ func (f contentsField) accepts(wire wireType) bool {
 		return wire == wire64 || wire == wireBytes
 	case bytesContents:
 		return wire == wireBytes
+	default:
+		return false
 	}
-	return false
 }
 
 // add counts the elements of one field occurrence and passes over it.
@@ -96,7 +98,7 @@ func (t *protoContents) add(c *cursor, f contentsField, wire wireType) error {
 	if err != nil {
 		return err
 	}
-	width := 0
+	var width int
 	switch f {
 	case bytesContents:
 		t.count[f]++
@@ -201,14 +203,15 @@ func (c *cursor) writeField(dst []byte, f contentsField, wire wireType, d tensor
 		}
 		c.read(dst[:n])
 		return dst[n:]
+	default:
+		if wire != wireBytes {
+			return c.writeInteger(dst, d)
+		}
+		for c.off < end {
+			dst = c.writeInteger(dst, d)
+		}
+		return dst
 	}
-	if wire != wireBytes {
-		return c.writeInteger(dst, d)
-	}
-	for c.off < end {
-		dst = c.writeInteger(dst, d)
-	}
-	return dst
 }
 
 // writeInteger stores the next integer as an element of datatype d and returns

@@ -269,7 +269,7 @@ func (c *cursor) skip(num int, wire wireType) error {
 }
 
 func (c *cursor) skipPlain(wire wireType) error {
-	n := 0
+	var n int
 	switch wire {
 	case wireVarint:
 		_, err := c.varint()

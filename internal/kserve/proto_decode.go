@@ -3,10 +3,11 @@ package kserve
 import (
 	"strconv"
 
+	"google.golang.org/grpc/mem"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
-	"google.golang.org/grpc/mem"
 )
 
 // Version returns the version number of the request, -1 for the latest.

@@ -3,8 +3,9 @@ package kserve
 import (
 	"sync"
 
-	"github.com/nesoserve/neso/tensor"
 	"google.golang.org/grpc/mem"
+
+	"github.com/nesoserve/neso/tensor"
 )
 
 // copyBelow is the size up to which tensor data is copied behind the head. The

@@ -1,9 +1,10 @@
 package kserve
 
 import (
+	"google.golang.org/grpc/mem"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
-	"google.golang.org/grpc/mem"
 )
 
 // Limits of what one request may list. An element takes two bytes on the wire

@@ -51,6 +51,7 @@ type Model struct {
 	stats     *stats.Version
 	labels    map[string][]string
 	logger    *slog.Logger
+	lingers   bool // see backend.Capabilities
 
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
@@ -79,9 +80,11 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
-		stats: stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
+		lingers: o.Backend.Capabilities().Lingers,
+		stats:   stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
+	m.io.loose = o.Backend.Capabilities().LooseOutputs
 	var err error
 	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
@@ -116,7 +119,6 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
-		Ordered:   c.Dynamic != nil && c.Dynamic.PreserveOrdering,
 		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {

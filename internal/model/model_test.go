@@ -167,6 +167,12 @@ func TestCloseRefusesAndWaits(t *testing.T) {
 	}
 }
 
+func ready(ctx context.Context, r *infer.Request, m *Model, inputs []tensor.Tensor) *infer.Request {
+	r.Ctx, r.Owner, r.Inputs = ctx, m, inputs
+	r.Times.Start = backend.Now()
+	return r
+}
+
 func BenchmarkInferIdentity(b *testing.B) {
 	m := mustOpen(b, identityConfig(), identity.New())
 	sink := infer.NewSingle()
@@ -178,9 +184,7 @@ func BenchmarkInferIdentity(b *testing.B) {
 	for b.Loop() {
 		m.Pin()
 		inputs[0] = one // ending a request clears them
-		r := infer.New(sink, done)
-		r.Ctx, r.Owner, r.Inputs = ctx, m, inputs
-		r.Times.Start = backend.Now()
+		r := ready(ctx, infer.New(sink, done), m, inputs)
 		if err := m.Infer(r); err != nil {
 			r.Abandon()
 			b.Fatal(err)

@@ -143,6 +143,16 @@ func (m *Model) warm(ctx context.Context, samples []sample, run instance.Run, co
 	return nil
 }
 
+func (m *Model) warmRequest(ctx context.Context, s *sample, sink infer.Sink, count bool) *infer.Request {
+	r := infer.New(sink, nil)
+	r.ModelName, r.ModelVersion = m.config.Name, m.version
+	r.Ctx = ctx
+	r.Owner = warmOwner{m, count}
+	r.Times.Start = backend.Now()
+	r.Inputs = append([]tensor.Tensor(nil), s.inputs...)
+	return r
+}
+
 // warmOnce executes one sample: as many requests of batch size 1 as it says,
 // together as far as the model can.
 func (m *Model) warmOnce(ctx context.Context, s *sample, run instance.Run, count bool) error {
@@ -152,12 +162,7 @@ func (m *Model) warmOnce(ctx context.Context, s *sample, run instance.Run, count
 		sink := &warmSink{done: make(chan struct{}, n)}
 		requests := make([]*infer.Request, n)
 		for i := range requests {
-			r := infer.New(sink, nil)
-			r.ModelName, r.ModelVersion = m.config.Name, m.version
-			r.Ctx = ctx
-			r.Owner = warmOwner{m, count}
-			r.Times.Start = backend.Now()
-			r.Inputs = append([]tensor.Tensor(nil), s.inputs...)
+			r := m.warmRequest(ctx, s, sink, count)
 			if err := m.io.check(r); err != nil {
 				for _, r := range requests[:i] {
 					r.Abandon()

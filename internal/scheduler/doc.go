@@ -3,6 +3,6 @@
 // its scheduler and its instances, the default scheduler, and the rules about
 // queues and batches that several schedulers share.
 //
-// Open scheduler.go first, then direct.go; the dynamic batcher is the package
+// Open scheduler.go first, then enqueue.go; the dynamic batcher is the package
 // below.
 package scheduler

@@ -123,9 +123,10 @@ def in_batches(
 
     def run(**inputs: Array) -> Any:
         rows = 0
-        for value in inputs.values():
+        for name, value in inputs.items():
             rows = value.shape[0]
-            break
+            if not value.flags.writeable:  # callables may write to what they are given, and keep it
+                inputs[name] = value.copy()
         token = decorators.running(config)
         try:
             outputs = call(inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import platform
@@ -80,7 +81,8 @@ class Connection:
         self.link.deliver = self._deliver
         _open.add(self)
         hello = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
-        self.link.writer.send(json_frame(HELLO, 0, 0, hello))
+        with contextlib.suppress(Closed):  # whoever asks first hears it
+            self.link.writer.send(json_frame(HELLO, 0, 0, hello))
         self.link.start("neso-connection")
 
     # Frames. The handlers run under the link's lock.

@@ -36,11 +36,17 @@ class SharedOutputs(Outputs):
 
     def __init__(self) -> None:
         super().__init__()
+        self._mappings: dict[int, memoryview] = {}
         self._roots: dict[int, _Root] = {}  # by id of the array of bytes
         self._holds: dict[Block, int] = {}  # by block: the array, and what was sent of it
         self._sent: dict[Block, list[Block]] = {}  # what was sent, and the block that it lies in
         # Roots that died; the garbage collector may run anywhere, so they wait for the next call.
         self._dead: deque[_Root] = deque()
+
+    def add(self, number: int, memory: memoryview) -> None:
+        super().add(number, memory)
+        # Arrays over an array would refer to what that one comes from; over the mapping itself they do not.
+        self._mappings[number] = memory
 
     def take(self, size: int) -> Optional[Block]:
         if self._dead:
@@ -50,7 +56,7 @@ class SharedOutputs(Outputs):
     def array(self, block: Block, size: int) -> np.ndarray:
         """The bytes of a block that was taken, as an array that owns the block."""
         memory = self._memory[block[0]]
-        root = np.ndarray((size,), np.uint8, memoryview(memory), block[1])
+        root = np.ndarray((size,), np.uint8, self._mappings[block[0]], block[1])
         made = _Root(root, self._dead.append)
         made.block, made.key, made.address = block, id(root), memory.ctypes.data + block[1]
         self._roots[made.key] = made

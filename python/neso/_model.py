@@ -110,6 +110,7 @@ class Model:
         )
         # Raises what is wrong with the batcher.
         self.server_config = ModelConfigGenerator(self.config).get_config()
+        self._names = [spec.name for spec in self.config.outputs or ()]
         self._check = TritonResultsValidator(self.config, strict)
         self.context = triton_context
         for function in self.functions:
@@ -134,9 +135,18 @@ class Model:
             config=self.server_config,
             version=self.version,
             shape=shape,
-            make_request=_make_request,
+            make_request=self._make_request,
             on_error=on_error,
             timeout=timeout,
+        )
+
+    def _make_request(self, data: Any, parameters: Any, wanted: Any) -> Request:
+        """A request as callables get it: they may write to its arrays, and keep them."""
+        for name, value in data.items():
+            if not value.flags.writeable:
+                data[name] = value.copy()
+        return Request(
+            data, {} if parameters is None else parameters, None, list(self._names) if wanted is None else wanted
         )
 
     def _batch_call(self, function: Any) -> Optional[Callable[..., Any]]:
@@ -148,10 +158,6 @@ class Model:
             return None
         call = decorators.batch_call(function, self.config)
         return None if call is None else _callables.in_batches(call, self.config, self._check)
-
-
-def _make_request(data: Any, parameters: Any, wanted: Any) -> Request:
-    return Request(data, parameters if parameters is not None else {}, None, wanted)
 
 
 @dataclasses.dataclass

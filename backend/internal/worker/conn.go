@@ -29,8 +29,9 @@ type ConnOptions struct {
 	// OutputLimit bounds the worker's output memory in bytes; 0 is
 	// DefaultMemoryLimit.
 	OutputLimit uint64
-	// Grace is how long a cancelled batch may still run before the connection is
-	// ended; 0 is ten seconds.
+	// Grace is how long an interrupted batch may still run before the connection
+	// is ended; 0 is a second. It must be shorter than the server waits for the
+	// executions that it has interrupted.
 	Grace time.Duration
 	// Serve answers calls that only the processes of users may make: BIND, UNBIND,
 	// and operations of CONTROL that the connection does not know. nil refuses
@@ -131,7 +132,9 @@ type reply struct {
 	body []byte
 }
 
-const defaultGrace = 10 * time.Second
+// interruptGrace is short: when a batch is interrupted, its requests have had
+// their time.
+const interruptGrace = time.Second
 
 var (
 	errEnded = errors.New("the worker's connection has ended")

@@ -288,35 +288,49 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 // holdLocked keeps the inputs of a request in place that the model still
 // refers to, until RELEASE comes for each of them.
 func (c *Conn) holdLocked(s *requestState) {
-	hold := func(arena *Arena, at place, buf *tensor.Buffer) {
-		known := c.arenas[arena]
-		if at.segment >= uint32(len(known)) {
-			return
-		}
-		k := blockKey{known[at.segment], at.offset}
-		if n := c.early[k]; n > 0 {
-			if n == 1 {
-				delete(c.early, k)
-			} else {
-				c.early[k] = n - 1
-			}
-			return
-		}
-		c.held[k] = append(c.held[k], buf.Retain())
+	c.holdInputsLocked(s.inst, s.req.Inputs)
+	for _, b := range s.copies {
+		c.holdBlockLocked(s.inst.Arena, b.Region(), b)
 	}
-	for i := range s.req.Inputs {
-		t := &s.req.Inputs[i]
-		if len(t.Data) <= s.inst.InlineLimit {
+}
+
+// holdBatch does the same for a gathered batch.
+func (c *Conn) holdBatch(call *batchCall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holdInputsLocked(call.inst, call.batch.Inputs)
+	for i := range call.copies {
+		c.holdBlockLocked(call.inst.Arena, call.copies[i].buf.Region(), call.copies[i].buf)
+	}
+}
+
+func (c *Conn) holdInputsLocked(inst *Instance, inputs []tensor.Tensor) {
+	for i := range inputs {
+		t := &inputs[i]
+		if len(t.Data) <= inst.InlineLimit {
 			continue
 		}
-		if at, ok := s.inst.Arena.locate(t); ok {
-			hold(s.inst.Arena, at, t.Buffer)
+		if at, ok := inst.Arena.locate(t); ok {
+			c.holdBlockLocked(inst.Arena, tensor.Region{Segment: at.segment, Offset: at.offset}, t.Buffer)
 		}
 	}
-	for _, b := range s.copies {
-		r := b.Region()
-		hold(s.inst.Arena, place{r.Segment, r.Offset}, b)
+}
+
+func (c *Conn) holdBlockLocked(arena *Arena, at tensor.Region, buf *tensor.Buffer) {
+	known := c.arenas[arena]
+	if at.Segment >= uint32(len(known)) {
+		return
 	}
+	k := blockKey{known[at.Segment], at.Offset}
+	if n := c.early[k]; n > 0 {
+		if n == 1 {
+			delete(c.early, k)
+		} else {
+			c.early[k] = n - 1
+		}
+		return
+	}
+	c.held[k] = append(c.held[k], buf.Retain())
 }
 
 // released takes the worker's notice that it no longer reads some blocks.
@@ -345,7 +359,7 @@ func (c *Conn) released(body []byte) error {
 }
 
 func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
-	entries, ends, err := DecodeResultBatch(body)
+	entries, flags, err := DecodeResultBatch(body)
 	if err != nil {
 		return err
 	}
@@ -371,7 +385,10 @@ func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
 		}
 	}
 	call.outputs = outputs
-	if ends {
+	if flags&flagHeld != 0 {
+		c.holdBatch(call)
+	}
+	if flags&flagEnds != 0 {
 		c.finish(h.ID, nil)
 	}
 	return nil

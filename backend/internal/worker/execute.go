@@ -164,9 +164,9 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 		c.await(call)
 	}
 	if call.outputs != nil {
-		if call.err == nil && call.expired {
+		if call.err != nil || call.expired {
 			releaseTensors(call.outputs)
-		} else if call.err == nil {
+		} else {
 			call.err = batch.Scatter(call.outputs)
 		}
 		call.outputs = nil

@@ -260,7 +260,7 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 	c.flushLocked()
 	grace := c.opts.Grace
 	if grace <= 0 {
-		grace = defaultGrace
+		grace = interruptGrace
 	}
 	c.wg.Go(func() {
 		t := time.NewTimer(grace)

@@ -48,8 +48,11 @@ func (s *Spec) grace() time.Duration {
 	if s.Grace > 0 {
 		return s.Grace
 	}
-	return defaultGrace
+	return finalizeGrace
 }
+
+// finalizeGrace is how long a model's finalize may take.
+const finalizeGrace = 10 * time.Second
 
 // Session is one life of a worker: a process and the connection with it.
 type Session struct {
@@ -82,7 +85,7 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	}
 	s := &Session{spec: spec, proc: proc}
 	s.Conn, err = NewConn(proc.ch, ConnOptions{
-		Logger: spec.Logger, Host: spec.Host, OutputLimit: spec.OutputLimit, Grace: spec.Grace, Cause: s.died,
+		Logger: spec.Logger, Host: spec.Host, OutputLimit: spec.OutputLimit, Cause: s.died,
 	})
 	if err != nil {
 		s.proc.kill()

@@ -121,7 +121,7 @@ func duration(s string) time.Duration {
 
 func policy(s string) modelconfig.QueuePolicy {
 	var p modelconfig.QueuePolicy
-	for _, part := range strings.Split(s, "/") {
+	for part := range strings.SplitSeq(s, "/") {
 		k, v, _ := strings.Cut(part, ":")
 		switch k {
 		case "timeout":
@@ -145,7 +145,7 @@ func newPlayer(words []string) *player {
 		MaxQueueDelay: duration(o["delay"]), PriorityLevels: uint64(number(o["levels"], 0)),
 		DefaultPolicy: policy(o["policy"]), Policies: map[uint64]modelconfig.QueuePolicy{},
 	}
-	for _, s := range strings.Split(o["preferred"], ",") {
+	for s := range strings.SplitSeq(o["preferred"], ",") {
 		if s != "" {
 			c.PreferredBatchSizes = append(c.PreferredBatchSizes, number(s, 0))
 		}

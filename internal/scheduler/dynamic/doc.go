@@ -1,8 +1,9 @@
 // Package dynamic is the dynamic batcher: one queue per model version, from
 // which batches go to idle instances.
 //
-// Open batcher.go first: it decides, without clock, goroutine or lock. loop.go
-// feeds it with events and does what it says. queue.go holds priority levels
-// and deadlines, form.go the rules by which a batch closes, preserve_order.go
-// the order of responses. testdata/*.txt are transcripts of the decisions.
+// Open batcher.go first: it decides, without clock, goroutine or lock.
+// enqueue.go is hop 4; loop.go feeds the decisions with events and does what
+// they say. queue.go holds priority levels and deadlines, form.go the rules by
+// which a batch closes, preserve_order.go the order of responses.
+// testdata/*.txt are transcripts of the decisions.
 package dynamic

@@ -2,6 +2,7 @@ package dynamic
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,81 +61,6 @@ func New(o Options) *Scheduler {
 	return s
 }
 
-// Enqueue queues a request, or runs it at once if it completes a batch for an
-// idle instance; see scheduler.Scheduler.
-func (s *Scheduler) Enqueue(r *infer.Request) error {
-	if r.Cancelled() {
-		r.Fail(scheduler.ErrCancelled(), infer.Canceled)
-		return nil
-	}
-	now := backend.Now()
-	r.Times.Queue = now
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return scheduler.ErrStopping(r)
-	}
-	e := s.core.entry()
-	e.request = r
-	if !s.core.enqueue(now, e) {
-		s.core.free(e)
-		s.mu.Unlock()
-		return &backend.Error{Code: backend.Unavailable, Message: r.LogPrefix() + "Exceeds maximum queue size", RetryAfter: time.Second}
-	}
-	if s.order != nil {
-		e.ticket = s.order.add(r)
-	}
-	var fx effects
-	s.core.step(now, &fx)
-	queued, life := e.list != nil, e.life
-	var ctx context.Context
-	if queued {
-		e.pending = true
-		s.stats.Enqueued()
-		ctx = r.Ctx
-	}
-	mine := s.applyLocked(now, &fx, e)
-	s.mu.Unlock()
-	s.refuse(fx.expired)
-	if queued && ctx != nil && ctx.Done() != nil {
-		s.watch(ctx, e, life)
-	}
-	if mine != nil {
-		s.run(mine, false)
-	}
-	return nil
-}
-
-// watch makes the end of ctx take the entry out of the queue.
-func (s *Scheduler) watch(ctx context.Context, e *entry, life uint64) {
-	stop := context.AfterFunc(ctx, func() { s.cancel(e, life) })
-	s.mu.Lock()
-	if e.life == life && e.list != nil {
-		e.stop, stop = stop, nil
-	}
-	s.mu.Unlock()
-	if stop != nil {
-		stop() // it left the queue meanwhile
-	}
-}
-
-// cancel answers a request that was cancelled while queued.
-func (s *Scheduler) cancel(e *entry, life uint64) {
-	s.mu.Lock()
-	if e.life != life || !s.core.cancel(e) {
-		s.mu.Unlock()
-		return
-	}
-	now := backend.Now()
-	var fx effects
-	s.core.step(now, &fx)
-	s.applyLocked(now, &fx, nil)
-	s.mu.Unlock()
-	s.leave(e)
-	e.request.Fail(scheduler.ErrCancelled(), infer.Canceled)
-	s.refuse(fx.expired)
-}
-
 // tick is the timer's event.
 func (s *Scheduler) tick() {
 	s.mu.Lock()
@@ -154,7 +80,7 @@ func (s *Scheduler) tick() {
 func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry) (own *batch) {
 	for x := fx.start; x != nil; {
 		next := x.next
-		if mine != nil && own == nil && contains(x, mine) {
+		if mine != nil && own == nil && slices.Contains(x.entries, mine) {
 			own = x
 		} else {
 			s.handLocked(x)
@@ -171,15 +97,6 @@ func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry) (own *batch
 		}
 	}
 	return own
-}
-
-func contains(x *batch, e *entry) bool {
-	for _, o := range x.entries {
-		if o == e {
-			return true
-		}
-	}
-	return false
 }
 
 // handLocked gives a batch to a runner: one that waits, or a new one.

@@ -30,12 +30,16 @@ type fake struct {
 	worst   int
 }
 
-func (f *fake) Instances() int                            { return f.instances }
-func (f *fake) Depth() int                                { return max(1, f.depth) }
-func (f *fake) TryAcquire() (int, bool)                   { panic("the batcher counts places itself") }
-func (f *fake) Acquire(context.Context) (int, error)      { panic("the batcher counts places itself") }
-func (f *fake) Release(int)                               { panic("the batcher counts places itself") }
+func (f *fake) Instances() int          { return f.instances }
+func (f *fake) Depth() int              { return max(1, f.depth) }
+func (f *fake) TryAcquire() (int, bool) { panic("the batcher counts places itself") }
+
+func (f *fake) Acquire(context.Context) (int, error) { panic("the batcher counts places itself") }
+
+func (f *fake) Release(int) { panic("the batcher counts places itself") }
+
 func (f *fake) ExecuteOne(instance int, r *infer.Request) { f.Execute(instance, []*infer.Request{r}) }
+
 func (f *fake) Execute(instance int, batch []*infer.Request) {
 	batch = slices.Clone(batch)
 	var ids []string
@@ -70,7 +74,7 @@ type log struct {
 	lines []string
 }
 
-func (l *log) Deliver(r *infer.Request, resp *backend.Response, final bool) {
+func (l *log) Deliver(r *infer.Request, resp *backend.Response, _ bool) {
 	text := "ok"
 	if resp != nil && resp.Err != nil {
 		_, why := r.Failure()
@@ -89,6 +93,15 @@ func (l *log) expect(t *testing.T, want ...string) {
 	if !slices.Equal(l.lines, want) {
 		t.Errorf("answers:\n%s\nwant:\n%s", strings.Join(l.lines, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// sort forgets the order of answers within a moment, where goroutines that run
+// at once have none.
+func (l *log) sort() {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.Sort(l.lines)
 }
 
 type bench struct {
@@ -146,7 +159,7 @@ func TestQueuedRequestsShareABatch(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		b.log.expect(t, "1s a ok", "2s b ok", "2s c ok")
-		if got := b.Scheduler.Closed(); got[Drained] != 2 {
+		if got := b.Closed(); got[Drained] != 2 {
 			t.Errorf("closed: %v", got)
 		}
 		b.end()
@@ -260,6 +273,7 @@ func TestPrefetchKeepsADeepInstanceBusy(t *testing.T) {
 			b.send(id)
 		}
 		time.Sleep(5 * time.Second)
+		b.log.sort() // two batches run at once
 		b.log.expect(t, "1s a ok", "1s b ok", "1s c ok", "2s d ok", "2s e ok")
 		if b.fake.worst != 2 {
 			t.Errorf("%d batches on one instance, want 2", b.fake.worst)
@@ -308,19 +322,9 @@ func TestHammer(t *testing.T) {
 				wg.Go(func() {
 					rnd := rand.New(rand.NewPCG(uint64(g), 1))
 					for range each {
-						ctx, cancel := context.WithCancel(t.Context())
-						if rnd.IntN(4) == 0 {
-							time.AfterFunc(time.Duration(rnd.IntN(100))*time.Microsecond, cancel)
-						}
-						done := make(chan struct{})
-						r := infer.New(count, func(*infer.Request) { close(done) })
-						r.Ctx, r.Priority, r.BatchSize = ctx, 1+rnd.Uint64N(3), 1+rnd.IntN(3)
-						if b.Enqueue(r) != nil {
+						if !hammer(b.Scheduler, rnd, count) {
 							refused.Add(1)
-							r.Abandon()
 						}
-						<-done
-						cancel()
 					}
 				})
 			}
@@ -334,6 +338,25 @@ func TestHammer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hammer sends a random request, waits for its end, and reports whether it was
+// accepted.
+func hammer(s *Scheduler, rnd *rand.Rand, sink infer.Sink) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if rnd.IntN(4) == 0 {
+		time.AfterFunc(time.Duration(rnd.IntN(100))*time.Microsecond, cancel)
+	}
+	done := make(chan struct{})
+	r := infer.New(sink, func(*infer.Request) { close(done) })
+	r.Ctx, r.Priority, r.BatchSize = ctx, 1+rnd.Uint64N(3), 1+rnd.IntN(3)
+	err := s.Enqueue(r)
+	if err != nil {
+		r.Abandon()
+	}
+	<-done
+	return err == nil
 }
 
 type counter struct{ n *atomic.Int64 }
@@ -388,6 +411,11 @@ func BenchmarkEnqueueIdle(b *testing.B) {
 	}
 }
 
+func with(ctx context.Context, r *infer.Request) *infer.Request {
+	r.Ctx = ctx
+	return r
+}
+
 // BenchmarkEnqueueQueued has 32 clients with cancellable contexts in front of
 // one instance, so that nearly all requests are queued.
 func BenchmarkEnqueueQueued(b *testing.B) {
@@ -402,8 +430,7 @@ func BenchmarkEnqueueQueued(b *testing.B) {
 		done := make(chan struct{}, 1)
 		end := func(*infer.Request) { done <- struct{}{} }
 		for pb.Next() {
-			r := infer.New(sink, end)
-			r.Ctx = ctx
+			r := with(ctx, infer.New(sink, end))
 			if err := s.Enqueue(r); err != nil {
 				panic(err)
 			}

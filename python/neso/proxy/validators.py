@@ -113,7 +113,7 @@ class TritonResultsValidator:
             if self._strict:
                 raise ValueError(f"Returned output `{name}` is not defined in model config for model `{model}`.")
             return
-        fits = kind in "OSU" if output.text else value.dtype == output.dtype
+        fits = kind in "OSU" if output.text else value.dtype.newbyteorder("=") == output.dtype
         if self._strict and not fits:
             raise ValueError(
                 f"Returned output `{name}` for model `{model}` has invalid type. "

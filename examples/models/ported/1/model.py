@@ -14,21 +14,13 @@ class TritonPythonModel:
         self.dtype = pb_utils.triton_string_to_numpy(output["data_type"])
         self.size = int(output["dims"][-1])
         self.lowercase = config["parameters"]["lowercase"]["string_value"] == "true"
-        pb_utils.Logger.log_info(
-            f"{args['model_instance_name']} runs on {args['model_instance_kind']}"
-        )
+        pb_utils.Logger.log_info(f"{args['model_instance_name']} runs on {args['model_instance_kind']}")
 
     def execute(self, requests):
         responses = []
         for request in requests:
-            texts = (
-                pb_utils.get_input_tensor_by_name(request, "TEXT")
-                .as_numpy()
-                .reshape(-1)
-            )
-            rows = np.stack(
-                [features(text, self.size, self.lowercase) for text in texts]
-            )
+            texts = pb_utils.get_input_tensor_by_name(request, "TEXT").as_numpy().reshape(-1)
+            rows = np.stack([features(text, self.size, self.lowercase) for text in texts])
             tensor = pb_utils.Tensor("FEATURES", rows.astype(self.dtype))
             responses.append(pb_utils.InferenceResponse(output_tensors=[tensor]))
         return responses

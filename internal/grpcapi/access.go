@@ -1,0 +1,40 @@
+package grpcapi
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/logging"
+)
+
+// verbose reports whether inferences are logged.
+func (s *Server) verbose(ctx context.Context) bool {
+	return s.o.Logger != nil && s.o.Logger.Enabled(ctx, logging.Verbose(1))
+}
+
+// access logs one inference that has been answered.
+func (s *Server) access(ctx context.Context, r *infer.Request) {
+	t := &r.Times
+	status := codes.OK
+	if err, _ := r.Failure(); err != nil {
+		status = codes.Code(kserve.GRPCCode(err.Code))
+	}
+	client := ""
+	if p, ok := peer.FromContext(ctx); ok {
+		client = p.Addr.String()
+	}
+	since := func(from, to int64) time.Duration { return time.Duration(max(0, to-from)) }
+	s.o.Logger.LogAttrs(ctx, logging.Verbose(1), "infer",
+		slog.String("model", r.ModelName), slog.Int64("version", r.ModelVersion), slog.String("request_id", r.ID),
+		slog.String("status", status.String()), slog.String("client", client), slog.Int("responses", r.Responses()),
+		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", since(t.Queue, t.ComputeStart)),
+		slog.Duration("input", since(t.ComputeStart, t.InputEnd)), slog.Duration("infer", since(t.InputEnd, t.OutputStart)),
+		slog.Duration("output", since(t.OutputStart, t.ComputeEnd)), slog.Duration("total", since(t.Receive, backend.Now())))
+}
