@@ -99,11 +99,17 @@ type HTTP struct {
 	// HeaderForwardPattern is a regular expression; matching headers become
 	// request parameters.
 	HeaderForwardPattern string
+	// Restricted holds the header that requests of a category must bring. The
+	// categories are those of --http-restricted-api.
+	Restricted map[string]Restriction
 	// HeaderTimeout, ReadTimeout and IdleTimeout bound how long a client may take
 	// for the headers (default 10 s), for the whole request (default 5 min) and
 	// between requests (default 2 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
 }
+
+// Restriction is a header, or a key of gRPC metadata, and the value it must have.
+type Restriction struct{ Key, Value string }
 
 // GRPC configures the gRPC front end.
 type GRPC struct {
@@ -115,6 +121,9 @@ type GRPC struct {
 	// HeaderForwardPattern is a regular expression; matching metadata become
 	// request parameters.
 	HeaderForwardPattern string
+	// Restricted holds the metadata that calls of a category must bring. The
+	// categories are those of --grpc-restricted-protocol.
+	Restricted map[string]Restriction
 	// Compression of inference responses: "none", "low", "medium" or "high".
 	Compression string
 	// KeepaliveTime is the silence after which the server pings (default 2 h),

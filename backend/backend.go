@@ -90,6 +90,9 @@ type Capabilities struct {
 	// Lingers says that Execute may go on for long after its requests have been
 	// answered: it must not run where a client waits for it.
 	Lingers bool
+	// LooseOutputs says that responses may lack outputs and have other shapes than
+	// the configuration's: the backend has checked what its users want checked.
+	LooseOutputs bool
 	// CopiesOutputs says that Respond is never handed the memory of an input.
 	CopiesOutputs bool
 }

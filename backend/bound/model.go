@@ -34,7 +34,7 @@ type bound struct {
 
 // Capabilities implements backend.Backend.
 func (b *bound) Capabilities() backend.Capabilities {
-	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, CopiesOutputs: true, Lingers: b.timeout > 0}
+	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, CopiesOutputs: true, LooseOutputs: true, Lingers: b.timeout > 0}
 	if !b.batching {
 		c.Depth = singleDepth
 	}

@@ -84,6 +84,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		stats:   stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
+	m.io.loose = o.Backend.Capabilities().LooseOutputs
 	var err error
 	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
