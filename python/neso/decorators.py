@@ -460,7 +460,7 @@ def fill_optionals(**defaults: Array) -> Any:
 def _same_kind(dtype: np.dtype[Any], wanted: Any) -> bool:
     if wanted in (bytes, object, str, np.bytes_, np.object_, np.str_):
         return dtype.kind in "OSU"
-    return dtype == np.dtype(wanted)
+    return bool(dtype == np.dtype(wanted))
 
 
 def _inject_triton_context(triton_context: TritonContext, model_callable: Any) -> Any:

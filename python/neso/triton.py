@@ -106,6 +106,8 @@ class TritonBase:
         self._context = TritonContext()
         self._models: dict[tuple[str, int], Model] = {}
         self._server: Any = None
+        # Calls of in-process clients.
+        self._calls: Any = None
         self._connected = False
         self._expose_tracebacks = False
         self._inference_timeout_s: Optional[float] = None
@@ -245,6 +247,7 @@ class TritonBase:
         """Lets requests end and stops; False when there was nothing to stop. Safe twice and from any thread."""
         with self._lock:
             server, self._server = self._server, None
+            self._calls = None
             self._connected = False
             self._was_stopped = self._was_stopped or server is not None
             if server is None:
@@ -279,8 +282,8 @@ class TritonBase:
                 caught.append(number)
                 wake.fire()
 
-            for number in (signal.SIGINT, signal.SIGTERM):
-                previous[number] = signal.signal(number, handler)
+            for wanted in (signal.SIGINT, signal.SIGTERM):
+                previous[wanted] = signal.signal(wanted, handler)
         words = ""
         try:
             self.connect()
@@ -310,13 +313,18 @@ class TritonBase:
         return self._url
 
     def client(self, model_name: str, model_version: Optional[int] = None) -> InProcessClient:
-        """A client of one model that needs no port: it speaks over the control socket."""
-        from ._inprocess import InProcessClient
+        """A client of a bound model that needs no port: it speaks over the control socket."""
+        from ._inprocess import InProcessClient, open_calls
 
         with self._lock:
-            if self._server is None:
+            if not self._connected:
                 raise PyTritonInvalidOperationError("The server is not running.")
-            return InProcessClient(self._server, model_name, model_version)
+            found = [m for (name, v), m in self._models.items() if name == model_name and model_version in (None, v)]
+            if not found:
+                raise PyTritonInvalidOperationError(f"Model `{model_name}` is not bound.")
+            if self._calls is None:
+                self._calls = open_calls(self._server.connection)
+            return InProcessClient(self._calls, max(found, key=lambda m: m.version).config)
 
 
 class Triton(TritonBase):
