@@ -57,9 +57,16 @@ func scan(text, file string, md protoreflect.MessageDescriptor) *scanner {
 func (s *scanner) gaps() *gaps {
 	g := newGaps()
 	for _, path := range s.bad {
+		if entry, ok := strings.CutSuffix(path, "\"].key"); ok {
+			path = parentPath(entry + "\"]") // the entry has another key now, so any entry may be it
+		}
 		g.paths[path] = true
 	}
 	for _, u := range s.unknown {
+		if strings.HasSuffix(u.parent, "\"]") && (u.meant == "key" || u.meant == "value") {
+			g.paths[parentPath(u.parent)] = true
+			continue
+		}
 		path := u.meant
 		if u.parent != "" {
 			path = u.parent + "." + u.meant
