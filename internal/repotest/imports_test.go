@@ -17,7 +17,7 @@ var rows = []string{
 	"internal/inferencepb",
 	"tensor",
 	"backend",
-	"internal/modelconfig",
+	"internal/modelconfig/...",
 
 	"internal/memory",
 	"internal/shm",
