@@ -38,7 +38,7 @@ var rows = []string{
 	"internal/metrics",
 	"internal/engine",
 
-	"internal/kserve",
+	"internal/kserve/...",
 	"internal/httpapi",
 	"internal/grpcapi",
 	"web",

@@ -1,4 +1,4 @@
-package kserve
+package jsonscan
 
 import (
 	"encoding/binary"
@@ -7,18 +7,18 @@ import (
 	"strconv"
 )
 
-// appendFloat appends an FP32 value as the double it widens to: the shortest
+// AppendFloat appends an FP32 value as the double it widens to: the shortest
 // text that reads back as that double.
 //
 // A widened value has 24 bits, so f·10^p is exact in 128 bits for the exponents
 // that occur in practice, and so is the distance to the next double. That makes
 // it twice as fast as the general way. Where two shortest texts are equally near it
 // takes the upper one, as the peer does.
-func appendFloat(b []byte, f float32) []byte {
+func AppendFloat(b []byte, f float32) []byte {
 	exp := int(math.Float32bits(f)>>23&0xff) - 127 // 2^exp ≤ |f| < 2^(exp+1)
 	frac := uint64(math.Float32bits(f) & (1<<23 - 1))
 	if exp < -19 || exp > 49 || frac == 0 || exp >= 0 && exp < 23 && frac<<exp&(1<<23-1) == 0 || exp >= 23 {
-		return appendDouble(b, float64(f))
+		return AppendDouble(b, float64(f))
 	}
 	// scaled / 2^shift is |f|·10^p, with 17 or 18 digits before the point.
 	p := 16 - exp*1233>>12
@@ -125,10 +125,10 @@ var pow10wide = func() (t [23]wide) {
 	return t
 }()
 
-// appendDouble appends the shortest text that reads back as f, in the form of
+// AppendDouble appends the shortest text that reads back as f, in the form of
 // Triton's writer: always with a fraction or an exponent, exponents from 1e21
 // upwards and below 1e-6, non-finite values as NaN, Infinity and -Infinity.
-func appendDouble(b []byte, f float64) []byte {
+func AppendDouble(b []byte, f float64) []byte {
 	if a := math.Abs(f); a < 1e15 {
 		if i := int64(f); float64(i) == f && (i != 0 || !math.Signbit(f)) {
 			return append(strconv.AppendInt(b, i, 10), '.', '0')
