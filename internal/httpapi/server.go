@@ -134,7 +134,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replyText(w, h, http.StatusForbidden, "This API is restricted, expecting header '"+must.Header+"'")
 		return
 	}
-	if e := &endpoints[t.endpoint]; !(e.get && r.Method == http.MethodGet) && !(e.post && r.Method == http.MethodPost) {
+	if e := &endpoints[t.endpoint]; (!e.get || r.Method != http.MethodGet) && (!e.post || r.Method != http.MethodPost) {
 		s.drain(w, r)
 		replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
 		return
@@ -163,6 +163,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, t target, versi
 	case serverLive, serverReady, modelReady:
 		s.health(w, t, version)
 		return
+	default:
 	}
 	var body []byte
 	if r.Method == http.MethodPost {
