@@ -17,6 +17,9 @@ type Request struct {
 	Owner Owner
 	// Bytes is what admission has reserved for the request.
 	Bytes int64
+	// Background says that the goroutine which brings the request has more to do: a
+	// batcher must not run a batch on it.
+	Background bool
 	// Batch is the execution the request is part of, for the phases that the
 	// backend writes there. It is set with Times.ComputeStart, and is not to be
 	// touched after the final response.

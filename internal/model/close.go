@@ -48,9 +48,7 @@ func (m *Model) Inflight() int {
 // instances as they are, since closing what still runs is worse.
 func (m *Model) Close(ctx context.Context) error {
 	if !m.closing.Swap(true) {
-		if m.pins.Add(closing) == closing {
-			m.drained <- struct{}{}
-		}
+		m.pins.Add(closing)
 	}
 	m.closeLock.Lock()
 	defer m.closeLock.Unlock()

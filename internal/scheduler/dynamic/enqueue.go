@@ -10,7 +10,7 @@ import (
 )
 
 // Enqueue queues a request, or runs it at once if it completes a batch for an
-// idle instance; see scheduler.Scheduler.
+// idle instance, unless its goroutine has more to do; see scheduler.Scheduler.
 func (s *Scheduler) Enqueue(r *infer.Request) error {
 	if r.Cancelled() {
 		r.Fail(scheduler.ErrCancelled(), infer.Canceled)
@@ -42,7 +42,11 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.stats.Enqueued()
 		ctx = r.Ctx
 	}
-	mine := s.applyLocked(now, &fx, e)
+	own := e
+	if r.Background {
+		own = nil
+	}
+	mine := s.applyLocked(now, &fx, own)
 	s.mu.Unlock()
 	s.refuse(fx.expired)
 	if queued && ctx != nil && ctx.Done() != nil {
