@@ -33,6 +33,9 @@ type Server struct {
 	ID string
 	// ModelRepositories are directories of models.
 	ModelRepositories []string
+	// NoRepository allows a server without any: its models are bound by the
+	// program, or come over the API.
+	NoRepository bool
 	// Backends run the models; see package backend/all.
 	Backends []backend.Driver
 	// BackendDirectory is where python-based and native backends lie.
@@ -79,6 +82,7 @@ type Server struct {
 	// log is what Logger belongs to, if it is ours.
 	log *logging.Log
 
+	early   []earlyBind // Bind before Start
 	running *running
 }
 
@@ -95,11 +99,20 @@ type HTTP struct {
 	// HeaderForwardPattern is a regular expression; matching headers become
 	// request parameters.
 	HeaderForwardPattern string
+	// Join hands out a socket and a token with which another process can bind
+	// models, see package backend/bound; nil refuses.
+	Join func() (socket, token string, err error)
+	// Restricted holds the header that requests of a category must bring. The
+	// categories are those of --http-restricted-api.
+	Restricted map[string]Restriction
 	// HeaderTimeout, ReadTimeout and IdleTimeout bound how long a client may take
 	// for the headers (default 10 s), for the whole request (default 5 min) and
 	// between requests (default 2 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
 }
+
+// Restriction is a header, or a key of gRPC metadata, and the value it must have.
+type Restriction struct{ Key, Value string }
 
 // GRPC configures the gRPC front end.
 type GRPC struct {
@@ -111,6 +124,9 @@ type GRPC struct {
 	// HeaderForwardPattern is a regular expression; matching metadata become
 	// request parameters.
 	HeaderForwardPattern string
+	// Restricted holds the metadata that calls of a category must bring. The
+	// categories are those of --grpc-restricted-protocol.
+	Restricted map[string]Restriction
 	// Compression of inference responses: "none", "low", "medium" or "high".
 	Compression string
 	// KeepaliveTime is the silence after which the server pings (default 2 h),

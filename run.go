@@ -72,6 +72,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	err := s.open(ctx, r)
 	if err == nil {
+		err = s.bindEarly(ctx)
+	}
+	if err == nil {
 		err = r.engine.Start(ctx)
 	}
 	if err != nil {
@@ -107,7 +110,12 @@ func (s *Server) open(ctx context.Context, r *running) error {
 
 func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	var err error
+	restricted := map[httpapi.Category]httpapi.Restriction{}
+	for category, must := range s.HTTP.Restricted {
+		restricted[httpapi.Category(category)] = httpapi.Restriction{Header: must.Key, Value: must.Value}
+	}
 	r.api, err = httpapi.New(httpapi.Options{
+		Restricted: restricted, Join: s.HTTP.Join,
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.log, Logger: r.log, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
@@ -128,8 +136,13 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 		return nil
 	}
 	var err error
+	restricted := map[string]grpcapi.Restriction{}
+	for category, must := range s.GRPC.Restricted {
+		restricted[category] = grpcapi.Restriction(must)
+	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
-		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
+		Restricted: restricted,
+		Engine:     r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
 	})

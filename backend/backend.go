@@ -87,6 +87,12 @@ type Capabilities struct {
 	// Count is the preferred instance count where the configuration has none; 0
 	// means 1.
 	Count int
+	// Lingers says that Execute may go on for long after its requests have been
+	// answered: it must not run where a client waits for it.
+	Lingers bool
+	// LooseOutputs says that responses may lack outputs and have other shapes than
+	// the configuration's: the backend has checked what its users want checked.
+	LooseOutputs bool
 	// CopiesOutputs says that Respond is never handed the memory of an input.
 	CopiesOutputs bool
 }

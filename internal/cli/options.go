@@ -23,6 +23,8 @@ type serveOptions struct {
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
 	python                                   string
+	controlFD, descriptorFD                  int
+	allowBind                                *bool
 	pinnedPool                               int
 	help                                     bool
 	vertexAI                                 bool

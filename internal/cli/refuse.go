@@ -25,10 +25,6 @@ func refuseTrue(name string) func(*serveOptions, string) error {
 	}
 }
 
-func refuseRestricted(name string) func(*serveOptions, string) error {
-	return func(*serveOptions, string) error { return errNotBuilt("--" + name) }
-}
-
 func nonEmpty(name string) func(*serveOptions, string) error {
 	return func(_ *serveOptions, s string) error {
 		if s == "" {

@@ -26,6 +26,7 @@ func defaults() *serveOptions {
 		log:         logging.DefaultSettings(),
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
 		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
+		controlFD: -1, descriptorFD: -1,
 		allowHTTP: true, allowGRPC: true, allowMetrics: true,
 	}
 }
@@ -73,6 +74,17 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	o.server.UseLog(log)
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
 
+	if o.controlFD > 0 {
+		ignoreBrokenPipes()
+	}
+	guests, err := o.guests(logger)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, "error: creating server:", err)
+		return 1
+	}
+	if guests != nil {
+		defer guests.Close()
+	}
 	ctx, stop := withSignals(ctx, logger)
 	defer stop()
 	if err := o.server.Start(ctx); err != nil {
@@ -81,7 +93,8 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		return 1
 	}
 	report(log, &o.server)
-	if err := o.server.Wait(ctx); err != nil {
+	err = control(ctx, o, logger)
+	if err != nil {
 		logger.Error("failed to stop server", "error", err.Error())
 		fmt.Fprintf(env.Stderr, "failed to stop server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1
@@ -104,6 +117,10 @@ func (o *serveOptions) complete(given []string) error {
 	if o.strictModelConfig != nil && *o.strictModelConfig {
 		s.DisableAutoComplete = true
 	}
+	if (o.controlFD >= 0) != (o.descriptorFD >= 0) || o.controlFD >= 0 && (o.controlFD < 3 || o.descriptorFD < 3) {
+		return &usageError{"--control-fd and --descriptor-fd go together and name inherited descriptors from 3 on"}
+	}
+	s.NoRepository = s.NoRepository || o.controlFD >= 0
 	slices.Sort(s.ModelRepositories)
 	if o.metricsAddress == "" {
 		o.metricsAddress = o.httpAddress

@@ -3,6 +3,7 @@ package cli
 import (
 	"time"
 
+	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/internal/logging"
 )
 
@@ -68,7 +69,7 @@ func serveTable() []option {
 		{name: "http-header-forward-pattern", kind: "string", group: groupHTTP, help: "The regular expression pattern of headers that become request parameters.", set: stringVar(func(o *serveOptions) *string { return &o.server.HTTP.HeaderForwardPattern })},
 		{name: "http-thread-count", kind: "integer", group: groupHTTP, help: "Number of threads handling HTTP requests.", set: checkInt(1, 1<<31), unused: noThreads},
 		{name: "http-max-input-size", kind: "integer", group: groupHTTP, help: "Maximum allowed HTTP request input size in bytes, also after decompression.", set: setMaxInput},
-		{name: "http-restricted-api", kind: "<string>:<string>=<string>", group: groupHTTP, help: "Restrict the use of protocols to requests with a header.", set: refuseRestricted("http-restricted-api")},
+		{name: "http-restricted-api", kind: "<string>:<string>=<string>", group: groupHTTP, help: "Restrict the use of protocols to requests with a header.", set: setRestricted("http-restricted-api", "api", "", func(o *serveOptions) *map[string]neso.Restriction { return &o.server.HTTP.Restricted })},
 
 		{name: "allow-grpc", kind: "boolean", group: groupGRPC, help: "Allow the server to listen for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowGRPC })},
 		{name: "grpc-address", kind: "string", group: groupGRPC, help: "The address for the grpc server to bind to. \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.grpcAddress })},
@@ -92,7 +93,7 @@ func serveTable() []option {
 		{name: "grpc-http2-max-ping-strikes", kind: "integer", group: groupGRPC, help: "The number of bad pings tolerated before the connection is closed.", set: checkInt(0, 1<<31), unused: "the transport tolerates two"},
 		{name: "grpc-max-connection-age", kind: "integer", group: groupGRPC, help: "Maximum age of a connection in milliseconds.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.MaxConnectionAge })},
 		{name: "grpc-max-connection-age-grace", kind: "integer", group: groupGRPC, help: "Milliseconds after the maximum age after which a connection is closed by force.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.MaxConnectionAgeGrace })},
-		{name: "grpc-restricted-protocol", kind: "<string>:<string>=<string>", group: groupGRPC, help: "Restrict the use of protocols to requests with a metadata key.", set: refuseRestricted("grpc-restricted-protocol")},
+		{name: "grpc-restricted-protocol", kind: "<string>:<string>=<string>", group: groupGRPC, help: "Restrict the use of protocols to requests with a metadata key.", set: setRestricted("grpc-restricted-protocol", "protocol", grpcPrefix, func(o *serveOptions) *map[string]neso.Restriction { return &o.server.GRPC.Restricted })},
 
 		{name: "allow-sagemaker", kind: "boolean", group: groupSagemaker, help: "Allow the server to listen for Sagemaker requests.", set: refuseTrue("allow-sagemaker")},
 		{name: "sagemaker-port", kind: "integer", group: groupSagemaker, help: "The port for Sagemaker requests.", set: checkInt(0, 65535), unused: notYet},
@@ -150,6 +151,13 @@ func serveTable() []option {
 		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(-1, 1<<31), unused: notYet},
 		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
 
+		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
+		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},
+		{name: "allow-bind", kind: "boolean", group: groupNeso, help: "Allow processes of the same user on this machine to bind callables to the running server. Default: true with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.allowBind = &v
+			return err
+		}},
 		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},

@@ -35,6 +35,8 @@ type Options struct {
 	ResponseCompression string
 	// HeaderForwardPattern selects the metadata that become request parameters.
 	HeaderForwardPattern string
+	// Restricted holds, for a category, the metadata that a call must bring.
+	Restricted map[string]Restriction
 
 	KeepaliveTime               time.Duration // 0 means 2 h
 	KeepaliveTimeout            time.Duration // 0 means 20 s
@@ -114,6 +116,9 @@ func (s *Server) transport() []grpc.ServerOption {
 			MinTime:             s.o.MinRecvPingInterval,
 			PermitWithoutStream: s.o.KeepalivePermitWithoutCalls,
 		}),
+	}
+	if len(s.o.Restricted) > 0 {
+		options = append(options, grpc.InTapHandle(s.admit()))
 	}
 	if s.o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.o.TLS)))

@@ -26,6 +26,8 @@ type Options struct {
 	HeaderForwardPattern string
 	// Restricted holds, for a category, the header that a request must bring.
 	Restricted map[Category]Restriction
+	// Join hands out a place where another process can bind models; nil refuses.
+	Join func() (socket, token string, err error)
 	// Log is what the logging endpoint shows and changes; without it the
 	// endpoint is not supported.
 	Log *logging.Log
@@ -203,6 +205,8 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 		return nil, s.load(r.Context(), t, body)
 	case repositoryUnload:
 		return nil, s.unload(r.Context(), t, body)
+	case repositoryBind:
+		return s.join()
 	case memoryStatus:
 		return memoryRegions(t)
 	case memoryRegister:

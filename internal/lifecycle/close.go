@@ -59,5 +59,6 @@ func (m *Manager) unloadAll() error {
 		m.mu.Unlock()
 		m.retirements.Wait()
 	}
+	m.retirements.Wait() // also of models that are not known any more
 	return m.backends.close()
 }

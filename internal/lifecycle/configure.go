@@ -53,7 +53,7 @@ func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {
 // complete makes the configuration of one version: its backend adds what the
 // model itself knows, and then all of it must hold.
 func (m *Manager) complete(ctx context.Context, p *plan, version int64, b backend.Backend) (*modelconfig.Config, backend.Config, error) {
-	draft := p.draft.Clone()
+	draft := p.draftOf(version).Clone()
 	can := b.Capabilities()
 	if err := draft.NormalizeInstances(m.o.GPUs, can); err != nil {
 		return nil, backend.Config{}, err

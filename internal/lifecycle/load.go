@@ -29,15 +29,19 @@ type Request struct {
 // first, the load goes on by itself: a client that hangs up must not leave a
 // model half-way.
 func (m *Manager) Load(ctx context.Context, r Request) error {
+	return m.await(ctx, r.Name, func() error { return m.load(r) })
+}
+
+func (m *Manager) await(ctx context.Context, name string, load func() error) error {
 	done := make(chan error, 1) // the load never waits for the caller
-	if err := m.begin(func() { done <- m.load(r) }); err != nil {
+	if err := m.begin(func() { done <- load() }); err != nil {
 		return err
 	}
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return backend.Errorf(backend.Cancelled, "the caller left, the load of model '%s' goes on", r.Name)
+		return backend.Errorf(backend.Cancelled, "the caller left, the load of model '%s' goes on", name)
 	}
 }
 

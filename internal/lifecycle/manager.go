@@ -74,6 +74,10 @@ type Manager struct {
 	refuse  bool // no further loads or unloads
 	models  map[string]*entry
 	claimed map[string]bool // models that a load or unload is working on
+	// bound is what programs serve, by name and version; the inner maps are never
+	// changed. generation counts the bindings ever made.
+	bound      map[string]map[int64]binding
+	generation uint64
 }
 
 // entry is all that is known of one model.
@@ -110,7 +114,7 @@ func New(o Options) *Manager {
 	}
 	m := &Manager{
 		o: o, log: o.Logger, slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
-		models: map[string]*entry{}, claimed: map[string]bool{},
+		models: map[string]*entry{}, claimed: map[string]bool{}, bound: map[string]map[int64]binding{},
 	}
 	m.backends = newBackends(o)
 	m.table.Store(&table{models: map[string]*served{}})

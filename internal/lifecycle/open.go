@@ -21,11 +21,17 @@ type plan struct {
 	policy   modelconfig.VersionPolicy
 	ensemble bool
 	parts    []string // of an ensemble
+	// Of a model that programs serve: what runs each version, and its configuration.
+	bound  map[int64]binding
+	drafts map[int64]*modelconfig.Draft
 }
 
 // poll reads a model and its configuration. Its errors are reasons for "failed
 // to poll from model repository".
 func (m *Manager) poll(r Request) (*plan, error) {
+	if bound := m.boundVersions(r.Name); bound != nil {
+		return m.planBound(r, bound)
+	}
 	snapshot, err := m.o.Repository.Read(m.ctx, r.Name, r.Config, r.Files, m.log)
 	if err != nil {
 		return nil, err
@@ -46,7 +52,7 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 	}
 	// A backend that panics fails its model, not the server.
 	err = instance.Guard(m.log, "load model "+p.name, func() error {
-		b, err := m.backends.get(ctx, p.draft.Backend())
+		b, err := m.backendOf(ctx, p, version)
 		if err != nil {
 			return err
 		}

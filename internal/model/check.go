@@ -11,6 +11,7 @@ import (
 type io struct {
 	config    *modelconfig.Config
 	batching  bool
+	loose     bool     // outputs may be missing, and of other shapes
 	requested []string // all outputs, shared by the requests that name none
 	required  int      // inputs that are not optional
 	ragged    map[string]bool

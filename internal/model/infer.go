@@ -17,6 +17,15 @@ func (m *Model) Infer(r *infer.Request) error {
 		return err
 	}
 	m.prioritize(r)
+	if m.lingers {
+		// It ends with the request, whose pin holds the version.
+		go func() {
+			if err := m.scheduler.Enqueue(r); err != nil {
+				r.Fail(err, infer.Rejected)
+			}
+		}()
+		return nil
+	}
 	return m.scheduler.Enqueue(r)
 }
 

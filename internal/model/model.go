@@ -51,6 +51,7 @@ type Model struct {
 	stats     *stats.Version
 	labels    map[string][]string
 	logger    *slog.Logger
+	lingers   bool // see backend.Capabilities
 
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
@@ -79,9 +80,11 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
-		stats: stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
+		lingers: o.Backend.Capabilities().Lingers,
+		stats:   stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
+	m.io.loose = o.Backend.Capabilities().LooseOutputs
 	var err error
 	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
 		return nil, err

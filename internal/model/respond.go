@@ -55,7 +55,7 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 	}
 	clear(resp.Outputs[len(kept):])
 	resp.Outputs = kept
-	if err != nil || o.config.Decoupled || len(kept) >= len(r.Requested) {
+	if err != nil || o.loose || o.config.Decoupled || len(kept) >= len(r.Requested) {
 		return err
 	}
 	if len(kept) > 0 && o.wantsAll(r) {
@@ -129,7 +129,7 @@ func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Ou
 			dims = dims[1:]
 		}
 	}
-	if !fits || !dims.Matches(from) || t.Shape.HasWildcard() {
+	if !o.loose && (!fits || !dims.Matches(from)) || t.Shape.HasWildcard() {
 		return backend.Errorf(backend.Internal, "output '%s' of model '%s' has shape %s, expected %s", t.Name, o.config.Name, t.Shape, o.pattern(r, out))
 	}
 	size, err := tensor.ByteSize(t.Datatype, t.Shape)

@@ -35,6 +35,8 @@ type Snapshot struct {
 	// Overridden says that files of a request stand in place of the repository's.
 	Overridden bool
 
+	bound bool // by a program
+
 	directories map[int64]string
 	stamps      map[int64]stamp
 	common      stamp

@@ -106,6 +106,10 @@ class Writer:
         with self.lock:
             self._held.append(data)
 
+    def hold_locked(self, data: bytes) -> None:
+        """Like hold; the caller holds the lock."""
+        self._held.append(data)
+
     def send(self, data: bytes) -> None:
         """Sends a frame, and before it all that was held back."""
         with self.lock:

@@ -97,15 +97,19 @@ func (c *cursor) countedEntries(n uint32, at int) ([]Entry, error) {
 	return all, nil
 }
 
+// flagHeld in RESULT_BATCH says that inputs of the batch are still referenced:
+// a RELEASE will come for each that lies in shared memory.
+const flagHeld = 2
+
 // DecodeResultBatch decodes the body of a RESULT_BATCH frame.
-func DecodeResultBatch(body []byte) (outputs []Entry, ends bool, err error) {
+func DecodeResultBatch(body []byte) (outputs []Entry, flags uint32, err error) {
 	c := cursor{kind: KindResultBatch, body: body}
 	n, flags := c.u32("outputs"), c.u32("flags")
-	if flags&^flagEnds != 0 {
+	if flags&^(flagEnds|flagHeld) != 0 {
 		c.fail("flags", 4, "0x%X has unknown bits", flags)
 	}
 	outputs, err = c.countedEntries(n, 0)
-	return outputs, flags&flagEnds != 0, err
+	return outputs, flags, err
 }
 
 // appendResultBatch appends a RESULT_BATCH frame; workers written in Go and

@@ -33,6 +33,15 @@ type ConnOptions struct {
 	// is ended; 0 is a second. It must be shorter than the server waits for the
 	// executions that it has interrupted.
 	Grace time.Duration
+	// Serve answers calls that only the processes of users may make: BIND, UNBIND,
+	// and operations of CONTROL that the connection does not know. nil refuses
+	// them.
+	Serve func(ctx context.Context, kind Kind, body json.RawMessage) (any, error)
+	// KeepStuck gives up a batch that does not come back, and not the connection
+	// with all its other models.
+	KeepStuck bool
+	// Arena is where large answers to INFER go when the caller is no instance.
+	Arena *Arena
 	// Cause turns the end of the connection into the error that requests in
 	// flight are answered with. It may wait, for the exit status, but not long.
 	Cause func(error) *backend.Error
@@ -80,6 +89,9 @@ type Conn struct {
 	timers    connTimers
 	watches   []watch
 	host      hostCalls
+	errands   []func()                    // for the reader
+	expired   map[uint64]requestState     // answered by a timeout, by handle, while the worker still has them
+	forsaken  map[uint64][]*tensor.Buffer // what batches that were given up may still read
 
 	tryBuf []byte // of the one that is writing
 	tryN   int
@@ -140,6 +152,7 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}), kick: make(chan struct{}, 1),
 		batches: map[uint64]*batchCall{}, calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
 		arenas: map[*Arena][]uint32{}, held: map[blockKey][]*tensor.Buffer{}, early: map[blockKey]int{},
+		expired: map[uint64]requestState{}, forsaken: map[uint64][]*tensor.Buffer{},
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.room.L = &c.mu

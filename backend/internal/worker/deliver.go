@@ -68,6 +68,8 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		return c.metric(h, body)
 	case KindControl:
 		return c.control(h, body)
+	case KindBind, KindUnbind:
+		return c.serve(h, body)
 	default:
 		return &ProtocolError{Field: "kind", Offset: 3, Detail: h.Kind.String() + " is not for the server"}
 	}
@@ -244,8 +246,10 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 	c.mu.Lock()
 	s := c.requests.find(handle)
 	if s == nil {
+		copies := c.lateLocked(handle, flags)
 		c.mu.Unlock()
 		resp.Release()
+		releaseBuffers(copies)
 		return
 	}
 	req, inst, first := s.req, s.inst, !s.sent
@@ -284,35 +288,49 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 // holdLocked keeps the inputs of a request in place that the model still
 // refers to, until RELEASE comes for each of them.
 func (c *Conn) holdLocked(s *requestState) {
-	hold := func(arena *Arena, at place, buf *tensor.Buffer) {
-		known := c.arenas[arena]
-		if at.segment >= uint32(len(known)) {
-			return
-		}
-		k := blockKey{known[at.segment], at.offset}
-		if n := c.early[k]; n > 0 {
-			if n == 1 {
-				delete(c.early, k)
-			} else {
-				c.early[k] = n - 1
-			}
-			return
-		}
-		c.held[k] = append(c.held[k], buf.Retain())
+	c.holdInputsLocked(s.inst, s.req.Inputs)
+	for _, b := range s.copies {
+		c.holdBlockLocked(s.inst.Arena, b.Region(), b)
 	}
-	for i := range s.req.Inputs {
-		t := &s.req.Inputs[i]
-		if len(t.Data) <= s.inst.InlineLimit {
+}
+
+// holdBatch does the same for a gathered batch.
+func (c *Conn) holdBatch(call *batchCall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holdInputsLocked(call.inst, call.batch.Inputs)
+	for i := range call.copies {
+		c.holdBlockLocked(call.inst.Arena, call.copies[i].buf.Region(), call.copies[i].buf)
+	}
+}
+
+func (c *Conn) holdInputsLocked(inst *Instance, inputs []tensor.Tensor) {
+	for i := range inputs {
+		t := &inputs[i]
+		if len(t.Data) <= inst.InlineLimit {
 			continue
 		}
-		if at, ok := s.inst.Arena.locate(t); ok {
-			hold(s.inst.Arena, at, t.Buffer)
+		if at, ok := inst.Arena.locate(t); ok {
+			c.holdBlockLocked(inst.Arena, tensor.Region{Segment: at.segment, Offset: at.offset}, t.Buffer)
 		}
 	}
-	for _, b := range s.copies {
-		r := b.Region()
-		hold(s.inst.Arena, place{r.Segment, r.Offset}, b)
+}
+
+func (c *Conn) holdBlockLocked(arena *Arena, at tensor.Region, buf *tensor.Buffer) {
+	known := c.arenas[arena]
+	if at.Segment >= uint32(len(known)) {
+		return
 	}
+	k := blockKey{known[at.Segment], at.Offset}
+	if n := c.early[k]; n > 0 {
+		if n == 1 {
+			delete(c.early, k)
+		} else {
+			c.early[k] = n - 1
+		}
+		return
+	}
+	c.held[k] = append(c.held[k], buf.Retain())
 }
 
 // released takes the worker's notice that it no longer reads some blocks.
@@ -341,7 +359,7 @@ func (c *Conn) released(body []byte) error {
 }
 
 func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
-	entries, ends, err := DecodeResultBatch(body)
+	entries, flags, err := DecodeResultBatch(body)
 	if err != nil {
 		return err
 	}
@@ -349,6 +367,9 @@ func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
 	call := c.batches[h.ID]
 	c.mu.Unlock()
 	cur := cursor{kind: h.Kind, body: body}
+	if call == nil && c.opts.KeepStuck {
+		return c.lateResult(h, entries, &cur, in)
+	}
 	if call == nil || !call.inst.Gather || call.outputs != nil {
 		cur.fail("id", 16, "batch %d awaits no result", h.ID)
 		return cur.err
@@ -364,7 +385,10 @@ func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
 		}
 	}
 	call.outputs = outputs
-	if ends {
+	if flags&flagHeld != 0 {
+		c.holdBatch(call)
+	}
+	if flags&flagEnds != 0 {
 		c.finish(h.ID, nil)
 	}
 	return nil
@@ -448,6 +472,9 @@ func (c *Conn) abandon() {
 	held := c.held
 	c.held = map[blockKey][]*tensor.Buffer{}
 	c.early = map[blockKey]int{}
+	forsaken := c.forsaken
+	c.forsaken = map[uint64][]*tensor.Buffer{}
+	c.errands = nil
 	c.out, c.spare, c.left = nil, nil, nil
 	c.mu.Unlock()
 	_ = calls // their callers see done
@@ -470,6 +497,9 @@ func (c *Conn) abandon() {
 		c.respond(h, &backend.Response{Err: cause}, responseFinal)
 	}
 	for _, list := range held {
+		releaseBuffers(list)
+	}
+	for _, list := range forsaken {
 		releaseBuffers(list)
 	}
 	c.host.close()

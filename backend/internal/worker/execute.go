@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
@@ -21,14 +23,18 @@ type Instance struct {
 	Arena *Arena
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
+	// Timeout, when above zero, is when a batch that is not back is answered with
+	// an error. The instance stays occupied until it is.
+	Timeout time.Duration
 
-	conn *Conn
+	conn    *Conn
+	overdue *atomic.Int32
 }
 
 // Attach makes the instance known to the connection; INIT must have succeeded,
 // or follow before the first Execute.
 func (c *Conn) Attach(inst Instance) *Instance {
-	inst.conn = c
+	inst.conn, inst.overdue = c, &atomic.Int32{}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.instances[inst.Number] = &inst
@@ -39,6 +45,7 @@ func (c *Conn) Attach(inst Instance) *Instance {
 type batchCall struct {
 	batch   *backend.Batch
 	inst    *Instance
+	id      uint64
 	handles []uint64
 	copies  []copied // of a gathered batch; those of requests are in requestState
 	place   placement
@@ -46,6 +53,7 @@ type batchCall struct {
 	err     error
 	ended   bool          // set by the reader under mu
 	wake    chan wakeKind // for its Execute, while that is among the followers
+	expired bool          // answered by the timeout
 	ctxDone <-chan struct{}
 }
 
@@ -147,9 +155,18 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 		call.recycle()
 		return err
 	}
-	c.await(call)
+	if i.Timeout > 0 {
+		id := call.id
+		t := time.AfterFunc(i.Timeout, func() { c.tell(func() { c.expire(id) }) })
+		c.await(call)
+		t.Stop()
+	} else {
+		c.await(call)
+	}
 	if call.outputs != nil {
-		if call.err == nil {
+		if call.err != nil || call.expired {
+			releaseTensors(call.outputs)
+		} else {
 			call.err = batch.Scatter(call.outputs)
 		}
 		call.outputs = nil
@@ -195,6 +212,7 @@ func (c *Conn) send(ctx context.Context, call *batchCall) error {
 		return err
 	}
 	c.batches[id] = call
+	call.id = id
 	c.watchLocked(ctx, call)
 	if !i.Gather {
 		for k := range call.copies { // they live as long as their request

@@ -217,7 +217,9 @@ func describe(t testing.TB, frame []byte) map[string]any {
 	case KindResultBatch:
 		var es []Entry
 		var ends bool
-		es, ends, err = DecodeResultBatch(body)
+		var flags uint32
+		es, flags, err = DecodeResultBatch(body)
+		ends = flags&flagEnds != 0
 		v = map[string]any{"ends": ends, "outputs": describeEntries(body, es)}
 	case KindResponses, KindInferResponses:
 		var rs []DecodedResponse

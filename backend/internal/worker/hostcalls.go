@@ -100,6 +100,8 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	call := &inferCall{conn: c, id: h.ID, decoupled: decoded.Decoupled, inline: DefaultInlineLimit}
 	if inst != nil {
 		call.arena, call.inline = inst.Arena, inst.InlineLimit
+	} else {
+		call.arena = c.opts.Arena
 	}
 	r := &decoded.Request
 	req := &backend.Request{
@@ -350,6 +352,9 @@ func (c *Conn) control(h Header, body []byte) error {
 	}
 	if c.opts.Host == nil {
 		return c.reply(h.ID, nil, errNoHost)
+	}
+	if c.opts.Serve != nil && b.Op != "load" && b.Op != "unload" && b.Op != "is_ready" {
+		return c.serve(h, body)
 	}
 	if b.Op == "is_ready" {
 		return c.reply(h.ID, map[string]bool{"ready": c.opts.Host.Ready(b.Model, b.Version)}, nil)

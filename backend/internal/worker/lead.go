@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"os"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -83,6 +85,10 @@ func (c *Conn) lead(call *batchCall) {
 func (c *Conn) step() error {
 	h, body, err := c.r.rd.next()
 	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.runErrands()
+			return nil
+		}
 		return err
 	}
 	return c.handle(h, body, c.r.rd.cur)
@@ -270,7 +276,12 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 			stuck = stuck || c.batches[id] != nil
 		}
 		c.mu.Unlock()
-		if stuck {
+		switch {
+		case stuck && c.opts.KeepStuck:
+			for _, id := range ids {
+				c.tell(func() { c.forsake(id) })
+			}
+		case stuck:
 			c.end(errStuck)
 		}
 	})
@@ -285,6 +296,8 @@ func (c *Conn) finish(id uint64, err error) {
 	c.mu.Unlock()
 	if call != nil {
 		c.settle(call, err)
+	} else {
+		c.settleForsaken(id)
 	}
 }
 
@@ -304,6 +317,15 @@ func (c *Conn) settle(call *batchCall, err error) {
 	call.copies = nil
 	open := 0
 	c.mu.Lock()
+	if call.expired {
+		for _, h := range call.handles {
+			for _, b := range c.expired[h].copies {
+				copies = append(copies, copied{buf: b})
+			}
+			delete(c.expired, h)
+		}
+		inst.overdue.Add(-1)
+	}
 	if !inst.Decoupled || inst.Gather {
 		for _, h := range call.handles {
 			if s := c.requests.find(h); s != nil {

@@ -1,0 +1,175 @@
+package bound
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/tensor"
+)
+
+const (
+	// batchDepth lets the next batch form and travel while a callable runs. More
+	// would only make batches smaller.
+	batchDepth = 2
+	// singleDepth is for models without batching, where each request is a batch.
+	singleDepth = 16
+	// unloadWait bounds how long the end of an instance waits for its thread.
+	unloadWait = 10 * time.Second
+)
+
+// bound is the backend of one binding.
+type bound struct {
+	session   *Session
+	number    uint64
+	instances int
+	batch     bool // the callables take gathered batches
+	batching  bool // the model has a batch dimension
+	timeout   time.Duration
+}
+
+// Capabilities implements backend.Backend.
+func (b *bound) Capabilities() backend.Capabilities {
+	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, CopiesOutputs: true, LooseOutputs: true, Lingers: b.timeout > 0}
+	if !b.batching {
+		c.Depth = singleDepth
+	}
+	return c
+}
+
+// Complete implements backend.Backend.
+func (b *bound) Complete(context.Context, backend.Config) ([]byte, error) { return nil, nil }
+
+// Close implements backend.Backend.
+func (b *bound) Close() error { return nil }
+
+// Load implements backend.Backend.
+func (b *bound) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
+	m := &model{bound: b, cfg: cfg, instances: map[*instance]struct{}{}, gather: b.batch && b.batching && cfg.MaxBatchSize > 0}
+	for _, io := range cfg.Inputs {
+		m.tables.Inputs = append(m.tables.Inputs, io.Name)
+	}
+	for _, io := range cfg.Outputs {
+		m.tables.Outputs = append(m.tables.Outputs, io.Name)
+	}
+	if b.batching != (cfg.MaxBatchSize > 0) {
+		return nil, backend.Errorf(backend.InvalidArg, "model '%s' is bound with another kind of batching, bind it again to change that", cfg.Name)
+	}
+	return m, nil
+}
+
+// model is one loaded version.
+type model struct {
+	bound  *bound
+	cfg    backend.Config
+	tables worker.Tables
+	gather bool
+
+	mu        sync.Mutex
+	instances map[*instance]struct{}
+	made      int // instances made so far
+}
+
+// Allocator implements backend.Model. All models of a process share its memory.
+func (m *model) Allocator() tensor.Allocator { return m.bound.session.arena }
+
+// initBody is the body of INIT for a callable.
+type initBody struct {
+	Binding   uint64          `json:"binding"`
+	Index     int             `json:"index"` // of the callable
+	Name      string          `json:"name"`
+	Config    json.RawMessage `json:"config"`
+	Inputs    []string        `json:"inputs"`
+	Outputs   []string        `json:"outputs"`
+	Decoupled bool            `json:"decoupled"`
+	Inline    int             `json:"inline_limit"`
+}
+
+// NewInstance implements backend.Model.
+func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (backend.Instance, error) {
+	m.mu.Lock()
+	index := m.made % m.bound.instances
+	m.made++
+	m.mu.Unlock()
+	s := m.bound.session
+	number := s.ids.Add(1)
+	in := &instance{model: m, number: number}
+	in.wire = s.conn.Attach(worker.Instance{
+		Number: number, Name: ic.Name, Tables: m.tables, Decoupled: m.cfg.Decoupled, Gather: m.gather,
+		Arena: s.arena, InlineLimit: worker.DefaultInlineLimit, Timeout: m.bound.timeout,
+	})
+	body := initBody{
+		Binding: m.bound.number, Index: index, Name: ic.Name, Config: m.cfg.JSON, Decoupled: m.cfg.Decoupled,
+		Inputs: names(m.tables.Inputs), Outputs: names(m.tables.Outputs), Inline: worker.DefaultInlineLimit,
+	}
+	if _, err := s.conn.Call(ctx, worker.KindInit, number, body); err != nil {
+		s.conn.Detach(in.wire)
+		return nil, err
+	}
+	m.mu.Lock()
+	m.instances[in] = struct{}{}
+	m.mu.Unlock()
+	return in, nil
+}
+
+// names is the list as JSON wants it: never null.
+func names(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// Ready implements backend.Model.
+func (m *model) Ready() error {
+	if err := m.bound.session.conn.Err(); err != nil {
+		return cause(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for in := range m.instances {
+		if in.wire.Overdue() > 0 {
+			return backend.Errorf(backend.Unavailable, "the callable of instance '%s' has not returned within %v", in.wire.Name, m.bound.timeout)
+		}
+	}
+	return nil
+}
+
+// Close implements backend.Model.
+func (m *model) Close() error { return nil }
+
+// instance is one callable on its thread.
+type instance struct {
+	model  *model
+	number uint32
+	wire   *worker.Instance
+}
+
+// Execute implements backend.Instance.
+func (i *instance) Execute(ctx context.Context, batch *backend.Batch) error {
+	return i.wire.Execute(ctx, batch)
+}
+
+// Close implements backend.Instance. A thread that does not come back is left
+// behind: it is the user's.
+func (i *instance) Close() error {
+	m := i.model
+	m.mu.Lock()
+	delete(m.instances, i)
+	m.mu.Unlock()
+	s := m.bound.session
+	defer s.conn.Detach(i.wire)
+	if s.conn.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), unloadWait)
+	defer cancel()
+	if _, err := s.conn.Call(ctx, worker.KindUnload, i.number, struct{}{}); err != nil && s.conn.Err() == nil {
+		s.log.Warn("callable does not end", slog.String("instance", i.wire.Name), slog.Any("error", err))
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package worker
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// past is a deadline that ends a Read at once.
+var past = time.Unix(1, 0)
+
+// tell has the reader run f: what only the reader may do can be asked for by
+// others. It does nothing once the connection has ended.
+func (c *Conn) tell(f func()) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.errands = append(c.errands, f)
+	c.backgroundLocked()
+	c.mu.Unlock()
+	// The reader may sit in a Read, on behalf of a batch that never ends.
+	_ = c.ch.Control.SetReadDeadline(past)
+}
+
+// runErrands does what the reader was told. The deadline is taken back first:
+// an errand that comes later sets it again.
+func (c *Conn) runErrands() {
+	_ = c.ch.Control.SetReadDeadline(time.Time{})
+	c.mu.Lock()
+	list := c.errands
+	c.errands = nil
+	c.mu.Unlock()
+	for _, f := range list {
+		f()
+	}
+}
+
+// Overdue returns how many batches have not come back in time.
+func (i *Instance) Overdue() int { return int(i.overdue.Load()) }
+
+// expire answers the requests of a batch that is not back in time. The inputs
+// stay where they are: the worker may still read them. Only the reader calls it.
+func (c *Conn) expire(id uint64) {
+	c.mu.Lock()
+	call := c.batches[id]
+	if call == nil || call.expired {
+		c.mu.Unlock()
+		return
+	}
+	call.expired = true
+	inst := call.inst
+	inst.overdue.Add(1)
+	c.mu.Unlock()
+	err := backend.Errorf(backend.Unavailable, "inference of model '%s' timed out after %v", inst.Name, inst.Timeout)
+	c.logger().Error("inference timed out, its instance is blocked until it returns")
+	for _, h := range call.handles {
+		c.mu.Lock()
+		s := c.requests.find(h)
+		if s == nil {
+			c.mu.Unlock()
+			continue
+		}
+		state := *s
+		state.copies = append([]*tensor.Buffer(nil), s.copies...)
+		c.expired[h] = state
+		c.requests.remove(h)
+		c.mu.Unlock()
+		resp := &backend.Response{Err: err}
+		switch {
+		case state.stream != nil:
+			state.stream.push(resp, true, c.closing)
+		case state.sent:
+			_ = state.req.Respond(nil, true)
+		default:
+			_ = state.req.Respond(resp, true) // a cancelled request needs nothing more
+		}
+	}
+}
+
+// lateLocked takes a response to a request that has been answered by its
+// timeout, and returns what the worker no longer reads.
+func (c *Conn) lateLocked(handle uint64, flags uint32) []*tensor.Buffer {
+	s, ok := c.expired[handle]
+	if !ok || flags&responseFinal == 0 {
+		return nil
+	}
+	delete(c.expired, handle)
+	if flags&responseRetained != 0 {
+		c.holdLocked(&s)
+	}
+	return s.copies
+}
+
+// forsake ends a batch that the worker does not give back. What the worker may
+// still read is kept until it does, or until it dies. Only the reader calls it.
+func (c *Conn) forsake(id uint64) {
+	c.mu.Lock()
+	call := c.batches[id]
+	if call == nil {
+		c.mu.Unlock()
+		return
+	}
+	delete(c.batches, id)
+	kept := []*tensor.Buffer{}
+	keep := func(list []tensor.Tensor) {
+		for i := range list {
+			if b := list[i].Buffer; b != nil {
+				kept = append(kept, b.Retain())
+			}
+		}
+	}
+	keep(call.batch.Inputs)
+	for k, r := range call.batch.Requests {
+		keep(r.Inputs)
+		if s := c.requests.find(call.handles[k]); s != nil {
+			for _, b := range s.copies {
+				kept = append(kept, b.Retain())
+			}
+		}
+		for _, b := range c.expired[call.handles[k]].copies {
+			kept = append(kept, b.Retain())
+		}
+	}
+	for i := range call.copies {
+		kept = append(kept, call.copies[i].buf.Retain())
+	}
+	c.forsaken[id] = kept
+	c.mu.Unlock()
+	c.settle(call, errStuck)
+}
+
+// settleForsaken lets go of what a forsaken batch could read: it is back.
+func (c *Conn) settleForsaken(id uint64) {
+	c.mu.Lock()
+	kept := c.forsaken[id]
+	delete(c.forsaken, id)
+	c.mu.Unlock()
+	releaseBuffers(kept)
+}
+
+// lateResult takes the outputs of a forsaken batch.
+func (c *Conn) lateResult(h Header, entries []Entry, cur *cursor, in *chunk) error {
+	for i := range entries {
+		t, err := c.tensor("", &entries[i], cur, in)
+		if err != nil {
+			return err
+		}
+		t.Release()
+	}
+	c.settleForsaken(h.ID)
+	return nil
+}
+
+// Detach forgets an instance that has been unloaded.
+func (c *Conn) Detach(i *Instance) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.instances[i.Number] == i {
+		delete(c.instances, i.Number)
+	}
+}
+
+// serve answers a call that the owner of the connection knows.
+func (c *Conn) serve(h Header, body []byte) error {
+	if c.opts.Serve == nil {
+		return c.reply(h.ID, nil, errNoHost)
+	}
+	if !c.host.begin() {
+		return c.reply(h.ID, nil, errTooManyCalls)
+	}
+	text := json.RawMessage(append([]byte(nil), body...))
+	c.wg.Go(func() { // binding takes its time
+		defer c.host.finish()
+		value, err := c.opts.Serve(c.ctx, h.Kind, text)
+		if err := c.reply(h.ID, value, err); err != nil {
+			c.end(err)
+		}
+	})
+	return nil
+}

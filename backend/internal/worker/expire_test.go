@@ -1,0 +1,166 @@
+//go:build unix
+
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// await waits for the final response.
+func (a *answers) await(t *testing.T) *backend.Response {
+	t.Helper()
+	select {
+	case <-a.done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("no answer")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.got) == 0 {
+		return nil
+	}
+	return a.got[len(a.got)-1]
+}
+
+func TestTimeoutAnswersWhileTheWorkerStillHasTheBatch(t *testing.T) {
+	for _, gather := range []bool{false, true} {
+		f := newFake(t, nil)
+		inst := f.instance(func(i *Instance) { i.Gather, i.Timeout = gather, 10*time.Millisecond })
+		a := newAnswers()
+		kind := KindExecute
+		if gather {
+			kind = KindExecuteBatch
+		}
+		done := f.execute(t.Context(), inst, request(a, fp32("IN", tensor.Shape{1, 5000})))
+		h, body := f.next(kind)
+		if resp := a.await(t); resp == nil || resp.Err == nil || !strings.Contains(resp.Err.Message, "timed out after 10ms") {
+			t.Fatalf("got %+v", resp)
+		}
+		if inst.Overdue() != 1 {
+			t.Errorf("overdue %d, want 1", inst.Overdue())
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("Execute returned %v: the inputs are no longer safe", err)
+		default:
+		}
+		// Late answers are dropped.
+		if gather {
+			out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
+			f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+		} else {
+			blocks, _ := DecodeExecute(body)
+			f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal}}))
+		}
+		if err := result(t, done); err != nil {
+			t.Error(err)
+		}
+		if inst.Overdue() != 0 {
+			t.Errorf("overdue %d after the return", inst.Overdue())
+		}
+	}
+}
+
+func TestTimeoutThatIsNotReached(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(func(i *Instance) { i.Gather, i.Timeout = true, time.Hour })
+	a := newAnswers()
+	done := f.execute(t.Context(), inst, request(a))
+	h, _ := f.next(KindExecuteBatch)
+	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
+	f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+	if err := result(t, done); err != nil || a.await(t).Err != nil {
+		t.Errorf("%v, %+v", err, a.got)
+	}
+	a.got[0].Release()
+}
+
+func TestStuckBatchIsGivenUpAlone(t *testing.T) {
+	f := newFake(t, nil)
+	f.conn.opts.KeepStuck = true
+	inst := f.instance(func(i *Instance) { i.Gather = true })
+	ctx, cancel := context.WithCancel(t.Context())
+	a := newAnswers()
+	stuck := f.execute(ctx, inst, request(a))
+	first, _ := f.next(KindExecuteBatch)
+	cancel()
+	f.next(KindCancel)
+	if err := result(t, stuck); err == nil || !strings.Contains(err.Error(), "did not come back") {
+		t.Fatalf("got %v", err)
+	}
+	// The connection goes on, and what comes late for the first batch is dropped.
+	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
+	b := newAnswers()
+	done := f.execute(t.Context(), inst, request(b))
+	second, _ := f.next(KindExecuteBatch)
+	for _, id := range []uint64{first.ID, second.ID} {
+		f.send(f.enc.appendResultBatch(nil, 0, id, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+	}
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t).Release()
+	f.conn.mu.Lock()
+	defer f.conn.mu.Unlock()
+	if len(f.conn.forsaken) != 0 {
+		t.Errorf("%d forsaken batches are kept", len(f.conn.forsaken))
+	}
+}
+
+func TestHeldInputsOfABatch(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(func(i *Instance) { i.Gather = true; i.InlineLimit = 4 })
+	a := newAnswers()
+	done := f.execute(t.Context(), inst, request(a))
+	h, body := f.next(KindExecuteBatch)
+	block, err := DecodeExecuteBatch(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
+	f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds|flagHeld, []tensor.Tensor{out}, []int{0}, nil))
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	a.await(t).Release()
+	key := blockKey{block.Inputs[0].Segment, block.Inputs[0].Offset}
+	held := func() int {
+		f.conn.mu.Lock()
+		defer f.conn.mu.Unlock()
+		return len(f.conn.held[key])
+	}
+	if held() != 1 {
+		t.Fatalf("held %d times, want 1", held())
+	}
+	f.sendBody(KindRelease, 0, appendRelease(nil, []blockKey{key})[HeaderSize:])
+	f.call(KindControl, 9, map[string]any{"op": "is_ready", "model": "there"}) // what came before has been handled
+	if held() != 0 {
+		t.Errorf("held %d times after RELEASE", held())
+	}
+}
+
+func TestServe(t *testing.T) {
+	f := newFake(t, &fakeHost{})
+	if kind, got := f.call(KindBind, 1, map[string]string{}); kind != KindFailed || got["message"] == "" {
+		t.Errorf("without Serve: %s %v", kind, got)
+	}
+	f.conn.opts.Serve = func(_ context.Context, kind Kind, body json.RawMessage) (any, error) {
+		return map[string]any{"kind": kind.String(), "body": body}, nil
+	}
+	for _, kind := range []Kind{KindBind, KindUnbind, KindControl} {
+		ready, got := f.call(kind, 2, map[string]string{"op": "server"})
+		if ready != KindReady || got["kind"] != kind.String() {
+			t.Errorf("%s: %s %v", kind, ready, got)
+		}
+	}
+	if ready, got := f.call(KindControl, 3, map[string]any{"op": "is_ready", "model": "there", "version": -1}); ready != KindReady || got["ready"] != true {
+		t.Errorf("is_ready: %s %v", ready, got)
+	}
+}

@@ -1,0 +1,57 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/subtle"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+)
+
+// Restriction is a key of metadata and the value it must have.
+type Restriction struct{ Key, Value string }
+
+// categories of the calls, with the names of the option
+// --grpc-restricted-protocol. Calls that are not here are those of health.
+var categories = map[string]string{
+	"ServerMetadata":               "metadata",
+	"ModelMetadata":                "metadata",
+	"ModelInfer":                   "inference",
+	"ModelStreamInfer":             "inference",
+	"ModelConfig":                  "model-config",
+	"ModelStatistics":              "statistics",
+	"RepositoryIndex":              "model-repository",
+	"RepositoryModelLoad":          "model-repository",
+	"RepositoryModelUnload":        "model-repository",
+	"SystemSharedMemoryStatus":     "shared-memory",
+	"SystemSharedMemoryRegister":   "shared-memory",
+	"SystemSharedMemoryUnregister": "shared-memory",
+	"CudaSharedMemoryStatus":       "shared-memory",
+	"CudaSharedMemoryRegister":     "shared-memory",
+	"CudaSharedMemoryUnregister":   "shared-memory",
+	"TraceSetting":                 "trace",
+	"LogSettings":                  "logging",
+}
+
+// admit refuses restricted calls before anything of their messages is read. It
+// is not installed, and costs nothing, where nothing is restricted.
+func (s *Server) admit() tap.ServerInHandle {
+	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
+		name := call.FullMethodName[strings.LastIndexByte(call.FullMethodName, '/')+1:]
+		category, ok := categories[name]
+		if !ok {
+			category = "health"
+		}
+		must, ok := s.o.Restricted[category]
+		if !ok {
+			return ctx, nil
+		}
+		given := call.Header.Get(must.Key)
+		if len(given) > 0 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(must.Value)) == 1 {
+			return ctx, nil
+		}
+		return nil, status.Errorf(codes.Unavailable, "This protocol is restricted, expecting header '%s'", must.Key)
+	}
+}

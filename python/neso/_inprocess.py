@@ -1,0 +1,112 @@
+"""A client that speaks over the control socket: no port, no HTTP, no copy of small tensors beside the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Optional
+
+from neso_worker.bls import Bls
+from neso_worker.request import InferenceRequest
+from neso_worker.tensor import Tensor
+
+from .client._inputs import (
+    Arrays,
+    Options,
+    Values,
+    add_batch_dimension,
+    drop_batch_dimension,
+    named_inputs,
+    verify_inputs,
+)
+from .client.exceptions import (
+    PyTritonClientInferenceServerError,
+    PyTritonClientModelDoesntSupportBatchingError,
+    PyTritonClientValueError,
+)
+from .model_config.triton_model_config import TritonModelConfig
+
+if TYPE_CHECKING:
+    from ._connection import Connection
+
+
+def open_calls(connection: Connection) -> Bls:
+    """The calls in flight of a connection."""
+    calls = Bls(connection)  # type: ignore[arg-type]
+    calls.allowed = True
+    connection.on_responses = calls.on_responses
+    return calls
+
+
+class InProcessClient:
+    """A client of one bound model, with the calls of ModelClient; those of a decoupled model give an iterator.
+
+    Safe to use from many threads, but not from the model's own callable: with one instance it would wait for itself.
+    """
+
+    def __init__(self, calls: Bls, config: TritonModelConfig) -> None:
+        """Made by ``Triton.client``."""
+        self._calls = calls
+        self._config = config
+
+    @property
+    def model_config(self) -> TritonModelConfig:
+        """The model's configuration."""
+        return self._config
+
+    @property
+    def is_batching_supported(self) -> bool:
+        """Whether the model takes batches."""
+        return self._config.batching
+
+    def infer_sample(
+        self, *inputs: Any, parameters: Optional[Values] = None, timeout: Optional[Any] = None, **named: Any
+    ) -> Any:
+        """Infers on one sample, without a batch dimension."""
+        options = Options(parameters, None, None, timeout, named)
+        verify_inputs(inputs, named)
+        arrays = named_inputs(self._config, inputs, named)
+        if not self._config.batching:
+            return self._infer(arrays, options, batch=False)
+        return self._infer(add_batch_dimension(arrays), options, batch=True)
+
+    def infer_batch(
+        self, *inputs: Any, parameters: Optional[Values] = None, timeout: Optional[Any] = None, **named: Any
+    ) -> Any:
+        """Infers on a batch: the first dimension of each input is its number of samples."""
+        options = Options(parameters, None, None, timeout, named)
+        verify_inputs(inputs, named)
+        if not self._config.batching:
+            raise PyTritonClientModelDoesntSupportBatchingError(
+                f"Model {self._config.model_name} doesn't support batching - use infer_sample method instead"
+            )
+        return self._infer(named_inputs(self._config, inputs, named), options, batch=False)
+
+    def _infer(self, arrays: Arrays, options: Options, batch: bool) -> Any:
+        try:
+            tensors = [Tensor(name, value) for name, value in arrays.items()]
+        except TypeError as error:
+            raise PyTritonClientValueError(str(error)) from None
+        request = InferenceRequest(
+            inputs=tensors,
+            model_name=self._config.model_name,
+            model_version=self._config.model_version,
+            timeout=options.timeout or 0,
+            parameters=dict(options.parameters or {}),
+        )
+        if self._config.decoupled:
+            return self._answers(self._calls.exec(request, True), batch)
+        return _arrays(self._calls.exec(request, False), batch)
+
+    def _answers(self, responses: Any, batch: bool) -> Iterator[Arrays]:
+        for response in responses:
+            if response.has_error() or response.output_tensors():
+                yield _arrays(response, batch)
+
+
+def _arrays(response: Any, batch: bool) -> Arrays:
+    if response.has_error():
+        raise PyTritonClientInferenceServerError(
+            f"Error occurred during inference request. Message: {response.error().message()}"
+        )
+    arrays = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
+    return drop_batch_dimension(arrays) if batch else arrays

@@ -1,0 +1,220 @@
+"""A server that this process starts, and serves callables to.
+
+The server inherits one end of a socket pair. When this process dies, the
+server sees the end of it and ends too; when the server dies, whatever waits
+here fails with the server's last words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
+
+from ._binding import Binding
+from ._connection import Connection, ServerError, ServerGone
+from ._remote import RemoteServer, connect
+
+__all__ = ["RemoteServer", "Server", "ServerError", "ServerGone", "connect", "find_binary"]
+
+# How long the server gets to end after it was told to, beyond its own --exit-timeout-secs.
+STOP_MARGIN = 15.0
+LAST_LINES = 20
+
+
+def find_binary() -> str:
+    """The path of the neso binary: $NESO_BINARY, the one that came with this package, or the one on the PATH."""
+    given = os.environ.get("NESO_BINARY")
+    if given:
+        return given
+    packaged = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "neso")
+    if os.access(packaged, os.X_OK):
+        return packaged
+    found = shutil.which("neso-server") or shutil.which("neso")
+    if found is None:
+        raise ServerError("The neso binary was not found: set NESO_BINARY, or install the package with its binary")
+    return found
+
+
+class Server:
+    """One server process and the connection with it."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str] = (),
+        *,
+        binary: Optional[str] = None,
+        environment: Optional[dict[str, str]] = None,
+        output: Optional[Callable[[str], None]] = None,
+        on_death: Optional[Callable[[], None]] = None,
+        exit_timeout: float = 30.0,
+    ) -> None:
+        """arguments are those of ``neso serve``; output takes the lines of its log (default: stderr).
+
+        on_death is called on a thread of its own when the server ends without having been told to.
+        """
+        self._arguments = list(arguments)
+        self._binary, self._environment = binary, environment
+        self._output, self._on_death = output, on_death
+        self._exit_timeout = exit_timeout
+        self._owner = os.getpid()
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._connection: Optional[Connection] = None
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._stopping = False
+        self._ended = threading.Event()
+        self._logged = threading.Event()
+        self._stop_lock = threading.Lock()
+        # Of the front ends that listen: "http", "grpc", "metrics".
+        self.addresses: dict[str, str] = {}
+
+    @property
+    def pid(self) -> Optional[int]:
+        """The process id of the server."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def returncode(self) -> Optional[int]:
+        """The exit status of the server, None while it runs."""
+        return self._process.returncode if self._process is not None and self._ended.is_set() else None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection; there is one from start to stop."""
+        if self._connection is None:
+            raise ServerError("The server is not started")
+        return self._connection
+
+    def start(self, timeout: Optional[float] = 120.0) -> None:
+        """Starts the server and waits until it listens and its startup models are loaded."""
+        if self._process is not None:
+            raise ServerError("The server has been started before")
+        ours, theirs = zip(socket.socketpair(), socket.socketpair())
+        try:
+            with theirs[0], theirs[1]:
+                numbers = [s.fileno() for s in theirs]
+                command = [
+                    self._binary or find_binary(), "serve", *self._arguments,
+                    f"--control-fd={numbers[0]}", f"--descriptor-fd={numbers[1]}",
+                ]  # fmt: skip
+                try:
+                    # A session of its own: Ctrl-C is for this process, which ends the server in order.
+                    self._process = subprocess.Popen(
+                        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                        pass_fds=numbers, env=self._environment, start_new_session=True,
+                    )  # fmt: skip
+                except OSError as error:
+                    raise ServerError(f"The server cannot be started: {error}") from None
+            threading.Thread(target=self._log, name="neso-log", daemon=True).start()
+            threading.Thread(target=self._watch, name="neso-watch", daemon=True).start()
+            self._connection = Connection(*ours)
+            self._connection.last_words = self._obituary
+            self.addresses = self._connection.control("server", timeout).get("addresses") or {}
+        except BaseException:
+            self._stopping = True
+            self._kill()
+            if self._connection is not None:
+                self._connection.close()
+            for sock in ours:
+                sock.close()
+            raise
+
+    def _log(self) -> None:
+        """Hands on what the server prints, and keeps the last lines."""
+        assert self._process is not None and self._process.stdout is not None
+        with self._process.stdout as pipe:
+            for raw in pipe:
+                line = raw.decode("utf-8", "replace").rstrip("\n")
+                self._lines.append(line)
+                with contextlib.suppress(Exception):
+                    if self._output is not None:
+                        self._output(line)
+                    else:
+                        sys.stderr.write(line + "\n")
+        self._logged.set()
+
+    def _watch(self) -> None:
+        assert self._process is not None
+        self._process.wait()
+        self._logged.wait(1.0)
+        self._ended.set()
+        connection = self._connection
+        if connection is not None:
+            from neso_worker.channel import Closed
+
+            connection.link.end(Closed())
+        if not self._stopping and self._on_death is not None:
+            self._on_death()
+
+    def _obituary(self) -> str:
+        self._ended.wait(2.0)
+        code = self.returncode
+        how = "The server is gone"
+        if code is not None and code < 0:
+            with contextlib.suppress(ValueError):
+                how = f"The server was killed by {signal.Signals(-code).name}"
+        elif code:
+            how = f"The server ended with exit status {code}"
+        return "\n".join([how + (":" if self._lines else ""), *self._lines])
+
+    def last_words(self) -> str:
+        """How the server ended, with the last lines of its log; an empty text while it runs."""
+        return self._obituary() if self._ended.is_set() else ""
+
+    def bind(self, binding: Binding, timeout: Optional[float] = None) -> dict[str, Any]:
+        """Serves callables as a model and returns its final configuration; binding it again swaps it in."""
+        return self.connection.bind(binding, timeout)
+
+    def unbind(self, name: str, version: int = 1) -> None:
+        """Takes a model out of service."""
+        self.connection.unbind(name, version)
+
+    def is_alive(self) -> bool:
+        """Whether the server runs and can be reached from this process."""
+        return (
+            self._process is not None
+            and os.getpid() == self._owner
+            and not self._ended.is_set()
+            and not self.connection.closed
+        )
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits for the end of the server; False when it still runs after timeout seconds."""
+        return self._ended.wait(timeout)
+
+    def stop(self, timeout: Optional[float] = None) -> None:
+        """Ends the server in order: requests in flight are answered, models unloaded. Kills it when that takes long."""
+        if self._process is None or os.getpid() != self._owner:
+            return
+        with self._stop_lock:
+            self._stopping = True
+            if not self._ended.is_set():
+                limit = self._exit_timeout + STOP_MARGIN if timeout is None else timeout
+                deadline = time.monotonic() + limit
+                try:
+                    self.connection.control("stop", limit)
+                except (ServerError, TimeoutError):
+                    self._signal(signal.SIGTERM)
+                if not self._ended.wait(max(0.1, deadline - time.monotonic())):
+                    self._kill()
+            if self._connection is not None:
+                self._connection.close()
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and not self._ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._ended.wait(5.0)

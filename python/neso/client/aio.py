@@ -1,0 +1,313 @@
+"""Asyncio clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional
+
+from ..model_config.parser import ModelConfigParser
+from ..model_config.triton_model_config import TritonModelConfig
+from ._inputs import (
+    Arrays,
+    Options,
+    Values,
+    add_batch_dimension,
+    drop_batch_dimension,
+    infer_inputs,
+    named_inputs,
+    requested_outputs,
+    result_arrays,
+    translate,
+    verify_inputs,
+)
+from .base import BaseModelClient
+from .decoupled import is_final
+from .exceptions import (
+    PyTritonClientClosedError,
+    PyTritonClientModelDoesntSupportBatchingError,
+    PyTritonClientTimeoutError,
+    PyTritonClientValueError,
+)
+from .utils import LATEST_MODEL_VERSION, Patience
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+def _unreachable() -> tuple[type[BaseException], ...]:
+    from tritonclient.utils import InferenceServerException
+
+    kinds: list[type[BaseException]] = [InferenceServerException, OSError, asyncio.TimeoutError]
+    try:
+        import aiohttp
+
+        kinds.append(aiohttp.ClientError)
+    except ImportError:
+        pass
+    return tuple(kinds)
+
+
+class AsyncioModelClient(BaseModelClient):
+    """A client of one model over HTTP (aiohttp) or gRPC, for coroutines of one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        model_name: str,
+        model_version: Optional[str] = None,
+        *,
+        lazy_init: bool = True,
+        init_timeout_s: Optional[float] = None,
+        inference_timeout_s: Optional[float] = None,
+        model_config: Optional[TritonModelConfig] = None,
+        ensure_model_is_ready: bool = True,
+        access_token: Optional[str] = None,
+    ) -> None:
+        """See BaseModelClient; without ``lazy_init`` ``async with`` waits for the model."""
+        super().__init__(
+            url,
+            model_name,
+            model_version,
+            lazy_init=lazy_init,
+            init_timeout_s=init_timeout_s,
+            inference_timeout_s=inference_timeout_s,
+            model_config=model_config,
+            ensure_model_is_ready=ensure_model_is_ready,
+            access_token=access_token,
+        )
+        self._made: Any = None
+
+    def get_lib(self) -> Any:
+        """The asyncio module of tritonclient for the scheme."""
+        if self._is_grpc:
+            import tritonclient.grpc.aio as lib
+        else:
+            import tritonclient.http.aio as lib
+        return lib
+
+    def _client(self) -> Any:
+        """The connection; made in the event loop that uses it."""
+        if self._closed:
+            raise PyTritonClientClosedError(f"{type(self).__name__} is closed")
+        if self._made is None:
+            lib = self.get_lib()
+            if self._is_grpc:
+                self._made = lib.InferenceServerClient(url=self._triton_url.without_scheme)
+            else:
+                self._made = lib.InferenceServerClient(
+                    url=self._triton_url.without_scheme, conn_timeout=self._inference_timeout_s
+                )
+        return self._made
+
+    async def __aenter__(self) -> Self:
+        """Waits for the model, unless the client is lazy."""
+        if not self._lazy_init:
+            await self.model_config
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: Optional[type[BaseException]],
+        exc: Optional[BaseException],
+        tb: Optional[TracebackType],
+    ) -> None:
+        """Closes."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection. Safe twice."""
+        self._closed = True
+        made, self._made = self._made, None
+        if made is not None:
+            await made.close()
+
+    async def wait_for_model(self, timeout_s: float) -> None:
+        """Waits until the model is ready. Raises PyTritonClientTimeoutError."""
+        client = self._client()
+        patience = Patience(timeout_s)
+        version = self._model_version or ""
+        while True:
+            try:
+                ready = client.is_model_ready(self._model_name, version, headers=self._headers(None))
+                if await asyncio.wait_for(ready, patience.left()):
+                    return
+                reason = "the model is not ready"
+            except _unreachable() as error:
+                reason = str(error) or type(error).__name__
+            pause = patience.pause()
+            if pause is None:
+                name = f"{self._model_name}/{self._model_version or LATEST_MODEL_VERSION}"
+                raise PyTritonClientTimeoutError(
+                    f"Timeout while waiting for model {name} to be ready for {timeout_s}s. Message: {reason}"
+                )
+            await asyncio.sleep(pause)
+
+    @property
+    async def model_config(self) -> TritonModelConfig:
+        """The model's configuration; waits for the model the first time."""
+        if self._model_ready and self._model_config is not None:
+            return self._model_config
+        if not self._model_ready:
+            await self.wait_for_model(self._init_timeout_s)
+        if self._model_config is None:
+            client, version = self._client(), self._model_version or ""
+            headers = self._headers(None)
+            if self._is_grpc:
+                answer = await client.get_model_config(self._model_name, version, headers=headers, as_json=True)
+                fields = answer["config"]
+            else:
+                fields = await client.get_model_config(self._model_name, version, headers=headers)
+            self._model_config = ModelConfigParser.from_dict(fields)
+        self._model_ready = True
+        return self._model_config
+
+    async def infer_sample(
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        headers: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
+    ) -> Any:
+        """Infers on one sample, without a batch dimension."""
+        options = Options(parameters, headers, priority, timeout, named)
+        verify_inputs(inputs, named)
+        config = await self.model_config
+        arrays = named_inputs(config, inputs, named)
+        if not config.batching:
+            return await self._infer(config, arrays, options)
+        return drop_batch_dimension(await self._infer(config, add_batch_dimension(arrays), options))
+
+    async def infer_batch(
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        headers: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
+    ) -> Any:
+        """Infers on a batch."""
+        options = Options(parameters, headers, priority, timeout, named)
+        verify_inputs(inputs, named)
+        config = await self.model_config
+        self._check_batching(config)
+        return await self._infer(config, named_inputs(config, inputs, named), options)
+
+    def _check_batching(self, config: TritonModelConfig) -> None:
+        if not config.batching:
+            raise PyTritonClientModelDoesntSupportBatchingError(
+                f"Model {config.model_name} doesn't support batching - use infer_sample method instead"
+            )
+
+    async def _infer(self, config: TritonModelConfig, arrays: Arrays, options: Options) -> Arrays:
+        if config.decoupled:
+            raise PyTritonClientValueError("Model config is decoupled. Use AsyncioDecoupledModelClient instead.")
+        lib, client = self.get_lib(), self._client()
+        extra: dict[str, Any] = {"client_timeout": self._inference_timeout_s} if self._is_grpc else {}
+        call = client.infer(
+            model_name=self._model_name,
+            model_version=self._model_version or "",
+            inputs=infer_inputs(lib, arrays),
+            outputs=requested_outputs(lib, config),
+            request_id=self._ids.next(),
+            headers=self._headers(options.headers),
+            parameters=options.parameters,
+            priority=options.priority,
+            timeout=options.timeout,
+            **extra,
+        )
+        try:
+            result = await asyncio.wait_for(call, self._inference_timeout_s)
+        except asyncio.TimeoutError:
+            raise PyTritonClientTimeoutError(
+                f"Timeout occurred during inference request. Timeout: {self._inference_timeout_s} s. Message: timed out"
+            ) from None
+        except _unreachable() as error:
+            raise translate(error, self._inference_timeout_s) from error
+        return result_arrays(result, config, self._is_grpc)
+
+
+class AsyncioDecoupledModelClient(AsyncioModelClient):
+    """A client of one decoupled model: ``infer_sample`` and ``infer_batch`` are asynchronous iterators. gRPC only."""
+
+    async def infer_sample(  # type: ignore[override]
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        headers: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
+    ) -> AsyncIterator[Arrays]:
+        """Infers on one sample; iterate with ``async for``."""
+        options = Options(parameters, headers, priority, timeout, named)
+        verify_inputs(inputs, named)
+        config = await self._decoupled_config()
+        arrays = named_inputs(config, inputs, named)
+        if config.batching:
+            arrays = add_batch_dimension(arrays)
+        async for answer in self._stream(config, arrays, options):
+            yield drop_batch_dimension(answer) if config.batching else answer
+
+    async def infer_batch(  # type: ignore[override]
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        headers: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
+    ) -> AsyncIterator[Arrays]:
+        """Infers on a batch; iterate with ``async for``."""
+        options = Options(parameters, headers, priority, timeout, named)
+        verify_inputs(inputs, named)
+        config = await self._decoupled_config()
+        self._check_batching(config)
+        async for answer in self._stream(config, named_inputs(config, inputs, named), options):
+            yield answer
+
+    async def _decoupled_config(self) -> TritonModelConfig:
+        if not self._is_grpc:
+            raise PyTritonClientValueError("AsyncioDecoupledModelClient is only supported for grpc protocol")
+        config = await self.model_config
+        if not config.decoupled:
+            raise PyTritonClientValueError("Model config is coupled. Use AsyncioModelClient instead.")
+        return config
+
+    async def _stream(self, config: TritonModelConfig, arrays: Arrays, options: Options) -> AsyncIterator[Arrays]:
+        lib, client = self.get_lib(), self._client()
+        request = {
+            "model_name": self._model_name,
+            "model_version": self._model_version or "",
+            "inputs": infer_inputs(lib, arrays),
+            "outputs": requested_outputs(lib, config),
+            "request_id": self._ids.next(),
+            "enable_empty_final_response": True,
+            "parameters": options.parameters,
+            "priority": options.priority,
+            "timeout": options.timeout,
+        }
+
+        async def requests() -> AsyncIterator[dict[str, Any]]:
+            yield request
+
+        stream = client.stream_infer(
+            requests(), stream_timeout=self._inference_timeout_s, headers=self._headers(options.headers)
+        )
+        try:
+            async for result, error in stream:
+                if error is not None:
+                    raise translate(error, self._inference_timeout_s)
+                if is_final(result):
+                    return
+                yield result_arrays(result, config, True)
+        except _unreachable() as error:
+            raise translate(error, self._inference_timeout_s) from error
+        finally:
+            cancel = getattr(stream, "cancel", None)
+            if cancel is not None:
+                cancel()

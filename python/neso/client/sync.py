@@ -1,0 +1,230 @@
+"""ModelClient: inference on one model, call by call. Safe to use from many threads."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional
+
+from ..model_config.triton_model_config import TritonModelConfig
+from ._inputs import (
+    Array,
+    Arrays,
+    Options,
+    Values,
+    add_batch_dimension,
+    drop_batch_dimension,
+    infer_inputs,
+    named_inputs,
+    requested_outputs,
+    result_arrays,
+    translate,
+    verify_inputs,
+)
+from .base import BaseModelClient
+from .exceptions import (
+    PyTritonClientClosedError,
+    PyTritonClientModelDoesntSupportBatchingError,
+    PyTritonClientValueError,
+)
+from .utils import create_client_from_url, read_model_config, wait_for_model_ready, wait_for_server_ready
+from .warnings import NotSupportedTimeoutWarning
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ModelClient(BaseModelClient):
+    """A client of one model over HTTP or gRPC.
+
+    Over gRPC all threads share one connection; over HTTP each thread keeps one of its own.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model_name: str,
+        model_version: Optional[str] = None,
+        *,
+        lazy_init: bool = True,
+        init_timeout_s: Optional[float] = None,
+        inference_timeout_s: Optional[float] = None,
+        model_config: Optional[TritonModelConfig] = None,
+        ensure_model_is_ready: bool = True,
+        access_token: Optional[str] = None,
+    ) -> None:
+        """See BaseModelClient; ``access_token`` is sent with every request."""
+        super().__init__(
+            url,
+            model_name,
+            model_version,
+            lazy_init=lazy_init,
+            init_timeout_s=init_timeout_s,
+            inference_timeout_s=inference_timeout_s,
+            model_config=model_config,
+            ensure_model_is_ready=ensure_model_is_ready,
+            access_token=access_token,
+        )
+        self._lock = threading.Lock()
+        self._init_lock = threading.Lock()
+        self._local = threading.local()
+        # Every client made so far, to be closed.
+        self._clients: list[Any] = []
+        self._shared: Any = None
+        if self._is_grpc:
+            self._shared = self._new_client()
+        if not lazy_init:
+            _ = self.model_config
+
+    def __enter__(self) -> Self:
+        """Nothing more than the client."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: Optional[type[BaseException]],
+        exc: Optional[BaseException],
+        tb: Optional[TracebackType],
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def _new_client(self) -> Any:
+        if self._is_grpc:
+            warnings.warn(
+                "tritonclient.grpc doesn't support timeout for other commands than infer. "
+                f"Ignoring network_timeout: {self._inference_timeout_s}.",
+                NotSupportedTimeoutWarning,
+                stacklevel=4,
+            )
+            client = create_client_from_url(self._url)
+        else:
+            client = create_client_from_url(self._url, self._inference_timeout_s)
+        with self._lock:
+            self._clients.append(client)
+        return client
+
+    def _client(self) -> Any:
+        """The client of this thread."""
+        if self._closed:
+            raise PyTritonClientClosedError(f"{type(self).__name__} is closed")
+        if self._shared is not None:
+            return self._shared
+        client = getattr(self._local, "client", None)
+        if client is None:
+            client = self._local.client = self._new_client()
+        return client
+
+    def close(self) -> None:
+        """Closes all connections. Safe twice."""
+        self._closed = True
+        with self._lock:
+            clients, self._clients = self._clients, []
+        for client in clients:
+            client.close()
+
+    def wait_for_server(self, timeout_s: float) -> None:
+        """Waits until the server is ready. Raises PyTritonClientTimeoutError."""
+        wait_for_server_ready(self._client(), timeout_s, self._headers(None))
+
+    def wait_for_model(self, timeout_s: float) -> None:
+        """Waits until the model is ready. Raises PyTritonClientTimeoutError."""
+        wait_for_model_ready(self._client(), self._model_name, self._model_version, timeout_s, self._headers(None))
+
+    def load_model(self, config: Optional[str] = None, files: Optional[dict[str, Any]] = None) -> None:
+        """Loads the model from the server's repository, or with this configuration and these files."""
+        self._client().load_model(self._model_name, headers=self._headers(None), config=config, files=files)
+
+    def unload_model(self) -> None:
+        """Unloads the model."""
+        self._client().unload_model(self._model_name, headers=self._headers(None))
+
+    @property
+    def model_config(self) -> TritonModelConfig:
+        """The model's configuration; waits for the model the first time."""
+        if self._model_ready and self._model_config is not None:
+            return self._model_config
+        client = self._client()
+        with self._init_lock:
+            if not self._model_ready:
+                self.wait_for_model(self._init_timeout_s)
+            if self._model_config is None:
+                self._model_config = read_model_config(
+                    client, self._model_name, self._model_version, self._headers(None)
+                )
+            self._model_ready = True
+            return self._model_config
+
+    @property
+    def is_batching_supported(self) -> bool:
+        """Whether the model takes batches."""
+        return self.model_config.batching
+
+    def infer_sample(
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        headers: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
+    ) -> Any:
+        """Infers on one sample, without a batch dimension. Inputs go by position or by name.
+
+        ``priority`` is a level of the model's queue, ``timeout`` the microseconds that the request may wait there.
+        """
+        options = Options(parameters, headers, priority, timeout, named)
+        verify_inputs(inputs, named)
+        config = self.model_config
+        arrays = named_inputs(config, inputs, named)
+        if not config.batching:
+            return self._infer(config, arrays, options)
+        return drop_batch_dimension(self._infer(config, add_batch_dimension(arrays), options))
+
+    def infer_batch(
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        headers: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
+    ) -> Any:
+        """Infers on a batch: the first dimension of each input is its number of samples."""
+        options = Options(parameters, headers, priority, timeout, named)
+        verify_inputs(inputs, named)
+        config = self.model_config
+        if not config.batching:
+            raise PyTritonClientModelDoesntSupportBatchingError(
+                f"Model {config.model_name} doesn't support batching - use infer_sample method instead"
+            )
+        return self._infer(config, named_inputs(config, inputs, named), options)
+
+    def _infer(self, config: TritonModelConfig, arrays: dict[str, Array], options: Options) -> Arrays:
+        if config.decoupled:
+            raise PyTritonClientValueError("Model config is decoupled. Use DecoupledModelClient instead.")
+        from tritonclient.utils import InferenceServerException
+
+        lib = self.get_lib()
+        client = self._client()
+        tensors = infer_inputs(lib, arrays)
+        extra: dict[str, Any] = {}
+        if self._is_grpc:
+            extra["client_timeout"] = self._inference_timeout_s
+        try:
+            result = client.infer(
+                model_name=self._model_name,
+                model_version=self._model_version or "",
+                inputs=tensors,
+                outputs=requested_outputs(lib, config),
+                request_id=self._ids.next(),
+                headers=self._headers(options.headers),
+                parameters=options.parameters,
+                priority=options.priority,
+                timeout=options.timeout,
+                **extra,
+            )
+        except (InferenceServerException, OSError) as error:
+            raise translate(error, self._inference_timeout_s) from error
+        return result_arrays(result, config, self._is_grpc)

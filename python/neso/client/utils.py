@@ -1,0 +1,238 @@
+"""URLs of servers, and waiting for servers and models with the clients of tritonclient."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import socket
+import time
+import urllib.parse
+import warnings
+from typing import Any, Optional
+
+from ..constants import DEFAULT_GRPC_PORT, DEFAULT_HTTP_PORT
+from ..model_config.parser import ModelConfigParser
+from ..model_config.triton_model_config import TritonModelConfig
+from .exceptions import PyTritonClientInvalidUrlError, PyTritonClientTimeoutError
+from .warnings import NotSupportedTimeoutWarning
+
+LATEST_MODEL_VERSION = "<latest>"
+_DEFAULT_NETWORK_TIMEOUT_S = 60.0
+_DEFAULT_WAIT_FOR_SERVER_READY_TIMEOUT_S = 60.0
+_DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S = 300.0
+
+# Between two questions whether something is ready, growing from the first to the second.
+FIRST_PAUSE_S = 0.02
+LAST_PAUSE_S = 0.5
+
+
+class ModelState(enum.Enum):
+    """Whether a model can be used."""
+
+    LOADING = "LOADING"
+    UNLOADING = "UNLOADING"
+    UNAVAILABLE = "UNAVAILABLE"
+    READY = "READY"
+
+
+@dataclasses.dataclass
+class TritonUrl:
+    """The URL of a server: scheme http or grpc."""
+
+    scheme: str
+    hostname: str
+    port: int
+
+    @classmethod
+    def from_url(cls, url: str) -> TritonUrl:
+        """Reads ``[scheme://]host[:port]``. Raises PyTritonClientInvalidUrlError."""
+        if not isinstance(url, str):
+            raise PyTritonClientInvalidUrlError(f"Invalid url {url}")
+        given = url if "://" in url else f"http://{url}"
+        try:
+            parts = urllib.parse.urlsplit(given)
+            port = parts.port
+        except ValueError:
+            raise PyTritonClientInvalidUrlError(f"Invalid url {url}") from None
+        scheme = parts.scheme.lower()
+        if scheme not in ("http", "grpc") or not parts.hostname or parts.path not in ("", "/") or parts.query:
+            raise PyTritonClientInvalidUrlError(f"Invalid url {url}")
+        if port is None:
+            port = DEFAULT_GRPC_PORT if scheme == "grpc" else DEFAULT_HTTP_PORT
+        return cls(scheme, parts.hostname, port)
+
+    @property
+    def with_scheme(self) -> str:
+        """With the scheme."""
+        return f"{self.scheme}://{self.without_scheme}"
+
+    @property
+    def without_scheme(self) -> str:
+        """Host and port."""
+        host = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
+        return f"{host}:{self.port}"
+
+
+def create_client_from_url(url: str, network_timeout_s: Optional[float] = None) -> Any:
+    """A client of tritonclient for the URL."""
+    parsed = TritonUrl.from_url(url)
+    if parsed.scheme == "grpc":
+        import tritonclient.grpc as grpc_client
+
+        if network_timeout_s is not None:
+            warnings.warn(
+                "tritonclient.grpc doesn't support timeout for other commands than infer. "
+                f"Ignoring network_timeout: {network_timeout_s}.",
+                NotSupportedTimeoutWarning,
+                stacklevel=2,
+            )
+        return grpc_client.InferenceServerClient(url=parsed.without_scheme)
+    import tritonclient.http as http_client
+
+    timeout = _DEFAULT_NETWORK_TIMEOUT_S if network_timeout_s is None else network_timeout_s
+    return http_client.InferenceServerClient(
+        url=parsed.without_scheme, network_timeout=timeout, connection_timeout=timeout
+    )
+
+
+def is_grpc(client: Any) -> bool:
+    """Whether it is a gRPC client of tritonclient."""
+    return ".grpc" in type(client).__module__
+
+
+def unreachable() -> tuple[type[BaseException], ...]:
+    """What clients raise while nobody answers."""
+    from tritonclient.utils import InferenceServerException
+
+    return (InferenceServerException, OSError, socket.timeout)
+
+
+class Patience:
+    """Counts down a timeout and pauses between questions."""
+
+    def __init__(self, timeout_s: float) -> None:
+        """``timeout_s`` from now."""
+        self._end = time.monotonic() + timeout_s
+        self._pause = FIRST_PAUSE_S
+
+    def pause(self) -> Optional[float]:
+        """Seconds to wait before the next question; None when time is over."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return None
+        pause, self._pause = self._pause, min(self._pause * 1.5, LAST_PAUSE_S)
+        return min(pause, left)
+
+    def left(self) -> float:
+        """Seconds left, a little above 0 at least."""
+        return max(0.001, self._end - time.monotonic())
+
+
+def wait_for_server_ready(
+    client: Any, timeout_s: Optional[float] = None, headers: Optional[dict[str, str]] = None
+) -> None:
+    """Waits until the server is live and ready. Raises PyTritonClientTimeoutError."""
+    limit = _DEFAULT_WAIT_FOR_SERVER_READY_TIMEOUT_S if timeout_s is None else timeout_s
+    patience = Patience(limit)
+    while True:
+        extra = {"client_timeout": patience.left()} if is_grpc(client) else {}
+        try:
+            if client.is_server_live(headers=headers, **extra) and client.is_server_ready(headers=headers, **extra):
+                return
+            reason = "the server is not ready"
+        except unreachable() as error:
+            reason = str(error)
+        pause = patience.pause()
+        if pause is None:
+            raise PyTritonClientTimeoutError(
+                f"Waiting for server to be ready timed out. Timeout: {limit} s. Message: {reason}"
+            )
+        time.sleep(pause)
+
+
+def wait_for_model_ready(
+    client: Any,
+    model_name: str,
+    model_version: Optional[str] = None,
+    timeout_s: Optional[float] = None,
+    headers: Optional[dict[str, str]] = None,
+) -> None:
+    """Waits until the server answers and the model is ready. Raises PyTritonClientTimeoutError."""
+    limit = _DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S if timeout_s is None else timeout_s
+    patience = Patience(limit)
+    version = model_version or ""
+    reached = False
+    while True:
+        extra = {"client_timeout": patience.left()} if is_grpc(client) else {}
+        try:
+            reached = reached or client.is_server_live(headers=headers, **extra)
+            if client.is_model_ready(model_name, version, headers=headers, **extra):
+                return
+            reason = "the model is not ready"
+        except unreachable() as error:
+            reason = str(error)
+        pause = patience.pause()
+        if pause is None:
+            what = f"model {model_name}/{model_version or LATEST_MODEL_VERSION}" if reached else "server"
+            raise PyTritonClientTimeoutError(
+                f"Waiting for {what} to be ready timed out. Timeout: {limit} s. Message: {reason}"
+            )
+        time.sleep(pause)
+
+
+def get_model_config(
+    client: Any,
+    model_name: str,
+    model_version: Optional[str] = None,
+    timeout_s: Optional[float] = None,
+    headers: Optional[dict[str, str]] = None,
+) -> TritonModelConfig:
+    """The configuration of a model, once it is ready."""
+    wait_for_model_ready(client, model_name, model_version, timeout_s, headers)
+    return read_model_config(client, model_name, model_version, headers)
+
+
+def read_model_config(
+    client: Any, model_name: str, model_version: Optional[str], headers: Optional[dict[str, str]]
+) -> TritonModelConfig:
+    """The configuration of a model."""
+    if is_grpc(client):
+        fields = client.get_model_config(model_name, model_version or "", headers=headers, as_json=True)["config"]
+    else:
+        fields = client.get_model_config(model_name, model_version or "", headers=headers)
+    return ModelConfigParser.from_dict(fields)
+
+
+def _index(models: Any, name: str) -> dict[tuple[str, str], ModelState]:
+    out: dict[tuple[str, str], ModelState] = {}
+    for entry in models:
+        state = entry.get("state")
+        out[entry[name], entry.get("version", "")] = ModelState(state) if state else ModelState.UNAVAILABLE
+    return out
+
+
+def parse_http_response(models: Any) -> dict[tuple[str, str], ModelState]:
+    """States of models in the repository index of HTTP."""
+    return _index(models, "name")
+
+
+def parse_grpc_response(models: Any) -> dict[tuple[str, str], ModelState]:
+    """States of models in the repository index of gRPC."""
+    from google.protobuf import json_format
+
+    return _index([json_format.MessageToDict(model) for model in models], "name")
+
+
+def get_model_state(
+    client: Any,
+    model_name: str,
+    model_version: Optional[str] = None,
+    headers: Optional[dict[str, str]] = None,
+) -> ModelState:
+    """The state of a model in the repository index; without a version that of the latest."""
+    index = client.get_model_repository_index(headers=headers)
+    states = parse_grpc_response(index.models) if is_grpc(client) else parse_http_response(index)
+    found = [(v, state) for (name, v), state in states.items() if name == model_name and model_version in (None, v)]
+    if not found:
+        return ModelState.UNAVAILABLE
+    return max(found, key=lambda item: int(item[0] or 0))[1]

@@ -1,0 +1,482 @@
+"""Decorators for callables: they turn the list of requests into arguments that are easier to work with.
+
+They stack, work on functions and methods, and on functions that are called directly with a list of requests. ``batch`` is
+recognised by the server, which then joins the requests itself; see ``batch_call``.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextvars
+import dataclasses
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+import numpy as np
+import wrapt
+
+from .constants import TRITON_CONTEXT_FIELD_NAME
+from .exceptions import PyTritonBadParameterError, PyTritonRuntimeError, PyTritonValidationError
+from .model_config.triton_model_config import TritonModelConfig
+
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+InferenceRequest = Arrays
+InferenceRequests = Union[list[Arrays], tuple[Arrays, ...]]
+InferenceResult = Arrays
+InferenceResults = Union[list[Arrays], tuple[Arrays, ...]]
+
+_CONTEXT = "__triton_context__"
+_SPECIAL_KEYS = [_CONTEXT]
+
+# The configuration of the model that is being run: one callable may be bound under several names.
+_running: contextvars.ContextVar[Optional[TritonModelConfig]] = contextvars.ContextVar(
+    "neso_model_config", default=None
+)
+
+
+def _innermost(target: Any) -> Any:
+    while hasattr(target, "__wrapped__"):
+        target = target.__wrapped__
+    return target
+
+
+class ModelConfigDict(collections.abc.MutableMapping[Callable[..., Any], TritonModelConfig]):
+    """Model configurations by callable; a decorated callable is found by what it decorates."""
+
+    def __init__(self) -> None:
+        """Makes an empty one."""
+        self._items: dict[tuple[int, int], tuple[Any, TritonModelConfig]] = {}
+
+    @staticmethod
+    def _key(infer_callable: Any) -> tuple[int, int]:
+        target = _innermost(infer_callable)
+        owner = getattr(target, "__self__", None)
+        return id(getattr(target, "__func__", target)), id(owner) if owner is not None else 0
+
+    def __getitem__(self, infer_callable: Callable[..., Any]) -> TritonModelConfig:
+        """The configuration of a callable; KeyError when it is not bound."""
+        return self._items[self._key(infer_callable)][1]
+
+    def __setitem__(self, infer_callable: Callable[..., Any], item: TritonModelConfig) -> None:
+        """Sets the configuration of a callable."""
+        self._items[self._key(infer_callable)] = (infer_callable, item)
+
+    def __delitem__(self, infer_callable: Callable[..., Any]) -> None:
+        """Forgets a callable."""
+        del self._items[self._key(infer_callable)]
+
+    def __len__(self) -> int:
+        """How many callables it knows."""
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        """The callables."""
+        return (target for target, _ in list(self._items.values()))
+
+
+@dataclasses.dataclass
+class TritonContext:
+    """What callables may know of the server: the configurations of the bound models."""
+
+    model_configs: ModelConfigDict = dataclasses.field(default_factory=ModelConfigDict)
+
+
+def get_triton_context(wrapped: Any, instance: Any) -> TritonContext:
+    """The context of a bound callable, or of the object that a bound method belongs to."""
+    for place in (instance, wrapped, _innermost(wrapped)):
+        context = getattr(place, _CONTEXT, None) if place is not None else None
+        if context is not None:
+            return context  # type: ignore[no-any-return]
+    raise PyTritonValidationError(
+        f"Wrapped function or object must bound with triton to get  {_CONTEXT}"  # two spaces, as clients know it
+    )
+
+
+def get_model_config(wrapped: Any, instance: Any) -> TritonModelConfig:
+    """The configuration of the model that runs, else the one that the callable was bound with."""
+    running = _running.get()
+    if running is not None:
+        return running
+    return get_triton_context(wrapped, instance).model_configs[wrapped]
+
+
+class _WrappedWithWrapper(NamedTuple):
+    wrapped: Optional[Callable[..., Any]]
+    wrapper: Optional[Callable[..., Any]]
+
+
+def _get_wrapt_stack(wrapped: Any) -> list[_WrappedWithWrapper]:
+    """The decorators around a callable, outermost first, with what each one decorates."""
+    stack = []
+    while True:
+        wrapper = getattr(wrapped, "_self_wrapper", None)
+        stack.append(_WrappedWithWrapper(wrapped, wrapper))
+        if not hasattr(wrapped, "__wrapped__"):
+            return stack
+        wrapped = wrapped.__wrapped__
+
+
+def _has(wrapped: Any, wrapper: Any) -> bool:
+    return any(entry.wrapper is wrapper for entry in _get_wrapt_stack(wrapped))
+
+
+def get_inference_request_batch_size(inference_request: Mapping[str, Array]) -> int:
+    """The number of rows of a request."""
+    return int(next(iter(inference_request.values())).shape[0])
+
+
+def convert_output(
+    outputs: Any,
+    wrapped: Any = None,
+    instance: Any = None,
+    model_config: Optional[TritonModelConfig] = None,
+) -> Arrays:
+    """A dictionary of outputs: a list or tuple takes its names from the model's configuration."""
+    if isinstance(outputs, dict):
+        return outputs
+    if not isinstance(outputs, (list, tuple)):
+        raise PyTritonValidationError(f"Unsupported output type {type(outputs)}.")
+    config = model_config or get_model_config(wrapped, instance)
+    names = [spec.name for spec in config.outputs or ()]
+    if len(outputs) != len(names):
+        raise PyTritonValidationError("Outputs length different than config outputs length")
+    return dict(zip(names, outputs))
+
+
+def _check_rows(outputs: Mapping[str, Array], rows: int) -> None:
+    wrong = "".join(f"{k}: {np.shape(v)}. " for k, v in outputs.items() if not np.ndim(v) or len(v) != rows)
+    if wrong:
+        raise ValueError(f"Received output tensors with different batch sizes: {wrong}Expected batch size: {rows}. ")
+
+
+def _split(outputs: Arrays, sizes: Sequence[int]) -> list[Arrays]:
+    _check_rows(outputs, sum(sizes))
+    results: list[Arrays] = []
+    start = 0
+    for size in sizes:
+        results.append({name: value[start : start + size] for name, value in outputs.items()})
+        start += size
+    return results
+
+
+def _batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    requests = args[0]
+    names = list(requests[0].keys())
+    expected = set(names)
+    for request in requests:
+        if set(request.keys()) != expected:
+            raise PyTritonValidationError("Cannot batch requests with different set of inputs keys")
+    if len(requests) == 1:
+        inputs = {name: requests[0][name] for name in names}
+    else:
+        inputs = {name: np.concatenate([request[name] for request in requests], axis=0) for name in names}
+    sizes = [get_inference_request_batch_size(request) for request in requests]
+    outputs = wrapped(*args[1:], **inputs, **kwargs)
+    if inspect.isgenerator(outputs):
+        return (_split(convert_output(item, wrapped, instance), sizes) for item in outputs)
+    if inspect.isawaitable(outputs):
+        return _batch_later(outputs, wrapped, instance, sizes)
+    if inspect.isasyncgen(outputs):
+        return (_split(convert_output(item, wrapped, instance), sizes) async for item in outputs)
+    return _split(convert_output(outputs, wrapped, instance), sizes)
+
+
+async def _batch_later(outputs: Any, wrapped: Any, instance: Any, sizes: Sequence[int]) -> list[Arrays]:
+    return _split(convert_output(await outputs, wrapped, instance), sizes)
+
+
+def _sample(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    request = args[0][0]
+    outputs = wrapped(*args[1:], **{name: request[name] for name in request}, **kwargs)
+    if inspect.isgenerator(outputs):
+        return ([convert_output(item, wrapped, instance)] for item in outputs)
+    if inspect.isawaitable(outputs):
+        return _sample_later(outputs, wrapped, instance)
+    if inspect.isasyncgen(outputs):
+        return ([convert_output(item, wrapped, instance)] async for item in outputs)
+    return [convert_output(outputs, wrapped, instance)]
+
+
+async def _sample_later(outputs: Any, wrapped: Any, instance: Any) -> list[Arrays]:
+    return [convert_output(await outputs, wrapped, instance)]
+
+
+def _group_by_keys(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    requests = args[0]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place, request in enumerate(requests):
+        groups.setdefault(tuple(sorted(request.keys())), []).append(place)
+    results: list[Any] = [None] * len(requests)
+    for places in groups.values():
+        answers = wrapped([requests[i] for i in places], *args[1:], **kwargs)
+        for place, answer in zip(places, answers):
+            results[place] = answer
+    return results
+
+
+def _triton_context(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    kwargs[TRITON_CONTEXT_FIELD_NAME] = get_triton_context(wrapped, instance)
+    return wrapped(*args, **kwargs)
+
+
+def _pad_batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    inputs = {name: value for name, value in kwargs.items() if name != TRITON_CONTEXT_FIELD_NAME}
+    rows = get_inference_request_batch_size(inputs)
+    config = get_model_config(wrapped, instance)
+    sizes = sorted((config.batcher.preferred_batch_size if config.batcher else None) or ())
+    size = next((s for s in sizes if s >= rows), config.max_batch_size)
+    extra = size - rows
+    if extra <= 0:
+        return wrapped(*args, **kwargs)
+    padded = {name: np.concatenate([value, np.repeat(value[-1:], extra, axis=0)]) for name, value in inputs.items()}
+    outputs = wrapped(*args, **{**kwargs, **padded})
+
+    def cut(items: Any) -> Any:
+        if isinstance(items, dict):
+            return {name: value[:rows] if len(value) == size else value for name, value in items.items()}
+        if isinstance(items, (list, tuple)):
+            return [value[:rows] if len(value) == size else value for value in items]
+        return items
+
+    return (cut(item) for item in outputs) if inspect.isgenerator(outputs) else cut(outputs)
+
+
+# The server looks for these two when a callable is bound.
+batch: Any = wrapt.decorator(_batch)
+"""Joins the inputs of all requests along the first axis and calls the function with them as keyword arguments.
+
+The function returns a dictionary of outputs, or a list in the order of the model's outputs; the rows are split again.
+"""
+group_by_keys: Any = wrapt.decorator(_group_by_keys)
+"""Calls the function once for each set of input names, so that requests with and without optional inputs mix."""
+
+sample: Any = wrapt.decorator(_sample)
+"""For models without batching: calls the function with the inputs of the one request as keyword arguments."""
+pad_batch: Any = wrapt.decorator(_pad_batch)
+"""Repeats the last row up to the next preferred batch size, or the greatest one. Comes after ``batch``."""
+triton_context: Any = wrapt.decorator(_triton_context)
+"""Gives the function the keyword argument ``triton_context``."""
+
+
+def batch_call(infer_func: Any, config: TritonModelConfig) -> Optional[Callable[[Arrays], Any]]:
+    """What the server calls with joined inputs, when ``infer_func`` is decorated with ``batch``; else None.
+
+    Outputs are a dictionary, or an iterator of dictionaries for a generator.
+    """
+    target = infer_func
+    if not isinstance(target, wrapt.ObjectProxy) and not inspect.isroutine(target):
+        target = getattr(target, "__call__", None)  # noqa: B004 - the method, not whether it is there
+    if getattr(target, "_self_wrapper", None) is _group_by_keys:
+        target = target.__wrapped__
+    if getattr(target, "_self_wrapper", None) is not _batch:
+        return None
+    function = target.__wrapped__
+    if inspect.iscoroutinefunction(_innermost(function)) or inspect.isasyncgenfunction(_innermost(function)):
+        return None
+
+    def convert(outputs: Any, rows: int) -> Arrays:
+        if outputs.__class__ is not dict:
+            outputs = convert_output(outputs, model_config=config)
+        for value in outputs.values():
+            if not isinstance(value, np.ndarray) or not value.ndim or value.shape[0] != rows:
+                _check_rows({k: v for k, v in outputs.items() if isinstance(v, np.ndarray)}, rows)
+                break
+        return outputs  # type: ignore[no-any-return]
+
+    def each(outputs: Any, rows: int) -> Iterator[Arrays]:
+        for item in outputs:
+            yield convert(item, rows)
+
+    def call(inputs: Arrays) -> Any:
+        rows = 0
+        for value in inputs.values():
+            rows = value.shape[0]
+            break
+        outputs = function(**inputs)
+        if inspect.isgenerator(outputs):
+            return each(outputs, rows)
+        return convert(outputs, rows)
+
+    return call
+
+
+class ConstantPadder:
+    """Brings the arrays of several batches to one shape, filled with a constant."""
+
+    def __init__(self, pad_value: Any = 0) -> None:
+        """``pad_value`` fills what is added."""
+        self.pad_value = pad_value
+
+    def __call__(self, batches_list: InferenceResults) -> InferenceResults:
+        """Pads each array to the greatest size of its name, in every dimension but the first."""
+        for name in batches_list[0]:
+            arrays = [b[name] for b in batches_list]
+            if len({a.dtype if a.dtype.kind not in "SU" else a.dtype.kind for a in arrays}) > 1:
+                raise PyTritonRuntimeError("All input arrays for given input name must have the same dtype.")
+        padded: list[Arrays] = []
+        for item in batches_list:
+            out: Arrays = {}
+            for name, value in item.items():
+                sizes = [max(b[name].shape[d] for b in batches_list) for d in range(1, value.ndim)]
+                widths = [(0, 0)] + [(0, size - value.shape[d]) for d, size in enumerate(sizes, 1)]
+                fill = self.pad_value
+                if value.dtype.kind in "SU" and not isinstance(fill, (bytes, str)):
+                    fill = b"" if value.dtype.kind == "S" else ""
+                out[name] = np.pad(value, widths, mode="constant", constant_values=fill)
+            padded.append(out)
+        return padded
+
+
+def _row_key(value: Array) -> Any:
+    """What tells whether two rows are equal."""
+    if value.dtype.kind == "O":
+        return tuple(value.ravel().tolist())
+    return value.tobytes()
+
+
+def group_by_values(*keys: str, pad_fn: Optional[Callable[[InferenceResults], InferenceResults]] = None) -> Any:
+    """Calls the function once for each set of equal values in the inputs ``keys``. Comes after ``batch``.
+
+    ``pad_fn``, for instance a ``ConstantPadder``, brings the groups' outputs to one shape.
+    """
+
+    def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _has(wrapped, _batch):
+            raise PyTritonRuntimeError("The @group_by_values decorator must be used after the @batch decorator.")
+        inputs = {name: value for name, value in kwargs.items() if name != TRITON_CONTEXT_FIELD_NAME}
+        rest = {name: value for name, value in kwargs.items() if name == TRITON_CONTEXT_FIELD_NAME}
+        rows = get_inference_request_batch_size(inputs)
+        groups: dict[Any, list[int]] = {}
+        for row in range(rows):
+            key = tuple(_row_key(inputs[name][row]) if inputs[name].ndim > 1 else inputs[name][row] for name in keys)
+            groups.setdefault(key, []).append(row)
+        if len(groups) == 1:
+            return convert_output(wrapped(*args, **kwargs), wrapped, instance)
+        order = sorted(groups.values())
+        results: InferenceResults = [
+            convert_output(
+                wrapped(*args, **{name: value[places] for name, value in inputs.items()}, **rest), wrapped, instance
+            )
+            for places in order
+        ]
+        if pad_fn is not None:
+            results = pad_fn(results)
+        outputs: Arrays = {}
+        for name in results[0]:
+            joined = np.concatenate([result[name] for result in results], axis=0)
+            back = np.empty(rows, dtype=np.intp)
+            back[[place for places in order for place in places]] = np.arange(rows)
+            outputs[name] = joined[back]
+        return outputs
+
+    return wrapt.decorator(wrapper)
+
+
+def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = True) -> Any:
+    """Replaces the inputs ``keys`` by their first row; ``strict``: all rows must be equal. Comes after ``batch``.
+
+    A row with a single value becomes that value, unless ``squeeze_single_values`` is False.
+    """
+    if any(key in _SPECIAL_KEYS for key in keys):
+        reserved = ", ".join(key for key in keys if key in _SPECIAL_KEYS)
+        raise PyTritonBadParameterError(
+            f"The keys {reserved} are not allowed as keys for @first_value wrapper. "
+            f"The set of not allowed keys are {', '.join(_SPECIAL_KEYS)}"
+        )
+
+    def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not get_model_config(wrapped, instance).batching:
+            raise PyTritonRuntimeError("The @first_value decorator can only be used with models that support batching.")
+        for key in keys:
+            if key not in kwargs:
+                continue
+            values = kwargs[key]
+            first = values[0]
+            if strict and not np.array_equal(np.broadcast_to(first, values.shape), values):
+                raise PyTritonRuntimeError(
+                    f"The values on the {key!r} input are not equal. To proceed, either disable strict mode in "
+                    "@first_value wrapper or ensure that the values always are consistent. "
+                    f"The current values of {key!r} are {values!r}."
+                )
+            if squeeze_single_values and np.size(first) == 1:
+                first = np.asarray(first).reshape(-1)[0]
+            kwargs[key] = first
+        return wrapped(*args, **kwargs)
+
+    return wrapt.decorator(wrapper)
+
+
+def fill_optionals(**defaults: Array) -> Any:
+    """Gives requests that lack an input the default (without a batch dimension). Comes before ``batch``."""
+
+    def check(config: TritonModelConfig) -> None:
+        specs = {spec.name: spec for spec in config.inputs or ()}
+        missing = [name for name in defaults if name not in specs]
+        if missing:
+            raise PyTritonBadParameterError(f"Could not found {', '.join(missing)} inputs")
+        plain = [f"{k}={v}" for k, v in defaults.items() if not isinstance(v, (np.ndarray, np.generic))]
+        if plain:
+            raise PyTritonBadParameterError(f"Could not use {', '.join(plain)} defaults as they are not NumPy arrays")
+        wrong = [
+            f"{k}: dtype={v.dtype} expected_dtype={specs[k].dtype}"
+            for k, v in defaults.items()
+            if not _same_kind(v.dtype, specs[k].dtype)
+        ]
+        if wrong:
+            raise PyTritonBadParameterError(
+                f"Could not use {', '.join(wrong)} defaults as they have different than input signature dtypes"
+            )
+        wrong = [
+            f"{k}: shape={v.shape} expected_shape={tuple(specs[k].shape)}"
+            for k, v in defaults.items()
+            if len(v.shape) != len(specs[k].shape) or any(e not in (-1, n) for n, e in zip(v.shape, specs[k].shape))
+        ]
+        if wrong:
+            raise PyTritonBadParameterError(
+                f"Could not use {', '.join(wrong)} defaults as they have different than input signature shapes"
+            )
+
+    checked: list[int] = []
+
+    def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        config = get_model_config(wrapped, instance)
+        if id(config) not in checked:
+            check(config)
+            checked.append(id(config))
+        requests = args[0]
+        for request in requests:
+            rows = get_inference_request_batch_size(request) if config.batching else 0
+            for name, default in defaults.items():
+                if name not in request:
+                    value = np.asarray(default)
+                    request[name] = np.broadcast_to(value, (rows, *value.shape)).copy() if config.batching else value
+        return wrapped(requests, *args[1:], **kwargs)
+
+    return wrapt.decorator(wrapper)
+
+
+def _same_kind(dtype: np.dtype[Any], wanted: Any) -> bool:
+    if wanted in (bytes, object, str, np.bytes_, np.object_, np.str_):
+        return dtype.kind in "OSU"
+    return bool(dtype == np.dtype(wanted))
+
+
+def _inject_triton_context(triton_context: TritonContext, model_callable: Any) -> Any:
+    """Attaches the context to a callable, or to the object that a method belongs to."""
+    owner = getattr(model_callable, "__self__", None)
+    target = owner if owner is not None and not inspect.ismodule(owner) else model_callable
+    try:
+        setattr(target, _CONTEXT, triton_context)
+    except (AttributeError, TypeError):  # builtins and objects with slots: only the running configuration is known
+        pass
+    return model_callable
+
+
+def running(config: TritonModelConfig) -> contextvars.Token[Optional[TritonModelConfig]]:
+    """Says which model runs in this thread; ``stopped`` takes the token."""
+    return _running.set(config)
+
+
+stopped = _running.reset

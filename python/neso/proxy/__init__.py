@@ -1,0 +1,1 @@
+"""What callables are given."""

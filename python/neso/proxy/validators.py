@@ -1,0 +1,177 @@
+"""What callables may return, and how it becomes exactly what the server expects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from ..model_config.datatypes import triton_type
+from ..model_config.triton_model_config import TritonModelConfig
+from .types import Request, Response
+
+Array = np.ndarray[Any, Any]
+
+# How much of a wrong answer an error shows.
+_SHOWN = 500
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+class _Output:
+    """One output of a model: its dtype and shape."""
+
+    __slots__ = ("dtype", "given", "name", "shape", "text")
+
+    def __init__(self, name: str, dtype: Any, shape: tuple[int, ...]) -> None:
+        self.name = name
+        self.given = dtype
+        self.shape = shape
+        self.text = triton_type(dtype) == "TYPE_STRING"
+        self.dtype: np.dtype[Any] = np.dtype(object) if self.text else np.dtype(dtype)
+
+
+class TritonResultsValidator:
+    """Checks the answers of one model's callables and brings them to the model's datatypes.
+
+    Without ``strict`` unknown outputs are dropped and numbers converted; with it both are errors, as are missing outputs,
+    wrong shapes and wrong numbers of rows.
+    """
+
+    def __init__(self, model_config: TritonModelConfig, strict: bool) -> None:
+        """``model_config`` names the outputs."""
+        self._model = model_config.model_name
+        self._strict = strict
+        self._batching = model_config.batching
+        self._outputs = {s.name: _Output(s.name, s.dtype, tuple(s.shape)) for s in model_config.outputs or ()}
+
+    def validate_responses(self, requests: Sequence[Request], responses: Any) -> list[dict[str, Array]]:
+        """The checked answers to ``requests``. Raises ValueError."""
+        if responses.__class__ is not list and not isinstance(responses, list):
+            raise ValueError(
+                f"Outputs returned by `{self._model}` model callable must be list of response dicts with numpy arrays. "
+                f"Got outputs={_show(responses)} instead."
+            )
+        if len(responses) != len(requests):
+            raise ValueError(
+                f"Number of outputs returned by `{self._model}` inference callable ({len(responses)}) does not match "
+                f"number of requests ({len(requests)}) received from Triton."
+            )
+        return [self.validate(response, request) for request, response in zip(requests, responses)]
+
+    def validate(
+        self, response: Any, request: Optional[Request] = None, rows: Optional[int] = None
+    ) -> dict[str, Array]:
+        """One checked answer, to a request or to a batch of ``rows``. Raises ValueError."""
+        if response.__class__ is not dict:
+            if isinstance(response, Response):
+                response = response.data
+            if not isinstance(response, dict):
+                raise ValueError(
+                    f"Outputs returned by `{self._model}` model callable must be list of response dicts with numpy "
+                    f"arrays. Got response={_show(response)} instead."
+                )
+        checked: dict[str, Array] = {}
+        for name, value in response.items():
+            output = self._outputs.get(name)
+            if output is not None and value.__class__ is np.ndarray and value.dtype == output.dtype and not output.text:
+                checked[name] = value
+            else:
+                self._validate_value(checked, response, name, output, value)
+        if self._strict:
+            if request is not None:
+                rows = next((len(v) for v in request.values()), None)
+            self._validate_strict(checked, rows if self._batching else None, request)
+        return checked
+
+    def _validate_value(
+        self, checked: dict[str, Array], response: dict[Any, Any], name: Any, output: Optional[_Output], value: Any
+    ) -> None:
+        model = self._model
+        if not isinstance(name, str):
+            raise ValueError(
+                f"Not all keys returned by `{model}` model callable are string. Got keys={_show(list(response))}."
+            )
+        if not isinstance(value, np.ndarray):
+            raise ValueError(
+                f"Not all values returned by `{model}` model callable are numpy arrays. "
+                f"Got `{name}` of type {type(value)}."
+            )
+        kind = value.dtype.kind
+        if kind not in "biufOSU" and value.dtype.name != "bfloat16":
+            raise ValueError(
+                "Only bool, numeric, string, unicode and object arrays are supported by Triton (dtype.kind: biufOSU). "
+                f"Returned `{name}` for model `{model}` has `{kind}` dtype.kind."
+            )
+        if kind == "O":
+            _check_objects(model, name, value)
+        if output is None:
+            if self._strict:
+                raise ValueError(f"Returned output `{name}` is not defined in model config for model `{model}`.")
+            return
+        fits = kind in "OSU" if output.text else value.dtype.newbyteorder("=") == output.dtype
+        if self._strict and not fits:
+            raise ValueError(
+                f"Returned output `{name}` for model `{model}` has invalid type. "
+                f"Returned: {value.dtype} ({kind}). Expected: {output.given}."
+            )
+        checked[name] = _to_bytes(value) if output.text else self._convert(value, output)
+
+    def _convert(self, value: Array, output: _Output) -> Array:
+        if value.dtype == output.dtype:
+            return value
+        try:
+            return value.astype(output.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Returned output `{output.name}` for model `{self._model}` cannot be converted from {value.dtype} to "
+                f"{output.dtype}: {error}"
+            ) from None
+
+    def _validate_strict(self, checked: dict[str, Array], rows: Optional[int], request: Optional[Request]) -> None:
+        wanted = request.requested_output_names if request is not None else None
+        for name in self._outputs if wanted is None else wanted:
+            if name not in checked:
+                raise ValueError(f"Output `{name}` is missing in what the callable of model `{self._model}` returned.")
+        for name, value in checked.items():
+            expected = self._outputs[name].shape
+            shape = value.shape[1:] if self._batching else value.shape
+            prefix = f"Returned output `{name}` for model `{self._model}` has invalid shapes"
+            if len(shape) != len(expected) or (self._batching and not value.ndim):
+                raise ValueError(f"{prefix}. Returned: {shape}. Expected: {expected}.")
+            if any(e not in (-1, n) for n, e in zip(shape, expected)):
+                raise ValueError(f"{prefix} at one or more positions. Returned: {shape}. Expected: {expected}.")
+            if rows is not None and len(value) != rows:
+                raise ValueError(f"{prefix}: {len(value)} rows for a batch of {rows}.")
+
+
+def _check_objects(model: str, name: str, value: Array) -> None:
+    for item in value.flat:
+        if item.__class__ is bytes:
+            continue
+        if isinstance(item, str):
+            raise ValueError(
+                "Use string/byte-string instead of object for passing string in NumPy array from model "
+                f"`{model}`. The output `{name}` holds {type(item)}."
+            )
+        if not isinstance(item, (bytes, bytearray, memoryview)):
+            raise ValueError(
+                "Only bytes as objects dtype are supported by PyTriton. "
+                f"Returned `{name}` from `{model}` has `{type(item)}` type."
+            )
+
+
+def _to_bytes(value: Array) -> Array:
+    """An array for BYTES: elements of bytes."""
+    kind = value.dtype.kind
+    if kind == "O":
+        return value
+    if kind == "U":
+        out = np.empty(value.shape, dtype=object)
+        out.reshape(-1)[:] = [text.encode("utf-8") for text in value.ravel().tolist()]
+        return out
+    return value.astype("S").astype(object) if kind != "S" else value.astype(object)

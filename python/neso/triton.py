@@ -1,0 +1,465 @@
+"""Triton: binds callables and serves them; RemoteTriton: the same on a server that runs already."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import pathlib
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from . import _callables
+from ._announce import announce, slow
+from ._model import Address, Model
+from .config import (
+    DEFAULT_PROTECTED_ENDPOINTS,
+    VALID_TRITON_ENDPOINTS,
+    DefaultTritonLifecyclePolicy,
+    TritonConfig,
+    TritonLifecyclePolicy,
+    TritonSecurityConfig,
+    VertextAILifecyclePolicy,
+)
+from .constants import DEFAULT_TRITON_STARTUP_TIMEOUT_S, TRITON_ACCESS_HEADER
+from .decorators import TritonContext
+from .exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
+from .model_config import ModelConfig, Tensor
+from .utils.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ._inprocess import InProcessClient
+
+__all__ = [
+    "DEFAULT_PROTECTED_ENDPOINTS",
+    "VALID_TRITON_ENDPOINTS",
+    "DefaultTritonLifecyclePolicy",
+    "RemoteTriton",
+    "Triton",
+    "TritonBase",
+    "TritonConfig",
+    "TritonLifecyclePolicy",
+    "TritonSecurityConfig",
+    "VertextAILifecyclePolicy",
+]
+
+LOGGER = logging.getLogger("neso.triton")
+
+MONITORING_PERIOD_S = 10.0
+WAIT_FORM_MODEL_TIMEOUT_S = 60.0
+INITIAL_BACKEND_SHM_SIZE = 4194304
+GROWTH_BACKEND_SHM_SIZE = 1048576
+MODEL_URL = "/v2/models/{model_name}"
+MODEL_READY_URL = f"{MODEL_URL}/ready/"
+MODEL_CONFIG_URL = f"{MODEL_URL}/config/"
+MODEL_INFER_URL = f"{MODEL_URL}/infer/"
+
+
+class _Wake:
+    """Wakes the thread in ``serve`` from other threads and from signal handlers."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+
+    def fire(self) -> None:
+        try:
+            self._writer.send(b"x")
+        except OSError:  # closed, or full: it is awake then
+            pass
+
+    def wait(self, seconds: float) -> None:
+        select.select([self._reader], [], [], seconds)
+        try:
+            while self._reader.recv(64):
+                pass
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self._reader.close()
+        self._writer.close()
+
+
+class TritonBase:
+    """Binds models and keeps the connection with a server."""
+
+    def __init__(
+        self,
+        url: str = "",
+        workspace: Union[Workspace, str, pathlib.Path, None] = None,
+        triton_lifecycle_policy: TritonLifecyclePolicy = DefaultTritonLifecyclePolicy,
+        access_token: Optional[str] = None,
+    ) -> None:
+        """Starts nothing."""
+        self._url = url
+        self._workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self._policy = triton_lifecycle_policy
+        self._access_token = access_token
+        self._context = TritonContext()
+        self._models: dict[tuple[str, int], Model] = {}
+        self._server: Any = None
+        # Calls of in-process clients.
+        self._calls: Any = None
+        self._connected = False
+        self._expose_tracebacks = False
+        self._inference_timeout_s: Optional[float] = None
+        # Guards starting, stopping and the table of models.
+        self._lock = threading.RLock()
+        self._serving: Optional[_Wake] = None
+        self._pid = os.getpid()
+        self._was_stopped = False
+
+    def __enter__(self) -> Any:
+        """Connects."""
+        self.connect()
+        return self
+
+    def __exit__(
+        self, exc_type: Optional[type[BaseException]], exc: Optional[BaseException], tb: Optional[TracebackType]
+    ) -> None:
+        """Stops."""
+        self.stop()
+
+    # Models.
+
+    def bind(
+        self,
+        model_name: str,
+        infer_func: Union[Callable[..., Any], Sequence[Callable[..., Any]]],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        model_version: int = 1,
+        config: Optional[ModelConfig] = None,
+        strict: bool = False,
+        trace_config: Optional[list[str]] = None,
+        *,
+        replace: bool = False,
+    ) -> None:
+        """Serves ``infer_func`` as a model: at once when the server runs, else when it starts.
+
+        A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs`` an error. ``replace``
+        puts a bound model's new callable in place of the old one without a lost request.
+        """
+        with self._lock:
+            for name, version in self._models:
+                if isinstance(model_name, str) and (name.lower(), version) == (model_name.lower(), model_version):
+                    if replace and name == model_name:
+                        continue
+                    raise PyTritonInvalidOperationError("Cannot add model with the same name twice.")
+            model = Model(
+                model_name,
+                model_version,
+                infer_func,
+                inputs,
+                outputs,
+                config or ModelConfig(),
+                self._context,
+                strict,
+                trace_config,
+            )
+            if self._connected:
+                self._load(model)
+            self._models[model.name, model.version] = model
+
+    def unbind(self, model_name: str, model_version: Optional[int] = None) -> None:
+        """Stops serving a model (one version, or all) once its requests are answered."""
+        with self._lock:
+            found = [k for k in self._models if k[0] == model_name and model_version in (None, k[1])]
+            if not found:
+                raise PyTritonInvalidOperationError(f"Model `{model_name}` is not bound.")
+            for key in found:
+                if self._connected:
+                    self._server.unbind(*key)
+                del self._models[key]
+
+    def _load(self, model: Model) -> None:
+        from ._server import ServerError
+
+        with slow(f"Loading model `{model.name}`"):
+            model.warm_up()
+            failure = _callables.failure(model.name, self._expose_tracebacks, self._stop_later)
+            try:
+                self._server.bind(model.binding(failure, self._inference_timeout_s))
+            except ServerError as error:
+                raise PyTritonRuntimeError(f"Model `{model.name}` could not be loaded: {error}") from error
+        url = self.url
+        LOGGER.info("Infer function available as model: `%s`", MODEL_URL.format(model_name=model.name))
+        LOGGER.info("  Status:         `GET  %s`", url + MODEL_READY_URL.format(model_name=model.name))
+        LOGGER.info("  Model config:   `GET  %s`", url + MODEL_CONFIG_URL.format(model_name=model.name))
+        LOGGER.info("  Inference:      `POST %s`", url + MODEL_INFER_URL.format(model_name=model.name))
+
+    # Life.
+
+    def _open(self) -> Any:
+        """Starts or joins the server."""
+        raise NotImplementedError
+
+    def connect(self) -> None:
+        """Waits for the server and loads the models bound so far; nothing when it is connected already."""
+        with self._lock:
+            if self._connected:
+                return
+            if self._server is None:
+                self._server = self._open()
+                threading.Thread(target=self._watch, args=(self._server,), name="neso-watch", daemon=True).start()
+                atexit.register(self.stop)
+            try:
+                for model in self._models.values():
+                    self._load(model)
+            except BaseException:
+                self.stop()
+                raise
+            self._connected = True
+
+    def _watch(self, server: Any) -> None:
+        """Notes the end of the server."""
+        server.wait(None)
+        wake = self._serving
+        if wake is not None:
+            wake.fire()
+
+    def _stop_later(self) -> None:
+        """Stops from the thread of a callable, which stopping waits for."""
+        threading.Thread(target=self.stop, name="neso-stop", daemon=True).start()
+
+    def is_alive(self) -> bool:
+        """Whether the server lives and serves what is bound."""
+        server = self._server
+        return server is not None and bool(server.is_alive())
+
+    def wants_serving(self) -> bool:
+        """Whether models are bound that nothing has served and stopped yet."""
+        return bool(self._models) and not self._was_stopped
+
+    def is_connected(self) -> bool:
+        """Whether models are served, or would be as soon as they are bound."""
+        return self._connected
+
+    def stop(self) -> bool:
+        """Lets requests end and stops; False when there was nothing to stop. Safe twice and from any thread."""
+        with self._lock:
+            server, self._server = self._server, None
+            self._calls = None
+            self._connected = False
+            self._was_stopped = self._was_stopped or server is not None
+            if server is None:
+                return False
+            if os.getpid() != self._pid:  # a forked child: the server belongs to its parent
+                return False
+            self._before_stop()
+            try:
+                server.stop()
+            finally:
+                self._workspace.clean()
+                atexit.unregister(self.stop)
+                wake = self._serving
+                if wake is not None:
+                    wake.fire()
+            return True
+
+    def _before_stop(self) -> None:
+        """What a subclass says before the server stops."""
+
+    def serve(self, monitoring_period_s: float = MONITORING_PERIOD_S) -> None:
+        """Connects and blocks until SIGINT, SIGTERM, ``stop`` or the end of the server; then everything is stopped.
+
+        Raises PyTritonRuntimeError with the server's last words when it ended by itself.
+        """
+        wake = self._serving = _Wake()
+        caught: list[int] = []
+        previous: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+
+            def handler(number: int, frame: Any) -> None:
+                caught.append(number)
+                wake.fire()
+
+            for wanted in (signal.SIGINT, signal.SIGTERM):
+                previous[wanted] = signal.signal(wanted, handler)
+        words = ""
+        try:
+            self.connect()
+            self._announce()
+            server = self._server
+            while not caught and self._server is not None and self.is_alive():
+                wake.wait(monitoring_period_s)
+            if caught:
+                LOGGER.info("%s received, exiting.", signal.Signals(caught[0]).name)
+            elif self._server is not None and server is not None:
+                words = server.last_words()
+        finally:
+            self.stop()
+            self._serving = None
+            for number, old in previous.items():
+                signal.signal(number, old)
+            wake.close()
+        if words:
+            raise PyTritonRuntimeError(f"The server has ended: {words}")
+
+    def _announce(self) -> None:
+        """Says where everything is."""
+
+    @property
+    def url(self) -> str:
+        """The URL of the server, as clients on this machine use it."""
+        return self._url
+
+    def client(self, model_name: str, model_version: Optional[int] = None) -> InProcessClient:
+        """A client of a bound model that needs no port: it speaks over the control socket."""
+        from ._inprocess import InProcessClient, open_calls
+
+        with self._lock:
+            if not self._connected:
+                raise PyTritonInvalidOperationError("The server is not running.")
+            found = [m for (name, v), m in self._models.items() if name == model_name and model_version in (None, v)]
+            if not found:
+                raise PyTritonInvalidOperationError(f"Model `{model_name}` is not bound.")
+            if self._calls is None:
+                self._calls = open_calls(self._server.connection)
+            return InProcessClient(self._calls, max(found, key=lambda m: m.version).config)
+
+
+class Triton(TritonBase):
+    """A server of our own: it starts with the ``with`` block, ``run`` or ``serve`` and ends with this process."""
+
+    def __init__(
+        self,
+        *,
+        config: Optional[TritonConfig] = None,
+        workspace: Union[Workspace, str, pathlib.Path, None] = None,
+        triton_lifecycle_policy: Optional[TritonLifecyclePolicy] = None,
+        security_config: Optional[TritonSecurityConfig] = None,
+    ) -> None:
+        """``config`` goes before the environment (PYTRITON_TRITON_CONFIG_…), which goes before the defaults."""
+        self.config = (config or TritonConfig()).over(TritonConfig.from_env())
+        if triton_lifecycle_policy is None:
+            vertex = self.config.allow_vertex_ai
+            triton_lifecycle_policy = VertextAILifecyclePolicy if vertex else DefaultTritonLifecyclePolicy
+        self._security = security_config or TritonSecurityConfig()
+        super().__init__("", workspace, triton_lifecycle_policy, self._security.token())
+        self._expose_tracebacks = bool(self.config.expose_tracebacks)
+        self._inference_timeout_s = self.config.inference_timeout_s
+        self._addresses: dict[str, Address] = {}
+
+    def __enter__(self) -> Triton:
+        """Starts the server, unless the policy says later."""
+        if self._policy.launch_triton_on_startup:
+            self.run()
+        return self
+
+    def run(self) -> None:
+        """Starts the server and serves what is bound, in the background."""
+        self.connect()
+
+    def _arguments(self) -> list[str]:
+        out = self.config.arguments()
+        if self._security.restricted_endpoints:
+            rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
+            out += [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
+        return out
+
+    def _open(self) -> Any:
+        from ._server import Server, ServerError
+
+        self._verbose_warning()
+        self._pid = os.getpid()
+        grace = self.config.exit_timeout_secs
+        server = Server(self._arguments(), exit_timeout=30.0 if grace is None else float(grace))
+        try:
+            with slow("Starting the server"):
+                server.start(timeout=DEFAULT_TRITON_STARTUP_TIMEOUT_S)
+        except ServerError as error:
+            server.stop()
+            raise PyTritonRuntimeError(f"The server did not start: {error}") from error
+        except BaseException:
+            server.stop()
+            raise
+        self._addresses = {k: Address.parse(v) for k, v in server.addresses.items() if not v.startswith("unix:")}
+        return server
+
+    def _verbose_warning(self) -> None:
+        if self.config.log_verbose:
+            LOGGER.warning(
+                "Triton Inference Server is running with enabled verbose logs (log_verbose_level=%d). "
+                "It may affect inference performance.",
+                self.config.log_verbose,
+            )
+
+    def _before_stop(self) -> None:
+        self._verbose_warning()
+
+    def _announce(self) -> None:
+        announce(
+            {k: v.local() for k, v in self._addresses.items()}, [m.config for m in self._models.values()], sys.stderr
+        )
+
+    def _port(self, end: str) -> int:
+        address = self._addresses.get(end)
+        return address.port if address else 0
+
+    @property
+    def http_port(self) -> int:
+        """The port of HTTP, 0 when there is none."""
+        return self._port("http")
+
+    @property
+    def grpc_port(self) -> int:
+        """The port of gRPC, 0 when there is none."""
+        return self._port("grpc")
+
+    @property
+    def metrics_port(self) -> int:
+        """The port of the metrics, 0 when there is none."""
+        return self._port("metrics")
+
+    @property
+    def url(self) -> str:
+        """The URL of HTTP, or of gRPC where HTTP is off."""
+        for end in ("http", "grpc"):
+            if end in self._addresses:
+                return f"{end}://{self._addresses[end].local()}"
+        return ""
+
+    @property
+    def grpc_url(self) -> str:
+        """The URL of gRPC."""
+        return f"grpc://{self._addresses['grpc'].local()}" if "grpc" in self._addresses else ""
+
+    def get_access_token(self) -> Optional[str]:
+        """The token that restricted parts of the protocol ask for."""
+        return self._access_token
+
+
+class RemoteTriton(TritonBase):
+    """Binds callables of this process to a server that runs already on this machine."""
+
+    def __init__(
+        self,
+        url: str,
+        workspace: Union[Workspace, str, pathlib.Path, None] = None,
+        access_token: Optional[str] = None,
+    ) -> None:
+        """``url`` is that of its HTTP or gRPC end."""
+        super().__init__(url, workspace, TritonLifecyclePolicy(True, False), access_token)
+
+    def __enter__(self) -> RemoteTriton:
+        """Joins the server."""
+        self.connect()
+        return self
+
+    def _open(self) -> Any:
+        from ._server import ServerError, connect
+
+        self._pid = os.getpid()
+        try:
+            return connect(self._url, self._access_token)
+        except ServerError as error:
+            raise PyTritonRuntimeError(f"No connection with {self._url}: {error}") from error

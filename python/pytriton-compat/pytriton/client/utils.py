@@ -1,0 +1,27 @@
+"""The names of pytriton.client.utils, from neso.client.utils."""
+
+from neso.client.utils import (
+    LATEST_MODEL_VERSION,
+    ModelState,
+    TritonUrl,
+    create_client_from_url,
+    get_model_config,
+    get_model_state,
+    parse_grpc_response,
+    parse_http_response,
+    wait_for_model_ready,
+    wait_for_server_ready,
+)
+
+__all__ = [
+    "LATEST_MODEL_VERSION",
+    "ModelState",
+    "TritonUrl",
+    "create_client_from_url",
+    "get_model_config",
+    "get_model_state",
+    "parse_grpc_response",
+    "parse_http_response",
+    "wait_for_model_ready",
+    "wait_for_server_ready",
+]

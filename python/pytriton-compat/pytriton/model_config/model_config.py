@@ -1,0 +1,9 @@
+"""The names of pytriton.model_config.model_config, from neso.model_config.model_config."""
+
+from neso.model_config.model_config import (
+    ModelConfig,
+)
+
+__all__ = [
+    "ModelConfig",
+]

@@ -1,0 +1,13 @@
+"""The names of pytriton.model_config.triton_model_config, from neso.model_config.triton_model_config."""
+
+from neso.model_config.triton_model_config import (
+    ResponseCache,
+    TensorSpec,
+    TritonModelConfig,
+)
+
+__all__ = [
+    "ResponseCache",
+    "TensorSpec",
+    "TritonModelConfig",
+]

@@ -1,0 +1,215 @@
+"""Starts and ends: of the server, of this process, in order and by force."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+from neso._server import Server, ServerError, ServerGone
+
+from bound import ADD_SUB, ANY_PORTS, BINARY, ROOT, Http, Refused, add_sub, bind, make_server
+
+ONE = np.ones((1, 4), np.float32)
+
+
+def gone(pid):
+    """Waits until a process is no more, or only waits to be reaped."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if f.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_start_stop_again_in_one_process():
+    threads = threading.active_count()
+    for _ in range(3):
+        server = make_server()
+        assert server.is_alive() and set(server.addresses) == {"http", "grpc", "metrics"}
+        bind(server, "m", add_sub, ADD_SUB, shape="batch")
+        assert Http(server).infer("m", a=ONE, b=ONE)["sum"][0, 0] == 2
+        server.stop()
+        server.stop()
+        assert not server.is_alive() and server.returncode == 0 and gone(server.pid)
+    deadline = time.monotonic() + 10
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= threads
+
+
+def test_two_servers_side_by_side():
+    servers = [make_server() for _ in range(2)]
+    for i, server in enumerate(servers):
+        bind(server, "m", lambda a, b, i=i: (a * 0 + i, b), ADD_SUB, shape="batch")
+    assert [Http(s).infer("m", a=ONE, b=ONE)["sum"][0, 0] for s in servers] == [0, 1]
+    for server in servers:
+        server.stop()
+
+
+def test_stop_answers_what_is_in_flight():
+    server = make_server()
+    inside = threading.Event()
+
+    def slow(a, b):
+        inside.set()
+        time.sleep(0.3)
+        return add_sub(a, b)
+
+    bind(server, "slow", slow, ADD_SUB, shape="batch")
+    got = []
+    client = threading.Thread(target=lambda: got.append(Http(server).infer("slow", a=ONE, b=ONE)))
+    client.start()
+    assert inside.wait(10)
+    server.stop()
+    client.join()
+    assert got and got[0]["sum"][0, 0] == 2 and server.returncode == 0
+
+
+def test_a_taken_port_is_said():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        server = Server([*ANY_PORTS, f"--http-port={taken.getsockname()[1]}"], binary=BINARY, output=lambda line: None)
+        with pytest.raises(ServerGone, match="already in use"):
+            server.start(30)
+        assert gone(server.pid)
+
+
+def test_what_cannot_start():
+    with pytest.raises(ServerGone, match="no-such-option"):
+        Server(["--no-such-option=1"], binary=BINARY, output=lambda line: None).start(30)
+    with pytest.raises(ServerError, match="cannot be started"):
+        Server([], binary="/no/such/neso").start(30)
+    with pytest.raises(ServerError):
+        Server([], binary="/bin/true").start(30)
+    with pytest.raises(TimeoutError):
+        Server([], binary=str(ROOT / "python" / "tests" / "sleeping.sh"), output=lambda line: None).start(0.2)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_killed_server_raises_here(busy):
+    died = threading.Event()
+    server = make_server(on_death=died.set)
+    inside, go = threading.Event(), threading.Event()
+
+    def maybe(a, b):
+        inside.set()
+        go.wait(10 if busy else 0)
+        return add_sub(a, b)
+
+    bind(server, "m", maybe, ADD_SUB, shape="batch")
+    client = threading.Thread(target=lambda: pytest.raises(Exception, Http(server).infer, "m", a=ONE, b=ONE))
+    if busy:
+        client.start()
+        assert inside.wait(10)
+    os.kill(server.pid, signal.SIGKILL)
+    assert server.wait(10) and died.wait(10)
+    with pytest.raises(ServerGone, match="SIGKILL"):
+        server.unbind("m")
+    with pytest.raises(ServerGone, match=r"(?s)SIGKILL.*bound 'm'"):
+        bind(server, "m", add_sub, ADD_SUB, shape="batch")
+    assert not server.is_alive() and "SIGKILL" in server.last_words()
+    go.set()
+    if busy:
+        client.join()
+    server.stop()
+
+
+def test_a_signal_stops_the_server_in_order():
+    died = threading.Event()
+    server = make_server(on_death=died.set)
+    bind(server, "m", add_sub, ADD_SUB, shape="batch")
+    os.kill(server.pid, signal.SIGTERM)
+    assert died.wait(20) and server.returncode == 0
+    server.stop()
+
+
+PROGRAM = """
+    import sys, time
+    sys.path[:0] = [{python!r}, {tests!r}]
+    from bound import *
+    server = make_server()
+    def slow(a, b):
+        time.sleep({sleep})
+        return add_sub(a, b)
+    bind(server, "m", slow, ADD_SUB, shape="batch")
+    print(server.pid, server.addresses["http"], flush=True)
+    {then}
+"""
+
+
+def program(then, sleep=0):
+    text = textwrap.dedent(PROGRAM).format(
+        python=str(ROOT / "python"), tests=str(ROOT / "python" / "tests"), then=then, sleep=sleep
+    )
+    made = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    pid, address = made.stdout.readline().split()
+    return made, int(pid), address
+
+
+class At:
+    def __init__(self, address):
+        self.addresses = {"http": address}
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_program_ends_its_server(sig):
+    user, pid, address = program("time.sleep(60)")
+    assert Http(At(address)).infer("m", a=ONE, b=ONE)["sum"][0, 0] == 2
+    user.send_signal(sig)
+    user.wait(10)
+    user.stdout.close()
+    assert gone(pid)
+
+
+def test_a_program_that_dies_in_a_batch_fails_its_clients():
+    user, pid, address = program("time.sleep(60)", sleep=30)
+    answers = []
+
+    def ask():
+        try:
+            Http(At(address)).infer("m", a=ONE, b=ONE)
+        except Refused as error:
+            answers.append(str(error))
+
+    client = threading.Thread(target=ask)
+    client.start()
+    time.sleep(0.2)  # the batch is on its way; earlier it would be refused, which is as good
+    user.kill()
+    user.wait(10)
+    user.stdout.close()
+    client.join(20)
+    assert answers and "process that bound the model has ended" in answers[0]
+    assert gone(pid)
+
+
+def test_a_program_that_exits_ends_its_server():
+    for then in ("pass", "import os; os._exit(3)", "server.stop()"):
+        user, pid, _ = program(then)
+        user.wait(30)
+        user.stdout.close()
+        assert gone(pid)
+
+
+def test_a_forked_child_does_not_keep_the_server():
+    then = "import os; child = os.fork()\n    if child == 0: time.sleep(30); os._exit(0)\n    print(child, flush=True); time.sleep(60)"
+    user, pid, _ = program(then.replace("\n    ", "\n"))
+    child = int(user.stdout.readline())
+    user.kill()
+    user.wait(10)
+    user.stdout.close()
+    assert gone(pid)
+    os.kill(child, signal.SIGKILL)
