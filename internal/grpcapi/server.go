@@ -54,7 +54,11 @@ const (
 	// server; longer ones get their room once their length is known.
 	streamWindow = 1 << 20
 	connWindow   = 16 << 20
-	ioBuffer     = 64 << 10
+	readBuffer   = 64 << 10
+	// writeBuffer is what leaves in one write. The largest TCP segment, on the
+	// loopback and towards hardware that segments by itself, has 65,463 bytes: a
+	// write of 64 KiB would leave as two, and wake the client twice.
+	writeBuffer = 64<<10 - 512
 	// streamWorkers are goroutines kept for calls, with stacks that have grown
 	// already. When all are busy, calls run on goroutines of their own.
 	streamWorkers = 64
@@ -102,8 +106,8 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(kserve.MaxProtoSize),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
-		grpc.ReadBufferSize(ioBuffer),
-		grpc.WriteBufferSize(ioBuffer),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
