@@ -102,6 +102,11 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 			return m.fail(p, err)
 		}
 	}
+	if p.ensemble {
+		if err := m.compose(p); err != nil {
+			return m.fail(p, err)
+		}
+	}
 	return m.apply(p)
 }
 
@@ -163,7 +168,8 @@ func (m *Manager) prepare(p *plan, serve []int64) []int64 {
 			v = &version{}
 			e.versions[n] = v
 		}
-		if v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) && p.snapshot.SameVersion(e.snapshot, n) {
+		// An ensemble also depends on what its parts are now.
+		if !p.ensemble && v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) && p.snapshot.SameVersion(e.snapshot, n) {
 			continue
 		}
 		wanted = append(wanted, n)
@@ -286,8 +292,10 @@ func pollError(name string, err error) error {
 // loadError is the error of a load that failed after the model was read. The
 // newline is the peer's.
 func loadError(name, reason string) error {
-	return backend.Errorf(backend.InvalidArg, "load failed for model '%s': %s\n", name, reason)
+	return backend.Errorf(backend.InvalidArg, "%s%s\n", loadPrefix(name), reason)
 }
+
+func loadPrefix(name string) string { return "load failed for model '" + name + "': " }
 
 func cycleError(path []string) error {
 	return backend.Errorf(backend.InvalidArg, "circular dependency between ensembles: %s", strings.Join(path, " -> "))
@@ -297,7 +305,7 @@ func partError(ensemble, part string, err error) error {
 	if backend.AsError(err).Code == backend.NotFound {
 		return backend.Errorf(backend.InvalidArg, "ensemble %s contains models that are not available or ambiguous: %s", ensemble, part)
 	}
-	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading failed with error: %s", ensemble, part, part, strings.TrimSuffix(err.Error(), "\n"))
+	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading failed with error: %s", ensemble, part, part, strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part)))
 }
 
 func withCode(err error) string {
