@@ -23,6 +23,7 @@ type fakeHost struct {
 	models map[string]*modelconfig.Config
 	run    map[string]func(r *infer.Request) error
 
+	work sync.WaitGroup // answers that are given on other goroutines
 	mu   sync.Mutex
 	open int // requests that have not ended
 	log  []string
@@ -101,16 +102,16 @@ func respond(r *infer.Request, t tensor.Tensor, final bool) error {
 
 // later answers on a goroutine of its own, once a channel is closed or the
 // request is cancelled.
-func later(wait <-chan struct{}) func(*infer.Request) error {
+func (h *fakeHost) later(wait <-chan struct{}) func(*infer.Request) error {
 	return func(r *infer.Request) error {
-		go func() {
+		h.work.Go(func() {
 			select {
 			case <-wait:
 				_ = echo(r)
 			case <-r.Ctx.Done():
 				r.Fail(&backend.Error{Code: backend.Cancelled, Message: "cancelled"}, infer.Canceled)
 			}
-		}()
+		})
 		return nil
 	}
 }
@@ -169,6 +170,7 @@ func request(ctx context.Context, text string, a *answers) (*infer.Request, *ten
 // settled checks that nothing is held any more.
 func settled(t *testing.T, h *fakeHost, a *answers, b *tensor.Buffer) {
 	t.Helper()
+	h.work.Wait()
 	for _, r := range a.all {
 		r.Release()
 	}
@@ -272,7 +274,7 @@ func TestFailures(t *testing.T) {
 
 func TestAFailureCancelsTheRest(t *testing.T) {
 	h := newHost(t)
-	h.model("slow IN:FP32[-1] -> OUT:FP32[-1]", later(nil))
+	h.model("slow IN:FP32[-1] -> OUT:FP32[-1]", h.later(nil))
 	h.model("bad IN:FP32[-1] -> OUT:FP32[-1]", func(r *infer.Request) error {
 		r.Fail(backend.Errorf(backend.Internal, "no"), infer.Backend)
 		return nil
@@ -302,7 +304,7 @@ func TestCancelAndClose(t *testing.T) {
 			t.Run(fmt.Sprint(name, inflight), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newHost(t)
-					h.model("slow IN:FP32[-1] -> OUT:FP32[-1]", later(nil))
+					h.model("slow IN:FP32[-1] -> OUT:FP32[-1]", h.later(nil))
 					s := h.scheduler(inflight, one, "slow IN=X -> OUT=t", "slow IN=t -> OUT=Y")
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
@@ -367,10 +369,10 @@ func TestDecoupledKeepsOrderAndBound(t *testing.T) {
 			sent := 0
 			h.model("many IN:FP32[-1] -> OUT:FP32[-1] decoupled", produce(200, &sent))
 			h.model("one IN:FP32[-1] -> OUT:FP32[-1]", func(r *infer.Request) error {
-				go func() {
+				h.work.Go(func() {
 					time.Sleep(time.Duration(len(r.Inputs[0].Data)%2) * time.Second) // out of order
 					_ = echo(r)
-				}()
+				})
 				return nil
 			})
 			s := h.scheduler(inflight, one, "many IN=X -> OUT=t", "one IN=t -> OUT=Y")
@@ -415,7 +417,7 @@ func TestAWaitingLoopEnds(t *testing.T) {
 			defer close(produced)
 			return make200(r)
 		})
-		h.model("one IN:FP32[-1] -> OUT:FP32[-1]", later(produced)) // as if it needed the other's instance
+		h.model("one IN:FP32[-1] -> OUT:FP32[-1]", h.later(produced)) // as if it needed the other's instance
 		s := h.scheduler(0, one, "many IN=X -> OUT=t", "one IN=t -> OUT=Y")
 		a := &answers{}
 		r, b := request(t.Context(), "data", a)
@@ -440,7 +442,7 @@ func TestAProducerThatCannotWait(t *testing.T) {
 		if string(r.Inputs[0].Data) == "data" {
 			return produce(limit+10, &sent)(r)
 		}
-		return later(free)(r)
+		return h.later(free)(r)
 	})
 	s := h.scheduler(0, one, "many IN=X -> OUT=t", "many IN=t -> OUT=Y")
 	a := &answers{}
