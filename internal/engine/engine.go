@@ -36,7 +36,7 @@ type Engine struct {
 	life      *lifecycle.Manager
 	pool      *memory.Pool // nil when the allocator came with the options
 
-	endExternal, endInternal, endStep func(*infer.Request)
+	endExternal, endInternal func(*infer.Request)
 
 	stopping sync.Once
 	stopped  chan struct{}
@@ -51,7 +51,6 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
-	e.endStep = func(r *infer.Request) { r.Owner.(*model.Model).Unpin() }
 	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})

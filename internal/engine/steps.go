@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/nesoserve/neso/internal/infer"
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -10,17 +10,14 @@ import (
 // ensemble.Host.
 type steps struct{ e *Engine }
 
-// NewRequest makes a request to a model version. It is not admitted anew: what
-// an ensemble does for a request belongs to that request, and a server that is
+// Pin pins a model version. The requests to it are not admitted anew: what an
+// ensemble does for a request belongs to that request, and a server that is
 // full must be able to finish what it has begun.
-func (s steps) NewRequest(name string, version int64, sink infer.Sink) (*infer.Request, *modelconfig.Config, error) {
-	m := s.e.life.Pin(name, version)
-	if m == nil {
-		return nil, nil, s.e.life.Explain(name, version)
+func (s steps) Pin(name string, version int64) (ensemble.Target, error) {
+	if m := s.e.life.Pin(name, version); m != nil {
+		return m, nil
 	}
-	r := infer.New(sink, s.e.endStep)
-	r.Owner, r.ModelName, r.ModelVersion = m, name, m.Version()
-	return r, m.Config(), nil
+	return nil, s.e.life.Explain(name, version)
 }
 
 func (s steps) Infer(r *infer.Request) error { return s.e.Infer(r) }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -13,6 +14,17 @@ func (m *Model) openEnsemble(o *Options) {
 	m.allocator = &stepAllocator{host: o.Host, model: model, version: version, otherwise: o.Allocator}
 	m.scheduler = ensemble.New(ensemble.Options{Graph: o.Graph, Host: o.Host, Stats: m.stats, Logger: m.logger})
 }
+
+// NewRequest returns a request of an ensemble's step. Whoever calls it has a
+// pin; the request has another one.
+func (m *Model) NewRequest(sink infer.Sink) *infer.Request {
+	m.pins.Add(1) // never refused: with a pin held, closing waits
+	r := infer.New(sink, endStep)
+	r.Owner, r.ModelName, r.ModelVersion = m, m.config.Name, m.version
+	return r
+}
+
+func endStep(r *infer.Request) { r.Owner.(*Model).Unpin() }
 
 // stepAllocator gives memory where the first step wants its inputs, so that
 // they need not be copied there.

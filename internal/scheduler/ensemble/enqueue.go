@@ -15,10 +15,8 @@ import (
 
 // Host is what ensembles ask of the server.
 type Host interface {
-	// NewRequest pins a model version (-1: the latest) and returns a request to it
-	// that answers into sink, with the configuration of what was pinned. The pin
-	// ends with the request.
-	NewRequest(model string, version int64, sink infer.Sink) (*infer.Request, *modelconfig.Config, error)
+	// Pin keeps a model version (-1: the latest) loaded until its Unpin.
+	Pin(model string, version int64) (Target, error)
 	// Infer is hop 2. An error is a refusal; then the request has been abandoned
 	// and its sink is never called.
 	Infer(r *infer.Request) error
@@ -28,6 +26,15 @@ type Host interface {
 	Allocator(model string, version int64) tensor.Allocator
 	// Labels returns the class labels of an output of a model version, or nil.
 	Labels(model string, version int64, output string) []string
+}
+
+// Target is a model version that is pinned.
+type Target interface {
+	Config() *modelconfig.Config
+	// NewRequest returns a request that answers into sink. It has a pin of its
+	// own, which ends with it.
+	NewRequest(sink infer.Sink) *infer.Request
+	Unpin()
 }
 
 // Options say what to schedule and with what.

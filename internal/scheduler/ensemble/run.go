@@ -15,18 +15,19 @@ import (
 // carries out what the flow decides. One goroutine, that of Enqueue, does so;
 // the steps' answers come from others and wait in events.
 type run struct {
-	s      *Scheduler
-	r      *infer.Request
-	flow   flow
-	ctx    context.Context // of the steps: ends with the request's, and when one fails
-	cancel context.CancelCauseFunc
-	sum    [4]int64  // nanoseconds in the steps: queue, input, infer, output
-	parked [][]start // by step, waiting for a permit; nil without limiters
-	nPark  int
-	taken  []event        // by the driver, to be handled
-	calls  []*call        // free ones
-	line   []lane         // by step
-	work   sync.WaitGroup // goroutines that hand requests over
+	s       *Scheduler
+	r       *infer.Request
+	flow    flow
+	ctx     context.Context // of the steps: ends with the request's, and when one fails
+	cancel  context.CancelCauseFunc
+	sum     [4]int64  // nanoseconds in the steps: queue, input, infer, output
+	parked  [][]start // by step, waiting for a permit; nil without limiters
+	nPark   int
+	taken   []event        // by the driver, to be handled
+	calls   []*call        // free ones
+	targets []Target       // by step: the models that are needed
+	line    []lane         // by step
+	work    sync.WaitGroup // goroutines that hand requests over
 
 	wake chan struct{} // one place: there are events
 
@@ -56,7 +57,7 @@ var errAbort = errors.New("another step of the ensemble has failed")
 
 func newRun(s *Scheduler) *run {
 	x := &run{
-		s: s, wake: make(chan struct{}, 1), live: make([]int, s.g.labels), loose: make([]bool, s.g.labels), line: make([]lane, len(s.g.steps)),
+		s: s, wake: make(chan struct{}, 1), live: make([]int, s.g.labels), loose: make([]bool, s.g.labels), line: make([]lane, len(s.g.steps)), targets: make([]Target, len(s.g.steps)),
 	}
 	x.room.L = &x.mu
 	if s.limits != nil {
@@ -93,6 +94,7 @@ func (x *run) reset() {
 
 // drive takes the request from its first step to its final response.
 func (x *run) drive() {
+	x.pin()
 	for {
 		for at, ok := x.flow.next(); ok; at, ok = x.flow.next() {
 			x.start(at)
@@ -109,6 +111,7 @@ func (x *run) drive() {
 	x.finish()
 	x.cancel(nil)
 	x.work.Wait()
+	x.unpin()
 }
 
 // wait returns what has happened, at least one thing.

@@ -25,25 +25,38 @@ type fakeHost struct {
 
 	work sync.WaitGroup // answers that are given on other goroutines
 	mu   sync.Mutex
-	open int // requests that have not ended
+	open int // pins and requests that have not ended
 	log  []string
 }
 
-func (h *fakeHost) NewRequest(model string, _ int64, sink infer.Sink) (*infer.Request, *modelconfig.Config, error) {
-	c := h.models[model]
-	if c == nil || h.run[model] == nil {
-		return nil, nil, backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", model)
+func (h *fakeHost) Pin(model string, _ int64) (Target, error) {
+	if h.run[model] == nil {
+		return nil, backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", model)
 	}
+	h.add(1)
+	return &fakeTarget{h, h.models[model]}, nil
+}
+
+func (h *fakeHost) add(n int) {
 	h.mu.Lock()
-	h.open++
+	h.open += n
 	h.mu.Unlock()
-	r := infer.New(sink, func(*infer.Request) {
-		h.mu.Lock()
-		h.open--
-		h.mu.Unlock()
-	})
-	r.ModelName = model
-	return r, c, nil
+}
+
+type fakeTarget struct {
+	h *fakeHost
+	c *modelconfig.Config
+}
+
+func (f *fakeTarget) Config() *modelconfig.Config { return f.c }
+
+func (f *fakeTarget) Unpin() { f.h.add(-1) }
+
+func (f *fakeTarget) NewRequest(sink infer.Sink) *infer.Request {
+	f.h.add(1)
+	r := infer.New(sink, func(*infer.Request) { f.h.add(-1) })
+	r.ModelName = f.c.Name
+	return r
 }
 
 func (h *fakeHost) Infer(r *infer.Request) error {
@@ -558,8 +571,14 @@ func BenchmarkSteps(b *testing.B) {
 // quiet is a host that keeps no log.
 type quiet struct{ *fakeHost }
 
-func (q quiet) NewRequest(model string, _ int64, sink infer.Sink) (*infer.Request, *modelconfig.Config, error) {
-	return infer.New(sink, nil), q.models[model], nil
+func (q quiet) Pin(model string, _ int64) (Target, error) {
+	return q, nil
 }
+
+func (q quiet) Config() *modelconfig.Config { return q.models["a"] }
+
+func (quiet) Unpin() {}
+
+func (quiet) NewRequest(sink infer.Sink) *infer.Request { return infer.New(sink, nil) }
 
 func (quiet) Infer(r *infer.Request) error { return echo(r) }

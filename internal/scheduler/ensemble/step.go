@@ -60,12 +60,8 @@ func (x *run) send(at start) {
 	st := &x.s.g.steps[at.step]
 	c := x.newCall(at)
 	c.permit = x.s.limits != nil
-	r, cfg, err := x.s.o.Host.NewRequest(st.model, st.version, c)
-	if err != nil {
-		x.refused(c, err)
-		return
-	}
-	o := x.r
+	target := x.targets[at.step]
+	r, cfg, o := target.NewRequest(c), target.Config(), x.r
 	r.Ctx, r.ID, r.Trace = x.ctx, o.ID, o.Trace
 	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = o.Correlation, o.Flags, o.Priority, o.Timeout, o.Parameters
 	r.Requested = x.flow.n.request[at.step]
@@ -119,13 +115,31 @@ func (x *run) infer(c *call, r *infer.Request) {
 	}
 }
 
-// refused ends a call that was never made.
-func (x *run) refused(c *call, err error) {
-	c.release()
-	at := c.at
-	c.free(x)
-	x.flow.end(at)
-	x.fail(backend.AsError(err))
+// pin pins the models of the steps that the request needs, so that all its
+// steps have them, and of one version in all iterations, whatever is reloaded
+// or unloaded meanwhile.
+func (x *run) pin() {
+	for i, needed := range x.flow.n.steps {
+		if !needed {
+			continue
+		}
+		st := &x.s.g.steps[i]
+		target, err := x.s.o.Host.Pin(st.model, st.version)
+		if err != nil {
+			x.fail(backend.AsError(err))
+			return
+		}
+		x.targets[i] = target
+	}
+}
+
+func (x *run) unpin() {
+	for i, target := range x.targets {
+		if target != nil {
+			target.Unpin()
+			x.targets[i] = nil
+		}
+	}
 }
 
 // lane hands requests to a step one after the other.
