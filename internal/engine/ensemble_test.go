@@ -275,3 +275,29 @@ func TestEnsembleLabelsAndDecoupled(t *testing.T) {
 		b.Release()
 	}
 }
+
+func TestEnsembleFaultsAtLoad(t *testing.T) {
+	top := ensembleTree(t)
+	nesotest.Put(t, top, "broken/config.pbtxt", strings.Replace(echoConfig, "echo", "nothing", 1))
+	nesotest.Put(t, top, "broken/1/", "")
+	nesotest.Put(t, top, "needs/config.pbtxt", ensembleConfig("broken"))
+	nesotest.Put(t, top, "needs/1/", "")
+	nesotest.Put(t, top, "outer/config.pbtxt", ensembleConfig("needs"))
+	nesotest.Put(t, top, "outer/1/", "")
+	o := explicit(top)
+	o.ExitOnError = false
+	e := server(t, o, &nesotest.Echo{Name: "echo"})
+	const why = "ensemble 'needs' depends on 'broken' which has no loaded version. Model 'broken' loading failed with error: version 1 is at UNAVAILABLE state: " +
+		"Invalid argument: unable to find backend library for backend 'nothing', try specifying runtime on the model configuration.;"
+	wantError(t, e.Load(t.Context(), "needs", "", nil), backend.InvalidArg, "load failed for model 'needs': "+why+"\n")
+	wantError(t, e.Load(t.Context(), "outer", "", nil), backend.InvalidArg,
+		"load failed for model 'outer': ensemble 'outer' depends on 'needs' which is not valid. Model 'needs' failed with error: "+why+"\n")
+
+	// A model that becomes an ensemble of its own user would run for ever.
+	mustLoad(t, e, "nested", "", nil)
+	config := `{"platform":"ensemble","input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]}],"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[-1]}],
+"ensemble_scheduling":{"step":[{"model_name":"nested","model_version":-1,"input_map":{"IN":"IN"},"output_map":{"OUT":"OUT"}}]}}`
+	wantError(t, e.Load(t.Context(), "a", config, nil), backend.InvalidArg,
+		"load failed for model 'a': circular dependency between ensembles: a -> nested -> e -> a\n")
+	wantServed(t, e, "nested", -1, 1)
+}

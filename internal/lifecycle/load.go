@@ -85,7 +85,7 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 		}
 		defer sub.snapshot.Release()
 		if err := m.loadOne(sub, append(slices.Clone(path), part)); err != nil {
-			return partError(p.name, part, err)
+			return partFailed(p.name, sub, err)
 		}
 		return nil
 	})
@@ -102,10 +102,16 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 			return m.fail(p, err)
 		}
 	}
-	if p.ensemble {
-		if err := m.compose(p); err != nil {
-			return m.fail(p, err)
-		}
+	if !p.ensemble {
+		return m.apply(p)
+	}
+	// Claims do not cover parts that serve already: two loads could make a circle.
+	if err := m.compose(p); err != nil {
+		return m.fail(p, err)
+	}
+	defer m.composed(p)
+	if err := m.check(p); err != nil {
+		return m.fail(p, err)
 	}
 	return m.apply(p)
 }
@@ -148,6 +154,7 @@ func (m *Manager) apply(p *plan) error {
 		return err
 	}
 	m.swap(p, serve, opened)
+	m.recheck(p.name)
 	if len(opened) > 0 {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
 	}
@@ -298,7 +305,21 @@ func loadError(name, reason string) error {
 func loadPrefix(name string) string { return "load failed for model '" + name + "': " }
 
 func cycleError(path []string) error {
-	return backend.Errorf(backend.InvalidArg, "circular dependency between ensembles: %s", strings.Join(path, " -> "))
+	return backend.Errorf(backend.InvalidArg, "%s%s", circular, strings.Join(path, " -> "))
+}
+
+const circular = "circular dependency between ensembles: "
+
+// partFailed is the error of an ensemble whose part was read and did not load.
+func partFailed(ensemble string, part *plan, err error) error {
+	reason := strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part.name))
+	switch {
+	case strings.HasPrefix(reason, circular):
+		return backend.Errorf(backend.InvalidArg, "%s", reason)
+	case part.ensemble:
+		return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which is not valid. Model '%s' failed with error: %s", ensemble, part.name, part.name, reason)
+	}
+	return partError(ensemble, part.name, err)
 }
 
 func partError(ensemble, part string, err error) error {

@@ -73,10 +73,12 @@ type Manager struct {
 	closed      chan struct{}
 	closeErr    error
 
-	mu      sync.Mutex
-	refuse  bool // no further loads or unloads
-	models  map[string]*entry
-	claimed map[string]bool // models that a load or unload is working on
+	mu     sync.Mutex
+	refuse bool // no further loads or unloads
+	models map[string]*entry
+	// composing holds the parts of ensembles that are being loaded.
+	composing map[string][]string
+	claimed   map[string]bool // models that a load or unload is working on
 }
 
 // entry is all that is known of one model.
@@ -113,7 +115,7 @@ func New(o Options) *Manager {
 	}
 	m := &Manager{
 		o: o, log: o.Logger, slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
-		models: map[string]*entry{}, claimed: map[string]bool{},
+		models: map[string]*entry{}, claimed: map[string]bool{}, composing: map[string][]string{},
 	}
 	m.backends = newBackends(o)
 	m.table.Store(&table{models: map[string]*served{}})
