@@ -68,7 +68,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e.repo = repo
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, Backends: o.Backends, Host: &host{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
+		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
 		WarmupInStatistics: o.WarmupInStatistics, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})

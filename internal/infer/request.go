@@ -46,6 +46,10 @@ type Times struct {
 	OutputStart  int64 // the model is done, outputs are being taken
 	ComputeEnd   int64 // outputs taken
 	End          int64 // final response delivered
+	// Steps, for the request of an ensemble, holds what queue, compute input,
+	// compute infer and compute output took in its steps. It counts instead of the
+	// points above, and is valid until the request is finished.
+	Steps *[4]int64
 }
 
 // Reason classifies a failure for the metric label `reason`.

@@ -116,6 +116,9 @@ func (s *startup) load(p *plan) error {
 		// The part came before its ensemble: that it does not serve is its failure.
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if sub := s.plans[part]; sub != nil {
+			return partFailed(p.name, sub, s.failed[part])
+		}
 		return partError(p.name, part, s.failed[part])
 	})
 }

@@ -36,6 +36,7 @@ func (m *Model) Finish(r *infer.Request) {
 		}
 	}
 	m.stats.Finish(r)
+	r.Times.Steps = nil
 }
 
 func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Error {
