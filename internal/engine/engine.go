@@ -179,7 +179,7 @@ type Metadata struct {
 func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
-		"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
+		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
 		"model_configuration", "binary_tensor_data", "parameters", "statistics", "logging",
 	}}
 }

@@ -32,7 +32,10 @@ type laneRequest struct {
 // take it over at once, in order where there is one instance, else at once.
 func (l *lanes) run(cfg *modelconfig.Config, m *model.Model, r *infer.Request, c *streamCall) {
 	switch {
-	case cfg.Dynamic != nil || cfg.Sequence != nil || !r.Correlation.IsZero():
+	case cfg.Sequence != nil:
+		r.Background = true // the stream's next request may be of another sequence
+		c.infer(r)
+	case cfg.Dynamic != nil || !r.Correlation.IsZero():
 		c.infer(r)
 	case instances(cfg) > 1:
 		l.work.Go(func() { c.infer(r) })

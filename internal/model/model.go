@@ -50,6 +50,7 @@ type Model struct {
 	scheduler scheduler.Scheduler
 	stats     *stats.Version
 	labels    map[string][]string
+	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 
 	// pins counts requests, plus the constant closing once Close has begun: one
@@ -70,12 +71,8 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Sequence != nil || c.Ensemble != nil {
-		kind := "sequence batching"
-		if c.Ensemble != nil {
-			kind = "ensemble scheduling"
-		}
-		return nil, backend.Errorf(backend.Unsupported, "%s of model '%s' is not supported by this server", kind, c.Name)
+	if c.Ensemble != nil {
+		return nil, backend.Errorf(backend.Unsupported, "ensemble scheduling of model '%s' is not supported by this server", c.Name)
 	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
@@ -83,6 +80,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	m.io.init(c)
 	var err error
+	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
+		return nil, err
+	}
 	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,11 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 }
 
 func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
-	if c := m.config; c.Dynamic != nil {
+	c := m.config
+	if c.Sequence != nil {
+		return m.newSequence()
+	}
+	if c.Dynamic != nil {
 		return dynamic.New(dynamic.Options{
 			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
 			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,

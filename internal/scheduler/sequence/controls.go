@@ -102,3 +102,16 @@ func correlationData(d tensor.Datatype, id backend.CorrelationID) []byte {
 		return binary.LittleEndian.AppendUint64(make([]byte, 0, 8), id.Number)
 	}
 }
+
+// Sample returns what a request that is a whole sequence gets beside its
+// inputs, for warm-up: the control tensors and the first state.
+func Sample(c *modelconfig.SequenceBatching, first []State, batching bool) []tensor.Tensor {
+	all := newControls(c, batching)
+	id := backend.CorrelationID{Number: 1}
+	for i := range all {
+		if all[i].kind == correlationControl && all[i].on.Datatype == tensor.Bytes {
+			id = backend.CorrelationID{Text: "1"}
+		}
+	}
+	return (&states{list: first}).first(all.add(nil, backend.SequenceStart|backend.SequenceEnd, true, id))
+}

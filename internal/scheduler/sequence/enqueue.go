@@ -69,16 +69,16 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 
 // admit checks what a request of a sequence must have, and returns its key.
 func (s *Scheduler) admit(r *infer.Request) (key, error) {
-	if !r.Correlation.IsZero() {
-		if err := s.controls.check(r, s.model); err != nil {
-			return key{}, err
-		}
-	}
 	if r.BatchSize > 1 {
 		return key{}, backend.Errorf(backend.InvalidArg, "inference request to model '%s' must specify batch-size 1 due to requirements of sequence batcher", s.model)
 	}
 	if r.Correlation.IsZero() && !s.core.iterative {
 		return key{}, backend.Errorf(backend.InvalidArg, "inference request to model '%s' must specify a non-zero or non-empty correlation ID", s.model)
+	}
+	if !r.Correlation.IsZero() && (r.Flags&backend.SequenceStart != 0 || s.core.iterative) {
+		if err := s.controls.check(r, s.model); err != nil {
+			return key{}, err
+		}
 	}
 	return key{r.Correlation, false}, nil
 }
