@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import signal
 import threading
 
 import numpy as np
@@ -294,6 +295,21 @@ def test_a_killed_worker_ends_no_sequence(sequences):
             return "START" in str(e)
 
     assert until(again)
+
+
+def test_open_sequences_end_before_the_server(tmp_path):
+    repo = tmp_path / "models"
+    add_model(repo, "direct")
+    with Server(repo) as s:
+        c = Http(s)
+        c.infer("direct", 1, 1, start=True)
+        s.process.send_signal(signal.SIGTERM)
+        assert until(lambda: s.get("/v2/health/ready").status != 200)
+        with pytest.raises(Exception, match="Server is stopping, scheduler for model has stopped accepting new inference requests"):
+            c.infer("direct", 1, 2, start=True)
+        assert c.infer("direct", 2, 1).as_numpy("OUT")[0, 0] == 3
+        assert c.infer("direct", 3, 1, end=True).as_numpy("OUT")[0, 0] == 6
+        assert s.process.wait(20) == 0
 
 
 STATEFUL = """

@@ -102,12 +102,11 @@ func (m *Model) newSequence() scheduler.Scheduler {
 }
 
 // StopSequences refuses new sequences from now on; those that have begun may go
-// on. It reports how many those are.
-func (m *Model) StopSequences() int {
-	s, ok := m.scheduler.(*sequence.Scheduler)
-	if !ok {
-		return 0
+// on. The channel is closed when all of them have ended; it is nil for a model
+// without sequences.
+func (m *Model) StopSequences() <-chan struct{} {
+	if s, ok := m.scheduler.(*sequence.Scheduler); ok {
+		return s.Stop()
 	}
-	s.Stop()
-	return s.Open()
+	return nil
 }

@@ -61,6 +61,7 @@ type Scheduler struct {
 	timer  *time.Timer
 	armed  int64 // when the timer fires; 0 when it does not
 	counts [reasons]uint64
+	over   chan struct{} // closed when a stopped scheduler has no open sequence; nil before Stop
 }
 
 // New returns a scheduler. It starts nothing before the first request.
@@ -121,6 +122,7 @@ func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry, elsewhere b
 		}
 		x = next
 	}
+	s.overLocked()
 	if at := s.core.wake(); at != 0 && (s.armed == 0 || at < s.armed) {
 		s.armed = at
 		d := time.Duration(max(0, at-now))
@@ -328,11 +330,28 @@ func (s *Scheduler) Closed() (counts [reasons]uint64) {
 	return s.counts
 }
 
-// Stop refuses new sequences from now on; those that have begun may go on.
-func (s *Scheduler) Stop() {
+// Stop refuses new sequences from now on; those that have begun may go on. The
+// channel is closed when all of them have ended.
+func (s *Scheduler) Stop() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.stopping = true
+	if s.over == nil {
+		s.core.stopping, s.over = true, make(chan struct{})
+		s.overLocked()
+	}
+	return s.over
+}
+
+// overLocked says once that a stopped scheduler has no open sequence any more.
+func (s *Scheduler) overLocked() {
+	if s.over == nil || s.core.open() {
+		return
+	}
+	select {
+	case <-s.over:
+	default:
+		close(s.over)
+	}
 }
 
 // Open returns how many sequences have begun and not ended.
@@ -349,6 +368,7 @@ func (s *Scheduler) Close(ctx context.Context) error {
 	if !s.closed {
 		s.closed = true
 		queued = s.core.drain()
+		s.overLocked()
 		if s.timer != nil {
 			s.timer.Stop()
 		}

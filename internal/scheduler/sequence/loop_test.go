@@ -406,3 +406,32 @@ func (w *world) wait(t *testing.T) {
 		t.Errorf("%d sequences are still open", n)
 	}
 }
+
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(&modelconfig.SequenceBatching{MaxIdle: time.Minute}, 4, &fake{takes: time.Millisecond})
+		w.send(t.Context(), "a1", 1, first)
+		w.send(t.Context(), "b1", 2, first)
+		synctest.Wait()
+		over, began := w.Stop(), time.Now()
+		w.send(t.Context(), "c1", 3, first)
+		w.send(t.Context(), "a2", 1, last)
+		select {
+		case <-over:
+			t.Error("over with an open sequence")
+		case <-time.After(time.Second):
+		}
+		<-over // b is given up
+		if d := time.Since(began).Round(time.Second); d != time.Minute {
+			t.Errorf("after %v", d)
+		}
+		if w.Stop() != over {
+			t.Error("another channel")
+		}
+		w.close(t)
+		w.want(t, nil, map[string]string{
+			"a1": "ok", "b1": "ok", "a2": "ok",
+			"c1": "refused: Server is stopping, scheduler for model has stopped accepting new inference requests",
+		})
+	})
+}
