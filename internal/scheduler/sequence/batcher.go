@@ -28,6 +28,7 @@ type batcher struct {
 	utilization float32
 	preferred   []int // oldest: ascending
 	depth       int   // batches that an instance may hold
+	ordered     bool  // say whose turn it is: responses keep that order
 
 	lanes    []*lane
 	free     freeSlots
@@ -78,12 +79,12 @@ type entry struct {
 }
 
 // effects is what is to be done after a step, in linked lists so that nothing
-// is allocated.
+// is allocated for them.
 type effects struct {
 	start, last *batch // to execute, in order
 	failed      *entry // to answer, linked by next, in order
 	lastFailed  *entry
-	turn        []*entry // oldest: whose turn it has become, in order
+	turn        []*entry // ordered: whose turn it has become
 }
 
 // fail adds an entry to those that are to be answered without being executed.
@@ -133,7 +134,7 @@ func newBatcher(size int, c *modelconfig.SequenceBatching, same *scheduler.Compa
 			b.preferred = []int{b.max}
 		}
 		slices.Sort(b.preferred)
-		b.depth = min(2, max(1, depth))
+		b.depth, b.ordered = min(2, max(1, depth)), o.PreserveOrdering
 	} else {
 		b.direct = true
 		if d := c.Direct; d != nil {

@@ -83,7 +83,7 @@ func New(o Options) *Scheduler {
 		s.states = &states{list: o.States, model: o.Model, batching: o.MaxBatchSize > 0, allocator: o.Allocator}
 		s.core.over = func(q *sequence) { q.state.end() }
 	}
-	if c := o.Config.Oldest; c != nil && c.PreserveOrdering {
+	if s.core.ordered {
 		s.order = &scheduler.Order{}
 	}
 	return s
@@ -108,7 +108,7 @@ func (s *Scheduler) tick() {
 func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry, elsewhere bool) (own *batch) {
 	for _, e := range fx.turn {
 		// A request that is already given up needs no place.
-		if s.order != nil && e.ticket == nil && e.request != nil && (e.queueing || e.slot != nil) {
+		if e.ticket == nil && e.request != nil && (e.queueing || e.slot != nil) {
 			e.ticket = s.order.Add(e.request)
 		}
 	}

@@ -282,5 +282,7 @@ func (b *batcher) turn(now int64, t *slot, fx *effects) {
 	e := t.seq.head
 	e.ready, e.queued = true, now
 	t.lane.ready.push(t)
-	fx.turn = append(fx.turn, e)
+	if b.ordered {
+		fx.turn = append(fx.turn, e)
+	}
 }
