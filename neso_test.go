@@ -13,16 +13,12 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/tensor"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const identityConfig = `backend: "identity"
 input { name: "X" data_type: TYPE_FP32 dims: [ -1 ] }

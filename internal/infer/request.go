@@ -20,6 +20,9 @@ type Request struct {
 	// Background says that the goroutine which brings the request has more to do: a
 	// batcher must not run a batch on it.
 	Background bool
+	// Hidden is how many names at the end of Requested are outputs that the server
+	// wants for itself, such as the state of a sequence.
+	Hidden int
 	// Batch is the execution the request is part of, for the phases that the
 	// backend writes there. It is set with Times.ComputeStart, and is not to be
 	// touched after the final response.

@@ -57,6 +57,7 @@ type Model struct {
 	scheduler scheduler.Scheduler
 	stats     *stats.Version
 	labels    map[string][]string
+	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 	lingers   bool // see backend.Capabilities
 
@@ -78,9 +79,6 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Sequence != nil {
-		return nil, backend.Errorf(backend.Unsupported, "sequence batching of model '%s' is not supported by this server", c.Name)
-	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
 		lingers: o.Backend.Capabilities().Lingers,
@@ -89,6 +87,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	m.io.init(c)
 	m.io.loose = o.Backend.Capabilities().LooseOutputs
 	var err error
+	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
+		return nil, err
+	}
 	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
 	}
@@ -141,7 +142,11 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 }
 
 func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
-	if c := m.config; c.Dynamic != nil {
+	c := m.config
+	if c.Sequence != nil {
+		return m.newSequence()
+	}
+	if c.Dynamic != nil {
 		return dynamic.New(dynamic.Options{
 			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
 			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,

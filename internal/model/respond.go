@@ -56,13 +56,13 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 	}
 	clear(resp.Outputs[len(kept):])
 	resp.Outputs = kept
-	if err != nil || o.loose || o.config.Decoupled || len(kept) >= len(r.Requested) {
+	if err != nil || o.loose || o.config.Decoupled || len(kept) >= len(asked(r)) {
 		return err
 	}
 	if len(kept) > 0 && o.wantsAll(r) {
 		return nil // a model may leave out what nobody asked for by name
 	}
-	for _, name := range r.Requested {
+	for _, name := range asked(r) {
 		if !has(kept, name) {
 			return backend.Errorf(backend.Internal, "model '%s' returned no output '%s', expected one of datatype %s and shape %s",
 				o.config.Name, name, o.config.Output(name).Datatype, o.pattern(r, o.config.Output(name)))
@@ -81,8 +81,19 @@ func (o *io) output(name string, guess int) *modelconfig.Output {
 
 // wants reports whether the request asked for an output the model has.
 func wants(r *infer.Request, o *io, name string) bool {
-	return o.wantsAll(r) || r.Wants(name)
+	if o.wantsAll(r) {
+		return true
+	}
+	for _, n := range asked(r) {
+		if n == name {
+			return true
+		}
+	}
+	return false
 }
+
+// asked returns the outputs that go to the client.
+func asked(r *infer.Request) []string { return r.Requested[:len(r.Requested)-r.Hidden] }
 
 // wantsAll reports whether the request named no outputs, which means all.
 func (o *io) wantsAll(r *infer.Request) bool {

@@ -31,7 +31,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		return &backend.Error{Code: backend.Unavailable, Message: r.LogPrefix() + "Exceeds maximum queue size", RetryAfter: time.Second}
 	}
 	if s.order != nil {
-		e.ticket = s.order.add(r)
+		e.ticket = s.order.Add(r)
 	}
 	var fx effects
 	s.core.step(now, &fx)

@@ -1,0 +1,59 @@
+package sequence
+
+import (
+	"sync/atomic"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+)
+
+// answer stands between the backend and a request: it keeps state, and knows
+// whether the client was gone, or the request is to run again, when the request
+// was done. Once the final response has been handed on the request itself may
+// not be touched any more.
+type answer struct {
+	next    backend.Responder
+	request *infer.Request
+	states  *states
+	state   *state
+	life    uint64
+
+	iterative bool
+	final     atomic.Bool
+	again     atomic.Bool
+	vanished  atomic.Bool
+}
+
+// Respond implements backend.Responder.
+func (a *answer) Respond(resp *backend.Response, final bool) error {
+	if a.final.Load() {
+		resp.Release()
+		return infer.ErrEnded
+	}
+	if a.states != nil {
+		a.states.keep(a.state, a.life, resp)
+	}
+	if final {
+		a.vanished.Store(a.request.Cancelled())
+		a.final.Store(true)
+	}
+	return a.next.Respond(resp, final)
+}
+
+// Cancelled implements backend.Responder.
+func (a *answer) Cancelled() bool { return a.next.Cancelled() }
+
+// Answered reports whether the backend owes nothing more for this execution.
+func (a *answer) Answered() bool { return a.final.Load() || a.again.Load() }
+
+// Reschedule implements backend.Rescheduler.
+func (a *answer) Reschedule() error {
+	if !a.iterative {
+		return backend.Errorf(backend.InvalidArg, "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
+	}
+	if a.final.Load() {
+		return infer.ErrEnded
+	}
+	a.again.Store(true)
+	return nil
+}
