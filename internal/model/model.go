@@ -81,11 +81,13 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
-		lingers: o.Backend.Capabilities().Lingers,
-		stats:   stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
+		stats: stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
-	m.io.loose = o.Backend.Capabilities().LooseOutputs
+	if o.Backend != nil { // an ensemble has none
+		can := o.Backend.Capabilities()
+		m.lingers, m.io.loose = can.Lingers, can.LooseOutputs
+	}
 	var err error
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
