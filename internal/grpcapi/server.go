@@ -92,6 +92,7 @@ func New(o Options) (*Server, error) {
 	if s.encodings, err = encodingsOf(o.ResponseCompression); err != nil {
 		return nil, err
 	}
+	delayDeadlines()
 	s.grpc = grpc.NewServer(s.transport()...)
 	s.grpc.RegisterService(serviceDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
