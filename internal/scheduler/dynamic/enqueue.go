@@ -2,6 +2,7 @@ package dynamic
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -32,6 +33,19 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	}
 	if s.order != nil {
 		e.ticket = s.order.Add(r)
+	}
+	if s.core.crowded() {
+		// Others are about to bring their requests: those that can run at once do so
+		// first, and the batch takes them along. It costs a lone request nothing.
+		life := e.life
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+		if e.life != life || e.list == nil {
+			s.mu.Unlock()
+			return nil // it went off with another one, or was refused
+		}
+		now = backend.Now()
 	}
 	var fx effects
 	s.core.step(now, &fx)
