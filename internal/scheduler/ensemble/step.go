@@ -75,7 +75,10 @@ func (x *run) send(at start) {
 	case x.flow.running == 1 && !cfg.Decoupled:
 		// Nothing else can happen meanwhile, so it may run on this goroutine.
 		x.infer(c, r)
-	case at.scope.label != 0 && inOrder(cfg):
+	case cfg.Dynamic != nil || cfg.Sequence != nil:
+		r.Background = true // a batcher takes it over at once
+		x.infer(c, r)
+	case at.scope.label != 0 && instances(cfg) == 1:
 		x.queue(at.step, c, r)
 	default:
 		x.work.Go(func() { x.infer(c, r) })
@@ -153,15 +156,14 @@ type handover struct {
 	r *infer.Request
 }
 
-// inOrder reports whether a model has to see the responses of a decoupled step
-// in their order: one with sequences, and one with a single instance, which may
-// keep state from one request to the next.
-func inOrder(cfg *modelconfig.Config) bool {
-	n := 0
+// instances counts those of a model. One with a single instance has to see the
+// responses of a decoupled step in their order: it may keep state from one
+// request to the next.
+func instances(cfg *modelconfig.Config) (n int) {
 	for i := range cfg.Groups {
 		n += cfg.Groups[i].Count * max(1, len(cfg.Groups[i].GPUs))
 	}
-	return cfg.Sequence != nil || n == 1
+	return n
 }
 
 // queue hands a request over after those that were queued for the step before.
