@@ -89,10 +89,6 @@ func (x *run) send(at start) {
 // themselves: nothing is copied.
 func (x *run) inputs(c *call, st *step, cfg *modelconfig.Config) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, 0, len(st.in))
-	batch := 0
-	if cfg.MaxBatchSize > 0 {
-		batch = 1
-	}
 	for _, e := range st.in {
 		t, q, ok := x.flow.take(c.at.scope, e)
 		if !ok {
@@ -103,11 +99,19 @@ func (x *run) inputs(c *call, st *step, cfg *modelconfig.Config) []tensor.Tensor
 		}
 		t.Name = e.name
 		if in := cfg.Input(e.name); in != nil {
-			t.Shape = fit(t.Shape, len(in.Dims)+batch)
+			t.Shape = fit(t.Shape, rank(cfg, in.Dims, in.ShapeTensor))
 		}
 		inputs = append(inputs, t)
 	}
 	return inputs
+}
+
+// rank is that of a shape of the configuration with its batch dimension.
+func rank(c *modelconfig.Config, dims tensor.Shape, shapeTensor bool) int {
+	if c.MaxBatchSize > 0 && !shapeTensor {
+		return len(dims) + 1
+	}
+	return len(dims)
 }
 
 // infer is hop 2 again.
