@@ -301,3 +301,47 @@ func TestEnsembleFaultsAtLoad(t *testing.T) {
 		"load failed for model 'a': circular dependency between ensembles: a -> nested -> e -> a\n")
 	wantServed(t, e, "nested", -1, 1)
 }
+
+// A step with sequences gets the id and the flags of the ensemble's request.
+func TestEnsembleOfASequence(t *testing.T) {
+	top := ensembleTree(t)
+	nesotest.Put(t, top, "seq/config.pbtxt", echoConfig+`sequence_batching { control_input { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } } }`)
+	nesotest.Put(t, top, "seq/1/", "")
+	nesotest.Put(t, top, "s/config.pbtxt", ensembleConfig("a", "seq", "b"))
+	nesotest.Put(t, top, "s/1/", "")
+	var starts atomic.Int64
+	e := server(t, explicit(top, "s"), &nesotest.Echo{Name: "echo", OnExecute: func(_ context.Context, cfg backend.Config, b *backend.Batch) (bool, error) {
+		if cfg.Name == "seq" {
+			starts.Add(int64(b.Requests[0].Input("START").Data[0]))
+		}
+		return false, nil
+	}})
+	_, err := ask(e, "s", -1)
+	if err == nil || !strings.HasPrefix(err.Error(), "in ensemble 's', ") || !strings.Contains(err.Error(), "correlation ID") {
+		t.Errorf("got %v", err)
+	}
+	for i, flags := range []backend.Flags{backend.SequenceStart, 0, backend.SequenceEnd} {
+		p, err := e.Resolve("s", -1, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink := infer.NewSingle()
+		r := p.NewRequest(sink)
+		r.Inputs = []tensor.Tensor{input(2)}
+		r.Correlation.Text, r.Flags = "one", flags
+		if err := e.Infer(r); err != nil {
+			t.Fatal(err)
+		}
+		resp, bad := sink.Wait()
+		if bad != nil {
+			t.Fatal(i, bad)
+		}
+		if got := fmt.Sprint(resp.Parameters[0].Text(), resp.Parameters[1].IsTrue(), resp.Parameters[2].IsTrue()); got != fmt.Sprint("one", i == 0, i == 2) {
+			t.Errorf("request %d: parameters %s", i, got)
+		}
+		resp.Release()
+	}
+	if starts.Load() != 1 {
+		t.Errorf("%d starts, want 1", starts.Load())
+	}
+}

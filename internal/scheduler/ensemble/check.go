@@ -20,7 +20,7 @@ type Lookup func(model string, version int64) *modelconfig.Config
 func NewGraph(c *modelconfig.Config, parts Lookup) (*Graph, error) {
 	k := checker{
 		c: c, parts: parts, index: map[string]int{}, origin: map[string]origin{},
-		g: &Graph{name: c.Name, inflight: c.Ensemble.MaxInflight, batching: c.MaxBatchSize > 0, labels: 1},
+		g: &Graph{name: c.Name, inflight: c.Ensemble.MaxInflight, labels: 1},
 	}
 	k.declare()
 	for i := range c.Ensemble.Steps {
@@ -83,17 +83,13 @@ func (k *checker) tensor(name string) int {
 
 // declare notes the ensemble's own inputs and outputs.
 func (k *checker) declare() {
-	batch := 0
-	if k.g.batching {
-		batch = 1
-	}
 	for i := range k.c.Inputs {
 		in := &k.c.Inputs[i]
 		dims := in.Dims
 		if in.HasReshape {
 			dims = in.Reshape
 		}
-		k.g.inputs = append(k.g.inputs, ioTensor{in.Name, k.tensor(in.Name), len(dims) + batch})
+		k.g.inputs = append(k.g.inputs, ioTensor{in.Name, k.tensor(in.Name), rank(k.c, dims, in.ShapeTensor)})
 		k.consistent(in.Name, k.c, in.Datatype, dims)
 	}
 	for i := range k.c.Outputs {
@@ -102,7 +98,7 @@ func (k *checker) declare() {
 		if out.HasReshape {
 			dims = out.Reshape
 		}
-		k.g.outputs = append(k.g.outputs, ioTensor{out.Name, k.tensor(out.Name), len(dims) + batch})
+		k.g.outputs = append(k.g.outputs, ioTensor{out.Name, k.tensor(out.Name), rank(k.c, dims, out.ShapeTensor)})
 		k.consistent(out.Name, k.c, out.Datatype, dims)
 	}
 }

@@ -20,8 +20,7 @@ type Graph struct {
 	outputs  []ioTensor
 	labels   int // how many there are, 0 included
 	outLabel int
-	inflight int // max_inflight_requests; 0: no bound of its own
-	batching bool
+	inflight int   // max_inflight_requests; 0: no bound of its own
 	all      *need // of a request for all outputs
 
 	mu    sync.Mutex

@@ -254,14 +254,14 @@ func (x *run) settle() {
 		x.parked[i] = x.parked[i][:0]
 	}
 	x.mu.Lock()
-	left := x.events
-	x.events = nil
+	x.taken, x.events = x.events, x.taken[:0]
 	x.mu.Unlock()
-	for _, e := range left {
+	for _, e := range x.taken {
 		if e.permit {
 			x.s.limits[e.at.step].give(e.at.step)
 		}
 	}
+	clear(x.taken)
 }
 
 // finish gives the final response.

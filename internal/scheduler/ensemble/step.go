@@ -75,7 +75,10 @@ func (x *run) send(at start) {
 	case x.flow.running == 1 && !cfg.Decoupled:
 		// Nothing else can happen meanwhile, so it may run on this goroutine.
 		x.infer(c, r)
-	case at.scope.label != 0 && inOrder(cfg):
+	case cfg.Dynamic != nil || cfg.Sequence != nil:
+		r.Background = true // a batcher takes it over at once
+		x.infer(c, r)
+	case at.scope.label != 0 && instances(cfg) == 1:
 		x.queue(at.step, c, r)
 	default:
 		x.work.Go(func() { x.infer(c, r) })
@@ -86,10 +89,6 @@ func (x *run) send(at start) {
 // themselves: nothing is copied.
 func (x *run) inputs(c *call, st *step, cfg *modelconfig.Config) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, 0, len(st.in))
-	batch := 0
-	if cfg.MaxBatchSize > 0 {
-		batch = 1
-	}
 	for _, e := range st.in {
 		t, q, ok := x.flow.take(c.at.scope, e)
 		if !ok {
@@ -100,11 +99,19 @@ func (x *run) inputs(c *call, st *step, cfg *modelconfig.Config) []tensor.Tensor
 		}
 		t.Name = e.name
 		if in := cfg.Input(e.name); in != nil {
-			t.Shape = fit(t.Shape, len(in.Dims)+batch)
+			t.Shape = fit(t.Shape, rank(cfg, in.Dims, in.ShapeTensor))
 		}
 		inputs = append(inputs, t)
 	}
 	return inputs
+}
+
+// rank is that of a shape of the configuration with its batch dimension.
+func rank(c *modelconfig.Config, dims tensor.Shape, shapeTensor bool) int {
+	if c.MaxBatchSize > 0 && !shapeTensor {
+		return len(dims) + 1
+	}
+	return len(dims)
 }
 
 // infer is hop 2 again.
@@ -153,15 +160,14 @@ type handover struct {
 	r *infer.Request
 }
 
-// inOrder reports whether a model has to see the responses of a decoupled step
-// in their order: one with sequences, and one with a single instance, which may
-// keep state from one request to the next.
-func inOrder(cfg *modelconfig.Config) bool {
-	n := 0
+// instances counts those of a model. One with a single instance has to see the
+// responses of a decoupled step in their order: it may keep state from one
+// request to the next.
+func instances(cfg *modelconfig.Config) (n int) {
 	for i := range cfg.Groups {
 		n += cfg.Groups[i].Count * max(1, len(cfg.Groups[i].GPUs))
 	}
-	return cfg.Sequence != nil || n == 1
+	return n
 }
 
 // queue hands a request over after those that were queued for the step before.
