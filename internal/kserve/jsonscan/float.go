@@ -67,11 +67,12 @@ func near(candidate uint64, shift uint, hi, lo uint64, half wide) bool {
 	}
 	dl, borrow := bits.Sub64(cl, lo, 0)
 	dh, borrow := bits.Sub64(ch, hi, borrow)
-	if borrow != 0 {
-		dl, borrow = bits.Sub64(lo, cl, 0)
-		dh, _ = bits.Sub64(hi, ch, borrow)
-	}
-	return dh < half.hi || dh == half.hi && dl <= half.lo
+	// Without branches: which of the two is greater nobody can predict.
+	dl, carry := bits.Add64(dl^-borrow, borrow, 0)
+	dh = (dh ^ -borrow) + carry
+	_, borrow = bits.Sub64(half.lo, dl, 0)
+	_, borrow = bits.Sub64(half.hi, dh, borrow)
+	return borrow == 0
 }
 
 func bitSet(hi, lo uint64, i uint) bool {
