@@ -110,7 +110,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	var err error
 	r.api, err = httpapi.New(httpapi.Options{
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
-		Log: s.log, Logger: r.log, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
+		Log: s.log, Logger: r.log, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
 	if err != nil || s.HTTP.Address == "" {
 		return err
