@@ -24,6 +24,10 @@ type sample struct {
 // A warm-up tensor larger than this is a mistake.
 const maxWarmupBytes = 4 << 30
 
+// warmupTogether is how many warm-up requests are made for one batch at most: a
+// configuration may ask for billions, which is no reason to hold them all.
+const warmupTogether = 4096
+
 // warmupSamples makes the data of the configured samples. Inputs stand in the
 // order of the configuration.
 func (m *Model) warmupSamples(directory string) ([]sample, error) {
@@ -182,10 +186,13 @@ func (m *Model) warmRequest(ctx context.Context, s *sample, sink infer.Sink, cou
 }
 
 // warmOnce executes one sample: as many requests of batch size 1 as it says,
-// together as far as the model can.
+// together as far as the model can and warmupTogether allows.
 func (m *Model) warmOnce(ctx context.Context, s *sample, run instance.Run, count bool) error {
-	together := max(1, m.config.MaxBatchSize)
+	together := min(max(1, m.config.MaxBatchSize), warmupTogether)
 	for left := s.batch; left > 0; left -= together {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		n := min(left, together)
 		sink := &warmSink{done: make(chan struct{}, n)}
 		requests := make([]*infer.Request, n)

@@ -47,7 +47,11 @@ func Start(ctx context.Context, spec Spec, first *Session, setup Setup) (*Worker
 	}
 	inst, err := setup(ctx, s.Conn)
 	if err != nil {
-		s.Stop()
+		if ctx.Err() != nil {
+			s.Kill() // it is in the middle of something and would not hear
+		} else {
+			s.Stop()
+		}
 		return nil, err
 	}
 	w.inst = inst
