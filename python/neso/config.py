@@ -105,8 +105,10 @@ class TritonConfig:
     expose_tracebacks: Optional[bool] = None
     inference_timeout_s: Optional[float] = None
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *positional: Any, **fields: Any) -> None:
         """Every field by its name; unknown names are a TypeError."""
+        if positional:
+            raise TypeError("TritonConfig initialization can't be used with positional arguments")
         for field in dataclasses.fields(self):
             setattr(self, field.name, fields.pop(field.name, None))
         if fields:

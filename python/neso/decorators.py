@@ -22,6 +22,7 @@ from .model_config.triton_model_config import TritonModelConfig
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
+InputNames = list[str]
 InferenceRequest = Arrays
 InferenceRequests = Union[list[Arrays], tuple[Arrays, ...]]
 InferenceResult = Arrays

@@ -100,7 +100,8 @@ class TritonBase:
     ) -> None:
         """Starts nothing."""
         self._url = url
-        self._workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        # The server needs no folder: there is one only where the user wants it.
+        self._workspace = Workspace(workspace) if isinstance(workspace, (str, pathlib.Path)) else workspace
         self._policy = triton_lifecycle_policy
         self._access_token = access_token
         self._context = TritonContext()
@@ -258,7 +259,8 @@ class TritonBase:
             try:
                 server.stop()
             finally:
-                self._workspace.clean()
+                if self._workspace is not None:
+                    self._workspace.clean()
                 atexit.unregister(self.stop)
                 wake = self._serving
                 if wake is not None:

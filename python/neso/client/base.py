@@ -44,7 +44,7 @@ class BaseModelClient:
         self._model_name = model_name
         self._model_version = None if model_version is None else str(model_version)
         self._access_token = access_token
-        self._auth_headers = create_auth_headers(access_token, self._triton_url.scheme)
+        self._auth_headers = create_auth_headers(access_token, self._triton_url.scheme) if access_token else {}
         self._model_config = model_config
         self._model_ready = model_config is not None and not ensure_model_is_ready
         self._lazy_init = lazy_init
