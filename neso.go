@@ -99,6 +99,9 @@ type HTTP struct {
 	// HeaderForwardPattern is a regular expression; matching headers become
 	// request parameters.
 	HeaderForwardPattern string
+	// Join hands out a socket and a token with which another process can bind
+	// models, see package backend/bound; nil refuses.
+	Join func() (socket, token string, err error)
 	// Restricted holds the header that requests of a category must bring. The
 	// categories are those of --http-restricted-api.
 	Restricted map[string]Restriction

@@ -115,8 +115,8 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		restricted[httpapi.Category(category)] = httpapi.Restriction{Header: must.Key, Value: must.Value}
 	}
 	r.api, err = httpapi.New(httpapi.Options{
-		Restricted: restricted,
-		Engine:     r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
+		Restricted: restricted, Join: s.HTTP.Join,
+		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.log, Logger: r.log, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
 	if err != nil || s.HTTP.Address == "" {

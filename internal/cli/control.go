@@ -49,3 +49,25 @@ func control(ctx context.Context, o *serveOptions, log *slog.Logger) error {
 // ignoreBrokenPipes keeps a server alive whose log has nobody left to read it:
 // it has requests to end in order.
 func ignoreBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }
+
+// guests opens the place where other processes bind callables, unless that is
+// not allowed.
+func (o *serveOptions) guests(log *slog.Logger) (*bound.Listener, error) {
+	allowed := o.server.ControlMode == "explicit"
+	if o.allowBind != nil {
+		allowed = *o.allowBind
+	}
+	if !allowed || o.server.HTTP.Address == "" {
+		return nil, nil
+	}
+	l, err := bound.Listen(bound.Options{Server: &o.server, Logger: log})
+	if err != nil {
+		if o.allowBind == nil { // nobody asked for it
+			log.Warn("processes cannot bind callables to this server", "error", err)
+			return nil, nil
+		}
+		return nil, err
+	}
+	o.server.HTTP.Join = l.Ticket
+	return l, nil
+}

@@ -24,6 +24,7 @@ type serveOptions struct {
 	strictModelConfig                        *bool
 	python                                   string
 	controlFD, descriptorFD                  int
+	allowBind                                *bool
 	pinnedPool                               int
 	help                                     bool
 	vertexAI                                 bool

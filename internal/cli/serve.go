@@ -77,6 +77,14 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if o.controlFD > 0 {
 		ignoreBrokenPipes()
 	}
+	guests, err := o.guests(logger)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, "error: creating server:", err)
+		return 1
+	}
+	if guests != nil {
+		defer guests.Close()
+	}
 	ctx, stop := withSignals(ctx, logger)
 	defer stop()
 	if err := o.server.Start(ctx); err != nil {

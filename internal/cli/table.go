@@ -153,6 +153,11 @@ func serveTable() []option {
 
 		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
 		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},
+		{name: "allow-bind", kind: "boolean", group: groupNeso, help: "Allow processes of the same user on this machine to bind callables to the running server. Default: true with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.allowBind = &v
+			return err
+		}},
 		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},

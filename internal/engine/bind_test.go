@@ -25,6 +25,8 @@ func program(t *testing.T) (bind func(*nesotest.Echo) backend.Backend) {
 	t.Cleanup(func() {
 		for _, b := range all {
 			_ = b.backend.Close()
+		}
+		for _, b := range all {
 			if n := b.echo.Alive(); n != 0 {
 				t.Errorf("%d backends, models or instances left open", n)
 			}

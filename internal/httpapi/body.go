@@ -135,7 +135,7 @@ func (s *Server) slurp(c *call, r io.Reader, limit int64) ([]byte, error) {
 		if int64(len(b)) > limit {
 			return nil, errTooLong
 		}
-		if err == io.EOF { //nolint:errorlint // readers return it as it is
+		if err == io.EOF {
 			return b, nil
 		}
 		if err != nil {

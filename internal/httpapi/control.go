@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve"
@@ -106,4 +107,17 @@ func (s *Server) logging(body []byte) ([]byte, error) {
 
 func appendLogging(l logging.Settings) []byte {
 	return kserve.AppendLogging(nil, l)
+}
+
+// join answers where another process can bind models to this server, and with
+// which token.
+func (s *Server) join() ([]byte, error) {
+	if s.o.Join == nil {
+		return nil, backend.Errorf(backend.Unsupported, "binding models to this server is not allowed. Start it with '--allow-bind=true' to enable.")
+	}
+	socket, token, err := s.o.Join()
+	if err != nil {
+		return nil, backend.Errorf(backend.Unavailable, "%v", err)
+	}
+	return json.Marshal(map[string]string{"socket": socket, "token": token})
 }

@@ -236,16 +236,17 @@ func TestModelErrors(t *testing.T) {
 }
 
 func TestDisconnectCancels(t *testing.T) {
-	cancelled := make(chan error, 1)
+	entered, cancelled := make(chan struct{}), make(chan error, 1)
 	echo := &nesotest.Echo{OnExecute: func(_ context.Context, _ backend.Config, b *backend.Batch) (bool, error) {
+		entered <- struct{}{}
 		<-b.Requests[0].Ctx.Done()
 		cancelled <- b.Requests[0].Ctx.Err()
 		return false, nil
 	}}
-	// The read timeout must not count while the model works.
 	addr := serve(t, echo, nil)
 	c := dial(t, addr)
 	c.send("POST", "/v2/models/echo/infer", nil, []byte(`{"inputs":[{"name":"IN","shape":[1],"datatype":"FP32","data":[1]}]}`))
+	<-entered // one that is gone before is never executed
 	c.c.Close()
 	if err := <-cancelled; err == nil {
 		t.Error("not cancelled")

@@ -18,7 +18,6 @@ var (
 	gzipCoding = []string{"gzip"}
 	zlibCoding = []string{"deflate"}
 	bothCoding = []string{"gzip, deflate"}
-	closing    = []string{"close"}
 )
 
 // autoLength is below the size up to which net/http finds the content length

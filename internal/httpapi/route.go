@@ -22,6 +22,7 @@ const (
 	repositoryIndex
 	repositoryLoad
 	repositoryUnload
+	repositoryBind
 	memoryStatus
 	memoryRegister
 	endpointCount
@@ -64,6 +65,7 @@ var endpoints = [endpointCount]struct {
 	repositoryIndex:     {post: true, category: ModelRepository},
 	repositoryLoad:      {post: true, category: ModelRepository},
 	repositoryUnload:    {post: true, category: ModelRepository},
+	repositoryBind:      {post: true, category: ModelRepository},
 	memoryStatus:        {get: true, category: SharedMemory},
 	memoryRegister:      {post: true, category: SharedMemory},
 }
@@ -179,6 +181,9 @@ func isNumber(s string) bool {
 func routeRepository(rest string) target {
 	if rest == "/index" {
 		return target{endpoint: repositoryIndex}
+	}
+	if rest == "/bind" {
+		return target{endpoint: repositoryBind}
 	}
 	t := target{}
 	if !strings.HasPrefix(rest, "/models/") || !isControl(rest[len("/models/"):]) {

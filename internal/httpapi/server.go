@@ -26,6 +26,8 @@ type Options struct {
 	HeaderForwardPattern string
 	// Restricted holds, for a category, the header that a request must bring.
 	Restricted map[Category]Restriction
+	// Join hands out a place where another process can bind models; nil refuses.
+	Join func() (socket, token string, err error)
 	// Log is what the logging endpoint shows and changes; without it the
 	// endpoint is not supported.
 	Log *logging.Log
@@ -134,7 +136,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replyText(w, h, http.StatusForbidden, "This API is restricted, expecting header '"+must.Header+"'")
 		return
 	}
-	if e := &endpoints[t.endpoint]; !(e.get && r.Method == http.MethodGet) && !(e.post && r.Method == http.MethodPost) {
+	if e := &endpoints[t.endpoint]; (!e.get || r.Method != http.MethodGet) && (!e.post || r.Method != http.MethodPost) {
 		s.drain(w, r)
 		replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
 		return
@@ -163,6 +165,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, t target, versi
 	case serverLive, serverReady, modelReady:
 		s.health(w, t, version)
 		return
+	default:
 	}
 	var body []byte
 	if r.Method == http.MethodPost {
@@ -202,6 +205,8 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 		return nil, s.load(r.Context(), t, body)
 	case repositoryUnload:
 		return nil, s.unload(r.Context(), t, body)
+	case repositoryBind:
+		return s.join()
 	case memoryStatus:
 		return memoryRegions(t)
 	case memoryRegister:

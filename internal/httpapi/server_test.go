@@ -152,6 +152,7 @@ func (c *client) receive(method string) reply {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		c.t.Fatal(err)

@@ -22,6 +22,7 @@ func Classify(t *tensor.Tensor, n uint64, batches bool, labels []string) *backen
 	switch t.Datatype {
 	case tensor.Bytes, tensor.FP16, tensor.BF16, tensor.Bool, tensor.Invalid:
 		return invalid("class result not available for output due to unsupported type '" + t.Datatype.String() + "'")
+	default:
 	}
 	total := len(t.Data) / t.Datatype.Size()
 	if total > maxClassified {

@@ -191,14 +191,14 @@ func (d *JSONDecoder) list(wrong *backend.Error, item func() *backend.Error) *ba
 func (d *JSONDecoder) parameter(name []byte) (p backend.Parameter, structured bool, err *backend.Error) {
 	s := &d.s
 	p.Name = internParameter(name)
-	switch c := s.peek(); {
-	case c == '"':
+	switch c := s.peek(); c {
+	case '"':
 		text, ok := s.str()
 		if !ok {
 			return p, false, s.err("request")
 		}
 		return backend.String(p.Name, string(text)), false, nil
-	case c == 't' || c == 'f':
+	case 't', 'f':
 		word := "false"
 		if c == 't' {
 			word = "true"
@@ -207,7 +207,7 @@ func (d *JSONDecoder) parameter(name []byte) (p backend.Parameter, structured bo
 			return p, false, s.err("request")
 		}
 		return backend.Bool(p.Name, c == 't'), false, nil
-	case c == '{' || c == '[' || c == 'n':
+	case '{', '[', 'n':
 		return p, true, d.skipTo(nil)
 	}
 	var num decimal

@@ -1,6 +1,7 @@
 package kserve
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -153,10 +154,8 @@ func appendFraction(b []byte, f float64) []byte {
 	default:
 		n := len(b)
 		b = strconv.AppendFloat(b, f, 'f', -1, 64)
-		for _, c := range b[n:] {
-			if c == '.' {
-				return b
-			}
+		if bytes.IndexByte(b[n:], '.') >= 0 {
+			return b
 		}
 		return append(b, '.', '0')
 	}
@@ -166,19 +165,13 @@ func appendFraction(b []byte, f float64) []byte {
 // 1e+21.
 func appendExponent(b []byte, f float64) []byte {
 	b = strconv.AppendFloat(b, f, 'e', -1, 64)
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] != 'e' {
-			continue
-		}
-		j := i + 1
-		k := j + 1
-		if b[j] == '-' {
-			j++
-		}
-		if b[k] == '0' {
-			k++
-		}
-		return b[:j+copy(b[j:], b[k:])]
+	j := bytes.LastIndexByte(b, 'e') + 1
+	k := j + 1
+	if b[j] == '-' {
+		j++
 	}
-	return b
+	if b[k] == '0' {
+		k++
+	}
+	return b[:j+copy(b[j:], b[k:])]
 }

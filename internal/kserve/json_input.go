@@ -120,13 +120,13 @@ func (in *jsonInput) source() *backend.Error {
 	case 1:
 		return nil
 	}
-	names := ""
+	b := append([]byte(text), "set"...)
 	for _, f := range sources {
 		if f.set {
-			names += f.name
+			b = append(b, f.name...)
 		}
 	}
-	return invalid(text + "set" + names)
+	return invalid(string(b))
 }
 
 // wrong remembers the first member of the wrong type.
@@ -267,6 +267,7 @@ func (d *JSONDecoder) inputData(in *jsonInput, t *tensor.Tensor, m Target, body 
 		return d.skipTo(invalid("invalid datatype for input " + t.Name))
 	case tensor.FP16, tensor.BF16:
 		return d.skipTo(invalid("receiving " + t.Datatype.String() + " data via JSON is not supported. Please use the binary data format for input " + t.Name))
+	default:
 	}
 	if s.peek() != '[' {
 		return d.skipTo(errDataType)

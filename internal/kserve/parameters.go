@@ -140,6 +140,7 @@ func setSequenceID(w Wire, r *backend.Request, p backend.Parameter) *backend.Err
 		}
 		r.Correlation = backend.CorrelationID{Text: p.Text()}
 		return nil
+	default:
 	}
 	return wrongType(w, p.Name, correlationType)
 }
@@ -238,6 +239,7 @@ func unsigned(p backend.Parameter) (uint64, bool) {
 		return p.Uint64(), true
 	case backend.IntParameter:
 		return p.Uint64(), p.Uint64() <= math.MaxInt64
+	default:
+		return 0, false
 	}
-	return 0, false
 }

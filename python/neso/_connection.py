@@ -128,6 +128,7 @@ class Connection:
         with self.link.changed:
             if self._instances.get(instance.number) is instance:
                 del self._instances[instance.number]
+                self.link.wake_locked()
 
     def broken(self, error: BaseException) -> None:
         """Ends the connection: the other side does not speak the protocol."""
@@ -194,6 +195,14 @@ class Connection:
         number = self._current.pop((name, version), None)
         if number is not None:
             self._bindings.pop(number, None)
+
+    def leave(self, timeout: float) -> None:
+        """Unbinds everything and waits for the callables that are still out."""
+        deadline = time.monotonic() + timeout
+        for name, version in list(self._current):
+            self.unbind(name, version, max(0.1, deadline - time.monotonic()))
+        with contextlib.suppress(TimedOut, Closed, OSError):
+            self.link.wait(lambda: not self._instances, deadline)
 
     @property
     def closed(self) -> bool:

@@ -64,6 +64,10 @@ class Hub:
         with self.changed:
             self._fail(failure)
 
+    def wait_end(self) -> None:
+        """Waits for the end of the channel."""
+        self._ended.wait()
+
     def _fail(self, failure: BaseException) -> None:
         if self._failure is None:
             self._failure = failure
@@ -144,6 +148,10 @@ class Hub:
                 waiter.event.release()
             else:
                 waiting.append(waiter)
+
+    def wake_locked(self) -> None:
+        """Looks whether anybody waits for something that has changed without a frame; the caller holds the lock."""
+        self._wake()
 
     def _arrived(self, deadline: float) -> bool:
         poll = select.poll()

@@ -22,8 +22,9 @@ from typing import Any, Callable, Optional
 
 from ._binding import Binding
 from ._connection import Connection, ServerError, ServerGone
+from ._remote import RemoteServer, connect
 
-__all__ = ["Server", "ServerError", "ServerGone", "find_binary"]
+__all__ = ["RemoteServer", "Server", "ServerError", "ServerGone", "connect", "find_binary"]
 
 # How long the server gets to end after it was told to, beyond its own --exit-timeout-secs.
 STOP_MARGIN = 15.0

@@ -302,8 +302,6 @@ WRONG = {
     "complex": (lambda a, b: {"sum": a.astype(complex), "diff": b}, "Only bool, numeric, string"),
     "objects": (lambda a, b: {"sum": a.astype(object), "diff": b}, "Only bytes as objects"),
     "dtype": (lambda a, b: {"sum": a.astype(np.int64), "diff": b}, "sum"),
-    "shape": (lambda a, b: {"sum": a[:, :, None], "diff": b}, "sum"),
-    "missing": (lambda a, b: {"diff": b}, "sum"),
     "raise": (lambda a, b: 1 // 0, "ZeroDivisionError"),
     "exit": (lambda a, b: exec("raise SystemExit(3)"), "SystemExit"),
 }

@@ -1,0 +1,133 @@
+"""Processes that join a running server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from neso._remote import _ticket, connect
+from neso._server import ServerError, ServerGone
+
+from bound import ADD_SUB, ROOT, Http, Refused, add_sub, bind, make_server
+
+ONE = np.ones((1, 4), np.float32)
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = make_server()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def url(server):
+    return "http://" + server.addresses["http"]
+
+
+def test_bind_from_outside(server, url):
+    remote = connect(url)
+    assert remote.addresses == server.addresses
+    bind(remote, "guest", add_sub, ADD_SUB, shape="batch")
+    big = np.ones((1, 100000), np.float32)
+    for array in (ONE, big):
+        np.testing.assert_array_equal(Http(server).infer("guest", a=array, b=array)["sum"], array + array)
+    with pytest.raises(ServerError, match="not bound by this process"):
+        server.unbind("guest")
+    remote.unbind("guest")
+    with pytest.raises(Refused, match="unknown model"):
+        Http(server).infer("guest", a=ONE, b=ONE)
+    bind(remote, "guest", add_sub, ADD_SUB, shape="batch")
+    remote.stop()
+    with pytest.raises(Refused, match="unknown model"):
+        Http(server).infer("guest", a=ONE, b=ONE)
+    assert server.is_alive() and not remote.is_alive()
+
+
+def test_a_guest_cannot_stop_the_server(server, url):
+    remote = connect(url)
+    with pytest.raises(ServerError, match="not allowed"):
+        remote.connection.control("stop")
+    remote.stop()
+
+
+def test_the_door(server, url):
+    path, token = _ticket(url, None)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
+
+    def knock(shown, pairs=2):
+        ends = [socket.socketpair() for _ in range(pairs)]
+        with socket.socket(socket.AF_UNIX) as door:
+            door.settimeout(10)
+            door.connect(path)
+            socket.send_fds(door, [shown.encode()], [theirs.fileno() for _, theirs in ends])
+            answer = door.recv(1)
+        for pair in ends:
+            for end in pair:
+                end.close()
+        return answer
+
+    assert knock("x" * 52) == b"n"
+    assert knock(token, 1) == b"n"  # uses it up
+    assert knock(token) == b"n"
+    _, token = _ticket(url, None)
+    assert knock(token) == b"y"
+    assert knock(token) == b"n"
+    assert server.is_alive()
+
+
+def test_a_killed_guest_takes_its_models_along(server, url):
+    text = textwrap.dedent(f"""
+        import sys, time
+        sys.path[:0] = [{str(ROOT / "python")!r}, {str(ROOT / "python" / "tests")!r}]
+        from bound import *
+        from neso._remote import connect
+        remote = connect({url!r})
+        bind(remote, "mortal", add_sub, ADD_SUB, shape="batch")
+        print("bound", flush=True)
+        time.sleep(60)
+    """)
+    guest = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    assert guest.stdout.readline() == "bound\n"
+    http = Http(server)
+    assert http.infer("mortal", a=ONE, b=ONE)["sum"][0, 0] == 2
+    guest.send_signal(signal.SIGKILL)
+    guest.wait()
+    guest.stdout.close()
+    while http.status("/v2/models/mortal/ready") == 200:
+        pass
+    assert http.status("/v2/health/ready") == 200
+
+
+def test_the_end_of_the_server_is_told():
+    server = make_server()
+    path, _ = _ticket("http://" + server.addresses["http"], None)
+    told = threading.Event()
+    remote = connect("http://" + server.addresses["http"], on_death=told.set)
+    bind(remote, "m", add_sub, ADD_SUB, shape="batch")
+    server.stop()
+    assert server.returncode == 0 and told.wait(10) and remote.wait(10)
+    with pytest.raises(ServerGone):
+        remote.unbind("m")
+    remote.stop()
+    assert not os.path.exists(os.path.dirname(path))
+
+
+def test_refusals(server):
+    closed = make_server("--allow-bind=false")
+    with pytest.raises(ServerError, match="--allow-bind=true"):
+        connect("http://" + closed.addresses["http"])
+    closed.stop()
+    with pytest.raises(ServerGone):
+        connect("http://127.0.0.1:1")
+    with pytest.raises(ServerError, match="over HTTP"):
+        connect("grpc://127.0.0.1:8001")
