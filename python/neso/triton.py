@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -53,6 +54,8 @@ LOGGER = logging.getLogger("neso.triton")
 
 MONITORING_PERIOD_S = 10.0
 WAIT_FORM_MODEL_TIMEOUT_S = 60.0
+# Between two attempts to reach a server that does not answer yet.
+CONNECT_PAUSE_S = 0.1
 INITIAL_BACKEND_SHM_SIZE = 4194304
 GROWTH_BACKEND_SHM_SIZE = 1048576
 MODEL_URL = "/v2/models/{model_name}"
@@ -362,7 +365,10 @@ class Triton(TritonBase):
         self.connect()
 
     def _arguments(self) -> list[str]:
-        out = self.config.arguments()
+        # Explicit: models come and go while the server runs, and other processes may bind.
+        out = [*self.config.arguments(), "--model-control-mode=explicit"]
+        if self.config.model_repository is not None:
+            out.append("--load-model=*")
         if self._security.restricted_endpoints:
             rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
             out += [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
@@ -458,10 +464,18 @@ class RemoteTriton(TritonBase):
         return self
 
     def _open(self) -> Any:
-        from ._server import ServerError, connect
+        from ._connection import ServerError, ServerGone
+        from ._remote import connect
 
         self._pid = os.getpid()
-        try:
-            return connect(self._url, self._access_token)
-        except ServerError as error:
-            raise PyTritonRuntimeError(f"No connection with {self._url}: {error}") from error
+        deadline = time.monotonic() + DEFAULT_TRITON_STARTUP_TIMEOUT_S
+        with slow(f"Waiting for the server at {self._url}"):
+            while True:
+                try:
+                    return connect(self._url, self._access_token)
+                except ServerGone:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError("Triton Inference Server is not ready after timeout.") from None
+                    time.sleep(CONNECT_PAUSE_S)
+                except ServerError as error:
+                    raise PyTritonRuntimeError(f"No connection with {self._url}: {error}") from error
