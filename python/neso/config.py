@@ -143,10 +143,10 @@ class TritonConfig:
                 continue
             name = key[len(ENVIRONMENT) :].lower()
             match = re.fullmatch(r"(.+)_(\d+)", name)
-            if match and "List" in types.get(match[1], ""):
+            if match and "list" in types.get(match[1], ""):
                 numbered.setdefault(match[1], {})[int(match[2])] = value
             elif name in types and value.strip():
-                found[name] = [value] if "List" in types[name] else value
+                found[name] = [value] if "list" in types[name] else value
             elif name not in types:
                 LOGGER.warning("Ignoring the environment variable `%s`: TritonConfig has no such field.", key)
         for name, items in numbered.items():
@@ -172,7 +172,7 @@ class TritonConfig:
 
 
 def _cast(kind: str, value: Any) -> Any:
-    if "List" in kind:
+    if "list" in kind:
         return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)]
     if "bool" in kind:
         return _boolean(value)
