@@ -48,8 +48,8 @@ def _boolean(value: Any) -> bool:
 class TritonConfig:
     """Options of the server. What is None has the server's default.
 
-    ``expose_tracebacks`` sends the whole traceback of a failed callable to its client. ``inference_timeout_s`` answers a request whose
-    callable does not come back in time with an error.
+    ``expose_tracebacks`` sends the whole traceback of a failed callable to its client. ``inference_timeout_s`` answers
+    a request whose callable does not come back in time with an error.
     """
 
     model_repository: Optional[pathlib.Path] = None

@@ -1,12 +1,13 @@
 """Decorators for callables: they turn the list of requests into arguments that are easier to work with.
 
-They stack, work on functions and methods, and on functions that are called directly with a list of requests. ``batch`` is
-recognised by the server, which then joins the requests itself; see ``batch_call``.
+They stack, work on functions and methods, and on functions that are called directly with a list of requests. The
+server recognises ``batch`` and then joins the requests itself; see ``batch_call``.
 """
 
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import contextvars
 import dataclasses
 import inspect
@@ -486,10 +487,9 @@ def _inject_triton_context(triton_context: TritonContext, model_callable: Any) -
     """Attaches the context to a callable, or to the object that a method belongs to."""
     owner = getattr(model_callable, "__self__", None)
     target = owner if owner is not None and not inspect.ismodule(owner) else model_callable
-    try:
+    # Builtins and objects with slots take none: for them only the running configuration is known.
+    with contextlib.suppress(AttributeError, TypeError):
         setattr(target, _CONTEXT, triton_context)
-    except (AttributeError, TypeError):  # builtins and objects with slots: only the running configuration is known
-        pass
     return model_callable
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import pathlib
@@ -73,10 +74,8 @@ class _Wake:
         self._writer.setblocking(False)
 
     def fire(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # closed, or full: it is awake then
             self._writer.send(b"x")
-        except OSError:  # closed, or full: it is awake then
-            pass
 
     def wait(self, seconds: float) -> None:
         select.select([self._reader], [], [], seconds)
@@ -149,8 +148,8 @@ class TritonBase:
     ) -> None:
         """Serves ``infer_func`` as a model: at once when the server runs, else when it starts.
 
-        A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs`` an error. ``replace``
-        puts a bound model's new callable in place of the old one without a lost request.
+        A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs``
+        an error. ``replace`` puts a bound model's new callable in place of the old one without a lost request.
         """
         with self._lock:
             for name, version in self._models:

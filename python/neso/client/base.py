@@ -34,8 +34,8 @@ class BaseModelClient:
     ) -> None:
         """``url`` is ``[http://|grpc://]host[:port]``.
 
-        ``lazy_init`` waits for the model at the first use only. With ``model_config`` the configuration is not asked for, and with
-        ``ensure_model_is_ready`` False nothing is waited for.
+        ``lazy_init`` waits for the model at the first use only. With ``model_config`` the configuration is not asked
+        for, and with ``ensure_model_is_ready`` False nothing is waited for.
         """
         self._init_timeout_s = DEFAULT_INIT_TIMEOUT_S if init_timeout_s is None else init_timeout_s
         self._inference_timeout_s = DEFAULT_INFERENCE_TIMEOUT_S if inference_timeout_s is None else inference_timeout_s

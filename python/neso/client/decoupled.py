@@ -40,8 +40,8 @@ def is_final(result: Any) -> bool:
 class DecoupledModelClient(ModelClient):
     """A client of one decoupled model: ``infer_sample`` and ``infer_batch`` give an iterator of answers.
 
-    One inference at a time; for more take more clients. Between two answers may be as much time as ``inference_timeout_s``, at least
-    a minute.
+    One inference at a time; for more take more clients. Between two answers may be as much time as
+    ``inference_timeout_s``, at least a minute.
     """
 
     def __init__(

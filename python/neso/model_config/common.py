@@ -90,11 +90,11 @@ def generate_warmup_data(warmup_input: WarmupInput, batch_size: int) -> np.ndarr
         with open(warmup_input.input_data_file, "rb") as file:
             content = file.read()
         if content.startswith(b"\x93NUMPY"):
-            array: np.ndarray[Any, Any] = np.load(io.BytesIO(content), allow_pickle=False)
-            return array if array.shape == shape else np.broadcast_to(array, shape).copy()
+            array = np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+            return np.array(np.broadcast_to(array, shape))
         if text:
             return np.full(shape, content, dtype=object)
-        return np.frombuffer(content, dtype=dtype).reshape(shape).copy()
+        return np.array(np.frombuffer(content, dtype=dtype).reshape(shape))
     if text:
         return np.full(shape, b"", dtype=object)
     if warmup_input.zero_data:

@@ -9,9 +9,14 @@ from typing import Any
 from neso.config import TritonConfig
 from neso.exceptions import PyTritonError
 
-_KEYS = tuple(
-    f.name.replace("_", "-") for f in dataclasses.fields(TritonConfig) if f.name in TritonConfig().to_dict()
-) + ("model-control-mode", "load-model", "backend-directory", "backend-config", "repository-poll-secs")
+_KEYS = (
+    *(f.name.replace("_", "-") for f in dataclasses.fields(TritonConfig) if f.name in TritonConfig().to_dict()),
+    "model-control-mode",
+    "load-model",
+    "backend-directory",
+    "backend-config",
+    "repository-poll-secs",
+)
 
 
 class TritonServerConfig:
