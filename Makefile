@@ -75,6 +75,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench: setup build ## compare with the real Triton in the same run; writes bench/RESULTS.md
 	$(PYTHON) bench/compare.py
 
+bench-bound: setup build ## bound callables against PyTriton; writes bench/BOUND.md
+	$(PYTHON) bench/bound.py
+
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh
 
@@ -84,4 +87,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv
 
-.PHONY: help setup build wheel serve test test-nocgo e2e lint cross fmt generate fuzz bench conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo e2e lint cross fmt generate fuzz bench bench-bound conformance check clean

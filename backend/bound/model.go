@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// batchDepth lets the next batch form and travel while a callable runs. More
-	// would only make batches smaller.
-	batchDepth = 2
+	// batchDepth is one: while a callable runs, the next batch grows. A batch sent
+	// ahead would be one of the first request that comes.
+	batchDepth = 1
 	// singleDepth is for models without batching, where each request is a batch.
 	singleDepth = 16
 	// unloadWait bounds how long the end of an instance waits for its thread.
@@ -30,6 +30,7 @@ type bound struct {
 	batch     bool // the callables take gathered batches
 	batching  bool // the model has a batch dimension
 	timeout   time.Duration
+	depth     int // batches that one callable may have at once, at least
 }
 
 // Capabilities implements backend.Backend.
@@ -38,6 +39,7 @@ func (b *bound) Capabilities() backend.Capabilities {
 	if !b.batching {
 		c.Depth = singleDepth
 	}
+	c.Depth = max(c.Depth, b.depth)
 	return c
 }
 

@@ -131,6 +131,7 @@ type bindBody struct {
 	Instances int             `json:"instances"` // how many callables
 	Shape     string          `json:"shape"`     // "batch" or "requests"
 	TimeoutUS int64           `json:"timeout_us"`
+	Depth     int             `json:"depth"` // batches at once for a callable that is a coroutine; 0: one
 }
 
 // Shapes of calls.
@@ -139,8 +140,12 @@ const (
 	shapeBatch    = "batch"
 )
 
-// maxInstances bounds the callables of one binding.
-const maxInstances = 4096
+const (
+	// maxInstances bounds the callables of one binding.
+	maxInstances = 4096
+	// maxDepth bounds the batches that a coroutine has at once.
+	maxDepth = 1024
+)
 
 func (b *bindBody) check() error {
 	switch {
@@ -150,6 +155,8 @@ func (b *bindBody) check() error {
 		return backend.Errorf(backend.InvalidArg, "model '%s' is bound to %d callables, expected 1 to %d", b.Name, b.Instances, maxInstances)
 	case b.Shape != shapeRequests && b.Shape != shapeBatch:
 		return backend.Errorf(backend.InvalidArg, "shape '%s' of model '%s' is not known", b.Shape, b.Name)
+	case b.Depth < 0 || b.Depth > maxDepth:
+		return backend.Errorf(backend.InvalidArg, "model '%s' asks for %d batches at once, expected at most %d", b.Name, b.Depth, maxDepth)
 	case b.TimeoutUS < 0:
 		return backend.Errorf(backend.InvalidArg, "timeout of model '%s' is negative", b.Name)
 	}
@@ -203,7 +210,7 @@ func (s *Session) control(op string) (any, error) {
 func (s *Session) bind(ctx context.Context, body *bindBody) (any, error) {
 	b := &bound{
 		session: s, number: body.Binding, instances: body.Instances, batch: body.Shape == shapeBatch,
-		timeout: time.Duration(min(body.TimeoutUS, 1<<50)) * time.Microsecond,
+		depth: body.Depth, timeout: time.Duration(min(body.TimeoutUS, 1<<50)) * time.Microsecond,
 	}
 	var limited struct {
 		MaxBatchSize int64 `json:"max_batch_size"`

@@ -42,7 +42,7 @@ from neso_worker.model import DEFAULT_INLINE_LIMIT
 
 from ._binding import Binding
 from ._hub import Hub, TimedOut
-from ._instance import Instance
+from ._instance import Instance, is_coroutine
 from ._memory import SharedOutputs
 from ._store import BoundStore
 
@@ -54,6 +54,9 @@ class ServerError(Exception):
 class ServerGone(ServerError):
     """The server has ended."""
 
+
+# How many batches a coroutine function may have at once.
+COROUTINES = 32
 
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -174,6 +177,7 @@ class Connection:
             "binding": number,
             "instances": len(binding.callables),
             "shape": binding.shape,
+            "depth": COROUTINES if all(map(is_coroutine, binding.callables)) else 0,
             "timeout_us": int((binding.timeout or 0) * 1e6),
         }
         try:

@@ -52,7 +52,7 @@ class Instance:
         self._binding = binding
         self._callable = binding.callables[index]
         self._check = binding.check
-        self._async = _is_coroutine(self._callable)
+        self._async = is_coroutine(self._callable)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[Any] = set()
         self.thread = threading.Thread(target=self._run, name=f"neso-{self.name}", daemon=True)
@@ -427,12 +427,13 @@ def _wrong_rows(outputs: dict[str, Any], rows: int) -> ValueError:
     return ValueError(f"Received output tensors with different batch sizes: {wrong}. Expected batch size: {rows}. ")
 
 
-def _is_coroutine(function: Any) -> bool:
+def is_coroutine(function: Any) -> bool:
+    """Whether calling gives an awaitable or an asynchronous generator."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return True
     inner = getattr(function, "func", None)  # a partial
     if inner is not None and inner is not function:
-        return _is_coroutine(inner)
+        return is_coroutine(inner)
     call = getattr(type(function), "__call__", None)
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
 
