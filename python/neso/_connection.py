@@ -13,6 +13,7 @@ import weakref
 from typing import Any, Callable, Optional
 
 import numpy as np
+
 from neso_worker import PROTOCOL
 from neso_worker.calls import Calls
 from neso_worker.channel import Closed, Frame

@@ -9,6 +9,7 @@ import json
 from typing import Any, Optional
 
 import numpy as np
+
 from neso_worker.datatypes import BF16, BYTES, DTYPES, object_array, unpack_elements
 from neso_worker.frames import COUNT, ENTRIES, INLINE, NAMED, ONLY_REQUESTED, PAIR, REQUEST, U16, ProtocolError
 from neso_worker.leases import Lease

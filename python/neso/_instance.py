@@ -12,6 +12,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
+
 from neso_worker.channel import Closed, Frame
 from neso_worker.errors import TritonError, full_traceback
 from neso_worker.frames import (

@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any, Optional
 
 import numpy as np
+
 from neso_worker.memory import ALIGNMENT, Outputs
 
 Block = tuple[int, int]

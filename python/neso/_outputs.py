@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import numpy as np
+
 from neso_worker.datatypes import BYTES, DTYPES, number_of, pack_elements
 from neso_worker.encode import ResponseFrame
 from neso_worker.frames import (

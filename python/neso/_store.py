@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from neso_worker.store import Store, flat
 
 from ._memory import Block, SharedOutputs

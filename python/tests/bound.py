@@ -8,6 +8,7 @@ import os
 import pathlib
 
 import numpy as np
+
 from neso._binding import Binding
 from neso._server import Server
 

@@ -8,12 +8,12 @@ import os
 import random
 import threading
 
-import neso._memory
 import numpy as np
 import pytest
-from neso._server import ServerError
-
 from bound import ADD_SUB, Http, Refused, add_sub, bind, config, make_server, tensor
+
+import neso._memory
+from neso._server import ServerError
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import time
 
 import numpy as np
 import pytest
-from neso._server import Server, ServerError, ServerGone
-
 from bound import ADD_SUB, ANY_PORTS, BINARY, ROOT, Http, Refused, add_sub, bind, make_server
+
+from neso._server import Server, ServerError, ServerGone
 
 ONE = np.ones((1, 4), np.float32)
 

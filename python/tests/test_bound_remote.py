@@ -13,10 +13,10 @@ import threading
 
 import numpy as np
 import pytest
+from bound import ADD_SUB, ROOT, Http, Refused, add_sub, bind, make_server
+
 from neso._remote import _ticket, connect
 from neso._server import ServerError, ServerGone
-
-from bound import ADD_SUB, ROOT, Http, Refused, add_sub, bind, make_server
 
 ONE = np.ones((1, 4), np.float32)
 
