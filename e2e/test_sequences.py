@@ -51,7 +51,7 @@ class TritonPythonModel:
 """
 
 
-def add_model(repo, name, code=ACCUMULATE, batch=4, strategy="direct { }", corrid="TYPE_UINT64", idle=10_000_000, state="", controls=True, more=""):
+def add_model(repo, name, code=ACCUMULATE, batch=4, strategy="direct { }", corrid="TYPE_UINT64", idle=3_000_000, state="", controls=True, more=""):
     (repo / name / "1").mkdir(parents=True)
     (repo / name / "1" / "model.py").write_text(code.replace("GATE", str(repo.parent / f"{name}.gate")))
     (repo / name / "config.pbtxt").write_text(
@@ -359,6 +359,57 @@ def test_implicit_state(tmp_path, first):
                 c.infer("s", -7, 7)
             assert c.infer("s", 0, 7, end=True).as_numpy("OUT")[0, 0] == first + 10
             c.client.close()
+
+
+COUNT = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            left = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() - pb_utils.get_input_tensor_by_name(request, "N_IN").as_numpy()
+            n = pb_utils.Tensor("N_OUT", pb_utils.get_input_tensor_by_name(request, "N_IN").as_numpy() + 1)
+            seen = pb_utils.Tensor("SEEN", np.array([[b"%d of %d, flags %d" % (len(requests), request.correlation_id(), request.flags())]], object))
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("OUT", left), seen, n])
+            if DECOUPLED:
+                if left[0, 0] > 1:
+                    request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+                request.get_response_sender().send(response, pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL if left[0, 0] <= 1 else 0)
+            elif left[0, 0] == 99:
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+                responses.append(None)
+            else:
+                responses.append(response)
+        return None if DECOUPLED else responses
+"""
+N = "iterative_sequence: true\nstate [ { input_name: \"N_IN\" output_name: \"N_OUT\" data_type: TYPE_INT32 dims: [ 1 ] } ]"
+
+
+def test_iterative_sequences(tmp_path):
+    repo = tmp_path / "models"
+    decoupled = "model_transaction_policy { decoupled: true }"
+    add_model(repo, "gen", COUNT.replace("DECOUPLED", "True"), strategy="oldest { max_candidate_sequences: 8 }", state=N, more=decoupled, controls=False)
+    again = COUNT.replace("DECOUPLED", "False").replace("left[0, 0] == 99", "id(self) and self.__dict__.setdefault('n', []).append(1) or len(self.n) < 3")
+    add_model(repo, "again", again, state=N, controls=False)
+    add_model(repo, "wrong", again, controls=False, state='state [ { input_name: "N_IN" output_name: "N_OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]')
+    with Server(repo) as s:
+        stream = Stream(s)
+        for value in (3, 4, 5):
+            stream.client.async_stream_infer("gen", inputs(grpc, value), request_id=str(value))
+        got = {3: [], 4: [], 5: []}
+        for _ in range(12):
+            result, error = stream.answers.get(timeout=20)
+            assert error is None, error
+            got[int(result.get_response().id)].append(int(result.as_numpy("OUT")[0, 0]))
+            assert "flags %d" % (len(got[int(result.get_response().id)]) == 1) in result.as_numpy("SEEN")[0, 0].decode()
+        assert got == {3: [3, 2, 1], 4: [4, 3, 2, 1], 5: [5, 4, 3, 2, 1]}
+        stream.client.close()
+        c = Http(s)
+        assert c.client.infer("again", inputs(http, 1)).as_numpy("OUT")[0, 0] == 1
+        with pytest.raises(Exception, match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag."):
+            c.infer("wrong", 1, 1, start=True)
 
 
 @pytest.mark.parametrize(

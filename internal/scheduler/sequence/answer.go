@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
@@ -22,6 +23,43 @@ type answer struct {
 	final     atomic.Bool
 	again     atomic.Bool
 	vanished  atomic.Bool
+
+	// Of an iterative request: it leaves its slot when it has been executed and
+	// answered, or rescheduled, in whatever order.
+	mu       sync.Mutex
+	settled  bool
+	executed func()
+}
+
+// begin is called before each execution.
+func (a *answer) begin() {
+	a.again.Store(false)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.settled = false
+}
+
+// settle says that the backend owes nothing more for this execution.
+func (a *answer) settle() {
+	a.mu.Lock()
+	a.settled = true
+	f := a.executed
+	a.executed = nil
+	a.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// whenSettled reports whether the backend owes nothing more; if it does, f is
+// called when that ends.
+func (a *answer) whenSettled(f func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.settled {
+		a.executed = f
+	}
+	return a.settled
 }
 
 // Respond implements backend.Responder.
@@ -37,7 +75,11 @@ func (a *answer) Respond(resp *backend.Response, final bool) error {
 		a.vanished.Store(a.request.Cancelled())
 		a.final.Store(true)
 	}
-	return a.next.Respond(resp, final)
+	err := a.next.Respond(resp, final)
+	if final && a.iterative {
+		a.settle()
+	}
+	return err
 }
 
 // Cancelled implements backend.Responder.
@@ -55,5 +97,6 @@ func (a *answer) Reschedule() error {
 		return infer.ErrEnded
 	}
 	a.again.Store(true)
+	a.settle()
 	return nil
 }
