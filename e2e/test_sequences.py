@@ -9,10 +9,10 @@ import threading
 
 import numpy as np
 import pytest
-import tritonclient.grpc as grpc
-import tritonclient.http as http
 from server import Server
 from test_overload import until
+from tritonclient import grpc, http
+from tritonclient.utils import InferenceServerException
 
 CONTROLS = """control_input [
   { name: "START" control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
@@ -145,7 +145,7 @@ def test_accumulates(client):
         for corr in (7, 2**62 + 5):
             totals = [int(client.infer(model, v, corr, start=v == 1, end=v == 4).as_numpy("OUT")[0, 0]) for v in (1, 2, 3, 4)]
             assert totals == [1, 3, 6, 10], (model, corr)
-        with pytest.raises(Exception, match=f"inference request for sequence 7 to model '{model}' must specify the START flag on the first request of the sequence"):
+        with pytest.raises(InferenceServerException, match=f"inference request for sequence 7 to model '{model}' must specify the START flag on the first request of the sequence"):
             client.infer(model, 1, 7)
 
 
@@ -161,9 +161,9 @@ def test_controls_and_string_ids(client):
 
 def test_refusals(client):
     for corr in (0, ""):
-        with pytest.raises(Exception, match="inference request to model 'direct' must specify a non-zero or non-empty correlation ID"):
+        with pytest.raises(InferenceServerException, match="inference request to model 'direct' must specify a non-zero or non-empty correlation ID"):
             client.infer("direct", 1, corr, start=True)
-    with pytest.raises(Exception, match="sequence batching control 'CORRID' data-type is 'BYTES', but model 'direct' expects 'UINT64'"):
+    with pytest.raises(InferenceServerException, match="sequence batching control 'CORRID' data-type is 'BYTES', but model 'direct' expects 'UINT64'"):
         client.infer("direct", 1, "text", start=True)
 
 
@@ -245,7 +245,7 @@ def test_backlog_is_bounded_and_expires(sequences):
     def wait(corr, timeout):
         try:
             c.client.infer("bounded", inputs(grpc, 1), sequence_id=corr, sequence_start=True, timeout=timeout)
-        except Exception as e:
+        except InferenceServerException as e:
             answers.put(str(e))
 
     waiting = threading.Thread(target=wait, args=(2, 1_500_000))
@@ -262,7 +262,7 @@ def test_idle_sequences_lose_their_slot(sequences):
     c = Http(sequences)
     c.infer("idle", 1, 1, start=True)
     c.infer("idle", 1, 2, start=True, end=True)  # waits for the slot of the first
-    with pytest.raises(Exception, match="must specify the START flag"):
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
         c.infer("idle", 1, 1)
 
 
@@ -278,20 +278,20 @@ def test_a_vanished_client_frees_its_slot(sequences, repo):
     gate.unlink()
     c = Grpc(sequences)
     assert c.infer("one", 5, 2, start=True, end=True).as_numpy("OUT")[0, 0] == 5
-    with pytest.raises(Exception, match="must specify the START flag"):
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
         c.infer("one", 1, 1)
 
 
 def test_a_killed_worker_ends_no_sequence(sequences):
     c = Http(sequences)
     c.infer("crash", 1, 1, start=True)
-    with pytest.raises(Exception, match="code 3"):
+    with pytest.raises(InferenceServerException, match="code 3"):
         c.infer("crash", -1, 1)
 
     def again():
         try:
             return c.infer("crash", 2, 1, end=True) is not None
-        except Exception as e:
+        except InferenceServerException as e:
             return "START" in str(e)
 
     assert until(again)
@@ -305,7 +305,7 @@ def test_open_sequences_end_before_the_server(tmp_path):
         c.infer("direct", 1, 1, start=True)
         s.process.send_signal(signal.SIGTERM)
         assert until(lambda: s.get("/v2/health/ready").status != 200)
-        with pytest.raises(Exception, match="Server is stopping, scheduler for model has stopped accepting new inference requests"):
+        with pytest.raises(InferenceServerException, match="Server is stopping, scheduler for model has stopped accepting new inference requests"):
             c.infer("direct", 1, 2, start=True)
         assert c.infer("direct", 2, 1).as_numpy("OUT")[0, 0] == 3
         assert c.infer("direct", 3, 1, end=True).as_numpy("OUT")[0, 0] == 6
@@ -355,7 +355,7 @@ def test_implicit_state(tmp_path, first):
                 assert r.as_numpy("OUT")[0, 0] == first + sum(range(value + 1)), step
                 assert r.as_numpy("SEEN")[0, 0] == text and r.as_numpy("SUM_OUT") is None
             # A state of another shape is an error; the one before it stays.
-            with pytest.raises(Exception, match=r"output state 'SUM_OUT' of model 's' has shape \[1,2\], expected \[1,1\]"):
+            with pytest.raises(InferenceServerException, match=r"output state 'SUM_OUT' of model 's' has shape \[1,2\], expected \[1,1\]"):
                 c.infer("s", -7, 7)
             assert c.infer("s", 0, 7, end=True).as_numpy("OUT")[0, 0] == first + 10
             c.client.close()
@@ -403,12 +403,12 @@ def test_iterative_sequences(tmp_path):
             result, error = stream.answers.get(timeout=20)
             assert error is None, error
             got[int(result.get_response().id)].append(int(result.as_numpy("OUT")[0, 0]))
-            assert "flags %d" % (len(got[int(result.get_response().id)]) == 1) in result.as_numpy("SEEN")[0, 0].decode()
+            assert f"flags {int(len(got[int(result.get_response().id)]) == 1)}" in result.as_numpy("SEEN")[0, 0].decode()
         assert got == {3: [3, 2, 1], 4: [4, 3, 2, 1], 5: [5, 4, 3, 2, 1]}
         stream.client.close()
         c = Http(s)
         assert c.client.infer("again", inputs(http, 1)).as_numpy("OUT")[0, 0] == 1
-        with pytest.raises(Exception, match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag."):
+        with pytest.raises(InferenceServerException, match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag."):
             c.infer("wrong", 1, 1, start=True)
 
 
