@@ -282,19 +282,20 @@ def test_a_vanished_client_frees_its_slot(sequences, repo):
         c.infer("one", 1, 1)
 
 
-def test_a_killed_worker_ends_no_sequence(sequences):
+def test_a_killed_worker_ends_its_sequences(sequences):
     c = Http(sequences)
-    c.infer("crash", 1, 1, start=True)
+    for corr in (1, 2):
+        c.infer("crash", 1, corr, start=True)
     with pytest.raises(InferenceServerException, match="code 3"):
         c.infer("crash", -1, 1)
-
-    def again():
-        try:
-            return c.infer("crash", 2, 1, end=True) is not None
-        except InferenceServerException as e:
-            return "START" in str(e)
-
-    assert until(again)
+    # What the model kept in memory is gone, of all sequences: no wrong answers.
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
+        c.infer("crash", 1, 1)
+    with pytest.raises(InferenceServerException, match="sequence 2 of model 'crash' has lost its state: the process that kept it has ended"):
+        c.infer("crash", 1, 2)
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
+        c.infer("crash", 1, 2)
+    assert [int(c.infer("crash", 5, 2, start=v == 0, end=v == 1).as_numpy("OUT")[0, 0]) for v in (0, 1)] == [5, 10]
 
 
 def test_open_sequences_end_before_the_server(tmp_path):

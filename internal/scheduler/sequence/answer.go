@@ -19,6 +19,11 @@ type answer struct {
 	state   *state
 	life    uint64
 
+	// On which life of its instance the sequence has run so far, 0 for none, and on
+	// which this request did.
+	lived uint64
+	runs  atomic.Uint64
+
 	iterative bool
 	final     atomic.Bool
 	again     atomic.Bool
@@ -71,8 +76,13 @@ func (a *answer) Respond(resp *backend.Response, final bool) error {
 	if a.states != nil {
 		a.states.keep(a.state, a.life, resp)
 	}
+	lost := a.lost()
+	if lost && resp != nil && resp.Err == nil {
+		resp.Err = backend.Errorf(backend.Unavailable, "sequence %s of model '%s' has lost its state: the process that kept it has ended",
+			name(a.request.Correlation), a.request.ModelName)
+	}
 	if final {
-		a.vanished.Store(a.request.Cancelled())
+		a.vanished.Store(lost || a.request.Cancelled())
 		a.final.Store(true)
 	}
 	err := a.next.Respond(resp, final)
@@ -80,6 +90,18 @@ func (a *answer) Respond(resp *backend.Response, final bool) error {
 		a.settle()
 	}
 	return err
+}
+
+// lost reports whether the model has forgotten what came before in the
+// sequence, because its process is another one. With implicit state the server
+// keeps it.
+func (a *answer) lost() bool {
+	b := a.request.Batch
+	if b == nil || b.Life == 0 || a.states != nil {
+		return false
+	}
+	a.runs.Store(b.Life)
+	return a.lived != 0 && a.lived != b.Life
 }
 
 // Cancelled implements backend.Responder.

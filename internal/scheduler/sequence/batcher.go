@@ -282,14 +282,14 @@ func (b *batcher) step(now int64, fx *effects) {
 			if x == nil {
 				break
 			}
-			b.send(now, l, x, fx)
+			b.send(l, x, fx)
 		}
 	}
 	b.place(now, fx)
 }
 
 // send issues the entries of a batch.
-func (b *batcher) send(now int64, l *lane, x *batch, fx *effects) {
+func (b *batcher) send(l *lane, x *batch, fx *effects) {
 	l.load++
 	x.instance, x.next = l.number, nil
 	for _, e := range x.entries {

@@ -232,6 +232,9 @@ func (s *Scheduler) execute(x *batch) {
 // executed notes how an execution of a request ended.
 func (s *Scheduler) executed(e *entry) {
 	e.cancelled, e.again = e.answer.vanished.Load(), e.answer.again.Load() && !e.answer.final.Load()
+	if n := e.answer.runs.Load(); n != 0 {
+		e.seq.life = n
+	}
 	if e.again {
 		s.unequip(e)
 		e.cancelled = e.request.Cancelled()
@@ -296,6 +299,9 @@ func (s *Scheduler) equip(e *entry) {
 		r.Responder = e.answer
 	}
 	e.answer.begin()
+	if e.answer.lived = e.seq.life; e.start {
+		e.answer.lived = 0
+	}
 	r.Flags = flags
 	r.Inputs = s.controls.add(slices.Grow(r.Inputs, len(s.controls)), flags, true, r.Correlation)
 	if s.states != nil {
