@@ -9,10 +9,10 @@ import threading
 
 import numpy as np
 import pytest
-import tritonclient.grpc as grpc
-import tritonclient.http as http
 from server import Server
 from test_overload import until
+from tritonclient import grpc, http
+from tritonclient.utils import InferenceServerException
 
 CONTROLS = """control_input [
   { name: "START" control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
@@ -51,7 +51,7 @@ class TritonPythonModel:
 """
 
 
-def add_model(repo, name, code=ACCUMULATE, batch=4, strategy="direct { }", corrid="TYPE_UINT64", idle=10_000_000, state="", controls=True, more=""):
+def add_model(repo, name, code=ACCUMULATE, batch=4, strategy="direct { }", corrid="TYPE_UINT64", idle=3_000_000, state="", controls=True, more=""):
     (repo / name / "1").mkdir(parents=True)
     (repo / name / "1" / "model.py").write_text(code.replace("GATE", str(repo.parent / f"{name}.gate")))
     (repo / name / "config.pbtxt").write_text(
@@ -145,7 +145,7 @@ def test_accumulates(client):
         for corr in (7, 2**62 + 5):
             totals = [int(client.infer(model, v, corr, start=v == 1, end=v == 4).as_numpy("OUT")[0, 0]) for v in (1, 2, 3, 4)]
             assert totals == [1, 3, 6, 10], (model, corr)
-        with pytest.raises(Exception, match=f"inference request for sequence 7 to model '{model}' must specify the START flag on the first request of the sequence"):
+        with pytest.raises(InferenceServerException, match=f"inference request for sequence 7 to model '{model}' must specify the START flag on the first request of the sequence"):
             client.infer(model, 1, 7)
 
 
@@ -161,9 +161,9 @@ def test_controls_and_string_ids(client):
 
 def test_refusals(client):
     for corr in (0, ""):
-        with pytest.raises(Exception, match="inference request to model 'direct' must specify a non-zero or non-empty correlation ID"):
+        with pytest.raises(InferenceServerException, match="inference request to model 'direct' must specify a non-zero or non-empty correlation ID"):
             client.infer("direct", 1, corr, start=True)
-    with pytest.raises(Exception, match="sequence batching control 'CORRID' data-type is 'BYTES', but model 'direct' expects 'UINT64'"):
+    with pytest.raises(InferenceServerException, match="sequence batching control 'CORRID' data-type is 'BYTES', but model 'direct' expects 'UINT64'"):
         client.infer("direct", 1, "text", start=True)
 
 
@@ -245,7 +245,7 @@ def test_backlog_is_bounded_and_expires(sequences):
     def wait(corr, timeout):
         try:
             c.client.infer("bounded", inputs(grpc, 1), sequence_id=corr, sequence_start=True, timeout=timeout)
-        except Exception as e:
+        except InferenceServerException as e:
             answers.put(str(e))
 
     waiting = threading.Thread(target=wait, args=(2, 1_500_000))
@@ -262,7 +262,7 @@ def test_idle_sequences_lose_their_slot(sequences):
     c = Http(sequences)
     c.infer("idle", 1, 1, start=True)
     c.infer("idle", 1, 2, start=True, end=True)  # waits for the slot of the first
-    with pytest.raises(Exception, match="must specify the START flag"):
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
         c.infer("idle", 1, 1)
 
 
@@ -278,23 +278,24 @@ def test_a_vanished_client_frees_its_slot(sequences, repo):
     gate.unlink()
     c = Grpc(sequences)
     assert c.infer("one", 5, 2, start=True, end=True).as_numpy("OUT")[0, 0] == 5
-    with pytest.raises(Exception, match="must specify the START flag"):
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
         c.infer("one", 1, 1)
 
 
-def test_a_killed_worker_ends_no_sequence(sequences):
+def test_a_killed_worker_ends_its_sequences(sequences):
     c = Http(sequences)
-    c.infer("crash", 1, 1, start=True)
-    with pytest.raises(Exception, match="code 3"):
+    for corr in (1, 2):
+        c.infer("crash", 1, corr, start=True)
+    with pytest.raises(InferenceServerException, match="code 3"):
         c.infer("crash", -1, 1)
-
-    def again():
-        try:
-            return c.infer("crash", 2, 1, end=True) is not None
-        except Exception as e:
-            return "START" in str(e)
-
-    assert until(again)
+    # What the model kept in memory is gone, of all sequences: no wrong answers.
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
+        c.infer("crash", 1, 1)
+    with pytest.raises(InferenceServerException, match="sequence 2 of model 'crash' has lost its state: the process that kept it has ended"):
+        c.infer("crash", 1, 2)
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
+        c.infer("crash", 1, 2)
+    assert [int(c.infer("crash", 5, 2, start=v == 0, end=v == 1).as_numpy("OUT")[0, 0]) for v in (0, 1)] == [5, 10]
 
 
 def test_open_sequences_end_before_the_server(tmp_path):
@@ -305,7 +306,7 @@ def test_open_sequences_end_before_the_server(tmp_path):
         c.infer("direct", 1, 1, start=True)
         s.process.send_signal(signal.SIGTERM)
         assert until(lambda: s.get("/v2/health/ready").status != 200)
-        with pytest.raises(Exception, match="Server is stopping, scheduler for model has stopped accepting new inference requests"):
+        with pytest.raises(InferenceServerException, match="Server is stopping, scheduler for model has stopped accepting new inference requests"):
             c.infer("direct", 1, 2, start=True)
         assert c.infer("direct", 2, 1).as_numpy("OUT")[0, 0] == 3
         assert c.infer("direct", 3, 1, end=True).as_numpy("OUT")[0, 0] == 6
@@ -355,10 +356,61 @@ def test_implicit_state(tmp_path, first):
                 assert r.as_numpy("OUT")[0, 0] == first + sum(range(value + 1)), step
                 assert r.as_numpy("SEEN")[0, 0] == text and r.as_numpy("SUM_OUT") is None
             # A state of another shape is an error; the one before it stays.
-            with pytest.raises(Exception, match=r"output state 'SUM_OUT' of model 's' has shape \[1,2\], expected \[1,1\]"):
+            with pytest.raises(InferenceServerException, match=r"output state 'SUM_OUT' of model 's' has shape \[1,2\], expected \[1,1\]"):
                 c.infer("s", -7, 7)
             assert c.infer("s", 0, 7, end=True).as_numpy("OUT")[0, 0] == first + 10
             c.client.close()
+
+
+COUNT = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            left = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() - pb_utils.get_input_tensor_by_name(request, "N_IN").as_numpy()
+            n = pb_utils.Tensor("N_OUT", pb_utils.get_input_tensor_by_name(request, "N_IN").as_numpy() + 1)
+            seen = pb_utils.Tensor("SEEN", np.array([[b"%d of %d, flags %d" % (len(requests), request.correlation_id(), request.flags())]], object))
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("OUT", left), seen, n])
+            if DECOUPLED:
+                if left[0, 0] > 1:
+                    request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+                request.get_response_sender().send(response, pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL if left[0, 0] <= 1 else 0)
+            elif left[0, 0] == 99:
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+                responses.append(None)
+            else:
+                responses.append(response)
+        return None if DECOUPLED else responses
+"""
+N = "iterative_sequence: true\nstate [ { input_name: \"N_IN\" output_name: \"N_OUT\" data_type: TYPE_INT32 dims: [ 1 ] } ]"
+
+
+def test_iterative_sequences(tmp_path):
+    repo = tmp_path / "models"
+    decoupled = "model_transaction_policy { decoupled: true }"
+    add_model(repo, "gen", COUNT.replace("DECOUPLED", "True"), strategy="oldest { max_candidate_sequences: 8 }", state=N, more=decoupled, controls=False)
+    again = COUNT.replace("DECOUPLED", "False").replace("left[0, 0] == 99", "id(self) and self.__dict__.setdefault('n', []).append(1) or len(self.n) < 3")
+    add_model(repo, "again", again, state=N, controls=False)
+    add_model(repo, "wrong", again, controls=False, state='state [ { input_name: "N_IN" output_name: "N_OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]')
+    with Server(repo) as s:
+        stream = Stream(s)
+        for value in (3, 4, 5):
+            stream.client.async_stream_infer("gen", inputs(grpc, value), request_id=str(value))
+        got = {3: [], 4: [], 5: []}
+        for _ in range(12):
+            result, error = stream.answers.get(timeout=20)
+            assert error is None, error
+            got[int(result.get_response().id)].append(int(result.as_numpy("OUT")[0, 0]))
+            assert f"flags {int(len(got[int(result.get_response().id)]) == 1)}" in result.as_numpy("SEEN")[0, 0].decode()
+        assert got == {3: [3, 2, 1], 4: [4, 3, 2, 1], 5: [5, 4, 3, 2, 1]}
+        stream.client.close()
+        c = Http(s)
+        assert c.client.infer("again", inputs(http, 1)).as_numpy("OUT")[0, 0] == 1
+        with pytest.raises(InferenceServerException, match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag."):
+            c.infer("wrong", 1, 1, start=True)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import (
 // Errors carry the protocol's texts and codes, RetryAfter on overload.
 func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
 	state := e.State()
-	if state != Ready && !(state == Exiting && e.continuing.Load()) {
+	if state != Ready && (state != Exiting || !e.continuing.Load()) {
 		return Pin{}, notReady()
 	}
 	if !e.admission.enterExternal() {

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -81,15 +83,7 @@ func (o *io) output(name string, guess int) *modelconfig.Output {
 
 // wants reports whether the request asked for an output the model has.
 func wants(r *infer.Request, o *io, name string) bool {
-	if o.wantsAll(r) {
-		return true
-	}
-	for _, n := range asked(r) {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return o.wantsAll(r) || slices.Contains(asked(r), name)
 }
 
 // asked returns the outputs that go to the client.

@@ -217,14 +217,14 @@ func (b *batcher) cancel(e *entry, fx *effects) {
 }
 
 // done says that an instance has executed a batch, whose memory it takes back.
+// Entries that are not in it any more are reported by executed.
 func (b *batcher) done(now int64, x *batch, fx *effects) {
 	b.lanes[x.instance].load--
 	for i, e := range x.entries {
 		x.entries[i] = nil
-		if e == nil {
-			continue
+		if e != nil {
+			b.executed(now, e, fx)
 		}
-		b.executed(now, e, fx)
 	}
 	clear(x.requests)
 	x.entries, x.requests, x.next = x.entries[:0], x.requests[:0], b.batches
@@ -282,14 +282,14 @@ func (b *batcher) step(now int64, fx *effects) {
 			if x == nil {
 				break
 			}
-			b.send(now, l, x, fx)
+			b.send(l, x, fx)
 		}
 	}
 	b.place(now, fx)
 }
 
 // send issues the entries of a batch.
-func (b *batcher) send(now int64, l *lane, x *batch, fx *effects) {
+func (b *batcher) send(l *lane, x *batch, fx *effects) {
 	l.load++
 	x.instance, x.next = l.number, nil
 	for _, e := range x.entries {

@@ -204,6 +204,7 @@ func (s *Scheduler) execute(x *batch) {
 		for _, e := range x.entries {
 			if e != nil && !e.cancelled {
 				e.answer.final.Store(true)
+				e.answer.settle()
 				s.fail(e, err, infer.Other)
 			}
 		}
@@ -213,16 +214,46 @@ func (s *Scheduler) execute(x *batch) {
 	default:
 		s.executor.Execute(x.instance, requests)
 	}
-	for _, e := range x.entries {
+	for i, e := range x.entries {
 		if e == nil || e.cancelled {
 			continue
 		}
-		e.cancelled, e.again = e.answer.vanished.Load(), e.answer.again.Load() && !e.answer.final.Load()
-		if e.again {
-			s.unequip(e)
-			e.cancelled = e.request.Cancelled()
+		if s.core.iterative {
+			x.entries[i] = nil // from now on it may be gone at any time
+			if !e.answer.whenSettled(func() { s.late(e) }) {
+				continue
+			}
+			x.entries[i] = e
 		}
+		s.executed(e)
 	}
+}
+
+// executed notes how an execution of a request ended.
+func (s *Scheduler) executed(e *entry) {
+	e.cancelled, e.again = e.answer.vanished.Load(), e.answer.again.Load() && !e.answer.final.Load()
+	if n := e.answer.runs.Load(); n != 0 {
+		e.seq.life = n
+	}
+	if e.again {
+		s.unequip(e)
+		e.cancelled = e.request.Cancelled()
+	}
+}
+
+// late ends the execution of a request whose batch has ended before.
+func (s *Scheduler) late(e *entry) {
+	s.executed(e)
+	now := backend.Now()
+	var fx effects
+	s.mu.Lock()
+	s.core.executed(now, e, &fx)
+	if !s.closed {
+		s.core.step(now, &fx)
+	}
+	s.applyLocked(now, &fx, nil, true)
+	s.mu.Unlock()
+	s.answerFailed(fx.failed)
 }
 
 // fillUp puts null requests, or with the oldest strategy nothing, in the places
@@ -267,7 +298,10 @@ func (s *Scheduler) equip(e *entry) {
 		e.answer = &answer{next: r.Responder, request: r, states: s.states, iterative: s.core.iterative}
 		r.Responder = e.answer
 	}
-	e.answer.again.Store(false)
+	e.answer.begin()
+	if e.answer.lived = e.seq.life; e.start {
+		e.answer.lived = 0
+	}
 	r.Flags = flags
 	r.Inputs = s.controls.add(slices.Grow(r.Inputs, len(s.controls)), flags, true, r.Correlation)
 	if s.states != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -283,11 +284,7 @@ func TestBacklogTimeoutAndBound(t *testing.T) {
 func (w *world) answers() map[string]string {
 	w.sink.mu.Lock()
 	defer w.sink.mu.Unlock()
-	all := map[string]string{}
-	for k, v := range w.sink.answers {
-		all[k] = v
-	}
-	return all
+	return maps.Clone(w.sink.answers)
 }
 
 func TestIdle(t *testing.T) {
@@ -434,4 +431,37 @@ func TestStop(t *testing.T) {
 			"c1": "refused: Server is stopping, scheduler for model has stopped accepting new inference requests",
 		})
 	})
+}
+
+// A model whose process has died has forgotten its sequences: they end instead
+// of going on with wrong answers. Implicit state stays.
+func TestLostLife(t *testing.T) {
+	for _, states := range [][]State{nil, {stateOf(1)}} {
+		synctest.Test(t, func(t *testing.T) {
+			f, life := &fake{}, uint64(1)
+			f.answer = func(r *infer.Request) {
+				r.Batch = &backend.Batch{Life: life}
+				_ = r.Request.Respond(&backend.Response{}, true)
+			}
+			w := newWorld(&modelconfig.SequenceBatching{}, 0, f, states...)
+			send := func(id string, flags backend.Flags) {
+				w.send(t.Context(), id, 1, flags)
+				synctest.Wait()
+			}
+			send("a1", first)
+			send("a2", 0)
+			life++
+			send("a3", 0)
+			send("a4", 0)
+			send("a5", first)
+			send("a6", 0)
+			w.close(t)
+			want := map[string]string{"a2": "ok", "a3": "ok", "a4": "ok", "a6": "ok"}
+			if states == nil {
+				want["a3"] = "Unavailable: sequence 1 of model '' has lost its state: the process that kept it has ended"
+				want["a4"] = "refused: inference request for sequence 1 to model 'm' must specify the START flag on the first request of the sequence"
+			}
+			w.want(t, nil, want)
+		})
+	}
 }

@@ -16,7 +16,9 @@ type sequence struct {
 	next, prev *sequence
 	line       *line
 
-	state *state // the loop's; nil before the first request runs
+	// The rest belongs to the loop.
+	state *state // nil before the first request runs
+	life  uint64 // of the instance, when a request ran last
 }
 
 func (s *sequence) push(e *entry) {
