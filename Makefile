@@ -23,6 +23,10 @@ build: ## bin/neso, one static-as-can-be binary without cgo
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/neso ./cmd/neso
 
+wheel: setup ## dist/*.whl: the Python package with the binary, and the import name pytriton
+	$(PYTHON) -m build --no-isolation --wheel --outdir dist python
+	$(PYTHON) -m build --no-isolation --wheel --outdir dist python/pytriton-compat
+
 serve: setup build ## serve examples/models on ports 8000, 8001, 8002
 	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'
 	@echo '  or: curl -s localhost:8000/v2/models/digits'
@@ -31,6 +35,7 @@ serve: setup build ## serve examples/models on ports 8000, 8001, 8002
 test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
 	$(GO) test -race -tags invariants ./...
 	$(PYTHON) -m pytest -q python/tests bench/tests
+	$(PYTHON) -m pytest -q python/tests_neso
 	$(MAKE) --no-print-directory e2e
 
 test-nocgo: ## the Go tests as users build: no cgo, no invariants
@@ -43,6 +48,7 @@ lint: $(LINT) ## golangci-lint, go vet for every platform, ruff
 	$(LINT) run ./...
 	$(MAKE) --no-print-directory cross
 	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check python e2e bench examples && .venv/bin/ruff format --check -q python e2e bench examples; fi
+	@if [ -x .venv/bin/mypy ]; then cd python && ../.venv/bin/mypy; fi
 
 $(LINT): tools/go.mod
 	@mkdir -p .tools/bin
@@ -79,6 +85,6 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 	@test -z "$$(git status --porcelain)" || { git status --short; echo 'the tree is not clean'; exit 1; }
 
 clean: ## remove what was built
-	rm -rf bin build .tools .venv
+	rm -rf bin build dist .tools .venv
 
-.PHONY: help setup build serve test test-nocgo e2e lint cross fmt generate fuzz bench bench-bound conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo e2e lint cross fmt generate fuzz bench bench-bound conformance check clean

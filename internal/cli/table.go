@@ -162,9 +162,9 @@ func serveTable() []option {
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
-		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 120.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
-		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: 10.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
-		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request. Default: 300.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},
+		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
+		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
+		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request; a large body gets the time that 16 KiB/s need on top. Default: 60.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},
 	}
 }
 

@@ -54,7 +54,11 @@ const (
 	// server; longer ones get their room once their length is known.
 	streamWindow = 1 << 20
 	connWindow   = 16 << 20
-	ioBuffer     = 64 << 10
+	readBuffer   = 64 << 10
+	// writeBuffer is what leaves in one write. The largest TCP segment, on the
+	// loopback and towards hardware that segments by itself, has 65,463 bytes: a
+	// write of 64 KiB would leave as two, and wake the client twice.
+	writeBuffer = 64<<10 - 512
 	// streamWorkers are goroutines kept for calls, with stacks that have grown
 	// already. When all are busy, calls run on goroutines of their own.
 	streamWorkers = 64
@@ -88,6 +92,7 @@ func New(o Options) (*Server, error) {
 	if s.encodings, err = encodingsOf(o.ResponseCompression); err != nil {
 		return nil, err
 	}
+	delayDeadlines()
 	s.grpc = grpc.NewServer(s.transport()...)
 	s.grpc.RegisterService(serviceDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
@@ -102,8 +107,8 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(kserve.MaxProtoSize),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
-		grpc.ReadBufferSize(ioBuffer),
-		grpc.WriteBufferSize(ioBuffer),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

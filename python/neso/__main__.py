@@ -1,4 +1,4 @@
-"""``python -m neso SCRIPT.py [--reload] [arguments]``: runs a script and serves the bindings that it leaves at module level."""
+"""``python -m neso SCRIPT.py [--reload] [arguments]``: runs a script, serves the bindings it leaves at module level."""
 
 from __future__ import annotations
 

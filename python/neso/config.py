@@ -48,8 +48,8 @@ def _boolean(value: Any) -> bool:
 class TritonConfig:
     """Options of the server. What is None has the server's default.
 
-    ``expose_tracebacks`` sends the whole traceback of a failed callable to its client. ``inference_timeout_s`` answers a request whose
-    callable does not come back in time with an error.
+    ``expose_tracebacks`` sends the whole traceback of a failed callable to its client. ``inference_timeout_s`` answers
+    a request whose callable does not come back in time with an error.
     """
 
     model_repository: Optional[pathlib.Path] = None
@@ -105,8 +105,10 @@ class TritonConfig:
     expose_tracebacks: Optional[bool] = None
     inference_timeout_s: Optional[float] = None
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *positional: Any, **fields: Any) -> None:
         """Every field by its name; unknown names are a TypeError."""
+        if positional:
+            raise TypeError("TritonConfig initialization can't be used with positional arguments")
         for field in dataclasses.fields(self):
             setattr(self, field.name, fields.pop(field.name, None))
         if fields:
@@ -141,10 +143,10 @@ class TritonConfig:
                 continue
             name = key[len(ENVIRONMENT) :].lower()
             match = re.fullmatch(r"(.+)_(\d+)", name)
-            if match and "List" in types.get(match[1], ""):
+            if match and "list" in types.get(match[1], ""):
                 numbered.setdefault(match[1], {})[int(match[2])] = value
             elif name in types and value.strip():
-                found[name] = [value] if "List" in types[name] else value
+                found[name] = [value] if "list" in types[name] else value
             elif name not in types:
                 LOGGER.warning("Ignoring the environment variable `%s`: TritonConfig has no such field.", key)
         for name, items in numbered.items():
@@ -170,7 +172,7 @@ class TritonConfig:
 
 
 def _cast(kind: str, value: Any) -> Any:
-    if "List" in kind:
+    if "list" in kind:
         return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)]
     if "bool" in kind:
         return _boolean(value)

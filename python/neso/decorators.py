@@ -1,12 +1,13 @@
 """Decorators for callables: they turn the list of requests into arguments that are easier to work with.
 
-They stack, work on functions and methods, and on functions that are called directly with a list of requests. ``batch`` is
-recognised by the server, which then joins the requests itself; see ``batch_call``.
+They stack, work on functions and methods, and on functions that are called directly with a list of requests. The
+server recognises ``batch`` and then joins the requests itself; see ``batch_call``.
 """
 
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import contextvars
 import dataclasses
 import inspect
@@ -22,6 +23,7 @@ from .model_config.triton_model_config import TritonModelConfig
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
+InputNames = list[str]
 InferenceRequest = Arrays
 InferenceRequests = Union[list[Arrays], tuple[Arrays, ...]]
 InferenceResult = Arrays
@@ -232,6 +234,8 @@ def _pad_batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[
         return wrapped(*args, **kwargs)
     padded = {name: np.concatenate([value, np.repeat(value[-1:], extra, axis=0)]) for name, value in inputs.items()}
     outputs = wrapped(*args, **{**kwargs, **padded})
+    if _running.get() is None:  # called directly: what was added stays, as its caller may expect
+        return outputs
 
     def cut(items: Any) -> Any:
         if isinstance(items, dict):
@@ -322,11 +326,20 @@ class ConstantPadder:
                 sizes = [max(b[name].shape[d] for b in batches_list) for d in range(1, value.ndim)]
                 widths = [(0, 0)] + [(0, size - value.shape[d]) for d, size in enumerate(sizes, 1)]
                 fill = self.pad_value
-                if value.dtype.kind in "SU" and not isinstance(fill, (bytes, str)):
-                    fill = b"" if value.dtype.kind == "S" else ""
+                if value.dtype.kind in "SUO" and not isinstance(fill, (bytes, str)):
+                    fill = "" if value.dtype.kind == "U" else b""
                 out[name] = np.pad(value, widths, mode="constant", constant_values=fill)
             padded.append(out)
         return padded
+
+
+def _ordered(groups: dict[Any, list[int]], values: Sequence[Array]) -> list[list[int]]:
+    """The groups in the order of their values, where these have one."""
+    places = list(groups.values())
+    try:
+        return sorted(places, key=lambda rows: [np.asarray(value[rows[0]]).ravel().tolist() for value in values])
+    except TypeError:
+        return places
 
 
 def _row_key(value: Array) -> Any:
@@ -354,7 +367,7 @@ def group_by_values(*keys: str, pad_fn: Optional[Callable[[InferenceResults], In
             groups.setdefault(key, []).append(row)
         if len(groups) == 1:
             return convert_output(wrapped(*args, **kwargs), wrapped, instance)
-        order = sorted(groups.values())
+        order = _ordered(groups, [inputs[name] for name in keys])
         results: InferenceResults = [
             convert_output(
                 wrapped(*args, **{name: value[places] for name, value in inputs.items()}, **rest), wrapped, instance
@@ -389,10 +402,18 @@ def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = T
     def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not get_model_config(wrapped, instance).batching:
             raise PyTritonRuntimeError("The @first_value decorator can only be used with models that support batching.")
+        if args:  # without batch: a list of requests
+            for request in args[0]:
+                replace(request)
+        else:
+            replace(kwargs)
+        return wrapped(*args, **kwargs)
+
+    def replace(inputs: Any) -> None:
         for key in keys:
-            if key not in kwargs:
+            if key not in inputs:
                 continue
-            values = kwargs[key]
+            values = inputs[key]
             first = values[0]
             if strict and not np.array_equal(np.broadcast_to(first, values.shape), values):
                 raise PyTritonRuntimeError(
@@ -402,8 +423,7 @@ def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = T
                 )
             if squeeze_single_values and np.size(first) == 1:
                 first = np.asarray(first).reshape(-1)[0]
-            kwargs[key] = first
-        return wrapped(*args, **kwargs)
+            inputs[key] = first
 
     return wrapt.decorator(wrapper)
 
@@ -467,10 +487,9 @@ def _inject_triton_context(triton_context: TritonContext, model_callable: Any) -
     """Attaches the context to a callable, or to the object that a method belongs to."""
     owner = getattr(model_callable, "__self__", None)
     target = owner if owner is not None and not inspect.ismodule(owner) else model_callable
-    try:
+    # Builtins and objects with slots take none: for them only the running configuration is known.
+    with contextlib.suppress(AttributeError, TypeError):
         setattr(target, _CONTEXT, triton_context)
-    except (AttributeError, TypeError):  # builtins and objects with slots: only the running configuration is known
-        pass
     return model_callable
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import pathlib
@@ -11,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -53,6 +55,8 @@ LOGGER = logging.getLogger("neso.triton")
 
 MONITORING_PERIOD_S = 10.0
 WAIT_FORM_MODEL_TIMEOUT_S = 60.0
+# Between two attempts to reach a server that does not answer yet.
+CONNECT_PAUSE_S = 0.1
 INITIAL_BACKEND_SHM_SIZE = 4194304
 GROWTH_BACKEND_SHM_SIZE = 1048576
 MODEL_URL = "/v2/models/{model_name}"
@@ -70,10 +74,8 @@ class _Wake:
         self._writer.setblocking(False)
 
     def fire(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # closed, or full: it is awake then
             self._writer.send(b"x")
-        except OSError:  # closed, or full: it is awake then
-            pass
 
     def wait(self, seconds: float) -> None:
         select.select([self._reader], [], [], seconds)
@@ -100,7 +102,8 @@ class TritonBase:
     ) -> None:
         """Starts nothing."""
         self._url = url
-        self._workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        # The server needs no folder: there is one only where the user wants it.
+        self._workspace = Workspace(workspace) if isinstance(workspace, (str, pathlib.Path)) else workspace
         self._policy = triton_lifecycle_policy
         self._access_token = access_token
         self._context = TritonContext()
@@ -145,8 +148,8 @@ class TritonBase:
     ) -> None:
         """Serves ``infer_func`` as a model: at once when the server runs, else when it starts.
 
-        A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs`` an error. ``replace``
-        puts a bound model's new callable in place of the old one without a lost request.
+        A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs``
+        an error. ``replace`` puts a bound model's new callable in place of the old one without a lost request.
         """
         with self._lock:
             for name, version in self._models:
@@ -258,7 +261,8 @@ class TritonBase:
             try:
                 server.stop()
             finally:
-                self._workspace.clean()
+                if self._workspace is not None:
+                    self._workspace.clean()
                 atexit.unregister(self.stop)
                 wake = self._serving
                 if wake is not None:
@@ -360,7 +364,10 @@ class Triton(TritonBase):
         self.connect()
 
     def _arguments(self) -> list[str]:
-        out = self.config.arguments()
+        # Explicit: models come and go while the server runs, and other processes may bind.
+        out = [*self.config.arguments(), "--model-control-mode=explicit"]
+        if self.config.model_repository is not None:
+            out.append("--load-model=*")
         if self._security.restricted_endpoints:
             rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
             out += [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
@@ -456,10 +463,18 @@ class RemoteTriton(TritonBase):
         return self
 
     def _open(self) -> Any:
-        from ._server import ServerError, connect
+        from ._connection import ServerError, ServerGone
+        from ._remote import connect
 
         self._pid = os.getpid()
-        try:
-            return connect(self._url, self._access_token)
-        except ServerError as error:
-            raise PyTritonRuntimeError(f"No connection with {self._url}: {error}") from error
+        deadline = time.monotonic() + DEFAULT_TRITON_STARTUP_TIMEOUT_S
+        with slow(f"Waiting for the server at {self._url}"):
+            while True:
+                try:
+                    return connect(self._url, self._access_token)
+                except ServerGone:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError("Triton Inference Server is not ready after timeout.") from None
+                    time.sleep(CONNECT_PAUSE_S)
+                except ServerError as error:
+                    raise PyTritonRuntimeError(f"No connection with {self._url}: {error}") from error

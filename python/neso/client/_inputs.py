@@ -22,8 +22,8 @@ Values = dict[str, Union[str, int, bool]]
 class Options:
     """What goes with a request beside its inputs.
 
-    ``priority`` and ``timeout`` are those of the protocol (a level of the model's queue, microseconds in the queue). A model may
-    have inputs of these names: an array given by such a name is an input.
+    ``priority`` and ``timeout`` are those of the protocol: a level of the model's queue, microseconds in the queue.
+    A model may have inputs of these names: an array given by such a name is an input.
     """
 
     __slots__ = ("headers", "parameters", "priority", "timeout")

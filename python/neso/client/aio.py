@@ -26,6 +26,7 @@ from .base import BaseModelClient
 from .decoupled import is_final
 from .exceptions import (
     PyTritonClientClosedError,
+    PyTritonClientInferenceServerError,
     PyTritonClientModelDoesntSupportBatchingError,
     PyTritonClientTimeoutError,
     PyTritonClientValueError,
@@ -205,7 +206,9 @@ class AsyncioModelClient(BaseModelClient):
 
     async def _infer(self, config: TritonModelConfig, arrays: Arrays, options: Options) -> Arrays:
         if config.decoupled:
-            raise PyTritonClientValueError("Model config is decoupled. Use AsyncioDecoupledModelClient instead.")
+            raise PyTritonClientInferenceServerError(
+                "Model config is decoupled. Use AsyncioDecoupledModelClient instead."
+            )
         lib, client = self.get_lib(), self._client()
         extra: dict[str, Any] = {"client_timeout": self._inference_timeout_s} if self._is_grpc else {}
         call = client.infer(
@@ -275,7 +278,7 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
             raise PyTritonClientValueError("AsyncioDecoupledModelClient is only supported for grpc protocol")
         config = await self.model_config
         if not config.decoupled:
-            raise PyTritonClientValueError("Model config is coupled. Use AsyncioModelClient instead.")
+            raise PyTritonClientInferenceServerError("Model config is coupled. Use AsyncioModelClient instead.")
         return config
 
     async def _stream(self, config: TritonModelConfig, arrays: Arrays, options: Options) -> AsyncIterator[Arrays]:

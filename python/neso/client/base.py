@@ -34,8 +34,8 @@ class BaseModelClient:
     ) -> None:
         """``url`` is ``[http://|grpc://]host[:port]``.
 
-        ``lazy_init`` waits for the model at the first use only. With ``model_config`` the configuration is not asked for, and with
-        ``ensure_model_is_ready`` False nothing is waited for.
+        ``lazy_init`` waits for the model at the first use only. With ``model_config`` the configuration is not asked
+        for, and with ``ensure_model_is_ready`` False nothing is waited for.
         """
         self._init_timeout_s = DEFAULT_INIT_TIMEOUT_S if init_timeout_s is None else init_timeout_s
         self._inference_timeout_s = DEFAULT_INFERENCE_TIMEOUT_S if inference_timeout_s is None else inference_timeout_s
@@ -44,7 +44,7 @@ class BaseModelClient:
         self._model_name = model_name
         self._model_version = None if model_version is None else str(model_version)
         self._access_token = access_token
-        self._auth_headers = create_auth_headers(access_token, self._triton_url.scheme)
+        self._auth_headers = create_auth_headers(access_token, self._triton_url.scheme) if access_token else {}
         self._model_config = model_config
         self._model_ready = model_config is not None and not ensure_model_is_ready
         self._lazy_init = lazy_init

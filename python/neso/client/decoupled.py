@@ -21,6 +21,7 @@ from ._inputs import (
     translate,
     verify_inputs,
 )
+from .base import DEFAULT_INFERENCE_TIMEOUT_S
 from .exceptions import (
     PyTritonClientInferenceServerError,
     PyTritonClientModelDoesntSupportBatchingError,
@@ -39,7 +40,8 @@ def is_final(result: Any) -> bool:
 class DecoupledModelClient(ModelClient):
     """A client of one decoupled model: ``infer_sample`` and ``infer_batch`` give an iterator of answers.
 
-    One inference at a time; for more take more clients.
+    One inference at a time; for more take more clients. Between two answers may be as much time as
+    ``inference_timeout_s``, at least a minute.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class DecoupledModelClient(ModelClient):
             raise PyTritonClientValueError("DecoupledModelClient does not support headers")
         config = self.model_config
         if not config.decoupled:
-            raise PyTritonClientValueError("Model config is coupled. Use ModelClient instead.")
+            raise PyTritonClientInferenceServerError("Model config is coupled. Use ModelClient instead.")
         return config, named_inputs(config, inputs, named), options
 
     def _stream(self, config: TritonModelConfig, arrays: Arrays, options: Options) -> Iterator[Arrays]:
@@ -164,13 +166,15 @@ class DecoupledModelClient(ModelClient):
 
     def _answers(self, config: TritonModelConfig) -> Iterator[Arrays]:
         complete = False
+        # Answers may take longer than it takes to send a request.
+        patience = max(self._inference_timeout_s, DEFAULT_INFERENCE_TIMEOUT_S)
         try:
             while True:
                 try:
-                    result, error = self._results.get(timeout=self._inference_timeout_s)
+                    result, error = self._results.get(timeout=patience)
                 except queue.Empty:
                     raise PyTritonClientTimeoutError(
-                        f"Timeout occurred during inference request. Timeout: {self._inference_timeout_s} s. "
+                        f"Timeout occurred during inference request. Timeout: {patience} s. "
                         "Message: no answer on the stream"
                     ) from None
                 if error is not None:

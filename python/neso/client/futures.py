@@ -36,8 +36,8 @@ class FuturesModelClient:
     ) -> None:
         """At most ``max_workers`` calls run and ``max_queue_size`` wait.
 
-        When the queue is full a call waits for ``inference_timeout_s``, not at all with ``non_blocking``, and then raises
-        PyTritonClientQueueFullError.
+        When the queue is full a call waits for ``inference_timeout_s``, not at all with ``non_blocking``, and then
+        raises PyTritonClientQueueFullError.
         """
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")

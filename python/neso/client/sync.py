@@ -25,8 +25,8 @@ from ._inputs import (
 from .base import BaseModelClient
 from .exceptions import (
     PyTritonClientClosedError,
+    PyTritonClientInferenceServerError,
     PyTritonClientModelDoesntSupportBatchingError,
-    PyTritonClientValueError,
 )
 from .utils import create_client_from_url, read_model_config, wait_for_model_ready, wait_for_server_ready
 from .warnings import NotSupportedTimeoutWarning
@@ -203,7 +203,7 @@ class ModelClient(BaseModelClient):
 
     def _infer(self, config: TritonModelConfig, arrays: dict[str, Array], options: Options) -> Arrays:
         if config.decoupled:
-            raise PyTritonClientValueError("Model config is decoupled. Use DecoupledModelClient instead.")
+            raise PyTritonClientInferenceServerError("Model config is decoupled. Use DecoupledModelClient instead.")
         from tritonclient.utils import InferenceServerException
 
         lib = self.get_lib()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import io
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -86,10 +87,14 @@ def generate_warmup_data(warmup_input: WarmupInput, batch_size: int) -> np.ndarr
     text = warmup_input.dtype in (object, bytes, str, np.object_, np.bytes_, np.str_)
     dtype = np.dtype(object) if text else np.dtype(warmup_input.dtype)
     if warmup_input.input_data_file:
+        with open(warmup_input.input_data_file, "rb") as file:
+            content = file.read()
+        if content.startswith(b"\x93NUMPY"):
+            array = np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+            return np.array(np.broadcast_to(array, shape))
         if text:
-            with open(warmup_input.input_data_file, "rb") as file:
-                return np.full(shape, file.read(), dtype=object)
-        return np.fromfile(warmup_input.input_data_file, dtype=dtype).reshape(shape)
+            return np.full(shape, content, dtype=object)
+        return np.array(np.frombuffer(content, dtype=dtype).reshape(shape))
     if text:
         return np.full(shape, b"", dtype=object)
     if warmup_input.zero_data:

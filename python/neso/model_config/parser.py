@@ -33,8 +33,8 @@ class ModelConfigParser:
     def from_dict(cls, model_config_dict: dict[str, Any]) -> TritonModelConfig:
         """Reads the JSON form of the protocol. Raises PyTritonModelConfigError."""
         d = model_config_dict
-        inputs = [cls.rewrite_io_spec(item, "input", i) for i, item in enumerate(d.get("input", ()), 1)]
-        outputs = [cls.rewrite_io_spec(item, "output", i) for i, item in enumerate(d.get("output", ()), 1)]
+        inputs = [cls.rewrite_io_spec(item, "input", i) for i, item in enumerate(d.get("input", ()))]
+        outputs = [cls.rewrite_io_spec(item, "output", i) for i, item in enumerate(d.get("output", ()))]
         batching = _either(d, "dynamic_batching")
         max_batch_size = int(_either(d, "max_batch_size", 0))
         cache = _either(d, "response_cache")
@@ -75,6 +75,11 @@ class ModelConfigParser:
         data_type = _either(item, "data_type")
         if not data_type:
             raise PyTritonModelConfigError(f"Data type for {io_type} with name `{name}` not defined.")
+        if not data_type.startswith("TYPE_"):
+            raise PyTritonModelConfigError(
+                f"Invalid data type `{data_type}` for {io_type} with name `{name}` not defined. "
+                "The expected name is TYPE_{type}."
+            )
         dims = item.get("dims")
         if dims is None:
             raise PyTritonModelConfigError(f"Dimension for {io_type} with name `{name}` not defined.")

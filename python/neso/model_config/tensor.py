@@ -16,7 +16,8 @@ _PYTHON_TYPES = {bool: np.bool_, int: np.int64, float: np.float64, str: bytes}
 class Tensor:
     """Shape (without the batch dimension, -1 for any size), dtype and name of an input or output.
 
-    The dtype is a numpy type or dtype, ``bytes``, ``object`` or ``str`` (all three: BYTES), ``bool``, ``int`` or ``float``.
+    The dtype is a numpy type or dtype, ``bytes``, ``object`` or ``str`` (all three: BYTES), ``bool``, ``int`` or
+    ``float``.
     Without a name it is called ``INPUT_<n>`` or ``OUTPUT_<n>``, counted from 1.
     """
 

@@ -111,3 +111,10 @@ class Response:
     def items(self) -> ItemsView[str, Array]:
         """Names and arrays of outputs."""
         return self.data.items()
+
+
+Requests = list[Request]
+Responses = list[Response]
+ResponsesOrError = Union[Responses, Exception]
+ResponsesNoneOrError = Union[Responses, None, Exception]
+Scope = dict[str, Any]

@@ -38,8 +38,8 @@ class _Output:
 class TritonResultsValidator:
     """Checks the answers of one model's callables and brings them to the model's datatypes.
 
-    Without ``strict`` unknown outputs are dropped and numbers converted; with it both are errors, as are missing outputs,
-    wrong shapes and wrong numbers of rows.
+    Without ``strict`` unknown outputs are dropped and numbers converted; with it both are errors, as are missing
+    outputs, wrong shapes and wrong numbers of rows.
     """
 
     def __init__(self, model_config: TritonModelConfig, strict: bool) -> None:

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import tempfile
 import warnings
+import weakref
 from typing import Optional, Union
 
 
@@ -22,39 +23,42 @@ def home() -> pathlib.Path:
     return (pathlib.Path(cache) if cache else pathlib.Path.home() / ".cache") / "pytriton"
 
 
+def _remove(path: pathlib.Path) -> None:
+    if not path.exists():
+        return
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        warnings.warn(f"Could not clean workspace {path}: {error}", CleanupWarning, stacklevel=2)
+
+
 class Workspace:
-    """Made when it is first asked for without a path, at once with one."""
+    """Made at once, removed by ``clean``, or with the object."""
 
     def __init__(self, workspace_path: Optional[Union[str, pathlib.Path]] = None) -> None:
-        """``workspace_path`` must not exist yet: FileExistsError."""
-        self._path: Optional[pathlib.Path] = None
-        if workspace_path is not None:
-            path = pathlib.Path(workspace_path).resolve()
-            path.mkdir(parents=True)
-            self._path = path
+        """``workspace_path`` must not exist yet: FileExistsError. Without one a new folder is made in ``home()``."""
+        if workspace_path is None:
+            base = home()
+            base.mkdir(parents=True, exist_ok=True)
+            self._workspace_path = pathlib.Path(tempfile.mkdtemp(prefix="workspace_", dir=base)).resolve()
+        else:
+            self._workspace_path = pathlib.Path(workspace_path).resolve()
+            self._workspace_path.mkdir(parents=True)
+        self._finalizer = weakref.finalize(self, _remove, self._workspace_path)
 
     @property
     def path(self) -> pathlib.Path:
         """The folder."""
-        if self._path is None:
-            base = home()
-            base.mkdir(parents=True, exist_ok=True)
-            self._path = pathlib.Path(tempfile.mkdtemp(prefix="workspace_", dir=base))
-        return self._path
+        return self._workspace_path
 
     def exists(self) -> bool:
         """Whether the folder is there."""
-        return self._path is not None and self._path.exists()
+        return self._workspace_path.exists()
 
     def is_empty(self) -> bool:
         """Whether nothing is in it."""
-        return not self.exists() or not any(self.path.iterdir())
+        return not self.exists() or not any(self._workspace_path.iterdir())
 
     def clean(self) -> None:
         """Removes the folder; warns when that fails."""
-        if not self.exists():
-            return
-        try:
-            shutil.rmtree(self.path)
-        except OSError as error:
-            warnings.warn(f"Could not clean workspace {self._path}: {error}", CleanupWarning, stacklevel=2)
+        _remove(self._workspace_path)

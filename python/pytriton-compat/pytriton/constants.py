@@ -10,6 +10,10 @@ from neso.constants import (
     TRITON_LOCAL_IP,
     TRITON_PYTHON_BACKEND_INTERPRETER_DIRNAME,
 )
+from neso.utils.workspace import home
+
+# Where workspaces without a path are made.
+PYTRITON_HOME = home()
 
 __all__ = [
     "CREATE_TRITON_CLIENT_TIMEOUT_S",
@@ -17,6 +21,7 @@ __all__ = [
     "DEFAULT_HTTP_PORT",
     "DEFAULT_METRICS_PORT",
     "DEFAULT_TRITON_STARTUP_TIMEOUT_S",
+    "PYTRITON_HOME",
     "TRITON_CONTEXT_FIELD_NAME",
     "TRITON_LOCAL_IP",
     "TRITON_PYTHON_BACKEND_INTERPRETER_DIRNAME",

@@ -1,6 +1,7 @@
 """The names of pytriton.client.utils, from neso.client.utils."""
 
 from neso.client.utils import (
+    _DEFAULT_NETWORK_TIMEOUT_S,
     LATEST_MODEL_VERSION,
     ModelState,
     TritonUrl,
@@ -15,6 +16,7 @@ from neso.client.utils import (
 
 __all__ = [
     "LATEST_MODEL_VERSION",
+    "_DEFAULT_NETWORK_TIMEOUT_S",
     "ModelState",
     "TritonUrl",
     "create_client_from_url",

@@ -2,10 +2,20 @@
 
 from neso.proxy.types import (
     Request,
+    Requests,
     Response,
+    Responses,
+    ResponsesNoneOrError,
+    ResponsesOrError,
+    Scope,
 )
 
 __all__ = [
     "Request",
+    "Requests",
     "Response",
+    "Responses",
+    "ResponsesNoneOrError",
+    "ResponsesOrError",
+    "Scope",
 ]
