@@ -44,7 +44,7 @@ class Binding:
     shape: str = REQUESTS
     # Makes a request of (inputs by name, parameters or None, names of the wanted outputs or None for all).
     make_request: Callable[[dict[str, Any], Optional[dict[str, Any]], Optional[list[str]]], Any] = PlainRequest
-    # Looks at the dict of arrays of each response (in shape batch: of the whole batch), and raises what the client gets.
+    # Looks at the dict of arrays of each response (in shape batch: of the whole batch), raises what the client gets.
     check: Optional[Callable[[dict[str, Any]], None]] = None
     # Told of every exception of a callable before it is sent; returns the text for the client, or None for the usual.
     on_error: Optional[Callable[[BaseException], Optional[str]]] = None

@@ -132,7 +132,6 @@ class Connection:
         with self.link.changed:
             if self._instances.get(instance.number) is instance:
                 del self._instances[instance.number]
-                self.link.wake_locked()
 
     def broken(self, error: BaseException) -> None:
         """Ends the connection: the other side does not speak the protocol."""
@@ -206,8 +205,8 @@ class Connection:
         deadline = time.monotonic() + timeout
         for name, version in list(self._current):
             self.unbind(name, version, max(0.1, deadline - time.monotonic()))
-        with contextlib.suppress(TimedOut, Closed, OSError):
-            self.link.wait(lambda: not self._instances, deadline)
+        for instance in list(self._instances.values()):  # they read for themselves
+            instance.thread.join(max(0.0, deadline - time.monotonic()))
 
     @property
     def closed(self) -> bool:

@@ -83,12 +83,12 @@ class Hub:
             while True:
                 value = ready()
                 if value:
-                    if not self._reading and self._waiters:
-                        self._waiters.popleft().event.release()  # somebody else reads on
+                    self._hand_over()
                     return value
                 if self._failure is not None:
                     raise self._failure
                 if deadline is not None and time.monotonic() >= deadline:
+                    self._hand_over()
                     raise TimedOut
                 if self._reading:
                     self._follow(ready, deadline)
@@ -96,6 +96,11 @@ class Hub:
                     self._read(deadline)
         finally:
             changed.release()
+
+    def _hand_over(self) -> None:
+        """Lets somebody else read on, if anybody waits."""
+        if not self._reading and self._waiters:
+            self._waiters.popleft().event.release()
 
     def _follow(self, ready: Callable[[], Any], deadline: Optional[float]) -> None:
         waiter = _Waiter(ready)
@@ -149,10 +154,6 @@ class Hub:
             else:
                 waiting.append(waiter)
 
-    def wake_locked(self) -> None:
-        """Looks whether anybody waits for something that has changed without a frame; the caller holds the lock."""
-        self._wake()
-
     def _arrived(self, deadline: float) -> bool:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
@@ -184,5 +185,4 @@ class Hub:
                     turns = self._turns
                     continue
                 self._read(None)
-                if self._waiters and not self._reading:
-                    self._waiters.popleft().event.release()
+                self._hand_over()

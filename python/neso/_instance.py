@@ -80,7 +80,7 @@ class Instance:
                     link.writer.send(json_frame(READY, self.number, call, {}))
                     return
                 data = None
-        except (Closed, BrokenPipeError, ConnectionResetError):
+        except (Closed, OSError):  # the server is gone, or stop was called
             pass
         except ProtocolError as error:
             print(f"worker protocol: {error}", file=sys.stderr)

@@ -87,6 +87,9 @@ class Http:
         host, port = server.addresses["http"].rsplit(":", 1)
         self.connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
 
+    def __del__(self):
+        self.connection.close()
+
     def ask(self, method, path, body=b"", headers=None):
         self.connection.request(method, path, body, headers or {})
         answer = self.connection.getresponse()

@@ -1,0 +1,113 @@
+"""The control channel shared by threads."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from neso._hub import Hub, TimedOut
+from neso_worker.channel import Closed
+from neso_worker.frames import READY, json_frame
+
+
+class Ends:
+    """A hub that notes the numbers of what it reads, and the other end."""
+
+    def __init__(self):
+        ours, self.other = socket.socketpair()
+        self.sock = ours
+        self.hub = Hub(ours)
+        self.got = set()
+        self.hub.deliver = lambda frame: self.got.add(frame[2])
+
+    def say(self, number):
+        self.other.sendall(json_frame(READY, 0, number, {}))
+
+    def wait(self, number, timeout=None):
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return self.hub.wait(lambda: number in self.got, deadline)
+
+
+@pytest.fixture
+def ends():
+    made = Ends()
+    yield made
+    made.other.close()
+    made.hub.end(Closed())
+    made.sock.close()
+
+
+def in_thread(done, f, *args):
+    def run():
+        try:
+            f(*args)
+            done.append(args[0])
+        except Closed:
+            done.append("closed")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_whoever_waits_reads_for_all(ends):
+    done = []
+    threads = [in_thread(done, ends.wait, n) for n in range(20)]
+    for n in reversed(range(20)):
+        ends.say(n)
+    for thread in threads:
+        thread.join(20)
+    assert sorted(done) == list(range(20))
+
+
+def test_a_reader_that_gives_up_hands_over(ends):
+    done = []
+    gave_up = []
+
+    def impatient():
+        try:
+            ends.wait(1, 0.3)
+        except TimedOut:
+            gave_up.append(1)
+
+    first = threading.Thread(target=impatient)
+    first.start()
+    second = in_thread(done, ends.wait, 2)
+    first.join(20)
+    assert gave_up == [1]
+    ends.say(2)
+    second.join(20)
+    assert done == [2]
+
+
+def test_followers_time_out(ends):
+    done = []
+    thread = in_thread(done, ends.wait, 1)
+    with pytest.raises(TimedOut):
+        ends.wait(2, 0.05)
+    ends.say(1)
+    thread.join(20)
+    assert done == [1]
+
+
+def test_the_end_wakes_everybody(ends):
+    done = []
+    threads = [in_thread(done, ends.wait, n) for n in range(5)]
+    ends.other.close()
+    for thread in threads:
+        thread.join(20)
+    assert done == ["closed"] * 5 and ends.hub.closed
+    with pytest.raises(Closed):
+        ends.wait(1)
+
+
+def test_an_unread_channel_is_read(ends):
+    ends.hub.start("attendant")
+    ends.say(7)
+    deadline = time.monotonic() + 20
+    while 7 not in ends.got and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert 7 in ends.got
