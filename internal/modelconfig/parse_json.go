@@ -62,7 +62,7 @@ func decodeTree(data []byte) (any, error) {
 	if err := dec.Decode(&tree); err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // documented to be io.EOF itself
+	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("more text after the end of the configuration")
 	}
 	return tree, nil

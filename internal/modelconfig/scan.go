@@ -356,7 +356,7 @@ func (s *scanner) list(fd protoreflect.FieldDescriptor, path string, seen fields
 			return true
 		case s.tok.is(','):
 			s.advance()
-		case s.startsValue() && !(s.tok.first && s.startsField()):
+		case s.startsValue() && (!s.tok.first || !s.startsField()):
 			s.fault(s.tok.pos, path, "',' or ']'", s.tok.String(), "")
 		default:
 			s.fault(s.tok.pos, path, fmt.Sprintf("\"]\" to end the \"[\" of line %d", open.pos.line), s.tok.String(), "")
