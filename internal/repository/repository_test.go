@@ -194,7 +194,7 @@ func TestChangeDetection(t *testing.T) {
 		"cache written":     {change: func(t *testing.T, dir string) { put(t, dir+"/1/__pycache__/x.pyc", "x") }, config: true, one: true, two: true},
 		"version touched":   {change: func(t *testing.T, dir string) { touch(t, dir+"/2/model", later) }, config: true, one: true},
 		"file added":        {change: func(t *testing.T, dir string) { put(t, dir+"/1/sub/extra", "") }, config: true, two: true},
-		"file removed":      {change: func(t *testing.T, dir string) { _ = os.Remove(dir + "/1/model") }, config: true, two: true},
+		"file removed":      {change: func(_ *testing.T, dir string) { _ = os.Remove(dir + "/1/model") }, config: true, two: true},
 		"labels changed":    {change: func(t *testing.T, dir string) { put(t, dir+"/labels.txt", "other") }, one: true, two: true},
 		"config changed":    {change: func(t *testing.T, dir string) { put(t, dir+"/config.pbtxt", "other") }, one: true, two: true},
 		"config touched":    {change: func(t *testing.T, dir string) { touch(t, dir+"/config.pbtxt", later) }, one: true, two: true},
