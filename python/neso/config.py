@@ -216,8 +216,8 @@ class TritonSecurityConfig:
                 f"Valid endpoints are: {', '.join(sorted(VALID_TRITON_ENDPOINTS))}"
             )
 
-    def token(self) -> Optional[str]:
-        """The token; made once when parts are restricted and none was given."""
-        if self.access_token is None and self.restricted_endpoints:
+    def token(self) -> str:
+        """The token; made once when none was given."""
+        if self.access_token is None:
             self.access_token = secrets.token_urlsafe(32)
         return self.access_token
