@@ -231,7 +231,7 @@ func (c *jsonChecker) value(v any, fd protoreflect.FieldDescriptor, path string)
 // integer accepts what protobuf's JSON accepts: 3, "3", and 3.0, which is left
 // to protojson.
 func (c *jsonChecker) integer(v any, kind protoreflect.Kind) bool {
-	text := ""
+	var text string
 	switch v := v.(type) {
 	case json.Number:
 		text = v.String()

@@ -441,8 +441,9 @@ func (s *scanner) startsValue() bool {
 	switch s.tok.kind {
 	case tokenIdent, tokenNumber, tokenString:
 		return true
+	default:
+		return s.tok.is('{') || s.tok.is('<') || s.tok.is('-')
 	}
-	return s.tok.is('{') || s.tok.is('<') || s.tok.is('-')
 }
 
 // recover skips to where the next field of the same message seems to start, or
