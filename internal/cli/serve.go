@@ -88,6 +88,10 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	ctx, stop := withSignals(ctx, logger)
 	defer stop()
 	if err := o.server.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			logger.Info("stopped before the models were loaded")
+			return 0
+		}
 		logger.Error("failed to start", "error", err.Error())
 		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1

@@ -65,7 +65,7 @@ func (x *run) waitLocked(ctx context.Context, st *step, most int) {
 	over = true
 	if expired {
 		x.loose[st.makes] = true
-		x.s.o.Logger.Error("responses of a step have waited too long for later steps, going on without a bound",
+		x.s.o.Logger.Error("step responses have waited too long for later steps",
 			"model", x.s.g.name, "step", st.model, "waited", patience)
 	}
 }
