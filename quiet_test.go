@@ -7,11 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pipes is a listener that gives out one end of each pipe put into it.
 type pipes chan net.Conn

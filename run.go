@@ -179,7 +179,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 // serve runs a front end on its listener until it is closed.
 func (r *running) serve(name string, l net.Listener, serve func(net.Listener) error) {
 	r.listeners[name] = l
-	r.log.Info(fmt.Sprintf("Started %s at %s", name, l.Addr()))
+	r.log.Info(fmt.Sprintf("Started %s at %s", name, l.Addr())) //nolint:sloglint // Triton's line, which scripts wait for
 	r.serving.Go(func() {
 		if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			select {

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nesoserve/neso/tensor"
@@ -87,12 +88,7 @@ func (r *Request) Input(name string) *tensor.Tensor {
 
 // Wants reports whether the client asked for the output.
 func (r *Request) Wants(output string) bool {
-	for _, n := range r.Requested {
-		if n == output {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Requested, output)
 }
 
 // Response is one answer: outputs, or an error.

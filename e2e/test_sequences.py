@@ -51,7 +51,18 @@ class TritonPythonModel:
 """
 
 
-def add_model(repo, name, code=ACCUMULATE, batch=4, strategy="direct { }", corrid="TYPE_UINT64", idle=3_000_000, state="", controls=True, more=""):
+def add_model(
+    repo,
+    name,
+    code=ACCUMULATE,
+    batch=4,
+    strategy="direct { }",
+    corrid="TYPE_UINT64",
+    idle=3_000_000,
+    state="",
+    controls=True,
+    more="",
+):
     (repo / name / "1").mkdir(parents=True)
     (repo / name / "1" / "model.py").write_text(code.replace("GATE", str(repo.parent / f"{name}.gate")))
     (repo / name / "config.pbtxt").write_text(
@@ -99,7 +110,9 @@ class Stream:
         self.client.start_stream(lambda result, error: self.answers.put((result, error)))
 
     def send(self, model, value, corr, start=False, end=False, **kw):
-        self.client.async_stream_infer(model, inputs(grpc, value), sequence_id=corr, sequence_start=start, sequence_end=end, **kw)
+        self.client.async_stream_infer(
+            model, inputs(grpc, value), sequence_id=corr, sequence_start=start, sequence_end=end, **kw
+        )
 
     def infer(self, *a, **kw):
         self.send(*a, **kw)
@@ -143,9 +156,14 @@ def seen(result):
 def test_accumulates(client):
     for model in ("direct", "oldest", "plain"):
         for corr in (7, 2**62 + 5):
-            totals = [int(client.infer(model, v, corr, start=v == 1, end=v == 4).as_numpy("OUT")[0, 0]) for v in (1, 2, 3, 4)]
+            totals = [
+                int(client.infer(model, v, corr, start=v == 1, end=v == 4).as_numpy("OUT")[0, 0]) for v in (1, 2, 3, 4)
+            ]
             assert totals == [1, 3, 6, 10], (model, corr)
-        with pytest.raises(InferenceServerException, match=f"inference request for sequence 7 to model '{model}' must specify the START flag on the first request of the sequence"):
+        with pytest.raises(
+            InferenceServerException,
+            match=f"inference request for sequence 7 to model '{model}' must specify the START flag on the first request of the sequence",
+        ):
             client.infer(model, 1, 7)
 
 
@@ -161,9 +179,15 @@ def test_controls_and_string_ids(client):
 
 def test_refusals(client):
     for corr in (0, ""):
-        with pytest.raises(InferenceServerException, match="inference request to model 'direct' must specify a non-zero or non-empty correlation ID"):
+        with pytest.raises(
+            InferenceServerException,
+            match="inference request to model 'direct' must specify a non-zero or non-empty correlation ID",
+        ):
             client.infer("direct", 1, corr, start=True)
-    with pytest.raises(InferenceServerException, match="sequence batching control 'CORRID' data-type is 'BYTES', but model 'direct' expects 'UINT64'"):
+    with pytest.raises(
+        InferenceServerException,
+        match="sequence batching control 'CORRID' data-type is 'BYTES', but model 'direct' expects 'UINT64'",
+    ):
         client.infer("direct", 1, "text", start=True)
 
 
@@ -173,7 +197,11 @@ def test_requests_cannot_bring_controls_or_batches(sequences):
     r = sequences.infer("direct", {"parameters": about, "inputs": [x, {**x, "name": "START"}]})
     assert r.status == 400 and "expected 1 inputs but got 2 inputs for model 'direct'" in r.error, r
     r = sequences.infer("direct", {"parameters": about, "inputs": [{**x, "shape": [2, 1], "data": [1, 2]}]})
-    assert r.status == 400 and r.error == "inference request to model 'direct' must specify batch-size 1 due to requirements of sequence batcher", r
+    assert (
+        r.status == 400
+        and r.error
+        == "inference request to model 'direct' must specify batch-size 1 due to requirements of sequence batcher"
+    ), r
     meta = sequences.get("/v2/models/direct").json
     assert [t["name"] for t in meta["inputs"]] == ["IN"], meta
     assert "sequence" in sequences.get("/v2").json["extensions"]
@@ -291,7 +319,10 @@ def test_a_killed_worker_ends_its_sequences(sequences):
     # What the model kept in memory is gone, of all sequences: no wrong answers.
     with pytest.raises(InferenceServerException, match="must specify the START flag"):
         c.infer("crash", 1, 1)
-    with pytest.raises(InferenceServerException, match="sequence 2 of model 'crash' has lost its state: the process that kept it has ended"):
+    with pytest.raises(
+        InferenceServerException,
+        match="sequence 2 of model 'crash' has lost its state: the process that kept it has ended",
+    ):
         c.infer("crash", 1, 2)
     with pytest.raises(InferenceServerException, match="must specify the START flag"):
         c.infer("crash", 1, 2)
@@ -306,7 +337,10 @@ def test_open_sequences_end_before_the_server(tmp_path):
         c.infer("direct", 1, 1, start=True)
         s.process.send_signal(signal.SIGTERM)
         assert until(lambda: s.get("/v2/health/ready").status != 200)
-        with pytest.raises(InferenceServerException, match="Server is stopping, scheduler for model has stopped accepting new inference requests"):
+        with pytest.raises(
+            InferenceServerException,
+            match="Server is stopping, scheduler for model has stopped accepting new inference requests",
+        ):
             c.infer("direct", 1, 2, start=True)
         assert c.infer("direct", 2, 1).as_numpy("OUT")[0, 0] == 3
         assert c.infer("direct", 3, 1, end=True).as_numpy("OUT")[0, 0] == 6
@@ -351,12 +385,17 @@ def test_implicit_state(tmp_path, first):
     with Server(repo) as s:
         for kind in (Http, Grpc, Stream):
             c = kind(s)
-            for step, (value, text) in enumerate([(1, b"1 1"), (2, b"1,2 40"), (3, b"1,2,3 1600"), (4, b"1,2,3,4 64000")]):
+            for step, (value, text) in enumerate(
+                [(1, b"1 1"), (2, b"1,2 40"), (3, b"1,2,3 1600"), (4, b"1,2,3,4 64000")]
+            ):
                 r = c.infer("s", value, 7, start=step == 0)
                 assert r.as_numpy("OUT")[0, 0] == first + sum(range(value + 1)), step
                 assert r.as_numpy("SEEN")[0, 0] == text and r.as_numpy("SUM_OUT") is None
             # A state of another shape is an error; the one before it stays.
-            with pytest.raises(InferenceServerException, match=r"output state 'SUM_OUT' of model 's' has shape \[1,2\], expected \[1,1\]"):
+            with pytest.raises(
+                InferenceServerException,
+                match=r"output state 'SUM_OUT' of model 's' has shape \[1,2\], expected \[1,1\]",
+            ):
                 c.infer("s", -7, 7)
             assert c.infer("s", 0, 7, end=True).as_numpy("OUT")[0, 0] == first + 10
             c.client.close()
@@ -385,16 +424,32 @@ class TritonPythonModel:
                 responses.append(response)
         return None if DECOUPLED else responses
 """
-N = "iterative_sequence: true\nstate [ { input_name: \"N_IN\" output_name: \"N_OUT\" data_type: TYPE_INT32 dims: [ 1 ] } ]"
+N = 'iterative_sequence: true\nstate [ { input_name: "N_IN" output_name: "N_OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]'
 
 
 def test_iterative_sequences(tmp_path):
     repo = tmp_path / "models"
     decoupled = "model_transaction_policy { decoupled: true }"
-    add_model(repo, "gen", COUNT.replace("DECOUPLED", "True"), strategy="oldest { max_candidate_sequences: 8 }", state=N, more=decoupled, controls=False)
-    again = COUNT.replace("DECOUPLED", "False").replace("left[0, 0] == 99", "id(self) and self.__dict__.setdefault('n', []).append(1) or len(self.n) < 3")
+    add_model(
+        repo,
+        "gen",
+        COUNT.replace("DECOUPLED", "True"),
+        strategy="oldest { max_candidate_sequences: 8 }",
+        state=N,
+        more=decoupled,
+        controls=False,
+    )
+    again = COUNT.replace("DECOUPLED", "False").replace(
+        "left[0, 0] == 99", "id(self) and self.__dict__.setdefault('n', []).append(1) or len(self.n) < 3"
+    )
     add_model(repo, "again", again, state=N, controls=False)
-    add_model(repo, "wrong", again, controls=False, state='state [ { input_name: "N_IN" output_name: "N_OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]')
+    add_model(
+        repo,
+        "wrong",
+        again,
+        controls=False,
+        state='state [ { input_name: "N_IN" output_name: "N_OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]',
+    )
     with Server(repo) as s:
         stream = Stream(s)
         for value in (3, 4, 5):
@@ -404,23 +459,40 @@ def test_iterative_sequences(tmp_path):
             result, error = stream.answers.get(timeout=20)
             assert error is None, error
             got[int(result.get_response().id)].append(int(result.as_numpy("OUT")[0, 0]))
-            assert f"flags {int(len(got[int(result.get_response().id)]) == 1)}" in result.as_numpy("SEEN")[0, 0].decode()
+            assert (
+                f"flags {int(len(got[int(result.get_response().id)]) == 1)}" in result.as_numpy("SEEN")[0, 0].decode()
+            )
         assert got == {3: [3, 2, 1], 4: [4, 3, 2, 1], 5: [5, 4, 3, 2, 1]}
         stream.client.close()
         c = Http(s)
         assert c.client.infer("again", inputs(http, 1)).as_numpy("OUT")[0, 0] == 1
-        with pytest.raises(InferenceServerException, match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag."):
+        with pytest.raises(
+            InferenceServerException,
+            match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.",
+        ):
             c.infer("wrong", 1, 1, start=True)
 
 
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        ('initial_state: { name: "b" data_type: TYPE_INT32 dims: [ 1 ] zero_data: true }', "The data type used for 'initial_state' field of state 'SUM_IN' does not match the state data type."),
-        ('initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 2 ] zero_data: true }', "'initial_state' dim for input name 'SUM_IN' doesn't match 'state' dim description. 2 != 1"),
-        ('initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 1 ] data_file: "short" }', "initial_state setting expects 8 bytes, but the data provided from shortonly has 4 bytes"),
+        (
+            'initial_state: { name: "b" data_type: TYPE_INT32 dims: [ 1 ] zero_data: true }',
+            "The data type used for 'initial_state' field of state 'SUM_IN' does not match the state data type.",
+        ),
+        (
+            'initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 2 ] zero_data: true }',
+            "'initial_state' dim for input name 'SUM_IN' doesn't match 'state' dim description. 2 != 1",
+        ),
+        (
+            'initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 1 ] data_file: "short" }',
+            "initial_state setting expects 8 bytes, but the data provided from shortonly has 4 bytes",
+        ),
         ('initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 1 ] data_file: "gone" }', "gone"),
-        ('use_growable_memory: true', "In order to 'use_growable_memory', you must also enable 'use_single_buffer' for state input name 'SUM_IN'."),
+        (
+            "use_growable_memory: true",
+            "In order to 'use_growable_memory', you must also enable 'use_single_buffer' for state input name 'SUM_IN'.",
+        ),
     ],
 )
 def test_state_faults_at_load(tmp_path, state, text):

@@ -18,8 +18,14 @@ deselect() { # suite
 }
 status=0
 export SUT_SLOW=${SUT_SLOW:-1}
-for suite in ${CONFORMANCE_SUITES:-protocol sched}; do
+for suite in ${CONFORMANCE_SUITES:-protocol sched bind}; do
   echo "== conformance: $suite"
+  if [ "$suite" = bind ]; then
+    # PyTriton sends tracebacks to clients; here that is a setting.
+    export BIND_PY=$python BIND_REAL=0 NESO_BINARY=$PWD/bin/neso PYTRITON_TRITON_CONFIG_EXPOSE_TRACEBACKS=1
+    printf '%s\n' "$PWD/python" "$PWD/python/pytriton-compat" \
+      >"$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/neso-checkout.pth"
+  fi
   # shellcheck disable=SC2046 # one option per line
   skip=$(deselect "$suite")
   (cd "$suites/$suite" && "$python" -m pytest -o addopts= -q -p no:cacheprovider --tb=short $skip "$@") || status=1

@@ -95,7 +95,7 @@ func TestEveryOptionOfTriton(t *testing.T) {
 	var b bytes.Buffer
 	usage(&b, serveTable(), "tritonserver")
 	text := b.String()
-	for _, name := range strings.Fields(`help id exit-timeout-secs log-verbose log-info log-warning log-error log-format log-file
+	for name := range strings.FieldsSeq(`help id exit-timeout-secs log-verbose log-info log-warning log-error log-format log-file
 		model-repository model-store exit-on-error disable-auto-complete-config strict-readiness model-control-mode repository-poll-secs load-model
 		model-config-name model-load-thread-count model-load-retry-count model-namespacing enable-peer-access
 		allow-http http-address http-port reuse-http-port http-header-forward-pattern http-thread-count http-max-input-size http-restricted-api

@@ -123,7 +123,7 @@ func serveTable() []option {
 		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
 		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting.", set: checkPair("="), unused: notYet},
 		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: notYet},
-		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(o *serveOptions, s string) error {
+		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(_ *serveOptions, s string) error {
 			if s != "off" {
 				return errNotBuilt("rate limiting by execution count")
 			}

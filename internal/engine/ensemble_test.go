@@ -91,11 +91,9 @@ func TestEnsembleWhileAStepReloads(t *testing.T) {
 	}
 	for i := range 20 {
 		for _, m := range []string{"a", "e", "nested"} {
-			config := echoJSON
+			config := ""
 			if m == "a" {
 				config = strings.Replace(echoJSON, "{", fmt.Sprintf(`{"parameters":{"n":{"string_value":"%d"}},`, i), 1)
-			} else {
-				config = ""
 			}
 			mustLoad(t, e, m, config, nil)
 		}

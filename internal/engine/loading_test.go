@@ -412,7 +412,7 @@ func TestLoadThreadsBoundParallelLoads(t *testing.T) {
 		return nil
 	}}
 	files := map[string]string{}
-	for _, n := range strings.Split("abcdefghij", "") {
+	for n := range strings.SplitSeq("abcdefghij", "") {
 		files[n+"/config.pbtxt"], files[n+"/1/"] = echoConfig, ""
 	}
 	o := explicit(nesotest.Tree(t, files), "*")

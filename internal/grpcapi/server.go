@@ -78,13 +78,14 @@ type Server struct {
 	closing  atomic.Bool
 	stopping chan struct{} // closed when the server begins to stop
 	stopOnce sync.Once
+	silent   *silent
 	// work is what runs on behalf of streams beside their handlers.
 	work sync.WaitGroup
 }
 
 // New returns a server that does not listen yet.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o, stopping: make(chan struct{})}
+	s := &Server{o: o, stopping: make(chan struct{}), silent: newSilent()}
 	var err error
 	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (s *Server) transport() []grpc.ServerOption {
 // Serve answers the connections of l until Shutdown, then returns nil. It may
 // be called for several listeners, and closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(l)
+	err := s.grpc.Serve(s.silent.watch(l))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		l.Close()
 		return nil
@@ -149,6 +150,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		s.closing.Store(true)
 		close(s.stopping)
+		s.silent.close()
 	})
 	done := make(chan struct{})
 	go func() {

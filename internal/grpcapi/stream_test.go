@@ -249,7 +249,7 @@ func TestStreamUsesAllInstances(t *testing.T) {
 			const instances = 4
 			var together sync.WaitGroup // ends when all instances execute at once
 			together.Add(instances)
-			f := start(t, &nesotest.Echo{OnExecute: func(ctx context.Context, _ backend.Config, _ *backend.Batch) (bool, error) {
+			f := start(t, &nesotest.Echo{OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) {
 				together.Done()
 				met := make(chan struct{})
 				go func() {

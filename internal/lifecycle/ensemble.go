@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -69,9 +68,9 @@ func (m *Manager) recheck(part string) {
 		graph, err := ensemble.NewGraph(c, m.part)
 		switch {
 		case err != nil:
-			m.log.Error(fmt.Sprintf("ensemble '%s' no longer fits its model '%s': %v", user, part, err), "model", user)
+			m.log.Error("ensemble no longer fits the model of a step", "model", user, "step", part, "error", err)
 		case graph.Decoupled() != c.Decoupled:
-			m.log.Error(fmt.Sprintf("ensemble '%s' is to be loaded again: its model '%s' has another transaction policy", user, part), "model", user)
+			m.log.Error("ensemble has to be loaded again: the model of a step has another transaction policy", "model", user, "step", part)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func translate(err error, filename string) Fault {
 		text = m[3]
 	}
 	text = strings.TrimLeft(strings.TrimPrefix(text, "proto:"), " \u00a0")
-	f.Hint = strings.ReplaceAll(text, string(f.messageName()), "")
+	f.Hint = strings.ReplaceAll(text, f.messageName(), "")
 	var fs Faults
 	fs.add(f)
 	return fs[0]

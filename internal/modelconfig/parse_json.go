@@ -62,7 +62,7 @@ func decodeTree(data []byte) (any, error) {
 	if err := dec.Decode(&tree); err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // documented to be io.EOF itself
+	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("more text after the end of the configuration")
 	}
 	return tree, nil
@@ -231,7 +231,7 @@ func (c *jsonChecker) value(v any, fd protoreflect.FieldDescriptor, path string)
 // integer accepts what protobuf's JSON accepts: 3, "3", and 3.0, which is left
 // to protojson.
 func (c *jsonChecker) integer(v any, kind protoreflect.Kind) bool {
-	text := ""
+	var text string
 	switch v := v.(type) {
 	case json.Number:
 		text = v.String()

@@ -77,6 +77,7 @@ func isInteger(kind protoreflect.Kind, t token) (ok, outOfRange bool) {
 		_, err = strconv.ParseUint(t.text, 0, 32)
 	case protoreflect.Uint64Kind:
 		_, err = strconv.ParseUint(t.text, 0, 64)
+	default: // the configuration has no other kinds
 	}
 	return err == nil, errors.Is(err, strconv.ErrRange)
 }

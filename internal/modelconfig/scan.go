@@ -356,7 +356,7 @@ func (s *scanner) list(fd protoreflect.FieldDescriptor, path string, seen fields
 			return true
 		case s.tok.is(','):
 			s.advance()
-		case s.startsValue() && !(s.tok.first && s.startsField()):
+		case s.startsValue() && (!s.tok.first || !s.startsField()):
 			s.fault(s.tok.pos, path, "',' or ']'", s.tok.String(), "")
 		default:
 			s.fault(s.tok.pos, path, fmt.Sprintf("\"]\" to end the \"[\" of line %d", open.pos.line), s.tok.String(), "")
@@ -441,8 +441,9 @@ func (s *scanner) startsValue() bool {
 	switch s.tok.kind {
 	case tokenIdent, tokenNumber, tokenString:
 		return true
+	default:
+		return s.tok.is('{') || s.tok.is('<') || s.tok.is('-')
 	}
-	return s.tok.is('{') || s.tok.is('<') || s.tok.is('-')
 }
 
 // recover skips to where the next field of the same message seems to start, or

@@ -152,9 +152,9 @@ class Model:
     def _batch_call(self, function: Any) -> Optional[Callable[..., Any]]:
         """The callable in batch shape, None when it takes requests.
 
-        Requests that may differ in their inputs cannot be joined by the server.
+        Requests that may differ in their inputs cannot be joined by the server, and streams answer request by request.
         """
-        if not self.config.batching or any(spec.optional for spec in self.config.inputs or ()):
+        if not self.config.batching or self.config.decoupled or any(spec.optional for spec in self.config.inputs or ()):
             return None
         call = decorators.batch_call(function, self.config)
         return None if call is None else _callables.in_batches(call, self.config, self._check)

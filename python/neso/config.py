@@ -209,6 +209,8 @@ class TritonSecurityConfig:
         """Fills in defaults and refuses unknown names."""
         if self.restricted_endpoints is None:
             self.restricted_endpoints = list(DEFAULT_PROTECTED_ENDPOINTS)
+        if self.access_token is None and self.restricted_endpoints:
+            self.access_token = secrets.token_urlsafe(32)
         wrong = [name for name in self.restricted_endpoints if name not in VALID_TRITON_ENDPOINTS]
         if wrong:
             raise PyTritonValidationError(
@@ -216,8 +218,8 @@ class TritonSecurityConfig:
                 f"Valid endpoints are: {', '.join(sorted(VALID_TRITON_ENDPOINTS))}"
             )
 
-    def token(self) -> Optional[str]:
-        """The token; made once when parts are restricted and none was given."""
-        if self.access_token is None and self.restricted_endpoints:
+    def token(self) -> str:
+        """The token; made once when none was given."""
+        if self.access_token is None:
             self.access_token = secrets.token_urlsafe(32)
         return self.access_token

@@ -213,6 +213,17 @@ def test_streams(served):
         wrong.infer_sample(X[0])
 
 
+def test_a_batch_generator_streams(triton):
+    @batch
+    def steps(x):
+        for i in range(3):
+            yield {"y": x + i}
+
+    triton.bind("steps", steps, [tensor("x")], [tensor("y")], config=ModelConfig(decoupled=True), strict=True)
+    with DecoupledModelClient(triton.grpc_url, "steps") as client:
+        assert [a["y"].tolist() for a in client.infer_batch(X)] == [(X + i).tolist() for i in range(3)]
+
+
 def test_asyncio_streams(served):
     async def ask():
         async with AsyncioDecoupledModelClient(served.grpc_url, "count") as client:

@@ -275,7 +275,6 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 		reschedule(req)
 	case resp != nil && !first:
 		resp.Release() // a model that is not decoupled gives one response
-		resp = nil
 		if final {
 			_ = req.Respond(nil, true)
 		}

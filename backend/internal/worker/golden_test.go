@@ -202,7 +202,7 @@ func describe(t testing.TB, frame []byte) map[string]any {
 	}
 	body := frame[HeaderSize:]
 	var v any
-	switch h.Kind { //nolint:exhaustive // the others carry JSON
+	switch h.Kind {
 	case KindExecute:
 		var rs []RequestBlock
 		if rs, err = DecodeExecute(body); err == nil {

@@ -83,6 +83,7 @@ func appendJSONValue(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.V
 		return appendJSONFloat(b, v.Float(), 32)
 	case protoreflect.DoubleKind:
 		return appendJSONFloat(b, v.Float(), 64)
+	default: // an integer
 	}
 	quoted := quotedIntegers[fd.FullName()]
 	if quoted {

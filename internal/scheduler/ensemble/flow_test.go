@@ -137,7 +137,7 @@ func (p *player) lookup(model string, version int64) *modelconfig.Config {
 func (p *player) graph() {
 	g, err := NewGraph(p.config, p.lookup)
 	if err != nil {
-		for _, fault := range strings.Split(err.Error(), "; ") {
+		for fault := range strings.SplitSeq(err.Error(), "; ") {
 			p.say("%s", fault)
 		}
 		return

@@ -2,7 +2,6 @@ package ensemble
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -66,8 +65,8 @@ func (x *run) waitLocked(ctx context.Context, st *step, most int) {
 	over = true
 	if expired {
 		x.loose[st.makes] = true
-		x.s.o.Logger.Error(fmt.Sprintf("ensemble '%s': responses of model '%s' have waited %v for later steps, going on without a bound",
-			x.s.g.name, st.model, patience), "model", x.s.g.name)
+		x.s.o.Logger.Error("step responses have waited too long for later steps",
+			"model", x.s.g.name, "step", st.model, "waited", patience)
 	}
 }
 

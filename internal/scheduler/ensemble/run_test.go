@@ -571,7 +571,7 @@ func BenchmarkSteps(b *testing.B) {
 // quiet is a host that keeps no log.
 type quiet struct{ *fakeHost }
 
-func (q quiet) Pin(model string, _ int64) (Target, error) {
+func (q quiet) Pin(string, int64) (Target, error) {
 	return q, nil
 }
 

@@ -41,6 +41,10 @@ func benchConfig(oldest bool) *modelconfig.SequenceBatching {
 	return c
 }
 
+func prepare(ctx context.Context, r *infer.Request, id uint64, flags backend.Flags) {
+	r.Ctx, r.BatchSize, r.Correlation.Number, r.Flags = ctx, 1, id, flags
+}
+
 // BenchmarkEnqueue is one request of an open sequence through the scheduler
 // alone, the request itself included.
 func BenchmarkEnqueue(b *testing.B) {
@@ -53,7 +57,7 @@ func BenchmarkEnqueue(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := infer.New(drop{}, nil)
-				r.Ctx, r.BatchSize, r.Correlation.Number, r.Flags = ctx, 1, 7, flags
+				prepare(ctx, r, 7, flags)
 				r.Inputs = inputs[:1:1]
 				flags = 0
 				if err := s.Enqueue(r); err != nil {
@@ -80,7 +84,7 @@ func BenchmarkEnqueueMany(b *testing.B) {
 				end := func(*infer.Request) { done <- struct{}{} }
 				for pb.Next() {
 					r := infer.New(drop{}, end)
-					r.Ctx, r.BatchSize, r.Correlation.Number, r.Flags = ctx, 1, id, flags
+					prepare(ctx, r, id, flags)
 					flags = 0
 					if err := s.Enqueue(r); err != nil {
 						panic(err)

@@ -80,7 +80,7 @@ func (a *all) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	case resp != nil:
 		a.answers[r.ID] = "ok"
 		for i := range resp.Outputs {
-			a.answers[r.ID] += fmt.Sprint(" ", resp.Outputs[i].Data)
+			a.answers[r.ID] += fmt.Sprintf(" %v", resp.Outputs[i].Data)
 		}
 	}
 	resp.Release()

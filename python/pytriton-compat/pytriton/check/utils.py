@@ -68,6 +68,15 @@ class ProcessMonitoring:
         return list(psutil.Process(self._pid).children(recursive=True))
 
 
+def _popen() -> Any:
+    """psutil's Popen, whose objects know their children, where it can be had."""
+    try:
+        import psutil
+    except ImportError:
+        return subprocess.Popen
+    return psutil.Popen
+
+
 class ScriptThread(threading.Thread):
     """Runs a command on a thread and keeps its output."""
 
@@ -107,7 +116,7 @@ class ScriptThread(threading.Thread):
 
     def run(self) -> None:
         """Runs the command to its end."""
-        with subprocess.Popen(
+        with _popen()(
             self._cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self._workdir
         ) as process:
             self._process = process
