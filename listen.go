@@ -18,10 +18,14 @@ func listen(ctx context.Context, address string, reuse bool) (net.Listener, erro
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return listenUnix(ctx, strings.TrimPrefix(path, "//"))
 	}
-	lc := net.ListenConfig{}
-	if reuse {
-		lc.Control = reusePort
-	}
+	lc := net.ListenConfig{Control: func(network, address string, c syscall.RawConn) error {
+		if reuse {
+			if err := reusePort(network, address, c); err != nil {
+				return err
+			}
+		}
+		return boundSilence(c)
+	}}
 	l, err := lc.Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, backend.Errorf(backend.Unavailable, "Socket '%s' already in use ", address)

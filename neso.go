@@ -93,8 +93,9 @@ type HTTP struct {
 	Address string
 	// ReusePort lets several processes listen on the same port.
 	ReusePort bool
-	// MaxInputSize bounds a request's body, also after decompression; default 64
-	// MiB.
+	// MaxInputSize bounds the JSON of a request, an input given as JSON, a raw
+	// input and a decompressed body; default 64 MiB. Binary tensors have the bound
+	// of MaxQueuedBytes.
 	MaxInputSize int64
 	// HeaderForwardPattern is a regular expression; matching headers become
 	// request parameters.
@@ -106,8 +107,9 @@ type HTTP struct {
 	// categories are those of --http-restricted-api.
 	Restricted map[string]Restriction
 	// HeaderTimeout, ReadTimeout and IdleTimeout bound how long a client may take
-	// for the headers (default 10 s), for the whole request (default 5 min) and
-	// between requests (default 2 min).
+	// for the headers (default ReadTimeout), for the whole request (default 1 min,
+	// for large bodies the time that 16 KiB/s need on top) and between requests
+	// (default 10 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
 }
 

@@ -29,6 +29,7 @@ type running struct {
 	metrics *metrics.Metrics
 
 	http, metricsHTTP *http.Server
+	quiet             quiet // connections of both
 	grpc              *grpcapi.Server
 	listeners         map[string]net.Listener // by front end
 
@@ -117,7 +118,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	r.api, err = httpapi.New(httpapi.Options{
 		Restricted: restricted, Join: s.HTTP.Join,
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
-		Log: s.log, Logger: r.log, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
+		Log: s.log, Logger: r.log, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
 	if err != nil || s.HTTP.Address == "" {
 		return err
@@ -127,6 +128,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		return err
 	}
 	r.http = r.api.HTTPServer()
+	r.quiet.watch(r.http)
 	r.serve("HTTPService", l, r.http.Serve)
 	return nil
 }
@@ -168,7 +170,8 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	if err != nil {
 		return err
 	}
-	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
+	r.quiet.watch(r.metricsHTTP)
 	r.serve("Metrics Service", l, r.metricsHTTP.Serve)
 	return nil
 }
@@ -176,7 +179,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 // serve runs a front end on its listener until it is closed.
 func (r *running) serve(name string, l net.Listener, serve func(net.Listener) error) {
 	r.listeners[name] = l
-	r.log.Info(fmt.Sprintf("Started %s at %s", name, l.Addr()))
+	r.log.Info(fmt.Sprintf("Started %s at %s", name, l.Addr())) //nolint:sloglint // Triton's line, which scripts wait for
 	r.serving.Go(func() {
 		if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			select {
@@ -219,6 +222,7 @@ func (r *running) close() error {
 		if r.engine != nil {
 			drained = r.engine.Close(ctx) // front ends go on answering: they say that the server is stopping
 		}
+		r.quiet.close()
 		var wg sync.WaitGroup
 		for _, h := range []*http.Server{r.http, r.metricsHTTP} {
 			if h != nil {

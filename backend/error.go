@@ -59,8 +59,7 @@ func AsError(err error) *Error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // the common case, without reflection
 		return e
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return &Error{Code: e.Code, Message: err.Error(), RetryAfter: e.RetryAfter}
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nesoserve/neso/tensor"
@@ -44,6 +45,23 @@ type Responder interface {
 	Cancelled() bool
 }
 
+// Rescheduler is a Responder that can take a request back.
+type Rescheduler interface {
+	// Reschedule hands the request to the model again; see Request.Reschedule.
+	Reschedule() error
+}
+
+// Reschedule gives the request back, in place of a final response: the
+// scheduler hands it to the model again, in a later batch and without sequence
+// flags. It fails for a model without iterative sequences; the final response
+// is then still owed. The request and its inputs may not be used after it.
+func (r *Request) Reschedule() error {
+	if s, ok := r.Responder.(Rescheduler); ok {
+		return s.Reschedule()
+	}
+	return Errorf(InvalidArg, "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
+}
+
 // Respond gives one response. A nil resp with final set ends the request
 // without a further response. The call consumes the references of the
 // response's tensors, whatever it returns. It may wait until the client has
@@ -70,12 +88,7 @@ func (r *Request) Input(name string) *tensor.Tensor {
 
 // Wants reports whether the client asked for the output.
 func (r *Request) Wants(output string) bool {
-	for _, n := range r.Requested {
-		if n == output {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Requested, output)
 }
 
 // Response is one answer: outputs, or an error.

@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -269,6 +270,30 @@ def test_exit_timeout(tmp_path):
     t.join()
     assert status != [200]
     assert not [p for p in workers if alive(p)]
+
+
+def test_silent_connections_do_not_keep_the_server(tmp_path):
+    """A probe that only connects is no reason to wait; the exit timeout is 30 s."""
+    identity_model(tmp_path, "m")
+    s = Server(tmp_path)
+    connections = [socket.create_connection(("127.0.0.1", p)) for p in (s.http_port, s.grpc_port, s.metrics_port)]
+    try:
+        assert answer(s, "m") == 1
+        s.process.send_signal(signal.SIGTERM)
+        assert s.process.wait(5) == 0, s.log()
+    finally:
+        for c in connections:
+            c.close()
+        s.stop()
+
+
+def test_stop_while_models_load(tmp_path):
+    python_model(tmp_path, "slow", init="time.sleep(60)")
+    s = Server(tmp_path, wait=False)
+    assert until(lambda: "loading" in s.log())
+    s.process.send_signal(signal.SIGTERM)
+    assert s.process.wait(15) == 0, s.log()
+    s.stop()
 
 
 def test_workers_end_with_a_killed_server(tmp_path):

@@ -28,6 +28,6 @@ for suite in ${CONFORMANCE_SUITES:-protocol sched bind}; do
   fi
   # shellcheck disable=SC2046 # one option per line
   skip=$(deselect "$suite")
-  (cd "$suites/$suite" && "$python" -m pytest -q -p no:cacheprovider --tb=short $skip "$@") || status=1
+  (cd "$suites/$suite" && "$python" -m pytest -o addopts= -q -p no:cacheprovider --tb=short $skip "$@") || status=1
 done
 exit $status

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -232,7 +231,7 @@ func (s *Session) bind(ctx context.Context, body *bindBody) (any, error) {
 	if closed { // the session ended meanwhile: nobody else will unbind it
 		return nil, errors.Join(errClosed, s.unbind(context.WithoutCancel(ctx), k))
 	}
-	s.log.Info(fmt.Sprintf("bound '%s' version %d", body.Name, body.Version), slog.String("model", body.Name), slog.String("shape", body.Shape), slog.Int("instances", body.Instances))
+	s.log.Info("bound", slog.String("model", body.Name), slog.Int64("version", body.Version), slog.String("shape", body.Shape), slog.Int("instances", body.Instances))
 	return map[string]any{"config": json.RawMessage(config)}, nil
 }
 

@@ -259,7 +259,7 @@ func TestRefusals(t *testing.T) {
 type responder chan *backend.Response
 
 func (r responder) Respond(resp *backend.Response, _ bool) error { r <- resp; return nil }
-func (responder) Cancelled() bool                                 { return false }
+func (responder) Cancelled() bool                                { return false }
 
 func TestDeathInABatch(t *testing.T) {
 	_, p, srv := start(t, Options{})

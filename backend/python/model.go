@@ -151,7 +151,7 @@ func modelError(log *slog.Logger, what string, err error) error {
 	if !errors.As(err, &failed) {
 		return err
 	}
-	log.Error(what, slog.String("error", failed.Message), slog.String("traceback", failed.Traceback))
+	log.Error(what, slog.String("error", failed.Message), slog.String("traceback", failed.Traceback)) //nolint:sloglint // the callers give constants
 	return &backend.Error{Code: backend.Internal, Message: failed.Message}
 }
 

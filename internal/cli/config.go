@@ -95,7 +95,7 @@ func readConfig(path string) (*modelconfig.Config, error) {
 	switch {
 	case err == nil:
 		if draft, err = modelconfig.Parse(text, file); err != nil {
-			return nil, err
+			return nil, draft.Explain(err, filepath.Base(abs), os.DirFS(dir), true)
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, err

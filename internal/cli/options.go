@@ -19,7 +19,6 @@ type serveOptions struct {
 
 	httpAddress, grpcAddress, metricsAddress string
 	httpPort, grpcPort, metricsPort          int
-	httpSocket, grpcSocket                   string
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
 	python                                   string
@@ -27,7 +26,6 @@ type serveOptions struct {
 	allowBind                                *bool
 	pinnedPool                               int
 	help                                     bool
-	vertexAI                                 bool
 }
 
 const (

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-var errEmptyConfigName = errors.New("Error: empty argument for --model-config-name") //nolint:staticcheck // Triton's text
+var errEmptyConfigName = errors.New("Error: empty argument for --model-config-name")
 
 // errNotBuilt refuses a value that asks for protection or behaviour the server
 // would silently not give.

@@ -88,6 +88,10 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	ctx, stop := withSignals(ctx, logger)
 	defer stop()
 	if err := o.server.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			logger.Info("stopped before the models were loaded")
+			return 0
+		}
 		logger.Error("failed to start", "error", err.Error())
 		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1
@@ -235,7 +239,7 @@ func usage(w io.Writer, table []option, program string) {
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && len(line)+1+len(word) > width {
 			lines = append(lines, line)
 			line = ""
@@ -256,20 +260,21 @@ func renderTable(rows [][]string) string {
 			widths[i] = max(widths[i], len([]rune(cell)))
 		}
 	}
-	rule := "+"
+	var rule strings.Builder
+	rule.WriteString("+")
 	for _, w := range widths {
-		rule += strings.Repeat("-", w+2) + "+"
+		rule.WriteString(strings.Repeat("-", w+2) + "+")
 	}
 	var b strings.Builder
 	for i, row := range rows {
 		if i < 2 {
-			b.WriteString(rule + "\n")
+			b.WriteString(rule.String() + "\n")
 		}
 		for j, cell := range row {
 			fmt.Fprintf(&b, "| %-*s ", widths[j], strings.ReplaceAll(cell, "\n", " "))
 		}
 		b.WriteString("|\n")
 	}
-	b.WriteString(rule + "\n")
+	b.WriteString(rule.String() + "\n")
 	return b.String()
 }

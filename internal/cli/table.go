@@ -123,7 +123,7 @@ func serveTable() []option {
 		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
 		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting.", set: checkPair("="), unused: notYet},
 		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: notYet},
-		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(o *serveOptions, s string) error {
+		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(_ *serveOptions, s string) error {
 			if s != "off" {
 				return errNotBuilt("rate limiting by execution count")
 			}
@@ -162,9 +162,9 @@ func serveTable() []option {
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
-		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 120.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
-		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: 10.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
-		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request. Default: 300.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},
+		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
+		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
+		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request; a large body gets the time that 16 KiB/s need on top. Default: 60.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},
 	}
 }
 

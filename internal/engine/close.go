@@ -14,6 +14,7 @@ import (
 // once; every call returns when the first one has.
 func (e *Engine) Close(ctx context.Context) error {
 	e.stopping.Do(func() {
+		e.continuing.Store(true)
 		e.move(Exiting)
 		e.closeErr = e.close(ctx)
 		close(e.stopped)
@@ -24,6 +25,7 @@ func (e *Engine) Close(ctx context.Context) error {
 
 func (e *Engine) close(ctx context.Context) error {
 	e.log.Info("Waiting for in-flight requests to complete.")
+	e.finishSequences(ctx)
 	drained := e.drain(ctx)
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
@@ -36,6 +38,28 @@ func (e *Engine) close(ctx context.Context) error {
 		e.pool.Close()
 	}
 	return err
+}
+
+// finishSequences lets the sequences that have begun end, by their clients or
+// because they are idle, until ctx ends.
+func (e *Engine) finishSequences(ctx context.Context) {
+	defer e.continuing.Store(false)
+	var open []<-chan struct{}
+	for _, v := range e.life.Versions("") {
+		if v.Model == nil {
+			continue
+		}
+		if over := v.Model.StopSequences(); over != nil {
+			open = append(open, over)
+		}
+	}
+	for _, over := range open {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // drain waits until no request from outside is in the server, or ctx ends.

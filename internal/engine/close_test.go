@@ -158,6 +158,41 @@ func TestStartGivenUp(t *testing.T) {
 	}
 }
 
+// A backend that does not heed the end of its load does not keep the server
+// from stopping.
+func TestStartGivenUpThoughALoadIsDeaf(t *testing.T) {
+	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		echo := &nesotest.Echo{Name: "echo", OnLoad: func(context.Context, backend.Config) error {
+			<-release
+			return nil
+		}}
+		e, err := New(Options{Repositories: []string{top}, Backends: []backend.Driver{echo.Driver()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Start(ctx) }()
+		synctest.Wait()
+		cancel()
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Error("no error")
+			}
+		case <-time.After(time.Minute):
+			t.Error("Start does not return")
+		}
+		close(release)
+		synctest.Wait()
+		if echo.Alive() != 0 {
+			t.Error(echo.Alive(), "things are open")
+		}
+	})
+}
+
 // TestDrainIsBounded: a request that never ends does not keep an unloaded
 // version for ever.
 func TestDrainIsBounded(t *testing.T) {

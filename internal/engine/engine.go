@@ -27,14 +27,16 @@ const fallbackMemory = 4 << 30
 
 // Engine is the running server.
 type Engine struct {
-	o         Options
-	log       *slog.Logger
-	state     atomic.Uint32
-	admission *admission
-	custom    *customMetrics
-	repo      *repository.Repository
-	life      *lifecycle.Manager
-	pool      *memory.Pool // nil when the allocator came with the options
+	o     Options
+	log   *slog.Logger
+	state atomic.Uint32
+	// continuing says that the server stops but sequences that have begun may go on.
+	continuing atomic.Bool
+	admission  *admission
+	custom     *customMetrics
+	repo       *repository.Repository
+	life       *lifecycle.Manager
+	pool       *memory.Pool // nil when the allocator came with the options
 
 	endExternal, endInternal func(*infer.Request)
 
@@ -68,7 +70,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e.repo = repo
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, Backends: o.Backends, Host: &host{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
+		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
 		WarmupInStatistics: o.WarmupInStatistics, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
@@ -179,7 +181,7 @@ type Metadata struct {
 func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
-		"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
+		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
 		"model_configuration", "binary_tensor_data", "parameters", "statistics", "logging",
 	}}
 }

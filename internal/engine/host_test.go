@@ -48,7 +48,6 @@ func hosted(t *testing.T, o func(top string) Options) (*Engine, backend.Host) {
 
 func TestHost(t *testing.T) {
 	e, host := hosted(t, func(top string) Options { return explicit(top, "a") })
-	host = host.(backend.Host)
 	released := 0
 	freed := releaser(func() { released++ })
 	to := &recorder{done: make(chan struct{})}

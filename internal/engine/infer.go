@@ -13,7 +13,8 @@ import (
 // one for -1. The caller must hand the pin on with Infer, or end it with Unpin.
 // Errors carry the protocol's texts and codes, RetryAfter on overload.
 func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
-	if e.State() != Ready {
+	state := e.State()
+	if state != Ready && (state != Exiting || !e.continuing.Load()) {
 		return Pin{}, notReady()
 	}
 	if !e.admission.enterExternal() {
@@ -25,6 +26,10 @@ func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
 		return Pin{}, err
 	}
 	p.external = true
+	if state == Exiting && p.Model.Config().Sequence == nil {
+		p.Unpin()
+		return Pin{}, notReady()
+	}
 	return p, nil
 }
 

@@ -55,7 +55,7 @@ func limitFiles(cgroup []byte) []string {
 		if len(parts) != 3 {
 			continue
 		}
-		root, name := "", ""
+		var root, name string
 		switch {
 		case parts[0] == "0" && parts[1] == "":
 			root, name = "/sys/fs/cgroup", "memory.max"

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,10 +95,8 @@ func (o *Options) fill() error {
 		return backend.Errorf(backend.InvalidArg, "Use of '--load-model' requires setting '--model-control-mode=explicit' as well.")
 	}
 	if len(o.StartupModels) > 1 {
-		for _, name := range o.StartupModels {
-			if name == allModels {
-				return backend.Errorf(backend.InvalidArg, "Wildcard model name '*' must be the ONLY startup model if specified at all.")
-			}
+		if slices.Contains(o.StartupModels, allModels) {
+			return backend.Errorf(backend.InvalidArg, "Wildcard model name '*' must be the ONLY startup model if specified at all.")
 		}
 	}
 	return nil
@@ -110,9 +110,7 @@ const allModels = "*"
 func (o *Options) settings(name string) backend.Settings {
 	values := map[string]string{}
 	for _, of := range []string{"", name} {
-		for k, v := range o.BackendSettings[of] {
-			values[k] = v
-		}
+		maps.Copy(values, o.BackendSettings[of])
 	}
 	return backend.Settings{Values: values, Directory: o.BackendDir}
 }

@@ -19,12 +19,12 @@ func (s *Server) verbose(ctx context.Context) bool {
 	return s.o.Logger != nil && s.o.Logger.Enabled(ctx, logging.Verbose(1))
 }
 
-// access logs one inference that has been answered.
-func (s *Server) access(ctx context.Context, r *infer.Request) {
+// access logs one inference, with the error it was answered with.
+func (s *Server) access(ctx context.Context, r *infer.Request, fail *backend.Error) {
 	t := &r.Times
 	status := codes.OK
-	if err, _ := r.Failure(); err != nil {
-		status = codes.Code(kserve.GRPCCode(err.Code))
+	if fail != nil {
+		status = codes.Code(kserve.GRPCCode(fail.Code))
 	}
 	client := ""
 	if p, ok := peer.FromContext(ctx); ok {

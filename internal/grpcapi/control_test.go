@@ -105,7 +105,7 @@ func TestIndexAndStatistics(t *testing.T) {
 	for _, m := range index.Models {
 		names = append(names, m.Name+" "+m.Version+" "+m.State)
 	}
-	if diff := cmp.Diff([]string{"fp32 3 READY", "int32 1 READY", "many 1 READY", "text 1 READY", "wide 1 READY"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"batched 1 READY", "fp32 3 READY", "int32 1 READY", "many 1 READY", "text 1 READY", "wide 1 READY"}, names); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := f.infer(request("int32", "", 1)); err != nil {
@@ -122,7 +122,7 @@ func TestIndexAndStatistics(t *testing.T) {
 		t.Errorf("got %v", m)
 	}
 	all, err := invoke[pb.ModelStatisticsResponse](f, "ModelStatistics", &pb.ModelStatisticsRequest{})
-	if err != nil || len(all.ModelStats) != 5 {
+	if err != nil || len(all.ModelStats) != len(names) {
 		t.Errorf("got %d models, %v", len(all.GetModelStats()), err)
 	}
 }

@@ -43,6 +43,10 @@ var models = map[string]string{
 	"many/1/":            "",
 	"wide/config.pbtxt":  config("wide", "INT32", `instance_group [{ count: 4 kind: KIND_CPU }]`),
 	"wide/1/":            "",
+	"batched/config.pbtxt": `name: "batched" backend: "test" max_batch_size: 1 dynamic_batching { }
+		input [{ name: "IN" data_type: TYPE_INT32 dims: [1] }] output [{ name: "OUT" data_type: TYPE_INT32 dims: [1] }]
+		instance_group [{ count: 4 kind: KIND_CPU }]`,
+	"batched/1/": "",
 }
 
 // fixture is a server on a loopback port with a client.

@@ -51,7 +51,7 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 }
 
 // run takes the parsed request through the server and returns its one response.
-func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Response, *backend.Error) {
+func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backend.Response, bad *backend.Error) {
 	version, bad := c.request.Version()
 	if bad != nil {
 		return nil, bad
@@ -84,7 +84,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	if s.verbose(ctx) {
 		r.Hold()
 		defer func() {
-			s.access(ctx, r)
+			s.access(ctx, r, bad)
 			r.Drop()
 		}()
 	}
@@ -92,8 +92,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (*backend.Res
 	if err := s.o.Engine.Infer(r); err != nil {
 		return nil, backend.AsError(err)
 	}
-	resp, bad := c.single.Wait()
-	if bad != nil {
+	if resp, bad = c.single.Wait(); bad != nil {
 		return nil, bad
 	}
 	if bad = kserve.ClassifyOutputs(&c.meaning, cfg, m, resp); bad != nil {

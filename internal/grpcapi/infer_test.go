@@ -216,11 +216,14 @@ func TestAccessLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = f.infer(request("int32", "two", -1))
+	refused := request("int32", "four", 1)
+	refused.Inputs[0].Shape = []int64{2}
+	_, _ = f.infer(refused)
 	s := f.open(t.Context())
 	send(t, s, request("many", "three", 2))
 	lines(s)
 	f.stopped() // the log is ours now
-	for _, want := range []string{"request_id=one status=OK", "request_id=two status=NotFound", "request_id=three status=OK"} {
+	for _, want := range []string{"request_id=one status=OK", "request_id=two status=NotFound", "request_id=three status=OK", "request_id=four status=InvalidArgument"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in %s", want, out.String())
 		}

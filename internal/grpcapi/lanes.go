@@ -28,13 +28,15 @@ type laneRequest struct {
 	c *streamCall
 }
 
-// run hands r to the engine: on the caller's goroutine where a batcher will
-// take it over at once, in order where there is one instance, else at once.
+// run hands r to the engine: on the caller's goroutine where a batcher takes it
+// over at once, in order where there is one instance or a sequence, else at
+// once.
 func (l *lanes) run(cfg *modelconfig.Config, m *model.Model, r *infer.Request, c *streamCall) {
 	switch {
-	case cfg.Dynamic != nil || cfg.Sequence != nil || !r.Correlation.IsZero():
+	case cfg.Dynamic != nil || cfg.Sequence != nil:
+		r.Background = true // the stream's next request must not wait for the batch
 		c.infer(r)
-	case instances(cfg) > 1:
+	case instances(cfg) > 1 && r.Correlation.IsZero():
 		l.work.Go(func() { c.infer(r) })
 	default:
 		l.inOrder(m, laneRequest{r, c})

@@ -54,7 +54,11 @@ const (
 	// server; longer ones get their room once their length is known.
 	streamWindow = 1 << 20
 	connWindow   = 16 << 20
-	ioBuffer     = 64 << 10
+	readBuffer   = 64 << 10
+	// writeBuffer is what leaves in one write. The largest TCP segment, on the
+	// loopback and towards hardware that segments by itself, has 65,463 bytes: a
+	// write of 64 KiB would leave as two, and wake the client twice.
+	writeBuffer = 64<<10 - 512
 	// streamWorkers are goroutines kept for calls, with stacks that have grown
 	// already. When all are busy, calls run on goroutines of their own.
 	streamWorkers = 64
@@ -74,13 +78,14 @@ type Server struct {
 	closing  atomic.Bool
 	stopping chan struct{} // closed when the server begins to stop
 	stopOnce sync.Once
+	silent   *silent
 	// work is what runs on behalf of streams beside their handlers.
 	work sync.WaitGroup
 }
 
 // New returns a server that does not listen yet.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o, stopping: make(chan struct{})}
+	s := &Server{o: o, stopping: make(chan struct{}), silent: newSilent()}
 	var err error
 	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
 		return nil, err
@@ -88,6 +93,7 @@ func New(o Options) (*Server, error) {
 	if s.encodings, err = encodingsOf(o.ResponseCompression); err != nil {
 		return nil, err
 	}
+	delayDeadlines()
 	s.grpc = grpc.NewServer(s.transport()...)
 	s.grpc.RegisterService(serviceDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
@@ -102,8 +108,8 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(kserve.MaxProtoSize),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
-		grpc.ReadBufferSize(ioBuffer),
-		grpc.WriteBufferSize(ioBuffer),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -129,7 +135,7 @@ func (s *Server) transport() []grpc.ServerOption {
 // Serve answers the connections of l until Shutdown, then returns nil. It may
 // be called for several listeners, and closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(l)
+	err := s.grpc.Serve(s.silent.watch(l))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		l.Close()
 		return nil
@@ -144,6 +150,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		s.closing.Store(true)
 		close(s.stopping)
+		s.silent.close()
 	})
 	done := make(chan struct{})
 	go func() {

@@ -95,7 +95,8 @@ func (c *streamCall) answerError(err *backend.Error) {
 func (c *streamCall) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	c.begun = true
 	if final && c.x.s.verbose(c.x.ctx) {
-		c.x.s.access(c.x.ctx, r)
+		fail, _ := r.Failure()
+		c.x.s.access(c.x.ctx, r, fail)
 	}
 	c.deliver(resp, final)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -237,6 +238,50 @@ func TestStreamKeepsRequestOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The requests of one stream use all instances of a model with a dynamic
+// batcher: the reader does not execute the first one itself.
+func TestStreamUsesAllInstances(t *testing.T) {
+	for _, model := range []string{"wide", "batched"} {
+		t.Run(model, func(t *testing.T) {
+			const instances = 4
+			var together sync.WaitGroup // ends when all instances execute at once
+			together.Add(instances)
+			f := start(t, &nesotest.Echo{OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) {
+				together.Done()
+				met := make(chan struct{})
+				go func() {
+					together.Wait()
+					close(met)
+				}()
+				select {
+				case <-met:
+					return false, nil
+				case <-time.After(10 * time.Second): // far beyond what it takes
+					return false, backend.Errorf(backend.Internal, "an instance is idle")
+				}
+			}}, Options{})
+			s := f.open(t.Context())
+			for i := range int32(instances) {
+				q := request(model, "", i)
+				if model == "batched" {
+					q.Inputs[0].Shape = []int64{1, 1}
+				}
+				if err := s.Send(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.CloseSend(); err != nil {
+				t.Fatal(err)
+			}
+			for _, got := range lines(s) {
+				if strings.Contains(got, "error") {
+					t.Error(got)
+				}
+			}
+		})
 	}
 }
 

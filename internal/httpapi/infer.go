@@ -110,23 +110,25 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 		stopReadTimer(w)
 	}
 	verbose := s.o.Logger != nil && s.o.Logger.Enabled(req.Ctx, logging.Verbose(1))
+	var fail *backend.Error
 	if verbose {
 		req.Hold()
-		defer s.access(r, req)
+		defer func() { s.access(r, req, fail) }()
 	}
 	id := req.ID // the request may be gone once it is answered
 	req.Times.Start = backend.Now()
 	if err := s.engine.Infer(req); err != nil {
-		replyError(w, h, jsonType, backend.AsError(err))
+		fail = backend.AsError(err)
+		replyError(w, h, jsonType, fail)
 		return
 	}
-	resp, fail := c.sink.Wait()
-	if fail != nil {
+	var resp *backend.Response
+	if resp, fail = c.sink.Wait(); fail != nil {
 		replyError(w, h, textType, fail)
 		return
 	}
 	defer resp.Release()
-	if fail := kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels); fail != nil {
+	if fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels); fail != nil {
 		replyError(w, h, textType, fail)
 		return
 	}
@@ -290,12 +292,13 @@ func (s *Server) forwardHeaders(r *http.Request, req *backend.Request) error {
 	return nil
 }
 
-// access logs one inference and drops the hold on it.
-func (s *Server) access(r *http.Request, req *infer.Request) {
+// access logs one inference, with the error it was answered with, and drops the
+// hold on it.
+func (s *Server) access(r *http.Request, req *infer.Request, fail *backend.Error) {
 	t := &req.Times
 	status := http.StatusOK
-	if err, _ := req.Failure(); err != nil {
-		status = kserve.HTTPStatus(err.Code)
+	if fail != nil {
+		status = kserve.HTTPStatus(fail.Code)
 	}
 	since := func(from, to int64) time.Duration { return time.Duration(max(0, to-from)) }
 	s.o.Logger.LogAttrs(r.Context(), logging.Verbose(1), "infer",

@@ -297,6 +297,20 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
+func TestSlowHeadersAreCutOff(t *testing.T) {
+	addr := serve(t, nil, func(o *Options, _ *engine.Options) { o.HeaderTimeout = 50 * time.Millisecond })
+	c := dial(t, addr)
+	if _, err := io.WriteString(c.c, "GET /v2 HTTP/1.1\r\nHo"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, c.br); err != nil {
+		t.Errorf("still open: %v", err)
+	}
+}
+
 func TestHalfClosedAndCutOffBodies(t *testing.T) {
 	addr := serve(t, nil, nil)
 	for _, length := range []int{100, 100_000} {
@@ -382,8 +396,9 @@ func TestAccessLine(t *testing.T) {
 	defer log.Close()
 	c := dial(t, serve(t, nil, func(o *Options, _ *engine.Options) { o.Logger = log.Logger() }))
 	c.do("POST", "/v2/models/fp32/infer", nil, []byte(`{"id":"q7","inputs":[{"name":"IN","shape":[1],"datatype":"FP32","data":[1]}]}`))
+	c.do("POST", "/v2/models/fp32/infer", nil, []byte(`{"id":"q8","inputs":[{"name":"IN","shape":[1,1],"datatype":"FP32","data":[1]}]}`))
 	c.do("GET", "/v2", nil, nil) // the line is written before the next request is read
-	for _, part := range []string{"infer", "q7", "fp32", "200", "total"} {
+	for _, part := range []string{"infer", "request_id=q7 status=200", "request_id=q8 status=400", "fp32", "total"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("no %q in %s", part, out.String())
 		}

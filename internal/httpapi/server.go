@@ -37,6 +37,9 @@ type Options struct {
 	// two. Large bodies get the time that 16 KiB/s need on top. 0 means a minute
 	// and ten minutes.
 	ReadTimeout, IdleTimeout time.Duration
+	// HeaderTimeout bounds the arrival of the headers; 0 leaves that to
+	// ReadTimeout, which costs one timer less a request.
+	HeaderTimeout time.Duration
 	// MaxUnadmitted bounds the bytes of all bodies that have to be in memory
 	// before the model is asked to admit them: chunked and compressed ones. 0
 	// means 1 GiB.
@@ -105,10 +108,11 @@ func setDefault[T comparable](v *T, def T) {
 // ends with the body, so that it does not bound the time of an inference.
 func (s *Server) HTTPServer() *http.Server {
 	return &http.Server{
-		Handler:        s,
-		ReadTimeout:    s.o.ReadTimeout,
-		IdleTimeout:    s.o.IdleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
+		Handler:           s,
+		ReadHeaderTimeout: s.o.HeaderTimeout,
+		ReadTimeout:       s.o.ReadTimeout,
+		IdleTimeout:       s.o.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
 		// Connection errors are the clients' and of no use in a log by default.
 		ErrorLog: slog.NewLogLogger(s.handler(), slog.LevelDebug),
 	}

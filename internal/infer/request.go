@@ -17,6 +17,12 @@ type Request struct {
 	Owner Owner
 	// Bytes is what admission has reserved for the request.
 	Bytes int64
+	// Background says that the goroutine which brings the request has more to do: a
+	// batcher must not run a batch on it.
+	Background bool
+	// Hidden is how many names at the end of Requested are outputs that the server
+	// wants for itself, such as the state of a sequence.
+	Hidden int
 	// Batch is the execution the request is part of, for the phases that the
 	// backend writes there. It is set with Times.ComputeStart, and is not to be
 	// touched after the final response.
@@ -43,6 +49,10 @@ type Times struct {
 	OutputStart  int64 // the model is done, outputs are being taken
 	ComputeEnd   int64 // outputs taken
 	End          int64 // final response delivered
+	// Steps, for the request of an ensemble, holds what queue, compute input,
+	// compute infer and compute output took in its steps. It counts instead of the
+	// points above, and is valid until the request is finished.
+	Steps *[4]int64
 }
 
 // Reason classifies a failure for the metric label `reason`.

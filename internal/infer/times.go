@@ -6,6 +6,9 @@ import "github.com/nesoserve/neso/backend"
 // compute input, compute infer and compute output. Where the backend did not
 // say when a phase ended, the time counts as inference.
 func (t *Times) Phases() (queue, input, infer, output int64) {
+	if s := t.Steps; s != nil {
+		return s[0], s[1], s[2], s[3]
+	}
 	from := t.Queue
 	if from == 0 {
 		from = t.Start

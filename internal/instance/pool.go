@@ -63,9 +63,11 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	p.init(p.slots, p.depth)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 
-	making, cancel := context.WithCancel(ctx)
-	defer cancel()
-	errs := make([]error, len(p.slots))
+	// The first failure ends the making of the others, and with the load ends
+	// also a warm-up run that does not come back by itself.
+	making, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	ended := context.AfterFunc(making, p.stop)
 	var wg sync.WaitGroup
 	// Making an instance is mostly waiting, for a process or for storage.
 	sem := make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
@@ -73,20 +75,14 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 		sem <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-sem }()
-			if errs[i] = p.create(making, i); errs[i] != nil {
-				cancel()
+			if err := p.create(making, i); err != nil {
+				fail(err)
 			}
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		// Report the fault, not the cancellation that followed from it.
-		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.Canceled)) {
-			return nil, errors.Join(err, p.Close())
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, errors.Join(err, p.Close())
+	if !ended() {
+		return nil, errors.Join(context.Cause(making), p.Close())
 	}
 	return p, nil
 }

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -56,6 +57,60 @@ func newPool(t *testing.T, o Options, instances int, execute func(*backend.Batch
 		}
 	})
 	return p
+}
+
+// waits is a model that executes until it is interrupted.
+type waits struct{ fake }
+
+type waiting struct{ instanceOf }
+
+func (waits) NewInstance(context.Context, backend.InstanceConfig) (backend.Instance, error) {
+	return waiting{}, nil
+}
+
+func (waiting) Execute(ctx context.Context, _ *backend.Batch) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A warm-up that does not come back ends with the load, and with the failure of
+// another instance.
+func TestWarmupEndsWithTheLoad(t *testing.T) {
+	errWarm := errors.New("another instance failed")
+	for name, c := range map[string]struct {
+		fails string
+		want  error
+	}{"load given up": {"", context.Canceled}, "another instance": {"m_0_1", errWarm}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var warmed atomic.Int32
+				o := Options{Model: waits{}, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}, {Name: "m_0_1"}}}
+				o.Warm = func(ctx context.Context, run Run) error {
+					if warmed.Add(1) == 2 && c.fails != "" {
+						return errWarm
+					}
+					r := request(&drop{}, 1)
+					r.Ctx = ctx
+					run([]*infer.Request{r}, false)
+					return context.Cause(ctx)
+				}
+				opened := make(chan error, 1)
+				go func() {
+					_, err := Open(ctx, o)
+					opened <- err
+				}()
+				synctest.Wait()
+				if c.fails == "" {
+					cancel()
+				}
+				if err := <-opened; !errors.Is(err, c.want) {
+					t.Errorf("got %v, want %v", err, c.want)
+				}
+			})
+		})
+	}
 }
 
 func TestPlacesGoToTheLeastLoaded(t *testing.T) {

@@ -33,7 +33,7 @@ func BenchmarkParseFloats(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		var s scanner
-		s.reset(text)
+		s.Reset(text)
 		if err := s.data(tensor.FP32, dst, len(data)/4); err != nil {
 			b.Fatal(err)
 		}

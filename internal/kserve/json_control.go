@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/internal/logging"
 )
 
@@ -12,22 +13,22 @@ import (
 func controlBody(body []byte, what string, member func(d *JSONDecoder, name []byte) *backend.Error) *backend.Error {
 	var d JSONDecoder
 	s := &d.s
-	s.reset(body)
-	if s.peek(); s.i == len(s.b) {
+	s.Reset(body)
+	if s.Peek(); s.I == len(s.B) {
 		return nil
 	}
-	if s.b[s.i] != '{' {
-		if !s.skip() || !s.end() {
-			return s.err(what)
+	if s.B[s.I] != '{' {
+		if !s.Skip() || !s.End() {
+			return s.Err(what)
 		}
 		return nil
 	}
 	err := d.object(func(name []byte) *backend.Error { return member(&d, name) })
-	if s.bad != faultNone {
-		return s.err(what)
+	if s.Bad != jsonscan.FaultNone {
+		return s.Err(what)
 	}
-	if err == nil && !s.end() {
-		err = s.err(what)
+	if err == nil && !s.End() {
+		err = s.Err(what)
 	}
 	return err
 }
@@ -58,7 +59,7 @@ func parametersOf(body []byte, what string, parameter func(p backend.Parameter, 
 		if string(name) != "parameters" {
 			return d.skipTo(nil)
 		}
-		if d.s.peek() != '{' {
+		if d.s.Peek() != '{' {
 			return d.skipTo(invalid("Unable to parse 'parameters': attempt to access JSON non-object as object"))
 		}
 		return d.object(func(name []byte) *backend.Error {
@@ -147,12 +148,12 @@ func (c *LoggingChange) Apply(s *logging.Settings) {
 func DecodeLogging(body []byte) (c LoggingChange, err *backend.Error) {
 	if len(body) == 0 {
 		var s scanner
-		s.fail(faultEmpty, 0)
-		return c, s.err("request")
+		s.Fail(jsonscan.FaultEmpty, 0)
+		return c, s.Err("request")
 	}
 	err = controlBody(body, "request", func(d *JSONDecoder, name []byte) *backend.Error {
 		key := string(name)
-		if d.s.peek() == 'n' {
+		if d.s.Peek() == 'n' {
 			return d.skipTo(nil)
 		}
 		p, structured, err := d.parameter(name)

@@ -5,8 +5,12 @@ import (
 	"math"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/tensor"
 )
+
+// scanner adds what tensors need to the scanner of plain JSON.
+type scanner struct{ jsonscan.Scanner }
 
 // errShape says that `data` has not as many elements as the shape.
 var errShape = invalid("Unable to parse 'data': Shape does not match true shape of 'data' field")
@@ -21,8 +25,8 @@ type elements struct {
 
 func (e *elements) next(s *scanner) bool {
 	for {
-		if e.depth > 0 && !s.nextElement(e.fresh) {
-			if s.bad != faultNone {
+		if e.depth > 0 && !s.NextElement(e.fresh) {
+			if s.Bad != jsonscan.FaultNone {
 				return false
 			}
 			e.fresh = false
@@ -32,13 +36,13 @@ func (e *elements) next(s *scanner) bool {
 			continue
 		}
 		e.fresh = false
-		if s.i >= len(s.b) || s.b[s.i] != '[' {
+		if s.I >= len(s.B) || s.B[s.I] != '[' {
 			return true
 		}
-		if e.depth++; e.depth > maxNesting {
-			return s.fail(faultNesting, s.i)
+		if e.depth++; e.depth > jsonscan.MaxNesting {
+			return s.Fail(jsonscan.FaultNesting, s.I)
 		}
-		s.i++
+		s.I++
 		e.fresh = true
 	}
 }
@@ -46,8 +50,8 @@ func (e *elements) next(s *scanner) bool {
 // typeError is the error for a scalar of the wrong kind, once its own syntax
 // has been found right.
 func (s *scanner) typeError(text string) *backend.Error {
-	if !s.skip() {
-		return s.err("request")
+	if !s.Skip() {
+		return s.Err("request")
 	}
 	return invalid(text)
 }
@@ -78,29 +82,29 @@ func isNumber(c byte) bool { return c-'0' <= 9 || c == '-' || c == 'N' || c == '
 
 func (s *scanner) floats(d tensor.Datatype, dst []byte, n int) *backend.Error {
 	var e elements
-	var num decimal
+	var num jsonscan.Decimal
 	k := 0
 	for e.next(s) {
 		for {
-			if s.i < len(s.b) && !isNumber(s.b[s.i]) {
+			if s.I < len(s.B) && !isNumber(s.B[s.I]) {
 				return s.typeError(notDouble)
 			}
-			if !s.decimal(&num) {
-				return s.err("request")
+			if !s.Decimal(&num) {
+				return s.Err("request")
 			}
 			if k == n {
 				return errShape
 			}
 			if d == tensor.FP32 {
-				f, ok := s.float32(&num)
+				f, ok := s.Float32(&num)
 				if !ok {
-					return s.err("request")
+					return s.Err("request")
 				}
 				binary.LittleEndian.PutUint32(dst[4*k:], math.Float32bits(f))
 			} else {
-				f, ok := s.float64(&num)
+				f, ok := s.Float64(&num)
 				if !ok {
-					return s.err("request")
+					return s.Err("request")
 				}
 				binary.LittleEndian.PutUint64(dst[8*k:], math.Float64bits(f))
 			}
@@ -117,7 +121,7 @@ func (s *scanner) floats(d tensor.Datatype, dst []byte, n int) *backend.Error {
 // passes the comma when a number follows at once or after one blank. Otherwise
 // it passes nothing.
 func (s *scanner) another() bool {
-	b, i := s.b, s.i
+	b, i := s.B, s.I
 	if i+2 >= len(b) || b[i] != ',' {
 		return false
 	}
@@ -125,15 +129,15 @@ func (s *scanner) another() bool {
 		i++
 	}
 	if c := b[i+1]; c-'0' <= 9 || c == '-' {
-		s.i = i + 1
+		s.I = i + 1
 		return true
 	}
 	return false
 }
 
 func (s *scanner) counted(k, n int) *backend.Error {
-	if s.bad != faultNone {
-		return s.err("request")
+	if s.Bad != jsonscan.FaultNone {
+		return s.Err("request")
 	}
 	if k != n {
 		return errShape
@@ -144,7 +148,7 @@ func (s *scanner) counted(k, n int) *backend.Error {
 // integers stores values as a C cast would: what does not fit is cut off.
 func (s *scanner) integers(d tensor.Datatype, dst []byte, n int) *backend.Error {
 	var e elements
-	var num decimal
+	var num jsonscan.Decimal
 	signed := d >= tensor.Int8 && d <= tensor.Int64
 	size, wrong := d.Size(), notUnsigned
 	if signed {
@@ -153,12 +157,12 @@ func (s *scanner) integers(d tensor.Datatype, dst []byte, n int) *backend.Error 
 	k := 0
 	for e.next(s) {
 		for {
-			if s.i < len(s.b) && !isNumber(s.b[s.i]) {
+			if s.I < len(s.B) && !isNumber(s.B[s.I]) {
 				return s.typeError(wrong)
 			}
-			at := s.i
-			if !s.decimal(&num) {
-				return s.err("request")
+			at := s.I
+			if !s.Decimal(&num) {
+				return s.Err("request")
 			}
 			if k == n {
 				return errShape
@@ -167,13 +171,13 @@ func (s *scanner) integers(d tensor.Datatype, dst []byte, n int) *backend.Error 
 			var ok bool
 			if signed {
 				var i int64
-				i, ok = num.signed(s.b)
+				i, ok = num.Signed()
 				v = uint64(i)
 			} else {
-				v, ok = num.unsigned(s.b)
+				v, ok = num.Unsigned(s.B)
 			}
 			if !ok {
-				s.i = at
+				s.I = at
 				return s.typeError(wrong)
 			}
 			switch size {
@@ -200,14 +204,14 @@ func (s *scanner) bools(dst []byte, n int) *backend.Error {
 	k := 0
 	for e.next(s) {
 		var v byte
-		switch c := s.peek(); c {
+		switch c := s.Peek(); c {
 		case 't', 'f':
 			word := "false"
 			if c == 't' {
 				word, v = "true", 1
 			}
-			if !s.word(word) {
-				return s.err("request")
+			if !s.Word(word) {
+				return s.Err("request")
 			}
 		default:
 			return s.typeError(notBool)
@@ -226,22 +230,22 @@ func (s *scanner) bools(dst []byte, n int) *backend.Error {
 func (s *scanner) strings(dst []byte) ([]byte, *backend.Error) {
 	var e elements
 	for e.next(s) {
-		if s.i < len(s.b) && s.b[s.i] != '"' {
+		if s.I < len(s.B) && s.B[s.I] != '"' {
 			return dst, s.typeError(notString)
 		}
-		if s.i >= len(s.b) {
-			s.fail(faultValue, s.i)
+		if s.I >= len(s.B) {
+			s.Fail(jsonscan.FaultValue, s.I)
 			break
 		}
 		at := len(dst)
 		var ok bool
-		if dst, ok = s.appendString(append(dst, 0, 0, 0, 0)); !ok {
+		if dst, ok = s.AppendString(append(dst, 0, 0, 0, 0)); !ok {
 			break
 		}
 		binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
 	}
-	if s.bad != faultNone {
-		return dst, s.err("request")
+	if s.Bad != jsonscan.FaultNone {
+		return dst, s.Err("request")
 	}
 	return dst, nil
 }

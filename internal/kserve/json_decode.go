@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -60,15 +61,15 @@ const keepText = 1 << 20
 // allocated so far and is the caller's to release. The error is a
 // *backend.Error for a fault of the request, else the one of Rest.
 func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBody) error {
-	d.s.reset(body.JSON)
+	d.s.Reset(body.JSON)
 	d.inputs, d.params = d.inputs[:0], 0
 	// The request keeps its shapes, possibly longer than this decoder works on it.
 	d.shapes = nil
 	if cap(d.text) > keepText {
 		d.text = nil
 	}
-	if cap(d.s.text) > keepText {
-		d.s.text = nil
+	if cap(d.s.Text) > keepText {
+		d.s.Text = nil
 	}
 	if err := d.document(r, c, m, body); err != nil {
 		return err
@@ -79,20 +80,20 @@ func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBo
 // document parses the JSON.
 func (d *JSONDecoder) document(r *backend.Request, c *Call, m Target, body *JSONBody) error {
 	s := &d.s
-	if s.peek(); s.i == len(s.b) {
-		s.fail(faultEmpty, s.i)
-		return s.err("request")
+	if s.Peek(); s.I == len(s.B) {
+		s.Fail(jsonscan.FaultEmpty, s.I)
+		return s.Err("request")
 	}
 	var id, params, inputs, outputs bool
-	if s.b[s.i] != '{' {
-		if !s.skip() || !s.end() {
-			return s.err("request")
+	if s.B[s.I] != '{' {
+		if !s.Skip() || !s.End() {
+			return s.Err("request")
 		}
 		return errNoInputs
 	}
-	s.i++
+	s.I++
 	for first := true; ; first = false {
-		name, ok := s.nextMember(first)
+		name, ok := s.NextMember(first)
 		if !ok {
 			break
 		}
@@ -112,17 +113,17 @@ func (d *JSONDecoder) document(r *backend.Request, c *Call, m Target, body *JSON
 			outputs = true
 			err = d.list(errOutputsType, func() *backend.Error { return d.output(r, c, m) })
 		default:
-			s.skip()
+			s.Skip()
 		}
 		if err != nil {
 			return err
 		}
-		if s.bad != faultNone {
+		if s.Bad != jsonscan.FaultNone {
 			break
 		}
 	}
-	if s.bad != faultNone || !s.end() {
-		return s.err("request")
+	if s.Bad != jsonscan.FaultNone || !s.End() {
+		return s.Err("request")
 	}
 	if !inputs {
 		return errNoInputs
@@ -150,19 +151,19 @@ func notText(member string) *backend.Error {
 
 // skipTo passes the value and returns err, or the fault found in it.
 func (d *JSONDecoder) skipTo(err *backend.Error) *backend.Error {
-	if !d.s.skip() {
-		return d.s.err("request")
+	if !d.s.Skip() {
+		return d.s.Err("request")
 	}
 	return err
 }
 
 func (d *JSONDecoder) id(r *backend.Request) *backend.Error {
-	if d.s.peek() != '"' {
+	if d.s.Peek() != '"' {
 		return d.skipTo(notText("id"))
 	}
-	text, ok := d.s.str()
+	text, ok := d.s.Str()
 	if !ok {
-		return d.s.err("request")
+		return d.s.Err("request")
 	}
 	r.ID = string(text)
 	return nil
@@ -171,17 +172,17 @@ func (d *JSONDecoder) id(r *backend.Request) *backend.Error {
 // list calls item on every element of the array on which the scanner stands.
 func (d *JSONDecoder) list(wrong *backend.Error, item func() *backend.Error) *backend.Error {
 	s := &d.s
-	if s.peek() != '[' {
+	if s.Peek() != '[' {
 		return d.skipTo(wrong)
 	}
-	s.i++
-	for first := true; s.nextElement(first); first = false {
+	s.I++
+	for first := true; s.NextElement(first); first = false {
 		if err := item(); err != nil {
 			return err
 		}
 	}
-	if s.bad != faultNone {
-		return s.err("request")
+	if s.Bad != jsonscan.FaultNone {
+		return s.Err("request")
 	}
 	return nil
 }
@@ -191,11 +192,11 @@ func (d *JSONDecoder) list(wrong *backend.Error, item func() *backend.Error) *ba
 func (d *JSONDecoder) parameter(name []byte) (p backend.Parameter, structured bool, err *backend.Error) {
 	s := &d.s
 	p.Name = internParameter(name)
-	switch c := s.peek(); c {
+	switch c := s.Peek(); c {
 	case '"':
-		text, ok := s.str()
+		text, ok := s.Str()
 		if !ok {
-			return p, false, s.err("request")
+			return p, false, s.Err("request")
 		}
 		return backend.String(p.Name, string(text)), false, nil
 	case 't', 'f':
@@ -203,26 +204,26 @@ func (d *JSONDecoder) parameter(name []byte) (p backend.Parameter, structured bo
 		if c == 't' {
 			word = "true"
 		}
-		if !s.word(word) {
-			return p, false, s.err("request")
+		if !s.Word(word) {
+			return p, false, s.Err("request")
 		}
 		return backend.Bool(p.Name, c == 't'), false, nil
 	case '{', '[', 'n':
 		return p, true, d.skipTo(nil)
 	}
-	var num decimal
-	if !s.decimal(&num) {
-		return p, false, s.err("request")
+	var num jsonscan.Decimal
+	if !s.Decimal(&num) {
+		return p, false, s.Err("request")
 	}
-	if i, ok := num.signed(s.b); ok {
+	if i, ok := num.Signed(); ok {
 		return backend.Int(p.Name, i), false, nil
 	}
-	if u, ok := num.unsigned(s.b); ok {
+	if u, ok := num.Unsigned(s.B); ok {
 		return backend.Uint(p.Name, u), false, nil
 	}
-	f, ok := s.float64(&num)
+	f, ok := s.Float64(&num)
 	if !ok {
-		return p, false, s.err("request")
+		return p, false, s.Err("request")
 	}
 	return backend.Double(p.Name, f), false, nil
 }
@@ -242,7 +243,7 @@ func internParameter(name []byte) string {
 }
 
 func (d *JSONDecoder) parameters(r *backend.Request, c *Call) *backend.Error {
-	if d.s.peek() != '{' {
+	if d.s.Peek() != '{' {
 		return d.skipTo(errParameters)
 	}
 	return d.object(func(name []byte) *backend.Error {
@@ -264,21 +265,21 @@ func (d *JSONDecoder) parameters(r *backend.Request, c *Call) *backend.Error {
 // stands, with the scanner on the value.
 func (d *JSONDecoder) object(member func(name []byte) *backend.Error) *backend.Error {
 	s := &d.s
-	s.i++
+	s.I++
 	for first := true; ; first = false {
-		name, ok := s.nextMember(first)
+		name, ok := s.NextMember(first)
 		if !ok {
 			break
 		}
 		if err := member(name); err != nil {
 			return err
 		}
-		if s.bad != faultNone {
+		if s.Bad != jsonscan.FaultNone {
 			break
 		}
 	}
-	if s.bad != faultNone {
-		return s.err("request")
+	if s.Bad != jsonscan.FaultNone {
+		return s.Err("request")
 	}
 	return nil
 }
@@ -286,7 +287,7 @@ func (d *JSONDecoder) object(member func(name []byte) *backend.Error) *backend.E
 // output reads one requested output.
 func (d *JSONDecoder) output(r *backend.Request, c *Call, m Target) *backend.Error {
 	s := &d.s
-	if s.peek() != '{' {
+	if s.Peek() != '{' {
 		return d.skipTo(missing("name"))
 	}
 	var o *OutputRequest
@@ -294,20 +295,20 @@ func (d *JSONDecoder) output(r *backend.Request, c *Call, m Target) *backend.Err
 	err := d.object(func(name []byte) (err *backend.Error) {
 		switch {
 		case string(name) == "name" && o == nil:
-			if s.peek() != '"' {
+			if s.Peek() != '"' {
 				return d.skipTo(notText("name"))
 			}
-			text, ok := s.str()
+			text, ok := s.Str()
 			if !ok {
-				return s.err("request")
+				return s.Err("request")
 			}
 			o, err = c.AddOutput(m.Config, r, text)
 			return err
 		case string(name) == "parameters" && at == 0:
 			// They need the name first, which may come later.
-			at = s.i
+			at = s.I
 		}
-		s.skip()
+		s.Skip()
 		return nil
 	})
 	if err != nil {
@@ -319,14 +320,14 @@ func (d *JSONDecoder) output(r *backend.Request, c *Call, m Target) *backend.Err
 	if at == 0 {
 		return nil
 	}
-	end := s.i
-	s.i = at
-	if s.peek() == '{' {
+	end := s.I
+	s.I = at
+	if s.Peek() == '{' {
 		if err := d.object(func(name []byte) *backend.Error { return d.outputParameter(o, name) }); err != nil {
 			return err
 		}
 	}
-	s.i = end
+	s.I = end
 	return o.Check(HTTP)
 }
 

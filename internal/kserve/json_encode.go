@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -112,7 +113,7 @@ func appendParameter(b []byte, p backend.Parameter) []byte {
 	case backend.BoolParameter:
 		return strconv.AppendBool(b, p.IsTrue())
 	case backend.DoubleParameter:
-		return appendDouble(b, p.Float64())
+		return jsonscan.AppendDouble(b, p.Float64())
 	default:
 		return appendText(b, p.Text())
 	}
@@ -126,11 +127,11 @@ func appendData(b []byte, d tensor.Datatype, data []byte) ([]byte, bool) {
 	switch d {
 	case tensor.FP32:
 		for ; len(data) >= 4; data = data[4:] {
-			b = append(appendFloat(b, math.Float32frombits(le.Uint32(data))), ',')
+			b = append(jsonscan.AppendFloat(b, math.Float32frombits(le.Uint32(data))), ',')
 		}
 	case tensor.FP64:
 		for ; len(data) >= 8; data = data[8:] {
-			b = append(appendDouble(b, math.Float64frombits(le.Uint64(data))), ',')
+			b = append(jsonscan.AppendDouble(b, math.Float64frombits(le.Uint64(data))), ',')
 		}
 	case tensor.Bool:
 		for _, v := range data {
@@ -188,7 +189,7 @@ func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
 	from := 0
 	for i := range len(text) {
 		c := text[i]
-		if plain[c] {
+		if jsonscan.Plain[c] {
 			continue
 		}
 		b = append(b, text[from:i]...)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -16,16 +17,16 @@ func (d *JSONDecoder) input(r *backend.Request, m Target, body *JSONBody) *backe
 	r.Inputs = append(r.Inputs, tensor.Tensor{})
 	d.inputs = append(d.inputs, jsonInput{})
 	in, t := &d.inputs[len(d.inputs)-1], &r.Inputs[len(r.Inputs)-1]
-	if s.peek() != '{' {
+	if s.Peek() != '{' {
 		if err := d.skipTo(nil); err != nil {
 			return err
 		}
 		return in.source()
 	}
-	s.i++
+	s.I++
 	params := false
 	for first := true; ; first = false {
-		name, ok := s.nextMember(first)
+		name, ok := s.NextMember(first)
 		if !ok {
 			break
 		}
@@ -42,31 +43,31 @@ func (d *JSONDecoder) input(r *backend.Request, m Target, body *JSONBody) *backe
 			err = d.inputDatatype(in, t)
 		case string(name) == "parameters" && !params:
 			params = true
-			if s.peek() != '{' {
-				s.skip()
+			if s.Peek() != '{' {
+				s.Skip()
 				break
 			}
 			err = d.object(func(name []byte) *backend.Error { return d.inputParameter(in, t, name) })
 		case string(name) == "data" && !in.data:
-			in.data, in.dataAt = true, s.i
+			in.data, in.dataAt = true, s.I
 			if !in.named || !in.shaped || !in.typed || in.bad != nil || in.binary || !in.region.IsZero() {
-				s.skip()
+				s.Skip()
 				break
 			}
 			in.parsed = true
 			err = d.inputData(in, t, m, body)
 		default:
-			s.skip()
+			s.Skip()
 		}
 		if err != nil {
 			return err
 		}
-		if s.bad != faultNone {
+		if s.Bad != jsonscan.FaultNone {
 			break
 		}
 	}
-	if s.bad != faultNone {
-		return s.err("request")
+	if s.Bad != jsonscan.FaultNone {
+		return s.Err("request")
 	}
 	return d.finishInput(in, t, m, body)
 }
@@ -94,10 +95,10 @@ func (d *JSONDecoder) finishInput(in *jsonInput, t *tensor.Tensor, m Target, bod
 		_, _, err := in.extent(t)
 		return err
 	}
-	end := d.s.i
-	d.s.i = in.dataAt
+	end := d.s.I
+	d.s.I = in.dataAt
 	err := d.inputData(in, t, m, body)
-	d.s.i = end
+	d.s.I = end
 	return err
 }
 
@@ -137,13 +138,13 @@ func (in *jsonInput) wrong(err *backend.Error) {
 }
 
 func (d *JSONDecoder) inputName(in *jsonInput, t *tensor.Tensor, cfg *modelconfig.Config) *backend.Error {
-	if d.s.peek() != '"' {
+	if d.s.Peek() != '"' {
 		in.wrong(notText("name"))
 		return d.skipTo(nil)
 	}
-	text, ok := d.s.str()
+	text, ok := d.s.Str()
 	if !ok {
-		return d.s.err("request")
+		return d.s.Err("request")
 	}
 	for i := range cfg.Inputs {
 		if cfg.Inputs[i].Name == string(text) {
@@ -156,52 +157,52 @@ func (d *JSONDecoder) inputName(in *jsonInput, t *tensor.Tensor, cfg *modelconfi
 }
 
 func (d *JSONDecoder) inputDatatype(in *jsonInput, t *tensor.Tensor) *backend.Error {
-	if d.s.peek() != '"' {
+	if d.s.Peek() != '"' {
 		in.wrong(notText("datatype"))
 		return d.skipTo(nil)
 	}
-	text, ok := d.s.str()
+	text, ok := d.s.Str()
 	if !ok {
-		return d.s.err("request")
+		return d.s.Err("request")
 	}
-	t.Datatype = tensor.LookupDatatype(view(text))
+	t.Datatype = tensor.LookupDatatype(jsonscan.View(text))
 	return nil
 }
 
 func (d *JSONDecoder) inputShape(in *jsonInput, t *tensor.Tensor) *backend.Error {
 	s := &d.s
-	if s.peek() != '[' {
+	if s.Peek() != '[' {
 		in.wrong(errShapeType)
 		return d.skipTo(nil)
 	}
-	s.i++
+	s.I++
 	if d.shapes == nil {
 		d.shapes = make([]int64, 0, 8)
 	}
 	from := len(d.shapes)
-	for first := true; s.nextElement(first); first = false {
-		at := s.i
-		if c := s.peek(); c-'0' <= 9 || c == '-' {
-			var num decimal
-			if !s.decimal(&num) {
-				return s.err("request")
+	for first := true; s.NextElement(first); first = false {
+		at := s.I
+		if c := s.Peek(); c-'0' <= 9 || c == '-' {
+			var num jsonscan.Decimal
+			if !s.Decimal(&num) {
+				return s.Err("request")
 			}
-			if u, ok := num.unsigned(s.b); ok {
+			if u, ok := num.Unsigned(s.B); ok {
 				if u > math.MaxInt64 {
 					u, in.overflown = math.MaxInt64, true
 				}
 				d.shapes = append(d.shapes, int64(u))
 				continue
 			}
-			s.i = at
+			s.I = at
 		}
 		in.wrong(errShapeNumber)
-		if !s.skip() {
-			return s.err("request")
+		if !s.Skip() {
+			return s.Err("request")
 		}
 	}
-	if s.bad != faultNone {
-		return s.err("request")
+	if s.Bad != jsonscan.FaultNone {
+		return s.Err("request")
 	}
 	// Growing moves the later shapes to new memory; the earlier stay where they are.
 	t.Shape = d.shapes[from:len(d.shapes):len(d.shapes)]
@@ -269,7 +270,7 @@ func (d *JSONDecoder) inputData(in *jsonInput, t *tensor.Tensor, m Target, body 
 		return d.skipTo(invalid("receiving " + t.Datatype.String() + " data via JSON is not supported. Please use the binary data format for input " + t.Name))
 	default:
 	}
-	if s.peek() != '[' {
+	if s.Peek() != '[' {
 		return d.skipTo(errDataType)
 	}
 	if t.Datatype == tensor.Bytes {
@@ -280,7 +281,7 @@ func (d *JSONDecoder) inputData(in *jsonInput, t *tensor.Tensor, m Target, body 
 	}
 	// An element takes two bytes of text, so a shape that promises more than
 	// the text can hold is refused before there is memory for it.
-	if n > int64(len(s.b)-s.i)/2 {
+	if n > int64(len(s.B)-s.I)/2 {
 		return d.skipTo(errShape)
 	}
 	if err := allocate(t, m.Allocator, int(size)); err != nil {

@@ -113,8 +113,14 @@ func AppendStatistics(b []byte, i int, name string, version int64, s stats.Snaps
 		name string
 		d    stats.Duration
 	}{
-		{"success", s.Success}, {"fail", s.Fail}, {"queue", s.Queue}, {"compute_input", s.ComputeInput}, {"compute_infer", s.ComputeInfer},
-		{"compute_output", s.ComputeOutput}, {"cache_hit", s.CacheHit}, {"cache_miss", s.CacheMiss},
+		{"success", s.Success},
+		{"fail", s.Fail},
+		{"queue", s.Queue},
+		{"compute_input", s.ComputeInput},
+		{"compute_infer", s.ComputeInfer},
+		{"compute_output", s.ComputeOutput},
+		{"cache_hit", s.CacheHit},
+		{"cache_miss", s.CacheMiss},
 	} {
 		b = appendDuration(comma(b, i), d.name, d.d)
 	}

@@ -14,7 +14,7 @@ import (
 func (m *Manager) configure(p *plan) error {
 	draft, err := m.draft(p)
 	if err != nil {
-		return err
+		return draft.Explain(err, p.name, os.DirFS(p.snapshot.Directory), m.o.DisableAutoComplete)
 	}
 	if err := draft.CompleteBackend(p.name, os.DirFS(p.snapshot.Directory)); err != nil {
 		return err

@@ -22,7 +22,7 @@ func (g graph) cycle(name string) []string {
 			return nil
 		}
 		for _, part := range g[last] {
-			if found := walk(append(path[:len(path):len(path)], part)); found != nil {
+			if found := walk(append(slices.Clip(path), part)); found != nil {
 				return found
 			}
 		}

@@ -89,7 +89,7 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 		}
 		defer sub.snapshot.Release()
 		if err := m.loadOne(sub, append(slices.Clone(path), part)); err != nil {
-			return partError(p.name, part, err)
+			return partFailed(p.name, sub, err)
 		}
 		return nil
 	})
@@ -105,6 +105,17 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 		if err := load(part); err != nil {
 			return m.fail(p, err)
 		}
+	}
+	if !p.ensemble {
+		return m.apply(p)
+	}
+	// Claims do not cover parts that serve already: two loads could make a circle.
+	if err := m.compose(p); err != nil {
+		return m.fail(p, err)
+	}
+	defer m.composed(p)
+	if err := m.check(p); err != nil {
+		return m.fail(p, err)
 	}
 	return m.apply(p)
 }
@@ -147,6 +158,7 @@ func (m *Manager) apply(p *plan) error {
 		return err
 	}
 	m.swap(p, serve, opened)
+	m.recheck(p.name)
 	if len(opened) > 0 {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
 	}
@@ -167,7 +179,8 @@ func (m *Manager) prepare(p *plan, serve []int64) []int64 {
 			v = &version{}
 			e.versions[n] = v
 		}
-		if v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) && p.snapshot.SameVersion(e.snapshot, n) {
+		// An ensemble also depends on what its parts are now.
+		if !p.ensemble && v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) && p.snapshot.SameVersion(e.snapshot, n) {
 			continue
 		}
 		wanted = append(wanted, n)
@@ -290,18 +303,34 @@ func pollError(name string, err error) error {
 // loadError is the error of a load that failed after the model was read. The
 // newline is the peer's.
 func loadError(name, reason string) error {
-	return backend.Errorf(backend.InvalidArg, "load failed for model '%s': %s\n", name, reason)
+	return backend.Errorf(backend.InvalidArg, "%s%s\n", loadPrefix(name), reason)
 }
 
+func loadPrefix(name string) string { return "load failed for model '" + name + "': " }
+
 func cycleError(path []string) error {
-	return backend.Errorf(backend.InvalidArg, "circular dependency between ensembles: %s", strings.Join(path, " -> "))
+	return backend.Errorf(backend.InvalidArg, "%s%s", circular, strings.Join(path, " -> "))
+}
+
+const circular = "circular dependency between ensembles: "
+
+// partFailed is the error of an ensemble whose part was read and did not load.
+func partFailed(ensemble string, part *plan, err error) error {
+	reason := strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part.name))
+	switch {
+	case strings.HasPrefix(reason, circular):
+		return backend.Errorf(backend.InvalidArg, "%s", reason)
+	case part.ensemble:
+		return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which is not valid. Model '%s' failed with error: %s", ensemble, part.name, part.name, reason)
+	}
+	return partError(ensemble, part.name, err)
 }
 
 func partError(ensemble, part string, err error) error {
 	if backend.AsError(err).Code == backend.NotFound {
 		return backend.Errorf(backend.InvalidArg, "ensemble %s contains models that are not available or ambiguous: %s", ensemble, part)
 	}
-	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading failed with error: %s", ensemble, part, part, strings.TrimSuffix(err.Error(), "\n"))
+	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading failed with error: %s", ensemble, part, part, strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part)))
 }
 
 func withCode(err error) string {

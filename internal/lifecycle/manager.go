@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -38,6 +39,8 @@ type Options struct {
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
+	// Steps is the way of ensembles to the models of their steps.
+	Steps ensemble.Host
 	// HoldRequests is for tests; see model.Options.
 	HoldRequests int
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits
@@ -78,6 +81,8 @@ type Manager struct {
 	// changed. generation counts the bindings ever made.
 	bound      map[string]map[int64]binding
 	generation uint64
+	// composing holds the parts of ensembles that are being loaded.
+	composing map[string][]string
 }
 
 // entry is all that is known of one model.
@@ -114,7 +119,7 @@ func New(o Options) *Manager {
 	}
 	m := &Manager{
 		o: o, log: o.Logger, slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
-		models: map[string]*entry{}, claimed: map[string]bool{}, bound: map[string]map[int64]binding{},
+		models: map[string]*entry{}, claimed: map[string]bool{}, bound: map[string]map[int64]binding{}, composing: map[string][]string{},
 	}
 	m.backends = newBackends(o)
 	m.table.Store(&table{models: map[string]*served{}})

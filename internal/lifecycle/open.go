@@ -3,11 +3,11 @@ package lifecycle
 import (
 	"context"
 
-	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -24,6 +24,9 @@ type plan struct {
 	// Of a model that programs serve: what runs each version, and its configuration.
 	bound  map[int64]binding
 	drafts map[int64]*modelconfig.Draft
+	// config and graph are set for an ensemble once its parts serve.
+	config *modelconfig.Config
+	graph  *ensemble.Graph
 }
 
 // poll reads a model and its configuration. Its errors are reasons for "failed
@@ -47,8 +50,8 @@ func (m *Manager) poll(r Request) (*plan, error) {
 // open loads one version: the backend is opened if need be and completes the
 // configuration, then the version is made and warmed up.
 func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *model.Model, err error) {
-	if err := unsupported(p); err != nil {
-		return nil, err
+	if p.ensemble {
+		return m.openEnsemble(ctx, p, version)
 	}
 	// A backend that panics fails its model, not the server.
 	err = instance.Guard(m.log, "load model "+p.name, func() error {
@@ -74,13 +77,4 @@ func (m *Manager) observer() stats.Observer {
 		return nil
 	}
 	return m.o.NewObserver()
-}
-
-// unsupported refuses what this server has no scheduler for. Ensembles have no
-// backend, so they are told here and not by the model.
-func unsupported(p *plan) error {
-	if p.ensemble {
-		return backend.Errorf(backend.Unsupported, "ensemble scheduling of model '%s' is not supported by this server", p.name)
-	}
-	return nil
 }

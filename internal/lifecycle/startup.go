@@ -30,15 +30,21 @@ type startup struct {
 
 // LoadAll loads the given models and the parts of those that are ensembles,
 // parts first, as many at a time as the load threads allow. It returns what
-// failed, by model name; the others serve. It ends early when ctx does.
+// failed, by model name; the others serve. When ctx ends first it returns nil at
+// once; Close waits for what is left of the loads, but not for ever.
 func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 	done := make(chan []Failure, 1)
 	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}}
 	if err := m.begin(func() { done <- s.run(names) }); err != nil {
 		return []Failure{{Err: err}}
 	}
-	defer context.AfterFunc(ctx, m.stop)()
-	return <-done
+	select {
+	case failures := <-done:
+		return failures
+	case <-ctx.Done():
+		m.stop()
+		return nil
+	}
 }
 
 func (s *startup) run(names []string) []Failure {
@@ -116,6 +122,9 @@ func (s *startup) load(p *plan) error {
 		// The part came before its ensemble: that it does not serve is its failure.
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if sub := s.plans[part]; sub != nil {
+			return partFailed(p.name, sub, s.failed[part])
+		}
 		return partError(p.name, part, s.failed[part])
 	})
 }

@@ -31,6 +31,7 @@ func (e *entry) takeAway(n int64) []retired {
 		return []retired{r}
 	case Unavailable:
 		v.move(Unavailable, reasonUnloaded)
+	default: // nothing serves
 	}
 	return nil
 }

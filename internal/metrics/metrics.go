@@ -96,7 +96,7 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 				q, e, ok := strings.Cut(pair, ":")
 				quantile, err1 := strconv.ParseFloat(q, 64)
 				epsilon, err2 := strconv.ParseFloat(e, 64)
-				if !ok || err1 != nil || err2 != nil || quantile < 0 || quantile > 1 || epsilon < 0 || epsilon > 1 {
+				if !ok || err1 != nil || err2 != nil || !fraction(quantile) || !fraction(epsilon) {
 					warnings = append(warnings, fmt.Sprintf("failed to parse summary quantile %q, expected <quantile>:<error>", pair))
 					continue
 				}
@@ -107,6 +107,9 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 	}
 	return c, warnings, nil
 }
+
+// fraction is false for what is not a number, too.
+func fraction(v float64) bool { return v >= 0 && v <= 1 }
 
 // Metrics gathers and prints; it is safe for concurrent use.
 type Metrics struct {

@@ -124,6 +124,22 @@ func TestParsersReadIt(t *testing.T) {
 	}
 }
 
+// The name of a model is that of a directory, which may be any bytes, and a tag
+// is what a user wrote: neither may break the page.
+func TestForeignNames(t *testing.T) {
+	m, models := loaded(t, "summary_latencies=true")
+	(*models)[0].Name = "a\xff"
+	(*models)[0].Tags = map[string]string{"my tag-\u00fc": "v\xfe", "my tag--": "twice", "": "x"}
+	text := scrape(t, m)
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	if _, err := parser.TextToMetricFamilies(strings.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+	if want := `{_="x",_my_tag__="twice",model="a` + "\uFFFD" + `",version="3"} 1000000`; !strings.Contains(text, "nv_inference_request_success"+want) {
+		t.Errorf("no %s in\n%s", want, text)
+	}
+}
+
 func TestCustomMetrics(t *testing.T) {
 	m := New(Options{Customs: func() []Custom {
 		return []Custom{

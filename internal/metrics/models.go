@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -56,10 +57,12 @@ var histograms = []struct {
 
 func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 	names := []string{"model", "version"}
-	values := []string{model.Name, strconv.FormatInt(model.Version, 10)}
+	values := []string{valid(model.Name), strconv.FormatInt(model.Version, 10)}
 	for _, k := range slices.Sorted(maps.Keys(model.Tags)) {
-		names = append(names, "_"+k)
-		values = append(values, model.Tags[k])
+		if name := labelName(k); !slices.Contains(names, name) {
+			names = append(names, name)
+			values = append(values, valid(model.Tags[k]))
+		}
 	}
 	s := &model.Numbers
 	emit := func(f family, kind prometheus.ValueType) {
@@ -98,6 +101,21 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 	if model.Summaries != nil {
 		model.Summaries.collect(ch, names, values, model.Cached)
 	}
+}
+
+// valid makes text of what may be any bytes, such as the name of a directory:
+// the library does not take other label values.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// labelName returns the label of a model's tag, with what a label cannot have
+// replaced: one wrong name would make the whole page unreadable.
+func labelName(tag string) string {
+	return "_" + strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, tag)
 }
 
 func constHistogram(desc *prometheus.Desc, h *stats.HistogramSnapshot, scale float64, labels []string) prometheus.Metric {

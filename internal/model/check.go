@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -12,7 +14,9 @@ type io struct {
 	config    *modelconfig.Config
 	batching  bool
 	loose     bool     // outputs may be missing, and of other shapes
-	requested []string // all outputs, shared by the requests that name none
+	requested []string // all outputs, and then those of hidden, shared by the requests that name none
+	hidden    []string // outputs that carry the state of a sequence
+	extra     int      // those of hidden that no client can ask for
 	required  int      // inputs that are not optional
 	ragged    map[string]bool
 	byName    map[string]int // inputs, when there are too many to scan
@@ -25,6 +29,19 @@ func (o *io) init(c *modelconfig.Config) {
 	o.config, o.batching = c, c.MaxBatchSize > 0
 	for i := range c.Outputs {
 		o.requested = append(o.requested, c.Outputs[i].Name)
+	}
+	if c.Sequence != nil {
+		for i := range c.Sequence.States {
+			name := c.Sequence.States[i].Output
+			if slices.Contains(o.hidden, name) {
+				continue
+			}
+			o.hidden = append(o.hidden, name)
+			if c.Output(name) == nil {
+				o.requested = append(o.requested, name)
+				o.extra++
+			}
+		}
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
@@ -71,11 +88,19 @@ func (o *io) input(name string, guess int) int {
 // and normalizes it: Requested and BatchSize are set, reshapes applied.
 func (o *io) check(r *infer.Request) error {
 	if len(r.Requested) == 0 {
-		r.Requested = o.requested
+		r.Requested, r.Hidden = o.requested, o.extra
 	} else {
 		for _, name := range r.Requested {
 			if o.config.Output(name) == nil {
 				return backend.Errorf(backend.InvalidArg, "unexpected inference output '%s' for model '%s'", name, o.config.Name)
+			}
+		}
+	}
+	if r.Hidden == 0 && len(o.hidden) > 0 && !o.wantsAll(r) {
+		for _, name := range o.hidden {
+			if !slices.Contains(r.Requested, name) {
+				r.Requested = append(r.Requested, name)
+				r.Hidden++
 			}
 		}
 	}

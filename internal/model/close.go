@@ -48,9 +48,7 @@ func (m *Model) Inflight() int {
 // instances as they are, since closing what still runs is worse.
 func (m *Model) Close(ctx context.Context) error {
 	if !m.closing.Swap(true) {
-		if m.pins.Add(closing) == closing {
-			m.drained <- struct{}{}
-		}
+		m.pins.Add(closing)
 	}
 	m.closeLock.Lock()
 	defer m.closeLock.Unlock()
@@ -61,7 +59,9 @@ func (m *Model) Close(ctx context.Context) error {
 		end, cancel := context.WithTimeout(context.Background(), instance.Grace)
 		defer cancel()
 		err := m.scheduler.Close(end) // answers what is queued
-		m.pool.Interrupt()
+		if m.pool != nil {
+			m.pool.Interrupt()
+		}
 		if !m.drain(end) {
 			return errors.Join(err, backend.Errorf(backend.Unavailable,
 				"model '%s' version %d still executes %d requests; its instances stay open", m.config.Name, m.version, m.Inflight()))
@@ -70,7 +70,10 @@ func (m *Model) Close(ctx context.Context) error {
 	m.closed = true
 	end, cancel := context.WithTimeout(context.Background(), instance.Grace)
 	defer cancel()
-	m.closeErr = errors.Join(m.scheduler.Close(end), m.pool.Close(), m.closeLoaded())
+	m.closeErr = m.scheduler.Close(end)
+	if m.pool != nil {
+		m.closeErr = errors.Join(m.closeErr, m.pool.Close(), m.closeLoaded())
+	}
 	return m.closeErr
 }
 

@@ -34,6 +34,7 @@ func (m *Model) Infer(r *infer.Request) error {
 func (m *Model) prioritize(r *infer.Request) {
 	d := m.config.Dynamic
 	switch {
+	case m.graph != nil: // an ensemble has no levels, its steps may have
 	case d == nil || d.PriorityLevels == 0:
 		r.Priority = 0
 	case r.Priority == 0 || r.Priority > d.PriorityLevels:

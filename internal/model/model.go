@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/internal/scheduler/dynamic"
+	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -34,6 +35,10 @@ type Options struct {
 	WarmupInStatistics bool
 	// Observer sees each successful request, besides the statistics; may be nil.
 	Observer stats.Observer
+	// Graph and Host are for ensembles, which have no backend: what the steps are,
+	// and the way to their models.
+	Graph *ensemble.Graph
+	Host  ensemble.Host
 	// HoldRequests makes a dynamic batcher wait until so many requests are queued
 	// before it runs the first (TRITONSERVER_DELAY_SCHEDULER, for tests).
 	HoldRequests int
@@ -45,11 +50,14 @@ type Model struct {
 	version   int64
 	io        io
 	allocator tensor.Allocator
-	loaded    backend.Model
-	pool      *instance.Pool
+	loaded    backend.Model   // nil for an ensemble
+	pool      *instance.Pool  // nil for an ensemble
+	graph     *ensemble.Graph // nil for other models
+	host      ensemble.Host
 	scheduler scheduler.Scheduler
 	stats     *stats.Version
 	labels    map[string][]string
+	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 	lingers   bool // see backend.Capabilities
 
@@ -71,23 +79,25 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Sequence != nil || c.Ensemble != nil {
-		kind := "sequence batching"
-		if c.Ensemble != nil {
-			kind = "ensemble scheduling"
-		}
-		return nil, backend.Errorf(backend.Unsupported, "%s of model '%s' is not supported by this server", kind, c.Name)
-	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
-		lingers: o.Backend.Capabilities().Lingers,
-		stats:   stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
+		stats: stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
-	m.io.loose = o.Backend.Capabilities().LooseOutputs
+	if o.Backend != nil { // an ensemble has none
+		can := o.Backend.Capabilities()
+		m.lingers, m.io.loose = can.Lingers, can.LooseOutputs
+	}
 	var err error
+	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
+		return nil, err
+	}
 	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
+	}
+	if c.Ensemble != nil {
+		m.openEnsemble(&o)
+		return m, nil
 	}
 	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {
 		m.loaded, err = o.Backend.Load(ctx, o.BackendConfig)
@@ -134,7 +144,11 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 }
 
 func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
-	if c := m.config; c.Dynamic != nil {
+	c := m.config
+	if c.Sequence != nil {
+		return m.newSequence()
+	}
+	if c.Dynamic != nil {
 		return dynamic.New(dynamic.Options{
 			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
 			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,
@@ -152,13 +166,22 @@ func (m *Model) Version() int64 { return m.version }
 // Allocator gives memory for inputs, where the model wants them.
 func (m *Model) Allocator() tensor.Allocator { return m.allocator }
 
-// Labels returns the class labels of an output, or nil.
-func (m *Model) Labels(output string) []string { return m.labels[output] }
+// Labels returns the class labels of an output, or nil. An ensemble has those
+// of the model that writes the output, unless it says its own.
+func (m *Model) Labels(output string) []string {
+	if labels := m.labels[output]; labels != nil || m.graph == nil {
+		return labels
+	}
+	return m.stepLabels(output)
+}
 
 // Ready returns nil, or why the version cannot serve at present.
 func (m *Model) Ready() error {
 	if m.closing.Load() {
 		return backend.Errorf(backend.Unavailable, "model '%s' version %d is being unloaded", m.config.Name, m.version)
+	}
+	if m.graph != nil {
+		return m.stepsReady()
 	}
 	return m.loaded.Ready()
 }
@@ -167,6 +190,9 @@ func (m *Model) Ready() error {
 func (m *Model) Stats() *stats.Version { return m.stats }
 
 func (m *Model) closeLoaded() error {
+	if m.loaded == nil {
+		return nil
+	}
 	if err := instance.Guard(m.logger, "close model "+m.config.Name, m.loaded.Close); err != nil {
 		return fmt.Errorf("close model '%s': %w", m.config.Name, err)
 	}

@@ -161,6 +161,32 @@ func TestWarmup(t *testing.T) {
 	}
 }
 
+// A configuration that asks for billions of warm-up requests costs time and not
+// memory, and the load can be given up.
+func TestHugeWarmupCanBeGivenUp(t *testing.T) {
+	c := warmConfig(modelconfig.WarmupInput{Datatype: tensor.FP32, Dims: tensor.Shape{1}, Source: "zero"}, 1<<32-1, 1)
+	c.MaxBatchSize = 1<<31 - 1
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := &script{execute: func(_ context.Context, b *backend.Batch) error {
+		cancel()
+		if len(b.Requests) > warmupTogether {
+			t.Errorf("%d requests in a batch", len(b.Requests))
+		}
+		for _, r := range b.Requests {
+			_ = r.Respond(&backend.Response{Err: backend.Errorf(backend.Internal, "given up")}, true)
+		}
+		return nil
+	}}
+	b, err := s.driver().Open(ctx, nil, backend.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := Open(ctx, Options{Config: c, BackendConfig: view(c), Backend: b, Allocator: memory.New(memory.Options{})}); err == nil {
+		t.Error("opened", m.Close(t.Context()))
+	}
+}
+
 func TestWarmupFaults(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "warmup", "short"), make([]byte, 3))

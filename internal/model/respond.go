@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -36,6 +38,7 @@ func (m *Model) Finish(r *infer.Request) {
 		}
 	}
 	m.stats.Finish(r)
+	r.Times.Steps = nil
 }
 
 func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Error {
@@ -55,13 +58,13 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 	}
 	clear(resp.Outputs[len(kept):])
 	resp.Outputs = kept
-	if err != nil || o.loose || o.config.Decoupled || len(kept) >= len(r.Requested) {
+	if err != nil || o.loose || o.config.Decoupled || len(kept) >= len(asked(r)) {
 		return err
 	}
 	if len(kept) > 0 && o.wantsAll(r) {
 		return nil // a model may leave out what nobody asked for by name
 	}
-	for _, name := range r.Requested {
+	for _, name := range asked(r) {
 		if !has(kept, name) {
 			return backend.Errorf(backend.Internal, "model '%s' returned no output '%s', expected one of datatype %s and shape %s",
 				o.config.Name, name, o.config.Output(name).Datatype, o.pattern(r, o.config.Output(name)))
@@ -80,8 +83,11 @@ func (o *io) output(name string, guess int) *modelconfig.Output {
 
 // wants reports whether the request asked for an output the model has.
 func wants(r *infer.Request, o *io, name string) bool {
-	return o.wantsAll(r) || r.Wants(name)
+	return o.wantsAll(r) || slices.Contains(asked(r), name)
 }
+
+// asked returns the outputs that go to the client.
+func asked(r *infer.Request) []string { return r.Requested[:len(r.Requested)-r.Hidden] }
 
 // wantsAll reports whether the request named no outputs, which means all.
 func (o *io) wantsAll(r *infer.Request) bool {

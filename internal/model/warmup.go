@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler/sequence"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -17,10 +18,15 @@ type sample struct {
 	name          string
 	batch, rounds int
 	inputs        []tensor.Tensor
+	beside        []tensor.Tensor // of a sequence: controls and states
 }
 
 // A warm-up tensor larger than this is a mistake.
 const maxWarmupBytes = 4 << 30
+
+// warmupTogether is how many warm-up requests are made for one batch at most: a
+// configuration may ask for billions, which is no reason to hold them all.
+const warmupTogether = 4096
 
 // warmupSamples makes the data of the configured samples. Inputs stand in the
 // order of the configuration.
@@ -48,9 +54,14 @@ func (m *Model) warmupSamples(directory string) ([]sample, error) {
 				return nil, err
 			}
 		}
+		beside, err := m.besideSample(w, directory)
+		if err != nil {
+			return nil, err
+		}
+		s.beside = beside
 		if left > 0 {
 			for name := range w.Inputs {
-				if m.config.Input(name) == nil {
+				if m.config.Input(name) == nil && !has(beside, name) {
 					return nil, warmupFailed(w.Name, backend.Errorf(backend.InvalidArg, "unexpected inference input '%s' for model '%s'", name, m.config.Name))
 				}
 			}
@@ -58,6 +69,27 @@ func (m *Model) warmupSamples(directory string) ([]sample, error) {
 		samples = append(samples, s)
 	}
 	return samples, nil
+}
+
+// besideSample returns the controls and states of a sample: those of a request
+// that is a whole sequence, unless the sample says otherwise.
+func (m *Model) besideSample(w *modelconfig.Warmup, directory string) ([]tensor.Tensor, error) {
+	if m.sequence == nil {
+		return nil, nil
+	}
+	beside := sequence.Sample(m.config.Sequence, m.sequence.states, m.config.MaxBatchSize > 0)
+	for i := range beside {
+		in, ok := w.Inputs[beside[i].Name]
+		if !ok {
+			continue
+		}
+		t, err := warmupTensor(beside[i].Name, in, directory, m.config.MaxBatchSize > 0)
+		if err != nil {
+			return nil, err
+		}
+		beside[i] = t
+	}
+	return beside, nil
 }
 
 func warmupFailed(sample string, err error) error {
@@ -154,10 +186,13 @@ func (m *Model) warmRequest(ctx context.Context, s *sample, sink infer.Sink, cou
 }
 
 // warmOnce executes one sample: as many requests of batch size 1 as it says,
-// together as far as the model can.
+// together as far as the model can and warmupTogether allows.
 func (m *Model) warmOnce(ctx context.Context, s *sample, run instance.Run, count bool) error {
-	together := max(1, m.config.MaxBatchSize)
+	together := min(max(1, m.config.MaxBatchSize), warmupTogether)
 	for left := s.batch; left > 0; left -= together {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		n := min(left, together)
 		sink := &warmSink{done: make(chan struct{}, n)}
 		requests := make([]*infer.Request, n)
@@ -170,6 +205,7 @@ func (m *Model) warmOnce(ctx context.Context, s *sample, run instance.Run, count
 				r.Abandon()
 				return err
 			}
+			r.Inputs = append(r.Inputs, s.beside...)
 			requests[i] = r
 		}
 		run(requests, count)

@@ -132,6 +132,13 @@ func (c *checker) hint(format string, args ...any) {
 	c.Hints = append(c.Hints, fmt.Sprintf(format, args...))
 }
 
+// hintOf hints at a field, unless what the user wrote of it could not be read.
+func (c *checker) hintOf(path, format string, args ...any) {
+	if !c.draft.gaps.explain(path) {
+		c.hint(format, args...)
+	}
+}
+
 // read parses the file. It reports false when there is nothing to go on with.
 func (c *checker) read(file string) bool {
 	text, err := readBounded(file)
@@ -148,11 +155,9 @@ func (c *checker) read(file string) bool {
 	if strings.EqualFold(filepath.Ext(file), ".json") {
 		parse = ParseJSON
 	}
-	if c.draft, err = parse(text, file); err != nil {
-		c.take(err)
-		return false
-	}
-	return true
+	c.draft, err = parse(text, file)
+	c.Faults.take(asFaults(err))
+	return c.draft != nil
 }
 
 func readBounded(file string) ([]byte, error) {
@@ -166,28 +171,20 @@ func readBounded(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// take adds the faults of a step.
-func (c *checker) take(err error) {
-	var faults Faults
-	if errors.As(err, &faults) {
-		for _, f := range faults {
-			c.Faults.add(f)
-		}
-	}
-}
+// add adds the faults of a step, but not those that follow from what the draft
+// lacks since it could not be read: they have been said.
+func (c *checker) add(faults ...Fault) { c.Faults.take(c.draft.gaps.own(faults)) }
 
 func (c *checker) run() {
 	d := c.draft
 	if c.custom && d.pb.Name != "" {
 		c.Name = d.pb.Name
 	}
-	c.take(d.CompleteBackend(c.Name, os.DirFS(c.Directory)))
-	d.Normalize()
-	if d.pb.Backend != "" || d.pb.Platform != "" { // else it has been said
-		c.validate()
-	}
+	unread := len(c.Faults) > 0
+	c.Faults.take(d.checkBackend(c.Name, os.DirFS(c.Directory)))
+	c.validate()
 	if !c.custom {
-		c.take(d.CheckDirectory(c.Name))
+		c.add(asFaults(d.CheckDirectory(c.Name))...)
 	}
 	c.instances()
 	c.advise()
@@ -195,18 +192,21 @@ func (c *checker) run() {
 		c.versions()
 		c.files()
 	}
+	if unread {
+		c.Faults.sortByPlace()
+	}
 }
 
 // validate reports what is missing from inputs and outputs as hints where the
 // backend may complete it.
 func (c *checker) validate() {
 	completes := c.draft.pb.Platform != platformEnsemble && c.draft.pb.Backend != "pytorch"
-	for _, f := range c.draft.validate(true, true) {
+	for _, f := range c.draft.gaps.own(c.draft.validate(true, true)) {
 		if completes && (strings.Contains(f.Text, " must specify 'data_type' for ") || strings.Contains(f.Text, " must specify 'dims' for ")) {
 			c.hint("%s; loads only if the backend completes it", f.Error())
 			continue
 		}
-		c.Faults.add(f)
+		c.add(f)
 	}
 }
 
@@ -225,5 +225,5 @@ func (c *checker) instances() {
 		c.hint("KIND_GPU loads only on a server with GPUs; KIND_AUTO takes what there is")
 		gpus = append(gpus, 0)
 	}
-	c.take(c.draft.NormalizeInstances(gpus, backend.Capabilities{}))
+	c.add(asFaults(c.draft.NormalizeInstances(gpus, backend.Capabilities{}))...)
 }

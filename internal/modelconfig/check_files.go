@@ -12,22 +12,23 @@ import (
 func (c *checker) advise() {
 	pb := c.draft.pb
 	if pb.GetDynamicBatching() != nil && pb.MaxBatchSize == 0 {
-		c.hint("dynamic_batching without max_batch_size above 0 never batches, unless the backend completes max_batch_size")
+		c.hintOf("max_batch_size", "dynamic_batching without max_batch_size above 0 never batches, unless the backend completes max_batch_size")
 	}
 	for i, w := range pb.ModelWarmup {
 		if w.BatchSize == 0 {
-			c.hint("model_warmup[%d]: a sample without batch_size is skipped", i)
+			c.hintOf("model_warmup["+strconv.Itoa(i)+"].batch_size", "model_warmup[%d]: a sample without batch_size is skipped", i)
 		}
 	}
 	for i, step := range pb.GetEnsembleScheduling().GetStep() {
+		at := "ensemble_scheduling.step[" + strconv.Itoa(i) + "]"
 		if step.ModelVersion == 0 {
-			c.hint("ensemble_scheduling.step[%d]: model_version is not set and so means version 0; -1 means the latest", i)
+			c.hintOf(at+".model_version", "%s: model_version is not set and so means version 0; -1 means the latest", at)
 		}
 		if c.custom || step.ModelName == "" || !isLocal(step.ModelName) {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(c.Directory, "..", step.ModelName)); err != nil {
-			c.hint("ensemble_scheduling.step[%d]: model %q is not in the same repository", i, step.ModelName)
+			c.hintOf(at+".model_name", "%s: model %q is not in the same repository", at, step.ModelName)
 		}
 	}
 }
@@ -52,10 +53,10 @@ func (c *checker) versions() {
 	}
 	serve, missing := versionPolicy(c.draft.pb.VersionPolicy).Select(available)
 	for _, v := range missing {
-		c.hint("version %d of the version policy has no directory and is skipped", v)
+		c.hintOf("version_policy", "version %d of the version policy has no directory and is skipped", v)
 	}
 	if len(serve) == 0 {
-		c.Faults.add(c.draft.fault("version_policy", "at least one version must be available under the version policy of model '"+c.draft.pb.Name+"'",
+		c.add(c.draft.fault("version_policy", "at least one version must be available under the version policy of model '"+c.draft.pb.Name+"'",
 			"a version directory such as "+strconv.Quote(filepath.Join(c.Directory, "1")), strconv.Itoa(len(available))+" versions"))
 	}
 	c.modelFiles(serve)
@@ -75,7 +76,7 @@ func (c *checker) modelFiles(versions []int64) {
 	for _, v := range versions {
 		file := filepath.Join(c.Directory, strconv.FormatInt(v, 10), pb.DefaultModelFilename)
 		if _, err := os.Stat(file); err != nil {
-			c.Faults.add(Fault{File: c.draft.file, Path: "default_model_filename", Expected: "the file " + strconv.Quote(file), Found: "none"})
+			c.add(Fault{File: c.draft.file, Path: "default_model_filename", Expected: "the file " + strconv.Quote(file), Found: "none"})
 		}
 	}
 }
@@ -98,7 +99,7 @@ func (c *checker) files() {
 			f.Text = "failed to open file for read " + file + ": No such file or directory"
 		}
 		f.Code = backend.Internal
-		c.Faults.add(f)
+		c.add(f)
 	}
 	for i, out := range pb.Output {
 		if out.LabelFilename != "" {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nesoserve/neso/internal/inferencepb"
 )
 
 // write makes a file with its directories; a name that ends with "/" is a
@@ -112,6 +114,66 @@ func TestCheckOne(t *testing.T) {
 	for _, path := range []string{"none", "missing"} {
 		if _, err := Check(filepath.Join(root, path)); err == nil {
 			t.Errorf("%s: no error", path)
+		}
+	}
+}
+
+// TestCheckReportsEveryFault: what cannot be read and what is wrong come
+// together, by line, and the one is not repeated by way of the other.
+func TestCheckReportsEveryFault(t *testing.T) {
+	root := t.TempDir()
+	const text = `backend: "python"
+max_batch_size: -1
+input [
+  { name: "A" dims: [ -1 ] },
+  { name: "B" data_type: TYPE_FP23 dims: [ 0 ] }
+]
+max_batch_sizes: 3
+`
+	write(t, root, map[string]string{
+		"m/config.pbtxt": text, "m/1/model.py": "",
+		"j.json":          `{"name": "j", "backend": "python", "max_batch_size": -1, "input": [{"name": "B", "data_type": "TYPE_FP23", "dims": [0]}]}`,
+		"gaps/1/model.py": "", "gaps/config.pbtxt": `max_batch_size: many
+backend: { }
+dynamic_batching { }
+version_policy: { specific { versions: [ one ] } }
+output { name: "B" data_type: TYPE_FP32 dims: 4 label_filename: "gone" }
+`,
+		"m_backend/config.pbtxt": "max_batch_size: -1\nmaximum: 3\n", "m_backend/1/": "",
+	})
+	for path, want := range map[string]string{
+		"m": `m: 4 faults
+  'max_batch_size' must be non-negative value for m (R/m/config.pbtxt:2, field max_batch_size: expected 0 or more, found -1)
+  R/m/config.pbtxt:5:26, field input[1].data_type: expected one of TYPES, found "TYPE_FP23"; did you mean "TYPE_FP16"?
+  model input 'B' dimension must be integer >= 1, or -1 to indicate a variable-size dimension for m (R/m/config.pbtxt:5, field input[1].dims[0]: expected integers of at least 1, or -1 for any size, found 0)
+  R/m/config.pbtxt:7:1, field max_batch_sizes: expected a field of the model configuration, found unknown field "max_batch_sizes"; did you mean "max_batch_size"?
+  hint: model input 'A' must specify 'data_type' for m (R/m/config.pbtxt:4, field input[0].data_type: expected one of TYPE_BOOL, TYPE_UINT8, ..., TYPE_STRING, TYPE_BF16, found nothing); loads only if the backend completes it
+`,
+		"j.json": `j: 3 faults
+  R/j.json, field input[0].data_type: expected one of TYPES, found "TYPE_FP23"; did you mean "TYPE_FP16"?
+  'max_batch_size' must be non-negative value for j (R/j.json, field max_batch_size: expected 0 or more, found -1)
+  model input 'B' dimension must be integer >= 1, or -1 to indicate a variable-size dimension for j (R/j.json, field input[0].dims[0]: expected integers of at least 1, or -1 for any size, found 0)
+`,
+		"gaps": `gaps: 4 faults
+  R/gaps/config.pbtxt:1:17, field max_batch_size: expected an integer (int32), found "many"
+  R/gaps/config.pbtxt:2:10, field backend: expected a text in quotes, found a message
+  R/gaps/config.pbtxt:4:42, field version_policy.specific.versions[0]: expected an integer (int64), found "one"
+  failed to open text file for read R/gaps/gone: No such file or directory (R/gaps/config.pbtxt:5, field output[0].label_filename: expected a file, found none)
+`,
+		"m_backend": `m_backend: 3 faults
+  'max_batch_size' must be non-negative value for m_backend (R/m_backend/config.pbtxt:1, field max_batch_size: expected 0 or more, found -1)
+  R/m_backend/config.pbtxt:2:1, field maximum: expected a field of the model configuration, found unknown field "maximum"
+  Invalid model name: Could not determine backend for model 'm_backend' with no backend in model configuration. Expected model name of the form 'model.<backend_name>'. (R/m_backend/config.pbtxt, field backend: expected 'backend' or 'platform', or a file such as model.py or model.onnx in the version directory, found none of them)
+`,
+	} {
+		report, err := Check(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(report.String(), root, "R")
+		types := strings.Join(enumNames((&inferencepb.ModelInput{}).ProtoReflect().Descriptor().Fields().ByName("data_type").Enum()), ", ")
+		if got = strings.ReplaceAll(got, types, "TYPES"); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
 		}
 	}
 }

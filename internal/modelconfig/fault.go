@@ -131,9 +131,12 @@ func (fs Faults) err() error {
 	return fs
 }
 
-// sortByPlace puts faults in the order of the file.
+// sortByPlace puts faults in the order of the file, those without a place last.
 func (fs Faults) sortByPlace() {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
+		if (a.Line == 0) != (b.Line == 0) {
+			return cmp.Compare(b.Line, a.Line)
+		}
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }

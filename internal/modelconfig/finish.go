@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/modelconfig/encode"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -61,7 +62,7 @@ func fromProto(pb *inferencepb.ModelConfig) *Config {
 		Dynamic:       dynamicBatching(pb.GetDynamicBatching()),
 		Sequence:      sequenceBatching(pb.GetSequenceBatching()),
 		Ensemble:      ensemble(pb.GetEnsembleScheduling()),
-		json:          appendJSON(nil, pb.ProtoReflect()),
+		json:          encode.AppendJSON(nil, pb.ProtoReflect()),
 		pb:            pb,
 	}
 	for _, in := range pb.Input {

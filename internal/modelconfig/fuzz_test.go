@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -66,6 +68,43 @@ func marshal(t *testing.T, pb proto.Message) []byte {
 	return b
 }
 
+// onlyParser matches what the scan leaves to the parser: the inside of texts
+// and odd spellings of numbers.
+var onlyParser = regexp.MustCompile(`UTF-8|escape|Unicode|invalid character|invalid scalar|invalid value for|unexpected EOF|invalid field name`)
+
+// cutsHold checks that a text without its faulty pieces can be read, every line
+// where it was.
+func cutsHold(t *testing.T, text []byte) {
+	t.Helper()
+	plain, pb := blankComments(text), &inferencepb.ModelConfig{}
+	s := scan(string(plain), "", pb.ProtoReflect().Descriptor())
+	if s.broken {
+		return
+	}
+	rest := applyCuts(plain, s.cuts)
+	if bytes.Count(rest, []byte("\n")) != bytes.Count(plain, []byte("\n")) {
+		t.Fatalf("the cuts moved lines\n%s", rest)
+	}
+	if err := prototext.Unmarshal(rest, pb); err != nil && !onlyParser.MatchString(err.Error()) {
+		t.Fatalf("%v after the cuts\n%s\n%s", err, text, rest)
+	}
+}
+
+// explained checks that the further steps take what a draft with faults holds,
+// and that no fault of the first step is lost.
+func explained(t *testing.T, d *Draft, faults Faults) {
+	t.Helper()
+	var all Faults
+	if !errors.As(d.Explain(faults, "m", nil, true), &all) || len(all) < len(faults) {
+		t.Fatalf("%d faults became %d", len(faults), len(all))
+	}
+	for _, f := range faults {
+		if !slices.Contains(all, f) {
+			t.Fatalf("lost: %v", f)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	addExamples(f, "testdata/triton/*.pbtxt")
 	addExamples(f, "testdata/*.transcript")
@@ -76,6 +115,8 @@ func FuzzParse(f *testing.F) {
 			if !errors.As(err, &faults) || len(faults) == 0 {
 				t.Fatalf("no faults in %v", err)
 			}
+			cutsHold(t, text)
+			explained(t, d, faults)
 			return
 		}
 		// The scan must not change what a text means to the real parser.
@@ -90,8 +131,15 @@ func FuzzParse(f *testing.F) {
 func FuzzParseJSON(f *testing.F) {
 	addExamples(f, "testdata/triton/*.json")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if d, err := ParseJSON(text, ""); err == nil {
+		d, err := ParseJSON(text, "")
+		if err == nil {
 			allSteps(t, d)
+			return
 		}
+		var faults Faults
+		if !errors.As(err, &faults) || len(faults) == 0 {
+			t.Fatalf("no faults in %v", err)
+		}
+		explained(t, d, faults)
 	})
 }

@@ -65,6 +65,7 @@ const (
 type token struct {
 	kind tokenKind
 	text string
+	off  int // in the text
 	pos  position
 	// first is set on the first token of a line.
 	first bool
@@ -109,7 +110,7 @@ func (l *lexer) next() token {
 		}
 		break
 	}
-	t := token{pos: l.position(), first: l.lastLine != l.line}
+	t := token{off: l.off, pos: l.position(), first: l.lastLine != l.line}
 	l.lastLine = l.line
 	if l.off >= len(l.text) {
 		return t

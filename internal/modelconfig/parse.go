@@ -27,6 +27,8 @@ type Draft struct {
 	places map[string]position
 	// merged is set for the fields, at the top level, that came from the backend.
 	merged map[string]bool
+	// gaps is set where pieces that cannot be read were left out.
+	gaps *gaps
 }
 
 // NewDraft returns an empty configuration, for a model that has no file.
@@ -34,23 +36,35 @@ func NewDraft() *Draft { return &Draft{pb: &inferencepb.ModelConfig{}} }
 
 // Parse reads a configuration in text form, as in config.pbtxt. The name of
 // the file is used in faults. A returned error is of type [Faults] and holds
-// every fault found.
+// every fault found. Where what is left without the faulty pieces can be read, a
+// draft comes with it, only for [Draft.Explain].
 func Parse(text []byte, filename string) (*Draft, error) {
 	if len(text) > MaxSize {
 		return nil, tooLarge(filename, len(text))
 	}
 	pb := &inferencepb.ModelConfig{}
 	plain := blankComments(text)
-	places, faults := scan(string(plain), filename, pb.ProtoReflect().Descriptor())
-	if len(faults) > 0 {
-		faults.sortByPlace()
-		return nil, faults
+	s := scan(string(plain), filename, pb.ProtoReflect().Descriptor())
+	s.faults.sortByPlace()
+	if s.broken {
+		return nil, s.faults
 	}
 	// The scan is for faults and places; what the text means is prototext's to say.
-	if err := prototext.Unmarshal(plain, pb); err != nil {
-		return nil, Faults{translate(err, filename)}
+	if err := prototext.Unmarshal(applyCuts(plain, s.cuts), pb); err != nil {
+		f := translate(err, filename)
+		if len(s.cuts) > 0 {
+			f.Column = 0 // a cut may have moved it
+		}
+		s.faults.add(f)
+		s.faults.sortByPlace()
+		return nil, s.faults
 	}
-	return &Draft{pb: pb, file: filename, places: places}, nil
+	d := &Draft{pb: pb, file: filename, places: s.places}
+	if len(s.faults) == 0 {
+		return d, nil
+	}
+	d.gaps = s.gaps()
+	return d, s.faults
 }
 
 func tooLarge(filename string, size int) Faults {
@@ -73,7 +87,7 @@ func translate(err error, filename string) Fault {
 		text = m[3]
 	}
 	text = strings.TrimLeft(strings.TrimPrefix(text, "proto:"), " \u00a0")
-	f.Hint = strings.ReplaceAll(text, string(f.messageName()), "")
+	f.Hint = strings.ReplaceAll(text, f.messageName(), "")
 	var fs Faults
 	fs.add(f)
 	return fs[0]
@@ -85,7 +99,7 @@ func (Fault) messageName() string { return "neso.inference.v1." }
 // Clone returns a copy that can be changed on its own.
 func (d *Draft) Clone() *Draft {
 	return &Draft{
-		pb: proto.Clone(d.pb).(*inferencepb.ModelConfig), file: d.file,
+		pb: proto.Clone(d.pb).(*inferencepb.ModelConfig), file: d.file, gaps: d.gaps,
 		places: maps.Clone(d.places), merged: maps.Clone(d.merged),
 	}
 }

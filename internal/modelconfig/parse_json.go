@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ import (
 // backend completed. The rules are those of protobuf's JSON (either spelling
 // of field names, 64-bit numbers as numbers or texts), with names of enum
 // values in any case; unknown fields are refused. The filename is used in
-// faults and may be empty.
+// faults and may be empty. As with [Parse], a draft may come with the faults.
 func ParseJSON(data []byte, filename string) (*Draft, error) {
 	if len(data) > MaxSize {
 		return nil, tooLarge(filename, len(data))
@@ -30,9 +31,9 @@ func ParseJSON(data []byte, filename string) (*Draft, error) {
 		return nil, Faults{jsonFault(data, filename, err)}
 	}
 	pb := &inferencepb.ModelConfig{}
-	c := jsonChecker{file: filename}
+	c := jsonChecker{file: filename, gaps: newGaps()}
 	tree = c.message(tree, pb.ProtoReflect().Descriptor(), "")
-	if len(c.faults) > 0 {
+	if _, ok := tree.(map[string]any); !ok || len(c.faults) >= maxFaults { // nothing or not all was looked at
 		return nil, c.faults
 	}
 	plain, err := json.Marshal(tree)
@@ -42,9 +43,15 @@ func ParseJSON(data []byte, filename string) (*Draft, error) {
 	if err := protojson.Unmarshal(plain, pb); err != nil {
 		f := translate(err, filename)
 		f.Line, f.Column = 0, 0 // of the rewritten text, not of the user's
-		return nil, Faults{f}
+		c.faults.add(f)
+		return nil, c.faults
 	}
-	return &Draft{pb: pb, file: filename}, nil
+	d := &Draft{pb: pb, file: filename}
+	if len(c.faults) == 0 {
+		return d, nil
+	}
+	d.gaps = c.gaps
+	return d, c.faults
 }
 
 // decodeTree decodes JSON with its numbers untouched.
@@ -55,7 +62,7 @@ func decodeTree(data []byte) (any, error) {
 	if err := dec.Decode(&tree); err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // documented to be io.EOF itself
+	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("more text after the end of the configuration")
 	}
 	return tree, nil
@@ -74,29 +81,52 @@ func jsonFault(data []byte, filename string, err error) Fault {
 }
 
 // jsonChecker walks decoded JSON along the schema, to find every unknown field
-// and enum value at once and to bring enum names into their own spelling.
+// and enum value at once and to bring enum names into their own spelling. What
+// is faulty it takes out of the tree, so that the rest can be read.
 type jsonChecker struct {
 	file   string
 	faults Faults
+	gaps   *gaps
 }
 
 func (c *jsonChecker) fault(path, expected, found, hint string) {
 	c.faults.add(Fault{File: c.file, Path: path, Expected: expected, Found: found, Hint: hint})
 }
 
+// replace reports a value of the wrong type and returns what takes its place.
+func (c *jsonChecker) replace(v any, fd protoreflect.FieldDescriptor, path, expected, hint string) any {
+	c.fault(path, expected, describeJSON(v), hint)
+	c.gaps.paths[path] = true
+	switch fd.Kind() {
+	case protoreflect.MessageKind:
+		return map[string]any{}
+	case protoreflect.BoolKind:
+		return false
+	case protoreflect.StringKind:
+		if n, ok := v.(json.Number); ok {
+			return n.String()
+		}
+		return ""
+	default:
+		return json.Number("0")
+	}
+}
+
 func (c *jsonChecker) message(v any, md protoreflect.MessageDescriptor, path string) any {
 	object, ok := v.(map[string]any)
 	if !ok {
-		if v != nil || path == "" {
-			c.fault(path, "an object", describeJSON(v), "")
+		if v == nil && path != "" {
+			return v
+		}
+		c.fault(path, "an object", describeJSON(v), "")
+		c.gaps.paths[path] = true
+		if path != "" {
+			v = map[string]any{}
 		}
 		return v
 	}
+	chosen := map[protoreflect.OneofDescriptor]string{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		at := name
-		if path != "" {
-			at = path + "." + name
-		}
 		fd := md.Fields().ByName(protoreflect.Name(name))
 		if fd == nil {
 			fd = md.Fields().ByJSONName(name)
@@ -104,17 +134,43 @@ func (c *jsonChecker) message(v any, md protoreflect.MessageDescriptor, path str
 		if len(c.faults) >= maxFaults {
 			break
 		}
+		at := name
+		if fd != nil {
+			at = string(fd.Name()) // in either spelling the name that later faults have
+		}
+		if path != "" {
+			at = path + "." + at
+		}
 		if fd == nil {
 			in := "the model configuration"
 			if path != "" {
 				in = string(md.Name())
 			}
 			c.fault(at, "a field of "+in, "unknown field "+quote(name), suggestField(name, md))
+			delete(object, name)
+			if meant := nearest(name, fieldNames(md)); meant != "" && !hasField(object, md, meant) {
+				c.gaps.missing(path, meant)
+			}
 			continue
+		}
+		if oneof := fd.ContainingOneof(); oneof != nil && object[name] != nil {
+			if other := chosen[oneof]; other != "" {
+				c.fault(at, "only one of "+oneofNames(oneof), fmt.Sprintf("%q besides %q", name, other), "")
+				delete(object, name)
+				continue
+			}
+			chosen[oneof] = name
 		}
 		object[name] = c.field(object[name], fd, at)
 	}
 	return object
+}
+
+// hasField reports whether an object has a field, in either spelling.
+func hasField(object map[string]any, md protoreflect.MessageDescriptor, name string) bool {
+	_, plain := object[name]
+	_, camel := object[md.Fields().ByName(protoreflect.Name(name)).JSONName()]
+	return plain || camel
 }
 
 func (c *jsonChecker) field(v any, fd protoreflect.FieldDescriptor, path string) any {
@@ -124,7 +180,8 @@ func (c *jsonChecker) field(v any, fd protoreflect.FieldDescriptor, path string)
 		entries, ok := v.(map[string]any)
 		if !ok {
 			c.fault(path, "an object", describeJSON(v), "")
-			return v
+			c.gaps.paths[path] = true
+			return nil
 		}
 		for _, key := range slices.Sorted(maps.Keys(entries)) {
 			entries[key] = c.value(entries[key], fd.MapValue(), mapPath(path, key))
@@ -133,7 +190,8 @@ func (c *jsonChecker) field(v any, fd protoreflect.FieldDescriptor, path string)
 		list, ok := v.([]any)
 		if !ok {
 			c.fault(path, "a list", describeJSON(v), "")
-			return v
+			c.gaps.paths[path] = true
+			return nil
 		}
 		for i := range list {
 			list[i] = c.value(list[i], fd, path+"["+strconv.Itoa(i)+"]")
@@ -165,7 +223,7 @@ func (c *jsonChecker) value(v any, fd protoreflect.FieldDescriptor, path string)
 		ok = c.integer(v, fd.Kind())
 	}
 	if !ok {
-		c.fault(path, describeField(fd), describeJSON(v), "")
+		return c.replace(v, fd, path, describeField(fd), "")
 	}
 	return v
 }
@@ -173,7 +231,7 @@ func (c *jsonChecker) value(v any, fd protoreflect.FieldDescriptor, path string)
 // integer accepts what protobuf's JSON accepts: 3, "3", and 3.0, which is left
 // to protojson.
 func (c *jsonChecker) integer(v any, kind protoreflect.Kind) bool {
-	text := ""
+	var text string
 	switch v := v.(type) {
 	case json.Number:
 		text = v.String()
@@ -183,7 +241,8 @@ func (c *jsonChecker) integer(v any, kind protoreflect.Kind) bool {
 		return false
 	}
 	if strings.ContainsAny(text, ".eE") {
-		return true
+		f, err := strconv.ParseFloat(text, 64)
+		return err == nil && f == math.Trunc(f)
 	}
 	ok, _ := isInteger(kind, token{kind: tokenNumber, text: text})
 	return ok
@@ -199,14 +258,14 @@ func (c *jsonChecker) enum(v any, fd protoreflect.FieldDescriptor, path string) 
 		if upper := strings.ToUpper(v); values.ByName(protoreflect.Name(upper)) != nil {
 			return upper
 		}
-		c.fault(path, describeField(fd), quote(v), suggestEnum(v, fd.Enum()))
+		return c.replace(v, fd, path, describeField(fd), suggestEnum(v, fd.Enum()))
 	case json.Number:
 		n, err := strconv.ParseInt(v.String(), 10, 32)
 		if err != nil || values.ByNumber(protoreflect.EnumNumber(n)) == nil {
-			c.fault(path, describeField(fd), v.String(), "")
+			return c.replace(v, fd, path, describeField(fd), "")
 		}
 	default:
-		c.fault(path, describeField(fd), describeJSON(v), "")
+		return c.replace(v, fd, path, describeField(fd), "")
 	}
 	return v
 }

@@ -35,31 +35,32 @@ func (s *scanner) scalar(fd protoreflect.FieldDescriptor, path string, t token) 
 		}
 	}
 	if !ok {
-		s.fault(t.pos, path, describeField(fd), t.String(), hint)
+		s.mild(t.pos, path, describeField(fd), t.String(), hint)
+		s.replace(fd, path, t)
 	}
 }
 
 func (s *scanner) enum(fd protoreflect.FieldDescriptor, path string, t token) {
-	values := fd.Enum().Values()
+	values, hint := fd.Enum().Values(), ""
 	switch t.kind {
 	case tokenIdent:
-		if values.ByName(protoreflect.Name(t.text)) == nil {
-			s.fault(t.pos, path, describeField(fd), t.String(), suggestEnum(t.text, fd.Enum()))
+		if values.ByName(protoreflect.Name(t.text)) != nil {
+			return
 		}
+		hint = suggestEnum(t.text, fd.Enum())
 	case tokenNumber:
-		n, err := strconv.ParseInt(t.text, 0, 32)
-		if err != nil || values.ByNumber(protoreflect.EnumNumber(n)) == nil {
-			s.fault(t.pos, path, describeField(fd), t.String(), "")
+		if n, err := strconv.ParseInt(t.text, 0, 32); err == nil && values.ByNumber(protoreflect.EnumNumber(n)) != nil {
+			return
 		}
 	default:
-		hint := ""
 		if name := unquote(t.text); values.ByName(protoreflect.Name(name)) != nil {
 			hint = "write it without quotes"
 		} else {
 			hint = suggestEnum(name, fd.Enum())
 		}
-		s.fault(t.pos, path, describeField(fd), t.String(), hint)
 	}
+	s.mild(t.pos, path, describeField(fd), t.String(), hint)
+	s.replace(fd, path, t)
 }
 
 func isInteger(kind protoreflect.Kind, t token) (ok, outOfRange bool) {
@@ -76,6 +77,7 @@ func isInteger(kind protoreflect.Kind, t token) (ok, outOfRange bool) {
 		_, err = strconv.ParseUint(t.text, 0, 32)
 	case protoreflect.Uint64Kind:
 		_, err = strconv.ParseUint(t.text, 0, 64)
+	default: // the configuration has no other kinds
 	}
 	return err == nil, errors.Is(err, strconv.ErrRange)
 }

@@ -32,16 +32,54 @@ type scanner struct {
 	// ended is set once the end of the file has been reported where it does not
 	// belong: what is open further out needs no fault of its own.
 	ended bool
+	// cuts are the pieces that the real parser could not take. It can take the
+	// rest unless broken is set, for a fault that cannot be cut out.
+	cuts   []cut
+	broken bool
+	end    int // of the token before the current one
+	// bad are the paths of the values that were cut; unknown are the fields that
+	// do not exist.
+	bad     []string
+	unknown []unknownField
 }
 
-func scan(text, file string, md protoreflect.MessageDescriptor) (map[string]position, Faults) {
+// unknownField is one that does not exist, with the one that was likely meant.
+type unknownField struct{ parent, meant string }
+
+func scan(text, file string, md protoreflect.MessageDescriptor) *scanner {
 	s := &scanner{lex: lexer{text: text, line: 1}, file: file, places: map[string]position{}}
 	s.advance()
 	s.message(md, "", token{})
-	return s.places, s.faults
+	return s
+}
+
+// gaps returns what the cuts leave open.
+func (s *scanner) gaps() *gaps {
+	g := newGaps()
+	for _, path := range s.bad {
+		if entry, ok := strings.CutSuffix(path, "\"].key"); ok {
+			path = parentPath(entry + "\"]") // the entry has another key now, so any entry may be it
+		}
+		g.paths[path] = true
+	}
+	for _, u := range s.unknown {
+		if strings.HasSuffix(u.parent, "\"]") && (u.meant == "key" || u.meant == "value") {
+			g.paths[parentPath(u.parent)] = true
+			continue
+		}
+		path := u.meant
+		if u.parent != "" {
+			path = u.parent + "." + u.meant
+		}
+		if _, present := s.places[path]; !present {
+			g.missing(u.parent, u.meant)
+		}
+	}
+	return g
 }
 
 func (s *scanner) advance() {
+	s.end = s.tok.off + len(s.tok.text)
 	if s.peeked != nil {
 		s.tok, s.peeked = *s.peeked, nil
 		return
@@ -57,7 +95,14 @@ func (s *scanner) peek() token {
 	return *s.peeked
 }
 
+// fault reports a fault after which nothing can be read for sure.
 func (s *scanner) fault(pos position, path, expected, found, hint string) {
+	s.broken = true
+	s.mild(pos, path, expected, found, hint)
+}
+
+// mild reports a fault that is cut out.
+func (s *scanner) mild(pos position, path, expected, found, hint string) {
 	s.faults.add(Fault{
 		File: s.file, Line: pos.line, Column: pos.column,
 		Path: path, Expected: expected, Found: found, Hint: hint,
@@ -78,7 +123,7 @@ func (s *scanner) message(md protoreflect.MessageDescriptor, path string, open t
 	seen := fieldsSeen{}
 	for {
 		if len(s.faults) >= maxFaults {
-			s.ended = true
+			s.ended, s.broken = true, true
 			s.skipAll()
 		}
 		switch {
@@ -132,21 +177,25 @@ func (s *scanner) field(md protoreflect.MessageDescriptor, parent string, seen f
 		path = parent + "." + name.text
 	}
 	var fd protoreflect.FieldDescriptor
+	whole := false // to cut the whole field
 	if md != nil {
 		if fd = md.Fields().ByName(protoreflect.Name(name.text)); fd == nil {
 			in := "the model configuration"
 			if parent != "" {
 				in = string(md.Name())
 			}
-			s.fault(name.pos, path, "a field of "+in, "unknown field "+quote(name.text), suggestField(name.text, md))
+			s.mild(name.pos, path, "a field of "+in, "unknown field "+quote(name.text), suggestField(name.text, md))
+			if meant := nearest(name.text, fieldNames(md)); meant != "" {
+				s.unknown = append(s.unknown, unknownField{parent, meant})
+			}
 		}
 	}
 	colon := s.tok.is(':')
 	if colon {
 		s.advance()
 	}
-	if fd != nil {
-		s.once(fd, name, path, seen)
+	if md != nil {
+		whole = fd == nil || !s.once(fd, name, path, seen)
 	}
 	switch {
 	case s.tok.is('{') || s.tok.is('<'), s.tok.is('[') && (colon || fd == nil || fd.Message() != nil):
@@ -162,8 +211,13 @@ func (s *scanner) field(md protoreflect.MessageDescriptor, parent string, seen f
 		}
 	case s.tok.kind == tokenEOF, s.tok.is('}'), s.tok.is('>'), s.tok.is(','), s.tok.is(';'),
 		s.tok.first && s.startsField():
-		s.fault(name.pos, path, describeField(fd), "nothing after ':'", "")
+		s.mild(name.pos, path, describeField(fd), "nothing after ':'", "")
+		s.bad = append(s.bad, path)
+		s.cuts = append(s.cuts, cut{from: name.off, to: s.end})
 		return
+	}
+	if !colon && fd != nil && fd.Message() == nil { // a scalar needs one, whatever stands in for its value
+		s.cuts = append(s.cuts, cut{name.off, name.off + len(name.text), name.text + ":"})
 	}
 	if !s.value(fd, path, seen, true) {
 		s.recover()
@@ -172,24 +226,31 @@ func (s *scanner) field(md protoreflect.MessageDescriptor, parent string, seen f
 	if s.tok.is(',') || s.tok.is(';') {
 		s.advance()
 	}
+	if whole {
+		s.cuts = append(s.cuts, cut{from: name.off, to: s.end})
+	}
+}
+
+// replace cuts the value of a field that was just read and started with t.
+func (s *scanner) replace(fd protoreflect.FieldDescriptor, path string, t token) {
+	s.bad = append(s.bad, path)
+	s.cuts = append(s.cuts, cut{t.off, s.end, placeholder(fd, t)})
 }
 
 // once checks that a field which may stand once does, and that no other field
 // of its oneof stands beside it.
-func (s *scanner) once(fd protoreflect.FieldDescriptor, name token, path string, seen fieldsSeen) {
+func (s *scanner) once(fd protoreflect.FieldDescriptor, name token, path string, seen fieldsSeen) (ok bool) {
 	if before, again := seen[fd]; again && fd.Cardinality() != protoreflect.Repeated {
-		s.fault(name.pos, path, quote(name.text)+" once", fmt.Sprintf("a second one, the first is in line %d", before.first.line), "")
-		return
+		s.mild(name.pos, path, quote(name.text)+" once", fmt.Sprintf("a second one, the first is in line %d", before.first.line), "")
+		return false
 	}
+	ok = true
 	if oneof := fd.ContainingOneof(); oneof != nil {
 		for i := range oneof.Fields().Len() {
 			other := oneof.Fields().Get(i)
 			if before, set := seen[other]; set && other != fd {
-				names := make([]string, oneof.Fields().Len())
-				for j := range names {
-					names[j] = string(oneof.Fields().Get(j).Name())
-				}
-				s.fault(name.pos, path, "only one of "+strings.Join(names, ", "),
+				ok = false
+				s.mild(name.pos, path, "only one of "+oneofNames(oneof),
 					fmt.Sprintf("%q besides %q of line %d", name.text, other.Name(), before.first.line), "")
 			}
 		}
@@ -203,6 +264,7 @@ func (s *scanner) once(fd protoreflect.FieldDescriptor, name token, path string,
 	if _, known := s.places[path]; !known {
 		s.places[path] = name.pos
 	}
+	return ok
 }
 
 // value reads one value, or a list of them where list is set. It reports
@@ -212,8 +274,10 @@ func (s *scanner) value(fd protoreflect.FieldDescriptor, path string, seen field
 	switch {
 	case t.is('[') && list:
 		if fd != nil && fd.Cardinality() != protoreflect.Repeated {
-			s.fault(t.pos, path, describeField(fd), "a list", "")
-			fd = nil
+			s.mild(t.pos, path, describeField(fd), "a list", "")
+			ok := s.list(nil, path, seen)
+			s.replace(fd, path, t)
+			return ok
 		}
 		return s.list(fd, path, seen)
 	case t.is('{') || t.is('<'):
@@ -292,7 +356,7 @@ func (s *scanner) list(fd protoreflect.FieldDescriptor, path string, seen fields
 			return true
 		case s.tok.is(','):
 			s.advance()
-		case s.startsValue() && !(s.tok.first && s.startsField()):
+		case s.startsValue() && (!s.tok.first || !s.startsField()):
 			s.fault(s.tok.pos, path, "',' or ']'", s.tok.String(), "")
 		default:
 			s.fault(s.tok.pos, path, fmt.Sprintf("\"]\" to end the \"[\" of line %d", open.pos.line), s.tok.String(), "")
@@ -309,8 +373,9 @@ func (s *scanner) nested(fd protoreflect.FieldDescriptor, path string, open toke
 	case fd.IsMap():
 		s.entry(fd, path, open)
 	case fd.Message() == nil:
-		s.fault(open.pos, path, describeField(fd), "a message", "")
+		s.mild(open.pos, path, describeField(fd), "a message", "")
 		s.message(nil, path, open)
+		s.replace(fd, path, open)
 	default:
 		s.message(fd.Message(), path, open)
 	}
@@ -320,7 +385,7 @@ func (s *scanner) nested(fd protoreflect.FieldDescriptor, path string, open toke
 // so the key is looked for first.
 func (s *scanner) entry(fd protoreflect.FieldDescriptor, path string, open token) {
 	ahead := *s
-	ahead.faults, ahead.places = nil, map[string]position{}
+	ahead.faults, ahead.cuts, ahead.places = nil, nil, map[string]position{}
 	key := ""
 	for ahead.tok.kind != tokenEOF && !ahead.tok.is('}') && !ahead.tok.is('>') {
 		if ahead.tok.kind == tokenIdent && ahead.tok.text == "key" {
@@ -376,8 +441,9 @@ func (s *scanner) startsValue() bool {
 	switch s.tok.kind {
 	case tokenIdent, tokenNumber, tokenString:
 		return true
+	default:
+		return s.tok.is('{') || s.tok.is('<') || s.tok.is('-')
 	}
-	return s.tok.is('{') || s.tok.is('<') || s.tok.is('-')
 }
 
 // recover skips to where the next field of the same message seems to start, or

@@ -19,11 +19,7 @@ var otherNames = map[string]string{
 // suggestField says which field was meant by an unknown one: the nearest name
 // of the same message, or the message that has a field of this name.
 func suggestField(name string, md protoreflect.MessageDescriptor) string {
-	fields := md.Fields()
-	names := make([]string, fields.Len())
-	for i := range names {
-		names[i] = string(fields.Get(i).Name())
-	}
+	fields, names := md.Fields(), fieldNames(md)
 	if best := nearest(name, names); best != "" {
 		return didYouMean(best)
 	}
@@ -35,6 +31,22 @@ func suggestField(name string, md protoreflect.MessageDescriptor) string {
 		}
 	}
 	return ""
+}
+
+func fieldNames(md protoreflect.MessageDescriptor) []string {
+	names := make([]string, md.Fields().Len())
+	for i := range names {
+		names[i] = string(md.Fields().Get(i).Name())
+	}
+	return names
+}
+
+func oneofNames(oneof protoreflect.OneofDescriptor) string {
+	names := make([]string, oneof.Fields().Len())
+	for i := range names {
+		names[i] = string(oneof.Fields().Get(i).Name())
+	}
+	return strings.Join(names, ", ")
 }
 
 func suggestEnum(name string, ed protoreflect.EnumDescriptor) string {

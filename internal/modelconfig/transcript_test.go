@@ -121,14 +121,14 @@ func runLoad(json bool, args map[string]string, input, completed string) (*Confi
 		parse = ParseJSON
 	}
 	d, err := parse([]byte(input), "config.pbtxt")
-	if err != nil {
-		return nil, err
-	}
 	dir := fstest.MapFS{}
 	for f := range strings.SplitSeq(args["files"], ",") {
 		if f != "" {
 			dir[f] = &fstest.MapFile{}
 		}
+	}
+	if err != nil {
+		return nil, d.Explain(err, args["name"], dir, completed == "")
 	}
 	if err := d.CompleteBackend(args["name"], dir); err != nil {
 		return nil, err

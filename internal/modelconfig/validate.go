@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nesoserve/neso/internal/inferencepb"
 )
@@ -116,14 +117,14 @@ func sortedLevels(policies map[uint64]*inferencepb.ModelQueuePolicy) []uint64 {
 }
 
 func joinQuoted(words []string) string {
-	text := ""
+	var text strings.Builder
 	for i, w := range words {
 		if i > 0 {
-			text += ", "
+			text.WriteString(", ")
 		}
-		text += strconv.Quote(w)
+		text.WriteString(strconv.Quote(w))
 	}
-	return text
+	return text.String()
 }
 
 func (v *validator) batching() {

@@ -178,7 +178,7 @@ func (v *validator) labels() {
 func isLocal(name string) bool {
 	name = strings.ReplaceAll(name, `\`, "/")
 	clean := path.Clean(name)
-	return !path.IsAbs(name) && !(len(name) > 1 && name[1] == ':') && clean != ".." && !strings.HasPrefix(clean, "../") &&
+	return !path.IsAbs(name) && (len(name) <= 1 || name[1] != ':') && clean != ".." && !strings.HasPrefix(clean, "../") &&
 		!strings.ContainsRune(name, 0)
 }
 

@@ -92,6 +92,7 @@ func (v *validator) correlation(at string, c *inferencepb.ModelSequenceBatching_
 	case inferencepb.DataType_TYPE_UINT64, inferencepb.DataType_TYPE_INT64, inferencepb.DataType_TYPE_UINT32,
 		inferencepb.DataType_TYPE_INT32, inferencepb.DataType_TYPE_STRING:
 		return
+	default:
 	}
 	v.add(at+".data_type", "one of those five", c.DataType.String(), "unexpected data type for control %s for %s. "+
 		"Allowed data types are TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 and TYPE_STRING", c.Kind, v.pb.Name)

@@ -1,6 +1,7 @@
 package modelconfig
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
@@ -22,10 +23,33 @@ func (c *Config) ToBackend(directory, versionDirectory string, version int64) ba
 		out := &c.Outputs[i]
 		view.Outputs = append(view.Outputs, backend.IO{Name: out.Name, Datatype: out.Datatype, Dims: reshaped(out.Dims, out.Reshape, out.HasReshape)})
 	}
+	c.Sequence.addTo(&view)
 	for i := range c.Groups {
 		view.Instances = append(view.Instances, c.Groups[i].Instances()...)
 	}
 	return view
+}
+
+// addTo adds what the model sees of a sequence beside its own tensors: states
+// and control tensors as inputs, states as outputs.
+func (s *SequenceBatching) addTo(view *backend.Config) {
+	if s == nil {
+		return
+	}
+	add := func(list []backend.IO, name string, d tensor.Datatype, dims tensor.Shape) []backend.IO {
+		if slices.ContainsFunc(list, func(io backend.IO) bool { return io.Name == name }) {
+			return list
+		}
+		return append(list, backend.IO{Name: name, Datatype: d, Dims: dims})
+	}
+	for i := range s.States {
+		st := &s.States[i]
+		view.Inputs = add(view.Inputs, st.Input, st.Datatype, st.Dims)
+		view.Outputs = add(view.Outputs, st.Output, st.Datatype, st.Dims)
+	}
+	for i := range s.Controls {
+		view.Inputs = add(view.Inputs, s.Controls[i].Input, s.Controls[i].Datatype, tensor.Shape{1})
+	}
 }
 
 // ToBackend returns what a backend is told when it completes the draft.

@@ -190,15 +190,15 @@ func TestChangeDetection(t *testing.T) {
 		one, two     bool // SameVersion wanted
 		configByCall string
 	}{
-		"nothing":          {change: func(*testing.T, string) {}, config: true, one: true, two: true},
-		"cache written":    {change: func(t *testing.T, dir string) { put(t, dir+"/1/__pycache__/x.pyc", "x") }, config: true, one: true, two: true},
-		"version touched":  {change: func(t *testing.T, dir string) { touch(t, dir+"/2/model", later) }, config: true, one: true},
-		"file added":       {change: func(t *testing.T, dir string) { put(t, dir+"/1/sub/extra", "") }, config: true, two: true},
-		"file removed":     {change: func(t *testing.T, dir string) { _ = os.Remove(dir + "/1/model") }, config: true, two: true},
-		"labels changed":   {change: func(t *testing.T, dir string) { put(t, dir+"/labels.txt", "other") }, one: true, two: true},
-		"config changed":   {change: func(t *testing.T, dir string) { put(t, dir+"/config.pbtxt", "other") }, one: true, two: true},
-		"config touched":   {change: func(t *testing.T, dir string) { touch(t, dir+"/config.pbtxt", later) }, one: true, two: true},
-		"config overriden": {change: func(*testing.T, string) {}, configByCall: "{}", one: true, two: true},
+		"nothing":           {change: func(*testing.T, string) {}, config: true, one: true, two: true},
+		"cache written":     {change: func(t *testing.T, dir string) { put(t, dir+"/1/__pycache__/x.pyc", "x") }, config: true, one: true, two: true},
+		"version touched":   {change: func(t *testing.T, dir string) { touch(t, dir+"/2/model", later) }, config: true, one: true},
+		"file added":        {change: func(t *testing.T, dir string) { put(t, dir+"/1/sub/extra", "") }, config: true, two: true},
+		"file removed":      {change: func(_ *testing.T, dir string) { _ = os.Remove(dir + "/1/model") }, config: true, two: true},
+		"labels changed":    {change: func(t *testing.T, dir string) { put(t, dir+"/labels.txt", "other") }, one: true, two: true},
+		"config changed":    {change: func(t *testing.T, dir string) { put(t, dir+"/config.pbtxt", "other") }, one: true, two: true},
+		"config touched":    {change: func(t *testing.T, dir string) { touch(t, dir+"/config.pbtxt", later) }, one: true, two: true},
+		"config overridden": {change: func(*testing.T, string) {}, configByCall: "{}", one: true, two: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := tree(t, map[string]string{"m/config.pbtxt": "c", "m/labels.txt": "l", "m/1/model": "1", "m/2/model": "2"})

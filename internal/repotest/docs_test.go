@@ -63,7 +63,7 @@ func read(t *testing.T, path string) string {
 // docs/architecture.md is a function, method or type of ours.
 func TestArchitectureNamesWhatExists(t *testing.T) {
 	text := read(t, "docs/architecture.md")
-	rows := regexp.MustCompile("(?m)^\\| [1-7] \\| (.*?) \\|").FindAllStringSubmatch(text, -1)
+	rows := regexp.MustCompile(`(?m)^\| [1-7] \| (.*?) \|`).FindAllStringSubmatch(text, -1)
 	if len(rows) != 7 {
 		t.Fatalf("the table of hops has %d rows, want 7", len(rows))
 	}

@@ -17,7 +17,7 @@ var rows = []string{
 	"internal/inferencepb",
 	"tensor",
 	"backend",
-	"internal/modelconfig",
+	"internal/modelconfig/...",
 
 	"internal/memory",
 	"internal/shm",
@@ -38,7 +38,7 @@ var rows = []string{
 	"internal/metrics",
 	"internal/engine",
 
-	"internal/kserve",
+	"internal/kserve/...",
 	"internal/httpapi",
 	"internal/grpcapi",
 	"web",

@@ -17,7 +17,6 @@ const (
 // exempt lists larger files and packages, with the reason.
 var exempt = map[string]string{
 	"internal/inferencepb":    "generated",
-	"internal/kserve":         "both wire forms of one protocol share its meaning: parameters, outputs, classification, errors",
 	"backend/internal/worker": "one protocol: its frames, its memory and its processes share their unexported parts",
 }
 

@@ -216,10 +216,8 @@ class Connection:
 
     def _shut(self) -> None:
         for sock in (self._control, self._descriptors):
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def close(self) -> None:
         """Ends the connection, which the server sees at once. Threads of instances end by themselves."""
@@ -237,10 +235,8 @@ class Connection:
     def _forked(self) -> None:
         """In a child: gives up the child's copies of the channels, so that their end shows when the parent dies."""
         for sock in (self._control, self._descriptors):
-            try:
+            with contextlib.suppress(OSError):
                 os.close(sock.detach())
-            except OSError:
-                pass
 
 
 def _after_fork() -> None:

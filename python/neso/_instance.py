@@ -249,7 +249,9 @@ class Instance:
         """The instance's event loop, in a thread of its own."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._run_loop, args=(self._loop,), name=f"neso-{self.name}-loop", daemon=True).start()
+            threading.Thread(
+                target=self._run_loop, args=(self._loop,), name=f"neso-{self.name}-loop", daemon=True
+            ).start()
         return self._loop
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -434,7 +436,7 @@ def is_coroutine(function: Any) -> bool:
     inner = getattr(function, "func", None)  # a partial
     if inner is not None and inner is not function:
         return is_coroutine(inner)
-    call = getattr(type(function), "__call__", None)
+    call = type(function).__call__ if callable(function) else None
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
 
 
@@ -463,5 +465,3 @@ async def _only_async(results: Any) -> Any:
     if not found:
         raise ValueError(_NONE)
     return found[0]
-
-

@@ -78,8 +78,7 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray:
         for item in value.ravel().tolist():
             if isinstance(item, str):
                 raise OutputError(
-                    "Use string/byte-string instead of object for passing string in NumPy array from model "
-                    f"`{model}`."
+                    f"Use string/byte-string instead of object for passing string in NumPy array from model `{model}`."
                 )
             if not isinstance(item, bytes):
                 raise OutputError(
@@ -113,7 +112,7 @@ class Tables:
             array = _array(self.model, name, array)
             number = number_of(array.dtype)
         index = self.output_index.get(name)
-        if index is None or wanted is not None and index not in wanted:
+        if index is None or (wanted is not None and index not in wanted):
             return None
         shape = array.shape
         if number == BYTES:

@@ -67,7 +67,9 @@ class RemoteServer:
         self.connection.close()
 
 
-def connect(url: str, access_token: Optional[str] = None, on_death: Optional[Callable[[], None]] = None) -> RemoteServer:
+def connect(
+    url: str, access_token: Optional[str] = None, on_death: Optional[Callable[[], None]] = None
+) -> RemoteServer:
     """Joins the server at an HTTP URL. It must run on this machine, as the same user, and allow binding."""
     path, token = _ticket(url, access_token)
     ours, theirs = zip(socket.socketpair(), socket.socketpair())

@@ -5,6 +5,7 @@ Descriptor 3 is the control channel, descriptor 4 the descriptor channel.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -41,6 +42,27 @@ def _prepare_output() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
+def _compile_ahead() -> int:
+    """Has a child compile the package while this process imports numpy, which takes longer; returns its pid.
+
+    The sources are unpacked afresh for every server, so that nobody has compiled them yet.
+    """
+    import neso_worker
+
+    directory, loader = os.path.dirname(neso_worker.__file__), type(neso_worker.__loader__)
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        sys.dont_write_bytecode = False
+        for name in os.listdir(directory):
+            if name.endswith(".py"):
+                full = "neso_worker." + name[:-3]
+                loader(full, os.path.join(directory, name)).get_code(full)
+    finally:
+        os._exit(0)
+
+
 def main(arguments: list[str]) -> int:
     """Runs what the only argument says; returns the exit status."""
     if arguments not in (["--worker"], ["--zygote"]):
@@ -52,8 +74,13 @@ def main(arguments: list[str]) -> int:
     _prepare_output()
     control, descriptors = CONTROL, DESCRIPTORS
     if arguments == ["--zygote"]:
+        gc.disable()  # until everything is imported: nothing of that is garbage
+        compiler = _compile_ahead()
+        import numpy  # noqa: F401
+
         from neso_worker import zygote
 
+        os.waitpid(compiler, 0)
         child = zygote.run(control, descriptors)
         if child is None:
             return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections import deque
@@ -97,6 +96,8 @@ class Bls:
 
     async def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
         """Like exec, without blocking the event loop."""
+        import asyncio  # a coroutine runs, so it is there already
+
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
         call = self._start(request, decoupled)

@@ -13,6 +13,7 @@ from typing import Any, Optional
 from .datatypes import BYTES
 from .errors import TritonError, describe
 from .frames import (
+    AGAIN,
     ENDS_BATCH,
     ENTRIES,
     FINAL,
@@ -54,6 +55,12 @@ class ResponseFrame:
     def add_final(self, handle: int) -> None:
         """Adds the final mark of a request, without a response."""
         self._blocks.append((handle, FINAL | NO_RESPONSE, NO_ERROR, 0, b"", b""))
+        self._size += 24
+        self._size += -self._size & 7
+
+    def add_again(self, handle: int) -> None:
+        """Adds that a request is to run again."""
+        self._blocks.append((handle, AGAIN | NO_RESPONSE, NO_ERROR, 0, b"", b""))
         self._size += 24
         self._size += -self._size & 7
 
@@ -160,7 +167,7 @@ class ResponseFrame:
         skew = 0  # how far the end of the parts is from a multiple of 8; only names make it so
         held = self._model.leases.held
         for handle, flags, code, count, message, parameters in self._blocks:
-            if leases is not None and flags & FINAL:
+            if leases is not None and flags & (FINAL | AGAIN):
                 mine = leases.pop(handle, None)
                 if mine and held(mine):
                     flags |= INPUTS_HELD

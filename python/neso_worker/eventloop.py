@@ -1,12 +1,17 @@
-"""The event loop that coroutines of models run on: one, in a thread of its own, for as long as the worker lives."""
+"""The event loop that coroutines of models run on: one, in a thread of its own, for as long as the worker lives.
+
+asyncio is imported when there is a coroutine: it takes 15 ms, which most models need not wait for.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import traceback
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    import asyncio
 
 _lock = threading.Lock()
 _loop: Optional[asyncio.AbstractEventLoop] = None
@@ -16,6 +21,8 @@ _background: set[Any] = set()
 def loop() -> asyncio.AbstractEventLoop:
     """The loop; started when first asked for."""
     global _loop
+    import asyncio
+
     with _lock:
         if _loop is None:
             _loop = asyncio.new_event_loop()
@@ -28,6 +35,8 @@ async def _await(awaitable: Any) -> Any:
 
 
 def _submit(awaitable: Any) -> Any:
+    import asyncio
+
     coroutine = awaitable if asyncio.iscoroutine(awaitable) else _await(awaitable)
     return asyncio.run_coroutine_threadsafe(coroutine, loop())
 

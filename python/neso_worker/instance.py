@@ -24,7 +24,7 @@ MAX_HOLD = 100e-6
 class Batch:
     """What requests and senders of one execute refer to. It must not refer to them."""
 
-    __slots__ = ("answers", "ended", "failed", "leases", "model", "number", "open")
+    __slots__ = ("again", "answers", "ended", "failed", "leases", "model", "number", "open")
 
     def __init__(self, model: Tables, number: int) -> None:
         self.model = model
@@ -33,6 +33,8 @@ class Batch:
         self.leases: Optional[dict[int, Any]] = None
         # Answers of requests whose response sender was asked for, by handle.
         self.answers: Optional[dict[int, Answer]] = None
+        # Handles of requests that are to run again; None when there are none.
+        self.again: Optional[set[int]] = None
         # Requests without a final response, once execute has returned and they decide about the end of the batch.
         self.open = 0
         self.ended = False
@@ -44,6 +46,15 @@ class Batch:
         if handle not in worker.cancelled:
             self.model.link.poll()
         return handle in worker.cancelled
+
+    def reschedule(self, handle: int, again: bool) -> None:
+        """Notes whether a request is to run again when execute returns."""
+        if again:
+            if self.again is None:
+                self.again = set()
+            self.again.add(handle)
+        elif self.again is not None:
+            self.again.discard(handle)
 
     def expect(self, answer: Answer) -> None:
         """Notes that a request is answered through a sender."""
@@ -202,6 +213,8 @@ class Instance:
                 self._fail(batch, message, trace)
                 return
             if tables.decoupled:
+                if frame is not None:
+                    writer.send_locked(frame.pack(False, batch.leases))
                 writer.send_locked(done_frame(tables.instance, batch.number))
                 return
             if batch.answers is not None:
@@ -248,7 +261,9 @@ class Instance:
                     f"Python model '{self._name}' is using the decoupled mode and the execute function must return "
                     "None."
                 )
-            return None, ""
+            return self._again(batch, None), ""
+        if batch.again:
+            return self._collect_again(batch, requests, result)
         if result is None and answers is not None and len(answers) == len(requests):
             return None, ""
         if not isinstance(result, list):
@@ -276,6 +291,37 @@ class Instance:
             if response is not None and self._take_over(answer):
                 frame.add(request._head[HANDLE], response, request._wanted(), FINAL)
         return frame, ""
+
+    def _collect_again(
+        self, batch: Batch, requests: list[ReceivedRequest], result: Any
+    ) -> tuple[Optional[ResponseFrame], str]:
+        """The responses of an execute that wants some of its requests again."""
+        if not isinstance(result, list) or len(result) != len(requests):
+            return None, "An execute function that reschedules requests must return a list with None for each of them."
+        frame = ResponseFrame(self.tables, batch.number)
+        for request, response in zip(requests, result):
+            handle = request._head[HANDLE]
+            answer = batch.answers.get(handle) if batch.answers is not None else None
+            if handle in (batch.again or ()):
+                if response is not None:
+                    return None, "A request that is rescheduled must have no response yet."
+            elif isinstance(response, InferenceResponse):
+                if self._take_over(answer):
+                    frame.add(handle, response, request._wanted(), FINAL)
+            elif response is not None or answer is None:
+                return None, (
+                    "Expected an 'InferenceResponse' object in the execute function return list, found type "
+                    f"'{type(response)}'."
+                )
+        return self._again(batch, frame), ""
+
+    def _again(self, batch: Batch, frame: Optional[ResponseFrame]) -> Optional[ResponseFrame]:
+        """Adds the requests that are to run again, unless a sender has ended them."""
+        for handle in batch.again or ():
+            if self._take_over(batch.answers.get(handle) if batch.answers is not None else None):
+                frame = frame or ResponseFrame(self.tables, batch.number)
+                frame.add_again(handle)
+        return frame
 
     def _take_over(self, answer: Optional[Answer]) -> bool:
         """Whether a returned response is the answer: not when the sender gave it already."""

@@ -81,8 +81,7 @@ class ReceivedRequest(InferenceRequest):
     def set_release_flags(self, flags: int) -> None:
         if flags not in (RELEASE_ALL, RELEASE_RESCHEDULE):
             raise TritonModelException(f"Invalid request release flags: {flags}.")
-        if flags == RELEASE_RESCHEDULE:
-            raise TritonModelException("Rescheduling of requests is not supported.")
+        self._batch.reschedule(self._head[HANDLE], flags == RELEASE_RESCHEDULE)
 
     def exec(self, decoupled: bool = False) -> Any:
         raise TritonModelException("A received request cannot be executed; make an InferenceRequest.")

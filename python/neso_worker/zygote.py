@@ -24,6 +24,9 @@ from .frames import COUNT, EXITED, FAILED, FORK, FORKED, PID_STATUS, ProtocolErr
 from .memory import receive_descriptors
 from .worker import hello
 
+# How long no order must have come before the zygote imports what not every model needs.
+QUIET_MS = 20
+
 
 class Zygote:
     """Serves FORK and reports the ends of children."""
@@ -43,16 +46,18 @@ class Zygote:
 
     def serve(self) -> Optional[list[int]]:
         """Serves until the end of the channel and returns None; in a child it returns the child's descriptors."""
-        hello(self._control.sendall)
-        for preload in ("asyncio", "concurrent.futures", "numpy.random"):
-            __import__(preload)
-        gc.collect()
         gc.freeze()
+        hello(self._control.sendall)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
+        settled = False
         while True:
-            for fd, _ in poll.poll():
+            ready = poll.poll(None if settled else QUIET_MS)
+            if not ready:
+                settled = True
+                self._settle()
+            for fd, _ in ready:
                 if fd == self._wake:
                     self._drain()
                     self._reap()
@@ -65,6 +70,14 @@ class Zygote:
                     child = self._fork(received)
                     if child is not None:
                         return child
+
+    def _settle(self) -> None:
+        """Imports what many models need, once nobody waits for a worker."""
+        for preload in ("asyncio", "concurrent.futures", "numpy.random"):
+            __import__(preload)
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
     def _drain(self) -> None:
         try:
@@ -110,6 +123,7 @@ class Zygote:
 
     def _become_child(self, order: dict[str, Any], fds: list[int]) -> None:
         """Leaves everything of the zygote behind."""
+        gc.enable()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setpgid(0, 0)

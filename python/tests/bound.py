@@ -55,7 +55,7 @@ def add_sub(a, b):
     return {"sum": a + b, "diff": a - b}
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     def __init__(self, status, text):
         super().__init__(text)
         self.status = status
@@ -104,7 +104,12 @@ class Http:
             raw = encode(array)
             word = "BYTES" if array.dtype == object else WORDS[array.dtype]
             head["inputs"].append(
-                {"name": name, "shape": list(array.shape), "datatype": word, "parameters": {"binary_data_size": len(raw)}}
+                {
+                    "name": name,
+                    "shape": list(array.shape),
+                    "datatype": word,
+                    "parameters": {"binary_data_size": len(raw)},
+                }
             )
             data += raw
         text = json.dumps(head).encode()
@@ -112,7 +117,7 @@ class Http:
         status, answered, body = self.ask("POST", f"/v2/models/{model}/infer", text + data, more)
         if status != 200:
             raise Refused(status, json.loads(body)["error"])
-        length = int(dict((k.lower(), v) for k, v in answered).get("inference-header-content-length", len(body)))
+        length = int({k.lower(): v for k, v in answered}.get("inference-header-content-length", len(body)))
         found, at = {}, length
         for out in json.loads(body[:length])["outputs"]:
             size = out["parameters"]["binary_data_size"]

@@ -74,9 +74,7 @@ def random_model(seed):
                 outputs["out_" + name] = ~array if array.dtype == bool else (array * 2).astype(array.dtype)
         return outputs
 
-    settings = config(
-        [tensor(n, k, d) for n, k, d in inputs], [tensor("out_" + n, k, d) for n, k, d in inputs], batch
-    )
+    settings = config([tensor(n, k, d) for n, k, d in inputs], [tensor("out_" + n, k, d) for n, k, d in inputs], batch)
     return inputs, batch, function, settings
 
 
@@ -100,9 +98,7 @@ def test_both_shapes_give_the_same(server, seed):
     for _ in range(12):
         free = dice.choice([1, 3, 900])
         rows = dice.randint(1, min(batch, 4))
-        calls.append(
-            {n: sample(dice, k, [rows, *[free if d < 0 else d for d in dims]]) for n, k, dims in inputs}
-        )
+        calls.append({n: sample(dice, k, [rows, *[free if d < 0 else d for d in dims]]) for n, k, dims in inputs})
 
     def run(part):
         client = Http(server)
@@ -244,7 +240,9 @@ def test_instances_run_at_once(server):
         assert all(job.result(10) for job in jobs)
 
 
-STREAM = config([tensor("n", "INT32", [1])], [tensor("i", "INT32", [1])], 0, model_transaction_policy={"decoupled": True})
+STREAM = config(
+    [tensor("n", "INT32", [1])], [tensor("i", "INT32", [1])], 0, model_transaction_policy={"decoupled": True}
+)
 
 
 def stream(server, model, n):
@@ -337,7 +335,12 @@ def test_errors_are_logged_with_their_traceback(server, http):
 
 
 def test_refused_bindings_leave_nothing(server, http):
-    for settings, version in (({**ADD_SUB, "max_batch_size": -1}, 1), ({"input": "x"}, 1), ({**ADD_SUB, "name": "y"}, 1), (ADD_SUB, 0)):
+    for settings, version in (
+        ({**ADD_SUB, "max_batch_size": -1}, 1),
+        ({"input": "x"}, 1),
+        ({**ADD_SUB, "name": "y"}, 1),
+        (ADD_SUB, 0),
+    ):
         with pytest.raises(ServerError):
             bind(server, "refused", add_sub, settings, shape="batch", version=version)
     assert http.status("/v2/models/refused") != 200

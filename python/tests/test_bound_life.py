@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -111,7 +112,12 @@ def test_a_killed_server_raises_here(busy):
         return add_sub(a, b)
 
     bind(server, "m", maybe, ADD_SUB, shape="batch")
-    client = threading.Thread(target=lambda: pytest.raises(Exception, Http(server).infer, "m", a=ONE, b=ONE))
+
+    def ask():
+        with contextlib.suppress(Exception):  # whatever the death of the server looks like
+            Http(server).infer("m", a=ONE, b=ONE)
+
+    client = threading.Thread(target=ask)
     if busy:
         client.start()
         assert inside.wait(10)
@@ -119,7 +125,7 @@ def test_a_killed_server_raises_here(busy):
     assert server.wait(10) and died.wait(10)
     with pytest.raises(ServerGone, match="SIGKILL"):
         server.unbind("m")
-    with pytest.raises(ServerGone, match=r"(?s)SIGKILL.*bound 'm'"):
+    with pytest.raises(ServerGone, match=r"(?s)SIGKILL.*bound.*model=m"):
         bind(server, "m", add_sub, ADD_SUB, shape="batch")
     assert not server.is_alive() and "SIGKILL" in server.last_words()
     go.set()

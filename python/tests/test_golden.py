@@ -137,7 +137,9 @@ def test_responses(name):
     for fields in want["body"]["responses"]:
         if fields["flags"] & 4:
             leases[fields["handle"]] = [1]
-        if fields["flags"] & 2:
+        if fields["flags"] & 8:
+            frame.add_again(fields["handle"])
+        elif fields["flags"] & 2:
             frame.add_final(fields["handle"])
         elif fields["code"] != 255:
             frame.add_error(fields["handle"], fields["message"], fields["code"], fields["flags"] & 1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
+import shutil
 import signal
 import socket
 import struct
 
+import harness
 import numpy as np
 import pytest
 from harness import EXIT, EXITED, FORK, FORKED, HELLO, INIT, LOAD, Ended, In, Peer, Process
@@ -107,6 +110,31 @@ def test_children(zygote, tmp_path):
     children[1].peer.send(EXIT)
     pid, status = exited(zygote)
     assert (pid, status) == (children[1].pid, 0)
+
+
+def test_child_collects_garbage(zygote, tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE.replace("values = [", "import gc; values = [gc.isenabled()] or ["))
+    child = Child(zygote)
+    child.load(path)
+    assert child.run() == [1]
+
+
+def test_compiled_ahead(tmp_path, monkeypatch):
+    """Sources that were unpacked for this server are compiled beside numpy's import."""
+    package = tmp_path / "neso_worker"
+    shutil.copytree(harness.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(harness, "PACKAGE", str(package))
+    process = Process("--zygote", {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": ""})
+    kind, *_ = process.peer.receive()
+    assert kind == HELLO
+    compiled = {name.split(".")[0] for name in os.listdir(package / "__pycache__")}
+    assert compiled >= {name[:-3] for name in os.listdir(package) if name.endswith(".py")}
+    # No child is left of it.
+    assert not (
+        pathlib.Path("/proc") / str(process.process.pid) / "task" / str(process.process.pid) / "children"
+    ).read_text()
+    process.end()
 
 
 def test_child_has_no_other_descriptors(zygote):

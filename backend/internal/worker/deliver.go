@@ -242,7 +242,7 @@ func (c *Conn) ordinary(size int) (*tensor.Buffer, error) {
 // respond delivers one response, or only the final mark, to the request of the
 // handle. A stale handle is ignored: its batch has failed before.
 func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
-	final := flags&responseFinal != 0
+	final, again := flags&responseFinal != 0, flags&responseAgain != 0
 	c.mu.Lock()
 	s := c.requests.find(handle)
 	if s == nil {
@@ -260,7 +260,7 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 	}
 	queue := s.stream
 	var copies []*tensor.Buffer
-	if final {
+	if final || again {
 		copies = s.copies
 		if flags&responseRetained != 0 {
 			c.holdLocked(s)
@@ -270,10 +270,11 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 	c.mu.Unlock()
 	switch {
 	case queue != nil:
-		queue.push(resp, final, c.closing)
+		queue.push(streamItem{resp, final, again}, c.closing)
+	case again:
+		reschedule(req)
 	case resp != nil && !first:
 		resp.Release() // a model that is not decoupled gives one response
-		resp = nil
 		if final {
 			_ = req.Respond(nil, true)
 		}
@@ -283,6 +284,13 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 		_ = req.Respond(resp, final) // a cancelled request needs nothing more
 	}
 	releaseBuffers(copies)
+}
+
+// reschedule gives a request back that the model wants to see again.
+func reschedule(req *backend.Request) {
+	if err := req.Reschedule(); err != nil {
+		_ = req.Respond(&backend.Response{Err: backend.AsError(err)}, true) // a request that has ended needs nothing more
+	}
 }
 
 // holdLocked keeps the inputs of a request in place that the model still

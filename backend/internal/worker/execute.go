@@ -29,6 +29,7 @@ type Instance struct {
 
 	conn    *Conn
 	overdue *atomic.Int32
+	life    uint64 // of the Worker
 }
 
 // Attach makes the instance known to the connection; INIT must have succeeded,

@@ -72,7 +72,7 @@ func (c *Conn) expire(id uint64) {
 		resp := &backend.Response{Err: err}
 		switch {
 		case state.stream != nil:
-			state.stream.push(resp, true, c.closing)
+			state.stream.push(streamItem{resp: resp, final: true}, c.closing)
 		case state.sent:
 			_ = state.req.Respond(nil, true)
 		default:
@@ -85,7 +85,7 @@ func (c *Conn) expire(id uint64) {
 // timeout, and returns what the worker no longer reads.
 func (c *Conn) lateLocked(handle uint64, flags uint32) []*tensor.Buffer {
 	s, ok := c.expired[handle]
-	if !ok || flags&responseFinal == 0 {
+	if !ok || flags&(responseFinal|responseAgain) == 0 {
 		return nil
 	}
 	delete(c.expired, handle)

@@ -226,13 +226,16 @@ func (h *fakeHost) Allocator() tensor.Allocator            { return nil }
 func (h *fakeHost) Logger() *slog.Logger                   { return slog.New(slog.DiscardHandler) }
 func (h *fakeHost) Infer(r *backend.Request) error         { return h.infer(r) }
 func (h *fakeHost) Ready(model string, version int64) bool { return model == "there" && version == -1 }
+
 func (h *fakeHost) Load(_ context.Context, model, _ string, files map[string][]byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.loaded = append(h.loaded, model+string(files["file:1/x"]))
 	return nil
 }
+
 func (h *fakeHost) Unload(context.Context, string, bool) error { return errors.New("no such model") }
+
 func (h *fakeHost) Metric(f backend.MetricFamily, _ map[string]string) (backend.Metric, error) {
 	return &fakeMetric{h, f.Name}, nil
 }

@@ -115,6 +115,8 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("responses_many", frame, err)
 	frame, err = e.appendResponses(nil, KindResponses, 0, 9, flagEnds, nil)
 	keep("responses_none", frame, err)
+	frame, err = e.appendResponses(nil, KindResponses, 0, 9, 0, []outgoing{{handle: 22, flags: responseAgain | responseNone}})
+	keep("responses_again", frame, err)
 	frame, err = e.appendResultBatch(nil, 1, 10, flagEnds, []tensor.Tensor{fp32("OUT0", tensor.Shape{3, 1}, append(append(append([]byte{}, one...), pi...), one...)...)}, []int{0}, nil)
 	keep("result_batch", frame, err)
 	frame, err = AppendFrame(nil, KindDone, 0, 7, nil)
@@ -200,7 +202,7 @@ func describe(t testing.TB, frame []byte) map[string]any {
 	}
 	body := frame[HeaderSize:]
 	var v any
-	switch h.Kind { //nolint:exhaustive // the others carry JSON
+	switch h.Kind {
 	case KindExecute:
 		var rs []RequestBlock
 		if rs, err = DecodeExecute(body); err == nil {

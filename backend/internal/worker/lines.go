@@ -70,7 +70,7 @@ func (l *lineLog) write(b []byte) {
 func (l *lineLog) line(b []byte) {
 	text := strings.ToValidUTF8(strings.TrimRight(string(b), "\r"), "\uFFFD")
 	if l.logger != nil {
-		l.logger.LogAttrs(context.Background(), slog.LevelInfo, text)
+		l.logger.LogAttrs(context.Background(), slog.LevelInfo, text) //nolint:sloglint // what the worker prints is the message
 	}
 	if strings.TrimSpace(text) == "" {
 		return

@@ -111,7 +111,7 @@ func (r *frameReader) fill(need int) error {
 		return nil
 	case err == nil:
 		return io.ErrNoProgress
-	case err == io.EOF && have > 0: //nolint:errorlint // os.File returns io.EOF itself
+	case err == io.EOF && have > 0:
 		return fmt.Errorf("in the middle of a frame: %w", io.ErrUnexpectedEOF)
 	}
 	return err

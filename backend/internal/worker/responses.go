@@ -18,6 +18,7 @@ const (
 	responseFinal    = 1 // the last one of its request
 	responseNone     = 2 // no response, only the final mark
 	responseRetained = 4 // the worker still reads the request's inputs
+	responseAgain    = 8 // no response: the request is to run again
 )
 
 // flagEnds in the head of RESPONSES and RESULT_BATCH says that the batch is done.
@@ -43,9 +44,11 @@ func (c *cursor) responseBlock() (r ResponseBlock) {
 	r.Handle, r.Flags, r.Code, r.Outputs = le.Uint64(b), le.Uint32(b[8:]), b[12], int(le.Uint16(b[14:]))
 	message, params := le.Uint32(b[16:]), le.Uint32(b[20:])
 	switch {
-	case r.Flags&^7 != 0:
+	case r.Flags&^15 != 0:
 		c.fail("flags", start+8, "0x%X has unknown bits", r.Flags)
-	case r.Flags&(responseFinal|responseNone) == responseNone:
+	case r.Flags&responseAgain != 0 && r.Flags&(responseFinal|responseNone) != responseNone:
+		c.fail("flags", start+8, "run again with a response or final mark")
+	case r.Flags&(responseFinal|responseNone|responseAgain) == responseNone:
 		c.fail("flags", start+8, "no response and not final")
 	case r.Code != noError && r.Code > uint8(backend.Cancelled):
 		c.fail("error code", start+12, "%d is unknown", r.Code)

@@ -48,5 +48,5 @@ func (r *restarts) started(now time.Duration) { r.since = now }
 // looping reports whether the worker is in a crash loop. alive says whether it
 // lives at the moment.
 func (r *restarts) looping(now time.Duration, alive, success bool) bool {
-	return r.loop && !success && !(alive && now-r.since >= probation)
+	return r.loop && !success && (!alive || now-r.since < probation)
 }

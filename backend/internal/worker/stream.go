@@ -13,13 +13,15 @@ const streamRoom = 64
 type stream struct {
 	req   *backend.Request
 	items chan streamItem
-	last  *backend.Response // in place of what did not fit when the worker died
+	last  streamItem // in place of what did not fit when the worker died
 }
 
 type streamItem struct {
-	resp  *backend.Response
-	final bool
+	resp         *backend.Response
+	final, again bool
 }
+
+func (i *streamItem) ends() bool { return i.final || i.again }
 
 func newStream(req *backend.Request) *stream {
 	return &stream{req: req, items: make(chan streamItem, streamRoom)}
@@ -28,33 +30,41 @@ func newStream(req *backend.Request) *stream {
 // push queues a response. It waits while the queue is full, until the
 // connection is closing; then a final response takes the place of what is left
 // out.
-func (s *stream) push(resp *backend.Response, final bool, closing <-chan struct{}) {
-	item := streamItem{resp, final}
+func (s *stream) push(item streamItem, closing <-chan struct{}) {
 	select {
 	case s.items <- item:
 	default:
 		select {
 		case s.items <- item:
 		case <-closing:
-			if !final {
-				resp.Release()
+			if !item.ends() {
+				item.resp.Release()
 				return
 			}
-			s.last = resp
+			s.last = item
 		}
 	}
-	if final {
+	if item.ends() {
 		close(s.items)
 	}
 }
 
-// deliver runs until the final response is given.
+// deliver runs until the final response is given, or the request is to run
+// again: what the model sends then is delivered after all that came before.
 func (s *stream) deliver() {
 	for item := range s.items {
-		_ = s.req.Respond(item.resp, item.final) // a cancelled request needs nothing more
-		if item.final {
+		s.give(item)
+		if item.ends() {
 			return
 		}
 	}
-	_ = s.req.Respond(s.last, true)
+	s.give(s.last)
+}
+
+func (s *stream) give(item streamItem) {
+	if item.again {
+		reschedule(s.req)
+		return
+	}
+	_ = s.req.Respond(item.resp, item.final) // a cancelled request needs nothing more
 }

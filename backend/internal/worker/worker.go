@@ -31,6 +31,7 @@ type Worker struct {
 	retry   bool // a start is under way: worth waiting for
 	reason  *backend.Error
 	plan    restarts
+	lives   uint64 // how often it was started anew
 	closed  bool
 }
 
@@ -47,10 +48,14 @@ func Start(ctx context.Context, spec Spec, first *Session, setup Setup) (*Worker
 	}
 	inst, err := setup(ctx, s.Conn)
 	if err != nil {
-		s.Stop()
+		if ctx.Err() != nil {
+			s.Kill() // it is in the middle of something and would not hear
+		} else {
+			s.Stop()
+		}
 		return nil, err
 	}
-	w.inst = inst
+	w.inst, inst.life = inst, 1
 	run, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	w.wg.Go(func() { w.supervise(run, s) })
@@ -139,6 +144,8 @@ func (w *Worker) found(inst *Instance) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.plan.started(time.Since(w.begin))
+	w.lives++
+	inst.life = w.lives + 1
 	w.inst, w.retry = inst, false
 	w.wakeLocked()
 	w.spec.logger().Info("worker restarted")
@@ -196,7 +203,11 @@ func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
 				return err
 			}
 		}
+		batch.Life = inst.life
 		err = inst.Execute(ctx, batch)
+		if err != nil && inst.conn.Err() != nil {
+			batch.Life++
+		}
 		if err == nil {
 			if !w.success.Load() {
 				w.success.Store(true)

@@ -174,7 +174,7 @@ func (z *zygote) fork(ctx context.Context, cmd Command, lines *lineLog) (*proces
 	z.mu.Unlock()
 	closeFiles(theirs)
 	if err != nil {
-		return abort(fmt.Errorf("%w: %v", errZygoteEnded, err))
+		return abort(fmt.Errorf("%w: %w", errZygoteEnded, err))
 	}
 	var f forked
 	select {

@@ -19,8 +19,9 @@ type batcher struct {
 	same      *scheduler.Compatibility
 	hold      int // do nothing until so many are queued; 0 once reached
 
-	load     []int // batches each instance holds
-	prefetch bool  // a busy instance may hold a second batch if it is saturated
+	load     []int  // batches each instance holds
+	recent   uint64 // requests of the last four batches, 16 bits each
+	prefetch bool   // a busy instance may hold a second batch if it is saturated
 
 	arrived uint64 // how many entries were queued so far
 	wait    int64  // when the oldest entry has waited long enough for its batch; 0 for never
@@ -149,6 +150,16 @@ func (b *batcher) step(now int64, fx *effects) {
 	}
 }
 
+// crowded reports whether an idle instance would take a request that has
+// just come, and one of the last batches held several: more are on their way.
+func (b *batcher) crowded() bool {
+	if b.recent&^0x0001_0001_0001_0001 == 0 {
+		return false
+	}
+	_, idle := b.pick()
+	return idle
+}
+
 // wake returns when step is to be called again if nothing happens before; 0
 // for never.
 func (b *batcher) wake() int64 {
@@ -210,6 +221,7 @@ func (b *batcher) send(slot int, f formed, fx *effects) {
 		b.remove(e)
 		x.entries = append(x.entries, e)
 	}
+	b.recent = b.recent<<16 | uint64(min(f.count, 0xFFFF))
 	b.load[slot]++
 	b.closed[f.reason]++
 	if fx.last == nil {

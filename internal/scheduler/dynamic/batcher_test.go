@@ -234,4 +234,4 @@ func makeRequest(name string, o map[string]string) *infer.Request {
 	return r
 }
 
-var _ backend.Responder = (*ticket)(nil)
+var _ backend.Responder = (*scheduler.Ticket)(nil)

@@ -2,6 +2,7 @@ package dynamic
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -10,7 +11,7 @@ import (
 )
 
 // Enqueue queues a request, or runs it at once if it completes a batch for an
-// idle instance; see scheduler.Scheduler.
+// idle instance, unless its goroutine has more to do; see scheduler.Scheduler.
 func (s *Scheduler) Enqueue(r *infer.Request) error {
 	if r.Cancelled() {
 		r.Fail(scheduler.ErrCancelled(), infer.Canceled)
@@ -31,7 +32,20 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		return &backend.Error{Code: backend.Unavailable, Message: r.LogPrefix() + "Exceeds maximum queue size", RetryAfter: time.Second}
 	}
 	if s.order != nil {
-		e.ticket = s.order.add(r)
+		e.ticket = s.order.Add(r)
+	}
+	if s.core.crowded() {
+		// Others are about to bring their requests: those that can run at once do so
+		// first, and the batch takes them along. It costs a lone request nothing.
+		life := e.life
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+		if e.life != life || e.list == nil {
+			s.mu.Unlock()
+			return nil // it went off with another one, or was refused
+		}
+		now = backend.Now()
 	}
 	var fx effects
 	s.core.step(now, &fx)
@@ -42,7 +56,11 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.stats.Enqueued()
 		ctx = r.Ctx
 	}
-	mine := s.applyLocked(now, &fx, e)
+	own := e
+	if r.Background {
+		own = nil
+	}
+	mine := s.applyLocked(now, &fx, own)
 	s.mu.Unlock()
 	s.refuse(fx.expired)
 	if queued && ctx != nil && ctx.Done() != nil {

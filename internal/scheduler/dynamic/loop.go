@@ -34,7 +34,7 @@ type Options struct {
 type Scheduler struct {
 	executor scheduler.Executor
 	stats    *stats.Version
-	order    *order // nil unless responses keep the order of requests
+	order    *scheduler.Order // nil unless responses keep the order of requests
 
 	runners sync.WaitGroup
 	work    chan *batch // to parked runners; has room for all of them
@@ -56,7 +56,7 @@ func New(o Options) *Scheduler {
 		work: make(chan *batch, 2*n), // an instance holds two batches at most
 	}
 	if o.Config.PreserveOrdering {
-		s.order = &order{}
+		s.order = &scheduler.Order{}
 	}
 	return s
 }
@@ -144,7 +144,7 @@ func (s *Scheduler) execute(x *batch) {
 		s.left(e)
 		if e.request.Cancelled() {
 			if e.ticket != nil {
-				e.ticket.skip()
+				e.ticket.Skip()
 			}
 			e.request.Fail(scheduler.ErrCancelled(), infer.Canceled)
 			continue
@@ -185,7 +185,7 @@ func (s *Scheduler) left(e *entry) {
 func (s *Scheduler) leave(e *entry) {
 	s.left(e)
 	if e.ticket != nil {
-		e.ticket.skip()
+		e.ticket.Skip()
 	}
 }
 

@@ -175,6 +175,24 @@ func TestIdleInstanceRunsOnTheCallersGoroutine(t *testing.T) {
 	b.end()
 }
 
+func TestBackgroundRequestRunsElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, &fake{instances: 2, took: taking(time.Second)}, 1, modelconfig.DynamicBatching{})
+		for _, id := range []string{"a", "b"} {
+			r := infer.New(b.log, nil)
+			r.ID, r.Ctx, r.Background = id, t.Context(), true
+			if err := b.Enqueue(r); err != nil || r.Ended() {
+				t.Errorf("Enqueue: %v, ended %v", err, r.Ended())
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		b.log.sort()
+		b.log.expect(t, "1s a ok", "1s b ok")
+		b.end()
+	})
+}
+
 func TestDelayEndsWithATimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, &fake{instances: 1}, 8, modelconfig.DynamicBatching{PreferredBatchSizes: []int{3}, MaxQueueDelay: time.Second})

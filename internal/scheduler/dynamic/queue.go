@@ -3,6 +3,7 @@ package dynamic
 import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler"
 )
 
 // entry is one request in the queue.
@@ -22,7 +23,7 @@ type entry struct {
 	life    uint64 // how often the value has been used, so that late events are told apart
 	stop    func() bool
 	pending bool // counted as pending
-	ticket  *ticket
+	ticket  *scheduler.Ticket
 }
 
 // list is a FIFO from which entries may leave anywhere.

@@ -1,4 +1,4 @@
-package modelconfig
+package encode
 
 import (
 	"cmp"
@@ -18,10 +18,10 @@ var quotedIntegers = map[protoreflect.FullName]bool{
 	"neso.inference.v1.ModelOptimizationPolicy.Cuda.GraphSpec.Shape.dim": true,
 }
 
-// appendJSON appends a message in the form of the config endpoint: fields in
+// AppendJSON appends a message in the form of the config endpoint: fields in
 // the order of the .proto file under their own names; numbers, texts, lists
 // and maps always, messages and members of a oneof when they are set.
-func appendJSON(b []byte, m protoreflect.Message) []byte {
+func AppendJSON(b []byte, m protoreflect.Message) []byte {
 	b = append(b, '{')
 	fields, first := m.Descriptor().Fields(), true
 	for i := range fields.Len() {
@@ -69,7 +69,7 @@ func appendJSONField(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.V
 func appendJSONValue(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.Value) []byte {
 	switch fd.Kind() {
 	case protoreflect.MessageKind:
-		return appendJSON(b, v.Message())
+		return AppendJSON(b, v.Message())
 	case protoreflect.EnumKind:
 		if ev := fd.Enum().Values().ByNumber(v.Enum()); ev != nil {
 			return appendJSONString(b, string(ev.Name()))
@@ -83,6 +83,7 @@ func appendJSONValue(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.V
 		return appendJSONFloat(b, v.Float(), 32)
 	case protoreflect.DoubleKind:
 		return appendJSONFloat(b, v.Float(), 64)
+	default: // an integer
 	}
 	quoted := quotedIntegers[fd.FullName()]
 	if quoted {

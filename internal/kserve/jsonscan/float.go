@@ -1,25 +1,26 @@
-package kserve
+package jsonscan
 
 import (
 	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 )
 
-// appendFloat appends an FP32 value as the double it widens to: the shortest
+// AppendFloat appends an FP32 value as the double it widens to: the shortest
 // text that reads back as that double.
 //
 // A widened value has 24 bits, so f·10^p is exact in 128 bits for the exponents
 // that occur in practice, and so is the distance to the next double. That makes
 // it twice as fast as the general way. Where two shortest texts are equally near it
 // takes the upper one, as the peer does.
-func appendFloat(b []byte, f float32) []byte {
+func AppendFloat(b []byte, f float32) []byte {
 	exp := int(math.Float32bits(f)>>23&0xff) - 127 // 2^exp ≤ |f| < 2^(exp+1)
 	frac := uint64(math.Float32bits(f) & (1<<23 - 1))
 	if exp < -19 || exp > 49 || frac == 0 || exp >= 0 && exp < 23 && frac<<exp&(1<<23-1) == 0 || exp >= 23 {
-		return appendDouble(b, float64(f))
+		return AppendDouble(b, float64(f))
 	}
 	// scaled / 2^shift is |f|·10^p, with 17 or 18 digits before the point.
 	p := 16 - exp*1233>>12
@@ -52,11 +53,8 @@ func appendFloat(b []byte, f float32) []byte {
 			dropped++
 		}
 	}
-	if f < 0 {
-		b = append(b, '-')
-		f = -f
-	}
-	return appendFixed(b, uint64(f), best, p-dropped)
+	word := math.Float32bits(f)
+	return appendFixed(b, int(word>>31), uint64(math.Float32frombits(word&^(1<<31))), best, p-dropped)
 }
 
 // near reports whether |candidate·2^shift - (hi, lo)| ≤ half.
@@ -69,11 +67,12 @@ func near(candidate uint64, shift uint, hi, lo uint64, half wide) bool {
 	}
 	dl, borrow := bits.Sub64(cl, lo, 0)
 	dh, borrow := bits.Sub64(ch, hi, borrow)
-	if borrow != 0 {
-		dl, borrow = bits.Sub64(lo, cl, 0)
-		dh, _ = bits.Sub64(hi, ch, borrow)
-	}
-	return dh < half.hi || dh == half.hi && dl <= half.lo
+	// Without branches: which of the two is greater nobody can predict.
+	dl, carry := bits.Add64(dl^-borrow, borrow, 0)
+	dh = (dh ^ -borrow) + carry
+	_, borrow = bits.Sub64(half.lo, dl, 0)
+	_, borrow = bits.Sub64(half.hi, dh, borrow)
+	return borrow == 0
 }
 
 func bitSet(hi, lo uint64, i uint) bool {
@@ -84,23 +83,45 @@ func bitSet(hi, lo uint64, i uint) bool {
 }
 
 // appendFixed appends n·10^-places, of which whole is the part before the
-// point, for 0 < places < 24.
-func appendFixed(b []byte, whole, n uint64, places int) []byte {
+// point, for 0 < places < 24 and whole < 2^24; minus is 1 for a negative number,
+// else 0. It writes eight digits at a time, in part over what it wrote before,
+// and the sign whether it counts or not: signs are hard to predict.
+func appendFixed(b []byte, minus int, whole, n uint64, places int) []byte {
+	const room = 48
+	b = slices.Grow(b, room)
+	at := len(b)
+	b = b[:at+room]
+	b[at] = '-'
+	at += minus
 	if whole < 10 {
-		b = append(b, byte('0'+whole), '.')
+		b[at] = byte('0' + whole)
+		at++
 	} else {
-		b = append(strconv.AppendUint(b, whole, 10), '.')
+		at += len(strconv.AppendUint(b[at:at], whole, 10))
 	}
+	b[at] = '.'
+	at++
 	if whole > 0 {
 		n -= whole * pow10u[places]
 	}
-	var text [24]byte
+	le := binary.LittleEndian
+	text := b[at : at+32]
 	high := n / 1e8
-	binary.LittleEndian.PutUint64(text[16:], eight(n-high*1e8))
+	low := eight(n - high*1e8)
+	if places <= 8 {
+		le.PutUint64(text, low>>(64-8*places))
+		return b[:at+places]
+	}
 	top := high / 1e8
-	binary.LittleEndian.PutUint64(text[8:], eight(high-top*1e8))
-	binary.LittleEndian.PutUint64(text[:], eight(top))
-	return append(b, text[24-places:]...)
+	middle := eight(high - top*1e8)
+	if places <= 16 {
+		le.PutUint64(text, middle>>(128-8*places))
+	} else {
+		le.PutUint64(text, eight(top)>>(192-8*places))
+		le.PutUint64(text[places-16:], middle)
+	}
+	le.PutUint64(text[places-8:], low)
+	return b[:at+places]
 }
 
 // eight returns the eight digits of n < 10^8, the first one in the lowest
@@ -126,10 +147,10 @@ var pow10wide = func() (t [23]wide) {
 	return t
 }()
 
-// appendDouble appends the shortest text that reads back as f, in the form of
+// AppendDouble appends the shortest text that reads back as f, in the form of
 // Triton's writer: always with a fraction or an exponent, exponents from 1e21
 // upwards and below 1e-6, non-finite values as NaN, Infinity and -Infinity.
-func appendDouble(b []byte, f float64) []byte {
+func AppendDouble(b []byte, f float64) []byte {
 	if a := math.Abs(f); a < 1e15 {
 		if i := int64(f); float64(i) == f && (i != 0 || !math.Signbit(f)) {
 			return append(strconv.AppendInt(b, i, 10), '.', '0')

@@ -1,4 +1,4 @@
-package kserve
+package jsonscan
 
 import (
 	"encoding/json"
@@ -9,17 +9,17 @@ import (
 
 // scan walks over a whole document and returns the text of its fault.
 func scan(text string) string {
-	var s scanner
-	s.reset([]byte(text))
-	if s.peek(); s.i == len(s.b) {
-		s.fail(faultEmpty, s.i)
-	} else if s.skip() {
-		s.end()
+	var s Scanner
+	s.Reset([]byte(text))
+	if s.Peek(); s.I == len(s.B) {
+		s.Fail(FaultEmpty, s.I)
+	} else if s.Skip() {
+		s.End()
 	}
-	if s.bad == faultNone {
+	if s.Bad == FaultNone {
 		return ""
 	}
-	return strings.TrimPrefix(s.err("request").Message, "failed to parse the request JSON buffer: ")
+	return strings.TrimPrefix(s.Err("request").Message, "failed to parse the request JSON buffer: ")
 }
 
 // The texts and offsets are those the peer gave for the same documents.
@@ -76,11 +76,11 @@ func TestStrings(t *testing.T) {
 		{`"\"\\\/\b\f\n\r\t\u0000"`, "\"\\/\b\f\n\r\t\x00"},
 		{"\"\xff\xfe\"", "\xff\xfe"},
 	} {
-		var s scanner
-		s.reset([]byte(c.text))
-		got, ok := s.str()
-		if !ok || string(got) != c.want || s.i != len(c.text) {
-			t.Errorf("%s: got %q, %v, stands at %d", c.text, got, ok, s.i)
+		var s Scanner
+		s.Reset([]byte(c.text))
+		got, ok := s.Str()
+		if !ok || string(got) != c.want || s.I != len(c.text) {
+			t.Errorf("%s: got %q, %v, stands at %d", c.text, got, ok, s.I)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package dynamic
+package scheduler
 
 import (
 	"sync"
@@ -7,21 +7,21 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 )
 
-// order makes responses leave in the order in which requests entered. Each
+// Order makes responses leave in the order in which requests entered. Each
 // request has a ticket, which stands between it and the backend: what comes
 // out of turn is held. Whoever brings the response that the line waits for
 // delivers also what was held behind it.
-type order struct {
+type Order struct {
 	mu         sync.Mutex
-	head, tail *ticket
+	head, tail *Ticket
 	delivering bool
 }
 
-// ticket is a request's place in the order. It is the request's Responder.
-type ticket struct {
-	order   *order
+// Ticket is a request's place in the order. It is the request's Responder.
+type Ticket struct {
+	order   *Order
 	request *infer.Request
-	next    *ticket
+	next    *Ticket
 
 	held     []response
 	answered bool // the final response has been given to the ticket
@@ -33,9 +33,9 @@ type response struct {
 	final bool
 }
 
-// add gives the request the last place.
-func (o *order) add(r *infer.Request) *ticket {
-	t := &ticket{order: o, request: r}
+// Add gives the request the last place.
+func (o *Order) Add(r *infer.Request) *Ticket {
+	t := &Ticket{order: o, request: r}
 	r.Responder = t
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,9 +48,9 @@ func (o *order) add(r *infer.Request) *ticket {
 	return t
 }
 
-// skip takes out a request that is answered without being executed, which
+// Skip takes out a request that is answered without being executed, which
 // happens at once.
-func (t *ticket) skip() {
+func (t *Ticket) Skip() {
 	o := t.order
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +59,7 @@ func (t *ticket) skip() {
 }
 
 // Respond implements backend.Responder.
-func (t *ticket) Respond(resp *backend.Response, final bool) error {
+func (t *Ticket) Respond(resp *backend.Response, final bool) error {
 	o := t.order
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,11 +77,11 @@ func (t *ticket) Respond(resp *backend.Response, final bool) error {
 }
 
 // Cancelled implements backend.Responder.
-func (t *ticket) Cancelled() bool { return t.request.Cancelled() }
+func (t *Ticket) Cancelled() bool { return t.request.Cancelled() }
 
 // Answered reports whether the final response has been given, though perhaps
 // not delivered.
-func (t *ticket) Answered() bool {
+func (t *Ticket) Answered() bool {
 	t.order.mu.Lock()
 	defer t.order.mu.Unlock()
 	return t.answered
@@ -89,7 +89,7 @@ func (t *ticket) Answered() bool {
 
 // pumpLocked delivers what is due. It lets go of the lock meanwhile; others
 // then only add to what is held.
-func (o *order) pumpLocked() {
+func (o *Order) pumpLocked() {
 	if o.delivering {
 		return
 	}

@@ -1,4 +1,4 @@
-package modelconfig
+package encode
 
 import (
 	"bytes"
@@ -10,18 +10,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Text returns the configuration in the form of config.pbtxt. [Parse] reads it
-// back to an equal configuration.
-func (c *Config) Text() []byte { return appendText(nil, c.pb.ProtoReflect(), "") }
-
-// Text returns the draft as it stands in the form of config.pbtxt.
-func (d *Draft) Text() []byte { return appendText(nil, d.pb.ProtoReflect(), "") }
-
-// YAML returns the configuration as YAML, with the members and their order of
-// the JSON form.
-func (c *Config) YAML() ([]byte, error) {
+// YAML returns the YAML of a configuration in JSON, with its members in their
+// order.
+func YAML(json []byte) ([]byte, error) {
 	var doc yaml.Node
-	if err := yaml.Unmarshal(c.json, &doc); err != nil { // JSON is YAML
+	if err := yaml.Unmarshal(json, &doc); err != nil { // JSON is YAML
 		return nil, err
 	}
 	blockStyle(&doc)
@@ -59,9 +52,10 @@ func blockStyle(n *yaml.Node) {
 	}
 }
 
-// appendText appends the fields that are set. prototext's own printer varies
+// AppendText appends the fields that are set, in the form of config.pbtxt, each
+// line with the indent before it. prototext's own printer varies
 // its blanks on purpose, which makes it useless for diffs.
-func appendText(b []byte, m protoreflect.Message, indent string) []byte {
+func AppendText(b []byte, m protoreflect.Message, indent string) []byte {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
@@ -109,7 +103,7 @@ func appendTextField(b []byte, fd protoreflect.FieldDescriptor, name string, v p
 	b = append(b, " {"...)
 	start := len(b)
 	b = append(b, '\n')
-	b = appendText(b, v.Message(), indent+"  ")
+	b = AppendText(b, v.Message(), indent+"  ")
 	if len(b) == start+1 {
 		return append(b[:start], " }\n"...)
 	}

@@ -1,4 +1,4 @@
-package kserve
+package jsonscan
 
 import (
 	"encoding/binary"
@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// decimal is a JSON number as it was written: ±mantissa·10^exp.
-type decimal struct {
+// Decimal is a JSON number as it was written: ±mantissa·10^exp.
+type Decimal struct {
 	mantissa   uint64 // exact while digits ≤ 19
 	exp        int
 	digits     int // significant digits, leading zeros not counted
@@ -21,17 +21,17 @@ type decimal struct {
 // expLimit keeps the exponent from overflowing; anything beyond is 0 or too big.
 const expLimit = 1 << 20
 
-// decimal reads a number, NaN or Infinity. It accepts what Triton's parser
+// Decimal reads a number, NaN or Infinity. It accepts what Triton's parser
 // does: JSON's grammar plus NaN, Inf, Infinity and their negatives.
-func (s *scanner) decimal(d *decimal) bool {
-	b, i := s.b, s.i
-	*d = decimal{start: i, integer: true}
+func (s *Scanner) Decimal(d *Decimal) bool {
+	b, i := s.B, s.I
+	*d = Decimal{start: i, integer: true}
 	if i < len(b) && b[i] == '-' {
 		d.neg = true
 		i++
 	}
 	if i >= len(b) {
-		return s.fail(faultValue, i)
+		return s.Fail(FaultValue, i)
 	}
 	var m uint64
 	first := i
@@ -42,17 +42,17 @@ func (s *scanner) decimal(d *decimal) bool {
 		m, i = digits(b, i, 0)
 		d.digits = i - first
 	case c == 'N' || c == 'I':
-		s.i = i
+		s.I = i
 		return s.special(d)
 	default:
-		return s.fail(faultValue, i)
+		return s.Fail(FaultValue, i)
 	}
 	if i < len(b) && b[i] == '.' {
 		d.integer = false
 		i++
 		point := i
 		if i >= len(b) || b[i]-'0' > 9 {
-			return s.fail(faultFraction, i)
+			return s.Fail(FaultFraction, i)
 		}
 		m, i = digits(b, i, m)
 		d.exp = point - i
@@ -74,7 +74,7 @@ func (s *scanner) decimal(d *decimal) bool {
 			i++
 		}
 		if i >= len(b) || b[i]-'0' > 9 {
-			return s.fail(faultExponent, i)
+			return s.Fail(FaultExponent, i)
 		}
 		e := 0
 		for ; i < len(b) && b[i]-'0' <= 9; i++ {
@@ -88,7 +88,7 @@ func (s *scanner) decimal(d *decimal) bool {
 		d.exp += e
 	}
 	d.mantissa, d.end = m, i
-	s.i = i
+	s.I = i
 	return true
 }
 
@@ -117,28 +117,28 @@ func digits(b []byte, i int, m uint64) (uint64, int) {
 }
 
 // special reads NaN, Inf or Infinity.
-func (s *scanner) special(d *decimal) bool {
+func (s *Scanner) special(d *Decimal) bool {
 	d.integer = false
-	if s.b[s.i] == 'N' {
+	if s.B[s.I] == 'N' {
 		d.nan = true
-		if !s.word("NaN") {
+		if !s.Word("NaN") {
 			return false
 		}
 	} else {
 		d.inf = true
-		if !s.word("Inf") {
+		if !s.Word("Inf") {
 			return false
 		}
-		if s.i < len(s.b) && s.b[s.i] == 'i' && !s.word("inity") {
+		if s.I < len(s.B) && s.B[s.I] == 'i' && !s.Word("inity") {
 			return false
 		}
 	}
-	d.end = s.i
+	d.end = s.I
 	return true
 }
 
-// unsigned returns the number as a uint64, if it is one.
-func (d *decimal) unsigned(b []byte) (uint64, bool) {
+// Unsigned returns the number as a uint64, if it is one.
+func (d *Decimal) Unsigned(b []byte) (uint64, bool) {
 	if !d.integer || d.neg && d.mantissa != 0 || d.nan || d.inf {
 		return 0, false
 	}
@@ -148,12 +148,12 @@ func (d *decimal) unsigned(b []byte) (uint64, bool) {
 	if d.digits > 20 {
 		return 0, false
 	}
-	u, err := strconv.ParseUint(view(b[d.start:d.end]), 10, 64)
+	u, err := strconv.ParseUint(View(b[d.start:d.end]), 10, 64)
 	return u, err == nil
 }
 
-// signed returns the number as an int64, if it is one.
-func (d *decimal) signed(_ []byte) (int64, bool) {
+// Signed returns the number as an int64, if it is one.
+func (d *Decimal) Signed() (int64, bool) {
 	switch {
 	case !d.integer || d.digits > 19:
 		return 0, false
@@ -178,8 +178,8 @@ var pow10u = func() (t [20]uint64) {
 	return t
 }()
 
-// float64 returns the number, correctly rounded. It fails with faultTooBig.
-func (s *scanner) float64(d *decimal) (float64, bool) {
+// Float64 returns the number, correctly rounded. It fails with FaultTooBig.
+func (s *Scanner) Float64(d *Decimal) (float64, bool) {
 	var f float64
 	switch {
 	case d.nan:
@@ -249,9 +249,9 @@ func round(q uint64, sticky bool, e int) float64 {
 	return math.Float64frombits(uint64(e+11+1023)<<52) * float64(mant)
 }
 
-// float32 returns the number rounded once, to FP32; beyond its range that is
-// an infinity. It fails with faultTooBig.
-func (s *scanner) float32(d *decimal) (float32, bool) {
+// Float32 returns the number rounded once, to FP32; beyond its range that is
+// an infinity. It fails with FaultTooBig.
+func (s *Scanner) Float32(d *Decimal) (float32, bool) {
 	const middle, mask = 1 << 28, 1<<29 - 1
 	if d.digits <= 19 && d.mantissa != 0 && d.exp >= -22 && d.exp <= 0 && !d.nan && !d.inf {
 		// This is at most two units off the exact double. Rounded to FP32 that is
@@ -264,7 +264,7 @@ func (s *scanner) float32(d *decimal) (float32, bool) {
 			return float32(f), true
 		}
 	}
-	f, ok := s.float64(d)
+	f, ok := s.Float64(d)
 	if !ok {
 		return 0, false
 	}
@@ -278,10 +278,10 @@ func (s *scanner) float32(d *decimal) (float32, bool) {
 }
 
 // slowFloat is for the numbers that have no short way.
-func (s *scanner) slowFloat(d *decimal, size int) (float64, bool) {
-	f, err := strconv.ParseFloat(view(s.b[d.start:d.end]), size)
+func (s *Scanner) slowFloat(d *Decimal, size int) (float64, bool) {
+	f, err := strconv.ParseFloat(View(s.B[d.start:d.end]), size)
 	if err != nil && size == 64 {
-		return 0, s.fail(faultTooBig, d.start)
+		return 0, s.Fail(FaultTooBig, d.start)
 	}
 	return f, true
 }

@@ -1,4 +1,4 @@
-package kserve
+package jsonscan
 
 import (
 	"encoding/json"
@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-func parse(text string) (d decimal, s scanner, ok bool) {
-	s.reset([]byte(text))
-	ok = s.decimal(&d)
+func parse(text string) (d Decimal, s Scanner, ok bool) {
+	s.Reset([]byte(text))
+	ok = s.Decimal(&d)
 	return d, s, ok
 }
 
@@ -22,7 +22,7 @@ func checkFloat(t *testing.T, text string) {
 		t.Fatalf("%s: not read whole: %+v", text, d)
 	}
 	want64, err := strconv.ParseFloat(text, 64)
-	got64, ok := s.float64(&d)
+	got64, ok := s.Float64(&d)
 	if ok != (err == nil) {
 		t.Fatalf("%s: float64 ok %v, strconv %v", text, ok, err)
 	}
@@ -39,7 +39,7 @@ func checkFloat(t *testing.T, text string) {
 	if d.integer && want32 == 0 {
 		want32 = 0
 	}
-	got32, _ := s.float32(&d)
+	got32, _ := s.Float32(&d)
 	if math.Float32bits(got32) != math.Float32bits(float32(want32)) {
 		t.Errorf("%s: float32 %v, want %v", text, got32, float32(want32))
 	}
@@ -116,10 +116,10 @@ func TestIntegers(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: not read", c.text)
 		}
-		if i, ok := d.signed(s.b); i != c.i || ok != c.signed {
+		if i, ok := d.Signed(); i != c.i || ok != c.signed {
 			t.Errorf("%s: signed %d, %v", c.text, i, ok)
 		}
-		if u, ok := d.unsigned(s.b); ok != c.uns || ok && u != c.u {
+		if u, ok := d.Unsigned(s.B); ok != c.uns || ok && u != c.u {
 			t.Errorf("%s: unsigned %d, %v", c.text, u, ok)
 		}
 	}
@@ -130,13 +130,34 @@ func TestDoublesAreWrittenAsThePeerDoes(t *testing.T) {
 		f    float64
 		want string
 	}{
-		{0, "0.0"}, {math.Copysign(0, -1), "-0.0"}, {1, "1.0"}, {-3, "-3.0"}, {1.5, "1.5"}, {float64(float32(0.1)), "0.10000000149011612"},
-		{float64(float32(1e-7)), "1.0000000116860974e-7"}, {1e-7, "1e-7"}, {1e-6, "0.000001"}, {1e-5, "0.00001"}, {1e15, "1000000000000000.0"}, {1e16, "10000000000000000.0"},
-		{1e21, "1e21"}, {1e22, "1e22"}, {123456789012345680000, "123456789012345680000.0"}, {math.MaxFloat64, "1.7976931348623157e308"}, {5e-324, "5e-324"},
-		{float64(float32(1e-45)), "1.401298464324817e-45"}, {float64(float32(3.4e38)), "3.3999999521443642e38"}, {-1e-100, "-1e-100"},
-		{math.NaN(), "NaN"}, {math.Inf(1), "Infinity"}, {math.Inf(-1), "-Infinity"}, {0.50000762939453125, "0.5000076293945312"}, {999999999999999, "999999999999999.0"}, {0.5, "0.5"},
+		{0, "0.0"},
+		{math.Copysign(0, -1), "-0.0"},
+		{1, "1.0"},
+		{-3, "-3.0"},
+		{1.5, "1.5"},
+		{float64(float32(0.1)), "0.10000000149011612"},
+		{float64(float32(1e-7)), "1.0000000116860974e-7"},
+		{1e-7, "1e-7"},
+		{1e-6, "0.000001"},
+		{1e-5, "0.00001"},
+		{1e15, "1000000000000000.0"},
+		{1e16, "10000000000000000.0"},
+		{1e21, "1e21"},
+		{1e22, "1e22"},
+		{123456789012345680000, "123456789012345680000.0"},
+		{math.MaxFloat64, "1.7976931348623157e308"},
+		{5e-324, "5e-324"},
+		{float64(float32(1e-45)), "1.401298464324817e-45"},
+		{float64(float32(3.4e38)), "3.3999999521443642e38"},
+		{-1e-100, "-1e-100"},
+		{math.NaN(), "NaN"},
+		{math.Inf(1), "Infinity"},
+		{math.Inf(-1), "-Infinity"},
+		{0.50000762939453125, "0.5000076293945312"},
+		{999999999999999, "999999999999999.0"},
+		{0.5, "0.5"},
 	} {
-		if got := string(appendDouble(nil, c.f)); got != c.want {
+		if got := string(AppendDouble(nil, c.f)); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.f, got, c.want)
 		}
 	}
@@ -153,7 +174,7 @@ func TestDoublesReadBack(t *testing.T) {
 			if f != f || math.IsInf(f, 0) {
 				continue
 			}
-			text := appendDouble(nil, f)
+			text := AppendDouble(nil, f)
 			var back float64
 			if err := json.Unmarshal(text, &back); err != nil || math.Float64bits(back) != math.Float64bits(f) {
 				t.Fatalf("%v written as %s reads back as %v, %v", f, text, back, err)
@@ -167,7 +188,7 @@ func TestFloatsAreWrittenAsDoubles(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	check := func(f float32) {
 		t.Helper()
-		got, want := string(appendFloat(nil, f)), string(appendDouble(nil, float64(f)))
+		got, want := string(AppendFloat(nil, f)), string(AppendDouble(nil, float64(f)))
 		if got == want {
 			return
 		}

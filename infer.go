@@ -1,0 +1,118 @@
+package neso
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Request is an inference request made by the program itself.
+type Request struct {
+	Model string
+	// Version of the model; 0 means the latest ready one.
+	Version int64
+	ID      string
+	// Inputs are borrowed: their memory must not change before the call returns.
+	// Shapes include the batch dimension where the model batches.
+	Inputs []tensor.Tensor
+	// Outputs names the outputs wanted; empty means all.
+	Outputs     []string
+	Parameters  []backend.Parameter
+	Priority    uint64
+	Timeout     uint64 // microseconds, for the model's queue policy
+	Correlation backend.CorrelationID
+	Flags       backend.Flags
+}
+
+// Infer runs a request without any network and returns its one response, which
+// the caller releases. The error is a *backend.Error with the code and text a
+// client would see. When ctx ends first, the request leaves its queue.
+func (s *Server) Infer(ctx context.Context, q Request) (*backend.Response, error) {
+	sink := infer.NewSingle()
+	if err := s.infer(ctx, q, sink); err != nil {
+		return nil, err
+	}
+	resp, err := sink.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// Stream runs a request of any model, decoupled ones too, and calls yield for
+// each response, error responses included, in order. yield owns the response.
+// When yield returns false, the request is cancelled and further responses are
+// released. Stream returns after the final response.
+func (s *Server) Stream(ctx context.Context, q Request, yield func(*backend.Response) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sink := &streamSink{yield: yield, cancel: cancel, done: make(chan struct{})}
+	if err := s.infer(ctx, q, sink); err != nil {
+		return err
+	}
+	<-sink.done
+	return nil
+}
+
+// streamSink hands responses to a function.
+type streamSink struct {
+	yield   func(*backend.Response) bool
+	cancel  func()
+	done    chan struct{}
+	stopped bool // yield wants no more
+}
+
+// Deliver is called by one goroutine at a time.
+func (s *streamSink) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
+	switch {
+	case resp == nil:
+	case s.stopped:
+		resp.Release()
+	case !s.yield(resp):
+		s.stopped = true
+		s.cancel()
+	}
+	if final {
+		close(s.done)
+	}
+}
+
+func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) error {
+	if s.running == nil || s.running.engine == nil {
+		return ErrNotRunning
+	}
+	if q.Version == 0 {
+		q.Version = -1
+	}
+	bytes := int64(0)
+	for i := range q.Inputs {
+		bytes += int64(len(q.Inputs[i].Data))
+	}
+	pin, err := s.running.engine.Resolve(q.Model, q.Version, bytes)
+	if err != nil {
+		return err
+	}
+	r := pin.NewRequest(sink)
+	r.Ctx, r.ID, r.Requested, r.Parameters = ctx, q.ID, q.Outputs, q.Parameters
+	r.Priority, r.Timeout, r.Correlation, r.Flags = q.Priority, q.Timeout, q.Correlation, q.Flags
+	r.Inputs = make([]tensor.Tensor, len(q.Inputs))
+	for i, t := range q.Inputs {
+		t.Shape = t.Shape.Clone() // the server may reshape it
+		t.Retain()
+		r.Inputs[i] = t
+	}
+	r.Times.Start = backend.Now()
+	return s.running.engine.Infer(r)
+}
+
+// Handler is the HTTP front end, to be mounted in a mux of the program; nil
+// before Start. It answers while the server runs.
+func (s *Server) Handler() http.Handler {
+	if s.running == nil || s.running.api == nil {
+		return nil
+	}
+	return s.running.api
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func parsed(t *testing.T, args ...string) (*serveOptions, []string, error) {
+	t.Helper()
+	o := defaults()
+	given, err := parse(serveTable(), args, o)
+	return o, given, err
+}
+
+func TestParseFormsOfOptions(t *testing.T) {
+	o, given, err := parsed(t, "--http-port=9000", "--grpc-p", "9001", "--model-repository", "b", "--model-store=a", "--model-repository=b",
+		"--log-verbose=true", "--exit-timeout-secs=-3", "--exit-on-error=OFF", "--backend-config=python,x=1=2", "--backend-config=y=3",
+		"--model-control-mode=EXPLICIT", "--load-model=m", "--max-queued-bytes=2G", "--grpc-keepalive-time=1500", "--disable-auto-complete-config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &o.server
+	if o.httpPort != 9000 || o.grpcPort != 9001 || !slices.Equal(s.ModelRepositories, []string{"b", "a"}) || o.log.Verbose != 1 || s.ExitTimeout != 0 ||
+		!s.KeepGoing || s.BackendSettings["python"]["x"] != "1=2" || s.BackendSettings[""]["y"] != "3" || s.ControlMode != "explicit" ||
+		s.MaxQueuedBytes != 2<<30 || s.GRPC.KeepaliveTime != 1500*time.Millisecond || !s.DisableAutoComplete {
+		t.Errorf("got %+v", o)
+	}
+	if !slices.Contains(given, "grpc-port") || slices.Contains(given, "grpc-p") {
+		t.Errorf("given: %v", given)
+	}
+	if err := o.complete(given); err != nil || s.HTTP.Address != "0.0.0.0:9000" || s.Metrics.Address != "0.0.0.0:8002" {
+		t.Errorf("%v: %s %s", err, s.HTTP.Address, s.Metrics.Address)
+	}
+}
+
+func TestParseMistakes(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--nope":                            "unrecognized option '--nope'",
+		"--http-prot=1":                     "did you mean '--http-port'",
+		"--http-":                           "is ambiguous",
+		"x":                                 "Unexpected argument: x",
+		"--http-port":                       "option '--http-port' requires an argument",
+		"--help=1":                          "doesn't allow an argument",
+		"--http-port=8000abc":               "Invalid option value. Got 8000abc",
+		"--http-port=999999999999999999999": "Provided option value is out of bound",
+		"--allow-http=yes":                  "invalid value for bool option: yes",
+		"--log-format=iso8601":              "invalid argument for --log-format",
+		"--http-max-input-size=0":           "--http-max-input-size must be greater than 0",
+		"--backend-config=,x=1":             "No backend specified. --backend-config option format is",
+		"--backend-config=python,x":         "--backend-config option format is '<backend name>,<setting>=<value>'. Got python,x",
+		"--host-policy=x":                   "Cannot parse pair option",
+		"--max-queued-bytes=1X":             "Invalid option value. Got 1X",
+		"--grpc-infer-thread-count=1":       "from 2 to 128",
+		"--model-config-name=":              "empty argument for --model-config-name",
+		"--rate-limit=fast":                 "invalid argument for --rate-limit",
+		"--grpc-use-ssl=true":               "not part of this version",
+	} {
+		if _, _, err := parsed(t, arg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q in it", arg, err, want)
+		}
+	}
+}
+
+func TestCrossChecks(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--load-model=m"}, "Use of '--load-model' requires"},
+		{[]string{"--http-port=1", "--grpc-port=1"}, "cannot listen to HTTP requests and GRPC requests at the same address and port 0.0.0.0:1"},
+		{[]string{"--metrics-port=8000"}, "HTTP requests and metrics requests"},
+		{[]string{"--http-port=70000"}, "not between 0 and 65535"},
+		{[]string{"--response-cache-byte-size=1", "--cache-config=local,size=1"}, "Incompatible flags"},
+		{[]string{"--model-control-mode=poll"}, "poll is not part"},
+		{[]string{"--http-port=0", "--grpc-port=0", "--metrics-port=0"}, ""},
+		{[]string{"--allow-http=false", "--grpc-port=8000"}, ""},
+		{[]string{"--http-address=unix:/a", "--grpc-address=unix:/b"}, ""},
+	} {
+		o, given, err := parsed(t, c.args...)
+		if err == nil {
+			err = o.complete(given)
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: got %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// TestEveryOptionOfTriton: launchers made for the peer find each option that
+// it has, deprecated ones too.
+func TestEveryOptionOfTriton(t *testing.T) {
+	var b bytes.Buffer
+	usage(&b, serveTable(), "tritonserver")
+	text := b.String()
+	for name := range strings.FieldsSeq(`help id exit-timeout-secs log-verbose log-info log-warning log-error log-format log-file
+		model-repository model-store exit-on-error disable-auto-complete-config strict-readiness model-control-mode repository-poll-secs load-model
+		model-config-name model-load-thread-count model-load-retry-count model-namespacing enable-peer-access
+		allow-http http-address http-port reuse-http-port http-header-forward-pattern http-thread-count http-max-input-size http-restricted-api
+		allow-grpc grpc-address grpc-port reuse-grpc-port grpc-header-forward-pattern grpc-infer-thread-count grpc-infer-allocation-pool-size
+		grpc-max-response-pool-size grpc-use-ssl grpc-use-ssl-mutual grpc-server-cert grpc-server-key grpc-root-cert
+		grpc-infer-response-compression-level grpc-keepalive-time grpc-keepalive-timeout grpc-keepalive-permit-without-calls
+		grpc-http2-max-pings-without-data grpc-http2-min-recv-ping-interval-without-data grpc-http2-max-ping-strikes grpc-max-connection-age
+		grpc-max-connection-age-grace grpc-restricted-protocol allow-sagemaker sagemaker-port sagemaker-safe-port-range sagemaker-thread-count
+		allow-vertex-ai vertex-ai-port vertex-ai-thread-count vertex-ai-default-model allow-metrics allow-gpu-metrics allow-cpu-metrics
+		metrics-address metrics-port metrics-interval-ms metrics-config trace-config backend-directory backend-config repoagent-directory
+		cache-config cache-directory rate-limit rate-limit-resource pinned-memory-pool-byte-size cuda-memory-pool-byte-size
+		cuda-virtual-address-size min-supported-compute-capability buffer-manager-thread-count host-policy model-load-gpu-limit allow-client-shm
+		strict-model-config response-cache-byte-size trace-file trace-level trace-rate trace-count trace-log-frequency`) {
+		if !strings.Contains(text, "\n  --"+name+" ") && !strings.Contains(text, "\n  --"+name+"\n") {
+			t.Errorf("--%s is missing", name)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "\t") && len(line) > 62 {
+			t.Errorf("line too wide: %q", line)
+		}
+	}
+}
+
+func TestTableOfModels(t *testing.T) {
+	got := renderTable([][]string{{"Model", "Version"}, {"é", "1"}, {"longer name", "12"}})
+	want := "+-------------+---------+\n| Model       | Version |\n+-------------+---------+\n| é           | 1       |\n| longer name | 12      |\n+-------------+---------+\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

@@ -1,0 +1,112 @@
+package model
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler"
+	"github.com/nesoserve/neso/internal/scheduler/sequence"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// paramBacklog is the parameter of a model configuration that bounds the
+// requests which wait for a sequence slot.
+const paramBacklog = "max_sequence_backlog"
+
+// sequenceInputs is what a sequence model gets beside what clients send.
+type sequenceInputs struct {
+	states  []sequence.State
+	backlog int
+}
+
+// newSequenceInputs reads initial states; nil for a model of another scheduler.
+func newSequenceInputs(c *modelconfig.Config, directory string) (*sequenceInputs, error) {
+	if c.Sequence == nil {
+		return nil, nil
+	}
+	s := &sequenceInputs{}
+	for i := range c.Sequence.States {
+		st := c.Sequence.States[i]
+		same := func(o sequence.State) bool { return o.Input == st.Input || o.Output == st.Output }
+		if slices.ContainsFunc(s.states, same) {
+			continue // the first of two with one name counts, as in Triton
+		}
+		first, err := firstState(&st, directory, c.MaxBatchSize > 0)
+		if err != nil {
+			return nil, err
+		}
+		s.states = append(s.states, sequence.State{SequenceState: st, First: first})
+	}
+	if v, ok := c.Parameters[paramBacklog]; ok {
+		n, err := strconv.Atoi(v)
+		if err != nil || n <= 0 {
+			return nil, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected a number above 0", paramBacklog, c.Name, v)
+		}
+		s.backlog = n
+	}
+	return s, nil
+}
+
+// firstState makes what the first request of a sequence gets: the configured
+// data, else zeros, with 1 for a dimension of any size.
+func firstState(st *modelconfig.SequenceState, directory string, batching bool) (tensor.Tensor, error) {
+	t := tensor.Tensor{Name: st.Input, Datatype: st.Datatype}
+	dims := st.Dims.Clone()
+	if st.Initial != nil {
+		dims = st.Initial.Dims.Clone()
+	}
+	for i, d := range dims {
+		if d == -1 {
+			dims[i] = 1
+		}
+	}
+	size, err := tensor.ByteSize(st.Datatype, dims)
+	if err != nil || size > maxWarmupBytes {
+		return t, backend.Errorf(backend.InvalidArg, "state '%s' has shape %s, which is too large", st.Input, dims)
+	}
+	t.Shape = dims
+	if batching {
+		t.Shape = append(tensor.Shape{1}, dims...)
+	}
+	if st.Initial == nil || st.Initial.DataFile == "" {
+		t.Data = make([]byte, size) // for BYTES: empty strings
+		return t, nil
+	}
+	file := st.Initial.DataFile
+	if t.Data, err = readInside(directory, "initial_state/"+file, maxWarmupBytes); err != nil {
+		return t, backend.Errorf(backend.InvalidArg, "unable to read initial_state file '%s' of state '%s': %v", file, st.Input, err)
+	}
+	if st.Datatype == tensor.Bytes {
+		if n, err := tensor.CountBytes(t.Data); err != nil || int64(n) != size/4 {
+			return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d strings, but the data provided from %s has %d", size/4, file, n)
+		}
+		return t, nil
+	}
+	if int64(len(t.Data)) < size {
+		// Triton's text lacks the blank before "only".
+		return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d bytes, but the data provided from %sonly has %d bytes", size, file, len(t.Data))
+	}
+	t.Data = t.Data[:size:size]
+	return t, nil
+}
+
+func (m *Model) newSequence() scheduler.Scheduler {
+	c := m.config
+	return sequence.New(sequence.Options{
+		Config: c.Sequence, Model: c.Name, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
+		Executor: m.pool, Stats: m.stats, States: m.sequence.states, Allocator: m.allocator, Backlog: m.sequence.backlog,
+		Logger: m.logger,
+	})
+}
+
+// StopSequences refuses new sequences from now on; those that have begun may go
+// on. The channel is closed when all of them have ended; it is nil for a model
+// without sequences.
+func (m *Model) StopSequences() <-chan struct{} {
+	if s, ok := m.scheduler.(*sequence.Scheduler); ok {
+		return s.Stop()
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package sequence
+
+// Reason says why a batch was closed.
+type Reason uint8
+
+// The reasons, in the order of the counters.
+const (
+	Full         Reason = iota // no slot was left over, or one more request would have been too much
+	Preferred                  // a preferred size was reached
+	Utilized                   // enough slots had a request
+	Delayed                    // the oldest request had waited long enough
+	Incompatible               // the next request has other shapes or inputs
+	Drained                    // without a delay: all there was
+	reasons
+)
+
+// String returns the reason as a label value.
+func (r Reason) String() string {
+	return [...]string{"full", "preferred", "utilization", "delay", "incompatible", "drained"}[r]
+}
+
+// formDirect makes a batch of an instance's slots, in their order, so that a
+// sequence keeps its place in the batch. What lies below the highest slot
+// used and has no request, or none that fits, is filled up with nil. It returns
+// nil when there is nothing to run yet.
+func (b *batcher) formDirect(now int64, l *lane) *batch {
+	ready, last, oldest := 0, -1, now
+	var first *entry
+	for i, t := range l.slots {
+		if t.seq == nil || t.seq.head == nil || t.running {
+			continue
+		}
+		e := t.seq.head
+		if first == nil {
+			first = e
+		}
+		ready++
+		oldest = min(oldest, e.queued)
+		if b.same.Same(first.request, e.request) {
+			last = i
+		}
+	}
+	if ready == 0 {
+		return nil
+	}
+	reason := Drained
+	switch {
+	case ready == len(l.slots):
+		reason = Full
+	case b.delay <= 0 || b.utilization <= 0:
+	case float32(ready) >= b.utilization*float32(b.max):
+		reason = Utilized
+	case now-oldest >= b.delay:
+		reason = Delayed
+	default:
+		l.wait = oldest + b.delay
+		return nil
+	}
+	x := b.batch()
+	x.reason = reason
+	for _, t := range l.slots[:last+1] {
+		if t.seq != nil && t.seq.head != nil && !t.running && b.same.Same(first.request, t.seq.head.request) {
+			x.entries = append(x.entries, t.seq.head)
+		} else {
+			x.entries = append(x.entries, nil)
+		}
+	}
+	return x
+}

@@ -1,0 +1,430 @@
+package sequence
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler"
+	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// DefaultBacklog is how many requests may wait in sequences that have no slot.
+const DefaultBacklog = 8192
+
+// Options configure a Scheduler.
+type Options struct {
+	Config       *modelconfig.SequenceBatching
+	Model        string // its name, for texts
+	MaxBatchSize int
+	Compatible   *scheduler.Compatibility
+	Executor     scheduler.Executor
+	Stats        *stats.Version
+	States       []State
+	// Allocator gives memory for inputs: state, and the data of unused slots.
+	Allocator tensor.Allocator
+	// Backlog is how many requests may wait in sequences that have no slot; 0 means
+	// DefaultBacklog.
+	Backlog int
+	Logger  *slog.Logger
+}
+
+// Scheduler is the sequence batcher around its state machine.
+//
+// As with the dynamic batcher no goroutine owns the state: whoever brings an
+// event applies it under the mutex and then does what came out of it. A request
+// that finds its slot and an idle instance runs on the goroutine that brought
+// it; batches of queued requests run on runner goroutines.
+type Scheduler struct {
+	model    string
+	executor scheduler.Executor
+	stats    *stats.Version
+	log      *slog.Logger
+	controls controls
+	states   *states          // nil without
+	order    *scheduler.Order // nil unless responses keep the order of requests
+	nulls    nulls
+
+	runners sync.WaitGroup
+	work    chan *batch // to parked runners; has room for all of them
+
+	mu     sync.Mutex
+	core   *batcher
+	closed bool
+	parked int // runners that wait for work, less the batches on their way
+	timer  *time.Timer
+	armed  int64 // when the timer fires; 0 when it does not
+	counts [reasons]uint64
+	over   chan struct{} // closed when a stopped scheduler has no open sequence; nil before Stop
+}
+
+// New returns a scheduler. It starts nothing before the first request.
+func New(o Options) *Scheduler {
+	n, limit := o.Executor.Instances(), o.Backlog
+	if limit <= 0 {
+		limit = DefaultBacklog
+	}
+	s := &Scheduler{
+		model: o.Model, executor: o.Executor, stats: o.Stats, log: o.Logger,
+		controls: newControls(o.Config, o.MaxBatchSize > 0), nulls: nulls{allocator: o.Allocator},
+		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, o.Executor.Depth(), limit),
+		work: make(chan *batch, 2*n), // an instance holds two batches at most
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if len(o.States) > 0 {
+		s.states = &states{list: o.States, model: o.Model, batching: o.MaxBatchSize > 0, allocator: o.Allocator}
+		s.core.over = func(q *sequence) { q.state.end() }
+	}
+	if s.core.ordered {
+		s.order = &scheduler.Order{}
+	}
+	return s
+}
+
+// tick is the timer's event.
+func (s *Scheduler) tick() {
+	s.mu.Lock()
+	s.armed = 0
+	var fx effects
+	if !s.closed {
+		now := backend.Now()
+		s.core.step(now, &fx)
+		s.applyLocked(now, &fx, nil, true)
+	}
+	s.mu.Unlock()
+	s.answerFailed(fx.failed)
+}
+
+// applyLocked hands out the batches of fx, except one with the entry mine,
+// which it returns unless it is to run elsewhere, and sets the timer.
+func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry, elsewhere bool) (own *batch) {
+	for _, e := range fx.turn {
+		// A request that is already given up needs no place.
+		if e.ticket == nil && e.request != nil && (e.queueing || e.slot != nil) {
+			e.ticket = s.order.Add(e.request)
+		}
+	}
+	for x := fx.start; x != nil; {
+		next := x.next
+		s.counts[x.reason]++
+		if mine != nil && own == nil && !elsewhere && slices.Contains(x.entries, mine) {
+			own = x
+		} else {
+			s.handLocked(x)
+		}
+		x = next
+	}
+	s.overLocked()
+	if at := s.core.wake(); at != 0 && (s.armed == 0 || at < s.armed) {
+		s.armed = at
+		d := time.Duration(max(0, at-now))
+		if s.timer == nil {
+			s.timer = time.AfterFunc(d, s.tick)
+		} else {
+			s.timer.Reset(d)
+		}
+	}
+	return own
+}
+
+// handLocked gives a batch to a runner: one that waits, or a new one.
+func (s *Scheduler) handLocked(x *batch) {
+	if s.parked > 0 {
+		s.parked--
+		s.work <- x
+		return
+	}
+	s.runners.Go(func() {
+		for ok := true; ok; x, ok = <-s.work {
+			s.run(x, true)
+		}
+	})
+}
+
+// run executes a batch, and with runner set all those that follow from it; then
+// the runner counts as parked.
+func (s *Scheduler) run(x *batch, runner bool) {
+	for x != nil {
+		s.execute(x)
+		now := backend.Now()
+		var fx effects
+		s.mu.Lock()
+		s.core.done(now, x, &fx)
+		if !s.closed {
+			s.core.step(now, &fx)
+		}
+		x = nil
+		if runner && fx.start != nil {
+			x = fx.start
+			fx.start = x.next
+			s.counts[x.reason]++
+		}
+		s.applyLocked(now, &fx, nil, false)
+		if runner && x == nil {
+			s.parked++
+		}
+		s.mu.Unlock()
+		s.answerFailed(fx.failed)
+	}
+}
+
+// execute leads to hop 5, with those of the batch that someone still waits for
+// in their places.
+func (s *Scheduler) execute(x *batch) {
+	requests, real := x.requests[:0], 0
+	var like *entry
+	for _, e := range x.entries {
+		if e == nil {
+			requests = append(requests, nil)
+			continue
+		}
+		s.left(e)
+		if e.request.Cancelled() {
+			e.cancelled = true
+			s.fail(e, scheduler.ErrCancelled(), infer.Canceled)
+			requests = append(requests, nil)
+			continue
+		}
+		s.equip(e)
+		requests = append(requests, e.request)
+		real, like = len(requests), e
+	}
+	requests, err := s.fillUp(requests[:real], like)
+	x.requests = requests
+	switch {
+	case err != nil:
+		for _, e := range x.entries {
+			if e != nil && !e.cancelled {
+				e.answer.final.Store(true)
+				e.answer.settle()
+				s.fail(e, err, infer.Other)
+			}
+		}
+	case len(requests) == 0:
+	case len(requests) == 1:
+		s.executor.ExecuteOne(x.instance, requests[0])
+	default:
+		s.executor.Execute(x.instance, requests)
+	}
+	for i, e := range x.entries {
+		if e == nil || e.cancelled {
+			continue
+		}
+		if s.core.iterative {
+			x.entries[i] = nil // from now on it may be gone at any time
+			if !e.answer.whenSettled(func() { s.late(e) }) {
+				continue
+			}
+			x.entries[i] = e
+		}
+		s.executed(e)
+	}
+}
+
+// executed notes how an execution of a request ended.
+func (s *Scheduler) executed(e *entry) {
+	e.cancelled, e.again = e.answer.vanished.Load(), e.answer.again.Load() && !e.answer.final.Load()
+	if n := e.answer.runs.Load(); n != 0 {
+		e.seq.life = n
+	}
+	if e.again {
+		s.unequip(e)
+		e.cancelled = e.request.Cancelled()
+	}
+}
+
+// late ends the execution of a request whose batch has ended before.
+func (s *Scheduler) late(e *entry) {
+	s.executed(e)
+	now := backend.Now()
+	var fx effects
+	s.mu.Lock()
+	s.core.executed(now, e, &fx)
+	if !s.closed {
+		s.core.step(now, &fx)
+	}
+	s.applyLocked(now, &fx, nil, true)
+	s.mu.Unlock()
+	s.answerFailed(fx.failed)
+}
+
+// fillUp puts null requests, or with the oldest strategy nothing, in the places
+// of missing ones.
+func (s *Scheduler) fillUp(requests []*infer.Request, like *entry) ([]*infer.Request, error) {
+	if !slices.Contains(requests, nil) {
+		return requests, nil
+	}
+	if !s.core.direct {
+		return slices.DeleteFunc(requests, func(r *infer.Request) bool { return r == nil }), nil
+	}
+	for i, r := range requests {
+		if r != nil {
+			continue
+		}
+		null, err := s.nulls.request(like.request, like.inputs)
+		if err != nil {
+			for _, r := range requests[:i] {
+				if r.Owner == nil {
+					r.Abandon()
+				}
+			}
+			return nil, err
+		}
+		null.Inputs = s.controls.add(null.Inputs, 0, false, backend.CorrelationID{})
+		if s.states != nil {
+			null.Inputs = s.states.first(null.Inputs)
+		}
+		requests[i] = null
+	}
+	return requests, nil
+}
+
+// equip gives a request what the model is to see beside its inputs.
+func (s *Scheduler) equip(e *entry) {
+	r := e.request
+	flags := r.Flags
+	if !e.start {
+		flags &^= backend.SequenceStart
+	}
+	if e.answer == nil {
+		e.answer = &answer{next: r.Responder, request: r, states: s.states, iterative: s.core.iterative}
+		r.Responder = e.answer
+	}
+	e.answer.begin()
+	if e.answer.lived = e.seq.life; e.start {
+		e.answer.lived = 0
+	}
+	r.Flags = flags
+	r.Inputs = s.controls.add(slices.Grow(r.Inputs, len(s.controls)), flags, true, r.Correlation)
+	if s.states != nil {
+		if e.seq.state == nil {
+			e.seq.state = &state{}
+		}
+		e.answer.state = e.seq.state
+		r.Inputs, e.answer.life = s.states.add(r.Inputs, e.seq.state, e.start)
+	}
+}
+
+// unequip takes it away again.
+func (s *Scheduler) unequip(e *entry) {
+	r := e.request
+	for i := e.inputs; i < len(r.Inputs); i++ {
+		r.Inputs[i].Release()
+	}
+	clear(r.Inputs[e.inputs:])
+	r.Inputs = r.Inputs[:e.inputs]
+}
+
+// answerFailed answers the requests of sequences that were given up.
+func (s *Scheduler) answerFailed(e *entry) {
+	for e != nil {
+		next := e.next
+		s.left(e)
+		if e.seq.expired {
+			s.fail(e, backend.Errorf(backend.Unavailable, "timeout of the corresponding sequence has been expired"), infer.Rejected)
+		} else {
+			s.fail(e, scheduler.ErrCancelled(), infer.Canceled)
+		}
+		e = next
+	}
+}
+
+// fail answers a request that is not executed.
+func (s *Scheduler) fail(e *entry, err error, why infer.Reason) {
+	if e.ticket != nil {
+		e.ticket.Skip()
+	}
+	e.request.Fail(err, why)
+}
+
+// left ends what being queued means for an entry.
+func (s *Scheduler) left(e *entry) {
+	if e.stop != nil {
+		e.stop()
+		e.stop = nil
+	}
+	if e.pending {
+		s.stats.Dequeued()
+		e.pending = false
+	}
+}
+
+// Closed returns how many batches were closed for each reason.
+func (s *Scheduler) Closed() (counts [reasons]uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}
+
+// Stop refuses new sequences from now on; those that have begun may go on. The
+// channel is closed when all of them have ended.
+func (s *Scheduler) Stop() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over == nil {
+		s.core.stopping, s.over = true, make(chan struct{})
+		s.overLocked()
+	}
+	return s.over
+}
+
+// overLocked says once that a stopped scheduler has no open sequence any more.
+func (s *Scheduler) overLocked() {
+	if s.over == nil || s.core.open() {
+		return
+	}
+	select {
+	case <-s.over:
+	default:
+		close(s.over)
+	}
+}
+
+// Open returns how many sequences have begun and not ended.
+func (s *Scheduler) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.core.active)
+}
+
+// Close implements scheduler.Scheduler.
+func (s *Scheduler) Close(ctx context.Context) error {
+	s.mu.Lock()
+	var queued *entry
+	if !s.closed {
+		s.closed = true
+		queued = s.core.drain()
+		s.overLocked()
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		close(s.work) // sends are under the mutex, and there is nothing left to send
+	}
+	s.mu.Unlock()
+	for e := queued; e != nil; {
+		next := e.next
+		s.left(e)
+		s.fail(e, errStopping(), infer.Other)
+		e = next
+	}
+	stopped := make(chan struct{})
+	go func() {
+		s.runners.Wait()
+		s.nulls.close()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
