@@ -310,6 +310,7 @@ def test_restricted_parts_need_the_token(triton):
 
 def test_restricted_calls_need_the_token(triton):
     import tritonclient.grpc as grpc
+
     from neso.client.auth import create_auth_headers
 
     client = grpc.InferenceServerClient(triton.grpc_url.split("//")[1])
@@ -376,7 +377,8 @@ from pytriton.triton import Triton, TritonConfig
 def double(x):
     return {"y": 2 * x}
 
-triton = Triton(config=TritonConfig(http_address="127.0.0.1", grpc_address="127.0.0.1", http_port=0, grpc_port=0, metrics_port=0))
+ends = {"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "http_port": 0, "grpc_port": 0, "metrics_port": 0}
+triton = Triton(config=TritonConfig(**ends))
 triton.bind("double", double, [Tensor((-1,), np.float32, "x")], [Tensor((-1,), np.float32, "y")])
 """
 
