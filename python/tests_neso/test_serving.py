@@ -308,6 +308,19 @@ def test_restricted_parts_need_the_token(triton):
     assert urllib.request.urlopen(urllib.request.Request(place, headers={"triton-access-token": token})).status == 200
 
 
+def test_restricted_calls_need_the_token(triton):
+    import tritonclient.grpc as grpc
+
+    from neso.client.auth import create_auth_headers
+
+    client = grpc.InferenceServerClient(triton.grpc_url.split("//")[1])
+    with pytest.raises(grpc.InferenceServerException, match="restricted, expecting header"):
+        client.get_inference_statistics()
+    client.get_inference_statistics(headers=create_auth_headers(triton.get_access_token(), "grpc"))
+    assert client.is_server_live()
+    client.close()
+
+
 def test_start_stop_and_start_again():
     triton = Triton(config=config())
     triton.bind("m", lambda rs: [{"y": r["x"]} for r in rs], [tensor("x")], [tensor("y")])
@@ -364,7 +377,8 @@ from pytriton.triton import Triton, TritonConfig
 def double(x):
     return {"y": 2 * x}
 
-triton = Triton(config=TritonConfig(http_address="127.0.0.1", grpc_address="127.0.0.1", http_port=0, grpc_port=0, metrics_port=0))
+ends = {"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "http_port": 0, "grpc_port": 0, "metrics_port": 0}
+triton = Triton(config=TritonConfig(**ends))
 triton.bind("double", double, [Tensor((-1,), np.float32, "x")], [Tensor((-1,), np.float32, "y")])
 """
 
