@@ -76,7 +76,7 @@ bench: setup build ## compare with the real Triton in the same run; writes bench
 	$(PYTHON) bench/compare.py
 
 bench-bound: setup build ## bound callables against PyTriton; writes bench/BOUND.md
-	$(PYTHON) bench/bound.py
+	$(PYTHON) bench/callables.py
 
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh

@@ -51,7 +51,7 @@ class ServerError(Exception):
     """The server refused something, or is gone."""
 
 
-class ServerGone(ServerError):
+class ServerGone(ServerError):  # noqa: N818 (how every server ends)
     """The server has ended."""
 
 

@@ -20,7 +20,7 @@ from neso_worker.channel import Closed, Frame, Reader, Writer
 UNREAD = 0.25
 
 
-class TimedOut(Exception):
+class TimedOut(Exception):  # noqa: N818 (said to the caller as what it waited for)
     """Nothing came before the deadline."""
 
 

@@ -55,7 +55,7 @@ def add_sub(a, b):
     return {"sum": a + b, "diff": a - b}
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818
     def __init__(self, status, text):
         super().__init__(text)
         self.status = status

@@ -63,7 +63,7 @@ class Program(Server):
 
     def __init__(self, package, python, environment):
         super().__init__(package, [], environment, "", WORK / f"{package}.log")
-        program = pathlib.Path(__file__).with_name("bound_program.py")
+        program = pathlib.Path(__file__).with_name("callables_program.py")
         ports = [str(port) for port in (self.http, self.grpc, self.metrics)]
         self.command = [str(python), str(program), package, *ports]
 

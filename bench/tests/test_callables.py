@@ -1,6 +1,6 @@
 """The report on bound callables."""
 
-import bound
+import callables
 
 
 def test_verdicts():
@@ -11,7 +11,7 @@ def test_verdicts():
         ("memory", "neso"): {"MiB": 100.0},
         ("memory", "peer"): {"MiB": 300.0},
     }
-    lines = bound.render(figures, {"neso": 0.2, "peer": 4.8}, 5, 3).splitlines()
+    lines = callables.render(figures, {"neso": 0.2, "peer": 4.8}, 5, 3).splitlines()
     rows = {tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in lines if line.startswith("|")}
     assert "| 16.1 | ≥ 15 | met |" in rows[name, "rps"]
     assert "NOT MET" in rows[name, "cpu_us"]
@@ -21,5 +21,5 @@ def test_verdicts():
 
 
 def test_every_goal_has_a_scenario():
-    names = {s.name for s in bound.SCENARIOS} | {"stream of 100, grpc", "memory", "memory under load"}
-    assert {goal[0] for goal in bound.GOALS} <= names
+    names = {s.name for s in callables.SCENARIOS} | {"stream of 100, grpc", "memory", "memory under load"}
+    assert {goal[0] for goal in callables.GOALS} <= names
