@@ -103,12 +103,18 @@ func (d *driver) expire(key warmKey, w *warmSession) {
 	}
 }
 
-// takeWarm returns the warm worker of the version, or nil.
-func (d *driver) takeWarm(cfg *backend.Config) *worker.Session {
+// takeWarm returns the warm worker of the version if it was started in the name
+// of this instance, or nil.
+func (d *driver) takeWarm(cfg *backend.Config, instance string) *worker.Session {
 	key := keyOf(cfg)
 	d.mu.Lock()
 	w := d.warm[key]
-	delete(d.warm, key)
+	if w != nil && w.session.Name() != instance {
+		w = nil
+	}
+	if w != nil {
+		delete(d.warm, key)
+	}
 	d.mu.Unlock()
 	if w == nil {
 		return nil

@@ -93,7 +93,7 @@ func (m *model) Allocator() tensor.Allocator { return m.arena }
 // NewInstance implements backend.Model.
 func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (backend.Instance, error) {
 	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
-	first := m.driver.takeWarm(&m.cfg)
+	first := m.driver.takeWarm(&m.cfg, ic.Name)
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
 			if _, err := m.driver.loadModel(ctx, c, &m.cfg, false); err != nil {

@@ -204,6 +204,12 @@ func report(log *logging.Log, s *neso.Server) {
 		}
 		rows = append(rows, []string{m.Name, m.Version, status})
 	}
+	if log.Settings().Format == logging.FormatJSON {
+		for _, row := range rows[1:] {
+			log.Logger().Info("model", "model", row[0], "version", row[1], "status", row[2])
+		}
+		return
+	}
 	log.Print(renderTable(rows))
 }
 

@@ -31,10 +31,13 @@ func (s *Server) access(ctx context.Context, r *infer.Request, fail *backend.Err
 		client = p.Addr.String()
 	}
 	since := func(from, to int64) time.Duration { return time.Duration(max(0, to-from)) }
+	var queue, input, compute, output int64
+	if t.ComputeStart != 0 {
+		queue, input, compute, output = t.Phases()
+	}
 	s.o.Logger.LogAttrs(ctx, logging.Verbose(1), "infer",
 		slog.String("model", r.ModelName), slog.Int64("version", r.ModelVersion), slog.String("request_id", r.ID),
 		slog.String("status", status.String()), slog.String("client", client), slog.Int("responses", r.Responses()),
-		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", since(t.Queue, t.ComputeStart)),
-		slog.Duration("input", since(t.ComputeStart, t.InputEnd)), slog.Duration("infer", since(t.InputEnd, t.OutputStart)),
-		slog.Duration("output", since(t.OutputStart, t.ComputeEnd)), slog.Duration("total", since(t.Receive, backend.Now())))
+		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", time.Duration(queue)),
+		slog.Duration("input", time.Duration(input)), slog.Duration("infer", time.Duration(compute)), slog.Duration("output", time.Duration(output)), slog.Duration("total", since(t.Receive, backend.Now())))
 }

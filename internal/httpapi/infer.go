@@ -301,12 +301,15 @@ func (s *Server) access(r *http.Request, req *infer.Request, fail *backend.Error
 		status = kserve.HTTPStatus(fail.Code)
 	}
 	since := func(from, to int64) time.Duration { return time.Duration(max(0, to-from)) }
+	var queue, input, compute, output int64
+	if t.ComputeStart != 0 {
+		queue, input, compute, output = t.Phases()
+	}
 	s.o.Logger.LogAttrs(r.Context(), logging.Verbose(1), "infer",
 		slog.String("model", req.ModelName), slog.Int64("version", req.ModelVersion), slog.String("request_id", req.ID),
 		slog.Int("status", status), slog.String("client", r.RemoteAddr),
-		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", since(t.Queue, t.ComputeStart)),
-		slog.Duration("input", since(t.ComputeStart, t.InputEnd)), slog.Duration("infer", since(t.InputEnd, t.OutputStart)),
-		slog.Duration("output", since(t.OutputStart, t.ComputeEnd)), slog.Duration("total", since(t.Receive, backend.Now())))
+		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", time.Duration(queue)),
+		slog.Duration("input", time.Duration(input)), slog.Duration("infer", time.Duration(compute)), slog.Duration("output", time.Duration(output)), slog.Duration("total", since(t.Receive, backend.Now())))
 	req.Drop()
 }
 

@@ -214,7 +214,7 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 	case memoryStatus:
 		return memoryRegions(t)
 	case memoryRegister:
-		return nil, backend.Errorf(backend.Unsupported, "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.")
+		return nil, backend.Errorf(backend.Unsupported, "Client shared memory is not supported by this server.")
 	default:
 		return nil, backend.Errorf(backend.Unsupported, "the generate extension is not supported")
 	}

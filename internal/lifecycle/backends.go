@@ -3,7 +3,9 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
@@ -39,7 +41,7 @@ func newBackends(o Options) *backends {
 func (b *backends) get(ctx context.Context, name string) (backend.Backend, error) {
 	d := b.drivers[name]
 	if d == nil {
-		return nil, backend.Errorf(backend.InvalidArg, "unable to find backend library for backend '%s', try specifying runtime on the model configuration.", name)
+		return nil, backend.Errorf(backend.InvalidArg, "unable to find backend library for backend '%s', try specifying runtime on the model configuration. This server has: %s", name, strings.Join(slices.Sorted(maps.Keys(b.drivers)), ", "))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -116,8 +116,8 @@ class InferenceRequest:
         return self._timeout
 
     def parameters(self) -> str:
-        """The parameters as JSON, an empty text for none."""
-        return self._parameters
+        """The parameters as JSON, "{}" for none."""
+        return self._parameters or "{}"
 
     def trace(self) -> InferenceTrace:
         """The request's place in a trace."""

@@ -1,12 +1,13 @@
 """The zygote: a process that has imported what every worker needs and forks workers.
 
 It imports no code of users and starts no threads of its own, so that its
-children are as good as fresh processes. It ends when its control channel does;
-the workers have channels of their own and go on.
+children are as good as fresh processes. It ends when its control channel does,
+and takes with it the children that do not see the end of their own channels.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import random
@@ -14,6 +15,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import warnings
 from typing import Any, Optional
 
@@ -26,6 +28,9 @@ from .worker import hello
 
 # How long no order must have come before the zygote imports what not every model needs.
 QUIET_MS = 20
+
+# How long children may take to end by themselves when the server is gone.
+END_GRACE_S = 2.0
 
 
 class Zygote:
@@ -65,6 +70,7 @@ class Zygote:
                 try:
                     frames = self._reader.read()
                 except (Closed, ConnectionResetError):
+                    self._end()
                     return None
                 for received in frames:
                     child = self._fork(received)
@@ -78,6 +84,25 @@ class Zygote:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+    def _end(self) -> None:
+        """Ends the children: they see the end of their own channels, unless a model never comes back."""
+        until = time.monotonic() + END_GRACE_S
+        while self._children and time.monotonic() < until:
+            poll = select.poll()
+            poll.register(self._wake, select.POLLIN)
+            poll.poll(max(1, int((until - time.monotonic()) * 1000)))
+            self._drain()
+            self._forget()
+        for pid in self._children:
+            for kill in (os.killpg, os.kill):  # a child that was forked a moment ago leads no group yet
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(pid, signal.SIGKILL)
+
+    def _forget(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                self._children.discard(ended)
 
     def _drain(self) -> None:
         try:

@@ -144,6 +144,9 @@ func (s *Session) died(err error) *backend.Error {
 	return s.cause
 }
 
+// Name returns the instance that the worker was started for.
+func (s *Session) Name() string { return s.spec.Name }
+
 // Stop lets the worker finalize and end, in bounded time, and waits for it.
 func (s *Session) Stop() {
 	s.reap.Do(func() {
