@@ -36,9 +36,7 @@ def identity(model, elements, batched):
 def add_sub(model):
     random = np.random.default_rng(7)
     a, b = random.random((1, 16), np.float32), random.random((1, 16), np.float32)
-    return Payload(
-        model, {"INPUT0": a, "INPUT1": b}, {"OUTPUT0": a + b, "OUTPUT1": a - b}
-    )
+    return Payload(model, {"INPUT0": a, "INPUT1": b}, {"OUTPUT0": a + b, "OUTPUT1": a - b})
 
 
 def http_tensors(payload, binary):
@@ -47,10 +45,7 @@ def http_tensors(payload, binary):
         tensor = httpclient.InferInput(name, list(values.shape), "FP32")
         tensor.set_data_from_numpy(values, binary_data=binary)
         inputs.append(tensor)
-    outputs = [
-        httpclient.InferRequestedOutput(name, binary_data=binary)
-        for name in payload.expected
-    ]
+    outputs = [httpclient.InferRequestedOutput(name, binary_data=binary) for name in payload.expected]
     return inputs, outputs
 
 
@@ -66,9 +61,7 @@ def grpc_tensors(payload):
 def http_body(payload, binary, path):
     """Writes the body that the official client sends."""
     inputs, outputs = http_tensors(payload, binary)
-    data, header_length = httpclient.InferenceServerClient.generate_request_body(
-        inputs, outputs=outputs
-    )
+    data, header_length = httpclient.InferenceServerClient.generate_request_body(inputs, outputs=outputs)
     path.write_bytes(data)
     if header_length is None:
         return Body(path, {"Content-Type": "application/json"})
@@ -99,20 +92,12 @@ class WrongAnswer(Exception):
 def compare(payload, result):
     for name, want in payload.expected.items():
         got = result.as_numpy(name)
-        if (
-            got is None
-            or got.shape != want.shape
-            or not np.allclose(got, want, rtol=1e-6, atol=0)
-        ):
-            raise WrongAnswer(
-                f"{payload.model}: output {name} is {got!r}, expected {want!r}"
-            )
+        if got is None or got.shape != want.shape or not np.allclose(got, want, rtol=1e-6, atol=0):
+            raise WrongAnswer(f"{payload.model}: output {name} is {got!r}, expected {want!r}")
 
 
 def check_http(payload, address, binary):
-    with httpclient.InferenceServerClient(
-        address, network_timeout=60, connection_timeout=60
-    ) as client:
+    with httpclient.InferenceServerClient(address, network_timeout=60, connection_timeout=60) as client:
         inputs, outputs = http_tensors(payload, binary)
         compare(payload, client.infer(payload.model, inputs, outputs=outputs))
 

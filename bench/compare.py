@@ -44,9 +44,7 @@ def parse_arguments(argv):
         metavar="REGEX",
         help="only the scenarios whose name matches (--list prints them)",
     )
-    parser.add_argument(
-        "--list", action="store_true", help="print the names of the scenarios"
-    )
+    parser.add_argument("--list", action="store_true", help="print the names of the scenarios")
     parser.add_argument("--rounds", type=int, help="rounds a scenario (5; quick: 1)")
     parser.add_argument("--seconds", type=float, help="length of a round (3; quick: 1)")
     parser.add_argument(
@@ -74,17 +72,13 @@ def parse_arguments(argv):
     args.seconds = args.seconds or (1 if args.quick else 3)
     args.endurance_seconds = args.endurance_seconds or (5 if args.quick else 60)
     partial = args.quick or args.only or args.no_peer or args.no_neso
-    args.out = pathlib.Path(
-        args.out or (WORK if partial else ROOT / "bench") / "RESULTS.md"
-    )
+    args.out = pathlib.Path(args.out or (WORK if partial else ROOT / "bench") / "RESULTS.md")
     return args
 
 
 def output_of(*command):
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     except FileNotFoundError:
         return ""
     return (done.stdout or done.stderr).strip()
@@ -108,11 +102,7 @@ def machine(args, peer):
         "load generators": f"{output_of('wrk', '-v').splitlines()[0].split(' [')[0]}, {output_of('h2load', '--version')}",
     }
     if not args.no_neso:
-        rows["Neso"] = (
-            output_of(args.neso, "version").splitlines()[0]
-            if output_of(args.neso, "version")
-            else "unknown"
-        )
+        rows["Neso"] = output_of(args.neso, "version").splitlines()[0] if output_of(args.neso, "version") else "unknown"
         script = "import sys, numpy; print('Python', sys.version.split()[0], 'numpy', numpy.__version__)"
         rows["Neso's models run in"] = output_of(args.python, "-c", script)
     if peer:
@@ -140,9 +130,7 @@ def build_launchers(args, peer):
         neso = Launcher("neso", [args.neso, "serve"], environment, MODELS, WORK)
     if peer:
         command = peer.command(peer.backends(WORK / "peer-backends"))
-        peer_launcher = Launcher(
-            "peer", command, peer.environment(os.environ), MODELS, WORK
-        )
+        peer_launcher = Launcher("peer", command, peer.environment(os.environ), MODELS, WORK)
     return neso, peer_launcher
 
 
@@ -224,9 +212,7 @@ def run_endurance(args, launchers, chosen, peer, results):
             server = launchers[side].server(repository)
             try:
                 server.start()
-                entry[side] = endurance.run(
-                    scenario, server, model, args.endurance_seconds, WORK
-                )
+                entry[side] = endurance.run(scenario, server, model, args.endurance_seconds, WORK)
             except ServerFailed as error:
                 entry[side] = measure.Side(model, failure=str(error)).as_dict()
             finally:
@@ -250,11 +236,7 @@ def main(argv=None):
     if not args.no_neso and not os.access(args.neso, os.X_OK):
         sys.exit(f"{args.neso} is missing: make build")
     try:
-        peer = (
-            None
-            if args.no_peer
-            else peers.find_or_make(os.environ.get("PEER"), ROOT / ".tools" / "peer")
-        )
+        peer = None if args.no_peer else peers.find_or_make(os.environ.get("PEER"), ROOT / ".tools" / "peer")
     except peers.PeerMissing as error:
         sys.exit(str(error))
     args.python = args.python or (peer.python if peer else sys.executable)
@@ -262,13 +244,9 @@ def main(argv=None):
 
     results = {
         "meta": {
-            "command": "python bench/compare.py "
-            + shlex.join(argv if argv is not None else sys.argv[1:]),
+            "command": "python bench/compare.py " + shlex.join(argv if argv is not None else sys.argv[1:]),
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            "commit": output_of(
-                "git", "describe", "--always", "--dirty", "--exclude", "*"
-            )
-            or "unknown",
+            "commit": output_of("git", "describe", "--always", "--dirty", "--exclude", "*") or "unknown",
             "rounds": args.rounds,
             "seconds": args.seconds,
             "machine": machine(args, peer),
@@ -282,13 +260,9 @@ def main(argv=None):
     launchers = {"neso": neso, "peer": peer_launcher}
     try:
         if names.search(LIFECYCLE) and neso:
-            results["lifecycle"] = lifecycle.measure(
-                neso, peer_launcher, args.neso, args.rounds
-            )
+            results["lifecycle"] = lifecycle.measure(neso, peer_launcher, args.neso, args.rounds)
             if peer:
-                size = sum(
-                    lifecycle.tree_mib(folder) for folder in (peer.home, peer.libraries)
-                )
+                size = sum(lifecycle.tree_mib(folder) for folder in (peer.home, peer.libraries))
                 results["lifecycle"]["peer size"] = {"binary_mib": size}
         run_load(args, launchers, chosen, peer, results)
         run_endurance(args, launchers, long_runs, peer, results)

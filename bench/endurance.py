@@ -23,9 +23,7 @@ class MemoryWatch:
     def _run(self):
         begin = time.perf_counter()
         while True:
-            self.samples.append(
-                (time.perf_counter() - begin, procstat.rss_bytes(self.pid))
-            )
+            self.samples.append((time.perf_counter() - begin, procstat.rss_bytes(self.pid)))
             if self._end.wait(SAMPLE_SECONDS):
                 return
 
@@ -69,8 +67,6 @@ def run(scenario, server, model, seconds, work):
         "level_mib": level / 2**20,
         "gained_mib": gained / 2**20,
         "peak_mib": peak / 2**20,
-        "samples": [
-            (round(at, 2), round(size / 2**20, 2)) for at, size in watch.samples
-        ],
+        "samples": [(round(at, 2), round(size / 2**20, 2)) for at, size in watch.samples],
     }
     return result

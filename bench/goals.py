@@ -56,11 +56,7 @@ def relative(results, name, field, limit, goal, at_most=False):
     sides = _sides(results, name)
     neso, peer = (_median(side, field) for side in sides)
     value = neso / peer if neso is not None and peer else None
-    text = (
-        "{:.2f} times (" + f"{neso:,.5g} against {peer:,.5g})"
-        if value is not None
-        else ""
-    )
+    text = "{:.2f} times (" + f"{neso:,.5g} against {peer:,.5g})" if value is not None else ""
     return _limit(f"{name}: {goal}", value, limit, text, at_most, _failure(sides[0]))
 
 
@@ -86,9 +82,7 @@ def _noop_small(results):
     names = [f"no-op 64 B, {p}, c{c}" for p in ("HTTP", "gRPC") for c in (8, 32)]
     names += ["no-op 64 B, gRPC, c1 x 32 streams", "no-op 64 B, gRPC, c4 x 32 streams"]
     for name in names:
-        yield absolute(
-            results, name, "cpu_us", 20, "{:.1f} µs", "at most 20 µs of CPU a request"
-        )
+        yield absolute(results, name, "cpu_us", 20, "{:.1f} µs", "at most 20 µs of CPU a request")
         yield absolute(
             results,
             name,
@@ -120,9 +114,7 @@ def _python(results):
     for protocol, times in (("HTTP", 2), ("gRPC", 3)):
         for c in (8, 32):
             name = f"Python add/sub, {protocol}, c{c}"
-            yield relative(
-                results, name, "rps", times, f"at least {times} times the requests/s"
-            )
+            yield relative(results, name, "rps", times, f"at least {times} times the requests/s")
             yield relative(
                 results,
                 name,
@@ -132,15 +124,11 @@ def _python(results):
                 at_most=True,
             )
         name = f"Python add/sub, {protocol}, c1"
-        yield relative(
-            results, name, "p50_us", 0.5, "at most half of the p50", at_most=True
-        )
+        yield relative(results, name, "p50_us", 0.5, "at most half of the p50", at_most=True)
     for protocol, times, share in (("HTTP", 2, 0.5), ("gRPC", 1.5, 0.8)):
         for c in (1, 8, 32):
             name = f"Python identity 1 MiB, {protocol}, c{c}"
-            yield relative(
-                results, name, "rps", times, f"at least {times} times the requests/s"
-            )
+            yield relative(results, name, "rps", times, f"at least {times} times the requests/s")
             yield relative(
                 results,
                 name,
@@ -162,9 +150,7 @@ def _lifecycle(results):
         return _limit(goal, side.get(field), limit, text, failure=_failure(side))
 
     load = "load of a Python model over the API, auto-completion on"
-    yield row(
-        "start to ready, no-op model: 60 ms", "neso noop", "ready_ms", 60, "{:.0f} ms"
-    )
+    yield row("start to ready, no-op model: 60 ms", "neso noop", "ready_ms", 60, "{:.0f} ms")
     yield row(
         "start to ready, one Python model: 150 ms",
         "neso python",
@@ -179,9 +165,7 @@ def _lifecycle(results):
         100,
         "{:.0f} ms",
     )
-    yield row(
-        f"{load}, not the first: 100 ms", "neso load", "again_ms", 100, "{:.0f} ms"
-    )
+    yield row(f"{load}, not the first: 100 ms", "neso load", "again_ms", 100, "{:.0f} ms")
     yield row(
         "SIGTERM to exit, idle, no-op model: 50 ms",
         "neso noop",

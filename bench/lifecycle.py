@@ -89,14 +89,7 @@ def binary_mib(path):
 
 def tree_mib(path):
     """Size of all files below a directory."""
-    return (
-        sum(
-            file.stat().st_size
-            for file in pathlib.Path(path).rglob("*")
-            if file.is_file()
-        )
-        / 2**20
-    )
+    return sum(file.stat().st_size for file in pathlib.Path(path).rglob("*") if file.is_file()) / 2**20
 
 
 def measure(neso, peer, neso_binary, rounds):
@@ -108,9 +101,7 @@ def measure(neso, peer, neso_binary, rounds):
         bodies.check_http(bodies.identity("noop", 16, False), server.http_address, True)
 
     def check_python(server):
-        bodies.check_http(
-            bodies.identity("py_auto", 16, True), server.http_address, True
-        )
+        bodies.check_http(bodies.identity("py_auto", 16, True), server.http_address, True)
 
     def note(name, function, *args):
         try:
@@ -120,9 +111,7 @@ def measure(neso, peer, neso_binary, rounds):
 
     note("neso noop", start_and_stop, lambda: neso.server("noop"), rounds, check_noop)
     note("neso empty", start_and_stop, neso.empty, rounds)
-    note(
-        "neso python", start_and_stop, lambda: neso.server("load"), rounds, check_python
-    )
+    note("neso python", start_and_stop, lambda: neso.server("load"), rounds, check_python)
     note("neso load", load_over_api, lambda: neso.server("load", explicit), rounds)
     results["neso size"] = {"binary_mib": binary_mib(neso_binary)}
     if peer:

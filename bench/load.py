@@ -85,9 +85,7 @@ def parse_wrk(text):
         raise LoadError(f"wrk printed no result:\n{text}")
     values = dict(part.split("=") for part in match[1].split())
     numbers = {name: int(value) for name, value in values.items()}
-    failed = sum(
-        numbers[name] for name in ("connect", "read", "write", "status", "timeout")
-    )
+    failed = sum(numbers[name] for name in ("connect", "read", "write", "status", "timeout"))
     return Sample(
         # wrk counts an answer with an error status as a request; it is none of ours.
         requests=max(numbers["requests"] - numbers["status"], 0),
@@ -150,35 +148,25 @@ def answered(total, good, data, answer_bytes):
 
 def _run(command, timeout):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if done.returncode != 0:
-        raise LoadError(
-            f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}\n{done.stdout}"
-        )
+        raise LoadError(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}\n{done.stdout}")
     return done.stdout, cpu
 
 
 def run_wrk(url, body, headers, connections, seconds):
-    text, cpu = _run(
-        wrk_command(url, body, headers, connections, seconds), seconds + 120
-    )
+    text, cpu = _run(wrk_command(url, body, headers, connections, seconds), seconds + 120)
     sample = parse_wrk(text)
     sample.generator_cores = cpu / sample.seconds
     return sample
 
 
-def run_h2load(
-    url, body, headers, connections, streams, requests, log, answer_bytes, h1=False
-):
+def run_h2load(url, body, headers, connections, streams, requests, log, answer_bytes, h1=False):
     if os.path.exists(log):
         os.unlink(log)  # h2load appends
-    text, cpu = _run(
-        h2load_command(url, body, headers, connections, streams, requests, log, h1), 600
-    )
+    text, cpu = _run(h2load_command(url, body, headers, connections, streams, requests, log, h1), 600)
     seconds, total, good, data = parse_h2load(text)
     with open(log, encoding="ascii") as file:
         latencies = parse_h2load_log(file)

@@ -70,9 +70,7 @@ class Runner:
         path = self.work / "body"
         if self.scenario.protocol == "grpc":
             bodies.check_grpc(self.payload, self.server.grpc_address)
-            self.body = bodies.grpc_body(
-                self.payload, path.with_suffix(f".{self.server.name}.grpc")
-            )
+            self.body = bodies.grpc_body(self.payload, path.with_suffix(f".{self.server.name}.grpc"))
         else:
             binary = self.scenario.protocol == "http"
             bodies.check_http(self.payload, self.server.http_address, binary)
@@ -91,9 +89,7 @@ class Runner:
             )
             return
         h1 = self.scenario.protocol == "json"
-        self.answer_bytes = load.answer_size(
-            self.url, self.body.path, self.body.headers, self.log, h1
-        )
+        self.answer_bytes = load.answer_size(self.url, self.body.path, self.body.headers, self.log, h1)
         lanes = self.scenario.connections * self.scenario.streams
         count = 3 * lanes if self.scenario.elements > 1000 else 200 * lanes
         # Few requests on cold connections give a low rate: a second, longer run corrects it.
@@ -140,16 +136,10 @@ class Runner:
         else:
             length = max(1, round(seconds))
             connections = self.scenario.connections
-            sample = load.run_wrk(
-                self.url, self.body.path, self.body.headers, connections, length
-            )
-            self.side.command = load.wrk_command(
-                self.url, self.body.path, self.body.headers, connections, length
-            )
+            sample = load.run_wrk(self.url, self.body.path, self.body.headers, connections, length)
+            self.side.command = load.wrk_command(self.url, self.body.path, self.body.headers, connections, length)
         if self.server.alive():
-            sample.cpu_us = (
-                (self.server.cpu_seconds() - before) * 1e6 / max(sample.requests, 1)
-            )
+            sample.cpu_us = (self.server.cpu_seconds() - before) * 1e6 / max(sample.requests, 1)
             self.side.samples.append(sample)
         return sample
 

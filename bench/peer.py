@@ -24,12 +24,7 @@ class Peer:
         self.venv = pathlib.Path(venv).absolute()
         self.python = self.venv / "bin" / "python"
         packages = sorted(self.venv.glob("lib/python3*/site-packages"))
-        if (
-            not packages
-            or not (
-                packages[-1] / "pytriton" / "tritonserver" / "bin" / "tritonserver"
-            ).exists()
-        ):
+        if not packages or not (packages[-1] / "pytriton" / "tritonserver" / "bin" / "tritonserver").exists():
             raise PeerMissing(f"{self.venv} has no nvidia-pytriton")
         self.libraries = packages[-1] / "nvidia_pytriton.libs"
         self.home = packages[-1] / "pytriton" / "tritonserver"
@@ -39,15 +34,8 @@ class Peer:
         """A backend directory that has the Python stub beside the backend, where Triton looks for it."""
         target = pathlib.Path(directory) / "python"
         if not (target / "triton_python_backend_stub").exists():
-            shutil.copytree(
-                self.home / "backends" / "python", target, dirs_exist_ok=True
-            )
-            stub = (
-                self.home
-                / "python_backend_stubs"
-                / self.interpreter
-                / "triton_python_backend_stub"
-            )
+            shutil.copytree(self.home / "backends" / "python", target, dirs_exist_ok=True)
+            stub = self.home / "python_backend_stubs" / self.interpreter / "triton_python_backend_stub"
             shutil.copy(stub, target / stub.name)
             (target / stub.name).chmod(0o755)
         return target.parent
@@ -84,9 +72,7 @@ def find_or_make(named, default):
     try:
         subprocess.run([INTERPRETER, "-m", "venv", str(default)], check=True)
         pip = pathlib.Path(default) / "bin" / "pip"
-        subprocess.run(
-            [str(pip), "install", "--quiet", f"nvidia-pytriton=={VERSION}"], check=True
-        )
+        subprocess.run([str(pip), "install", "--quiet", f"nvidia-pytriton=={VERSION}"], check=True)
     except subprocess.CalledProcessError as error:
         raise PeerMissing(f"making the peer's venv failed: {error}") from error
     return Peer(default)

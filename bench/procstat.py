@@ -17,9 +17,7 @@ class Stat:
     pid: int
     parent: int
     own: int  # utime + stime
-    reaped: (
-        int  # cutime + cstime: what children that ended and were waited for had used
-    )
+    reaped: int  # cutime + cstime: what children that ended and were waited for had used
     start: int
 
 

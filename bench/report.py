@@ -57,15 +57,8 @@ def ratios(scenarios, same):
         if not neso or not peer or (neso["model"] == peer["model"]) != same:
             continue
         a, b = _medians(neso), _medians(peer)
-        rows.append(
-            [name]
-            + [ratio(a.get(f), b.get(f)) for f in ("rps", "p50_us", "p99_us", "cpu_us")]
-        )
-    return (
-        table(["scenario", "requests/s", "p50", "p99", "server CPU a request"], rows)
-        if rows
-        else ""
-    )
+        rows.append([name] + [ratio(a.get(f), b.get(f)) for f in ("rps", "p50_us", "p99_us", "cpu_us")])
+    return table(["scenario", "requests/s", "p50", "p99", "server CPU a request"], rows) if rows else ""
 
 
 def stated(scenarios):
@@ -249,10 +242,7 @@ def lifecycle(entries):
     ):
         a, b = entries.get(neso, {}), entries.get(peer, {})
         va, vb = a.get(field), b.get(field)
-        cell_a, cell_b = (
-            one_line(e.get("failure", "")) or number(v, digits)
-            for e, v in ((a, va), (b, vb))
-        )
+        cell_a, cell_b = (one_line(e.get("failure", "")) or number(v, digits) for e, v in ((a, va), (b, vb)))
         rows.append([label, cell_a, cell_b, ratio(va, vb)])
     return table(["", "neso", "peer", "ratio"], rows)
 
@@ -268,15 +258,12 @@ def commands(scenarios):
 
 
 GAINED = (
-    "MiB: resident size of the whole process tree; gained: last against first quarter "
-    "after the first third of the run."
+    "MiB: resident size of the whole process tree; gained: last against first quarter after the first third of the run."
 )
 
 
 def header(meta):
-    origin = (
-        f"Written by `{meta['command']}` on {meta['date']}, commit {meta['commit']}."
-    )
+    origin = f"Written by `{meta['command']}` on {meta['date']}, commit {meta['commit']}."
     rounds = f"Medians of {meta['rounds']} rounds of {meta['seconds']} s, both servers by turns."
     link = "How it is measured: [docs/performance.md](../docs/performance.md)."
     machine = table(["", ""], [[key, value] for key, value in meta["machine"].items()])
@@ -286,8 +273,7 @@ def header(meta):
 def goal_section(results):
     rows = goals.evaluate(results)
     met, missed, unknown = (
-        sum(row.verdict == verdict for row in rows)
-        for verdict in (goals.MET, goals.MISSED, goals.UNKNOWN)
+        sum(row.verdict == verdict for row in rows) for verdict in (goals.MET, goals.MISSED, goals.UNKNOWN)
     )
     note = f"{met} met, {missed} not met, {unknown} not measured."
     # A row that this run left out says nothing; one that was tried does.

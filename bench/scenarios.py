@@ -25,23 +25,16 @@ class Scenario:
     @property
     def repositories(self):
         """Repository that each side's model lies in."""
-        return tuple(
-            "noop" if model == "noop" else "python" for model in (self.neso, self.peer)
-        )
+        return tuple("noop" if model == "noop" else "python" for model in (self.neso, self.peer))
 
 
 def _each(name, protocol, neso, peer, elements, connections=(1, 8, 32)):
-    return [
-        Scenario(f"{name}, c{c}", protocol, c, neso, peer, elements)
-        for c in connections
-    ]
+    return [Scenario(f"{name}, c{c}", protocol, c, neso, peer, elements) for c in connections]
 
 
 def _streams(connections, streams):
     name = f"no-op 64 B, gRPC, c{connections} x {streams} streams"
-    return Scenario(
-        name, "grpc", connections, "noop", "py_identity", 16, streams=streams
-    )
+    return Scenario(name, "grpc", connections, "noop", "py_identity", 16, streams=streams)
 
 
 SCENARIOS = [
@@ -53,18 +46,10 @@ SCENARIOS = [
     *_each("no-op 1 MiB, gRPC", "grpc", "noop", "py_identity", MIB_FLOATS),
     *_each("Python add/sub, HTTP", "http", "py_add_sub", "py_add_sub", 16),
     *_each("Python add/sub, gRPC", "grpc", "py_add_sub", "py_add_sub", 16),
-    *_each(
-        "Python identity 64 B, HTTP", "http", "py_identity", "py_identity", 16, (8, 32)
-    ),
-    *_each(
-        "Python identity 64 B, gRPC", "grpc", "py_identity", "py_identity", 16, (8, 32)
-    ),
-    *_each(
-        "Python identity 1 MiB, HTTP", "http", "py_identity", "py_identity", MIB_FLOATS
-    ),
-    *_each(
-        "Python identity 1 MiB, gRPC", "grpc", "py_identity", "py_identity", MIB_FLOATS
-    ),
+    *_each("Python identity 64 B, HTTP", "http", "py_identity", "py_identity", 16, (8, 32)),
+    *_each("Python identity 64 B, gRPC", "grpc", "py_identity", "py_identity", 16, (8, 32)),
+    *_each("Python identity 1 MiB, HTTP", "http", "py_identity", "py_identity", MIB_FLOATS),
+    *_each("Python identity 1 MiB, gRPC", "grpc", "py_identity", "py_identity", MIB_FLOATS),
     Scenario(
         "JSON 1 M floats, Python identity, c1",
         "json",

@@ -101,21 +101,15 @@ class Server:
     def _wait_ready(self, deadline):
         while time.perf_counter() < deadline:
             if self.process.poll() is not None:
-                raise ServerFailed(
-                    f"{self.name} ended with {self.process.returncode} at start: {self.last_words()}"
-                )
+                raise ServerFailed(f"{self.name} ended with {self.process.returncode} at start: {self.last_words()}")
             if self.is_ready():
                 return
             time.sleep(0.001)
-        raise ServerFailed(
-            f"{self.name} was not ready in {READY_TIMEOUT} s: {self.last_words()}"
-        )
+        raise ServerFailed(f"{self.name} was not ready in {READY_TIMEOUT} s: {self.last_words()}")
 
     def last_words(self):
         """The end of the log, for the report."""
-        lines = (
-            self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        )
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else "its log is empty"
 
     def is_ready(self):

@@ -45,9 +45,7 @@ class _Sink:
 
 def body(size: int) -> bytes:
     array = np.arange(16, dtype=np.float32)
-    return harness.execute_body(
-        [{"handle": n, "inputs": [harness.In(0, array)]} for n in range(size)]
-    )
+    return harness.execute_body([{"handle": n, "inputs": [harness.In(0, array)]} for n in range(size)])
 
 
 def best(times: list[float]) -> float:

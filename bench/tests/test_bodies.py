@@ -27,9 +27,7 @@ def test_http_bodies(tmp_path):
     assert "Inference-Header-Content-Length" not in text.headers
 
 
-@pytest.mark.parametrize(
-    "values", [None, np.zeros((1, 16), np.float32), np.zeros(16, np.float32)]
-)
+@pytest.mark.parametrize("values", [None, np.zeros((1, 16), np.float32), np.zeros(16, np.float32)])
 def test_wrong_answers_are_found(values):
     payload = bodies.identity("m", 16, batched=True)
     with pytest.raises(bodies.WrongAnswer):

@@ -53,9 +53,7 @@ def test_h2load_log_keeps_good_answers_in_order(sample):
     assert load.parse_h2load_log(lines) == [1002, 1315, 1391, 1884]
 
 
-@pytest.mark.parametrize(
-    ("share", "want"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.0, 1)]
-)
+@pytest.mark.parametrize(("share", "want"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.0, 1)])
 def test_percentile(share, want):
     assert load.percentile(list(range(1, 101)), share) == want
 
@@ -73,10 +71,6 @@ def test_commands_name_what_they_do():
         "A",
         "b",
     ]
-    h2load = load.h2load_command(
-        "http://h:1/x", "body", {"te": "trailers"}, 4, 32, 1280, "log", h1=True
-    )
-    assert (
-        h2load[-1] == "http://h:1/x" and "te: trailers" in h2load and "--h1" in h2load
-    )
+    h2load = load.h2load_command("http://h:1/x", "body", {"te": "trailers"}, 4, 32, 1280, "log", h1=True)
+    assert h2load[-1] == "http://h:1/x" and "te: trailers" in h2load and "--h1" in h2load
     assert h2load[1:7] == ["-n", "1280", "-c", "4", "-m", "32"]

@@ -12,9 +12,7 @@ def stat(pid, parent, own=0, reaped=0):
 
 
 def test_parse_stat_with_brackets_in_the_name():
-    assert procstat.parse_stat(LINE) == procstat.Stat(
-        pid=17692, parent=1, own=1801, reaped=99, start=4242
-    )
+    assert procstat.parse_stat(LINE) == procstat.Stat(pid=17692, parent=1, own=1801, reaped=99, start=4242)
 
 
 def test_descendants_over_several_levels():

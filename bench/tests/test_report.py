@@ -39,20 +39,14 @@ def results(**more):
 
 
 def verdicts(data):
-    return {
-        row.goal: row.verdict
-        for row in goals.evaluate(data)
-        if row.verdict != goals.UNKNOWN
-    }
+    return {row.goal: row.verdict for row in goals.evaluate(data) if row.verdict != goals.UNKNOWN}
 
 
 NOOP, ADD_SUB = "no-op 64 B, HTTP, c8", "Python add/sub, HTTP, c32"
 
 
 def test_absolute_goals():
-    data = results(
-        scenarios={NOOP: {"neso": side(rps=59999, cpu_us=20.0), "peer": side(rps=1)}}
-    )
+    data = results(scenarios={NOOP: {"neso": side(rps=59999, cpu_us=20.0), "peer": side(rps=1)}})
     assert verdicts(data) == {
         f"{NOOP}: at most 20 µs of CPU a request": goals.MET,
         f"{NOOP}: at least 60,000 requests/s": goals.MISSED,
@@ -79,12 +73,7 @@ def test_a_failure_of_neso_is_a_goal_not_met_and_one_of_the_peer_is_no_verdict()
     neso, peer = side(rps=1, cpu_us=1), side(rps=1, cpu_us=1)
     failed = results(scenarios={ADD_SUB: {"neso": side(failure="died"), "peer": peer}})
     assert set(verdicts(failed).values()) == {goals.MISSED}
-    assert (
-        verdicts(
-            results(scenarios={ADD_SUB: {"neso": neso, "peer": side(failure="died")}})
-        )
-        == {}
-    )
+    assert verdicts(results(scenarios={ADD_SUB: {"neso": neso, "peer": side(failure="died")}})) == {}
 
 
 def test_errors_are_never_met():
@@ -144,20 +133,12 @@ def test_report_puts_ratios_first_and_keeps_models_apart():
 
 def test_report_shows_failures_and_survives_foreign_text():
     entry = {"neso": side(failure="a | b\nc"), "peer": side(rps=1)}
-    text = report.render(
-        results(
-            scenarios={ADD_SUB: entry}, endurance={"y": {"neso": side(failure="gone")}}
-        )
-    )
+    text = report.render(results(scenarios={ADD_SUB: entry}, endurance={"y": {"neso": side(failure="gone")}}))
     assert "a / b c" in text and "gone" in text
-    table_lines = [
-        line for line in text.splitlines() if line.startswith(f"| {ADD_SUB} | neso")
-    ]
+    table_lines = [line for line in text.splitlines() if line.startswith(f"| {ADD_SUB} | neso")]
     assert len(table_lines) == 1
 
 
-@pytest.mark.parametrize(
-    ("us", "want"), [(80.4, "0.080"), (1234, "1.23"), (47000, "47.0"), (None, "-")]
-)
+@pytest.mark.parametrize(("us", "want"), [(80.4, "0.080"), (1234, "1.23"), (47000, "47.0"), (None, "-")])
 def test_latency(us, want):
     assert report.latency(us) == want

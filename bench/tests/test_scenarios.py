@@ -10,11 +10,7 @@ def test_names_are_unique():
 
 def test_every_goal_names_a_scenario_that_exists():
     names = {s.name for s in scenarios.SCENARIOS}
-    told = {
-        row.goal.split(": ")[0]
-        for row in goals.evaluate({})
-        if ", c" in row.goal.split(": ")[0]
-    }
+    told = {row.goal.split(": ")[0] for row in goals.evaluate({}) if ", c" in row.goal.split(": ")[0]}
     assert told and told <= names
 
 
@@ -22,9 +18,5 @@ def test_every_goal_names_a_scenario_that_exists():
 def test_every_model_lies_in_its_repository(name):
     import compare
 
-    repositories = {
-        m: r
-        for s in scenarios.SCENARIOS
-        for m, r in zip((s.neso, s.peer), s.repositories, strict=True)
-    }
+    repositories = {m: r for s in scenarios.SCENARIOS for m, r in zip((s.neso, s.peer), s.repositories, strict=True)}
     assert (compare.MODELS / repositories[name] / name / "config.pbtxt").exists()

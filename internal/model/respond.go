@@ -15,7 +15,7 @@ import (
 func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 	if err := m.io.checkResponse(r, resp); err != nil {
 		resp.Err = err
-		m.logger.Error(err.Message, "model", m.config.Name, "version", m.version, "request_id", r.ID)
+		m.logger.Error("response refused", "error", err.Message, "model", m.config.Name, "version", m.version, "request_id", r.ID)
 	}
 	if m.config.Decoupled && resp.Err == nil {
 		if r.Responses() == 1 {

@@ -98,6 +98,8 @@ class Zygote:
             for kill in (os.killpg, os.kill):  # a child that was forked a moment ago leads no group yet
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
     def _forget(self) -> None:
         with contextlib.suppress(ChildProcessError):

@@ -28,6 +28,20 @@ class TritonPythonModel:
 """
 
 
+LOAD_BODY = json.dumps(
+    {
+        "model_directory": "",
+        "name": "m",
+        "version": 1,
+        "config": {},
+        "complete": False,
+        "inputs": ["IN"],
+        "outputs": ["OUT"],
+        "inline_limit": 8192,
+    }
+)
+
+
 class Child:
     def __init__(self, zygote, env=None, cwd=None):
         ours, theirs = socket.socketpair()
@@ -46,21 +60,7 @@ class Child:
         assert kind == HELLO and json.loads(body)["pid"] == self.pid
 
     def load(self, path):
-        self.peer.call(
-            LOAD,
-            {
-                "model_path": str(path),
-                "model_directory": "",
-                "version_directory": str(path.parent),
-                "name": "m",
-                "version": 1,
-                "config": {},
-                "complete": False,
-                "inputs": ["IN"],
-                "outputs": ["OUT"],
-                "inline_limit": 8192,
-            },
-        )
+        self.peer.call(LOAD, {**json.loads(LOAD_BODY), "model_path": str(path), "version_directory": str(path.parent)})
         self.peer.call(INIT, {"args": {}, "config": {}, "inputs": ["IN"], "outputs": ["OUT"], "decoupled": False})
 
     def run(self):
@@ -146,11 +146,26 @@ def test_child_has_no_other_descriptors(zygote):
     assert exited(zygote) == (child.pid, 0)
 
 
-def test_children_outlive_the_zygote(zygote, tmp_path):
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_children_end_with_the_zygote(zygote, tmp_path):
+    """A child sees the end of its own channel; one whose model never comes back is ended by the zygote."""
     path = tmp_path / "model.py"
     path.write_text(SOURCE)
-    child = Child(zygote)
+    quick, stuck = Child(zygote), Child(zygote)
+    quick.load(path)
+    assert quick.run()
+    hang = tmp_path / "hang.py"
+    hang.write_text("print('here', flush=True)\nwhile True:\n    pass\n")
+    stuck.peer.send(LOAD, {**json.loads(LOAD_BODY), "model_path": str(hang), "version_directory": str(tmp_path)}, 1)
+    assert os.read(stuck.output, 100) == b"here\n"
+    quick.peer.close()
+    stuck.peer.close()
     zygote.end()
-    child.load(path)
-    assert child.run()
-    child.peer.close()
+    assert not alive(quick.pid) and not alive(stuck.pid)
