@@ -62,6 +62,7 @@ func (b *Buffer) Region() Region { return b.region }
 // Retain adds a reference and returns b. It panics on a freed buffer.
 func (b *Buffer) Retain() *Buffer {
 	if b.refs.Add(1) <= 1 {
+		b.refs.Add(-1) // whoever recovers finds it as it was
 		panic("tensor: Retain of a freed buffer")
 	}
 	return b

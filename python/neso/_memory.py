@@ -57,7 +57,7 @@ class SharedOutputs(Outputs):
     def array(self, block: Block, size: int) -> np.ndarray:
         """The bytes of a block that was taken, as an array that owns the block."""
         memory = self._memory[block[0]]
-        root = np.ndarray((size,), np.uint8, self._mappings[block[0]], block[1])
+        root: np.ndarray = np.ndarray((size,), np.uint8, self._mappings[block[0]], block[1])
         made = _Root(root, self._dead.append)
         made.block, made.key, made.address = block, id(root), memory.ctypes.data + block[1]
         self._roots[made.key] = made
@@ -117,9 +117,10 @@ def empty(shape: Any, dtype: Any = float) -> np.ndarray:
     Anywhere else it is an ordinary array.
     """
     kind = np.dtype(dtype)
-    dims = (int(shape),) if np.isscalar(shape) else tuple(int(d) for d in shape)
+    dims = tuple(int(d) for d in np.atleast_1d(shape)) if np.ndim(shape) == 0 else tuple(int(d) for d in shape)
     connection = getattr(current, "connection", None)
     size = math.prod(dims) * kind.itemsize
     if connection is None or kind.hasobject or size <= connection.inline_limit:
         return np.empty(dims, kind)
-    return np.ndarray(dims, kind, connection.store.bytes(size))
+    made: np.ndarray = np.ndarray(dims, kind, connection.store.bytes(size))
+    return made
