@@ -24,7 +24,6 @@ type serveOptions struct {
 	python                                   string
 	controlFD, descriptorFD                  int
 	allowBind                                *bool
-	pinnedPool                               int
 	help                                     bool
 }
 

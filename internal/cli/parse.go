@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 // option is one option of `neso serve`.
@@ -103,31 +105,11 @@ func find(table []option, name string) (*option, error) {
 func nearest(table []option, name string) string {
 	best, bestDistance := "", 4
 	for i := range table {
-		if d := distance(table[i].name, name); d < bestDistance {
+		if d := modelconfig.EditDistance(table[i].name, name); d < bestDistance {
 			best, bestDistance = table[i].name, d
 		}
 	}
 	return best
-}
-
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		previous := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := previous
-			if a[i] != b[j] {
-				cost = 1 + min(previous, row[j], row[j+1])
-			}
-			previous, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
 
 func parseBool(s string) (bool, error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"time"
 
 	"github.com/nesoserve/neso"
@@ -130,7 +131,7 @@ func serveTable() []option {
 			return nil
 		})},
 		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server.", set: checkPair(":"), unused: notYet},
-		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: intVar(func(o *serveOptions) *int { return &o.pinnedPool }), unused: noGPU},
+		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: checkInt(math.MinInt, math.MaxInt), unused: noGPU},
 		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total byte size that can be allocated as CUDA memory for the GPU device.", set: checkPair(":"), unused: noGPU},
 		{name: "cuda-virtual-address-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total CUDA virtual address size for growable implicit state.", set: checkPair(":"), unused: noGPU},
 		{name: "min-supported-compute-capability", kind: "float", group: groupMemory, help: "The minimum supported CUDA compute capability.", unused: noGPU},

@@ -45,9 +45,7 @@ type Options struct {
 	// a quarter of the memory that the process can have.
 	MaxQueuedBytes int64
 	// MaxQueuedRequests bounds their number; 0 means 65,536.
-	MaxQueuedRequests     int64
-	RateLimit             string
-	ResponseCacheRequired bool
+	MaxQueuedRequests int64
 	// DrainTimeout bounds how long a replaced or unloaded version waits for its
 	// requests; 0 means five minutes.
 	DrainTimeout time.Duration

@@ -295,21 +295,11 @@ func (s *Server) forwardHeaders(r *http.Request, req *backend.Request) error {
 // access logs one inference, with the error it was answered with, and drops the
 // hold on it.
 func (s *Server) access(r *http.Request, req *infer.Request, fail *backend.Error) {
-	t := &req.Times
 	status := http.StatusOK
 	if fail != nil {
 		status = kserve.HTTPStatus(fail.Code)
 	}
-	since := func(from, to int64) time.Duration { return time.Duration(max(0, to-from)) }
-	var queue, input, compute, output int64
-	if t.ComputeStart != 0 {
-		queue, input, compute, output = t.Phases()
-	}
-	s.o.Logger.LogAttrs(r.Context(), logging.Verbose(1), "infer",
-		slog.String("model", req.ModelName), slog.Int64("version", req.ModelVersion), slog.String("request_id", req.ID),
-		slog.Int("status", status), slog.String("client", r.RemoteAddr),
-		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", time.Duration(queue)),
-		slog.Duration("input", time.Duration(input)), slog.Duration("infer", time.Duration(compute)), slog.Duration("output", time.Duration(output)), slog.Duration("total", since(t.Receive, backend.Now())))
+	kserve.LogAccess(r.Context(), s.o.Logger, req, slog.Int("status", status), slog.String("client", r.RemoteAddr))
 	req.Drop()
 }
 

@@ -79,16 +79,16 @@ func nearest(name string, candidates []string) string {
 	}
 	best, least := "", max(2, len(name)/4)+1
 	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < least && d < len(name) {
+		if d := EditDistance(strings.ToLower(name), strings.ToLower(c)); d < least && d < len(name) {
 			best, least = c, d
 		}
 	}
 	return best
 }
 
-// editDistance counts the insertions, deletions and substitutions between a
+// EditDistance counts the insertions, deletions and substitutions between a
 // and b.
-func editDistance(a, b string) int {
+func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
