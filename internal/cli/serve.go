@@ -67,13 +67,13 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	}
 	defer log.Close()
 	logger := log.Logger()
+	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", startLine(args))
 	tuneRuntime()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
 		}
 	}
-	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", startLine(args))
 	o.server.UseLog(log)
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
 
