@@ -16,6 +16,9 @@ import (
 type serveOptions struct {
 	server neso.Server
 	log    logging.Settings
+	tlsOptions
+	// warnings are logged once the log is open.
+	warnings []string
 
 	httpAddress, grpcAddress, metricsAddress string
 	httpPort, grpcPort, metricsPort          int

@@ -74,6 +74,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
 		}
 	}
+	for _, w := range o.warnings {
+		logger.Warn(w) //nolint:sloglint // texts of our own
+	}
 	o.server.UseLog(log)
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
 
@@ -126,6 +129,9 @@ func (o *serveOptions) complete(given []string) error {
 	}
 	if (o.controlFD >= 0) != (o.descriptorFD >= 0) || o.controlFD >= 0 && (o.controlFD < 3 || o.descriptorFD < 3) {
 		return &usageError{"--control-fd and --descriptor-fd go together and name inherited descriptors from 3 on"}
+	}
+	if err := o.completeTLS(); err != nil {
+		return err
 	}
 	s.NoRepository = s.NoRepository || o.controlFD >= 0
 	slices.Sort(s.ModelRepositories)
