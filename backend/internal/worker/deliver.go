@@ -61,12 +61,15 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		}
 		c.log(r)
 	case KindInfer:
+		c.called()
 		return c.infer(h, body, in)
 	case KindCancel:
 		c.host.cancel(h.ID)
 	case KindMetric:
+		c.called()
 		return c.metric(h, body)
 	case KindControl:
+		c.called()
 		return c.control(h, body)
 	case KindBind, KindUnbind:
 		return c.serve(h, body)
