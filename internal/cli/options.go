@@ -25,7 +25,7 @@ type serveOptions struct {
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
 	python                                   string
-	controlFD, descriptorFD                  int
+	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool
 }

@@ -28,7 +28,7 @@ func defaults() *serveOptions {
 		log:         logging.DefaultSettings(),
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
 		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
-		controlFD: -1, descriptorFD: -1,
+		controlFD: -1, descriptorFD: -1, optionsFD: -1,
 		allowHTTP: true, allowGRPC: true, allowMetrics: true,
 	}
 }
@@ -39,6 +39,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	table := serveTable()
 	o := defaults()
 	given, err := parse(table, args, o)
+	if err == nil && o.optionsFD >= 0 {
+		given, err = o.inherited(table, given)
+	}
 	if err == nil && o.help {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")

@@ -154,6 +154,7 @@ func serveTable() []option {
 
 		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
 		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},
+		{name: "options-fd", kind: "integer", group: groupNeso, help: "An inherited descriptor from which more options are read to its end, one a line as on the command line: those that must not be seen in a list of processes, such as access tokens.", set: intVar(func(o *serveOptions) *int { return &o.optionsFD })},
 		{name: "allow-bind", kind: "boolean", group: groupNeso, help: "Allow processes of the same user on this machine to bind callables to the running server. Default: true with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
 			o.allowBind = &v
