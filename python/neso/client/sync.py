@@ -116,6 +116,16 @@ class ModelClient(BaseModelClient):
             client = self._local.client = self._new_client()
         return client
 
+    @property
+    def _general_client(self) -> Any:
+        """The client of tritonclient, by the name that scripts for PyTriton reach for."""
+        return self._client()
+
+    @property
+    def _infer_client(self) -> Any:
+        """The same one."""
+        return self._client()
+
     def close(self) -> None:
         """Closes all connections. Safe twice."""
         self._closed = True
