@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import _callables
-from ._announce import announce, slow
 from ._model import Address, Model
 from .config import (
     DEFAULT_PROTECTED_ENDPOINTS,
@@ -33,6 +32,7 @@ from .constants import DEFAULT_TRITON_STARTUP_TIMEOUT_S, TRITON_ACCESS_HEADER
 from .decorators import TritonContext
 from .exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 from .model_config import ModelConfig, Tensor
+from .utils.announce import announce, slow
 from .utils.workspace import Workspace
 
 if TYPE_CHECKING:
