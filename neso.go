@@ -130,6 +130,9 @@ type GRPC struct {
 	HeaderForwardPattern string
 	// TLS secures the listener; nil means plain text.
 	TLS *TLS
+	// Join hands out a socket and a token with which another process can bind
+	// models, see package backend/bound; nil refuses.
+	Join func() (socket, token string, err error)
 	// Restricted holds the metadata that calls of a category must bring. The
 	// categories are those of --grpc-restricted-protocol.
 	Restricted map[string]Restriction

@@ -149,7 +149,7 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 		restricted[category] = grpcapi.Restriction(must)
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
-		Restricted: restricted, TLS: secured,
+		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
 		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,

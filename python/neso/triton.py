@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import _callables
-from ._announce import announce, slow
 from ._model import Address, Model
 from .config import (
     DEFAULT_PROTECTED_ENDPOINTS,
@@ -33,6 +32,7 @@ from .constants import DEFAULT_TRITON_STARTUP_TIMEOUT_S, TRITON_ACCESS_HEADER
 from .decorators import TritonContext
 from .exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 from .model_config import ModelConfig, Tensor
+from .utils.announce import announce, slow
 from .utils.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -149,7 +149,9 @@ class TritonBase:
         """Serves ``infer_func`` as a model: at once when the server runs, else when it starts.
 
         A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs``
-        an error. ``replace`` puts a bound model's new callable in place of the old one without a lost request.
+        an error. ``trace_config`` gives requests spans of OpenTelemetry, see ``neso.proxy.telemetry``; without it
+        that of ``TritonConfig`` does. ``replace`` puts a bound model's new callable in place of the old one without a
+        lost request.
         """
         with self._lock:
             for name, version in self._models:
@@ -166,8 +168,9 @@ class TritonBase:
                 config or ModelConfig(),
                 self._context,
                 strict,
-                trace_config,
+                self._trace_config() if trace_config is None else trace_config,
             )
+            self._trace(trace_config)
             if self._connected:
                 self._load(model)
             self._models[model.name, model.version] = model
@@ -182,6 +185,21 @@ class TritonBase:
                 if self._connected:
                     self._server.unbind(*key)
                 del self._models[key]
+
+    def _trace_config(self) -> Optional[list[str]]:
+        """What is traced where ``bind`` is not told."""
+        return None
+
+    def _trace(self, given: Optional[list[str]]) -> None:
+        """Sees to a tracer where one is asked for and there is none."""
+        wanted = self._trace_config() if given is None else given
+        # Other modes than OpenTelemetry are the server's own; bind knows none but this.
+        if wanted is None or (given is None and "mode=opentelemetry" not in wanted):
+            return
+        from .proxy import telemetry
+
+        if telemetry.get_telemetry_tracer() is None:
+            telemetry.set_telemetry_tracer(telemetry.build_proxy_tracer_from_triton_config(wanted))
 
     def _load(self, model: Model) -> None:
         from ._server import ServerError
@@ -363,6 +381,9 @@ class Triton(TritonBase):
         """Starts the server and serves what is bound, in the background."""
         self.connect()
 
+    def _trace_config(self) -> Optional[list[str]]:
+        return self.config.trace_config
+
     def _arguments(self) -> list[str]:
         # Explicit: models come and go while the server runs, and other processes may bind.
         out = [*self.config.arguments(), "--model-control-mode=explicit"]
@@ -416,6 +437,11 @@ class Triton(TritonBase):
             {k: v.local() for k, v in self._addresses.items()}, [m.config for m in self._models.values()], sys.stderr
         )
 
+    @property
+    def _triton_server(self) -> Triton:
+        """What PyTriton's own tests ask whether the server is alive."""
+        return self
+
     def _port(self, end: str) -> int:
         address = self._addresses.get(end)
         return address.port if address else 0
@@ -464,6 +490,10 @@ class RemoteTriton(TritonBase):
     ) -> None:
         """``url`` is that of its HTTP or gRPC end."""
         super().__init__(url, workspace, TritonLifecyclePolicy(True, False), access_token)
+
+    def is_alive(self) -> bool:
+        """Whether all that is bound is served: true before anything is bound, as scripts for PyTriton expect."""
+        return super().is_alive() or (self._server is None and not self._models)
 
     def __enter__(self) -> RemoteTriton:
         """Joins the server."""
