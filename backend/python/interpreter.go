@@ -20,12 +20,13 @@ type interpreter struct{ path, root string }
 const (
 	paramEnvironment = "EXECUTION_ENV_PATH"
 	paramForceCPU    = "FORCE_CPU_ONLY_INPUT_TENSORS"
+	paramLimit       = "EXECUTION_TIMEOUT_SECONDS"
 	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
 )
 
 // interpreterFor returns the interpreter of the model.
 func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
-	if path := cfg.Parameters[paramEnvironment]; path != "" {
+	if path := d.environmentOf(cfg); path != "" {
 		if rest, ok := strings.CutPrefix(path, modelDirectory); ok {
 			path = filepath.Join(cfg.Directory, rest)
 		}

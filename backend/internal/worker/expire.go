@@ -105,6 +105,7 @@ func (c *Conn) forsake(id uint64) {
 		return
 	}
 	delete(c.batches, id)
+	c.limitEndedLocked(call.inst, id)
 	kept := []*tensor.Buffer{}
 	keep := func(list []tensor.Tensor) {
 		for i := range list {

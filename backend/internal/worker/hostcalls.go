@@ -96,6 +96,10 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	}
 	c.mu.Lock()
 	inst := c.instances[h.Instance]
+	var caller backend.Caller
+	if inst != nil {
+		caller = backend.Caller{Model: inst.Model, Instance: inst.Name, Waits: c.executingLocked(inst)}
+	}
 	c.mu.Unlock()
 	call := &inferCall{conn: c, id: h.ID, decoupled: decoded.Decoupled, inline: DefaultInlineLimit}
 	if inst != nil {
@@ -108,7 +112,7 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 		ID: string(r.ID), ModelName: string(decoded.Model), ModelVersion: decoded.Version,
 		Correlation: backend.CorrelationID{Number: r.Correlation, Text: string(r.CorrelationText)},
 		Flags:       backend.Flags(r.Flags & 3), Priority: r.Priority, Timeout: r.Timeout,
-		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace), Responder: call,
+		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace), Caller: caller, Responder: call,
 	}
 	for _, name := range decoded.Requested {
 		req.Requested = append(req.Requested, string(name))
@@ -147,6 +151,16 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 		}
 	})
 	return nil
+}
+
+// executingLocked reports whether the worker has a batch of the instance.
+func (c *Conn) executingLocked(inst *Instance) bool {
+	for _, call := range c.batches {
+		if call.inst == inst {
+			return true
+		}
+	}
+	return false
 }
 
 func releaseTensors(list []tensor.Tensor) {

@@ -312,6 +312,9 @@ func (c *Conn) finish(id uint64, err error) {
 	c.mu.Lock()
 	call := c.batches[id]
 	delete(c.batches, id)
+	if call != nil {
+		c.limitEndedLocked(call.inst, id)
+	}
 	c.mu.Unlock()
 	if call != nil {
 		c.settle(call, err)
