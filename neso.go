@@ -68,6 +68,9 @@ type Server struct {
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default
 	// 65536. Requests beyond are refused at once.
 	MaxQueuedBytes, MaxQueuedRequests int64
+	// ResponseCache keeps answers of models that enable it.
+	ResponseCache ResponseCache
+
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration
@@ -84,6 +87,15 @@ type Server struct {
 
 	early   []earlyBind // Bind before Start
 	running *running
+}
+
+// ResponseCache configures the response cache; the zero value is none.
+type ResponseCache struct {
+	// Name is "local" (memory of this process) or "redis".
+	Name string
+	// Settings are those of --cache-config: "size" in bytes for "local"; "host",
+	// "port" and more for "redis", see docs/response-cache.md.
+	Settings map[string]string
 }
 
 // HTTP configures the HTTP/REST front end.
