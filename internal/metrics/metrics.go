@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -52,6 +53,8 @@ type Options struct {
 	// may be nil.
 	Models  func() []Model
 	Customs func() []Custom
+	// Resources lists those of the rate limiter; may be nil.
+	Resources func() []ratelimit.Usage
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config

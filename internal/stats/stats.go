@@ -28,6 +28,8 @@ type Version struct {
 	batchSize                                                               Histogram
 
 	warmups atomic.Uint64
+	closed  [closings]atomic.Uint64
+	batcher atomic.Bool
 
 	observer Observer
 
