@@ -61,7 +61,7 @@ func TestParseMistakes(t *testing.T) {
 		"--rate-limit-resource=R:1:2:3":     "Got R:1:2:3",
 		"--rate-limit-resource=R:x":         "Invalid option value. Got x",
 		"--rate-limit-resource=R:-1":        "Invalid option value. Got R:-1",
-		"--grpc-use-ssl=true":               "not part of this version",
+		"--allow-vertex-ai=true":            "not part of this version",
 	} {
 		if _, _, err := parsed(t, arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", arg, err, want)
