@@ -253,24 +253,15 @@ func (s *Scheduler) fillUp(requests []*infer.Request, like *entry) ([]*infer.Req
 	if !s.core.direct {
 		return slices.DeleteFunc(requests, func(r *infer.Request) bool { return r == nil }), nil
 	}
-	for i, r := range requests {
-		if r != nil {
-			continue
-		}
-		null, err := s.nulls.request(like.request, like.inputs)
-		if err != nil {
-			for _, r := range requests[:i] {
-				if r.Owner == nil {
-					r.Abandon()
-				}
-			}
-			return nil, err
-		}
-		null.Inputs = s.controls.add(null.Inputs, 0, false, backend.CorrelationID{})
+	err := s.nulls.put(requests, like.request, like.inputs, func(inputs []tensor.Tensor) []tensor.Tensor {
+		inputs = s.controls.add(inputs, 0, false, backend.CorrelationID{})
 		if s.states != nil {
-			null.Inputs = s.states.first(null.Inputs)
+			inputs = s.states.first(inputs)
 		}
-		requests[i] = null
+		return inputs
+	})
+	if err != nil {
+		return nil, err
 	}
 	return requests, nil
 }
