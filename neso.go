@@ -20,6 +20,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 // Version is the version of the server, as its metadata says it.
@@ -61,6 +62,12 @@ type Server struct {
 	LoadThreads int
 	// LoadRetries is how often a failed load is tried again; default 0.
 	LoadRetries int
+	// RateLimit "execution_count" lets instances run only while the resources of
+	// their rate_limiter are free; "off", the default, ignores them.
+	RateLimit string
+	// RateLimitResources say how much there is of each resource; default as much as
+	// the instance needs that needs most. When any is given, only those named exist.
+	RateLimitResources []RateLimitResource
 	// WarmupInStatistics counts warm-up runs in the statistics.
 	WarmupInStatistics bool
 
@@ -91,6 +98,19 @@ type Server struct {
 	early   []earlyBind // Bind before Start
 	running *running
 }
+
+// RateLimitResource is how many units there are of a resource that instances
+// need to run.
+type RateLimitResource struct {
+	Name  string
+	Count int
+	// Device is the number of the one device that has them, or EveryDevice. For a
+	// resource that all devices share it is of no importance.
+	Device int
+}
+
+// EveryDevice says that each device has the resource.
+const EveryDevice = ratelimit.EveryDevice
 
 // ResponseCache configures the response cache; the zero value is none.
 type ResponseCache struct {

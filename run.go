@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 const defaultExitTimeout = 30 * time.Second
@@ -24,6 +25,7 @@ const defaultExitTimeout = 30 * time.Second
 type running struct {
 	log     *slog.Logger
 	pool    *memory.Pool
+	limiter *ratelimit.Limiter // nil without
 	engine  *engine.Engine
 	api     *httpapi.Server
 	metrics *metrics.Metrics
@@ -99,7 +101,12 @@ func (s *Server) open(ctx context.Context, r *running) error {
 		r.log.Warn("metrics configuration", "problem", w)
 	}
 	r.pool = memory.New(memory.Options{})
-	if r.engine, err = engine.New(s.engineOptions(r, config)); err != nil {
+	o := s.engineOptions(r, config)
+	if o.RateLimiter, err = s.rateLimiter(); err != nil {
+		return err
+	}
+	r.limiter = o.RateLimiter
+	if r.engine, err = engine.New(o); err != nil {
 		return err
 	}
 	if err := s.openHTTP(ctx, r); err != nil {
@@ -175,7 +182,7 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
 	r.metrics = metrics.New(metrics.Options{
-		Models: r.models, Customs: r.engine.CustomMetrics, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil

@@ -124,13 +124,8 @@ func serveTable() []option {
 		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
 		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting, <cache name>,<setting>=<value>; it may be specified multiple times for one cache. \"local\" needs size (bytes of memory); \"redis\" needs host and port and takes user, password, db, connect_timeout, socket_timeout, wait_timeout (milliseconds), pool_size, tls_enabled, cert, key, cacert, cacert_dir, sni, ttl (seconds).", set: setCacheConfig},
 		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: "the caches are part of the server"},
-		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(_ *serveOptions, s string) error {
-			if s != "off" {
-				return errNotBuilt("rate limiting by execution count")
-			}
-			return nil
-		})},
-		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server.", set: checkPair(":"), unused: notYet},
+		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\", or \"execution_count\" with which a model instance runs only while the resources of its rate_limiter are free.", set: wordVar("rate-limit", []string{"off", "execution_count"}, stringVar(func(o *serveOptions) *string { return &o.server.RateLimit }))},
+		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server, <resource name>:<count>[:<device>], without a device on each. It may be specified multiple times; then only the resources named exist. Default: as many of each as the instance needs that needs most.", set: setRateLimitResource},
 		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: checkInt(math.MinInt, math.MaxInt), unused: noGPU},
 		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total byte size that can be allocated as CUDA memory for the GPU device.", set: checkPair(":"), unused: noGPU},
 		{name: "cuda-virtual-address-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total CUDA virtual address size for growable implicit state.", set: checkPair(":"), unused: noGPU},
