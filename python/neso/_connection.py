@@ -40,6 +40,7 @@ from neso_worker.leases import Leases
 from neso_worker.model import DEFAULT_INLINE_LIMIT
 
 from ._binding import Binding
+from ._bursts import Bursts
 from ._hub import Hub, TimedOut
 from ._instance import Instance, is_coroutine
 from ._memory import SharedOutputs, SharedSegments
@@ -70,6 +71,7 @@ class Connection:
         self.segments = SharedSegments(descriptors)
         self.segments.outputs = SharedOutputs()
         self.leases = Leases(self.link.writer)
+        self.bursts = Bursts(self.link.writer)
         self.calls = Calls(self.link)  # type: ignore[arg-type]
         self.store = BoundStore(self.link, self.segments.outputs, self.calls)  # type: ignore[arg-type]
         self.inline_limit = DEFAULT_INLINE_LIMIT
@@ -222,6 +224,7 @@ class Connection:
         if os.getpid() != self._owner:
             return
         _open.discard(self)
+        self.bursts.close()
         self._shut()
         self.link.end(Closed())
         for thread in [i.thread for i in list(self._instances.values())]:

@@ -327,8 +327,9 @@ class _Job:
         if not self.instance.tables.decoupled:
             self.send(self.answer(_only(results)), True)
             return
+        send = self.instance.connection.bursts.send
         for result in results:
-            self.send(self._responses(result, 0), False)
+            send(self._responses(result, 0).pack())
             result = None
         self._end_stream()
 
@@ -338,8 +339,9 @@ class _Job:
         if not self.instance.tables.decoupled:
             self.send(self.answer(await _only_async(results)), True)
             return
+        send = self.instance.connection.bursts.send
         async for result in results:
-            self.send(self._responses(result, 0), False)
+            send(self._responses(result, 0).pack())
             result = None
         self._end_stream()
 

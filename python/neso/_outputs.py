@@ -174,7 +174,7 @@ class Tables:
     def drop(self, entries: list[Entry]) -> None:
         """Takes back the memory of entries that are not sent."""
         self.store.give_back(
-            [(entry[3], entry[4]) for entry in entries if FIRST_OUTPUT_SEGMENT <= entry[3] and entry[3] != INLINE]
+            [(entry[3], entry[4]) for entry in entries if entry[3] >= FIRST_OUTPUT_SEGMENT and entry[3] != INLINE]
         )
 
 

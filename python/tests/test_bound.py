@@ -7,6 +7,7 @@ import concurrent.futures
 import os
 import random
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -331,7 +332,10 @@ def test_errors_are_logged_with_their_traceback(server, http):
     bind(server, "unlucky", unlucky, ADD_SUB, shape="batch")
     with pytest.raises(Refused, match="thirteen"):
         http.infer("unlucky", a=ones(1, 2), b=ones(1, 2))
-    assert any("unlucky" in line and "test_bound.py" in line for line in server.log)
+    until = time.monotonic() + 20  # the line comes through a pipe of its own
+    while not any("unlucky" in line and "test_bound.py" in line for line in list(server.log)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_refused_bindings_leave_nothing(server, http):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import pathlib
+import threading
 
 import numpy as np
 import pytest
 from conftest import config
 
-from neso import DynamicBatcher, ModelClient, ModelConfig, Tensor, Triton, batch
+from neso import DecoupledModelClient, DynamicBatcher, ModelClient, ModelConfig, Tensor, Triton, batch
 from neso.triton import TritonSecurityConfig
 
 TOKEN = "a-token-that-nobody-sees"
@@ -135,3 +136,32 @@ def test_many_clients_get_their_own_rows(place):
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(8)))
+
+
+@pytest.mark.parametrize("kind", ["generator", "async"])
+def test_responses_that_are_held_leave_when_the_generator_waits(triton, kind):
+    seen = [threading.Event() for _ in range(5)]
+    quick = 40
+
+    def count(requests):
+        for block, event in enumerate(seen):
+            for number in range(quick):
+                yield [{"y": np.array([block * quick + number], np.float32)} for _ in requests]
+            assert event.wait(30)  # the client has everything so far
+
+    async def count_later(requests):
+        for answer in count(requests):
+            yield answer
+
+    triton.bind(
+        f"bursts_{kind}", count if kind == "generator" else count_later,
+        [Tensor(name="x", dtype=np.float32, shape=(1,))], [Tensor(name="y", dtype=np.float32, shape=(1,))],
+        config=ModelConfig(batching=False, decoupled=True),
+    )  # fmt: skip
+    with DecoupledModelClient(triton.grpc_url, f"bursts_{kind}") as client:
+        numbers = []
+        for answer in client.infer_sample(np.zeros(1, np.float32)):
+            numbers.append(int(answer["y"][0]))
+            if len(numbers) % quick == 0:
+                seen[len(numbers) // quick - 1].set()
+    assert numbers == list(range(quick * len(seen)))
