@@ -84,6 +84,7 @@ class Connection:
         # Says why the server is gone, for the errors of calls.
         self.last_words: Callable[[], str] = lambda: ""
         self.link.deliver = self._deliver
+        self.link.tidy = self.segments.outputs.trim
         _open.add(self)
         hello = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
         with contextlib.suppress(Closed):  # whoever asks first hears it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import socket
@@ -94,6 +93,8 @@ def connect(
 
 
 def _ticket(url: str, access_token: Optional[str]) -> tuple[str, str]:
+    import http.client  # with it comes the email package: only for those who join
+
     parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname:
         raise ServerError(f"A server is joined over HTTP, as in http://localhost:8000, not over {url}")
@@ -103,7 +104,7 @@ def _ticket(url: str, access_token: Optional[str]) -> tuple[str, str]:
         http_connection.request("POST", "/v2/repository/bind", b"", headers)
         answer = http_connection.getresponse()
         body = answer.read()
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         raise ServerGone(f"The server at {url} cannot be reached: {error}") from None
     finally:
         http_connection.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
+import mmap
+import os
 import pathlib
 import threading
 
@@ -12,6 +14,7 @@ import pytest
 from conftest import config
 
 from neso import DecoupledModelClient, DynamicBatcher, ModelClient, ModelConfig, Tensor, Triton, batch
+from neso._memory import SharedOutputs
 from neso.triton import TritonSecurityConfig
 
 TOKEN = "a-token-that-nobody-sees"
@@ -165,3 +168,34 @@ def test_responses_that_are_held_leave_when_the_generator_waits(triton, kind):
             if len(numbers) % quick == 0:
                 seen[len(numbers) // quick - 1].set()
     assert numbers == list(range(quick * len(seen)))
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create") or not hasattr(mmap, "MADV_REMOVE"), reason="not Linux")
+def test_idle_output_memory_is_given_back():
+    size, page = 1 << 20, 4096
+    fd = os.memfd_create("outputs")
+    try:
+        os.ftruncate(fd, 4 * size)
+        outputs = SharedOutputs()
+        outputs.add(1 << 31, memoryview(mmap.mmap(fd, 4 * size)))
+
+        def resident():
+            return os.fstat(fd).st_blocks * 512
+
+        blocks = [outputs.take(size) for _ in range(3)]
+        for block in blocks:
+            outputs.write(block, np.ones(size, np.uint8))
+        assert resident() == 3 * size
+        outputs.release(blocks[:1])
+        outputs.trim()  # blocks were taken a moment ago
+        assert resident() == 3 * size
+        outputs.trim()
+        assert resident() == 2 * size  # what the server may still read stays
+        block = outputs.take(size)
+        outputs.write(block, np.ones(size, np.uint8))
+        outputs.release([block, *blocks[1:]])
+        outputs.trim()
+        outputs.trim()
+        assert resident() <= page
+    finally:
+        os.close(fd)
