@@ -10,8 +10,8 @@ import threading
 import urllib.parse
 from typing import Any, Callable, Optional
 
-from ._binding import Binding
-from ._connection import Connection, ServerError, ServerGone
+from ._runtime.binding import Binding
+from ._runtime.connection import Connection, ServerError, ServerGone
 
 TOKEN_HEADER = "triton-access-token"
 

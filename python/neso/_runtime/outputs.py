@@ -94,14 +94,12 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray:
 
 def _in_inputs(array: np.ndarray, leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
     """Where an array lies that is a view of an input."""
-    base = array.base
-    if base is None:
-        return None
     for lease in leases:
-        if lease() is base:
+        memory = lease()
+        if memory is not None and array.base is memory:
             segment, start = lease.block
-            address = array.__array_interface__["data"][0]
-            return segment, start + address - base.__array_interface__["data"][0]
+            address: int = array.__array_interface__["data"][0]
+            return segment, start + address - memory.__array_interface__["data"][0]
     return None
 
 

@@ -39,12 +39,12 @@ from neso_worker.frames import (
 from neso_worker.leases import Leases
 from neso_worker.model import DEFAULT_INLINE_LIMIT
 
-from ._binding import Binding
-from ._bursts import Bursts
-from ._hub import Hub, TimedOut
-from ._instance import Instance, is_coroutine
-from ._memory import SharedOutputs, SharedSegments
-from ._store import BoundStore
+from .binding import Binding
+from .bursts import Bursts
+from .hub import Hub, TimedOut
+from .instance import Instance, is_coroutine
+from .memory import SharedOutputs, SharedSegments
+from .store import BoundStore
 
 
 class ServerError(Exception):

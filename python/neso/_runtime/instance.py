@@ -28,13 +28,13 @@ from neso_worker.frames import (
 )  # fmt: skip
 from neso_worker.leases import Lease
 
-from ._binding import BATCH, Binding
-from ._inputs import Request, decode_batch, decode_requests
-from ._memory import current
-from ._outputs import BATCH_HELD, Entry, Responses, Tables, check_list, check_response, pack_batch
+from .binding import BATCH, Binding
+from .inputs import Request, decode_batch, decode_requests
+from .memory import current
+from .outputs import BATCH_HELD, Entry, Responses, Tables, check_list, check_response, pack_batch
 
 if TYPE_CHECKING:
-    from ._connection import Connection
+    from .connection import Connection
 
 
 class Instance:
