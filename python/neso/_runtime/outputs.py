@@ -96,10 +96,11 @@ def _in_inputs(array: np.ndarray, leases: Sequence[Lease]) -> Optional[tuple[int
     """Where an array lies that is a view of an input."""
     for lease in leases:
         memory = lease()
-        if memory is not None and array.base is memory:
-            segment, start = lease.block
-            address: int = array.__array_interface__["data"][0]
-            return segment, start + address - memory.__array_interface__["data"][0]
+        if memory is None or id(memory) != id(array.base):
+            continue
+        segment, start = lease.block
+        address: int = array.__array_interface__["data"][0]
+        return segment, start + address - memory.__array_interface__["data"][0]
     return None
 
 
