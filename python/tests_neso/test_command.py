@@ -1,4 +1,4 @@
-"""``python -m neso``, ``neso serve FILE.py``, what ``serve`` prints, and a file that is served again when it changes."""
+"""``python -m neso``, ``neso serve FILE.py``, what ``serve`` prints, and files that are served again after a change."""
 
 from __future__ import annotations
 
