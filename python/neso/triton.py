@@ -397,10 +397,14 @@ class Triton(TritonBase):
         out = [*self.config.arguments(), "--model-control-mode=explicit"]
         if self.config.model_repository is not None:
             out.append("--load-model=*")
-        if self._security.restricted_endpoints:
-            rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
-            out += [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
         return out
+
+    def _private_arguments(self) -> list[str]:
+        """Those that hold the token, which no list of processes is to show."""
+        if not self._security.restricted_endpoints:
+            return []
+        rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
+        return [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
 
     def _open(self) -> Any:
         from ._server import Server, ServerError
@@ -408,7 +412,11 @@ class Triton(TritonBase):
         self._verbose_warning()
         self._pid = os.getpid()
         grace = self.config.exit_timeout_secs
-        server = Server(self._arguments(), exit_timeout=30.0 if grace is None else float(grace))
+        server = Server(
+            self._arguments(),
+            private=self._private_arguments(),
+            exit_timeout=30.0 if grace is None else float(grace),
+        )
         try:
             with slow("Starting the server"):
                 server.start(timeout=DEFAULT_TRITON_STARTUP_TIMEOUT_S)
