@@ -18,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/responsecache"
 )
 
 func defaults() *serveOptions {
@@ -72,6 +73,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		}
 	}
 	o.server.UseLog(log)
+	if o.server.ResponseCache.Name == "redis" {
+		responsecache.SilenceDriver()
+	}
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
 
 	if o.controlFD > 0 {
