@@ -195,7 +195,8 @@ def test_without_a_cache(tmp_path):
     with Server(tmp_path) as s:
         assert [ask(s, "m", 1)["RUN"] for _ in range(2)] == [[1], [2]]
         assert s.log().count("asks for the response cache, and the server has none") == 1
-        assert "nv_cache" not in s.metrics()
+        assert metric(s, "nv_cache_num_hits_per_model", '{model="m",version="1"}') == 0  # as the peer
+        assert "nv_cache_util" not in s.metrics()
     with Server(tmp_path, "--response-cache-byte-size=1048576", "--cache-directory=/nowhere") as s:
         assert [ask(s, "m", 1)["RUN"] for _ in range(2)] == [[1], [1]]
         assert [ask(s, "off", 1)["RUN"] for _ in range(2)] == [[1], [2]]
@@ -335,6 +336,7 @@ def test_servers_share_redis(tmp_path, redis):
             assert metric(b, "neso_response_cache_hits_total") == 7 and metric(b, "neso_response_cache_up") == 1
     with Server(tmp_path / "other", *options(redis)) as c:  # the same name, another model
         assert ask(c, "m", 1, 2)["OUTPUT0"] == [3, 6]
+        assert until(lambda: redis.cli("dbsize") == "4")
         for k in redis.cli("keys", "*").split():
             redis.cli("set", k, "nonsense")
         assert ask(c, "m", 1, 2)["OUTPUT0"] == [3, 6]

@@ -254,6 +254,3 @@ func (m *Model) Identity() responsecache.Identity {
 	h.Sum(own[:0])
 	return own
 }
-
-// Cached reports whether the response cache is in use for the model.
-func (m *Model) Cached() bool { return m.cache != nil && m.cache.store != nil }

@@ -57,7 +57,7 @@ func TestContentIdentity(t *testing.T) {
 	if of(model(), "{ }") == want {
 		t.Error("the configuration does not count")
 	}
-	if NewIdentity() == NewIdentity() {
+	if one, other := NewIdentity(), NewIdentity(); one == other {
 		t.Error("two loads with one identity")
 	}
 }
