@@ -115,6 +115,8 @@ type HTTP struct {
 	// Join hands out a socket and a token with which another process can bind
 	// models, see package backend/bound; nil refuses.
 	Join func() (socket, token string, err error)
+	// TLS makes the listener speak HTTPS; nil means plain text.
+	TLS *TLS
 	// Restricted holds the header that requests of a category must bring. The
 	// categories are those of --http-restricted-api.
 	Restricted map[string]Restriction
@@ -138,6 +140,11 @@ type GRPC struct {
 	// HeaderForwardPattern is a regular expression; matching metadata become
 	// request parameters.
 	HeaderForwardPattern string
+	// TLS secures the listener; nil means plain text.
+	TLS *TLS
+	// Join hands out a socket and a token with which another process can bind
+	// models, see package backend/bound; nil refuses.
+	Join func() (socket, token string, err error)
 	// Restricted holds the metadata that calls of a category must bring. The
 	// categories are those of --grpc-restricted-protocol.
 	Restricted map[string]Restriction
@@ -159,6 +166,8 @@ type GRPC struct {
 type Metrics struct {
 	// Address is "host:port", "unix:/path", or empty for no listener.
 	Address string
+	// TLS makes the listener speak HTTPS; nil means plain text.
+	TLS *TLS
 	// NoCPU leaves out the machine's CPU and memory.
 	NoCPU bool
 	// Config holds settings such as "summary_latencies=true".

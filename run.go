@@ -127,6 +127,9 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	if err != nil {
 		return err
 	}
+	if l, err = secure(l, s.HTTP.TLS, r.log); err != nil {
+		return err
+	}
 	r.http = r.api.HTTPServer()
 	r.quiet.watch(r.http)
 	r.serve("HTTPService", l, r.http.Serve)
@@ -137,14 +140,17 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	if s.GRPC.Address == "" {
 		return nil
 	}
-	var err error
+	secured, err := serverTLS(s.GRPC.TLS, r.log, "h2")
+	if err != nil {
+		return err
+	}
 	restricted := map[string]grpcapi.Restriction{}
 	for category, must := range s.GRPC.Restricted {
 		restricted[category] = grpcapi.Restriction(must)
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
-		Restricted: restricted,
-		Engine:     r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
+		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
+		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
 	})
@@ -168,6 +174,9 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	}
 	l, err := listen(ctx, s.Metrics.Address, false)
 	if err != nil {
+		return err
+	}
+	if l, err = secure(l, s.Metrics.TLS, r.log); err != nil {
 		return err
 	}
 	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}

@@ -16,13 +16,16 @@ import (
 type serveOptions struct {
 	server neso.Server
 	log    logging.Settings
+	tlsOptions
+	// warnings are logged once the log is open.
+	warnings []string
 
 	httpAddress, grpcAddress, metricsAddress string
 	httpPort, grpcPort, metricsPort          int
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
 	python                                   string
-	controlFD, descriptorFD                  int
+	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool
 }
