@@ -26,7 +26,7 @@ def examples():
 
 @pytest.fixture(scope="module")
 def example_server():
-    with Server(ROOT / "examples" / "models") as s:
+    with Server(ROOT / "examples" / "models", "--cache-config=local,size=67108864") as s:
         yield s
 
 

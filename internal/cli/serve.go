@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/responsecache"
 )
 
 func defaults() *serveOptions {
@@ -79,6 +80,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		logger.Warn(w) //nolint:sloglint // texts of our own
 	}
 	o.server.UseLog(log)
+	if o.server.ResponseCache.Name == "redis" {
+		responsecache.SilenceDriver()
+	}
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
 
 	if o.controlFD > 0 {
