@@ -106,14 +106,14 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 				"model_instance_name": ic.Name, "model_instance_device_id": strconv.Itoa(ic.Device),
 				"model_repository": m.cfg.Directory, "model_version": strconv.FormatInt(m.cfg.Version, 10), "model_name": m.cfg.Name,
 			},
-			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled,
+			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
 		}
 		if _, err := c.Call(ctx, worker.KindInit, 0, init); err != nil {
 			return nil, modelError(spec.Logger, "initialize failed", err)
 		}
 		return c.Attach(worker.Instance{
 			Name: ic.Name, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
-			Decoupled: m.cfg.Decoupled, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
+			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)

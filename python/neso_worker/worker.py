@@ -18,6 +18,8 @@ from .channel import Closed, Frame, Link
 from .errors import TritonModelException, describe, full_traceback
 from .frames import (
     CANCEL,
+    COUNT,
+    CREDIT,
     EXECUTE,
     EXIT,
     FAILED,
@@ -63,6 +65,8 @@ class Worker:
         # Executes that run, and requests that senders will answer.
         self.executing = 0
         self.open_answers = 0
+        # Answers of decoupled requests that keep count of what they send, by handle.
+        self.windows: dict[int, Any] = {}
         # Batches whose responses wait for the next send, and since when.
         self.held = 0
         self.held_since = 0.0
@@ -73,6 +77,7 @@ class Worker:
         self.inline_limit = DEFAULT_INLINE_LIMIT
         self.link.handlers = {
             CANCEL: self._on_cancel,
+            CREDIT: self._on_credit,
             READY: self.calls.on_answer,
             FAILED: self.calls.on_answer,
             INFER_RESPONSES: self.bls.on_responses,
@@ -85,6 +90,14 @@ class Worker:
 
     def _on_cancel(self, frame: Frame) -> None:
         self.cancelled.add(frame[2])
+
+    def _on_credit(self, frame: Frame) -> None:
+        _, _, handle, data, start, end = frame
+        if end - start != COUNT.size:
+            raise ProtocolError(f"credit: body of {end - start} bytes")
+        answer = self.windows.get(handle)
+        if answer is not None:
+            answer.credit(*COUNT.unpack_from(data, start))
 
     def _on_release(self, frame: Frame) -> None:
         self.segments.outputs.release(release_blocks(*frame[3:]))

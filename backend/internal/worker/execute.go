@@ -17,6 +17,8 @@ type Instance struct {
 	Name      string // as in "m_0_0", for error texts
 	Tables    Tables
 	Decoupled bool
+	// Window says that the worker keeps count of what it sends; see Window.
+	Window bool
 	// Gather sends EXECUTE_BATCH in place of EXECUTE.
 	Gather bool
 	// Arena is the input memory of the version.
