@@ -28,7 +28,8 @@ def _responses(value: Any, count: int) -> Any:
     for response in value:
         if response is not None and not isinstance(response, InferenceResponse):
             raise TritonModelException(
-                f"Expected an 'InferenceResponse' object in the list that execute yields, found type '{type(response)}'."
+                "Expected an 'InferenceResponse' object in the list that execute yields, found type "
+                f"'{type(response)}'."
             )
     return value
 

@@ -67,8 +67,8 @@ class Batch:
                 answer.closed = True
             else:
                 self.model.worker.open_answers += 1
-                if answer.window:
-                    self.model.worker.windows[answer.handle] = answer
+                if answer.window is not None:
+                    self.model.worker.windows[answer.handle] = answer.window
 
     def answered(self, answer: Answer, frame: ResponseFrame, collecting: bool = False) -> None:
         """Sends the frame with the final response of a request; the last one ends the batch.

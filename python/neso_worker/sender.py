@@ -10,19 +10,16 @@ from .encode import ResponseFrame
 from .errors import TritonError, TritonModelException
 from .frames import FINAL
 from .response import InferenceResponse
+from .window import Window
 
 COMPLETE_FINAL = 1
-# How many windows a coroutine may be ahead of the client when it sends without waiting for room.
-LOOP_WINDOWS = 4
 _FORGOTTEN = "The model dropped the response sender of the request without a final response."
 
 
 class Answer:
     """How far the answer to one request is; outlives the sender."""
 
-    __slots__ = (
-        "batch", "closed", "credited", "handle", "lock", "sent", "spent", "waiter", "waiting", "wanted", "window",
-    )  # fmt: skip
+    __slots__ = ("batch", "closed", "handle", "lock", "sent", "wanted", "window")
 
     def __init__(self, batch: Any, handle: int, wanted: Optional[list[int]]) -> None:
         self.batch = batch
@@ -31,68 +28,15 @@ class Answer:
         self.lock = threading.Lock()
         self.sent = 0
         self.closed = False
-        # What was sent and what of it the client has taken, in units of the window; 0 for no window.
-        self.window: int = batch.model.window if batch.model.decoupled else 0
-        self.spent = 0
-        self.credited = 0
-        # Threads that wait for room, and the future of a coroutine that does.
-        self.waiting = 0
-        self.waiter: Any = None
+        model = batch.model
+        self.window = Window(model.link, model.window) if model.decoupled and model.window else None
         batch.expect(self)
 
-    def credit(self, taken: int) -> None:
-        """Notes what the client has taken; runs under the link's lock, which wakes the waiting threads."""
-        self.credited += taken
-        self._wake()
-
-    def _wake(self) -> None:
-        waiter, self.waiter = self.waiter, None
-        if waiter is not None:
-            waiter.get_loop().call_soon_threadsafe(_finish, waiter)
-
-    def _full(self, limit: int) -> bool:
-        return self.spent - self.credited >= limit and not self.closed
-
-    def wait_for_room(self) -> None:
-        """Waits while a window's worth of responses is on its way to the client."""
-        limit = self.window
-        if not limit or self.spent - self.credited < limit:
-            return
-        if eventloop.here():
-            # Waiting here holds up every other coroutine, so only when there is no other way.
-            limit *= LOOP_WINDOWS
-        self.waiting += 1
-        try:
-            self.batch.model.link.wait(lambda: not self._full(limit))
-        finally:
-            self.waiting -= 1
-
-    async def room(self) -> None:
-        """The same for a coroutine: others go on."""
-        import asyncio  # there is a coroutine, so it has been imported
-
-        while self.window and self._full(self.window):
-            waiter = asyncio.get_running_loop().create_future()
-            self.waiter = waiter
-            if not self._full(self.window):  # meanwhile
-                self._wake()
-            await waiter
-
     def close_window(self) -> None:
-        """Ends the waiting; the answer is closed. Takes no lock unless somebody waits."""
-        if not self.window:
-            return
-        self.batch.model.worker.windows.pop(self.handle, None)
-        self._wake()
-        if self.waiting:
-            changed = self.batch.model.link.changed
-            with changed:
-                changed.notify_all()
-
-
-def _finish(waiter: Any) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+        """Ends the waiting of senders; the answer is closed."""
+        if self.window is not None:
+            self.batch.model.worker.windows.pop(self.handle, None)
+            self.window.close()
 
 
 class InferenceResponseSender:
@@ -115,8 +59,8 @@ class InferenceResponseSender:
                 )
         elif not isinstance(response, InferenceResponse):
             raise TypeError(f"response must be an InferenceResponse, found type '{type(response)}'")
-        if response is not None:
-            answer.wait_for_room()
+        if response is not None and answer.window is not None:
+            answer.window.wait(eventloop.here())
         with answer.lock:
             self._check(response, flags)
             batch = answer.batch
@@ -127,8 +71,8 @@ class InferenceResponseSender:
             else:
                 frame.add(answer.handle, response, answer.wanted, FINAL if final else 0)
                 answer.sent += 1
-                if answer.window:
-                    answer.spent += frame.cost()
+                if answer.window is not None:
+                    answer.window.spent += frame.cost()
             response = None
             if final:
                 answer.closed = True
@@ -153,8 +97,9 @@ class InferenceResponseSender:
 
     async def send_async(self, response: Optional[InferenceResponse] = None, flags: int = 0) -> None:
         """Like send, for coroutines: while the client does not keep up, others go on."""
-        if response is not None:
-            await self._answer.room()
+        window = self._answer.window
+        if response is not None and window is not None:
+            await window.room()
         self.send(response, flags)
 
     def is_cancelled(self) -> bool:

@@ -42,6 +42,7 @@ from .leases import Leases
 from .memory import Segments
 from .model import DEFAULT_INLINE_LIMIT, complete_config, import_model
 from .store import Store
+from .window import Window
 
 
 def hello(link_send: Any) -> None:
@@ -65,8 +66,8 @@ class Worker:
         # Executes that run, and requests that senders will answer.
         self.executing = 0
         self.open_answers = 0
-        # Answers of decoupled requests that keep count of what they send, by handle.
-        self.windows: dict[int, Any] = {}
+        # Windows of decoupled requests that are not answered, by handle.
+        self.windows: dict[int, Window] = {}
         # Batches whose responses wait for the next send, and since when.
         self.held = 0
         self.held_since = 0.0
@@ -95,9 +96,9 @@ class Worker:
         _, _, handle, data, start, end = frame
         if end - start != COUNT.size:
             raise ProtocolError(f"credit: body of {end - start} bytes")
-        answer = self.windows.get(handle)
-        if answer is not None:
-            answer.credit(*COUNT.unpack_from(data, start))
+        window = self.windows.get(handle)
+        if window is not None:
+            window.credit(*COUNT.unpack_from(data, start))
 
     def _on_release(self, frame: Frame) -> None:
         self.segments.outputs.release(release_blocks(*frame[3:]))
