@@ -55,6 +55,9 @@ func (b *bound) Load(_ context.Context, cfg backend.Config) (backend.Model, erro
 	for _, io := range cfg.Inputs {
 		m.tables.Inputs = append(m.tables.Inputs, io.Name)
 	}
+	for _, io := range cfg.BatchInputs {
+		m.tables.Inputs = append(m.tables.Inputs, io.Name)
+	}
 	for _, io := range cfg.Outputs {
 		m.tables.Outputs = append(m.tables.Outputs, io.Name)
 	}

@@ -128,7 +128,7 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	}
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
-		Ragged: m.io.ragged, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
+		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
 		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
