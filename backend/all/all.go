@@ -5,6 +5,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/python"
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/backend/sleep"
@@ -19,9 +20,11 @@ type Options struct {
 
 // Drivers returns all built-in backends.
 func Drivers(o Options) []backend.Driver {
+	interpreter := func() (string, error) { return python.Interpreter(o.Python) }
 	return []backend.Driver{
 		errorbackend.New(),
 		identity.New(),
+		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter}),
 		python.New(python.Options{Python: o.Python}),
 		repeat.New(),
 		sleep.New(),

@@ -34,6 +34,14 @@ func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
 	return defaultInterpreter(d.options.Python, os.Getenv("NESO_PYTHON"))
 }
 
+// Interpreter returns the interpreter of models that name none: given (the
+// option) if it is not "", else $NESO_PYTHON, else that of the working
+// directory's virtual environment, else python3.
+func Interpreter(given string) (string, error) {
+	i, err := defaultInterpreter(given, os.Getenv("NESO_PYTHON"))
+	return i.path, err
+}
+
 // defaultInterpreter returns the first of: what the options name, what the
 // environment names, the virtual environment of the working directory, python3.
 func defaultInterpreter(named ...string) (interpreter, error) {
