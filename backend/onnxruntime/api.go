@@ -39,6 +39,7 @@ const (
 	fnSessionGetInputName               = 36 // likewise
 	fnCreateRunOptions                  = 39
 	fnRunOptionsSetTerminate            = 46
+	fnRunOptionsUnsetTerminate          = 47
 	fnCreateTensorAsOrtValue            = 48
 	fnCreateTensorWithData              = 49
 	fnGetTensorMutableData              = 51

@@ -44,6 +44,7 @@ type driver struct {
 	byName       map[string]*environment // by what the configuration names; "" is the default
 	ready        map[string]*readySession
 	closed       bool
+	watch        watch
 }
 
 // settings are the --backend-config=onnxruntime,... values.
@@ -93,6 +94,7 @@ func (d *driver) Close() error {
 	ready, environments := d.ready, d.environments
 	d.ready, d.environments = nil, nil
 	d.mu.Unlock()
+	d.watch.close()
 	for _, r := range ready {
 		r.expire.Stop()
 		r.session.drop()

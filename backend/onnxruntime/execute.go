@@ -18,7 +18,9 @@ type instance struct {
 	session *session
 	plan    *plan
 	memory  tensor.Allocator
-	options uintptr        // OrtRunOptions
+	options uintptr // OrtRunOptions
+	running running
+	watch   *watch
 	pins    runtime.Pinner // of the tensors' memory, for one run
 	scratch
 }
@@ -39,7 +41,7 @@ type scratch struct {
 
 func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 	p := m.plan
-	in := &instance{session: s, plan: p, memory: m.driver.host.Allocator(), scratch: scratch{
+	in := &instance{session: s, plan: p, memory: m.driver.host.Allocator(), watch: &m.driver.watch, scratch: scratch{
 		inputNames: make([]uintptr, 0, len(p.inputs)), inputs: make([]uintptr, 0, len(p.inputs)),
 		outputNames: make([]uintptr, 0, len(p.outputs)), outputs: make([]uintptr, 0, len(p.outputs)),
 		given: make([]*tensor.Tensor, len(p.inputs)), buffers: make([]*tensor.Buffer, len(p.outputs)), shapes: make([]tensor.Shape, len(p.outputs)),
@@ -54,11 +56,13 @@ func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 			return nil, errors.Join(err, in.Close())
 		}
 	}
+	in.watch.add(in)
 	return in, nil
 }
 
 // Close implements backend.Instance.
 func (in *instance) Close() error {
+	in.watch.remove(in)
 	in.session.env.release(fnReleaseRunOptions, in.options)
 	in.session.drop()
 	return nil
@@ -66,17 +70,17 @@ func (in *instance) Close() error {
 
 // Execute implements backend.Instance. A batch that fails is tried again
 // request by request, so that one bad request does not fail the others.
-func (in *instance) Execute(_ context.Context, b *backend.Batch) error {
-	outputs, err := in.run(b, b.Requests, b.Inputs)
+func (in *instance) Execute(ctx context.Context, b *backend.Batch) error {
+	outputs, err := in.run(ctx, b, b.Requests, b.Inputs)
 	if err == nil {
 		return in.answer(b, outputs)
 	}
-	if len(b.Requests) == 1 || !in.separable(b) {
+	if len(b.Requests) == 1 || err == errTerminated || !in.separable(b) { //nolint:errorlint // made here, never wrapped
 		return in.explain(err)
 	}
 	for _, r := range b.Requests {
 		one := []*backend.Request{r}
-		outputs, err := in.run(b, one, r.Inputs)
+		outputs, err := in.run(ctx, b, one, r.Inputs)
 		if err != nil {
 			_ = r.Respond(&backend.Response{Err: backend.AsError(in.explain(err))}, true) // a cancelled request needs nothing more
 			continue
@@ -109,7 +113,7 @@ func (in *instance) answer(b *backend.Batch, outputs []tensor.Tensor) error {
 }
 
 // run runs the model on the inputs of requests.
-func (in *instance) run(b *backend.Batch, requests []*backend.Request, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
+func (in *instance) run(ctx context.Context, b *backend.Batch, requests []*backend.Request, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
 	defer in.letGo()
 	in.pick(requests)
 	if len(in.picked) == 0 {
@@ -124,10 +128,15 @@ func (in *instance) run(b *backend.Batch, requests []*backend.Request, inputs []
 			return nil, err
 		}
 		b.InputEnd = backend.Now()
+		in.watch.begin(ctx, in, requests)
 		err := in.call()
+		terminated := in.end()
 		b.OutputStart = backend.Now()
 		if err == nil {
 			return in.takeOutputs()
+		}
+		if terminated {
+			return nil, errTerminated
 		}
 		if retried || !in.mispredicted(err) {
 			return nil, err
@@ -135,6 +144,9 @@ func (in *instance) run(b *backend.Batch, requests []*backend.Request, inputs []
 		retried = true
 	}
 }
+
+// errTerminated is the answer to requests that nobody waits for.
+var errTerminated = backend.Errorf(backend.Cancelled, "the request was cancelled while the model ran")
 
 func (in *instance) call() error {
 	return in.session.env.call(fnRun, in.session.handle, in.options,

@@ -79,7 +79,7 @@ var hints = []struct{ part, hint string }{
 	{"is not a registered function/op", "the model uses an operator that ONNX Runtime %s lacks: name its library in model_operations.op_library_filename, or use a newer ONNX Runtime"},
 	{"Failed to find kernel", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
 	{"Could not find an implementation", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
-	{"external", "weights outside the model file must lie beside it, under the names that it gives"},
+	{"xternal data", "weights outside the model file must lie beside it, under the names that it gives"},
 	{"Protobuf parsing failed", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
 	{"ModelProto does not have a graph", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
 	{"bad_alloc", "there is not enough memory for the model"},

@@ -91,6 +91,9 @@ func (s *session) input(name string) *tensorInfo {
 // predict finds out from what the shape of an output follows: fixed dimensions,
 // the batch, and dimensions that have the name of an input's.
 func (p *plan) predict(o *plannedOutput, t *tensorInfo, s *session) {
+	if s.input(o.name) != nil {
+		return // handed through: ONNX Runtime returns the input and writes nothing
+	}
 	if o.datatype == tensor.Bytes || t.unranked || len(t.shape) == 0 && s.env.minor < hasShapeSince {
 		return
 	}
