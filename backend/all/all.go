@@ -20,11 +20,10 @@ type Options struct {
 
 // Drivers returns all built-in backends.
 func Drivers(o Options) []backend.Driver {
-	interpreter := func() (string, error) { return python.Interpreter(o.Python) }
 	return []backend.Driver{
 		errorbackend.New(),
 		identity.New(),
-		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter}),
+		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 		python.New(python.Options{Python: o.Python}),
 		repeat.New(),
 		sleep.New(),

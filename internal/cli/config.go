@@ -15,8 +15,8 @@ import (
 )
 
 func configCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check and show model configurations"}
-	c.AddCommand(configCheckCommand(env), configShowCommand(env))
+	c := &cobra.Command{Use: "config", Short: "Check, show and make model configurations"}
+	c.AddCommand(configCheckCommand(env), configShowCommand(env), configInitCommand(env))
 	return c
 }
 

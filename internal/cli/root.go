@@ -43,7 +43,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetArgs(args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.AddCommand(serveCommand(env), configCommand(env), versionCommand(env))
+	root.AddCommand(serveCommand(env), configCommand(env), backendsCommand(env), versionCommand(env))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -57,8 +57,8 @@ func Main(ctx context.Context, env Env) int {
 
 func serveCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use:                "serve --model-repository=DIR [options]",
-		Short:              "Serve the models of a repository",
+		Use:                "serve [PATH...] --model-repository=DIR [options]",
+		Short:              "Serve the models of a repository, or single model files",
 		DisableFlagParsing: true, // tritonserver's rules, see parse.go
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if code := serve(cmd.Context(), env, args, false); code != 0 {

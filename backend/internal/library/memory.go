@@ -39,8 +39,3 @@ func GoString(address uintptr) string {
 	}
 	return string(unsafe.Slice((*byte)(start), n))
 }
-
-// Address returns the address of a slice's first byte for a call, or 0. The
-// slice must be pinned, kept alive and, if it is Go memory, not be on a stack,
-// for as long as C uses it.
-func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
