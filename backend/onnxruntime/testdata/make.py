@@ -24,7 +24,9 @@ TYPES = {
 
 def save(name, nodes, inputs, outputs, initializers=(), opset=17, ir=9, domains=()):
     graph = h.make_graph(nodes, name, inputs, outputs, initializer=list(initializers))
-    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset), *(h.make_opsetid(d, 1) for d in domains)], producer_name="")
+    model = h.make_model(
+        graph, opset_imports=[h.make_opsetid("", opset), *(h.make_opsetid(d, 1) for d in domains)], producer_name=""
+    )
     model.ir_version = ir
     (here / f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
 
@@ -34,14 +36,29 @@ def const(name, values, dtype):
 
 
 for word, t in TYPES.items():
-    save(f"identity_{word}", [node("Identity", ["IN"], ["OUT"])], [value("IN", t, ["n", "m"])], [value("OUT", t, ["n", "m"])])
+    save(
+        f"identity_{word}",
+        [node("Identity", ["IN"], ["OUT"])],
+        [value("IN", t, ["n", "m"])],
+        [value("OUT", t, ["n", "m"])],
+    )
 for word in ("fp32", "bytes"):
     t = TYPES[word]
-    save(f"identity_{word}_nobatch", [node("Identity", ["IN"], ["OUT"])], [value("IN", t, ["m"])], [value("OUT", t, ["m"])])
+    save(
+        f"identity_{word}_nobatch",
+        [node("Identity", ["IN"], ["OUT"])],
+        [value("IN", t, ["m"])],
+        [value("OUT", t, ["m"])],
+    )
 
 pair = [value("INPUT0", T.FLOAT, ["n", 16]), value("INPUT1", T.FLOAT, ["n", 16])]
 both = [value("OUTPUT0", T.FLOAT, ["n", 16]), value("OUTPUT1", T.FLOAT, ["n", 16])]
-save("add_sub", [node("Add", ["INPUT0", "INPUT1"], ["OUTPUT0"]), node("Sub", ["INPUT0", "INPUT1"], ["OUTPUT1"])], pair, both)
+save(
+    "add_sub",
+    [node("Add", ["INPUT0", "INPUT1"], ["OUTPUT0"]), node("Sub", ["INPUT0", "INPUT1"], ["OUTPUT1"])],
+    pair,
+    both,
+)
 
 # 0 to 9 come back as they are, negative numbers are an error: an index far out of the table.
 save(
@@ -75,18 +92,40 @@ save(
 
 # Shapes that no name predicts, or that a name predicts wrongly.
 save("nonzero", [node("NonZero", ["IN"], ["OUT"])], [value("IN", T.FLOAT, ["n"])], [value("OUT", T.INT64, [1, None])])
-save("twice", [node("Concat", ["IN", "IN"], ["OUT"], axis=0)], [value("IN", T.FLOAT, ["n"])], [value("OUT", T.FLOAT, ["n"])])
-save("through", [node("Neg", ["IN"], ["NEG"])], [value("IN", T.FLOAT, ["n"])], [value("NEG", T.FLOAT, ["n"]), value("IN", T.FLOAT, ["n"])])
+save(
+    "twice",
+    [node("Concat", ["IN", "IN"], ["OUT"], axis=0)],
+    [value("IN", T.FLOAT, ["n"])],
+    [value("OUT", T.FLOAT, ["n"])],
+)
+save(
+    "through",
+    [node("Neg", ["IN"], ["NEG"])],
+    [value("IN", T.FLOAT, ["n"])],
+    [value("NEG", T.FLOAT, ["n"]), value("IN", T.FLOAT, ["n"])],
+)
 save("scalar", [node("ReduceSum", ["IN", "axes"], ["SUM"], keepdims=0), node("Mul", ["SUM", "K"], ["OUT"])],
      [value("IN", T.FLOAT, ["n"]), value("K", T.FLOAT, [])], [value("OUT", T.FLOAT, [])], [const("axes", [0], np.int64)])  # fmt: skip
-save("column", [node("Squeeze", ["IN", "axes"], ["OUT"])], [value("IN", T.FLOAT, ["n", 1])], [value("OUT", T.FLOAT, ["n"])], [const("axes", [1], np.int64)])
+save(
+    "column",
+    [node("Squeeze", ["IN", "axes"], ["OUT"])],
+    [value("IN", T.FLOAT, ["n", 1])],
+    [value("OUT", T.FLOAT, ["n"])],
+    [const("axes", [1], np.int64)],
+)
 
 # Outputs that no node writes, or that are known before anything runs.
 save("constant", [node("Neg", ["IN"], ["NEG"]), node("Add", ["C", "D"], ["E"])], [value("IN", T.FLOAT, ["n"])],
      [value("NEG", T.FLOAT, ["n"]), value("C", T.FLOAT, [2]), value("E", T.FLOAT, [2])], [const("C", [7, 8], np.float32), const("D", [1, 1], np.float32)])  # fmt: skip
 
 # B has a default value: an optional input.
-save("optional", [node("Add", ["A", "B"], ["OUT"])], [value("A", T.FLOAT, ["n"]), value("B", T.FLOAT, [1])], [value("OUT", T.FLOAT, ["n"])], [const("B", [10], np.float32)])
+save(
+    "optional",
+    [node("Add", ["A", "B"], ["OUT"])],
+    [value("A", T.FLOAT, ["n"]), value("B", T.FLOAT, [1])],
+    [value("OUT", T.FLOAT, ["n"])],
+    [const("B", [10], np.float32)],
+)
 
 # A sum over a sequence, by implicit state, and the sum of ragged requests.
 save("accumulate", [node("Add", ["IN", "STATE_IN"], ["STATE_OUT"]), node("Identity", ["STATE_OUT"], ["SUM"])],
@@ -114,9 +153,27 @@ save(
 # What cannot be served.
 save("sequence", [node("SequenceConstruct", ["IN"], ["LIST"]), node("Identity", ["IN"], ["OUT"])], [value("IN", T.FLOAT, ["n"])],
      [h.make_tensor_sequence_value_info("LIST", T.FLOAT, ["n"]), value("OUT", T.FLOAT, ["n"])])  # fmt: skip
-save("opset", [node("Identity", ["IN"], ["OUT"])], [value("IN", T.FLOAT, ["n"])], [value("OUT", T.FLOAT, ["n"])], opset=999)
+save(
+    "opset",
+    [node("Identity", ["IN"], ["OUT"])],
+    [value("IN", T.FLOAT, ["n"])],
+    [value("OUT", T.FLOAT, ["n"])],
+    opset=999,
+)
 save("ir", [node("Identity", ["IN"], ["OUT"])], [value("IN", T.FLOAT, ["n"])], [value("OUT", T.FLOAT, ["n"])], ir=999)
-save("custom", [node("Frobnicate", ["IN"], ["OUT"], domain="acme")], [value("IN", T.FLOAT, ["n"])], [value("OUT", T.FLOAT, ["n"])], domains=["acme"])
+save(
+    "custom",
+    [node("Frobnicate", ["IN"], ["OUT"], domain="acme")],
+    [value("IN", T.FLOAT, ["n"])],
+    [value("OUT", T.FLOAT, ["n"])],
+    domains=["acme"],
+)
 outside = onnx.TensorProto(name="W", data_type=T.FLOAT, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
 outside.external_data.add(key="location", value="weights.bin")
-save("external", [node("Add", ["IN", "W"], ["OUT"])], [value("IN", T.FLOAT, [4])], [value("OUT", T.FLOAT, [4])], [outside])
+save(
+    "external",
+    [node("Add", ["IN", "W"], ["OUT"])],
+    [value("IN", T.FLOAT, [4])],
+    [value("OUT", T.FLOAT, [4])],
+    [outside],
+)
