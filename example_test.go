@@ -2,6 +2,7 @@ package neso_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,15 @@ func doubling() (*neso.Server, error) {
 	return srv, srv.Start(context.Background())
 }
 
+// int32s reads INT32 elements.
+func int32s(data []byte) []int32 {
+	v := make([]int32, len(data)/4)
+	for i := range v {
+		v[i] = int32(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return v
+}
+
 func ExampleServer_Infer() {
 	srv, err := doubling()
 	if err != nil {
@@ -40,8 +50,8 @@ func ExampleServer_Infer() {
 		return
 	}
 	defer resp.Release()
-	fmt.Println(resp.Outputs[0].Name, resp.Outputs[0].Shape, resp.Outputs[0].Data)
-	// Output: y [1,3] [2 0 0 0 4 0 0 0 6 0 0 0]
+	fmt.Println(resp.Outputs[0].Name, resp.Outputs[0].Shape, int32s(resp.Outputs[0].Data))
+	// Output: y [1,3] [2 4 6]
 }
 
 func ExampleServer_Stream() {
@@ -54,12 +64,12 @@ func ExampleServer_Stream() {
 	x := tensor.Tensor{Name: "x", Datatype: tensor.Int32, Shape: tensor.Shape{1, 1}, Data: []byte{21, 0, 0, 0}}
 	err = srv.Stream(context.Background(), neso.Request{Model: "double", Inputs: []tensor.Tensor{x}}, func(resp *backend.Response) bool {
 		defer resp.Release()
-		fmt.Println(resp.Outputs[0].Data)
+		fmt.Println(int32s(resp.Outputs[0].Data))
 		return true // false would cancel the request
 	})
 	fmt.Println(err)
 	// Output:
-	// [42 0 0 0]
+	// [42]
 	// <nil>
 }
 

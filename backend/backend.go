@@ -14,6 +14,10 @@ type Driver struct {
 	Name string
 	// Open makes the backend ready. Settings come from --backend-config.
 	Open func(ctx context.Context, host Host, settings Settings) (Backend, error)
+	// Implements reports whether the driver also runs the models of the custom
+	// backend of that name, which lies in the folder of its name below
+	// --backend-directory; runtime is that of the configuration. nil: none.
+	Implements func(name, directory, runtime string) bool
 }
 
 // Settings is what the command line says to one backend.
@@ -49,7 +53,8 @@ type Model interface {
 	// NewInstance makes one instance. ctx bounds its creation only.
 	NewInstance(ctx context.Context, cfg InstanceConfig) (Instance, error)
 	// Ready returns nil, or why the model cannot serve at present (for example,
-	// its worker keeps crashing). It does not block.
+	// its worker keeps crashing). It may ask the model, and takes some seconds at
+	// most.
 	Ready() error
 	// Close frees the version, after its instances are closed.
 	Close() error
@@ -128,6 +133,9 @@ type Config struct {
 	Version int64
 	// Directory is the model's directory, VersionDirectory the one of the version.
 	Directory, VersionDirectory string
+	// Backend is the value of `backend` in the configuration: not the driver's own
+	// name for a model of a custom backend, see Driver.Implements.
+	Backend string
 	// Filename is default_model_filename, relative to VersionDirectory.
 	Filename string
 	// JSON is the whole configuration in the form of the config endpoint.

@@ -78,7 +78,6 @@ MISTAKES = {
     "no repository": ([], "--model-repository must be specified"),
     "missing repository": (["--model-repository=/no/such/dir"], "/no/such/dir"),
     "log format": (["--log-format=xml"], "invalid argument for --log-format"),
-    "TLS": (["--grpc-use-ssl=true"], "not part of this version"),
 }
 
 

@@ -37,7 +37,7 @@ func Describe(ctx context.Context, o Options, directory string) []Report {
 
 func describePython(ctx context.Context, o Options) Report {
 	r := Report{Backend: "python", Devices: []string{"CPU"}}
-	path, err := python.Interpreter(o.Python)
+	path, err := python.DefaultInterpreter(o.Python)
 	if err != nil {
 		r.Err = err
 		return r
@@ -55,7 +55,7 @@ func describePython(ctx context.Context, o Options) Report {
 
 // interpreter returns the function that finds the interpreter when it is needed.
 func interpreter(o Options) func() (string, error) {
-	return func() (string, error) { return python.Interpreter(o.Python) }
+	return func() (string, error) { return python.DefaultInterpreter(o.Python) }
 }
 
 // Libraries names the backends whose library Add can install.

@@ -29,7 +29,7 @@ func interpreter() (string, error) {
 			return path, nil
 		}
 	}
-	return python.Interpreter("")
+	return python.DefaultInterpreter("")
 }
 
 // configOf returns the configuration of a model of testdata, in a model

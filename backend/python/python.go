@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -34,7 +35,7 @@ const depth = 16
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: "python",
+		Name: ownName, Implements: implements,
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, host, settings)
 		},
@@ -45,12 +46,14 @@ func New(o Options) backend.Driver {
 type driver struct {
 	options  Options
 	settings settings
-	host     backend.Host
-	log      *slog.Logger
-	env      []string // of the server, for workers
-	launcher *worker.Launcher
-	envs     environments
-	grace    time.Duration // for finalize; 0 is the worker's default
+	// directory is --backend-directory, where python-based backends lie.
+	directory string
+	host      backend.Host
+	log       *slog.Logger
+	env       []string // of the server, for workers
+	launcher  *worker.Launcher
+	envs      environments
+	grace     time.Duration // for finalize; 0 is the worker's default
 
 	mu     sync.Mutex
 	files  string // directory of the worker's sources, made for the first model
@@ -67,8 +70,11 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 	if host != nil && host.Logger() != nil {
 		log = host.Logger()
 	}
+	for _, name := range parsed.ignored {
+		log.Warn("backend setting has no effect", slog.String("backend", ownName), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
+	}
 	return &driver{
-		options: o, settings: parsed, host: host, log: log, env: os.Environ(),
+		options: o, settings: parsed, directory: s.Directory, host: host, log: log, env: os.Environ(),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", "python"))},
 		envs:     environments{directory: o.CacheDirectory},
 		warm:     map[warmKey]*warmSession{},

@@ -86,7 +86,7 @@ by itself. Backends: ` + strings.Join(all.Libraries(), ", ") + ".",
 
 // fetchWheel lets pip fetch the wheel of a package for this machine.
 func fetchWheel(ctx context.Context, env Env, interpreter, name, dir string) (string, error) {
-	path, err := python.Interpreter(interpreter)
+	path, err := python.DefaultInterpreter(interpreter)
 	if err != nil {
 		return "", err
 	}

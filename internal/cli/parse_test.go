@@ -57,7 +57,7 @@ func TestParseMistakes(t *testing.T) {
 		"--grpc-infer-thread-count=1":       "from 2 to 128",
 		"--model-config-name=":              "empty argument for --model-config-name",
 		"--rate-limit=fast":                 "invalid argument for --rate-limit",
-		"--grpc-use-ssl=true":               "not part of this version",
+		"--allow-vertex-ai=true":            "not part of this version",
 	} {
 		if _, _, err := parsed(t, arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", arg, err, want)

@@ -28,7 +28,7 @@ func defaults() *serveOptions {
 		log:         logging.DefaultSettings(),
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
 		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
-		controlFD: -1, descriptorFD: -1,
+		controlFD: -1, descriptorFD: -1, optionsFD: -1,
 		allowHTTP: true, allowGRPC: true, allowMetrics: true,
 	}
 }
@@ -43,6 +43,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		paths, args = modelPaths(args)
 	}
 	given, err := parse(table, args, o)
+	if err == nil && o.optionsFD >= 0 {
+		given, err = o.inherited(table, given)
+	}
 	if err == nil && o.help {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")
@@ -83,6 +86,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
 		}
+	}
+	for _, w := range o.warnings {
+		logger.Warn(w) //nolint:sloglint // texts of our own
 	}
 	o.server.UseLog(log)
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
@@ -139,6 +145,9 @@ func (o *serveOptions) complete(given []string) error {
 		return &usageError{"--control-fd and --descriptor-fd go together and name inherited descriptors from 3 on"}
 	}
 	s.BackendDirectory = backendDirectory(s.BackendDirectory)
+	if err := o.completeTLS(); err != nil {
+		return err
+	}
 	s.NoRepository = s.NoRepository || o.controlFD >= 0
 	slices.Sort(s.ModelRepositories)
 	if o.metricsAddress == "" {

@@ -80,7 +80,7 @@ parameters { key: "k" value { string_value: "v" } }
 model_transaction_policy { decoupled: true }`)
 	got := c.ToBackend("/r/m", "/r/m/3", 3)
 	want := backend.Config{
-		Name: "m", Version: 3, Directory: "/r/m", VersionDirectory: "/r/m/3", Filename: "model.py", JSON: c.JSON(), MaxBatchSize: 2,
+		Name: "m", Version: 3, Directory: "/r/m", VersionDirectory: "/r/m/3", Backend: "python", Filename: "model.py", JSON: c.JSON(), MaxBatchSize: 2,
 		Inputs:  []backend.IO{{Name: "A", Datatype: tensor.FP32, Dims: tensor.Shape{24}, Optional: true, Ragged: true}},
 		Outputs: []backend.IO{{Name: "B", Datatype: tensor.Bytes}},
 		BatchInputs: []backend.IO{

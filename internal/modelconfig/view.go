@@ -13,7 +13,7 @@ import (
 func (c *Config) ToBackend(directory, versionDirectory string, version int64) backend.Config {
 	view := backend.Config{
 		Name: c.Name, Version: version, Directory: directory, VersionDirectory: versionDirectory,
-		Filename: c.Filename, JSON: c.json, MaxBatchSize: c.MaxBatchSize, Parameters: c.Parameters, Decoupled: c.Decoupled,
+		Backend: c.Backend, Filename: c.Filename, JSON: c.json, MaxBatchSize: c.MaxBatchSize, Parameters: c.Parameters, Decoupled: c.Decoupled,
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
