@@ -20,6 +20,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 // Version is the version of the server, as its metadata says it.
@@ -61,6 +62,12 @@ type Server struct {
 	LoadThreads int
 	// LoadRetries is how often a failed load is tried again; default 0.
 	LoadRetries int
+	// RateLimit "execution_count" lets instances run only while the resources of
+	// their rate_limiter are free; "off", the default, ignores them.
+	RateLimit string
+	// RateLimitResources say how much there is of each resource; default as much as
+	// the instance needs that needs most. When any is given, only those named exist.
+	RateLimitResources []RateLimitResource
 	// WarmupInStatistics counts warm-up runs in the statistics.
 	WarmupInStatistics bool
 
@@ -68,6 +75,9 @@ type Server struct {
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default
 	// 65536. Requests beyond are refused at once.
 	MaxQueuedBytes, MaxQueuedRequests int64
+	// ResponseCache keeps answers of models that enable it.
+	ResponseCache ResponseCache
+
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration
@@ -75,6 +85,9 @@ type Server struct {
 	HTTP    HTTP
 	GRPC    GRPC
 	Metrics Metrics
+	// Sagemaker and VertexAI are further listeners, in the forms of these clouds.
+	Sagemaker Sagemaker
+	VertexAI  VertexAI
 
 	// Logger takes the log; default slog.Default(). The neso command gives one
 	// whose settings change over the API.
@@ -84,6 +97,28 @@ type Server struct {
 
 	early   []earlyBind // Bind before Start
 	running *running
+}
+
+// RateLimitResource is how many units there are of a resource that instances
+// need to run.
+type RateLimitResource struct {
+	Name  string
+	Count int
+	// Device is the number of the one device that has them, or EveryDevice. For a
+	// resource that all devices share it is of no importance.
+	Device int
+}
+
+// EveryDevice says that each device has the resource.
+const EveryDevice = ratelimit.EveryDevice
+
+// ResponseCache configures the response cache; the zero value is none.
+type ResponseCache struct {
+	// Name is "local" (memory of this process) or "redis".
+	Name string
+	// Settings are those of --cache-config: "size" in bytes for "local"; "host",
+	// "port" and more for "redis", see docs/response-cache.md.
+	Settings map[string]string
 }
 
 // HTTP configures the HTTP/REST front end.
@@ -103,6 +138,8 @@ type HTTP struct {
 	// Join hands out a socket and a token with which another process can bind
 	// models, see package backend/bound; nil refuses.
 	Join func() (socket, token string, err error)
+	// TLS makes the listener speak HTTPS; nil means plain text.
+	TLS *TLS
 	// Restricted holds the header that requests of a category must bring. The
 	// categories are those of --http-restricted-api.
 	Restricted map[string]Restriction
@@ -111,6 +148,32 @@ type HTTP struct {
 	// for large bodies the time that 16 KiB/s need on top) and between requests
 	// (default 10 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
+}
+
+// Sagemaker is the form that Amazon SageMaker's containers have: /ping,
+// /invocations and /models.
+type Sagemaker struct {
+	// Address is "host:port", or empty for no listener.
+	Address string
+	// Model answers /invocations.
+	Model string
+	// LivePing makes /ping tell of liveness rather than readiness.
+	LivePing bool
+	// InferenceType of invocations is "infer", "generate" or "generate_stream";
+	// default "infer".
+	InferenceType string
+	// Root is where the cloud puts models; default /opt/ml/models.
+	Root string
+}
+
+// VertexAI is the form that Google Vertex AI's containers have.
+type VertexAI struct {
+	// Address is "host:port", or empty for no listener.
+	Address string
+	// PredictRoute and HealthRoute are the paths the cloud has chosen.
+	PredictRoute, HealthRoute string
+	// Model answers predictions; empty means the only one there is.
+	Model string
 }
 
 // Restriction is a header, or a key of gRPC metadata, and the value it must have.
@@ -126,6 +189,11 @@ type GRPC struct {
 	// HeaderForwardPattern is a regular expression; matching metadata become
 	// request parameters.
 	HeaderForwardPattern string
+	// TLS secures the listener; nil means plain text.
+	TLS *TLS
+	// Join hands out a socket and a token with which another process can bind
+	// models, see package backend/bound; nil refuses.
+	Join func() (socket, token string, err error)
 	// Restricted holds the metadata that calls of a category must bring. The
 	// categories are those of --grpc-restricted-protocol.
 	Restricted map[string]Restriction
@@ -147,6 +215,8 @@ type GRPC struct {
 type Metrics struct {
 	// Address is "host:port", "unix:/path", or empty for no listener.
 	Address string
+	// TLS makes the listener speak HTTPS; nil means plain text.
+	TLS *TLS
 	// NoCPU leaves out the machine's CPU and memory.
 	NoCPU bool
 	// Config holds settings such as "summary_latencies=true".

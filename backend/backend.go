@@ -14,6 +14,10 @@ type Driver struct {
 	Name string
 	// Open makes the backend ready. Settings come from --backend-config.
 	Open func(ctx context.Context, host Host, settings Settings) (Backend, error)
+	// Implements reports whether the driver also runs the models of the custom
+	// backend of that name, which lies in the folder of its name below
+	// --backend-directory; runtime is that of the configuration. nil: none.
+	Implements func(name, directory, runtime string) bool
 }
 
 // Settings is what the command line says to one backend.
@@ -49,7 +53,8 @@ type Model interface {
 	// NewInstance makes one instance. ctx bounds its creation only.
 	NewInstance(ctx context.Context, cfg InstanceConfig) (Instance, error)
 	// Ready returns nil, or why the model cannot serve at present (for example,
-	// its worker keeps crashing). It does not block.
+	// its worker keeps crashing). It may ask the model, and takes some seconds at
+	// most.
 	Ready() error
 	// Close frees the version, after its instances are closed.
 	Close() error
@@ -103,11 +108,15 @@ type Capabilities struct {
 type Batch struct {
 	Requests []*Request
 	// Inputs holds, with Capabilities.Gather, every input once, the requests'
-	// tensors concatenated along the batch axis in request order. Answer with
-	// Scatter, or request by request.
+	// tensors concatenated along the batch axis in request order. A ragged one
+	// (IO.Ragged) has one dimension, of all its elements. After them come those of
+	// Config.BatchInputs. Answer with Scatter, or request by request.
 	Inputs []tensor.Tensor
 	// Size is the sum of the requests' batch sizes, at least len(Requests).
 	Size int
+	// Scattered are the outputs that Scatter divides by the shape of an input, in
+	// place of the batch dimension.
+	Scattered []Scattered
 	// InputEnd and OutputStart split the time of Execute into its phases. The
 	// backend stores Now() into them; left at zero, all of it counts as inference.
 	InputEnd, OutputStart int64
@@ -124,6 +133,9 @@ type Config struct {
 	Version int64
 	// Directory is the model's directory, VersionDirectory the one of the version.
 	Directory, VersionDirectory string
+	// Backend is the value of `backend` in the configuration: not the driver's own
+	// name for a model of a custom backend, see Driver.Implements.
+	Backend string
 	// Filename is default_model_filename, relative to VersionDirectory.
 	Filename string
 	// JSON is the whole configuration in the form of the config endpoint.
@@ -131,8 +143,17 @@ type Config struct {
 	MaxBatchSize int
 	Inputs       []IO
 	Outputs      []IO
-	Parameters   map[string]string
-	Decoupled    bool
+	// BatchInputs are the tensors that the server makes from a batch (batch_input
+	// of the configuration), one for each name. They come in Batch.Inputs, behind
+	// those of the requests, only with Capabilities.Gather. Dims is their whole
+	// shape: [-1], or [-1, rank]. Those of an optional input that the requests do
+	// not have are missing too.
+	BatchInputs []IO
+	// Scattered are the outputs that a batch divides by the shape of an input
+	// (batch_output); Batch.Scatter sees to it.
+	Scattered  []Scattered
+	Parameters map[string]string
+	Decoupled  bool
 	// Instances are all instances that will be created for this version.
 	Instances []InstanceConfig
 }
@@ -144,6 +165,20 @@ type IO struct {
 	Datatype tensor.Datatype
 	Dims     tensor.Shape // -1 for a dimension of any size
 	Optional bool
+	// Ragged inputs (allow_ragged_batch) may have another shape in each request of
+	// a batch. In Batch.Inputs they have one dimension, of all elements.
+	Ragged bool
+}
+
+// Scattered says how Scatter divides one output: each request gets as many
+// elements as its shape has. That is Dims, with the request's batch size for
+// the first one when the model batches, and in place of each -1 the dimension
+// of the input Source at the same position.
+type Scattered struct {
+	Output, Source string
+	// Dims are those of the output, without the batch dimension.
+	Dims     tensor.Shape
+	Batching bool
 }
 
 // InstanceConfig names one instance.

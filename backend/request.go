@@ -30,11 +30,23 @@ type Request struct {
 	BatchSize int
 	// Trace is the propagation context of a traced request, or "".
 	Trace string
+	// Caller is where a request to Host.Infer comes from; the zero value means no
+	// model.
+	Caller Caller
 
 	// Ctx ends when the client is gone or the server gives the request up.
 	Ctx context.Context
 	// Responder takes the answers; backends call Respond.
 	Responder Responder
+}
+
+// Caller is the model that sends a request to another one.
+type Caller struct {
+	// Model and Instance are names; Instance is that of an InstanceConfig.
+	Model, Instance string
+	// Waits says that the instance executes a batch meanwhile, which probably waits
+	// for the answer.
+	Waits bool
 }
 
 // Responder is the server's end of a request.

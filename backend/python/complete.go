@@ -39,7 +39,7 @@ func (w *warmSession) stop() {
 // Complete implements backend.Backend. The worker that ran
 // auto_complete_config goes on to serve the first instance.
 func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, error) {
-	if _, err := check(&cfg); err != nil {
+	if _, err := d.check(&cfg); err != nil {
 		return nil, err
 	}
 	command, err := d.command(&cfg)

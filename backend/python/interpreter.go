@@ -20,18 +20,27 @@ type interpreter struct{ path, root string }
 const (
 	paramEnvironment = "EXECUTION_ENV_PATH"
 	paramForceCPU    = "FORCE_CPU_ONLY_INPUT_TENSORS"
+	paramLimit       = "EXECUTION_TIMEOUT_SECONDS"
 	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
 )
 
 // interpreterFor returns the interpreter of the model.
 func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
-	if path := cfg.Parameters[paramEnvironment]; path != "" {
+	if path := d.environmentOf(cfg); path != "" {
 		if rest, ok := strings.CutPrefix(path, modelDirectory); ok {
 			path = filepath.Join(cfg.Directory, rest)
 		}
 		return d.envs.interpreter(path)
 	}
 	return defaultInterpreter(d.options.Python, os.Getenv("NESO_PYTHON"))
+}
+
+// DefaultInterpreter returns the path of the interpreter that runs models which
+// name none: named if it is not empty, else as Options.Python says. The error
+// says what to do where there is none.
+func DefaultInterpreter(named string) (string, error) {
+	found, err := defaultInterpreter(named, os.Getenv("NESO_PYTHON"))
+	return found.path, err
 }
 
 // defaultInterpreter returns the first of: what the options name, what the

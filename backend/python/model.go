@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
@@ -32,32 +34,56 @@ type model struct {
 type instance struct {
 	*worker.Worker
 	model *model
+	probe *probe
+	log   *slog.Logger
 }
 
-// check refuses what no worker need be started for.
-func check(cfg *backend.Config) (path string, err error) {
-	if !strings.HasSuffix(cfg.Filename, ".py") && cfg.Filename != "" {
-		return "", backend.Errorf(backend.Internal, "Model name must end with '.py'. Model name is \"%s\".", cfg.Filename)
-	}
-	name := cfg.Filename
-	if name == "" {
-		name = "model.py"
-	}
-	path = filepath.Join(cfg.VersionDirectory, name)
-	if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return "", backend.Errorf(backend.Unavailable, "Python model file not found in '%s'", path)
+// check refuses what no worker need be started for. It returns the file that
+// holds the model's class.
+func (d *driver) check(cfg *backend.Config) (path string, err error) {
+	if _, err := d.limitOf(cfg); err != nil {
+		return "", err
 	}
 	switch v := cfg.Parameters[paramForceCPU]; v {
 	case "", "yes", "no":
 	default:
 		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: %s'", paramForceCPU, v)
 	}
+	if folder := d.customFolder(cfg); folder != "" {
+		path = filepath.Join(folder, modelFile)
+	} else {
+		name := cfg.Filename
+		if name == "" {
+			name = modelFile
+		}
+		if !strings.HasSuffix(name, ".py") {
+			return "", backend.Errorf(backend.Internal, "Model name must end with '.py'. Model name is \"%s\".", name)
+		}
+		path = filepath.Join(cfg.VersionDirectory, name)
+	}
+	if !isFile(path) {
+		return "", backend.Errorf(backend.Unavailable, "Python model file not found in '%s'", path)
+	}
 	return path, nil
+}
+
+// limitOf returns how long a worker of the model may take for one batch, 0 for
+// as long as it likes.
+func (d *driver) limitOf(cfg *backend.Config) (time.Duration, error) {
+	text, ok := cfg.Parameters[paramLimit]
+	if !ok {
+		return d.settings.limit, nil
+	}
+	limit, ok := parseSeconds(text)
+	if !ok {
+		return 0, backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is not a number of seconds from 0 on", paramLimit, text)
+	}
+	return limit, nil
 }
 
 // Load implements backend.Backend.
 func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
-	if _, err := check(&cfg); err != nil {
+	if _, err := d.check(&cfg); err != nil {
 		return nil, err
 	}
 	command, err := d.command(&cfg)
@@ -80,10 +106,11 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 
 // spec says how to start the worker of an instance of the model.
 func (d *driver) spec(cfg *backend.Config, command worker.Command, instance string) worker.Spec {
+	limit, _ := d.limitOf(cfg) // checked before
 	return worker.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
-		HelloTimeout: d.settings.stubTimeout, Grace: d.grace,
+		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit,
 	}
 }
 
@@ -94,6 +121,7 @@ func (m *model) Allocator() tensor.Allocator { return m.arena }
 func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (backend.Instance, error) {
 	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
 	first := m.driver.takeWarm(&m.cfg, ic.Name)
+	asks := &probe{}
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
 			if _, err := m.driver.loadModel(ctx, c, &m.cfg, false); err != nil {
@@ -108,11 +136,15 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			},
 			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
 		}
-		if _, err := c.Call(ctx, worker.KindInit, 0, init); err != nil {
+		answer, err := c.Call(ctx, worker.KindInit, 0, init)
+		if err != nil {
 			return nil, modelError(spec.Logger, "initialize failed", err)
 		}
+		if err := asks.has(c, answer); err != nil {
+			return nil, err
+		}
 		return c.Attach(worker.Instance{
-			Name: ic.Name, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
+			Name: ic.Name, Model: m.cfg.Name, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 		}), nil
 	}
@@ -120,7 +152,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	if err != nil {
 		return nil, m.driver.explain(m.command.Path, err)
 	}
-	i := &instance{w, m}
+	i := &instance{w, m, asks, spec.Logger}
 	m.mu.Lock()
 	m.instances[i] = struct{}{}
 	m.mu.Unlock()
@@ -129,7 +161,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 
 // loadModel sends LOAD and returns the body of READY.
 func (d *driver) loadModel(ctx context.Context, c *worker.Conn, cfg *backend.Config, complete bool) (json.RawMessage, error) {
-	path, err := check(cfg)
+	path, err := d.check(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +195,22 @@ func (d *driver) explain(python string, err error) error {
 	return backend.Errorf(backend.Internal, "Python workers need numpy: run '%s -m pip install numpy'. %v", python, err)
 }
 
-// Ready implements backend.Model.
+// Ready implements backend.Model: all workers live, and the models that have an
+// is_ready say that they are.
 func (m *model) Ready() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.instances {
-		if err := i.Ready(); err != nil {
+	instances := slices.Collect(maps.Keys(m.instances))
+	m.mu.Unlock()
+	var asked sync.WaitGroup
+	failed := make([]error, len(instances))
+	for k, i := range instances {
+		if failed[k] = i.Ready(); failed[k] == nil && i.probe.asks() {
+			asked.Go(func() { failed[k] = i.probe.ready(i.log) })
+		}
+	}
+	asked.Wait()
+	for _, err := range failed {
+		if err != nil {
 			return err
 		}
 	}

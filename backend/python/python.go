@@ -1,7 +1,9 @@
 package python
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/scratch"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	pyfiles "github.com/nesoserve/neso/python"
 )
@@ -34,7 +37,7 @@ const depth = 16
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: "python",
+		Name: ownName, Implements: implements,
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, host, settings)
 		},
@@ -45,15 +48,17 @@ func New(o Options) backend.Driver {
 type driver struct {
 	options  Options
 	settings settings
-	host     backend.Host
-	log      *slog.Logger
-	env      []string // of the server, for workers
-	launcher *worker.Launcher
-	envs     environments
-	grace    time.Duration // for finalize; 0 is the worker's default
+	// directory is --backend-directory, where python-based backends lie.
+	directory string
+	host      backend.Host
+	log       *slog.Logger
+	env       []string // of the server, for workers
+	launcher  *worker.Launcher
+	envs      environments
+	grace     time.Duration // for finalize; 0 is the worker's default
 
 	mu     sync.Mutex
-	files  string // directory of the worker's sources, made for the first model
+	files  *scratch.Dir // directory of the worker's sources, made for the first model
 	warm   map[warmKey]*warmSession
 	closed bool
 }
@@ -67,8 +72,11 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 	if host != nil && host.Logger() != nil {
 		log = host.Logger()
 	}
+	for _, name := range parsed.ignored {
+		log.Warn("backend setting has no effect", slog.String("backend", ownName), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
+	}
 	return &driver{
-		options: o, settings: parsed, host: host, log: log, env: os.Environ(),
+		options: o, settings: parsed, directory: s.Directory, host: host, log: log, env: os.Environ(),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", "python"))},
 		envs:     environments{directory: o.CacheDirectory},
 		warm:     map[warmKey]*warmSession{},
@@ -95,8 +103,8 @@ func (d *driver) Close() error {
 		w.stop()
 	}
 	d.launcher.Close()
-	if d.files != "" {
-		return os.RemoveAll(d.files)
+	if d.files != nil {
+		return d.files.Remove()
 	}
 	return nil
 }
@@ -109,19 +117,18 @@ func (d *driver) sources() (string, error) {
 	if d.closed {
 		return "", backend.Errorf(backend.Unavailable, "the Python backend is closed")
 	}
-	if d.files != "" {
-		return d.files, nil
+	if d.files != nil {
+		return d.files.Path, nil
 	}
-	dir, err := os.MkdirTemp("", "neso-python-") // 0700
+	dir, err := scratch.Make("neso-python-")
 	if err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", err)
 	}
-	if err := unpack(dir); err != nil {
-		_ = os.RemoveAll(dir)
-		return "", fmt.Errorf("unpack the Python worker: %w", err)
+	if err := unpack(dir.Path); err != nil {
+		return "", fmt.Errorf("unpack the Python worker: %w", errors.Join(err, dir.Remove()))
 	}
 	d.files = dir
-	return dir, nil
+	return dir.Path, nil
 }
 
 func unpack(dir string) error {

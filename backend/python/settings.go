@@ -1,6 +1,7 @@
 package python
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -8,10 +9,38 @@ import (
 )
 
 // settings are the --backend-config=python,... values that mean something
-// here. The sizes and names of Triton's shared memory are checked and otherwise
-// without effect: memory grows on demand and has no name.
+// here.
 type settings struct {
 	stubTimeout time.Duration
+	// limit bounds one execute of the models that say nothing themselves; 0 is no
+	// bound.
+	limit time.Duration
+	// ignored are the given settings without an effect, sorted.
+	ignored []string
+}
+
+// ignoredSettings are those of Triton's that are checked and have no effect
+// here, with the reason.
+var ignoredSettings = map[string]string{
+	"shm-default-byte-size":  "shared memory grows on demand",
+	"shm-growth-byte-size":   "shared memory grows on demand",
+	"shm-region-prefix-name": "shared memory has no name",
+	"shm_message_queue_size": "messages go over a socket",
+	"thread-pool-size":       "calls out of a model need no threads",
+}
+
+// knownSettings have an effect, here or in the server.
+var knownSettings = []string{"stub-timeout-seconds", settingLimit, "default-max-batch-size", "min-compute-capability"}
+
+const settingLimit = "execution-timeout-seconds"
+
+// parseSeconds reads a number of seconds, which may have a fraction.
+func parseSeconds(text string) (time.Duration, bool) {
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(seconds >= 0) || seconds > 1e9 { // not for NaN either
+		return 0, false
+	}
+	return time.Duration(seconds * float64(time.Second)), true
 }
 
 func parseSettings(values map[string]string) (settings, error) {
@@ -55,5 +84,16 @@ func parseSettings(values map[string]string) (settings, error) {
 	if prefix, ok := values["shm-region-prefix-name"]; ok && prefix == "" {
 		return settings{}, backend.Errorf(backend.InvalidArg, "shm-region-prefix-name must be at least one character long.")
 	}
+	if text, ok := values[settingLimit]; ok {
+		if s.limit, ok = parseSeconds(text); !ok {
+			return settings{}, backend.Errorf(backend.InvalidArg, "%s must be a number of seconds from 0 on, found '%s'", settingLimit, text)
+		}
+	}
+	for name := range values {
+		if !slices.Contains(knownSettings, name) {
+			s.ignored = append(s.ignored, name)
+		}
+	}
+	slices.Sort(s.ignored)
 	return s, nil
 }

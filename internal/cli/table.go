@@ -80,11 +80,11 @@ func serveTable() []option {
 		{name: "grpc-infer-thread-count", kind: "integer", group: groupGRPC, help: "The number of gRPC inference handler threads, 2 to 128.", set: checkInt(2, 128), unused: noThreads},
 		{name: "grpc-infer-allocation-pool-size", kind: "integer", group: groupGRPC, help: "The maximum number of inference request/response objects kept for reuse.", set: checkInt(0, 1<<31), unused: "objects are pooled as needed"},
 		{name: "grpc-max-response-pool-size", kind: "integer", group: groupGRPC, help: "The maximum number of responses kept per stream before the model is slowed down.", set: checkInt(1, 1<<31), unused: "the responses of a stream have a bound of their own"},
-		{name: "grpc-use-ssl", kind: "boolean", group: groupGRPC, help: "Use SSL authentication for GRPC requests.", set: refuseTrue("grpc-use-ssl")},
-		{name: "grpc-use-ssl-mutual", kind: "boolean", group: groupGRPC, help: "Use mutual SSL authentication for GRPC requests.", set: refuseTrue("grpc-use-ssl-mutual")},
-		{name: "grpc-server-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server certificate.", unused: notYet},
-		{name: "grpc-server-key", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server key.", unused: notYet},
-		{name: "grpc-root-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded root certificate.", unused: notYet},
+		{name: "grpc-use-ssl", kind: "boolean", group: groupGRPC, help: "Use SSL authentication for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.grpcSSL })},
+		{name: "grpc-use-ssl-mutual", kind: "boolean", group: groupGRPC, help: "Use mutual SSL authentication for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.grpcMutual })},
+		{name: "grpc-server-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server certificate; read again when it changes.", set: stringVar(func(o *serveOptions) *string { return &o.grpcTLS.Cert })},
+		{name: "grpc-server-key", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server key.", set: stringVar(func(o *serveOptions) *string { return &o.grpcTLS.Key })},
+		{name: "grpc-root-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded root certificate, which verifies clients with --grpc-use-ssl-mutual.", set: stringVar(func(o *serveOptions) *string { return &o.grpcTLS.ClientCA })},
 		{name: "grpc-infer-response-compression-level", kind: "string", group: groupGRPC, help: "The compression level of inference responses: none, low, medium or high.", set: wordVar("grpc_infer_response_compression_level", []string{"none", "low", "medium", "high"}, func(o *serveOptions, s string) error { o.server.GRPC.Compression = s; return nil })},
 		{name: "grpc-keepalive-time", kind: "integer", group: groupGRPC, help: "Milliseconds of silence after which a keepalive ping is sent.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.KeepaliveTime })},
 		{name: "grpc-keepalive-timeout", kind: "integer", group: groupGRPC, help: "Milliseconds to wait for the answer to a keepalive ping.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.KeepaliveTimeout })},
@@ -96,14 +96,14 @@ func serveTable() []option {
 		{name: "grpc-max-connection-age-grace", kind: "integer", group: groupGRPC, help: "Milliseconds after the maximum age after which a connection is closed by force.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.MaxConnectionAgeGrace })},
 		{name: "grpc-restricted-protocol", kind: "<string>:<string>=<string>", group: groupGRPC, help: "Restrict the use of protocols to requests with a metadata key.", set: setRestricted("grpc-restricted-protocol", "protocol", grpcPrefix, func(o *serveOptions) *map[string]neso.Restriction { return &o.server.GRPC.Restricted })},
 
-		{name: "allow-sagemaker", kind: "boolean", group: groupSagemaker, help: "Allow the server to listen for Sagemaker requests.", set: refuseTrue("allow-sagemaker")},
-		{name: "sagemaker-port", kind: "integer", group: groupSagemaker, help: "The port for Sagemaker requests.", set: checkInt(0, 65535), unused: notYet},
-		{name: "sagemaker-safe-port-range", kind: "<integer>-<integer>", group: groupSagemaker, help: "The allowed port range of other endpoints.", set: checkPair("-"), unused: notYet},
+		{name: "allow-sagemaker", kind: "boolean", group: groupSagemaker, help: "Allow the server to listen for Sagemaker requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowSagemaker })},
+		{name: "sagemaker-port", kind: "integer", group: groupSagemaker, help: "The port for Sagemaker requests.", set: intVar(func(o *serveOptions) *int { return &o.sagemakerPort })},
+		{name: "sagemaker-safe-port-range", kind: "<integer>-<integer>", group: groupSagemaker, help: "The allowed port range of other endpoints.", set: setSafePorts},
 		{name: "sagemaker-thread-count", kind: "integer", group: groupSagemaker, help: "Number of threads handling Sagemaker requests.", set: checkInt(1, 1<<31), unused: noThreads},
-		{name: "allow-vertex-ai", kind: "boolean", group: groupVertex, help: "Allow the server to listen for Vertex AI requests.", set: refuseTrue("allow-vertex-ai")},
-		{name: "vertex-ai-port", kind: "integer", group: groupVertex, help: "The port for Vertex AI requests.", set: checkInt(0, 65535), unused: notYet},
+		{name: "allow-vertex-ai", kind: "boolean", group: groupVertex, help: "Allow the server to listen for Vertex AI requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowVertex })},
+		{name: "vertex-ai-port", kind: "integer", group: groupVertex, help: "The port for Vertex AI requests.", set: intVar(func(o *serveOptions) *int { return &o.vertexPort })},
 		{name: "vertex-ai-thread-count", kind: "integer", group: groupVertex, help: "Number of threads handling Vertex AI requests.", set: checkInt(1, 1<<31), unused: noThreads},
-		{name: "vertex-ai-default-model", kind: "string", group: groupVertex, help: "The model used for single-model inference.", unused: notYet},
+		{name: "vertex-ai-default-model", kind: "string", group: groupVertex, help: "The model used for single-model inference. Default: the only model there is.", set: stringVar(func(o *serveOptions) *string { return &o.server.VertexAI.Model })},
 
 		{name: "allow-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide prometheus metrics.", set: boolVar(func(o *serveOptions) *bool { return &o.allowMetrics })},
 		{name: "allow-gpu-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide GPU metrics.", set: checkBool, unused: noGPU},
@@ -122,15 +122,10 @@ func serveTable() []option {
 		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
 		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
 		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
-		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting.", set: checkPair("="), unused: notYet},
-		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: notYet},
-		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(_ *serveOptions, s string) error {
-			if s != "off" {
-				return errNotBuilt("rate limiting by execution count")
-			}
-			return nil
-		})},
-		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server.", set: checkPair(":"), unused: notYet},
+		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting, <cache name>,<setting>=<value>; it may be specified multiple times for one cache. \"local\" needs size (bytes of memory); \"redis\" needs host and port and takes user, password, db, connect_timeout, socket_timeout, wait_timeout (milliseconds), pool_size, tls_enabled, cert, key, cacert, cacert_dir, sni, ttl (seconds).", set: setCacheConfig},
+		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: "the caches are part of the server"},
+		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\", or \"execution_count\" with which a model instance runs only while the resources of its rate_limiter are free.", set: wordVar("rate-limit", []string{"off", "execution_count"}, stringVar(func(o *serveOptions) *string { return &o.server.RateLimit }))},
+		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server, <resource name>:<count>[:<device>], without a device on each. It may be specified multiple times; then only the resources named exist. Default: as many of each as the instance needs that needs most.", set: setRateLimitResource},
 		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: checkInt(math.MinInt, math.MaxInt), unused: noGPU},
 		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total byte size that can be allocated as CUDA memory for the GPU device.", set: checkPair(":"), unused: noGPU},
 		{name: "cuda-virtual-address-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total CUDA virtual address size for growable implicit state.", set: checkPair(":"), unused: noGPU},
@@ -145,7 +140,7 @@ func serveTable() []option {
 			o.strictModelConfig = &v
 			return err
 		}},
-		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config.", set: checkInt(0, 1<<62), unused: notYet},
+		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config=local,size=<integer>.", set: setCacheSize},
 		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
 		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
 		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
@@ -154,6 +149,7 @@ func serveTable() []option {
 
 		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
 		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},
+		{name: "options-fd", kind: "integer", group: groupNeso, help: "An inherited descriptor from which more options are read to its end, one a line as on the command line: those that must not be seen in a list of processes, such as access tokens.", set: intVar(func(o *serveOptions) *int { return &o.optionsFD })},
 		{name: "allow-bind", kind: "boolean", group: groupNeso, help: "Allow processes of the same user on this machine to bind callables to the running server. Default: true with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
 			o.allowBind = &v
@@ -163,6 +159,13 @@ func serveTable() []option {
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
+		{name: "http-tls-cert", kind: "string", group: groupNeso, help: "File holding the PEM-encoded certificate of the HTTP listener, which then speaks HTTPS; read again when it changes.", set: stringVar(func(o *serveOptions) *string { return &o.httpTLS.Cert })},
+		{name: "http-tls-key", kind: "string", group: groupNeso, help: "File holding the PEM-encoded key of --http-tls-cert.", set: stringVar(func(o *serveOptions) *string { return &o.httpTLS.Key })},
+		{name: "http-tls-client-ca", kind: "string", group: groupNeso, help: "File holding PEM-encoded certificates of authorities: HTTP clients must show a certificate signed by one of them.", set: stringVar(func(o *serveOptions) *string { return &o.httpTLS.ClientCA })},
+		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
+		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
+		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
+		{name: "sagemaker-model-root", kind: "string", group: groupNeso, help: "The directory below which models that Sagemaker loads must lie. Default: /opt/ml/models.", set: stringVar(func(o *serveOptions) *string { return &o.server.Sagemaker.Root })},
 		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
 		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
 		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request; a large body gets the time that 16 KiB/s need on top. Default: 60.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},

@@ -33,6 +33,7 @@ func (h *host) Infer(req *backend.Request) error {
 	responder, name, version := r.Responder, r.ModelName, r.ModelVersion
 	r.Request = *req
 	r.Responder, r.ModelName, r.ModelVersion = responder, name, version
+	r.Internal = true
 	r.Inputs = append([]tensor.Tensor(nil), req.Inputs...)
 	for i := range r.Inputs {
 		r.Inputs[i].Retain()

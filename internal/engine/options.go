@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -33,6 +34,9 @@ type Options struct {
 	LoadThreads         int // default 4
 	LoadRetries         int
 	WarmupInStatistics  bool
+	// RateLimiter makes the instances of all models wait for the resources that
+	// they need; nil for none.
+	RateLimiter *ratelimit.Limiter
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
@@ -52,6 +56,10 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// Cache is the name of the response cache, "local" or "redis", and
+	// CacheSettings what --cache-config says to it; empty means none.
+	Cache         string
+	CacheSettings map[string]string
 	// Allocator gives ordinary memory for tensors; nil means a pool of the
 	// engine's own.
 	Allocator tensor.Allocator

@@ -36,10 +36,25 @@ func newBackends(o Options) *backends {
 	return b
 }
 
+// find returns the driver of a backend, or nil. A custom backend of the backend
+// directory comes before a built-in one of the same name: somebody put it there.
+func (b *backends) find(name, runtime string) *driver {
+	directory := ""
+	if b.settings != nil {
+		directory = b.settings(name).Directory
+	}
+	for _, d := range b.drivers {
+		if d.Implements != nil && d.Implements(name, directory, runtime) {
+			return d
+		}
+	}
+	return b.drivers[name]
+}
+
 // get returns the open backend. An attempt that failed is made again for the
 // next model: what was missing may have been installed meanwhile.
-func (b *backends) get(ctx context.Context, name string) (backend.Backend, error) {
-	d := b.drivers[name]
+func (b *backends) get(ctx context.Context, name, runtime string) (backend.Backend, error) {
+	d := b.find(name, runtime)
 	if d == nil {
 		return nil, backend.Errorf(backend.InvalidArg, "unable to find backend library for backend '%s', try specifying runtime on the model configuration. This server has: %s", name, strings.Join(slices.Sorted(maps.Keys(b.drivers)), ", "))
 	}
@@ -50,7 +65,7 @@ func (b *backends) get(ctx context.Context, name string) (backend.Backend, error
 	}
 	settings := backend.Settings{}
 	if b.settings != nil {
-		settings = b.settings(name)
+		settings = b.settings(d.Name)
 	}
 	opened, err := d.Open(ctx, b.host, settings)
 	if err != nil {

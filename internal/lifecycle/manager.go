@@ -12,7 +12,9 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
@@ -36,11 +38,15 @@ type Options struct {
 	// LoadRetries is how often a failed load is tried again.
 	LoadRetries        int
 	WarmupInStatistics bool
+	// RateLimiter is shared by all models; nil for none.
+	RateLimiter *ratelimit.Limiter
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
 	// Steps is the way of ensembles to the models of their steps.
 	Steps ensemble.Host
+	// Cache is the server's response cache, or nil.
+	Cache responsecache.Store
 	// HoldRequests is for tests; see model.Options.
 	HoldRequests int
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -52,6 +54,10 @@ type Options struct {
 	// may be nil.
 	Models  func() []Model
 	Customs func() []Custom
+	// Resources lists those of the rate limiter; may be nil.
+	Resources func() []ratelimit.Usage
+	// Cache returns the numbers of the response cache; nil without one.
+	Cache func() responsecache.Numbers
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
@@ -134,6 +140,9 @@ func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
 // Collect sends everything; it implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectServer(ch)
+	if m.options.Cache != nil {
+		collectCache(ch, m.options.Cache())
+	}
 	if m.options.Models != nil {
 		for _, model := range m.options.Models() {
 			m.collectModel(ch, model)

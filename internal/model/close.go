@@ -68,9 +68,13 @@ func (m *Model) Close(ctx context.Context) error {
 		}
 	}
 	m.closed = true
+	if m.cache != nil && m.cache.flights != nil {
+		m.cache.flights.work.Wait() // the requests that they answer are gone
+	}
 	end, cancel := context.WithTimeout(context.Background(), instance.Grace)
 	defer cancel()
 	m.closeErr = m.scheduler.Close(end)
+	m.limits.Close()
 	if m.pool != nil {
 		m.closeErr = errors.Join(m.closeErr, m.pool.Close(), m.closeLoaded())
 	}

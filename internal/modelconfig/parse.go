@@ -111,6 +111,10 @@ func (d *Draft) Name() string { return d.pb.Name }
 // Backend returns the name of the backend, empty for ensembles.
 func (d *Draft) Backend() string { return d.pb.Backend }
 
+// Runtime returns the name of the file that runs the model, or "" for the
+// backend's own.
+func (d *Draft) Runtime() string { return d.pb.Runtime }
+
 // Platform returns the platform.
 func (d *Draft) Platform() string { return d.pb.Platform }
 

@@ -20,6 +20,7 @@ type Snapshot struct {
 	ExecutionCount  uint64
 	Pending         int64
 	Warmups         uint64
+	Coalesced       uint64 // answered with the execution of an identical request
 	Success, Fail   Duration
 	Queue           Duration
 	ComputeInput    Duration
@@ -28,6 +29,7 @@ type Snapshot struct {
 	CacheHit        Duration
 	CacheMiss       Duration
 	FailuresByCause map[infer.Reason]uint64
+	BatchesClosed   map[Closing]uint64 // nil for a version without a batcher
 	Batches         []BatchSnapshot    // by size
 	Responses       []ResponseSnapshot // by index
 
@@ -57,6 +59,7 @@ func (v *Version) Snapshot() Snapshot {
 		ExecutionCount:  v.executionCount.Load(),
 		Pending:         v.pending.Load(),
 		Warmups:         v.warmups.Load(),
+		Coalesced:       v.coalesced.Load(),
 		Success:         v.success.snapshot(),
 		Fail:            v.fail.snapshot(),
 		Queue:           v.queue.snapshot(),
@@ -66,6 +69,7 @@ func (v *Version) Snapshot() Snapshot {
 		CacheHit:        v.cacheHit.snapshot(),
 		CacheMiss:       v.cacheMiss.snapshot(),
 		FailuresByCause: map[infer.Reason]uint64{},
+		BatchesClosed:   v.closedBatches(),
 		RequestTime:     v.requestTime.snapshot(),
 		QueueTime:       v.queueTime.snapshot(),
 		InputTime:       v.inputTime.snapshot(),

@@ -25,6 +25,8 @@ NO_ERROR = 0xFF
 ) = range(1, 28)  # fmt: skip
 LAST_KIND = CREDIT
 
+# In the datatype of a tensor entry: the receiver may write to the block. Only sent to processes with bound callables.
+OWN_BLOCK = 0x80
 # Flags of a request block.
 SEQUENCE_START = 1
 SEQUENCE_END = 2

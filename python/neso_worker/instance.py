@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from . import eventloop, generators
 from .encode import ResponseFrame
-from .errors import TritonError, describe, full_traceback
+from .errors import TritonError, TritonModelException, describe, full_traceback
 from .frames import FINAL, done_frame
 from .model import Tables
 from .received import HANDLE, ReceivedRequest, decode
@@ -128,7 +128,19 @@ class Instance:
             result = self._model.initialize(args)
             if inspect.isawaitable(result):
                 eventloop.run(result)
-        return {"async": inspect.iscoroutinefunction(self._execute)}
+        return {
+            "async": inspect.iscoroutinefunction(self._execute),
+            "is_ready": callable(getattr(self._model, "is_ready", None)),
+        }
+
+    def is_ready(self) -> bool:
+        """What the model's own is_ready says."""
+        result = self._model.is_ready()
+        if inspect.isawaitable(result):
+            result = eventloop.run(result)
+        if not isinstance(result, bool):
+            raise TritonModelException("is_ready() must return a boolean value")
+        return result
 
     def finalize(self) -> None:
         """Runs finalize and drops the user's object."""

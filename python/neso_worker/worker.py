@@ -18,6 +18,7 @@ from .channel import Closed, Frame, Link
 from .errors import TritonModelException, describe, full_traceback
 from .frames import (
     CANCEL,
+    CONTROL,
     COUNT,
     CREDIT,
     EXECUTE,
@@ -85,7 +86,7 @@ class Worker:
             RELEASE: self._on_release,
             SEGMENT: self._on_segment,
         }
-        self._orders = {LOAD: self._load, INIT: self._init, UNLOAD: self._unload}
+        self._orders = {LOAD: self._load, INIT: self._init, UNLOAD: self._unload, CONTROL: self._control}
 
     # The handlers of frames that any thread may read; they run under the link's lock.
 
@@ -165,7 +166,7 @@ class Worker:
                     self.cancelled.clear()
 
     def _order(self, kind: int, number: int, call: int, data: Any, start: int, end: int) -> None:
-        """Obeys LOAD, INIT or UNLOAD and answers READY or FAILED."""
+        """Obeys LOAD, INIT, UNLOAD or CONTROL and answers READY or FAILED."""
         value = json_body(data, start, end) if end > start else {}
         try:
             answer = json_frame(READY, number, call, self._orders[kind](number, value) or {})
@@ -201,6 +202,14 @@ class Worker:
         self.instances[number] = instance
         self.bls.allowed = True
         return answer
+
+    def _control(self, number: int, order: dict[str, Any]) -> dict[str, Any]:
+        if order.get("op") != "is_ready":
+            raise TritonModelException(f"The worker cannot do '{order.get('op')}'.")
+        instance = self.instances.get(number)
+        if instance is None:
+            raise TritonModelException(f"Instance {number} is not there.")
+        return {"ready": instance.is_ready()}
 
     def _unload(self, number: int, _: dict[str, Any]) -> dict[str, Any]:
         instance = self.instances.pop(number, None)

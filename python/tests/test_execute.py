@@ -85,7 +85,7 @@ def value(response):
 
 def test_one_request(tmp_path):
     with Model(tmp_path, DOUBLE) as m:
-        assert m.ready == {"async": False}
+        assert m.ready == {"async": False, "is_ready": False}
         assert m.hello["protocol"] == 1
         out = m.run(In(0, np.arange(16, dtype=np.float32))).outputs[0]
         assert out.index == 0
@@ -379,7 +379,7 @@ COROUTINE = """
 
 def test_coroutine(tmp_path):
     with Model(tmp_path, COROUTINE) as m:
-        assert m.ready == {"async": True}
+        assert m.ready == {"async": True, "is_ready": False}
         requests = [{"handle": n, "inputs": [In(0, np.array([n]))]} for n in range(4)]
         responses, _ = m.peer.run(requests)
         assert [r.outputs[0].array().tolist() for r in responses] == [[1], [2], [3], [4]]

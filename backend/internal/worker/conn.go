@@ -212,6 +212,7 @@ func (c *Conn) end(err error) {
 	c.timers.releases.Stop()
 	c.timers.cancels.Stop()
 	c.r.idle.Stop()
+	c.stopLimitsLocked()
 	for _, w := range c.watches {
 		w.stop()
 	}

@@ -15,6 +15,7 @@ import (
 type Instance struct {
 	Number    uint32
 	Name      string // as in "m_0_0", for error texts
+	Model     string // for the requests that it sends
 	Tables    Tables
 	Decoupled bool
 	// Window says that the worker keeps count of what it sends; see Window.
@@ -25,11 +26,18 @@ type Instance struct {
 	Arena *Arena
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
+	// Writable tells the worker which input blocks it may write to: those that
+	// nothing else refers to.
+	Writable bool
 	// Timeout, when above zero, is when a batch that is not back is answered with
 	// an error. The instance stays occupied until it is.
 	Timeout time.Duration
+	// Limit, when above zero, is how long the worker may take for one batch; then
+	// the process is ended.
+	Limit time.Duration
 
 	conn    *Conn
+	clock   *limitClock
 	overdue *atomic.Int32
 	life    uint64 // of the Worker
 }
@@ -37,7 +45,7 @@ type Instance struct {
 // Attach makes the instance known to the connection; INIT must have succeeded,
 // or follow before the first Execute.
 func (c *Conn) Attach(inst Instance) *Instance {
-	inst.conn, inst.overdue = c, &atomic.Int32{}
+	inst.conn, inst.overdue, inst.clock = c, &atomic.Int32{}, &limitClock{}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.instances[inst.Number] = &inst
@@ -89,20 +97,24 @@ func (p *placement) put(t *tensor.Tensor) place {
 		return place{segment: InlineSegment}
 	}
 	at, ok := p.inst.Arena.locate(t)
+	own := false
 	if !ok {
 		for i := range p.copies {
 			if p.copies[i].data == &t.Data[0] {
 				r := p.copies[i].buf.Region()
-				at = place{r.Segment, r.Offset}
+				at, ok = place{segment: r.Segment, offset: r.Offset}, true
+				own = p.copies[i].buf.References() == 1
 				break
 			}
 		}
+	} else {
+		own = t.Buffer.References() == 1
 	}
 	wire, err := p.conn.wireLocked(p.inst.Arena, at.segment)
 	if err != nil {
 		p.err = err
 	}
-	return place{wire, at.offset}
+	return place{wire, at.offset, own && p.inst.Writable}
 }
 
 // share copies the large inputs that do not lie in shared memory into it.
@@ -216,6 +228,7 @@ func (c *Conn) send(ctx context.Context, call *batchCall) error {
 	}
 	c.batches[id] = call
 	call.id = id
+	c.limitBegunLocked(i, id)
 	c.watchLocked(ctx, call)
 	if !i.Gather {
 		for k := range call.copies { // they live as long as their request

@@ -105,6 +105,7 @@ func (c *Conn) forsake(id uint64) {
 		return
 	}
 	delete(c.batches, id)
+	c.limitEndedLocked(call.inst, id)
 	kept := []*tensor.Buffer{}
 	keep := func(list []tensor.Tensor) {
 		for i := range list {
@@ -145,7 +146,7 @@ func (c *Conn) settleForsaken(id uint64) {
 // lateResult takes the outputs of a forsaken batch.
 func (c *Conn) lateResult(h Header, entries []Entry, cur *cursor, in *chunk) error {
 	for i := range entries {
-		t, err := c.tensor("", &entries[i], cur, in)
+		t, err := c.tensor("", &entries[i], cur, in, &returned{gone: true})
 		if err != nil {
 			return err
 		}

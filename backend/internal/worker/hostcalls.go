@@ -96,6 +96,10 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	}
 	c.mu.Lock()
 	inst := c.instances[h.Instance]
+	var caller backend.Caller
+	if inst != nil {
+		caller = backend.Caller{Model: inst.Model, Instance: inst.Name, Waits: c.executingLocked(inst)}
+	}
 	c.mu.Unlock()
 	call := &inferCall{conn: c, id: h.ID, decoupled: decoded.Decoupled, inline: DefaultInlineLimit}
 	if inst != nil {
@@ -108,14 +112,14 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 		ID: string(r.ID), ModelName: string(decoded.Model), ModelVersion: decoded.Version,
 		Correlation: backend.CorrelationID{Number: r.Correlation, Text: string(r.CorrelationText)},
 		Flags:       backend.Flags(r.Flags & 3), Priority: r.Priority, Timeout: r.Timeout,
-		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace), Responder: call,
+		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace), Caller: caller, Responder: call,
 	}
 	for _, name := range decoded.Requested {
 		req.Requested = append(req.Requested, string(name))
 	}
 	cur := cursor{kind: h.Kind, body: body}
 	for i := range r.Inputs {
-		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in)
+		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, nil)
 		if err != nil {
 			releaseTensors(req.Inputs)
 			return err
@@ -147,6 +151,16 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 		}
 	})
 	return nil
+}
+
+// executingLocked reports whether the worker has a batch of the instance.
+func (c *Conn) executingLocked(inst *Instance) bool {
+	for _, call := range c.batches {
+		if call.inst == inst {
+			return true
+		}
+	}
+	return false
 }
 
 func releaseTensors(list []tensor.Tensor) {
@@ -247,8 +261,8 @@ func (i *inferCall) send(resp *backend.Response, final, wait bool) error {
 		key := blockKey{wire, r.Offset}
 		c.held[key] = append(c.held[key], b)
 		for p := range out.places {
-			if out.places[p] == (place{^r.Segment, r.Offset}) {
-				out.places[p] = place{wire, r.Offset}
+			if out.places[p] == (place{segment: ^r.Segment, offset: r.Offset}) {
+				out.places[p] = place{segment: wire, offset: r.Offset}
 			}
 		}
 	}
@@ -280,7 +294,7 @@ func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]*tensor.Buf
 		copy(buf.Bytes(), data)
 		shared = append(shared, buf)
 		r := buf.Region()
-		out.places[k] = place{^r.Segment, r.Offset} // until the wire number is known
+		out.places[k] = place{segment: ^r.Segment, offset: r.Offset} // until the wire number is known
 	}
 	return shared, nil
 }

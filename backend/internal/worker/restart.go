@@ -21,6 +21,7 @@ type restarts struct {
 	streak int
 	loop   bool
 	since  time.Duration // when it last came to life
+	window time.Duration // in place of loopWindow if that is shorter: for deaths that take their time
 }
 
 // died notes a death, or a start that failed, and returns how long to wait.
@@ -33,7 +34,7 @@ func (r *restarts) died(now time.Duration, success bool) time.Duration {
 	if len(r.deaths) > loopDeaths {
 		r.deaths = append(r.deaths[:0], r.deaths[1:]...)
 	}
-	if len(r.deaths) == loopDeaths && now-r.deaths[0] <= loopWindow {
+	if len(r.deaths) == loopDeaths && now-r.deaths[0] <= max(loopWindow, r.window) {
 		r.loop = true
 	}
 	if r.streak == 1 {

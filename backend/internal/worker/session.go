@@ -24,7 +24,9 @@ type Spec struct {
 	// HelloTimeout bounds the time from start to HELLO; 0 is 30 seconds.
 	HelloTimeout time.Duration
 	// Grace is how long the worker may take to finalize; 0 is ten seconds.
-	Grace       time.Duration
+	Grace time.Duration
+	// Limit is the Limit of the instance.
+	Limit       time.Duration
 	OutputLimit uint64
 }
 
@@ -112,8 +114,11 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 func (s *Session) died(err error) *backend.Error {
 	s.once.Do(func() {
 		var broken *ProtocolError
+		var late *lateError
 		what := ""
 		switch {
+		case errors.As(err, &late):
+			what = late.Error()
 		case errors.As(err, &broken):
 			what = broken.Error()
 		case errors.Is(err, errStuck), errors.Is(err, errEnded):

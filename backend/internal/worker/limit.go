@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+)
+
+// limitClock bounds how long a worker may take for one batch. Batches are sent
+// ahead and run in order, so that the time of a batch begins when the one before
+// it has ended: only the oldest is timed. Guarded by the mu of its connection.
+type limitClock struct {
+	oldest uint64 // the batch that is timed, 0 for none
+	since  time.Time
+	timer  *time.Timer
+}
+
+// lateError ends a connection whose worker has used up its time.
+type lateError struct{ limit time.Duration }
+
+func (e *lateError) Error() string {
+	return fmt.Sprintf("execute did not return within %v (EXECUTION_TIMEOUT_SECONDS), the process was ended", e.limit)
+}
+
+// limitBegunLocked notes that a batch of an instance with a limit was sent.
+func (c *Conn) limitBegunLocked(inst *Instance, id uint64) {
+	if inst.Limit > 0 && inst.clock.oldest == 0 {
+		c.timeLocked(inst, id)
+	}
+}
+
+// limitEndedLocked notes that a batch, which is not in c.batches any more, has
+// ended.
+func (c *Conn) limitEndedLocked(inst *Instance, id uint64) {
+	if inst.Limit <= 0 || inst.clock.oldest != id {
+		return
+	}
+	next := uint64(0)
+	for other, call := range c.batches {
+		if call.inst == inst && (next == 0 || other < next) {
+			next = other
+		}
+	}
+	c.timeLocked(inst, next)
+}
+
+func (c *Conn) timeLocked(inst *Instance, id uint64) {
+	k := inst.clock
+	k.oldest, k.since = id, time.Now()
+	switch {
+	case c.err != nil || id == 0:
+		if k.timer != nil {
+			k.timer.Stop()
+		}
+	case k.timer == nil:
+		k.timer = time.AfterFunc(inst.Limit, func() { c.limitPassed(inst) })
+	default:
+		k.timer.Reset(inst.Limit)
+	}
+}
+
+// limitPassed ends the connection if the oldest batch has had its time: the
+// process cannot be told to stop in the middle of a model's code.
+func (c *Conn) limitPassed(inst *Instance) {
+	c.mu.Lock()
+	k := inst.clock
+	late := c.err == nil && k.oldest != 0 && time.Since(k.since) >= inst.Limit
+	c.mu.Unlock()
+	if late {
+		c.end(&lateError{inst.Limit})
+	}
+}
+
+// stopLimitsLocked stops the clocks of a connection that has ended.
+func (c *Conn) stopLimitsLocked() {
+	for _, inst := range c.instances {
+		if inst.clock != nil && inst.clock.timer != nil {
+			inst.clock.timer.Stop()
+		}
+	}
+}
