@@ -85,6 +85,9 @@ type Server struct {
 	HTTP    HTTP
 	GRPC    GRPC
 	Metrics Metrics
+	// Sagemaker and VertexAI are further listeners, in the forms of these clouds.
+	Sagemaker Sagemaker
+	VertexAI  VertexAI
 
 	// Logger takes the log; default slog.Default(). The neso command gives one
 	// whose settings change over the API.
@@ -145,6 +148,32 @@ type HTTP struct {
 	// for large bodies the time that 16 KiB/s need on top) and between requests
 	// (default 10 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
+}
+
+// Sagemaker is the form that Amazon SageMaker's containers have: /ping,
+// /invocations and /models.
+type Sagemaker struct {
+	// Address is "host:port", or empty for no listener.
+	Address string
+	// Model answers /invocations.
+	Model string
+	// LivePing makes /ping tell of liveness rather than readiness.
+	LivePing bool
+	// InferenceType of invocations is "infer", "generate" or "generate_stream";
+	// default "infer".
+	InferenceType string
+	// Root is where the cloud puts models; default /opt/ml/models.
+	Root string
+}
+
+// VertexAI is the form that Google Vertex AI's containers have.
+type VertexAI struct {
+	// Address is "host:port", or empty for no listener.
+	Address string
+	// PredictRoute and HealthRoute are the paths the cloud has chosen.
+	PredictRoute, HealthRoute string
+	// Model answers predictions; empty means the only one there is.
+	Model string
 }
 
 // Restriction is a header, or a key of gRPC metadata, and the value it must have.

@@ -31,7 +31,9 @@ type running struct {
 	metrics *metrics.Metrics
 
 	http, metricsHTTP *http.Server
-	quiet             quiet // connections of both
+	clouds            []*http.Server
+	vertex            *httpapi.Vertex
+	quiet             quiet // connections of all of them
 	grpc              *grpcapi.Server
 	listeners         map[string]net.Listener // by front end
 
@@ -80,6 +82,9 @@ func (s *Server) Start(ctx context.Context) error {
 	if err == nil {
 		err = r.engine.Start(ctx)
 	}
+	if err == nil && r.vertex != nil {
+		err = r.vertex.CheckModel()
+	}
 	if err != nil {
 		return errors.Join(err, r.close())
 	}
@@ -112,6 +117,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	}
 	if err := s.openMetrics(ctx, r, config); err != nil {
 		return fmt.Errorf("failed to start Metrics service: %w", err)
+	}
+	if err := s.openClouds(ctx, r); err != nil {
+		return err
 	}
 	return nil
 }
@@ -240,7 +248,7 @@ func (r *running) close() error {
 		}
 		r.quiet.close()
 		var wg sync.WaitGroup
-		for _, h := range []*http.Server{r.http, r.metricsHTTP} {
+		for _, h := range append(r.clouds, r.http, r.metricsHTTP) {
 			if h != nil {
 				wg.Go(func() {
 					if h.Shutdown(ctx) != nil {
