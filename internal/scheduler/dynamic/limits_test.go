@@ -106,7 +106,7 @@ func TestLimitsHammer(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(300))*time.Microsecond)
 				done := make(chan struct{})
 				r := infer.New(counter{&answered}, func(*infer.Request) { close(done) })
-				r.Ctx, r.Background = ctx, rnd.IntN(2) == 0
+				with(ctx, r).Background = rnd.IntN(2) == 0
 				sent.Add(1)
 				if err := s.Enqueue(r); err != nil {
 					t.Error(err)
@@ -126,4 +126,3 @@ func TestLimitsHammer(t *testing.T) {
 		t.Errorf("%d units held, %d of %d requests answered", u.Used, answered.Load(), sent.Load())
 	}
 }
-
