@@ -31,16 +31,12 @@ func sharing(t *testing.T, l *ratelimit.Limiter, instances int) *ratelimit.Group
 	return g
 }
 
-func takes(d time.Duration) func(int, []*infer.Request) time.Duration {
-	return func(int, []*infer.Request) time.Duration { return d }
-}
-
 func TestTwoModelsShareAResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := ratelimit.New(nil)
-		a := start(t, &fake{instances: 2, limits: sharing(t, l, 2), took: takes(10 * time.Millisecond)}, 4, modelconfig.DynamicBatching{})
+		a := start(t, &fake{instances: 2, limits: sharing(t, l, 2), took: taking(10 * time.Millisecond)}, 4, modelconfig.DynamicBatching{})
 		policy := modelconfig.QueuePolicy{DefaultTimeout: 4 * time.Millisecond, AllowTimeoutOverride: true}
-		b := start(t, &fake{instances: 1, depth: 2, limits: sharing(t, l, 1), took: takes(10 * time.Millisecond)}, 4, modelconfig.DynamicBatching{
+		b := start(t, &fake{instances: 1, depth: 2, limits: sharing(t, l, 1), took: taking(10 * time.Millisecond)}, 4, modelconfig.DynamicBatching{
 			PriorityLevels: 2, DefaultPriorityLevel: 1, Policies: map[uint64]modelconfig.QueuePolicy{2: policy},
 		})
 		a.send("a1")
