@@ -128,7 +128,7 @@ func (s *Scattered) shape(r *Request) (tensor.Shape, bool) {
 // next takes the part of a request, a view without a reference of its own.
 func (c *cut) next(r *Request) tensor.Tensor {
 	part := *c.whole
-	elements := 0
+	var elements int
 	if c.rule != nil {
 		part.Shape, _ = c.rule.shape(r)
 		n, _ := part.Shape.Elements()
