@@ -40,6 +40,19 @@ func (r *running) models() []metrics.Model {
 	return models
 }
 
+// ModelConfig returns the completed configuration of a model that serves, in the
+// JSON form of the config endpoint; version -1 is the latest.
+func (s *Server) ModelConfig(name string, version int64) ([]byte, error) {
+	if s.running == nil || s.running.engine == nil {
+		return nil, ErrNotRunning
+	}
+	config, _, err := s.running.engine.Model(name, version)
+	if err != nil {
+		return nil, err
+	}
+	return config.JSON(), nil
+}
+
 // ModelStatus is one line of the repository index.
 type ModelStatus struct {
 	Name, Version string

@@ -172,11 +172,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 			return
 		}
 	}
-	if t.endpoint == modelInfer {
+	switch t.endpoint {
+	case modelInfer:
 		s.infer(w, r, t.name, version)
-		return
+	case modelGenerate, modelGenerateStream:
+		s.generate(w, r, t.name, version, t.endpoint == modelGenerateStream)
+	default:
+		s.control(w, r, t, version)
 	}
-	s.control(w, r, t, version)
 }
 
 // control answers everything but inference.
@@ -230,10 +233,8 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 		return s.join()
 	case memoryStatus:
 		return memoryRegions(t)
-	case memoryRegister:
+	default: // memoryRegister
 		return nil, backend.Errorf(backend.Unsupported, "Client shared memory is not supported by this server.")
-	default:
-		return nil, backend.Errorf(backend.Unsupported, "the generate extension is not supported")
 	}
 }
 
