@@ -94,14 +94,15 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray:
 
 def _in_inputs(array: np.ndarray, leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
     """Where an array lies that is a view of an input."""
-    base: Any = array.base
+    base = array.base
     if base is None:
         return None
     for lease in leases:
         if lease() is base:
             segment, start = lease.block
+            view: Any = base
             address = array.__array_interface__["data"][0]
-            return segment, start + address - base.__array_interface__["data"][0]
+            return segment, start + address - view.__array_interface__["data"][0]
     return None
 
 
