@@ -70,6 +70,9 @@ type Model struct {
 	closeLock sync.Mutex  // held by the Close that does the work
 	closed    bool
 	closeErr  error
+	// interrupted says that a Close has waited for the end of the executions that
+	// it interrupted.
+	interrupted bool
 }
 
 // Open loads the version, creates its instances and warms them up. On error
@@ -162,6 +165,13 @@ func (m *Model) Config() *modelconfig.Config { return m.config }
 
 // Version returns the version number.
 func (m *Model) Version() int64 { return m.version }
+
+// OneAtATime stops sending batches ahead to instances that are busy.
+func (m *Model) OneAtATime() {
+	if m.pool != nil {
+		m.pool.OneAtATime()
+	}
+}
 
 // Allocator gives memory for inputs, where the model wants them.
 func (m *Model) Allocator() tensor.Allocator { return m.allocator }

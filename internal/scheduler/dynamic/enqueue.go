@@ -48,7 +48,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		now = backend.Now()
 	}
 	var fx effects
-	s.core.step(now, &fx)
+	s.stepLocked(now, &fx)
 	queued, life := e.list != nil, e.life
 	var ctx context.Context
 	if queued {
@@ -94,7 +94,7 @@ func (s *Scheduler) cancel(e *entry, life uint64) {
 	}
 	now := backend.Now()
 	var fx effects
-	s.core.step(now, &fx)
+	s.stepLocked(now, &fx)
 	s.applyLocked(now, &fx, nil)
 	s.mu.Unlock()
 	s.leave(e)

@@ -61,6 +61,15 @@ func New(o Options) *Scheduler {
 	return s
 }
 
+// stepLocked lets the batcher decide. The executor may have stopped taking
+// batches ahead.
+func (s *Scheduler) stepLocked(now int64, fx *effects) {
+	if s.core.prefetch && s.executor.Depth() == 1 {
+		s.core.prefetch = false
+	}
+	s.core.step(now, fx)
+}
+
 // tick is the timer's event.
 func (s *Scheduler) tick() {
 	s.mu.Lock()
@@ -68,7 +77,7 @@ func (s *Scheduler) tick() {
 	var fx effects
 	if !s.closed {
 		now := backend.Now()
-		s.core.step(now, &fx)
+		s.stepLocked(now, &fx)
 		s.applyLocked(now, &fx, nil)
 	}
 	s.mu.Unlock()
@@ -122,7 +131,7 @@ func (s *Scheduler) run(x *batch, runner bool) {
 		s.mu.Lock()
 		s.core.done(x)
 		var fx effects
-		s.core.step(now, &fx)
+		s.stepLocked(now, &fx)
 		x = nil
 		if runner && fx.start != nil {
 			x = fx.start
