@@ -79,6 +79,9 @@ func (m *Model) config() ([]byte, error) {
 			if t.Optional {
 				io["optional"] = true
 			}
+			if t.Ragged {
+				io["allow_ragged_batch"] = true
+			}
 			made = append(made, io)
 		}
 		return made

@@ -2,8 +2,10 @@ package neso
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -34,6 +36,19 @@ func listen(ctx context.Context, address string, reuse bool) (net.Listener, erro
 		return nil, backend.Errorf(backend.Unavailable, "cannot listen on '%s': %v", address, err)
 	}
 	return l, nil
+}
+
+// secure puts TLS over a listener of HTTP/1.1, if there is any; it closes l when
+// that fails.
+func secure(l net.Listener, t *TLS, log *slog.Logger) (net.Listener, error) {
+	config, err := serverTLS(t, log, "http/1.1")
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if config == nil {
+		return l, nil
+	}
+	return tls.NewListener(l, config), nil
 }
 
 // listenUnix takes the place of a socket file that nobody listens on any more,

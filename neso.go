@@ -68,6 +68,9 @@ type Server struct {
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default
 	// 65536. Requests beyond are refused at once.
 	MaxQueuedBytes, MaxQueuedRequests int64
+	// ResponseCache keeps answers of models that enable it.
+	ResponseCache ResponseCache
+
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration
@@ -84,6 +87,15 @@ type Server struct {
 
 	early   []earlyBind // Bind before Start
 	running *running
+}
+
+// ResponseCache configures the response cache; the zero value is none.
+type ResponseCache struct {
+	// Name is "local" (memory of this process) or "redis".
+	Name string
+	// Settings are those of --cache-config: "size" in bytes for "local"; "host",
+	// "port" and more for "redis", see docs/response-cache.md.
+	Settings map[string]string
 }
 
 // HTTP configures the HTTP/REST front end.
@@ -103,6 +115,8 @@ type HTTP struct {
 	// Join hands out a socket and a token with which another process can bind
 	// models, see package backend/bound; nil refuses.
 	Join func() (socket, token string, err error)
+	// TLS makes the listener speak HTTPS; nil means plain text.
+	TLS *TLS
 	// Restricted holds the header that requests of a category must bring. The
 	// categories are those of --http-restricted-api.
 	Restricted map[string]Restriction
@@ -126,6 +140,11 @@ type GRPC struct {
 	// HeaderForwardPattern is a regular expression; matching metadata become
 	// request parameters.
 	HeaderForwardPattern string
+	// TLS secures the listener; nil means plain text.
+	TLS *TLS
+	// Join hands out a socket and a token with which another process can bind
+	// models, see package backend/bound; nil refuses.
+	Join func() (socket, token string, err error)
 	// Restricted holds the metadata that calls of a category must bring. The
 	// categories are those of --grpc-restricted-protocol.
 	Restricted map[string]Restriction
@@ -147,6 +166,8 @@ type GRPC struct {
 type Metrics struct {
 	// Address is "host:port", "unix:/path", or empty for no listener.
 	Address string
+	// TLS makes the listener speak HTTPS; nil means plain text.
+	TLS *TLS
 	// NoCPU leaves out the machine's CPU and memory.
 	NoCPU bool
 	// Config holds settings such as "summary_latencies=true".

@@ -127,6 +127,9 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	if err != nil {
 		return err
 	}
+	if l, err = secure(l, s.HTTP.TLS, r.log); err != nil {
+		return err
+	}
 	r.http = r.api.HTTPServer()
 	r.quiet.watch(r.http)
 	r.serve("HTTPService", l, r.http.Serve)
@@ -137,14 +140,17 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	if s.GRPC.Address == "" {
 		return nil
 	}
-	var err error
+	secured, err := serverTLS(s.GRPC.TLS, r.log, "h2")
+	if err != nil {
+		return err
+	}
 	restricted := map[string]grpcapi.Restriction{}
 	for category, must := range s.GRPC.Restricted {
 		restricted[category] = grpcapi.Restriction(must)
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
-		Restricted: restricted,
-		Engine:     r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
+		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
+		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
 	})
@@ -161,13 +167,16 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
 	r.metrics = metrics.New(metrics.Options{
-		Models: r.models, Customs: r.engine.CustomMetrics, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Models: r.models, Customs: r.engine.CustomMetrics, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
 	}
 	l, err := listen(ctx, s.Metrics.Address, false)
 	if err != nil {
+		return err
+	}
+	if l, err = secure(l, s.Metrics.TLS, r.log); err != nil {
 		return err
 	}
 	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}

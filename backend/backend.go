@@ -108,11 +108,15 @@ type Capabilities struct {
 type Batch struct {
 	Requests []*Request
 	// Inputs holds, with Capabilities.Gather, every input once, the requests'
-	// tensors concatenated along the batch axis in request order. Answer with
-	// Scatter, or request by request.
+	// tensors concatenated along the batch axis in request order. A ragged one
+	// (IO.Ragged) has one dimension, of all its elements. After them come those of
+	// Config.BatchInputs. Answer with Scatter, or request by request.
 	Inputs []tensor.Tensor
 	// Size is the sum of the requests' batch sizes, at least len(Requests).
 	Size int
+	// Scattered are the outputs that Scatter divides by the shape of an input, in
+	// place of the batch dimension.
+	Scattered []Scattered
 	// InputEnd and OutputStart split the time of Execute into its phases. The
 	// backend stores Now() into them; left at zero, all of it counts as inference.
 	InputEnd, OutputStart int64
@@ -139,8 +143,17 @@ type Config struct {
 	MaxBatchSize int
 	Inputs       []IO
 	Outputs      []IO
-	Parameters   map[string]string
-	Decoupled    bool
+	// BatchInputs are the tensors that the server makes from a batch (batch_input
+	// of the configuration), one for each name. They come in Batch.Inputs, behind
+	// those of the requests, only with Capabilities.Gather. Dims is their whole
+	// shape: [-1], or [-1, rank]. Those of an optional input that the requests do
+	// not have are missing too.
+	BatchInputs []IO
+	// Scattered are the outputs that a batch divides by the shape of an input
+	// (batch_output); Batch.Scatter sees to it.
+	Scattered  []Scattered
+	Parameters map[string]string
+	Decoupled  bool
 	// Instances are all instances that will be created for this version.
 	Instances []InstanceConfig
 }
@@ -152,6 +165,20 @@ type IO struct {
 	Datatype tensor.Datatype
 	Dims     tensor.Shape // -1 for a dimension of any size
 	Optional bool
+	// Ragged inputs (allow_ragged_batch) may have another shape in each request of
+	// a batch. In Batch.Inputs they have one dimension, of all elements.
+	Ragged bool
+}
+
+// Scattered says how Scatter divides one output: each request gets as many
+// elements as its shape has. That is Dims, with the request's batch size for
+// the first one when the model batches, and in place of each -1 the dimension
+// of the input Source at the same position.
+type Scattered struct {
+	Output, Source string
+	// Dims are those of the output, without the batch dimension.
+	Dims     tensor.Shape
+	Batching bool
 }
 
 // InstanceConfig names one instance.

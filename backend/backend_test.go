@@ -100,6 +100,61 @@ func TestScatterRefusesWrongOutputs(t *testing.T) {
 	}
 }
 
+// ragged is a batch of two requests with inputs of other shapes, whose output
+// has the shape of the input.
+func ragged(sinks ...*answers) *Batch {
+	b := &Batch{Size: 3, Scattered: []Scattered{{Output: "OUT", Source: "IN", Dims: tensor.Shape{-1, 2}, Batching: true}}}
+	for i, shape := range []tensor.Shape{{1, 2, 9}, {2, 1, 9}} {
+		b.Requests = append(b.Requests, &Request{
+			BatchSize: int(shape[0]), Requested: []string{"OUT"}, Responder: sinks[i], Inputs: []tensor.Tensor{{Name: "IN", Shape: shape}},
+		})
+	}
+	return b
+}
+
+func TestScatterByTheShapeOfAnInput(t *testing.T) {
+	for _, shape := range []tensor.Shape{{8}, {4, 2}} {
+		sinks := []*answers{{}, {}}
+		out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: shape, Data: []byte("abcdefgh")}
+		if err := ragged(sinks...).Scatter([]tensor.Tensor{out}); err != nil {
+			t.Fatal(err)
+		}
+		a, b := sinks[0].got[0].Outputs[0], sinks[1].got[0].Outputs[0]
+		if !a.Shape.Equal(tensor.Shape{1, 2, 2}) || string(a.Data) != "abcd" || !b.Shape.Equal(tensor.Shape{2, 1, 2}) || string(b.Data) != "efgh" {
+			t.Errorf("%s: got %s %q, %s %q", shape, a.Shape, a.Data, b.Shape, b.Data)
+		}
+	}
+	for name, c := range map[string]struct {
+		batch *Batch
+		data  string
+		want  string
+	}{
+		"too few": {ragged(&answers{}, &answers{}), "abcdefg", "output 'OUT' has 7 elements in shape [7], expected 8 by the shapes of input 'IN'"},
+		"no such input": {func() *Batch {
+			b := ragged(&answers{}, &answers{})
+			b.Requests[1].Inputs[0].Name = "OTHER"
+			return b
+		}(), "abcdefgh", "output 'OUT' is to have the shape of input 'IN', which does not fit it"},
+		"input of lower rank": {func() *Batch {
+			b := ragged(&answers{}, &answers{})
+			b.Requests[1].Inputs[0].Shape = tensor.Shape{2}
+			return b
+		}(), "abcdefgh", "output 'OUT' is to have the shape of input 'IN', which does not fit it"},
+		"a sum that wraps": {func() *Batch {
+			b := ragged(&answers{}, &answers{})
+			for _, r := range b.Requests {
+				r.Inputs[0].Shape, r.BatchSize = tensor.Shape{1, 1 << 61, 0}, 1
+			}
+			return b
+		}(), "", "output 'OUT' has 0 elements in shape [0], expected 9223372036854775807 by the shapes of input 'IN'"},
+	} {
+		out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{int64(len(c.data))}, Data: []byte(c.data)}
+		if err := c.batch.Scatter([]tensor.Tensor{out}); err == nil || AsError(err).Message != c.want {
+			t.Errorf("%s: error %v, want %s", name, err, c.want)
+		}
+	}
+}
+
 func TestTimestampsAreOnOneClock(t *testing.T) {
 	a := Now()
 	if d := time.Since(Time(a)); d < 0 || d > time.Minute {

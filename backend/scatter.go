@@ -2,57 +2,38 @@ package backend
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Scatter answers every request of a gathered batch with its rows of the
+// Scatter answers every request of a gathered batch with its part of the
 // outputs, which are concatenated along the batch axis in request order. It
-// consumes the outputs' references. Rows are views, nothing is copied. An
-// output whose first dimension is not Batch.Size is an error for the whole
-// batch, which is returned and not yet answered.
+// consumes the outputs' references. Parts are views, nothing is copied.
+//
+// A part is as many rows as the request's batch size. For an output of
+// b.Scattered it is as many elements as the request's own shape has, whatever
+// shape the whole output has. An output whose first dimension is not Batch.Size,
+// or whose elements are not what the requests have together, is an error for
+// the whole batch, which is returned and not yet answered.
 func (b *Batch) Scatter(outputs []tensor.Tensor) error {
 	defer func() {
 		for i := range outputs {
 			outputs[i].Release()
 		}
 	}()
+	cuts := make([]cut, len(outputs))
 	for i := range outputs {
-		o := &outputs[i]
-		if len(o.Shape) == 0 || o.Shape[0] != int64(b.Size) {
-			return Errorf(Internal, "output '%s' has shape %s, expected the batch size %d as its first dimension", o.Name, o.Shape, b.Size)
+		if err := cuts[i].init(b, &outputs[i]); err != nil {
+			return err
 		}
-		if o.Datatype == tensor.Bytes {
-			n, err := tensor.CountBytes(o.Data)
-			if err != nil {
-				return fmt.Errorf("output '%s': %w", o.Name, err)
-			}
-			if want, _ := o.Shape.Elements(); int64(n) != want {
-				return Errorf(Internal, "output '%s' has %d elements, expected %d for shape %s", o.Name, n, want, o.Shape)
-			}
-		} else if want, err := tensor.ByteSize(o.Datatype, o.Shape); err != nil || int64(len(o.Data)) != want {
-			return Errorf(Internal, "output '%s' has %d bytes, expected %d for shape %s", o.Name, len(o.Data), want, o.Shape)
-		}
-	}
-	rest := make([][]byte, len(outputs))
-	for i := range outputs {
-		rest[i] = outputs[i].Data
 	}
 	for _, r := range b.Requests {
-		rows := max(1, r.BatchSize)
 		resp := &Response{Outputs: make([]tensor.Tensor, 0, len(outputs))}
-		for i := range outputs {
-			o := &outputs[i]
-			size := len(o.Data) / max(1, b.Size) * rows
-			if o.Datatype == tensor.Bytes {
-				elements, _ := o.Shape[1:].Elements()
-				size, _ = tensor.SplitBytes(rest[i], int(elements)*rows)
-			}
-			part := *o
-			part.Shape = o.Shape.Clone()
-			part.Shape[0] = int64(rows)
-			part.Data, rest[i] = rest[i][:size:size], rest[i][size:]
-			if !r.Wants(o.Name) {
+		for i := range cuts {
+			part := cuts[i].next(r)
+			if !r.Wants(part.Name) {
 				continue
 			}
 			part.Retain()
@@ -61,4 +42,107 @@ func (b *Batch) Scatter(outputs []tensor.Tensor) error {
 		_ = r.Respond(resp, true) // a cancelled request needs nothing more
 	}
 	return nil
+}
+
+// cut is an output from which the parts of the requests are taken one after the
+// other.
+type cut struct {
+	whole *tensor.Tensor
+	rest  []byte
+	row   int        // elements of one row
+	rule  *Scattered // nil when the parts are rows
+}
+
+// init checks that the output has what the requests of the batch are to get.
+func (c *cut) init(b *Batch, o *tensor.Tensor) error {
+	c.whole, c.rest = o, o.Data
+	want, err := tensor.ByteSize(o.Datatype, o.Shape)
+	if err != nil {
+		return fmt.Errorf("output '%s': %w", o.Name, err)
+	}
+	if o.Datatype == tensor.Bytes {
+		n, err := tensor.CountBytes(o.Data)
+		if err != nil {
+			return fmt.Errorf("output '%s': %w", o.Name, err)
+		}
+		if want, _ := o.Shape.Elements(); int64(n) != want {
+			return Errorf(Internal, "output '%s' has %d elements, expected %d for shape %s", o.Name, n, want, o.Shape)
+		}
+	} else if int64(len(o.Data)) != want {
+		return Errorf(Internal, "output '%s' has %d bytes, expected %d for shape %s", o.Name, len(o.Data), want, o.Shape)
+	}
+	if at := slices.IndexFunc(b.Scattered, func(s Scattered) bool { return s.Output == o.Name }); at >= 0 {
+		c.rule = &b.Scattered[at]
+		return c.checkRagged(b)
+	}
+	if len(o.Shape) == 0 || o.Shape[0] != int64(b.Size) {
+		return Errorf(Internal, "output '%s' has shape %s, expected the batch size %d as its first dimension", o.Name, o.Shape, b.Size)
+	}
+	row, _ := o.Shape[1:].Elements()
+	c.row = int(row)
+	return nil
+}
+
+// checkRagged compares the elements of a whole output with those of its parts.
+func (c *cut) checkRagged(b *Batch) error {
+	has, _ := c.whole.Shape.Elements()
+	want := int64(0)
+	for _, r := range b.Requests {
+		shape, ok := c.rule.shape(r)
+		n, err := shape.Elements()
+		if !ok || err != nil {
+			return Errorf(Internal, "output '%s' is to have the shape of input '%s', which does not fit it", c.rule.Output, c.rule.Source)
+		}
+		// An input may have any dimensions as long as another one is 0: the sum must
+		// not wrap.
+		want += min(n, math.MaxInt64-want)
+	}
+	if has != want {
+		return Errorf(Internal, "output '%s' has %d elements in shape %s, expected %d by the shapes of input '%s'", c.whole.Name, has, c.whole.Shape, want, c.rule.Source)
+	}
+	return nil
+}
+
+// shape is what the output has in the answer to one request.
+func (s *Scattered) shape(r *Request) (tensor.Shape, bool) {
+	in := r.Input(s.Source)
+	if in == nil {
+		return nil, false
+	}
+	shape := make(tensor.Shape, 0, len(s.Dims)+1)
+	if s.Batching {
+		shape = append(shape, int64(max(1, r.BatchSize)))
+	}
+	for _, d := range s.Dims {
+		if d == -1 {
+			if len(shape) >= len(in.Shape) {
+				return nil, false
+			}
+			d = in.Shape[len(shape)]
+		}
+		shape = append(shape, d)
+	}
+	return shape, true
+}
+
+// next takes the part of a request, a view without a reference of its own.
+func (c *cut) next(r *Request) tensor.Tensor {
+	part := *c.whole
+	elements := 0
+	if c.rule != nil {
+		part.Shape, _ = c.rule.shape(r)
+		n, _ := part.Shape.Elements()
+		elements = int(n)
+	} else {
+		rows := max(1, r.BatchSize)
+		part.Shape = c.whole.Shape.Clone()
+		part.Shape[0] = int64(rows)
+		elements = c.row * rows
+	}
+	size := elements * part.Datatype.Size()
+	if part.Datatype == tensor.Bytes {
+		size, _ = tensor.SplitBytes(c.rest, elements)
+	}
+	part.Data, c.rest = c.rest[:size:size], c.rest[size:]
+	return part
 }

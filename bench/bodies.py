@@ -1,12 +1,14 @@
 """Request bodies for the load generators, and the check that a server answers them rightly."""
 
 import pathlib
+import queue
 import struct
 from dataclasses import dataclass, field
 
 import numpy as np
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
+from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
 GRPC_HEADERS = {"content-type": "application/grpc", "te": "trailers"}
 
@@ -39,10 +41,25 @@ def add_sub(model):
     return Payload(model, {"INPUT0": a, "INPUT1": b}, {"OUTPUT0": a + b, "OUTPUT1": a - b})
 
 
+def strings(model, elements):
+    """A payload of short strings for a model that gives them back."""
+    values = np.array([[f"word number {i}".encode() for i in range(elements)]], np.object_)
+    return Payload(model, {"INPUT0": values}, {"OUTPUT0": values})
+
+
+def payload(model, elements):
+    """What the model of that name is asked; the models are those of bench/models."""
+    if model == "py_add_sub":
+        return add_sub(model)
+    if model == "ens_strings":
+        return strings(model, elements)
+    return identity(model, elements, batched=model not in ("noop", "repeat"))
+
+
 def http_tensors(payload, binary):
     inputs = []
     for name, values in payload.inputs.items():
-        tensor = httpclient.InferInput(name, list(values.shape), "FP32")
+        tensor = httpclient.InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
         tensor.set_data_from_numpy(values, binary_data=binary)
         inputs.append(tensor)
     outputs = [httpclient.InferRequestedOutput(name, binary_data=binary) for name in payload.expected]
@@ -52,7 +69,7 @@ def http_tensors(payload, binary):
 def grpc_tensors(payload):
     inputs = []
     for name, values in payload.inputs.items():
-        tensor = grpcclient.InferInput(name, list(values.shape), "FP32")
+        tensor = grpcclient.InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
         tensor.set_data_from_numpy(values)
         inputs.append(tensor)
     return inputs, [grpcclient.InferRequestedOutput(name) for name in payload.expected]
@@ -76,9 +93,10 @@ def frame(message):
 def grpc_body(payload, path):
     request = grpcclient.service_pb2.ModelInferRequest(model_name=payload.model)
     for name, values in payload.inputs.items():
-        tensor = request.inputs.add(name=name, datatype="FP32")
+        tensor = request.inputs.add(name=name, datatype=np_to_triton_dtype(values.dtype))
         tensor.shape.extend(values.shape)
-        request.raw_input_contents.append(values.tobytes())
+        raw = serialize_byte_tensor(values).item() if values.dtype == np.object_ else values.tobytes()
+        request.raw_input_contents.append(raw)
     for name in payload.expected:
         request.outputs.add(name=name)
     path.write_bytes(frame(request.SerializeToString()))
@@ -89,10 +107,16 @@ class WrongAnswer(Exception):
     pass
 
 
+def _equal(got, want):
+    if want.dtype == np.object_:
+        return np.array_equal(got, want)
+    return np.allclose(got, want, rtol=1e-6, atol=0)
+
+
 def compare(payload, result):
     for name, want in payload.expected.items():
         got = result.as_numpy(name)
-        if got is None or got.shape != want.shape or not np.allclose(got, want, rtol=1e-6, atol=0):
+        if got is None or got.shape != want.shape or not _equal(got, want):
             raise WrongAnswer(f"{payload.model}: output {name} is {got!r}, expected {want!r}")
 
 
@@ -109,3 +133,23 @@ def check_grpc(payload, address):
             payload,
             client.infer(payload.model, inputs, outputs=outputs, client_timeout=60),
         )
+
+
+def check_stream(payload, address, count):
+    """One request on a stream: count responses, each right, and the end mark after them."""
+    answers = queue.SimpleQueue()
+    inputs, outputs = grpc_tensors(payload)
+    with grpcclient.InferenceServerClient(address) as client:
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        client.async_stream_infer(payload.model, inputs, outputs=outputs, enable_empty_final_response=True)
+        number = 0
+        while True:
+            result, error = answers.get(timeout=60)
+            if error:
+                raise error
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                break
+            compare(payload, result)
+            number += 1
+    if number != count:
+        raise WrongAnswer(f"{payload.model}: {number} responses, expected {count}")

@@ -22,13 +22,16 @@ import endurance
 import lifecycle
 import measure
 import peer as peers
+import pipelines
 import report
+import special
 from scenarios import ENDURANCE, SCENARIOS
 from servers import Launcher, ServerFailed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "bench" / "models"
 WORK = ROOT / "build" / "bench"
+FLAGS = {"cache": ["--cache-config=local,size=67108864"]}  # by repository, both sides alike
 LIFECYCLE = "start, load, stop, size"
 
 
@@ -42,7 +45,7 @@ def parse_arguments(argv):
     parser.add_argument(
         "--only",
         metavar="REGEX",
-        help="only the scenarios whose name matches (--list prints them)",
+        help="only the scenarios whose name matches, upper and lower case alike (--list prints them)",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios")
     parser.add_argument("--rounds", type=int, help="rounds a scenario (5; quick: 1)")
@@ -145,7 +148,7 @@ class Fleet:
         """The running server, or what kept it from starting (which is tried once)."""
         key = (side, repository)
         if key not in self.servers:
-            server = self.launchers[side].server(repository)
+            server = self.launchers[side].server(repository, FLAGS.get(repository, ()))
             self.stack.callback(server.stop)
             try:
                 server.start()
@@ -176,7 +179,7 @@ def run_load(args, launchers, chosen, peer, results):
                 if isinstance(server, ServerFailed):
                     entry[side] = measure.Side(model, failure=str(server)).as_dict()
                 else:
-                    runners[side] = measure.Runner(scenario, server, model, WORK)
+                    runners[side] = special.runner(scenario, server, model, WORK)
             measure.run(list(runners.values()), args.rounds, args.seconds)
             for side, runner in runners.items():
                 runner.side.command = portable(runner.side.command, peer)
@@ -224,8 +227,8 @@ def run_endurance(args, launchers, chosen, peer, results):
 
 def main(argv=None):
     args = parse_arguments(argv)
-    names = re.compile(args.only or "")
-    chosen = [s for s in SCENARIOS if names.search(s.name)]
+    names = re.compile(args.only or "", re.IGNORECASE)
+    chosen = [s for s in SCENARIOS + pipelines.PIPELINES if names.search(s.name)]
     long_runs = [s for s in ENDURANCE if names.search(s.name)]
     if args.list:
         print("\n".join([s.name for s in chosen + long_runs] + [LIFECYCLE]))

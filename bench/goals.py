@@ -1,8 +1,7 @@
 """The goals that Neso has set itself, and whether the measured figures meet them."""
 
-from dataclasses import dataclass
-
-MET, MISSED, UNKNOWN = "met", "NOT MET", "not measured"
+import pipeline_goals
+from verdicts import MET, MISSED, UNKNOWN, Row, absolute, clean, failure_of, judge, median_of, no_errors, relative
 
 # The peer's wheel has no C++ no-op. These are figures of an earlier run of it on two such cores, not of this one.
 STATED_MARK = (
@@ -11,71 +10,6 @@ STATED_MARK = (
 )
 
 FLAT_MIB, FLAT_SHARE = 2.0, 0.05
-
-
-@dataclass
-class Row:
-    goal: str
-    measured: str
-    verdict: str
-
-
-def _median(side, field):
-    return side["median"].get(field) if side and not side.get("failure") else None
-
-
-def _limit(goal, value, limit, text, at_most=True, failure=""):
-    """failure is Neso's own: what it could not do it has not met."""
-    if failure:
-        return Row(goal, failure, MISSED)
-    if value is None:
-        return Row(goal, "", UNKNOWN)
-    good = value <= limit if at_most else value >= limit
-    return Row(goal, text.format(value), MET if good else MISSED)
-
-
-def _failure(side):
-    return side.get("failure", "") if side else ""
-
-
-def _sides(results, name):
-    entry = results.get("scenarios", {}).get(name, {})
-    return entry.get("neso"), entry.get("peer")
-
-
-def absolute(results, name, field, limit, text, goal, scale=1.0, at_most=True):
-    """Neso's own figure against a number."""
-    neso, _ = _sides(results, name)
-    value = _median(neso, field)
-    value = value / scale if value is not None else None
-    return _limit(f"{name}: {goal}", value, limit, text, at_most, _failure(neso))
-
-
-def relative(results, name, field, limit, goal, at_most=False):
-    """Neso's figure divided by the peer's."""
-    sides = _sides(results, name)
-    neso, peer = (_median(side, field) for side in sides)
-    value = neso / peer if neso is not None and peer else None
-    text = "{:.2f} times (" + f"{neso:,.5g} against {peer:,.5g})" if value is not None else ""
-    return _limit(f"{name}: {goal}", value, limit, text, at_most, _failure(sides[0]))
-
-
-def no_errors(results, name):
-    neso, _ = _sides(results, name)
-    return _no_errors(name, neso)
-
-
-def _no_errors(name, side):
-    goal = f"{name}: no failed request"
-    if not side:
-        return Row(goal, "", UNKNOWN)
-    if side["failure"]:
-        return Row(goal, side["failure"], MISSED)
-    return Row(
-        goal,
-        f"{side['errors']} of {side['requests'] + side['errors']:,}",
-        MISSED if side["errors"] else MET,
-    )
 
 
 def _noop_small(results):
@@ -147,7 +81,7 @@ def _lifecycle(results):
 
     def row(goal, entry, field, limit, text):
         side = entries.get(entry, {})
-        return _limit(goal, side.get(field), limit, text, failure=_failure(side))
+        return judge(goal, side.get(field), limit, text, failure=failure_of(side))
 
     load = "load of a Python model over the API, auto-completion on"
     yield row("start to ready, no-op model: 60 ms", "neso noop", "ready_ms", 60, "{:.0f} ms")
@@ -194,7 +128,7 @@ def _endurance(results):
     for name, sides in results.get("endurance", {}).items():
         neso = sides.get("neso")
         if not neso or not neso["rounds"]:
-            failure = _failure(neso)
+            failure = failure_of(neso)
             yield Row(
                 f"{name}: memory flat, p99 within 5 times p50",
                 failure,
@@ -209,19 +143,19 @@ def _endurance(results):
             f"{gained:+.1f} MiB on {level:.1f} MiB",
             MET if flat else MISSED,
         )
-        p50, p99 = _median(neso, "p50_us"), _median(neso, "p99_us")
-        yield _limit(
+        p50, p99 = median_of(neso, "p50_us"), median_of(neso, "p99_us")
+        yield judge(
             f"{name}: p99 within 5 times p50",
             p99 / p50 if p50 else None,
             5,
             "{:.2f} times",
         )
-        yield _no_errors(name, neso)
+        yield clean(name, neso)
 
 
 def evaluate(results):
     """One row a goal and scenario, in the order of the goals."""
     rows = []
-    for group in (_noop_small, _noop_large, _python, _lifecycle, _endurance):
+    for group in (_noop_small, _noop_large, _python, pipeline_goals.rows, _lifecycle, _endurance):
         rows.extend(group(results))
     return rows

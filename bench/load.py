@@ -157,7 +157,12 @@ def _run(command, timeout):
 
 
 def run_wrk(url, body, headers, connections, seconds):
-    text, cpu = _run(wrk_command(url, body, headers, connections, seconds), seconds + 120)
+    return run_and_parse(wrk_command(url, body, headers, connections, seconds), seconds)
+
+
+def run_and_parse(command, seconds):
+    """Runs a generator that ends with the result line of request.lua."""
+    text, cpu = _run(command, seconds + 120)
     sample = parse_wrk(text)
     sample.generator_cores = cpu / sample.seconds
     return sample

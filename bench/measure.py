@@ -44,11 +44,7 @@ class Runner:
         self.side = Side(model)
         self.work = pathlib.Path(work)
         self.log = self.work / "h2load.log"
-        batched = model != "noop"
-        if model == "py_add_sub":
-            self.payload = bodies.add_sub(model)
-        else:
-            self.payload = bodies.identity(model, scenario.elements, batched)
+        self.payload = bodies.payload(model, scenario.elements)
         self.body, self.answer_bytes, self.rate = None, 0, 0.0
 
     @property
@@ -115,29 +111,31 @@ class Runner:
         lanes = self.scenario.connections * self.scenario.streams
         return max(4, round(self.rate * seconds / lanes)) * lanes
 
-    def measure(self, seconds):
-        seconds *= self.scenario.seconds
-        before = self.server.cpu_seconds()
-        if self.counted:
-            requests = self.requests_for(seconds)
-            sample = self._h2load(requests)
-            self.rate = sample.rps or self.rate
-            s = self.scenario
-            self.side.command = load.h2load_command(
-                self.url,
-                self.body.path,
-                self.body.headers,
-                s.connections,
-                s.streams,
-                requests,
-                self.log,
-                h1=s.protocol == "json",
-            )
-        else:
+    def generate(self, seconds):
+        """One run of the load generator, about seconds long."""
+        s = self.scenario
+        if not self.counted:
             length = max(1, round(seconds))
-            connections = self.scenario.connections
-            sample = load.run_wrk(self.url, self.body.path, self.body.headers, connections, length)
-            self.side.command = load.wrk_command(self.url, self.body.path, self.body.headers, connections, length)
+            self.side.command = load.wrk_command(self.url, self.body.path, self.body.headers, s.connections, length)
+            return load.run_wrk(self.url, self.body.path, self.body.headers, s.connections, length)
+        requests = self.requests_for(seconds)
+        self.side.command = load.h2load_command(
+            self.url,
+            self.body.path,
+            self.body.headers,
+            s.connections,
+            s.streams,
+            requests,
+            self.log,
+            h1=s.protocol == "json",
+        )
+        sample = self._h2load(requests)
+        self.rate = sample.rps or self.rate
+        return sample
+
+    def measure(self, seconds):
+        before = self.server.cpu_seconds()
+        sample = self.generate(seconds * self.scenario.seconds)
         if self.server.alive():
             sample.cpu_us = (self.server.cpu_seconds() - before) * 1e6 / max(sample.requests, 1)
             self.side.samples.append(sample)

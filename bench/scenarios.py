@@ -10,13 +10,14 @@ class Scenario:
     """One load. neso and peer name the models; they differ only where the peer has no such backend."""
 
     name: str
-    protocol: str  # http, json, grpc
+    protocol: str  # http, json, grpc, stream (gRPC stream), sequences (HTTP)
     connections: int
     neso: str
     peer: str
     elements: int
     streams: int = 1  # HTTP/2 streams a connection
     seconds: float = 1.0  # length relative to the others
+    repository: str = ""  # of both sides; else it follows from the model
 
     @property
     def same_model(self):
@@ -25,6 +26,8 @@ class Scenario:
     @property
     def repositories(self):
         """Repository that each side's model lies in."""
+        if self.repository:
+            return (self.repository, self.repository)
         return tuple("noop" if model == "noop" else "python" for model in (self.neso, self.peer))
 
 

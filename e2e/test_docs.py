@@ -63,10 +63,15 @@ def test_client_reads_real_digits(example_server):
 
 
 def test_every_documented_option_exists():
-    usage = subprocess.run(
-        [ROOT / "bin" / "neso", "serve", "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    known = set(re.findall(r"^  (--[a-z0-9-]+)", usage, re.M))
+    def usage(*command):
+        return subprocess.run(
+            [ROOT / "bin" / "neso", *command, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+
+    known = set(re.findall(r"^  (--[a-z0-9-]+)", usage("serve"), re.M))
+    commands = re.findall(r"^  ([a-z-]+) ", usage().partition("Available Commands:")[2].partition("Flags:")[0], re.M)
+    for command in commands:
+        known |= set(re.findall(r"(--[a-z0-9-]+)", usage(command)))
     for page in PAGES:
         for option in re.findall(r"`(--[a-z0-9-]+)", page.read_text()):
             if option not in known | {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer"}:

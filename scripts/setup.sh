@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes .venv. As root on Debian it also installs what Python's venv and the
-# race detector need. Safe to run again.
+# race detector need, and the Redis that tests of the response cache start. Safe
+# to run again.
 set -eu
 cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
@@ -9,6 +10,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   missing=
   command -v cc >/dev/null || missing="$missing gcc libc6-dev"
   command -v curl >/dev/null || missing="$missing curl"
+  command -v redis-server >/dev/null || missing="$missing redis-server"
   "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
   if [ -n "$missing" ]; then
     apt-get update -qq

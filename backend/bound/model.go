@@ -35,7 +35,7 @@ type bound struct {
 
 // Capabilities implements backend.Backend.
 func (b *bound) Capabilities() backend.Capabilities {
-	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, CopiesOutputs: true, LooseOutputs: true, Lingers: b.timeout > 0}
+	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, LooseOutputs: true, Lingers: b.timeout > 0}
 	if !b.batching {
 		c.Depth = singleDepth
 	}
@@ -53,6 +53,9 @@ func (b *bound) Close() error { return nil }
 func (b *bound) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
 	m := &model{bound: b, cfg: cfg, instances: map[*instance]struct{}{}, gather: b.batch && b.batching && cfg.MaxBatchSize > 0}
 	for _, io := range cfg.Inputs {
+		m.tables.Inputs = append(m.tables.Inputs, io.Name)
+	}
+	for _, io := range cfg.BatchInputs {
 		m.tables.Inputs = append(m.tables.Inputs, io.Name)
 	}
 	for _, io := range cfg.Outputs {
@@ -102,7 +105,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	in := &instance{model: m, number: number}
 	in.wire = s.conn.Attach(worker.Instance{
 		Number: number, Name: ic.Name, Tables: m.tables, Decoupled: m.cfg.Decoupled, Gather: m.gather,
-		Arena: s.arena, InlineLimit: worker.DefaultInlineLimit, Timeout: m.bound.timeout,
+		Arena: s.arena, InlineLimit: worker.DefaultInlineLimit, Writable: true, Timeout: m.bound.timeout,
 	})
 	body := initBody{
 		Binding: m.bound.number, Index: index, Name: ic.Name, Config: m.cfg.JSON, Decoupled: m.cfg.Decoupled,

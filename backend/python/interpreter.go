@@ -35,6 +35,14 @@ func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
 	return defaultInterpreter(d.options.Python, os.Getenv("NESO_PYTHON"))
 }
 
+// DefaultInterpreter returns the path of the interpreter that runs models which
+// name none: named if it is not empty, else as Options.Python says. The error
+// says what to do where there is none.
+func DefaultInterpreter(named string) (string, error) {
+	found, err := defaultInterpreter(named, os.Getenv("NESO_PYTHON"))
+	return found.path, err
+}
+
 // defaultInterpreter returns the first of: what the options name, what the
 // environment names, the virtual environment of the working directory, python3.
 func defaultInterpreter(named ...string) (interpreter, error) {

@@ -36,3 +36,14 @@ def test_wrong_answers_are_found(values):
         payload,
         types.SimpleNamespace(as_numpy=lambda name: payload.expected[name].copy()),
     )
+
+
+def test_strings_travel_as_the_client_sends_them(tmp_path):
+    payload = bodies.payload("ens_strings", 3)
+    request = service_pb2.ModelInferRequest.FromString(bodies.grpc_body(payload, tmp_path / "b").path.read_bytes()[5:])
+    assert request.inputs[0].datatype == "BYTES" and list(request.inputs[0].shape) == [1, 3]
+    assert request.raw_input_contents[0][:17] == b"\x0d\0\0\0word number 0"
+    bodies.compare(payload, types.SimpleNamespace(as_numpy=lambda name: payload.expected[name].copy()))
+    other = np.array([[b"word number 0", b"word number 1", b""]], np.object_)
+    with pytest.raises(bodies.WrongAnswer):
+        bodies.compare(payload, types.SimpleNamespace(as_numpy=lambda name: other))

@@ -1,22 +1,36 @@
 import goals
+import pipelines
 import pytest
 import scenarios
 
+ALL = scenarios.SCENARIOS + pipelines.PIPELINES
+
 
 def test_names_are_unique():
-    names = [s.name for s in scenarios.SCENARIOS]
+    names = [s.name for s in ALL]
     assert len(set(names)) == len(names)
 
 
 def test_every_goal_names_a_scenario_that_exists():
-    names = {s.name for s in scenarios.SCENARIOS}
+    names = {s.name for s in ALL}
     told = {row.goal.split(": ")[0] for row in goals.evaluate({}) if ", c" in row.goal.split(": ")[0]}
     assert told and told <= names
 
 
-@pytest.mark.parametrize("name", ["noop", "py_identity", "py_add_sub"])
-def test_every_model_lies_in_its_repository(name):
+def test_every_model_lies_in_its_repository():
     import compare
 
-    repositories = {m: r for s in scenarios.SCENARIOS for m, r in zip((s.neso, s.peer), s.repositories, strict=True)}
-    assert (compare.MODELS / repositories[name] / name / "config.pbtxt").exists()
+    used = {(r, m) for s in ALL for m, r in zip((s.neso, s.peer), s.repositories, strict=True)}
+    assert {m for _, m in used} >= {"noop", "py_identity", "py_add_sub", "ens_floats", "bls", "repeat", "sums"}
+    for repository, model in used:
+        folder = compare.MODELS / repository / model
+        assert (folder / "config.pbtxt").exists() and (folder / "1").is_dir(), folder
+
+
+@pytest.mark.parametrize("group", ["ensemble", "BLS", "decoupled", "sequences", "cache"])
+def test_only_runs_one_group(group, capsys):
+    import compare
+
+    compare.main(["--list", "--only", group.lower()])
+    listed = capsys.readouterr().out.splitlines()[:-1]
+    assert listed and all(name.startswith(group) for name in listed)

@@ -11,11 +11,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/client"
 	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 func configCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check and show model configurations"}
+	c := remoteCommand(&cobra.Command{
+		Use:     "config MODEL[:VERSION]",
+		Short:   "Show the configuration of a model of a running server; check and show files",
+		Long:    "Prints the configuration as the server completed it, as JSON.",
+		Example: "  neso config digits\n  neso config check models",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		model, version := splitVersion(args[0])
+		text, err := c.ModelConfig(cmd.Context(), model, version)
+		if err != nil {
+			return err
+		}
+		return printJSON(env, text)
+	})
 	c.AddCommand(configCheckCommand(env), configShowCommand(env))
 	return c
 }

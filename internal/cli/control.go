@@ -57,7 +57,7 @@ func (o *serveOptions) guests(log *slog.Logger) (*bound.Listener, error) {
 	if o.allowBind != nil {
 		allowed = *o.allowBind
 	}
-	if !allowed || o.server.HTTP.Address == "" {
+	if !allowed || o.server.HTTP.Address == "" && o.server.GRPC.Address == "" {
 		return nil, nil
 	}
 	l, err := bound.Listen(bound.Options{Server: &o.server, Logger: log})
@@ -68,6 +68,6 @@ func (o *serveOptions) guests(log *slog.Logger) (*bound.Listener, error) {
 		}
 		return nil, err
 	}
-	o.server.HTTP.Join = l.Ticket
+	o.server.HTTP.Join, o.server.GRPC.Join = l.Ticket, l.Ticket
 	return l, nil
 }

@@ -16,13 +16,16 @@ import (
 type serveOptions struct {
 	server neso.Server
 	log    logging.Settings
+	tlsOptions
+	// warnings are logged once the log is open.
+	warnings []string
 
 	httpAddress, grpcAddress, metricsAddress string
 	httpPort, grpcPort, metricsPort          int
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
 	python                                   string
-	controlFD, descriptorFD                  int
+	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool
 }
@@ -169,6 +172,41 @@ func setBackendConfig(o *serveOptions, s string) error {
 		all[name] = map[string]string{}
 	}
 	all[name][setting] = value
+	return nil
+}
+
+// setCacheConfig collects the settings of the response cache.
+func setCacheConfig(o *serveOptions, s string) error {
+	head, value, ok := strings.Cut(s, "=")
+	name, setting, named := strings.Cut(head, ",")
+	switch {
+	case ok && named && name != "" && setting != "" && value != "":
+	case !named || name == "":
+		return fmt.Errorf("No cache specified. --cache-config option format is <cache name>,<setting>=<value>. Got %s", s) //nolint:staticcheck // Triton's text
+	default:
+		return fmt.Errorf("--cache-config option format is '<cache name>,<setting>=<value>'. Got %s", s)
+	}
+	c := &o.server.ResponseCache
+	if c.Name != "" && c.Name != name {
+		return errors.New("found multiple cache configurations, but only a single cache is currently supported")
+	}
+	if c.Settings == nil {
+		c.Settings = map[string]string{}
+	}
+	c.Name, c.Settings[setting] = name, value
+	return nil
+}
+
+// setCacheSize is --cache-config=local,size=<bytes> under its old name.
+func setCacheSize(o *serveOptions, s string) error {
+	n, err := parseInt(s)
+	if err != nil {
+		return err
+	}
+	if n <= 0 {
+		return fmt.Errorf("expected a number of bytes, got %d", n)
+	}
+	o.server.ResponseCache = neso.ResponseCache{Name: "local", Settings: map[string]string{"size": strconv.Itoa(n)}}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestParseMistakes(t *testing.T) {
 		"--grpc-infer-thread-count=1":       "from 2 to 128",
 		"--model-config-name=":              "empty argument for --model-config-name",
 		"--rate-limit=fast":                 "invalid argument for --rate-limit",
-		"--grpc-use-ssl=true":               "not part of this version",
+		"--allow-vertex-ai=true":            "not part of this version",
 	} {
 		if _, _, err := parsed(t, arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", arg, err, want)
@@ -125,5 +126,27 @@ func TestTableOfModels(t *testing.T) {
 	want := "+-------------+---------+\n| Model       | Version |\n+-------------+---------+\n| é           | 1       |\n| longer name | 12      |\n+-------------+---------+\n"
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestShownDefaultsAreInForce(t *testing.T) {
+	table := serveTable()
+	for name, value := range shownDefaults {
+		i := slices.IndexFunc(table, func(o option) bool { return o.name == name })
+		if i < 0 {
+			t.Errorf("--%s has a default and is no option", name)
+			continue
+		}
+		o := defaults()
+		if err := table[i].set(o, value); err != nil || !reflect.DeepEqual(o, defaults()) {
+			t.Errorf("--%s=%s (%v) changes what is set without it", name, value, err)
+		}
+	}
+}
+
+func TestStartLineHidesSecrets(t *testing.T) {
+	got := startLine([]string{"--http-port=1", "--cache-config", "redis,password=hunter2", "--http-restricted-api=infer:key=hunter2", "--id", "a b"})
+	if strings.Contains(got, "hunter2") || !strings.Contains(got, `--http-port=1 --cache-config redis,password=*** --http-restricted-api=infer:key=*** --id "a b"`) {
+		t.Errorf("got %s", got)
 	}
 }

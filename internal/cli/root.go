@@ -44,6 +44,8 @@ func Main(ctx context.Context, env Env) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.AddCommand(serveCommand(env), configCommand(env), versionCommand(env))
+	root.AddCommand(doctorCommand(env))
+	root.AddCommand(remoteCommands(env)...)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -60,6 +62,17 @@ func serveCommand(env Env) *cobra.Command {
 		Use:                "serve --model-repository=DIR [options]",
 		Short:              "Serve the models of a repository",
 		DisableFlagParsing: true, // tritonserver's rules, see parse.go
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, o := range serveTable() {
+				name := "--" + o.name
+				if o.kind != "" {
+					name += "="
+				}
+				names = append(names, name)
+			}
+			return names, cobra.ShellCompDirectiveNoSpace
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if code := serve(cmd.Context(), env, args, false); code != 0 {
 				return &exitError{code}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -22,11 +21,14 @@ import (
 
 func defaults() *serveOptions {
 	return &serveOptions{
-		server:      neso.Server{ExitTimeout: 30 * time.Second},
+		server: neso.Server{
+			ExitTimeout: 30 * time.Second, ControlMode: "none", LoadThreads: 4,
+			HTTP: neso.HTTP{MaxInputSize: 64 << 20},
+		},
 		log:         logging.DefaultSettings(),
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
 		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
-		controlFD: -1, descriptorFD: -1,
+		controlFD: -1, descriptorFD: -1, optionsFD: -1,
 		allowHTTP: true, allowGRPC: true, allowMetrics: true,
 	}
 }
@@ -37,6 +39,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	table := serveTable()
 	o := defaults()
 	given, err := parse(table, args, o)
+	if err == nil && o.optionsFD >= 0 {
+		given, err = o.inherited(table, given)
+	}
 	if err == nil && o.help {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")
@@ -65,11 +70,15 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	}
 	defer log.Close()
 	logger := log.Logger()
+	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", startLine(args))
 	tuneRuntime()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
 		}
+	}
+	for _, w := range o.warnings {
+		logger.Warn(w) //nolint:sloglint // texts of our own
 	}
 	o.server.UseLog(log)
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
@@ -123,6 +132,9 @@ func (o *serveOptions) complete(given []string) error {
 	}
 	if (o.controlFD >= 0) != (o.descriptorFD >= 0) || o.controlFD >= 0 && (o.controlFD < 3 || o.descriptorFD < 3) {
 		return &usageError{"--control-fd and --descriptor-fd go together and name inherited descriptors from 3 on"}
+	}
+	if err := o.completeTLS(); err != nil {
+		return err
 	}
 	s.NoRepository = s.NoRepository || o.controlFD >= 0
 	slices.Sort(s.ModelRepositories)
@@ -211,76 +223,4 @@ func report(log *logging.Log, s *neso.Server) {
 		return
 	}
 	log.Print(renderTable(rows))
-}
-
-// usage prints every option in tritonserver's layout.
-func usage(w io.Writer, table []option, program string) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Usage: %s [options]\n", program)
-	group := "-"
-	for _, o := range table {
-		if o.group != group {
-			group = o.group
-			if group != groupGlobal {
-				fmt.Fprintf(&b, "\n%s:\n", group)
-			}
-		}
-		b.WriteString("  --" + o.name)
-		if o.kind != "" {
-			b.WriteString(" <" + strings.Trim(o.kind, "<>") + ">")
-		}
-		b.WriteByte('\n')
-		help := o.help
-		if o.unused != "" {
-			help += " (Accepted without effect: " + o.unused + ".)"
-		}
-		for _, line := range wrap(help, 60) {
-			b.WriteString("\t" + line + "\n")
-		}
-	}
-	_, _ = io.WriteString(w, b.String()) // there is nowhere else to report to
-}
-
-// wrap breaks text into lines of at most width bytes where words allow.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
-}
-
-// renderTable draws rows as Triton's start-up tables; the first is the heading.
-func renderTable(rows [][]string) string {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	var rule strings.Builder
-	rule.WriteString("+")
-	for _, w := range widths {
-		rule.WriteString(strings.Repeat("-", w+2) + "+")
-	}
-	var b strings.Builder
-	for i, row := range rows {
-		if i < 2 {
-			b.WriteString(rule.String() + "\n")
-		}
-		for j, cell := range row {
-			fmt.Fprintf(&b, "| %-*s ", widths[j], strings.ReplaceAll(cell, "\n", " "))
-		}
-		b.WriteString("|\n")
-	}
-	b.WriteString(rule.String() + "\n")
-	return b.String()
 }

@@ -80,11 +80,11 @@ func serveTable() []option {
 		{name: "grpc-infer-thread-count", kind: "integer", group: groupGRPC, help: "The number of gRPC inference handler threads, 2 to 128.", set: checkInt(2, 128), unused: noThreads},
 		{name: "grpc-infer-allocation-pool-size", kind: "integer", group: groupGRPC, help: "The maximum number of inference request/response objects kept for reuse.", set: checkInt(0, 1<<31), unused: "objects are pooled as needed"},
 		{name: "grpc-max-response-pool-size", kind: "integer", group: groupGRPC, help: "The maximum number of responses kept per stream before the model is slowed down.", set: checkInt(1, 1<<31), unused: "the responses of a stream have a bound of their own"},
-		{name: "grpc-use-ssl", kind: "boolean", group: groupGRPC, help: "Use SSL authentication for GRPC requests.", set: refuseTrue("grpc-use-ssl")},
-		{name: "grpc-use-ssl-mutual", kind: "boolean", group: groupGRPC, help: "Use mutual SSL authentication for GRPC requests.", set: refuseTrue("grpc-use-ssl-mutual")},
-		{name: "grpc-server-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server certificate.", unused: notYet},
-		{name: "grpc-server-key", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server key.", unused: notYet},
-		{name: "grpc-root-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded root certificate.", unused: notYet},
+		{name: "grpc-use-ssl", kind: "boolean", group: groupGRPC, help: "Use SSL authentication for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.grpcSSL })},
+		{name: "grpc-use-ssl-mutual", kind: "boolean", group: groupGRPC, help: "Use mutual SSL authentication for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.grpcMutual })},
+		{name: "grpc-server-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server certificate; read again when it changes.", set: stringVar(func(o *serveOptions) *string { return &o.grpcTLS.Cert })},
+		{name: "grpc-server-key", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded server key.", set: stringVar(func(o *serveOptions) *string { return &o.grpcTLS.Key })},
+		{name: "grpc-root-cert", kind: "string", group: groupGRPC, help: "File holding the PEM-encoded root certificate, which verifies clients with --grpc-use-ssl-mutual.", set: stringVar(func(o *serveOptions) *string { return &o.grpcTLS.ClientCA })},
 		{name: "grpc-infer-response-compression-level", kind: "string", group: groupGRPC, help: "The compression level of inference responses: none, low, medium or high.", set: wordVar("grpc_infer_response_compression_level", []string{"none", "low", "medium", "high"}, func(o *serveOptions, s string) error { o.server.GRPC.Compression = s; return nil })},
 		{name: "grpc-keepalive-time", kind: "integer", group: groupGRPC, help: "Milliseconds of silence after which a keepalive ping is sent.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.KeepaliveTime })},
 		{name: "grpc-keepalive-timeout", kind: "integer", group: groupGRPC, help: "Milliseconds to wait for the answer to a keepalive ping.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.KeepaliveTimeout })},
@@ -122,8 +122,8 @@ func serveTable() []option {
 		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
 		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
 		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
-		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting.", set: checkPair("="), unused: notYet},
-		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: notYet},
+		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting, <cache name>,<setting>=<value>; it may be specified multiple times for one cache. \"local\" needs size (bytes of memory); \"redis\" needs host and port and takes user, password, db, connect_timeout, socket_timeout, wait_timeout (milliseconds), pool_size, tls_enabled, cert, key, cacert, cacert_dir, sni, ttl (seconds).", set: setCacheConfig},
+		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: "the caches are part of the server"},
 		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(_ *serveOptions, s string) error {
 			if s != "off" {
 				return errNotBuilt("rate limiting by execution count")
@@ -145,7 +145,7 @@ func serveTable() []option {
 			o.strictModelConfig = &v
 			return err
 		}},
-		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config.", set: checkInt(0, 1<<62), unused: notYet},
+		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config=local,size=<integer>.", set: setCacheSize},
 		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
 		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
 		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
@@ -154,6 +154,7 @@ func serveTable() []option {
 
 		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
 		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},
+		{name: "options-fd", kind: "integer", group: groupNeso, help: "An inherited descriptor from which more options are read to its end, one a line as on the command line: those that must not be seen in a list of processes, such as access tokens.", set: intVar(func(o *serveOptions) *int { return &o.optionsFD })},
 		{name: "allow-bind", kind: "boolean", group: groupNeso, help: "Allow processes of the same user on this machine to bind callables to the running server. Default: true with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
 			o.allowBind = &v
@@ -163,6 +164,12 @@ func serveTable() []option {
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
+		{name: "http-tls-cert", kind: "string", group: groupNeso, help: "File holding the PEM-encoded certificate of the HTTP listener, which then speaks HTTPS; read again when it changes.", set: stringVar(func(o *serveOptions) *string { return &o.httpTLS.Cert })},
+		{name: "http-tls-key", kind: "string", group: groupNeso, help: "File holding the PEM-encoded key of --http-tls-cert.", set: stringVar(func(o *serveOptions) *string { return &o.httpTLS.Key })},
+		{name: "http-tls-client-ca", kind: "string", group: groupNeso, help: "File holding PEM-encoded certificates of authorities: HTTP clients must show a certificate signed by one of them.", set: stringVar(func(o *serveOptions) *string { return &o.httpTLS.ClientCA })},
+		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
+		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
+		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
 		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
 		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
 		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request; a large body gets the time that 16 KiB/s need on top. Default: 60.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},

@@ -15,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -37,7 +38,8 @@ type Engine struct {
 	loops      loops
 	repo       *repository.Repository
 	life       *lifecycle.Manager
-	pool       *memory.Pool // nil when the allocator came with the options
+	pool       *memory.Pool        // nil when the allocator came with the options
+	cache      responsecache.Store // nil without one
 
 	endExternal, endInternal func(*infer.Request)
 
@@ -59,9 +61,13 @@ func New(o Options) (*Engine, error) {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
 	}
+	if err := e.openCache(); err != nil {
+		return nil, err
+	}
 	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
 	if err != nil {
 		if o.ExitOnError {
+			e.closeCache()
 			return nil, err
 		}
 		// The peer goes on without a repository then: not live, not ready, but there.
@@ -71,7 +77,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e.repo = repo
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Settings: e.o.settings, Allocator: e.o.Allocator,
+		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
 		WarmupInStatistics: o.WarmupInStatistics, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})

@@ -58,6 +58,7 @@ func (h *host) infer(req *backend.Request) error {
 	own, name, version := r.Responder, r.ModelName, r.ModelVersion
 	r.Request = *req
 	r.Responder, r.ModelName, r.ModelVersion = own, name, version
+	r.Internal = true
 	r.Inputs = append([]tensor.Tensor(nil), req.Inputs...)
 	for i := range r.Inputs {
 		r.Inputs[i].Retain()

@@ -52,6 +52,10 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// Cache is the name of the response cache, "local" or "redis", and
+	// CacheSettings what --cache-config says to it; empty means none.
+	Cache         string
+	CacheSettings map[string]string
 	// Allocator gives ordinary memory for tensors; nil means a pool of the
 	// engine's own.
 	Allocator tensor.Allocator

@@ -25,6 +25,7 @@ var categories = map[string]string{
 	"RepositoryIndex":              "model-repository",
 	"RepositoryModelLoad":          "model-repository",
 	"RepositoryModelUnload":        "model-repository",
+	"RepositoryBind":               "model-repository",
 	"SystemSharedMemoryStatus":     "shared-memory",
 	"SystemSharedMemoryRegister":   "shared-memory",
 	"SystemSharedMemoryUnregister": "shared-memory",

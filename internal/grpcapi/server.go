@@ -35,6 +35,9 @@ type Options struct {
 	ResponseCompression string
 	// HeaderForwardPattern selects the metadata that become request parameters.
 	HeaderForwardPattern string
+	// Join hands out a socket and a token with which another process can bind
+	// models; nil refuses.
+	Join func() (socket, token string, err error)
 	// Restricted holds, for a category, the metadata that a call must bring.
 	Restricted map[string]Restriction
 
@@ -96,6 +99,7 @@ func New(o Options) (*Server, error) {
 	delayDeadlines()
 	s.grpc = grpc.NewServer(s.transport()...)
 	s.grpc.RegisterService(serviceDesc(s), s)
+	s.grpc.RegisterService(bindingDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
 	return s, nil
 }

@@ -27,6 +27,11 @@ type Request struct {
 	// backend writes there. It is set with Times.ComputeStart, and is not to be
 	// touched after the final response.
 	Batch *backend.Batch
+	// Internal marks a request that a model has sent: a waiting model must not wait
+	// for an answer that may be its own.
+	Internal bool
+	// Cache is what the response cache has done for the request.
+	Cache Cache
 
 	sink  Sink
 	refs  atomic.Int32
@@ -53,6 +58,20 @@ type Times struct {
 	// compute infer and compute output took in its steps. It counts instead of the
 	// points above, and is valid until the request is finished.
 	Steps *[4]int64
+}
+
+// Cache is what the response cache has done for a request. Times are in the clock
+// of backend.Now.
+type Cache struct {
+	Start, End int64 // of the look-up, the key included; 0 without one
+	// Hit says that the answer comes from the cache, Joined that it is the one of an
+	// identical request. Either was checked before, and is not counted as executed.
+	Hit, Joined bool
+	// Missed is what look-up and insertion of an answer that was not there took in
+	// nanoseconds; 0 when it is not to be counted.
+	Missed int64
+	// Pending is what the owner keeps of the request until its answer is there.
+	Pending any
 }
 
 // Reason classifies a failure for the metric label `reason`.

@@ -13,6 +13,7 @@ import (
 type execution struct {
 	batch    backend.Batch
 	requests []*infer.Request
+	borrowed int // how many of batch.Inputs, from the first on, are the request's own
 }
 
 func (p *Pool) execution() *execution {
@@ -40,6 +41,7 @@ func (p *Pool) ExecuteOne(instance int, r *infer.Request) {
 
 func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 	b := &e.batch
+	b.Scattered = p.o.Scattered
 	now := backend.Now()
 	for _, r := range e.requests {
 		r.Hold()
@@ -122,8 +124,8 @@ type answerer interface{ Answered() bool }
 // letGo ends the hold on the requests and the gathered inputs.
 func (p *Pool) letGo(e *execution, reuse bool) {
 	b := &e.batch
-	if p.o.Capabilities.Gather && len(e.requests) > 1 {
-		for i := range b.Inputs {
+	if p.o.Capabilities.Gather {
+		for i := e.borrowed; i < len(b.Inputs); i++ {
 			if p.o.Decoupled && b.Inputs[i].Buffer != nil {
 				// Needed until the last of the requests has been answered.
 				for _, r := range e.requests {

@@ -15,16 +15,17 @@ func (p *Pool) gather(e *execution) error {
 	b := &e.batch
 	first := b.Requests[0]
 	if len(b.Requests) == 1 {
-		b.Inputs = first.Inputs
-		if len(p.o.Ragged) > 0 {
-			b.Inputs = make([]tensor.Tensor, len(first.Inputs))
-			for i := range first.Inputs {
-				b.Inputs[i] = p.flatten(first.Inputs[i])
-			}
+		b.Inputs, e.borrowed = first.Inputs, len(first.Inputs)
+		if len(p.o.Ragged) == 0 && len(p.o.BatchInputs) == 0 {
+			return nil
 		}
-		return nil
+		b.Inputs = make([]tensor.Tensor, len(first.Inputs), len(first.Inputs)+len(p.o.BatchInputs))
+		for i := range first.Inputs {
+			b.Inputs[i] = p.flatten(first.Inputs[i])
+		}
+		return p.describe(b)
 	}
-	b.Inputs = make([]tensor.Tensor, 0, len(first.Inputs))
+	b.Inputs = make([]tensor.Tensor, 0, len(first.Inputs)+len(p.o.BatchInputs))
 	for i := range first.Inputs {
 		t, err := p.concatenate(b, i)
 		if err != nil {
@@ -32,7 +33,7 @@ func (p *Pool) gather(e *execution) error {
 		}
 		b.Inputs = append(b.Inputs, t)
 	}
-	return nil
+	return p.describe(b)
 }
 
 // concatenate joins the i-th input of the first request with the inputs of the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -23,6 +24,10 @@ type Options struct {
 	Instances    []backend.InstanceConfig
 	// Inputs tell which ones are ragged when inputs are gathered.
 	Ragged map[string]bool
+	// BatchInputs are made from each batch, for backends that gather; Scattered
+	// says how their outputs are divided.
+	BatchInputs []modelconfig.BatchInput
+	Scattered   []backend.Scattered
 	// Batching says whether tensors have a batch dimension.
 	Batching  bool
 	Decoupled bool

@@ -18,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -252,22 +253,28 @@ func read(t tensor.Tensor) string {
 	return fmt.Sprint(t.Name, " ", t.Shape, " ", got)
 }
 
+// made is a tensor that describes the input A.
+func made(kind string, targets ...string) modelconfig.BatchInput {
+	return modelconfig.BatchInput{Kind: kind, Targets: targets, Datatype: tensor.Int32, SourceInput: []string{"A"}}
+}
+
 func TestGather(t *testing.T) {
 	pool := memory.New(memory.Options{})
 	defer pool.Close()
 	for _, test := range []struct {
 		name   string
 		ragged map[string]bool
+		made   []modelconfig.BatchInput
 		batch  []*infer.Request
 		want   []string
 	}{
 		{
-			"one request is not copied", nil,
+			"one request is not copied", nil, nil,
 			[]*infer.Request{request(&drop{}, 2, numbers("A", tensor.Shape{2, 1}, 1))},
 			[]string{"A [2,1] [1 2]"},
 		},
 		{
-			"rows in request order, inputs by name", nil,
+			"rows in request order, inputs by name", nil, nil,
 			[]*infer.Request{
 				request(&drop{}, 1, numbers("A", tensor.Shape{1, 2}, 1), numbers("B", tensor.Shape{1}, 9)),
 				request(&drop{}, 2, numbers("B", tensor.Shape{2}, 20), numbers("A", tensor.Shape{2, 2}, 5)),
@@ -277,24 +284,64 @@ func TestGather(t *testing.T) {
 		{
 			"ragged",
 			map[string]bool{"A": true},
+			nil,
 			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3}, 1)), request(&drop{}, 1, numbers("A", tensor.Shape{1, 1}, 7))},
 			[]string{"A [4] [1 2 3 7]"},
 		},
 		{
 			"ragged, one request",
 			map[string]bool{"A": true},
+			nil,
 			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3}, 1))},
 			[]string{"A [3] [1 2 3]"},
 		},
 		{
-			"other inputs", nil,
+			"counts of elements",
+			map[string]bool{"A": true},
+			[]modelconfig.BatchInput{
+				made(elementCount, "N"), made(accumulated, "SUM"),
+				made(accumulatedWithZero, "FROM"), made(maxAsShape, "MAX"),
+			},
+			[]*infer.Request{
+				request(&drop{}, 1, numbers("A", tensor.Shape{1, 3}, 1)), request(&drop{}, 1, numbers("A", tensor.Shape{1, 0}, 7)),
+				request(&drop{}, 2, numbers("A", tensor.Shape{2, 2}, 5)),
+			},
+			[]string{"A [7] [1 2 3 5 6 7 8]", "N [3] [3 0 4]", "SUM [3] [3 3 7]", "FROM [4] [0 3 3 7]", "MAX [4] [0 0 0 0]"},
+		},
+		{
+			"shapes of items, for more than one tensor",
+			map[string]bool{"A": true},
+			[]modelconfig.BatchInput{made(itemShape, "ROWS", "AGAIN"), made(itemShapeFlatten, "FLAT")},
+			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3, 1}, 1)), request(&drop{}, 2, numbers("A", tensor.Shape{2, 0, 4}, 1))},
+			[]string{"A [3] [1 2 3]", "ROWS [3,2] [3 1 0 4 0 4]", "AGAIN [3,2] [3 1 0 4 0 4]", "FLAT [6] [3 1 0 4 0 4]"},
+		},
+		{
+			"described, one request, not ragged", nil,
+			[]modelconfig.BatchInput{made(accumulatedWithZero, "FROM")},
+			[]*infer.Request{request(&drop{}, 2, numbers("A", tensor.Shape{2, 2}, 1))},
+			[]string{"A [2,2] [1 2 3 4]", "FROM [2] [0 4]"},
+		},
+		{
+			"nothing describes an optional input that is not there", nil,
+			[]modelconfig.BatchInput{made(elementCount, "N")},
+			[]*infer.Request{request(&drop{}, 1, numbers("B", tensor.Shape{1}, 1)), request(&drop{}, 1, numbers("B", tensor.Shape{1}, 2))},
+			[]string{"B [2] [1 2]"},
+		},
+		{
+			"more than 32 bits hold", nil,
+			[]modelconfig.BatchInput{made(itemShape, "ROWS")},
+			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 1 << 40, 0}, 1))},
+			nil,
+		},
+		{
+			"other inputs", nil, nil,
 			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1}, 1)), request(&drop{}, 1, numbers("B", tensor.Shape{1}, 1))},
 			nil,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			o := Options{Capabilities: backend.Capabilities{Gather: true}, Batching: true, Ragged: test.ragged, Allocator: pool}
+			o := Options{Capabilities: backend.Capabilities{Gather: true}, Batching: true, Ragged: test.ragged, BatchInputs: test.made, Allocator: pool}
 			p := newPool(t, o, 1, func(b *backend.Batch) error {
 				for _, in := range b.Inputs {
 					got = append(got, read(in))

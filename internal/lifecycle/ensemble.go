@@ -5,6 +5,7 @@ import (
 
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 )
 
@@ -54,6 +55,14 @@ func (m *Manager) part(name string, version int64) *modelconfig.Config {
 	return nil
 }
 
+// identity tells what a version that serves (the latest for -1) is made of.
+func (m *Manager) identity(name string, version int64) (id responsecache.Identity, ok bool) {
+	if v := m.table.Load().models[name].find(version); v != nil {
+		return v.Identity(), true
+	}
+	return id, false
+}
+
 // recheck says which ensembles no longer fit a part that was loaded anew. They
 // go on: what does not fit is the error of a request, with its reason.
 func (m *Manager) recheck(part string) {
@@ -79,5 +88,6 @@ func (m *Manager) openEnsemble(ctx context.Context, p *plan, version int64) (*mo
 	return model.Open(ctx, model.Options{
 		Config: p.config, BackendConfig: p.config.ToBackend(p.snapshot.Directory, p.snapshot.VersionDirectory(version), version),
 		Graph: p.graph, Host: m.o.Steps, Allocator: m.o.Allocator, Logger: m.log, Observer: m.observer(),
+		Cache: m.o.Cache, StepIdentity: m.identity,
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
@@ -41,6 +42,8 @@ type Options struct {
 	NewObserver func() stats.Observer
 	// Steps is the way of ensembles to the models of their steps.
 	Steps ensemble.Host
+	// Cache is the server's response cache, or nil.
+	Cache responsecache.Store
 	// HoldRequests is for tests; see model.Options.
 	HoldRequests int
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -52,6 +53,8 @@ type Options struct {
 	// may be nil.
 	Models  func() []Model
 	Customs func() []Custom
+	// Cache returns the numbers of the response cache; nil without one.
+	Cache func() responsecache.Numbers
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
@@ -134,6 +137,9 @@ func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
 // Collect sends everything; it implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectServer(ch)
+	if m.options.Cache != nil {
+		collectCache(ch, m.options.Cache())
+	}
 	if m.options.Models != nil {
 		for _, model := range m.options.Models() {
 			m.collectModel(ch, model)

@@ -27,7 +27,7 @@ var modelCounters = []family{
 }
 
 var latencyCounters = []family{
-	{"nv_inference_request_duration_us", "Microseconds from arrival to completion, summed", func(s *stats.Snapshot) float64 { return micros(s.Success) + micros(s.CacheMiss) }},
+	{"nv_inference_request_duration_us", "Microseconds from arrival to completion, summed", func(s *stats.Snapshot) float64 { return micros(s.Success) }},
 	{"nv_inference_queue_duration_us", "Microseconds in the scheduler's queue, summed", func(s *stats.Snapshot) float64 { return micros(s.Queue) }},
 	{"nv_inference_compute_input_duration_us", "Microseconds preparing inputs, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeInput) }},
 	{"nv_inference_compute_infer_duration_us", "Microseconds inside the model, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeInfer) }},
@@ -88,6 +88,7 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 	emit(family{"nv_inference_pending_request_count", "Requests accepted and not yet executing", func(s *stats.Snapshot) float64 { return float64(s.Pending) }}, prometheus.GaugeValue)
 	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(*stats.Snapshot) float64 { return model.LoadTime.Seconds() }}, prometheus.GaugeValue)
 	emit(family{"neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", func(s *stats.Snapshot) float64 { return float64(s.Warmups) }}, prometheus.CounterValue)
+	emit(family{"neso_coalesced_requests_total", "Requests answered with the execution of an identical one", func(s *stats.Snapshot) float64 { return float64(s.Coalesced) }}, prometheus.CounterValue)
 	for _, h := range histograms {
 		scale := 1.0
 		if h.seconds {

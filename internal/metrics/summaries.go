@@ -11,6 +11,7 @@ import (
 var summaryNames = [...]string{
 	"nv_inference_request_summary_us", "nv_inference_queue_summary_us", "nv_inference_compute_input_summary_us",
 	"nv_inference_compute_infer_summary_us", "nv_inference_compute_output_summary_us",
+	"nv_cache_hit_summary_per_model", "nv_cache_miss_summary_per_model",
 }
 
 // Summaries are the latency summaries of one model version, in microseconds,
@@ -39,10 +40,30 @@ func (s *Summaries) Observe(request, queue, input, infer, output int64) {
 	}
 }
 
+// Places in Summaries.
+const (
+	summaryRequest = 0
+	summaryQueue   = 1
+	summaryHit     = 5
+	summaryMiss    = 6
+)
+
+// ObserveHit takes the time in the queue and of the look-up, in nanoseconds, of
+// a request that the response cache has answered.
+func (s *Summaries) ObserveHit(queue, lookup int64) {
+	s.each[summaryQueue].Observe(float64(queue / 1000))
+	s.each[summaryHit].Observe(float64(lookup / 1000))
+}
+
+// ObserveMiss takes what look-up and insertion took, in nanoseconds.
+func (s *Summaries) ObserveMiss(took int64) { s.each[summaryMiss].Observe(float64(took / 1000)) }
+
 func (s *Summaries) collect(ch chan<- prometheus.Metric, names, values []string, cached bool) {
 	for i, name := range summaryNames {
-		if i == 0 && cached {
-			continue // Triton shows the request summary only without a cache
+		// Triton shows the request summary only without a cache, and those of the
+		// cache only with one.
+		if i == summaryRequest && cached || i >= summaryHit && !cached {
+			continue
 		}
 		var out dto.Metric
 		if s.each[i].Write(&out) != nil {

@@ -77,6 +77,9 @@ func (m *Model) Close(ctx context.Context) error {
 		}
 	}
 	m.closed = true
+	if m.cache != nil && m.cache.flights != nil {
+		m.cache.flights.work.Wait() // the requests that they answer are gone
+	}
 	end, cancel := context.WithTimeout(context.Background(), instance.Grace)
 	defer cancel()
 	m.closeErr = m.scheduler.Close(end)

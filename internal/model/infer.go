@@ -6,7 +6,8 @@ import (
 
 // Infer is hop 3: it comes from engine.Infer (hop 2) with a pinned request and
 // hands it to the scheduler (hop 4). It checks the request against the
-// configuration. An error is a refusal: the request has not been answered.
+// configuration and looks it up in the response cache (cache.go), which may
+// answer it. An error is a refusal: the request has not been answered.
 // Otherwise it is, or will be, answered through its sink. Infer may run the
 // request on the calling goroutine.
 func (m *Model) Infer(r *infer.Request) error {
@@ -17,6 +18,14 @@ func (m *Model) Infer(r *infer.Request) error {
 		return err
 	}
 	m.prioritize(r)
+	if m.cache != nil {
+		return m.inferCached(r)
+	}
+	return m.enqueue(r)
+}
+
+// enqueue hands the request to the scheduler.
+func (m *Model) enqueue(r *infer.Request) error {
 	if m.lingers {
 		// It ends with the request, whose pin holds the version.
 		go func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/internal/scheduler/dynamic"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
@@ -42,6 +43,10 @@ type Options struct {
 	// HoldRequests makes a dynamic batcher wait until so many requests are queued
 	// before it runs the first (TRITONSERVER_DELAY_SCHEDULER, for tests).
 	HoldRequests int
+	// Cache is the server's response cache, or nil. StepIdentity tells what a step
+	// of an ensemble is made of.
+	Cache        responsecache.Store
+	StepIdentity func(name string, version int64) (responsecache.Identity, bool)
 }
 
 // Model is one loaded version.
@@ -60,6 +65,9 @@ type Model struct {
 	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 	lingers   bool // see backend.Capabilities
+	cache     *cache
+	identity  func() responsecache.Identity
+	steps     func(name string, version int64) (responsecache.Identity, bool)
 
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
@@ -98,6 +106,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if m.labels, err = readLabels(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
 	}
+	if err = m.openCache(ctx, &o); err != nil {
+		return nil, err
+	}
 	if c.Ensemble != nil {
 		m.openEnsemble(&o)
 		return m, nil
@@ -131,7 +142,7 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	}
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
-		Ragged: m.io.ragged, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
+		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
 		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
@@ -143,6 +154,9 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 		return err
 	}
 	m.scheduler = m.newScheduler(o)
+	if m.cache != nil && c.Dynamic != nil && c.Dynamic.PreserveOrdering {
+		m.cache.order = m.scheduler.(placer)
+	}
 	return nil
 }
 

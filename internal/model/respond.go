@@ -13,9 +13,15 @@ import (
 // not ask for, undoes reshapes, and makes an error of a response that
 // contradicts the configuration.
 func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
+	if r.Cache.Hit || r.Cache.Joined {
+		return
+	}
 	if err := m.io.checkResponse(r, resp); err != nil {
 		resp.Err = err
 		m.logger.Error("response refused", "error", err.Message, "model", m.config.Name, "version", m.version, "request_id", r.ID)
+	}
+	if x, _ := r.Cache.Pending.(*pending); x != nil && resp.Err == nil {
+		m.keep(r, x, resp)
 	}
 	if m.config.Decoupled && resp.Err == nil {
 		if r.Responses() == 1 {
@@ -37,6 +43,9 @@ func (m *Model) Finish(r *infer.Request) {
 		if err, _ := r.Failure(); err != nil {
 			m.stats.Response(r, max(0, r.Responses()-1), true, false)
 		}
+	}
+	if x, _ := r.Cache.Pending.(*pending); x != nil {
+		m.settle(r, x)
 	}
 	m.stats.Finish(r)
 	r.Times.Steps = nil

@@ -70,16 +70,24 @@ func TestFinishSequence(t *testing.T) {
 
 func TestToBackend(t *testing.T) {
 	c := load(t, `backend: "python" max_batch_size: 2
-input { name: "A" data_type: TYPE_FP32 dims: [ 4, 6 ] reshape { shape: 24 } optional: true }
+input { name: "A" data_type: TYPE_FP32 dims: [ 4, 6 ] reshape { shape: 24 } optional: true allow_ragged_batch: true }
 output { name: "B" data_type: TYPE_STRING dims: 1 reshape { } }
+batch_input { kind: BATCH_ITEM_SHAPE target_name: [ "S", "T" ] data_type: TYPE_INT32 source_input: "A" }
+batch_input { kind: BATCH_ELEMENT_COUNT target_name: "N" data_type: TYPE_FP32 source_input: "A" }
+batch_output { target_name: "B" kind: BATCH_SCATTER_WITH_INPUT_SHAPE source_input: "A" }
 instance_group { count: 2 } instance_group { name: "other" kind: KIND_MODEL }
 parameters { key: "k" value { string_value: "v" } }
 model_transaction_policy { decoupled: true }`)
 	got := c.ToBackend("/r/m", "/r/m/3", 3)
 	want := backend.Config{
 		Name: "m", Version: 3, Directory: "/r/m", VersionDirectory: "/r/m/3", Backend: "python", Filename: "model.py", JSON: c.JSON(), MaxBatchSize: 2,
-		Inputs:     []backend.IO{{Name: "A", Datatype: tensor.FP32, Dims: tensor.Shape{24}, Optional: true}},
-		Outputs:    []backend.IO{{Name: "B", Datatype: tensor.Bytes}},
+		Inputs:  []backend.IO{{Name: "A", Datatype: tensor.FP32, Dims: tensor.Shape{24}, Optional: true, Ragged: true}},
+		Outputs: []backend.IO{{Name: "B", Datatype: tensor.Bytes}},
+		BatchInputs: []backend.IO{
+			{Name: "S", Datatype: tensor.Int32, Dims: tensor.Shape{-1, 1}}, {Name: "T", Datatype: tensor.Int32, Dims: tensor.Shape{-1, 1}},
+			{Name: "N", Datatype: tensor.FP32, Dims: tensor.Shape{-1}},
+		},
+		Scattered:  []backend.Scattered{{Output: "B", Source: "A", Batching: true}},
 		Parameters: map[string]string{"k": "v"}, Decoupled: true,
 		Instances: []backend.InstanceConfig{
 			{Name: "m_0_0", Kind: "KIND_CPU"}, {Name: "m_0_1", Kind: "KIND_CPU"}, {Name: "other_0", Kind: "KIND_MODEL"},

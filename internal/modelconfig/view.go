@@ -17,17 +17,45 @@ func (c *Config) ToBackend(directory, versionDirectory string, version int64) ba
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
-		view.Inputs = append(view.Inputs, backend.IO{Name: in.Name, Datatype: in.Datatype, Dims: reshaped(in.Dims, in.Reshape, in.HasReshape), Optional: in.Optional})
+		view.Inputs = append(view.Inputs, backend.IO{Name: in.Name, Datatype: in.Datatype, Dims: reshaped(in.Dims, in.Reshape, in.HasReshape), Optional: in.Optional, Ragged: in.AllowRagged})
 	}
 	for i := range c.Outputs {
 		out := &c.Outputs[i]
 		view.Outputs = append(view.Outputs, backend.IO{Name: out.Name, Datatype: out.Datatype, Dims: reshaped(out.Dims, out.Reshape, out.HasReshape)})
 	}
+	c.addBatchIO(&view)
 	c.Sequence.addTo(&view)
 	for i := range c.Groups {
 		view.Instances = append(view.Instances, c.Groups[i].Instances()...)
 	}
 	return view
+}
+
+// addBatchIO adds what batch_input and batch_output say. An output that several
+// batch_output name is divided by the first, as in Triton.
+func (c *Config) addBatchIO(view *backend.Config) {
+	for i := range c.BatchInputs {
+		b := &c.BatchInputs[i]
+		dims := tensor.Shape{-1}
+		if b.Kind == "BATCH_ITEM_SHAPE" {
+			for _, io := range view.Inputs {
+				if slices.Contains(b.SourceInput, io.Name) {
+					dims = append(dims, int64(len(io.Dims)))
+				}
+			}
+		}
+		for _, name := range b.Targets {
+			view.BatchInputs = append(view.BatchInputs, backend.IO{Name: name, Datatype: b.Datatype, Dims: dims})
+		}
+	}
+	for i := range c.BatchOutputs {
+		b := &c.BatchOutputs[i]
+		for _, io := range view.Outputs {
+			if slices.Contains(b.Targets, io.Name) && len(b.SourceInput) > 0 {
+				view.Scattered = append(view.Scattered, backend.Scattered{Output: io.Name, Source: b.SourceInput[0], Dims: io.Dims, Batching: c.MaxBatchSize > 0})
+			}
+		}
+	}
 }
 
 // addTo adds what the model sees of a sequence beside its own tensors: states

@@ -20,6 +20,7 @@ type Snapshot struct {
 	ExecutionCount  uint64
 	Pending         int64
 	Warmups         uint64
+	Coalesced       uint64 // answered with the execution of an identical request
 	Success, Fail   Duration
 	Queue           Duration
 	ComputeInput    Duration
@@ -57,6 +58,7 @@ func (v *Version) Snapshot() Snapshot {
 		ExecutionCount:  v.executionCount.Load(),
 		Pending:         v.pending.Load(),
 		Warmups:         v.warmups.Load(),
+		Coalesced:       v.coalesced.Load(),
 		Success:         v.success.snapshot(),
 		Fail:            v.fail.snapshot(),
 		Queue:           v.queue.snapshot(),

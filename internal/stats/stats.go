@@ -27,7 +27,7 @@ type Version struct {
 	requestTime, queueTime, inputTime, inferTime, outputTime, firstResponse Histogram
 	batchSize                                                               Histogram
 
-	warmups atomic.Uint64
+	warmups, coalesced atomic.Uint64
 
 	observer Observer
 
@@ -56,6 +56,11 @@ type responseCounters struct{ infer, output, success, fail, empty, cancel durati
 // summaries.
 type Observer interface {
 	Observe(request, queue, input, infer, output int64)
+	// ObserveHit sees a request that the response cache has answered: its time in
+	// the queue and that of the look-up.
+	ObserveHit(queue, lookup int64)
+	// ObserveMiss sees what look-up and insertion of an answer took.
+	ObserveMiss(took int64)
 }
 
 // NewVersion returns counters at zero. The observer may be nil.
@@ -97,7 +102,15 @@ func (v *Version) Finish(r *infer.Request) {
 	v.requestTime.Observe(total)
 	v.lastInference.Store(time.Now().UnixMilli())
 	if t.ComputeStart == 0 { // answered without execution
+		v.finishUnexecuted(r)
 		return
+	}
+	if took := r.Cache.Missed; took > 0 {
+		v.cacheMiss.add(took)
+		v.success.ns.Add(uint64(took)) // as the peer does
+		if v.observer != nil {
+			v.observer.ObserveMiss(took)
+		}
 	}
 	v.inferenceCount.Add(uint64(r.Size()))
 	queue, in, inf, out := t.Phases()
@@ -111,6 +124,26 @@ func (v *Version) Finish(r *infer.Request) {
 	v.outputTime.Observe(out)
 	if v.observer != nil {
 		v.observer.Observe(total, queue, in, inf, out)
+	}
+}
+
+// finishUnexecuted counts a request that the response cache, or the execution
+// of an identical one, has answered.
+func (v *Version) finishUnexecuted(r *infer.Request) {
+	t, c := &r.Times, &r.Cache
+	switch {
+	case c.Hit:
+		queue := c.Start - t.Start
+		v.queue.add(queue)
+		v.queueTime.Observe(queue)
+		v.cacheHit.add(c.End - c.Start)
+		if v.observer != nil {
+			v.observer.ObserveHit(max(0, queue), c.End-c.Start)
+		}
+	case c.Joined:
+		v.coalesced.Add(1)
+		v.queue.add(t.End - t.Queue)
+		v.queueTime.Observe(t.End - t.Queue)
 	}
 }
 

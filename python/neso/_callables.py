@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -14,6 +15,7 @@ import numpy as np
 from . import decorators
 from .exceptions import PyTritonUnrecoverableError
 from .model_config.triton_model_config import TritonModelConfig
+from .proxy import telemetry
 from .proxy.types import Request
 from .proxy.validators import TritonResultsValidator
 
@@ -102,6 +104,67 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
 
         return async_generator
     return run
+
+
+def traced(infer_func: Any) -> Callable[..., Any]:
+    """A callable of the same form whose requests have spans while it runs."""
+
+    def results(requests: list[Request], items: Iterator[Any]) -> Iterator[Any]:
+        with _spans(requests):
+            yield from items
+
+    async def later(requests: list[Request], answer: Any) -> Any:
+        with _spans(requests):
+            return await answer
+
+    async def later_results(requests: list[Request], items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        with _spans(requests):
+            async for item in items:
+                yield item
+
+    def run(requests: list[Request]) -> Any:
+        telemetry.start_request_spans(requests)
+        try:
+            answer = infer_func(requests)
+        except BaseException as error:
+            telemetry.end_request_spans(requests, error)
+            raise
+        if inspect.isgenerator(answer):
+            return results(requests, answer)
+        if inspect.isawaitable(answer):
+            return later(requests, answer)
+        if inspect.isasyncgen(answer):
+            return later_results(requests, answer)
+        telemetry.end_request_spans(requests)
+        return answer
+
+    kind = kind_of(infer_func)
+    if kind == "coroutine":
+
+        async def coroutine(requests: list[Request]) -> Any:
+            return await run(requests)
+
+        return coroutine
+    if kind == "async_generator":
+
+        async def async_generator(requests: list[Request]) -> AsyncIterator[Any]:
+            async for item in run(requests):
+                yield item
+
+        return async_generator
+    return run
+
+
+@contextlib.contextmanager
+def _spans(requests: list[Request]) -> Iterator[None]:
+    """Ends the spans of requests with the block."""
+    try:
+        yield
+    except BaseException as error:
+        # A stream that nobody reads on is closed: that is no failure of the callable.
+        telemetry.end_request_spans(requests, None if isinstance(error, GeneratorExit) else error)
+        raise
+    telemetry.end_request_spans(requests)
 
 
 def in_batches(

@@ -37,13 +37,12 @@ from neso_worker.frames import (
     release_blocks,
 )  # fmt: skip
 from neso_worker.leases import Leases
-from neso_worker.memory import Segments
 from neso_worker.model import DEFAULT_INLINE_LIMIT
 
 from ._binding import Binding
 from ._hub import Hub, TimedOut
 from ._instance import Instance, is_coroutine
-from ._memory import SharedOutputs
+from ._memory import SharedOutputs, SharedSegments
 from ._store import BoundStore
 
 
@@ -68,7 +67,7 @@ class Connection:
         self._control, self._descriptors = control, descriptors
         self._owner = os.getpid()
         self.link = Hub(control)
-        self.segments = Segments(descriptors)
+        self.segments = SharedSegments(descriptors)
         self.segments.outputs = SharedOutputs()
         self.leases = Leases(self.link.writer)
         self.calls = Calls(self.link)  # type: ignore[arg-type]

@@ -9,20 +9,8 @@ from neso_worker.bls import Bls
 from neso_worker.request import InferenceRequest
 from neso_worker.tensor import Tensor
 
-from .client._inputs import (
-    Arrays,
-    Options,
-    Values,
-    add_batch_dimension,
-    drop_batch_dimension,
-    named_inputs,
-    verify_inputs,
-)
-from .client.exceptions import (
-    PyTritonClientInferenceServerError,
-    PyTritonClientModelDoesntSupportBatchingError,
-    PyTritonClientValueError,
-)
+from .client._inputs import Arrays, Call, Values
+from .client.exceptions import PyTritonClientInferenceServerError, PyTritonClientValueError
 from .model_config.triton_model_config import TritonModelConfig
 
 if TYPE_CHECKING:
@@ -35,6 +23,13 @@ def open_calls(connection: Connection) -> Bls:
     calls.allowed = True
     connection.on_responses = calls.on_responses
     return calls
+
+
+class _Request(InferenceRequest):
+    """A request with a level of the model's queue, which those of models lack."""
+
+    __slots__ = ("_priority",)
+    _priority: int
 
 
 class InProcessClient:
@@ -59,54 +54,54 @@ class InProcessClient:
         return self._config.batching
 
     def infer_sample(
-        self, *inputs: Any, parameters: Optional[Values] = None, timeout: Optional[Any] = None, **named: Any
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
     ) -> Any:
         """Infers on one sample, without a batch dimension."""
-        options = Options(parameters, None, None, timeout, named)
-        verify_inputs(inputs, named)
-        arrays = named_inputs(self._config, inputs, named)
-        if not self._config.batching:
-            return self._infer(arrays, options, batch=False)
-        return self._infer(add_batch_dimension(arrays), options, batch=True)
+        return self._infer(Call(True, inputs, named, parameters, None, priority, timeout))
 
     def infer_batch(
-        self, *inputs: Any, parameters: Optional[Values] = None, timeout: Optional[Any] = None, **named: Any
+        self,
+        *inputs: Any,
+        parameters: Optional[Values] = None,
+        priority: Optional[Any] = None,
+        timeout: Optional[Any] = None,
+        **named: Any,
     ) -> Any:
         """Infers on a batch: the first dimension of each input is its number of samples."""
-        options = Options(parameters, None, None, timeout, named)
-        verify_inputs(inputs, named)
-        if not self._config.batching:
-            raise PyTritonClientModelDoesntSupportBatchingError(
-                f"Model {self._config.model_name} doesn't support batching - use infer_sample method instead"
-            )
-        return self._infer(named_inputs(self._config, inputs, named), options, batch=False)
+        return self._infer(Call(False, inputs, named, parameters, None, priority, timeout))
 
-    def _infer(self, arrays: Arrays, options: Options, batch: bool) -> Any:
+    def _infer(self, call: Call) -> Any:
         try:
-            tensors = [Tensor(name, value) for name, value in arrays.items()]
+            tensors = [Tensor(name, value) for name, value in call.arrays(self._config).items()]
         except TypeError as error:
             raise PyTritonClientValueError(str(error)) from None
-        request = InferenceRequest(
+        options = call.options
+        request = _Request(
             inputs=tensors,
             model_name=self._config.model_name,
             model_version=self._config.model_version,
             timeout=options.timeout or 0,
             parameters=dict(options.parameters or {}),
         )
+        request._priority = options.priority
         if self._config.decoupled:
-            return self._answers(self._calls.exec(request, True), batch)
-        return _arrays(self._calls.exec(request, False), batch)
+            return self._answers(self._calls.exec(request, True), call)
+        return call.answer(self._config, _arrays(self._calls.exec(request, False)))
 
-    def _answers(self, responses: Any, batch: bool) -> Iterator[Arrays]:
+    def _answers(self, responses: Any, call: Call) -> Iterator[Arrays]:
         for response in responses:
             if response.has_error() or response.output_tensors():
-                yield _arrays(response, batch)
+                yield call.answer(self._config, _arrays(response))
 
 
-def _arrays(response: Any, batch: bool) -> Arrays:
+def _arrays(response: Any) -> Arrays:
     if response.has_error():
         raise PyTritonClientInferenceServerError(
             f"Error occurred during inference request. Message: {response.error().message()}"
         )
-    arrays = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
-    return drop_batch_dimension(arrays) if batch else arrays
+    return {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}

@@ -1,6 +1,7 @@
 """What the server sends to callables: batches and lists of requests, taken apart into arrays.
 
-Arrays of numbers are read-only views, of the frame or of shared memory.
+Arrays of numbers are views: of the frame, read-only, or of shared memory, to which callables may write where the
+server says that nothing else reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,18 @@ from typing import Any, Optional
 import numpy as np
 
 from neso_worker.datatypes import BF16, BYTES, DTYPES, object_array, unpack_elements
-from neso_worker.frames import COUNT, ENTRIES, INLINE, NAMED, ONLY_REQUESTED, PAIR, REQUEST, U16, ProtocolError
+from neso_worker.frames import (
+    COUNT,
+    ENTRIES,
+    INLINE,
+    NAMED,
+    ONLY_REQUESTED,
+    OWN_BLOCK,
+    PAIR,
+    REQUEST,
+    U16,
+    ProtocolError,
+)  # fmt: skip
 from neso_worker.leases import Lease
 
 from ._outputs import Tables
@@ -58,15 +70,17 @@ def _tensors(
         else:
             source, start = tables.segments.view(segment, offset, size), 0
             leases.append(tables.leases.lease(source, segment, offset))
-        if number == BYTES:
+        if number & ~OWN_BLOCK == BYTES:
             into[name] = object_array(unpack_elements(source[start : start + size]), tuple(shape))
             continue
+        own = number & OWN_BLOCK
+        number &= ~OWN_BLOCK
         if not 0 < number <= BF16:
             raise ProtocolError(f"tensor entry: unknown datatype {number} at offset {pos - base}")
         array = ndarray(shape, DTYPES[number] or _BF16, source, start)
         if array.nbytes != size:
             raise ProtocolError(f"tensor entry: {size} bytes for shape {shape}")
-        if segment != INLINE:
+        if segment != INLINE and not own:
             array.flags.writeable = False
         into[name] = array
     return pos

@@ -111,7 +111,7 @@ class Instance:
                     result = _only(result)
                 elif inspect.isasyncgen(result):
                     result = self._await(_only_async(result))
-            entries = self._batch_entries(result, rows)
+            entries = self._batch_entries(result, rows, leases)
         except BaseException as error:
             inputs = result = None  # type: ignore[assignment]
             self._fail(number, error, leases)
@@ -123,7 +123,7 @@ class Instance:
         try:
             result = self._callable(**inputs)
             result = await (_only_async(result) if inspect.isasyncgen(result) else result)
-            entries = self._batch_entries(result, rows)
+            entries = self._batch_entries(result, rows, leases)
         except BaseException as error:
             inputs = result = None
             self._fail(number, error, leases)
@@ -131,7 +131,7 @@ class Instance:
         inputs = result = None
         self._send_batch(number, entries, leases)
 
-    def _batch_entries(self, result: Any, rows: int) -> list[Entry]:
+    def _batch_entries(self, result: Any, rows: int, leases: list[Lease]) -> list[Entry]:
         outputs = self._named(result)
         if self._check is not None:
             self._check(outputs)
@@ -139,7 +139,7 @@ class Instance:
         entries: list[Entry] = []
         try:
             for name, array in outputs.items():
-                made = entry(name, array)
+                made = entry(name, array, None, leases)
                 if made is None:
                     continue
                 entries.append(made)
@@ -167,6 +167,7 @@ class Instance:
             if not leases:
                 writer.send(pack_batch(self.number, number, entries, ENDS_BATCH))
                 return
+            self.tables.settle(entries, leases)
             with writer.lock:
                 flags = ENDS_BATCH | BATCH_HELD if self.tables.leases.held(leases) else ENDS_BATCH
                 writer.send_locked(pack_batch(self.number, number, entries, flags))
@@ -221,7 +222,9 @@ class Instance:
             elif inspect.isasyncgen(result):
                 self._await(job.stream_async(result))
                 return
-            job.finish(result)
+            frame = job.answer(result)
+            result = None
+            job.send(frame, True)
         except BaseException as error:
             result = None
             job.fail(error)
@@ -287,41 +290,45 @@ class _Job:
         check_list(tables.model, result, len(self.handles))
         frame = Responses(tables, self.number)
         check = instance._check
+        # What stays in an input must not change before it is sent: only a last answer does not.
+        leases = self.leases if self.leases and flags & FINAL else {}
         try:
             for handle, wanted, response in zip(self.handles, self.wanted, result):
                 outputs = check_response(tables.model, response)
                 if check is not None:
                     check(outputs)
-                frame.add_dict(handle, outputs, wanted, flags)
+                frame.add_dict(handle, outputs, wanted, flags, leases.get(handle, ()))
         except BaseException:
             tables.drop(frame._outputs)
             raise
         return frame
 
-    def _send(self, frame: Responses, ends: bool) -> None:
+    def send(self, frame: Responses, ends: bool) -> None:
+        """Sends responses; nothing may refer to the inputs any more on the way to their last answer."""
         writer = self.instance.connection.link.writer
         self.requests = []
         if self.leases is None:
             writer.send(frame.pack(ends))
             return
+        for leases in self.leases.values():
+            self.instance.tables.settle(frame._outputs, leases)
         with writer.lock:
             writer.send_locked(frame.pack(ends, self.leases))
 
-    def finish(self, result: Any) -> None:
-        """Sends what a callable has returned."""
+    def answer(self, result: Any) -> Responses:
+        """The last answers, of what a callable has returned; to be sent when nothing refers to that any more."""
         frame = self._responses(result, FINAL)
         self.requests = []
-        result = None
-        self._send(frame, True)
+        return frame
 
     def stream(self, results: Any) -> None:
         """Sends what a generator yields, each as it comes."""
         self.requests = []
         if not self.instance.tables.decoupled:
-            self.finish(_only(results))
+            self.send(self.answer(_only(results)), True)
             return
         for result in results:
-            self._send(self._responses(result, 0), False)
+            self.send(self._responses(result, 0), False)
             result = None
         self._end_stream()
 
@@ -329,10 +336,10 @@ class _Job:
         """The same for an asynchronous generator."""
         self.requests = []
         if not self.instance.tables.decoupled:
-            self.finish(await _only_async(results))
+            self.send(self.answer(await _only_async(results)), True)
             return
         async for result in results:
-            self._send(self._responses(result, 0), False)
+            self.send(self._responses(result, 0), False)
             result = None
         self._end_stream()
 
@@ -340,7 +347,7 @@ class _Job:
         frame = Responses(self.instance.tables, self.number)
         for handle in self.handles:
             frame.add_final(handle)
-        self._send(frame, True)
+        self.send(frame, True)
 
     async def later(self, function: Any) -> None:
         """Runs a coroutine function or an asynchronous generator function."""
@@ -350,7 +357,9 @@ class _Job:
             if inspect.isasyncgen(result):
                 await self.stream_async(result)
                 return
-            self.finish(await result)
+            frame = self.answer(await result)
+            result = None
+            self.send(frame, True)
         except BaseException as error:
             result = None
             self.fail(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import threading
 import weakref
 from collections import deque
@@ -10,7 +11,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from neso_worker.memory import ALIGNMENT, Outputs
+from neso_worker.memory import ALIGNMENT, Outputs, Segments
 
 Block = tuple[int, int]
 
@@ -26,6 +27,12 @@ class _Root(weakref.ref):  # type: ignore[type-arg]
     address: int
     block: Block
     key: int
+
+
+class SharedSegments(Segments):
+    """The segments of a user's process: callables may write to inputs that nothing else reads."""
+
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
 
 
 class SharedOutputs(Outputs):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import json
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
@@ -14,8 +17,11 @@ from .model_config import DeviceKind, ModelConfig, Tensor
 from .model_config.datatypes import triton_type
 from .model_config.generator import ModelConfigGenerator
 from .model_config.triton_model_config import ResponseCache, TensorSpec, TritonModelConfig
+from .proxy import telemetry
 from .proxy.types import Request
 from .proxy.validators import TritonResultsValidator
+
+LOGGER = logging.getLogger("neso")
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -41,8 +47,10 @@ def _functions(infer_func: Any) -> list[Any]:
 
 
 def _specs(model: str, what: str, tensors: Any) -> list[TensorSpec]:
-    if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Sequence) or not tensors:
-        raise PyTritonValidationError(f"Model `{model}` needs a list of at least one {what} tensor.")
+    if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Sequence):
+        raise PyTritonValidationError(f"The {what}s of model `{model}` must be a list of Tensor, not {tensors!r}.")
+    if not tensors:
+        LOGGER.warning("Model `%s` has no %s tensors.", model, what)
     specs: list[TensorSpec] = []
     for number, tensor in enumerate(tensors, 1):
         if not isinstance(tensor, Tensor):
@@ -70,6 +78,15 @@ def _shape(model: str, what: str, name: str, shape: Any) -> tuple[int, ...]:
     return dims
 
 
+def _parameters(trace_config: Any) -> dict[str, str]:
+    """What the configuration shows of ``trace_config``, as PyTriton writes it."""
+    if trace_config is None:
+        return {}
+    if not isinstance(trace_config, (list, tuple)) or not all(isinstance(entry, str) for entry in trace_config):
+        raise PyTritonValidationError(f"The trace_config must be a list of strings, not {trace_config!r}.")
+    return {"trace-config": base64.b64encode(json.dumps(list(trace_config)).encode()).decode()}
+
+
 class Model:
     """One bound model and version."""
 
@@ -94,7 +111,6 @@ class Model:
         self.functions = _functions(inference_fn)
         if any(isinstance(t, Tensor) and t.optional for t in outputs or ()):
             raise PyTritonValidationError("Output tensors cannot be optional.")
-        self.trace_config = trace_config
         self.config = TritonModelConfig(
             model_name=model_name,
             model_version=model_version,
@@ -103,6 +119,7 @@ class Model:
             batcher=config.batcher,
             instance_group={DeviceKind.KIND_CPU: len(self.functions)},
             decoupled=config.decoupled,
+            backend_parameters=_parameters(trace_config),
             inputs=_specs(model_name, "input", inputs),
             outputs=_specs(model_name, "output", outputs),
             response_cache=ResponseCache(enable=True) if config.response_cache else None,
@@ -123,12 +140,15 @@ class Model:
 
     def binding(self, on_error: Callable[[BaseException], Optional[str]], timeout: Optional[float]) -> Binding:
         """What the runtime serves."""
-        calls = [self._batch_call(f) for f in self.functions]
+        # A span belongs to a request: traced callables get requests one by one.
+        traced = telemetry.get_telemetry_tracer() is not None
+        calls = [None if traced else self._batch_call(f) for f in self.functions]
         if all(call is not None for call in calls):
             shape, callables = BATCH, calls
         else:
             shape = REQUESTS
-            callables = [_callables.in_requests(f, self.config, self._check) for f in self.functions]
+            functions = [_callables.traced(f) for f in self.functions] if traced else self.functions
+            callables = [_callables.in_requests(f, self.config, self._check) for f in functions]
         return Binding(
             name=self.name,
             callables=callables,  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -21,10 +22,13 @@ from neso_worker.frames import (
     RESULT_BATCH,
     VERSION,
 )  # fmt: skip
+from neso_worker.leases import Lease
 from neso_worker.tensor import DTYPE_NUMBERS
 
 ndarray = np.ndarray
 
+# Numbers of segments for outputs begin here; below are those of inputs.
+FIRST_OUTPUT_SEGMENT = 1 << 31
 # Flag of RESULT_BATCH: inputs of the batch are still referenced.
 BATCH_HELD = 2
 # As it stands in entries: index, datatype, shape, segment, offset or inline data, bytes, name.
@@ -88,6 +92,19 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray:
     return value
 
 
+def _in_inputs(array: np.ndarray, leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
+    """Where an array lies that is a view of an input."""
+    base = array.base
+    if base is None:
+        return None
+    for lease in leases:
+        if lease() is base:
+            segment, start = lease.block
+            address = array.__array_interface__["data"][0]
+            return segment, start + address - base.__array_interface__["data"][0]
+    return None
+
+
 class Tables:
     """What frames of one instance are coded with; the worker's Tables for a user's process."""
 
@@ -105,8 +122,13 @@ class Tables:
         self.output_index = {name: index for index, name in enumerate(self.output_names)}
         self.model = str((order.get("config") or {}).get("name") or "")
 
-    def entry(self, name: Any, array: Any, wanted: Optional[list[int]] = None) -> Optional[Entry]:
-        """One output; None for one that the model does not have or that is not wanted."""
+    def entry(
+        self, name: Any, array: Any, wanted: Optional[list[int]] = None, leases: Sequence[Lease] = ()
+    ) -> Optional[Entry]:
+        """One output; None for one that the model does not have or that is not wanted.
+
+        An output that lies in an input of these leases stays there; ``settle`` must follow.
+        """
         number = DTYPE_NUMBERS.get(array.dtype) if type(array) is ndarray and type(name) is str else None
         if number is None or number == BYTES:
             array = _array(self.model, name, array)
@@ -127,15 +149,33 @@ class Tables:
             data = array
             length = array.nbytes
         if length > self.inline_limit:
-            segment, offset = self.store.place(data)
+            place = _in_inputs(data, leases) if leases and number != BYTES else None
+            segment, offset = place or self.store.place(data)
             return index, number, shape, segment, offset, length, b""
         if number != BYTES:
             data = data.tobytes()
         return index, number, shape, INLINE, data, length, b""
 
+    def settle(self, entries: list[Entry], leases: Sequence[Lease]) -> None:
+        """Copies outputs that lie in inputs to which the callable still refers: it may change them after the answer.
+
+        To be called when nothing here refers to the inputs any more, without the writer's lock.
+        """
+        for number, entry in enumerate(entries):
+            if entry[3] >= FIRST_OUTPUT_SEGMENT:
+                continue
+            for lease in leases:
+                memory, (segment, start) = lease(), lease.block
+                if memory is not None and segment == entry[3] and start <= entry[4] < start + memory.size:
+                    begin = entry[4] - start
+                    block = self.store.put(memory[begin : begin + entry[5]])
+                    entries[number] = (*entry[:3], *block, *entry[5:])
+
     def drop(self, entries: list[Entry]) -> None:
         """Takes back the memory of entries that are not sent."""
-        self.store.give_back([(entry[3], entry[4]) for entry in entries if entry[3] != INLINE])
+        self.store.give_back(
+            [(entry[3], entry[4]) for entry in entries if FIRST_OUTPUT_SEGMENT <= entry[3] and entry[3] != INLINE]
+        )
 
 
 def pack_batch(instance: int, number: int, entries: list[Entry], flags: int) -> bytes:
@@ -171,14 +211,21 @@ class Responses(ResponseFrame):
 
     __slots__ = ()
 
-    def add_dict(self, handle: int, outputs: dict[str, Any], wanted: Optional[list[int]], flags: int = FINAL) -> None:
-        """Adds a response; wanted are the indices of the outputs to send, None for all."""
+    def add_dict(
+        self,
+        handle: int,
+        outputs: dict[str, Any],
+        wanted: Optional[list[int]],
+        flags: int = FINAL,
+        leases: Sequence[Lease] = (),
+    ) -> None:
+        """Adds a response; wanted are the indices of the outputs to send, None for all. See entry for leases."""
         tables: Tables = self._model
         entries: list[Entry] = []
         size = self._size + 24
         try:
             for name, array in outputs.items():
-                entry = tables.entry(name, array, wanted)
+                entry = tables.entry(name, array, wanted, leases)
                 if entry is not None:
                     entries.append(entry)
                     size += 24 + 8 * len(entry[2])

@@ -8,13 +8,16 @@ import json
 import os
 import socket
 import threading
-import urllib.parse
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ._binding import Binding
 from ._connection import Connection, ServerError, ServerGone
 
-TOKEN_HEADER = "triton-access-token"
+if TYPE_CHECKING:
+    from .client.utils import TritonUrl
+
+# How long the server may take to say where it is joined.
+ASK_TIMEOUT_S = 10.0
 
 
 class RemoteServer:
@@ -70,7 +73,10 @@ class RemoteServer:
 def connect(
     url: str, access_token: Optional[str] = None, on_death: Optional[Callable[[], None]] = None
 ) -> RemoteServer:
-    """Joins the server at an HTTP URL. It must run on this machine, as the same user, and allow binding."""
+    """Joins the server at the URL of its HTTP or gRPC end.
+
+    It must run on this machine, as the same user, and allow binding.
+    """
     path, token = _ticket(url, access_token)
     ours, theirs = zip(socket.socketpair(), socket.socketpair())
     try:
@@ -94,24 +100,64 @@ def connect(
 
 
 def _ticket(url: str, access_token: Optional[str]) -> tuple[str, str]:
-    parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme != "http" or not parts.hostname:
-        raise ServerError(f"A server is joined over HTTP, as in http://localhost:8000, not over {url}")
-    http_connection = http.client.HTTPConnection(parts.hostname, parts.port or 8000, timeout=10)
+    """The path of the server's socket and the token that opens it once."""
+    from .client.auth import create_auth_headers
+    from .client.exceptions import PyTritonClientInvalidUrlError
+    from .client.utils import TritonUrl
+
     try:
-        headers = {TOKEN_HEADER: access_token} if access_token else {}
+        parsed = TritonUrl.from_url(url)
+    except PyTritonClientInvalidUrlError:
+        raise ServerError(
+            f"A server is joined over HTTP or gRPC, as in http://localhost:8000, not over {url}"
+        ) from None
+    headers = create_auth_headers(access_token, parsed.scheme) if access_token else {}
+    told = (_ask_grpc if parsed.scheme == "grpc" else _ask_http)(parsed, headers)
+    if not told.get("socket") or not told.get("token"):
+        raise ServerError(f"The server at {url} does not let processes bind")
+    return str(told["socket"]), str(told["token"])
+
+
+def _ask_http(url: TritonUrl, headers: dict[str, str]) -> dict[str, Any]:
+    http_connection = http.client.HTTPConnection(url.hostname, url.port, timeout=ASK_TIMEOUT_S)
+    try:
         http_connection.request("POST", "/v2/repository/bind", b"", headers)
         answer = http_connection.getresponse()
         body = answer.read()
-    except OSError as error:
-        raise ServerGone(f"The server at {url} cannot be reached: {error}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise ServerGone(f"The server at {url.with_scheme} cannot be reached: {error}") from None
     finally:
         http_connection.close()
     try:
         told = json.loads(body)
     except ValueError:
+        told = None
+    if not isinstance(told, dict):
         told = {}
-    if answer.status != 200 or not isinstance(told, dict):
-        reason = told.get("error", answer.reason) if isinstance(told, dict) else answer.reason
-        raise ServerError(f"The server at {url} does not let processes bind: {reason}")
-    return str(told.get("socket")), str(told.get("token"))
+    if answer.status != 200:
+        reason = told.get("error", answer.reason)
+        raise ServerError(f"The server at {url.with_scheme} does not let processes bind: {reason}")
+    return told
+
+
+def _ask_grpc(url: TritonUrl, headers: dict[str, str]) -> dict[str, Any]:
+    import grpc
+    from google.protobuf import empty_pb2, struct_pb2
+
+    with grpc.insecure_channel(url.without_scheme) as channel:
+        call = channel.unary_unary(
+            "/neso.Binding/RepositoryBind",
+            request_serializer=empty_pb2.Empty.SerializeToString,
+            response_deserializer=struct_pb2.Struct.FromString,
+        )
+        try:
+            told = call(empty_pb2.Empty(), timeout=ASK_TIMEOUT_S, metadata=list(headers.items()))
+        except grpc.RpcError as error:
+            code, reason = error.code(), error.details()
+            # A restricted call has the same code as a server that is not there.
+            if code == grpc.StatusCode.DEADLINE_EXCEEDED or (
+                code == grpc.StatusCode.UNAVAILABLE and "restricted" not in reason
+            ):
+                raise ServerGone(f"The server at {url.with_scheme} cannot be reached: {reason}") from None
+            raise ServerError(f"The server at {url.with_scheme} does not let processes bind: {reason}") from None
+    return dict(told)

@@ -14,11 +14,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import IO, Any, Callable, Optional
 
 from ._binding import Binding
 from ._connection import Connection, ServerError, ServerGone
@@ -45,6 +46,14 @@ def find_binary() -> str:
     return found
 
 
+def _readable(text: str) -> IO[bytes]:
+    """An open file without a name that holds a text, to be read from its start."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller's to close)
+    file.write(text.encode())
+    file.seek(0)
+    return file
+
+
 class Server:
     """One server process and the connection with it."""
 
@@ -57,12 +66,14 @@ class Server:
         output: Optional[Callable[[str], None]] = None,
         on_death: Optional[Callable[[], None]] = None,
         exit_timeout: float = 30.0,
+        private: Sequence[str] = (),
     ) -> None:
         """arguments are those of ``neso serve``; output takes the lines of its log (default: stderr).
 
+        private are more of them that no list of processes is to show, such as tokens.
         on_death is called on a thread of its own when the server ends without having been told to.
         """
-        self._arguments = list(arguments)
+        self._arguments, self._private = list(arguments), list(private)
         self._binary, self._environment = binary, environment
         self._output, self._on_death = output, on_death
         self._exit_timeout = exit_timeout
@@ -100,11 +111,11 @@ class Server:
             raise ServerError("The server has been started before")
         ours, theirs = zip(socket.socketpair(), socket.socketpair())
         try:
-            with theirs[0], theirs[1]:
-                numbers = [s.fileno() for s in theirs]
+            with theirs[0], theirs[1], _readable("\n".join(self._private)) as options:
+                numbers = [s.fileno() for s in (*theirs, options)]
                 command = [
                     self._binary or find_binary(), "serve", *self._arguments,
-                    f"--control-fd={numbers[0]}", f"--descriptor-fd={numbers[1]}",
+                    f"--control-fd={numbers[0]}", f"--descriptor-fd={numbers[1]}", f"--options-fd={numbers[2]}",
                 ]  # fmt: skip
                 try:
                     # A session of its own: Ctrl-C is for this process, which ends the server in order.

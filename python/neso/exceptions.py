@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class PyTritonError(Exception):
-    """Base of all errors of this package."""
+class MessageError(Exception):
+    """An error with a message."""
 
     def __init__(self, message: str) -> None:
         """``message`` says what is wrong."""
@@ -19,6 +19,10 @@ class PyTritonError(Exception):
     def message(self) -> str:
         """What is wrong."""
         return self._message
+
+
+class PyTritonError(MessageError):
+    """Base of all errors of binding and serving."""
 
 
 class PyTritonValidationError(PyTritonError):

@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import _callables
-from ._announce import announce, slow
 from ._model import Address, Model
 from .config import (
     DEFAULT_PROTECTED_ENDPOINTS,
@@ -33,6 +32,7 @@ from .constants import DEFAULT_TRITON_STARTUP_TIMEOUT_S, TRITON_ACCESS_HEADER
 from .decorators import TritonContext
 from .exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 from .model_config import ModelConfig, Tensor
+from .utils.announce import announce, slow
 from .utils.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -149,7 +149,9 @@ class TritonBase:
         """Serves ``infer_func`` as a model: at once when the server runs, else when it starts.
 
         A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs``
-        an error. ``replace`` puts a bound model's new callable in place of the old one without a lost request.
+        an error. ``trace_config`` gives requests spans of OpenTelemetry, see ``neso.proxy.telemetry``; without it
+        that of ``TritonConfig`` does. ``replace`` puts a bound model's new callable in place of the old one without a
+        lost request.
         """
         with self._lock:
             for name, version in self._models:
@@ -166,8 +168,9 @@ class TritonBase:
                 config or ModelConfig(),
                 self._context,
                 strict,
-                trace_config,
+                self._trace_config() if trace_config is None else trace_config,
             )
+            self._trace(trace_config)
             if self._connected:
                 self._load(model)
             self._models[model.name, model.version] = model
@@ -182,6 +185,21 @@ class TritonBase:
                 if self._connected:
                     self._server.unbind(*key)
                 del self._models[key]
+
+    def _trace_config(self) -> Optional[list[str]]:
+        """What is traced where ``bind`` is not told."""
+        return None
+
+    def _trace(self, given: Optional[list[str]]) -> None:
+        """Sees to a tracer where one is asked for and there is none."""
+        wanted = self._trace_config() if given is None else given
+        # Other modes than OpenTelemetry are the server's own; bind knows none but this.
+        if wanted is None or (given is None and "mode=opentelemetry" not in wanted):
+            return
+        from .proxy import telemetry
+
+        if telemetry.get_telemetry_tracer() is None:
+            telemetry.set_telemetry_tracer(telemetry.build_proxy_tracer_from_triton_config(wanted))
 
     def _load(self, model: Model) -> None:
         from ._server import ServerError
@@ -363,15 +381,22 @@ class Triton(TritonBase):
         """Starts the server and serves what is bound, in the background."""
         self.connect()
 
+    def _trace_config(self) -> Optional[list[str]]:
+        return self.config.trace_config
+
     def _arguments(self) -> list[str]:
         # Explicit: models come and go while the server runs, and other processes may bind.
         out = [*self.config.arguments(), "--model-control-mode=explicit"]
         if self.config.model_repository is not None:
             out.append("--load-model=*")
-        if self._security.restricted_endpoints:
-            rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
-            out += [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
         return out
+
+    def _private_arguments(self) -> list[str]:
+        """Those that hold the token, which no list of processes is to show."""
+        if not self._security.restricted_endpoints:
+            return []
+        rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
+        return [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
 
     def _open(self) -> Any:
         from ._server import Server, ServerError
@@ -379,7 +404,11 @@ class Triton(TritonBase):
         self._verbose_warning()
         self._pid = os.getpid()
         grace = self.config.exit_timeout_secs
-        server = Server(self._arguments(), exit_timeout=30.0 if grace is None else float(grace))
+        server = Server(
+            self._arguments(),
+            private=self._private_arguments(),
+            exit_timeout=30.0 if grace is None else float(grace),
+        )
         try:
             with slow("Starting the server"):
                 server.start(timeout=DEFAULT_TRITON_STARTUP_TIMEOUT_S)
@@ -407,6 +436,11 @@ class Triton(TritonBase):
         announce(
             {k: v.local() for k, v in self._addresses.items()}, [m.config for m in self._models.values()], sys.stderr
         )
+
+    @property
+    def _triton_server(self) -> Triton:
+        """What PyTriton's own tests ask whether the server is alive."""
+        return self
 
     def _port(self, end: str) -> int:
         address = self._addresses.get(end)
@@ -456,6 +490,10 @@ class RemoteTriton(TritonBase):
     ) -> None:
         """``url`` is that of its HTTP or gRPC end."""
         super().__init__(url, workspace, TritonLifecyclePolicy(True, False), access_token)
+
+    def is_alive(self) -> bool:
+        """Whether all that is bound is served: true before anything is bound, as scripts for PyTriton expect."""
+        return super().is_alive() or (self._server is None and not self._models)
 
     def __enter__(self) -> RemoteTriton:
         """Joins the server."""

@@ -24,6 +24,8 @@ NO_ERROR = 0xFF
 ) = range(1, 27)  # fmt: skip
 LAST_KIND = EXITED
 
+# In the datatype of a tensor entry: the receiver may write to the block. Only sent to processes with bound callables.
+OWN_BLOCK = 0x80
 # Flags of a request block.
 SEQUENCE_START = 1
 SEQUENCE_END = 2

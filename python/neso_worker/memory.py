@@ -18,6 +18,9 @@ ALIGNMENT = 64
 class Segments:
     """The segments of one worker: inputs to read, outputs to write."""
 
+    # How input segments are mapped.
+    protection = mmap.PROT_READ
+
     def __init__(self, descriptors: socket.socket) -> None:
         self._descriptors = descriptors
         self.inputs: dict[int, memoryview] = {}
@@ -30,7 +33,7 @@ class Segments:
             if size <= 0 or os.fstat(fd).st_size < size:
                 raise ProtocolError(f"segment {number}: {size} bytes announced, {os.fstat(fd).st_size} there")
             if kind == INPUTS:
-                self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
+                self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, self.protection))
             elif kind == OUTPUTS:
                 mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
                 self.outputs.add(number, memoryview(mapping))

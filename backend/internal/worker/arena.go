@@ -228,7 +228,7 @@ func (a *Arena) locate(t *tensor.Tensor) (place, bool) {
 		return place{}, false // Data was moved out of its buffer
 	}
 	offset := r.Offset + uint64(at)
-	return place{r.Segment, offset}, offset%tensor.Alignment == 0 // else it has to be copied
+	return place{segment: r.Segment, offset: offset}, offset%tensor.Alignment == 0 // else it has to be copied
 }
 
 // segmentAt returns the n-th segment, for handing it to a worker.

@@ -179,8 +179,8 @@ func TestArenaLocate(t *testing.T) {
 		want place
 		ok   bool
 	}{
-		{"whole", tensor.Tensor{Data: b.Bytes(), Buffer: b}, place{0, at}, true},
-		{"part", tensor.Tensor{Data: b.Bytes()[128:256], Buffer: b}, place{0, at + 128}, true},
+		{"whole", tensor.Tensor{Data: b.Bytes(), Buffer: b}, place{offset: at}, true},
+		{"part", tensor.Tensor{Data: b.Bytes()[128:256], Buffer: b}, place{offset: at + 128}, true},
 		{"unaligned", tensor.Tensor{Data: b.Bytes()[4:], Buffer: b}, place{}, false},
 		{"not of the buffer", tensor.Tensor{Data: make([]byte, 8), Buffer: b}, place{}, false},
 		{"ordinary", tensor.Tensor{Data: make([]byte, 8)}, place{}, false},

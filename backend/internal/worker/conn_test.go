@@ -114,7 +114,7 @@ func TestOutputMemory(t *testing.T) {
 			{Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: words},
 			{Name: "UNKNOWN", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}},
 		},
-		places: []place{{n, 0}, {n, 64}, {n, 128}},
+		places: []place{{segment: n}, {segment: n, offset: 64}, {segment: n, offset: 128}},
 	}}))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestBrokenProtocol(t *testing.T) {
 		idx  int
 		want string
 	}{
-		{"unknown segment", tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}, place{7, 0}, 0, "segment 7 does not exist"},
+		{"unknown segment", tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}, place{segment: 7, offset: 0}, 0, "segment 7 does not exist"},
 		{"index", tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}, place{segment: InlineSegment}, 2, "output 2 of 2"},
 		{"length", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{2}, Data: []byte{1}}, place{segment: InlineSegment}, 0, "expected 8"},
 		{"overflow", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{1 << 62, 4}, Data: nil}, place{segment: InlineSegment}, 0, "count exceeds"},

@@ -61,12 +61,15 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		}
 		c.log(r)
 	case KindInfer:
+		c.called()
 		return c.infer(h, body, in)
 	case KindCancel:
 		c.host.cancel(h.ID)
 	case KindMetric:
+		c.called()
 		return c.metric(h, body)
 	case KindControl:
+		c.called()
 		return c.control(h, body)
 	case KindBind, KindUnbind:
 		return c.serve(h, body)
@@ -108,7 +111,7 @@ func (c *Conn) responses(h Header, body []byte, in *chunk) error {
 		if cur.err != nil {
 			return cur.err
 		}
-		resp, err := c.response(&cur, &block, in, h.Instance)
+		resp, err := c.response(&cur, &block, in, h.Instance, c.returnedTo(block.Handle))
 		if err != nil {
 			return err
 		}
@@ -123,8 +126,20 @@ func (c *Conn) responses(h Header, body []byte, in *chunk) error {
 	return nil
 }
 
+// returnedTo says which blocks an output of the request may lie in beside the
+// worker's own.
+func (c *Conn) returnedTo(handle uint64) returned {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.requests.find(handle)
+	if s == nil {
+		return returned{gone: true}
+	}
+	return returned{inputs: s.req.Inputs, bufs: s.copies}
+}
+
 // response decodes what follows the head of a block; nil when there is none.
-func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance uint32) (*backend.Response, error) {
+func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance uint32, from returned) (*backend.Response, error) {
 	if block.Flags&responseNone != 0 {
 		return nil, nil
 	}
@@ -151,7 +166,7 @@ func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance u
 		var e Entry
 		e, dims = cur.entry(dims)
 		if cur.err == nil {
-			a.Outputs, err = c.output(a.Outputs, &e, cur, in, inst)
+			a.Outputs, err = c.output(a.Outputs, &e, cur, in, inst, &from)
 		}
 		if cur.err != nil || err != nil {
 			a.Release()
@@ -166,7 +181,7 @@ func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance u
 
 // output appends the tensor of an entry to list; a name that the model does
 // not have is dropped.
-func (c *Conn) output(list []tensor.Tensor, e *Entry, cur *cursor, in *chunk, inst *Instance) ([]tensor.Tensor, error) {
+func (c *Conn) output(list []tensor.Tensor, e *Entry, cur *cursor, in *chunk, inst *Instance, from *returned) ([]tensor.Tensor, error) {
 	name := ""
 	switch {
 	case e.Index >= len(inst.Tables.Outputs):
@@ -179,21 +194,22 @@ func (c *Conn) output(list []tensor.Tensor, e *Entry, cur *cursor, in *chunk, in
 			name = inst.Tables.Outputs[i]
 		}
 	}
-	t, err := c.tensor(name, e, cur, in)
+	t, err := c.tensor(name, e, cur, in, from)
 	if err != nil {
 		return list, err
 	}
-	if name == "" {
+	if name == "" || t.Buffer == nil {
 		t.Release()
 		return list, nil
 	}
 	return append(list, t), nil
 }
 
-// tensor makes a tensor of what a worker sent: a view of the frame, or of the
-// worker's memory. BYTES are checked where the worker cannot change them any
-// more.
-func (c *Conn) tensor(name string, e *Entry, cur *cursor, in *chunk) (tensor.Tensor, error) {
+// tensor makes a tensor of what a worker sent: a view of the frame, of the
+// worker's memory, or, where from is given, of the inputs that it was sent.
+// BYTES are checked where the worker cannot change them any more. The tensor
+// has no buffer when it lay in inputs that are gone.
+func (c *Conn) tensor(name string, e *Entry, cur *cursor, in *chunk, from *returned) (tensor.Tensor, error) {
 	t := tensor.Tensor{Name: name, Datatype: e.Datatype, Shape: e.Shape}
 	if e.Inline() {
 		t.Data = cur.body[e.Offset : e.Offset+e.Length : e.Offset+e.Length]
@@ -206,27 +222,41 @@ func (c *Conn) tensor(name string, e *Entry, cur *cursor, in *chunk) (tensor.Ten
 		t.Buffer = in.Retain()
 		return t, nil
 	}
-	buf, err := c.mem.view(e.Segment, e.Offset, e.Length)
-	if err != nil {
-		cur.fail("segment", cur.off, "%v", err)
-		return t, cur.err
+	var buf *tensor.Buffer
+	var data []byte
+	if from != nil && e.Segment < firstOutputSegment {
+		if from.gone {
+			return t, nil
+		}
+		var ok bool
+		if buf, data, ok = from.find(c, e); !ok {
+			cur.fail("segment", cur.off, "segment %d does not exist, or holds no input of the request at %d", e.Segment, e.Offset)
+			return t, cur.err
+		}
+	} else {
+		var err error
+		if buf, err = c.mem.view(e.Segment, e.Offset, e.Length); err != nil {
+			cur.fail("segment", cur.off, "%v", err)
+			return t, cur.err
+		}
+		data = buf.Bytes()
 	}
 	if e.Datatype == tensor.Bytes {
-		own, err := c.ordinary(buf.Len())
+		own, err := c.ordinary(len(data))
 		if err != nil {
 			buf.Release()
 			return t, err
 		}
-		copy(own.Bytes(), buf.Bytes())
+		copy(own.Bytes(), data)
 		buf.Release()
-		buf = own
-		if err := checkBytes(buf.Bytes(), t.Shape); err != nil {
+		buf, data = own, own.Bytes()
+		if err := checkBytes(data, t.Shape); err != nil {
 			buf.Release()
 			cur.fail("data", int(e.Offset), "%v", err)
 			return t, cur.err
 		}
 	}
-	t.Buffer, t.Data = buf, buf.Bytes()
+	t.Buffer, t.Data = buf, data
 	return t, nil
 }
 
@@ -384,8 +414,9 @@ func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
 	}
 	call.batch.OutputStart = backend.Now()
 	outputs := make([]tensor.Tensor, 0, len(entries))
+	from := returned{inputs: call.batch.Inputs, copies: call.copies}
 	for i := range entries {
-		if outputs, err = c.output(outputs, &entries[i], &cur, in, call.inst); err != nil {
+		if outputs, err = c.output(outputs, &entries[i], &cur, in, call.inst, &from); err != nil {
 			for k := range outputs {
 				outputs[k].Release()
 			}

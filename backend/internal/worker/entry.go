@@ -15,6 +15,7 @@ type Entry struct {
 	Name     []byte // view of the frame
 	Datatype tensor.Datatype
 	Shape    tensor.Shape
+	Own      bool // the receiver may write to the block
 	Segment  uint32
 	Offset   uint64
 	Length   uint64
@@ -29,7 +30,13 @@ const entrySize = 24
 type place struct {
 	segment uint32
 	offset  uint64
+	// own says that nobody else reads the block: the receiver may write to it.
+	own bool
 }
+
+// ownBlock in the datatype of an entry is place.own. Only processes with bound
+// callables are sent it.
+const ownBlock = 0x80
 
 // appendEntry appends the entry of t, padded to 8 from base, under the number
 // index, or under its name when index is -1. It returns where the offset field
@@ -48,7 +55,11 @@ func appendEntry(dst []byte, base, index int, t *tensor.Tensor, at place) ([]byt
 		i = namedIndex
 	}
 	dst = le.AppendUint16(dst, i)
-	dst = append(dst, byte(t.Datatype), byte(len(t.Shape)))
+	datatype := byte(t.Datatype)
+	if at.own {
+		datatype |= ownBlock
+	}
+	dst = append(dst, datatype, byte(len(t.Shape)))
 	dst = le.AppendUint32(dst, at.segment)
 	patch := len(dst)
 	dst = le.AppendUint64(dst, at.offset)
@@ -84,10 +95,10 @@ func (c *cursor) entry(dims tensor.Shape) (e Entry, rest tensor.Shape) {
 	}
 	le := binary.LittleEndian
 	index, ndim := le.Uint16(b), int(b[3])
-	e.Datatype = tensor.Datatype(b[2])
+	e.Datatype, e.Own = tensor.Datatype(b[2]&^ownBlock), b[2]&ownBlock != 0
 	e.Segment, e.Offset, e.Length = le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint64(b[16:])
 	e.Index = int(index)
-	if !e.Datatype.Valid() {
+	if !e.Datatype.Valid() || e.Own && e.Inline() {
 		c.fail("datatype", start+2, "%d is unknown", b[2])
 		return e, dims
 	}

@@ -24,6 +24,9 @@ type Instance struct {
 	Arena *Arena
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
+	// Writable tells the worker which input blocks it may write to: those that
+	// nothing else refers to.
+	Writable bool
 	// Timeout, when above zero, is when a batch that is not back is answered with
 	// an error. The instance stays occupied until it is.
 	Timeout time.Duration
@@ -92,20 +95,24 @@ func (p *placement) put(t *tensor.Tensor) place {
 		return place{segment: InlineSegment}
 	}
 	at, ok := p.inst.Arena.locate(t)
+	own := false
 	if !ok {
 		for i := range p.copies {
 			if p.copies[i].data == &t.Data[0] {
 				r := p.copies[i].buf.Region()
-				at = place{r.Segment, r.Offset}
+				at, ok = place{segment: r.Segment, offset: r.Offset}, true
+				own = p.copies[i].buf.References() == 1
 				break
 			}
 		}
+	} else {
+		own = t.Buffer.References() == 1
 	}
 	wire, err := p.conn.wireLocked(p.inst.Arena, at.segment)
 	if err != nil {
 		p.err = err
 	}
-	return place{wire, at.offset}
+	return place{wire, at.offset, own && p.inst.Writable}
 }
 
 // share copies the large inputs that do not lie in shared memory into it.

@@ -146,7 +146,7 @@ func (c *Conn) settleForsaken(id uint64) {
 // lateResult takes the outputs of a forsaken batch.
 func (c *Conn) lateResult(h Header, entries []Entry, cur *cursor, in *chunk) error {
 	for i := range entries {
-		t, err := c.tensor("", &entries[i], cur, in)
+		t, err := c.tensor("", &entries[i], cur, in, &returned{gone: true})
 		if err != nil {
 			return err
 		}

@@ -120,7 +120,7 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	}
 	cur := cursor{kind: h.Kind, body: body}
 	for i := range r.Inputs {
-		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in)
+		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, nil)
 		if err != nil {
 			releaseTensors(req.Inputs)
 			return err
@@ -272,8 +272,8 @@ func (i *inferCall) send(resp *backend.Response, final, wait bool) error {
 		key := blockKey{wire, r.Offset}
 		c.held[key] = append(c.held[key], b)
 		for p := range out.places {
-			if out.places[p] == (place{^r.Segment, r.Offset}) {
-				out.places[p] = place{wire, r.Offset}
+			if out.places[p] == (place{segment: ^r.Segment, offset: r.Offset}) {
+				out.places[p] = place{segment: wire, offset: r.Offset}
 			}
 		}
 	}
@@ -305,7 +305,7 @@ func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]*tensor.Buf
 		copy(buf.Bytes(), data)
 		shared = append(shared, buf)
 		r := buf.Region()
-		out.places[k] = place{^r.Segment, r.Offset} // until the wire number is known
+		out.places[k] = place{segment: ^r.Segment, offset: r.Offset} // until the wire number is known
 	}
 	return shared, nil
 }

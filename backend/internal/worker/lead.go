@@ -29,6 +29,12 @@ const (
 // time is noticed so much later.
 const idleRead = 2 * time.Millisecond
 
+// callSpell is how long after a call of the process the channel always has a
+// reader: nothing tells when the next call comes, and without a reader it would
+// lie there until the next idle tick. In that time a request costs a switch
+// between goroutines.
+const callSpell = 100 * time.Millisecond
+
 // readerState is part of Conn and guarded by its mu, except rd, which belongs
 // to whoever reads.
 type readerState struct {
@@ -40,7 +46,20 @@ type readerState struct {
 	idleTurn  uint64
 	idle      *time.Timer
 	idleArmed bool
-	ended     bool // a batch has ended since the background goroutine looked
+	ended     bool      // a batch has ended since the background goroutine looked
+	callUntil time.Time // until then the next call of the process is likely
+}
+
+// called notes that the process calls the server by itself.
+func (c *Conn) called() {
+	c.mu.Lock()
+	c.r.callUntil = time.Now().Add(callSpell)
+	c.mu.Unlock()
+}
+
+// callingLocked reports whether the process has just called the server.
+func (c *Conn) callingLocked() bool {
+	return !c.r.callUntil.IsZero() && time.Now().Before(c.r.callUntil)
 }
 
 // await returns when the batch has ended.
@@ -103,7 +122,7 @@ func (c *Conn) passOnLocked() bool {
 		next.wake <- wakeLead
 		return true
 	}
-	if c.err != nil || c.requests.live > 0 || len(c.calls) > 0 || len(c.batches) > 0 {
+	if c.err != nil || c.requests.live > 0 || len(c.calls) > 0 || len(c.batches) > 0 || c.callingLocked() {
 		c.r.wake <- struct{}{}
 		return true
 	}

@@ -72,6 +72,15 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	return nil
 }
 
+// Place gives a request that is answered without being executed its turn among
+// those that are, and returns where its answer goes.
+func (s *Scheduler) Place(r *infer.Request) backend.Responder {
+	if s.order == nil {
+		return r
+	}
+	return s.order.Add(r)
+}
+
 // watch makes the end of ctx take the entry out of the queue.
 func (s *Scheduler) watch(ctx context.Context, e *entry, life uint64) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(e, life) })

@@ -64,7 +64,7 @@ func (x *run) send(at start) {
 	r, cfg, o := target.NewRequest(c), target.Config(), x.r
 	r.Ctx, r.ID, r.Trace = x.ctx, o.ID, o.Trace
 	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = o.Correlation, o.Flags, o.Priority, o.Timeout, o.Parameters
-	r.Requested = x.flow.n.request[at.step]
+	r.Requested, r.Internal = x.flow.n.request[at.step], o.Internal
 	r.Inputs = x.inputs(c, st, cfg)
 	if c.q.set {
 		r.Correlation, r.Flags = c.q.id, c.q.flags

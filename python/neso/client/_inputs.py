@@ -10,6 +10,7 @@ import numpy as np
 from ..model_config.triton_model_config import TritonModelConfig
 from .exceptions import (
     PyTritonClientInferenceServerError,
+    PyTritonClientModelDoesntSupportBatchingError,
     PyTritonClientTimeoutError,
     PyTritonClientValueError,
 )
@@ -45,6 +46,45 @@ class Options:
         self.timeout = int(timeout) if timeout else None
 
 
+class Call:
+    """One inference: what it was given, checked, and how its arrays and answers are shaped."""
+
+    __slots__ = ("_given", "_named", "options", "sample")
+
+    def __init__(
+        self,
+        sample: bool,
+        given: tuple[Any, ...],
+        named: dict[str, Any],
+        parameters: Any,
+        headers: Any,
+        priority: Any,
+        timeout: Any,
+    ) -> None:
+        """Raises PyTritonClientValueError."""
+        self.sample = sample
+        self.options = Options(parameters, headers, priority, timeout, named)
+        verify_inputs(given, named)
+        self._given, self._named = given, named
+
+    def arrays(self, config: TritonModelConfig) -> Arrays:
+        """The inputs as the model takes them."""
+        if not self.sample and not config.batching:
+            raise PyTritonClientModelDoesntSupportBatchingError(
+                f"Model {config.model_name} doesn't support batching - use infer_sample method instead"
+            )
+        arrays = named_inputs(config, self._given, self._named)
+        if self.sample and config.batching:
+            return {name: value[np.newaxis, ...] for name, value in arrays.items()}
+        return arrays
+
+    def answer(self, config: TritonModelConfig, arrays: Arrays) -> Arrays:
+        """The outputs as the caller expects them."""
+        if self.sample and config.batching:
+            return {name: value[0] if value.ndim else value for name, value in arrays.items()}
+        return arrays
+
+
 def verify_values(parameters_or_headers: Any) -> None:
     """Raises PyTritonClientValueError unless it is None or a dictionary of plain values."""
     if parameters_or_headers is None:
@@ -78,16 +118,6 @@ def named_inputs(config: TritonModelConfig, inputs: tuple[Any, ...], named: dict
     return {name: value if isinstance(value, np.ndarray) else np.array(value) for name, value in named.items()}
 
 
-def add_batch_dimension(arrays: Arrays) -> Arrays:
-    """Each array as a batch of one."""
-    return {name: value[np.newaxis, ...] for name, value in arrays.items()}
-
-
-def drop_batch_dimension(arrays: Arrays) -> Arrays:
-    """The one row of each array."""
-    return {name: value[0] if value.ndim else value for name, value in arrays.items()}
-
-
 def infer_inputs(lib: Any, arrays: Arrays) -> list[Any]:
     """InferInput objects. Raises RuntimeError for text that is no bytes."""
     from tritonclient.utils import np_to_triton_dtype
@@ -115,16 +145,22 @@ def infer_inputs(lib: Any, arrays: Arrays) -> list[Any]:
     return out
 
 
+def timed_out(timeout_s: float, reason: str) -> PyTritonClientTimeoutError:
+    """The error of an inference that took too long."""
+    return PyTritonClientTimeoutError(
+        f"Timeout occurred during inference request. Timeout: {timeout_s} s. Message: {reason}"
+    )
+
+
 def requested_outputs(lib: Any, config: TritonModelConfig) -> list[Any]:
     """InferRequestedOutput objects of all outputs."""
     return [lib.InferRequestedOutput(spec.name) for spec in config.outputs or ()]
 
 
-def result_arrays(result: Any, config: TritonModelConfig, grpc: bool) -> Arrays:
+def result_arrays(result: Any, grpc: bool) -> Arrays:
     """The outputs of an answer, those that it has."""
     response = result.get_response()
     outputs = (o.name for o in response.outputs) if grpc else (o["name"] for o in response.get("outputs", ()))
-    del config
     return {name: result.as_numpy(name) for name in outputs}
 
 
@@ -132,14 +168,12 @@ def translate(error: BaseException, timeout_s: float) -> Exception:
     """The error of this package for what tritonclient raised."""
     message = error.message() if callable(getattr(error, "message", None)) else str(error)  # type: ignore[attr-defined]
     status = error.status() if callable(getattr(error, "status", None)) else None  # type: ignore[attr-defined]
-    timed_out = isinstance(error, OSError) or (
+    late = isinstance(error, OSError) or (
         status is not None
         and ("DEADLINE_EXCEEDED" in str(status) or ("UNAVAILABLE" in str(status) and _no_connection(str(message))))
     )
-    if timed_out or message in ("Deadline Exceeded", "timed out"):
-        return PyTritonClientTimeoutError(
-            f"Timeout occurred during inference request. Timeout: {timeout_s} s. Message: {message}"
-        )
+    if late or message in ("Deadline Exceeded", "timed out"):
+        return timed_out(timeout_s, str(message))
     return PyTritonClientInferenceServerError(f"Error occurred during inference request. Message: {message}")
 
 

@@ -9,25 +9,12 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.parser import ModelConfigParser
 from ..model_config.triton_model_config import TritonModelConfig
-from ._inputs import (
-    Arrays,
-    Options,
-    Values,
-    add_batch_dimension,
-    drop_batch_dimension,
-    infer_inputs,
-    named_inputs,
-    requested_outputs,
-    result_arrays,
-    translate,
-    verify_inputs,
-)
+from ._inputs import Arrays, Call, Values, result_arrays, timed_out, translate
 from .base import BaseModelClient
 from .decoupled import is_final
 from .exceptions import (
     PyTritonClientClosedError,
     PyTritonClientInferenceServerError,
-    PyTritonClientModelDoesntSupportBatchingError,
     PyTritonClientTimeoutError,
     PyTritonClientValueError,
 )
@@ -53,32 +40,8 @@ def _unreachable() -> tuple[type[BaseException], ...]:
 class AsyncioModelClient(BaseModelClient):
     """A client of one model over HTTP (aiohttp) or gRPC, for coroutines of one event loop."""
 
-    def __init__(
-        self,
-        url: str,
-        model_name: str,
-        model_version: Optional[str] = None,
-        *,
-        lazy_init: bool = True,
-        init_timeout_s: Optional[float] = None,
-        inference_timeout_s: Optional[float] = None,
-        model_config: Optional[TritonModelConfig] = None,
-        ensure_model_is_ready: bool = True,
-        access_token: Optional[str] = None,
-    ) -> None:
-        """See BaseModelClient; without ``lazy_init`` ``async with`` waits for the model."""
-        super().__init__(
-            url,
-            model_name,
-            model_version,
-            lazy_init=lazy_init,
-            init_timeout_s=init_timeout_s,
-            inference_timeout_s=inference_timeout_s,
-            model_config=model_config,
-            ensure_model_is_ready=ensure_model_is_ready,
-            access_token=access_token,
-        )
-        self._made: Any = None
+    # The connection; made in the event loop that uses it.
+    _made: Any = None
 
     def get_lib(self) -> Any:
         """The asyncio module of tritonclient for the scheme."""
@@ -89,7 +52,7 @@ class AsyncioModelClient(BaseModelClient):
         return lib
 
     def _client(self) -> Any:
-        """The connection; made in the event loop that uses it."""
+        """The connection."""
         if self._closed:
             raise PyTritonClientClosedError(f"{type(self).__name__} is closed")
         if self._made is None:
@@ -174,13 +137,7 @@ class AsyncioModelClient(BaseModelClient):
         **named: Any,
     ) -> Any:
         """Infers on one sample, without a batch dimension."""
-        options = Options(parameters, headers, priority, timeout, named)
-        verify_inputs(inputs, named)
-        config = await self.model_config
-        arrays = named_inputs(config, inputs, named)
-        if not config.batching:
-            return await self._infer(config, arrays, options)
-        return drop_batch_dimension(await self._infer(config, add_batch_dimension(arrays), options))
+        return await self._infer(Call(True, inputs, named, parameters, headers, priority, timeout))
 
     async def infer_batch(
         self,
@@ -192,46 +149,27 @@ class AsyncioModelClient(BaseModelClient):
         **named: Any,
     ) -> Any:
         """Infers on a batch."""
-        options = Options(parameters, headers, priority, timeout, named)
-        verify_inputs(inputs, named)
+        return await self._infer(Call(False, inputs, named, parameters, headers, priority, timeout))
+
+    async def _infer(self, call: Call) -> Arrays:
         config = await self.model_config
-        self._check_batching(config)
-        return await self._infer(config, named_inputs(config, inputs, named), options)
-
-    def _check_batching(self, config: TritonModelConfig) -> None:
-        if not config.batching:
-            raise PyTritonClientModelDoesntSupportBatchingError(
-                f"Model {config.model_name} doesn't support batching - use infer_sample method instead"
-            )
-
-    async def _infer(self, config: TritonModelConfig, arrays: Arrays, options: Options) -> Arrays:
+        arrays = call.arrays(config)
         if config.decoupled:
             raise PyTritonClientInferenceServerError(
                 "Model config is decoupled. Use AsyncioDecoupledModelClient instead."
             )
-        lib, client = self.get_lib(), self._client()
-        extra: dict[str, Any] = {"client_timeout": self._inference_timeout_s} if self._is_grpc else {}
-        call = client.infer(
-            model_name=self._model_name,
-            model_version=self._model_version or "",
-            inputs=infer_inputs(lib, arrays),
-            outputs=requested_outputs(lib, config),
-            request_id=self._ids.next(),
-            headers=self._headers(options.headers),
-            parameters=options.parameters,
-            priority=options.priority,
-            timeout=options.timeout,
-            **extra,
-        )
+        client = self._client()
+        request = self._request(self.get_lib(), config, call, arrays)
+        if self._is_grpc:
+            request["client_timeout"] = self._inference_timeout_s
+        asked = client.infer(headers=self._headers(call.options.headers), **request)
         try:
-            result = await asyncio.wait_for(call, self._inference_timeout_s)
+            result = await asyncio.wait_for(asked, self._inference_timeout_s)
         except asyncio.TimeoutError:
-            raise PyTritonClientTimeoutError(
-                f"Timeout occurred during inference request. Timeout: {self._inference_timeout_s} s. Message: timed out"
-            ) from None
+            raise timed_out(self._inference_timeout_s, "timed out") from None
         except _unreachable() as error:
             raise translate(error, self._inference_timeout_s) from error
-        return result_arrays(result, config, self._is_grpc)
+        return call.answer(config, result_arrays(result, self._is_grpc))
 
 
 class AsyncioDecoupledModelClient(AsyncioModelClient):
@@ -247,14 +185,8 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
         **named: Any,
     ) -> AsyncIterator[Arrays]:
         """Infers on one sample; iterate with ``async for``."""
-        options = Options(parameters, headers, priority, timeout, named)
-        verify_inputs(inputs, named)
-        config = await self._decoupled_config()
-        arrays = named_inputs(config, inputs, named)
-        if config.batching:
-            arrays = add_batch_dimension(arrays)
-        async for answer in self._stream(config, arrays, options):
-            yield drop_batch_dimension(answer) if config.batching else answer
+        async for answer in self._stream(Call(True, inputs, named, parameters, headers, priority, timeout)):
+            yield answer
 
     async def infer_batch(  # type: ignore[override]
         self,
@@ -266,40 +198,24 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
         **named: Any,
     ) -> AsyncIterator[Arrays]:
         """Infers on a batch; iterate with ``async for``."""
-        options = Options(parameters, headers, priority, timeout, named)
-        verify_inputs(inputs, named)
-        config = await self._decoupled_config()
-        self._check_batching(config)
-        async for answer in self._stream(config, named_inputs(config, inputs, named), options):
+        async for answer in self._stream(Call(False, inputs, named, parameters, headers, priority, timeout)):
             yield answer
 
-    async def _decoupled_config(self) -> TritonModelConfig:
+    async def _stream(self, call: Call) -> AsyncIterator[Arrays]:
         if not self._is_grpc:
             raise PyTritonClientValueError("AsyncioDecoupledModelClient is only supported for grpc protocol")
         config = await self.model_config
         if not config.decoupled:
             raise PyTritonClientInferenceServerError("Model config is coupled. Use AsyncioModelClient instead.")
-        return config
-
-    async def _stream(self, config: TritonModelConfig, arrays: Arrays, options: Options) -> AsyncIterator[Arrays]:
-        lib, client = self.get_lib(), self._client()
-        request = {
-            "model_name": self._model_name,
-            "model_version": self._model_version or "",
-            "inputs": infer_inputs(lib, arrays),
-            "outputs": requested_outputs(lib, config),
-            "request_id": self._ids.next(),
-            "enable_empty_final_response": True,
-            "parameters": options.parameters,
-            "priority": options.priority,
-            "timeout": options.timeout,
-        }
+        client = self._client()
+        request = self._request(self.get_lib(), config, call, call.arrays(config))
+        request["enable_empty_final_response"] = True
 
         async def requests() -> AsyncIterator[dict[str, Any]]:
             yield request
 
         stream = client.stream_infer(
-            requests(), stream_timeout=self._inference_timeout_s, headers=self._headers(options.headers)
+            requests(), stream_timeout=self._inference_timeout_s, headers=self._headers(call.options.headers)
         )
         try:
             async for result, error in stream:
@@ -307,7 +223,7 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
                     raise translate(error, self._inference_timeout_s)
                 if is_final(result):
                     return
-                yield result_arrays(result, config, True)
+                yield call.answer(config, result_arrays(result, True))
         except _unreachable() as error:
             raise translate(error, self._inference_timeout_s) from error
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.triton_model_config import TritonModelConfig
-from ._inputs import RequestIds
+from ._inputs import Arrays, Call, RequestIds, infer_inputs, requested_outputs
 from .auth import create_auth_headers
 from .utils import TritonUrl
 
@@ -50,6 +50,10 @@ class BaseModelClient:
         self._lazy_init = lazy_init
         self._ids = RequestIds()
         self._closed = False
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What a kind of client does when its settings are there."""
 
     @classmethod
     def from_existing_client(cls, existing_client: BaseModelClient) -> Self:
@@ -66,6 +70,19 @@ class BaseModelClient:
         )
         client._model_ready = existing_client._model_config is not None
         return client
+
+    def _request(self, lib: Any, config: TritonModelConfig, call: Call, arrays: Arrays) -> dict[str, Any]:
+        """An inference as tritonclient takes it, without its headers."""
+        return {
+            "model_name": self._model_name,
+            "model_version": self._model_version or "",
+            "inputs": infer_inputs(lib, arrays),
+            "outputs": requested_outputs(lib, config),
+            "request_id": self._ids.next(),
+            "parameters": call.options.parameters,
+            "priority": call.options.priority,
+            "timeout": call.options.timeout,
+        }
 
     @property
     def _is_grpc(self) -> bool:

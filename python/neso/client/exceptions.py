@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
+from ..exceptions import MessageError
 
-class PyTritonClientError(Exception):
+
+class PyTritonClientError(MessageError):
     """Base of all errors of the clients."""
-
-    def __init__(self, message: str) -> None:
-        """``message`` says what is wrong."""
-        super().__init__(message)
-        self._message = message
-
-    def __str__(self) -> str:
-        """The message."""
-        return self._message
-
-    @property
-    def message(self) -> str:
-        """What is wrong."""
-        return self._message
 
 
 class PyTritonClientValueError(PyTritonClientError):

@@ -8,26 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.triton_model_config import TritonModelConfig
-from ._inputs import (
-    Array,
-    Arrays,
-    Options,
-    Values,
-    add_batch_dimension,
-    drop_batch_dimension,
-    infer_inputs,
-    named_inputs,
-    requested_outputs,
-    result_arrays,
-    translate,
-    verify_inputs,
-)
+from ._inputs import Call, Values, result_arrays, translate
 from .base import BaseModelClient
-from .exceptions import (
-    PyTritonClientClosedError,
-    PyTritonClientInferenceServerError,
-    PyTritonClientModelDoesntSupportBatchingError,
-)
+from .exceptions import PyTritonClientClosedError, PyTritonClientInferenceServerError
 from .utils import create_client_from_url, read_model_config, wait_for_model_ready, wait_for_server_ready
 from .warnings import NotSupportedTimeoutWarning
 
@@ -41,31 +24,7 @@ class ModelClient(BaseModelClient):
     Over gRPC all threads share one connection; over HTTP each thread keeps one of its own.
     """
 
-    def __init__(
-        self,
-        url: str,
-        model_name: str,
-        model_version: Optional[str] = None,
-        *,
-        lazy_init: bool = True,
-        init_timeout_s: Optional[float] = None,
-        inference_timeout_s: Optional[float] = None,
-        model_config: Optional[TritonModelConfig] = None,
-        ensure_model_is_ready: bool = True,
-        access_token: Optional[str] = None,
-    ) -> None:
-        """See BaseModelClient; ``access_token`` is sent with every request."""
-        super().__init__(
-            url,
-            model_name,
-            model_version,
-            lazy_init=lazy_init,
-            init_timeout_s=init_timeout_s,
-            inference_timeout_s=inference_timeout_s,
-            model_config=model_config,
-            ensure_model_is_ready=ensure_model_is_ready,
-            access_token=access_token,
-        )
+    def _prepare(self) -> None:
         self._lock = threading.Lock()
         self._init_lock = threading.Lock()
         self._local = threading.local()
@@ -74,7 +33,7 @@ class ModelClient(BaseModelClient):
         self._shared: Any = None
         if self._is_grpc:
             self._shared = self._new_client()
-        if not lazy_init:
+        if not self._lazy_init:
             _ = self.model_config
 
     def __enter__(self) -> Self:
@@ -115,6 +74,16 @@ class ModelClient(BaseModelClient):
         if client is None:
             client = self._local.client = self._new_client()
         return client
+
+    @property
+    def _general_client(self) -> Any:
+        """The client of tritonclient, by the name that scripts for PyTriton reach for."""
+        return self._client()
+
+    @property
+    def _infer_client(self) -> Any:
+        """The same one."""
+        return self._client()
 
     def close(self) -> None:
         """Closes all connections. Safe twice."""
@@ -174,13 +143,7 @@ class ModelClient(BaseModelClient):
 
         ``priority`` is a level of the model's queue, ``timeout`` the microseconds that the request may wait there.
         """
-        options = Options(parameters, headers, priority, timeout, named)
-        verify_inputs(inputs, named)
-        config = self.model_config
-        arrays = named_inputs(config, inputs, named)
-        if not config.batching:
-            return self._infer(config, arrays, options)
-        return drop_batch_dimension(self._infer(config, add_batch_dimension(arrays), options))
+        return self._infer(Call(True, inputs, named, parameters, headers, priority, timeout))
 
     def infer_batch(
         self,
@@ -192,39 +155,21 @@ class ModelClient(BaseModelClient):
         **named: Any,
     ) -> Any:
         """Infers on a batch: the first dimension of each input is its number of samples."""
-        options = Options(parameters, headers, priority, timeout, named)
-        verify_inputs(inputs, named)
-        config = self.model_config
-        if not config.batching:
-            raise PyTritonClientModelDoesntSupportBatchingError(
-                f"Model {config.model_name} doesn't support batching - use infer_sample method instead"
-            )
-        return self._infer(config, named_inputs(config, inputs, named), options)
+        return self._infer(Call(False, inputs, named, parameters, headers, priority, timeout))
 
-    def _infer(self, config: TritonModelConfig, arrays: dict[str, Array], options: Options) -> Arrays:
+    def _infer(self, call: Call) -> Any:
+        config = self.model_config
+        arrays = call.arrays(config)
         if config.decoupled:
             raise PyTritonClientInferenceServerError("Model config is decoupled. Use DecoupledModelClient instead.")
         from tritonclient.utils import InferenceServerException
 
-        lib = self.get_lib()
         client = self._client()
-        tensors = infer_inputs(lib, arrays)
-        extra: dict[str, Any] = {}
+        request = self._request(self.get_lib(), config, call, arrays)
         if self._is_grpc:
-            extra["client_timeout"] = self._inference_timeout_s
+            request["client_timeout"] = self._inference_timeout_s
         try:
-            result = client.infer(
-                model_name=self._model_name,
-                model_version=self._model_version or "",
-                inputs=tensors,
-                outputs=requested_outputs(lib, config),
-                request_id=self._ids.next(),
-                headers=self._headers(options.headers),
-                parameters=options.parameters,
-                priority=options.priority,
-                timeout=options.timeout,
-                **extra,
-            )
+            result = client.infer(headers=self._headers(call.options.headers), **request)
         except (InferenceServerException, OSError) as error:
             raise translate(error, self._inference_timeout_s) from error
-        return result_arrays(result, config, self._is_grpc)
+        return call.answer(config, result_arrays(result, self._is_grpc))

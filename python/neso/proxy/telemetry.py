@@ -1,23 +1,139 @@
-"""Spans of OpenTelemetry, for callables that trace themselves. Needs opentelemetry-api."""
+"""Spans of OpenTelemetry for the requests that callables get. Needs the extra ``neso[telemetry]``.
+
+A tracer that ``set_telemetry_tracer`` was given, or that ``bind`` makes of its ``trace_config``, gives every request a
+span, ``request.span``. Its parent is that of the client, when the header ``traceparent`` is forwarded
+(``http_header_forward_pattern``, ``grpc_header_forward_pattern``).
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import importlib.util
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
+
+LOGGER = logging.getLogger("neso")
+
+SPAN_NAME = "proxy_inference_callable"
+# What a parent comes in.
+PARENT = "traceparent"
+# Beside it: the vendors' part of a trace.
+CARRIED = (PARENT, "tracestate")
 
 _tracer: Optional[Any] = None
 
 
 def set_telemetry_tracer(tracer: Any) -> None:
-    """Sets the tracer that spans of requests are made with."""
+    """Sets the tracer that spans of requests are made with. Raises ValueError when there is one already."""
     global _tracer
+    if _tracer is not None:
+        raise ValueError("Telemetry tracer is already set")
     _tracer = tracer
 
 
 def get_telemetry_tracer() -> Optional[Any]:
     """The tracer, None when there is none."""
     return _tracer
+
+
+def raise_if_no_telemetry() -> None:
+    """Raises ImportError unless OpenTelemetry is installed."""
+    if importlib.util.find_spec("opentelemetry") is None:
+        raise ImportError("OpenTelemetry is not installed. Please install it using 'pip install neso[telemetry]'.")
+
+
+def parse_trace_config(trace_config_list: Sequence[str]) -> tuple[str, Any]:
+    """The URL of the collector and the resource in ``trace_config``. Raises ValueError.
+
+    Of its entries ``mode=opentelemetry`` and ``opentelemetry,url=...`` must be there, and
+    ``opentelemetry,resource=key=value`` may be.
+    """
+    from opentelemetry.sdk.resources import Resource
+
+    if not any("mode=opentelemetry" in entry for entry in trace_config_list):
+        raise ValueError("Only opentelemetry mode is supported")
+    url = None
+    attributes: dict[str, Any] = {}
+    for entry in trace_config_list:
+        _, found, value = entry.partition("opentelemetry,url=")
+        if found:
+            url = url or value
+        elif entry.startswith("opentelemetry,resource="):
+            for part in entry.split("=", 1)[1].split(","):
+                key, _, text = part.partition("=")
+                attributes[key] = text
+    if url is None:
+        raise ValueError("opentelemetry,url is required")
+    return url, Resource(attributes=attributes)
+
+
+def build_proxy_tracer_from_triton_config(trace_config: Sequence[str]) -> Any:
+    """A tracer that sends its spans to the collector of ``trace_config`` by OTLP over HTTP."""
+    raise_if_no_telemetry()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    url, resource = parse_trace_config(trace_config)
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
+    return provider.get_tracer("neso")
+
+
+def get_span_dict(span: Any) -> dict[str, str]:
+    """A span as headers, for whoever makes a child of it elsewhere."""
+    from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    headers: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(headers, trace.set_span_in_context(span))
+    return headers
+
+
+def start_span_from_remote(span_dict: Mapping[str, Any], name: str) -> Optional[Any]:
+    """A new span below the one in these headers, None without a tracer. The caller ends it."""
+    if _tracer is None:
+        return None
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return _tracer.start_span(name, context=TraceContextTextMapPropagator().extract(dict(span_dict)))
+
+
+def start_span_from_span(span: Any, name: str) -> Any:
+    """A new span below another one. The caller ends it."""
+    from opentelemetry import trace
+
+    if _tracer is None:
+        return trace.INVALID_SPAN
+    return _tracer.start_span(name, context=trace.set_span_in_context(span))
+
+
+def end_span(span: Any, error: Optional[BaseException] = None) -> None:
+    """Ends a span, with the status of ``error``; nothing for None."""
+    if span is None:
+        return
+    from opentelemetry.trace import Status, StatusCode
+
+    if error is None:
+        span.set_status(Status(StatusCode.OK))
+    else:
+        span.set_status(Status(StatusCode.ERROR, str(error)))
+    span.end()
+
+
+def start_request_spans(requests: Iterable[Any]) -> None:
+    """Gives requests their spans."""
+    for request in requests:
+        parameters = request.parameters or {}
+        carrier = {key: parameters[key] for key in CARRIED if isinstance(parameters.get(key), str)}
+        request.span = start_span_from_remote(carrier, SPAN_NAME)
+
+
+def end_request_spans(requests: Iterable[Any], error: Optional[BaseException] = None) -> None:
+    """Ends the spans of requests."""
+    for request in requests:
+        end_span(request.span, error)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """The names of pytriton.decorators, from neso.decorators."""
 
+from neso.constants import TRITON_CONTEXT_FIELD_NAME
 from neso.decorators import (
     _SPECIAL_KEYS,
     ConstantPadder,
@@ -26,8 +27,12 @@ from neso.decorators import (
     sample,
     triton_context,
 )
+from neso.exceptions import PyTritonBadParameterError, PyTritonRuntimeError, PyTritonValidationError
+from neso.model_config.triton_model_config import TritonModelConfig
+from neso.proxy.telemetry import start_span_from_span
 
 __all__ = [
+    "TRITON_CONTEXT_FIELD_NAME",
     "_SPECIAL_KEYS",
     "ConstantPadder",
     "InferenceRequest",
@@ -36,7 +41,11 @@ __all__ = [
     "InferenceResults",
     "InputNames",
     "ModelConfigDict",
+    "PyTritonBadParameterError",
+    "PyTritonRuntimeError",
+    "PyTritonValidationError",
     "TritonContext",
+    "TritonModelConfig",
     "_WrappedWithWrapper",
     "_get_wrapt_stack",
     "_inject_triton_context",
@@ -51,5 +60,6 @@ __all__ = [
     "group_by_values",
     "pad_batch",
     "sample",
+    "start_span_from_span",
     "triton_context",
 ]

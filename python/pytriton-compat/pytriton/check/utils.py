@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -28,6 +29,19 @@ def find_free_port() -> int:
 def search_warning_on_too_verbose_log_level(logs: str) -> Any:
     """Finds the warning about verbose logs."""
     return re.search(r"Triton Inference Server is running with enabled verbose logs.*It may affect inference", logs)
+
+
+def get_current_container_version() -> Optional[str]:
+    """The version of NVIDIA's container that this runs in, None outside of one."""
+    found = os.environ.get("NVIDIA_PYTORCH_VERSION") or os.environ.get("NVIDIA_TENSORFLOW_VERSION")
+    return found.split("-")[0] if found else None
+
+
+def verify_docker_image_in_readme_same_as_tested(readme_path: Any, image_name_with_version: str) -> None:
+    """Raises AssertionError when a text names another version of an image."""
+    name = re.escape(image_name_with_version.rpartition(":")[0].rpartition("/")[2])
+    for found in re.finditer(rf"[\w/.:-]+/{name}:[\w.-]+", pathlib.Path(readme_path).read_text()):
+        assert found[0] == image_name_with_version, f"{found[0]} != {image_name_with_version}"
 
 
 class ProcessMonitoring:
@@ -66,6 +80,45 @@ class ProcessMonitoring:
         import psutil
 
         return list(psutil.Process(self._pid).children(recursive=True))
+
+
+class ProcessMonitoringThread:
+    """Logs the state of a process from time to time."""
+
+    def __init__(self, monitoring: ProcessMonitoring, interval: float = 60) -> None:
+        """``interval`` is in seconds."""
+        self._monitoring = monitoring
+        self._interval = interval
+        self._done = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+
+    def start(self) -> None:
+        """Begins."""
+        self._done.clear()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends."""
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> ProcessMonitoringThread:
+        """Begins."""
+        self.start()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        """Ends."""
+        self.stop()
+
+    def _run(self) -> None:
+        while True:
+            self._monitoring.dump_state()
+            if self._done.wait(self._interval):
+                return
 
 
 def _popen() -> Any:

@@ -1,5 +1,6 @@
 """The names of pytriton.client.utils, from neso.client.utils."""
 
+from neso.client.exceptions import PyTritonClientInvalidUrlError, PyTritonClientTimeoutError
 from neso.client.utils import (
     _DEFAULT_NETWORK_TIMEOUT_S,
     LATEST_MODEL_VERSION,
@@ -13,11 +14,20 @@ from neso.client.utils import (
     wait_for_model_ready,
     wait_for_server_ready,
 )
+from neso.client.warnings import NotSupportedTimeoutWarning
+from neso.constants import DEFAULT_GRPC_PORT, DEFAULT_HTTP_PORT
+from neso.model_config.parser import ModelConfigParser
 
 __all__ = [
+    "DEFAULT_GRPC_PORT",
+    "DEFAULT_HTTP_PORT",
     "LATEST_MODEL_VERSION",
     "_DEFAULT_NETWORK_TIMEOUT_S",
+    "ModelConfigParser",
     "ModelState",
+    "NotSupportedTimeoutWarning",
+    "PyTritonClientInvalidUrlError",
+    "PyTritonClientTimeoutError",
     "TritonUrl",
     "create_client_from_url",
     "get_model_config",

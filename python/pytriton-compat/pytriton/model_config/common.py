@@ -1,5 +1,6 @@
 """The names of pytriton.model_config.common, from neso.model_config.common."""
 
+from neso.exceptions import PyTritonBadParameterError
 from neso.model_config.common import (
     DeviceKind,
     DynamicBatcher,
@@ -15,6 +16,7 @@ __all__ = [
     "DeviceKind",
     "DynamicBatcher",
     "ModelWarmup",
+    "PyTritonBadParameterError",
     "QueuePolicy",
     "TimeoutAction",
     "WarmupInput",

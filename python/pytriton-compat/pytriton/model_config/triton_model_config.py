@@ -1,5 +1,6 @@
 """The names of pytriton.model_config.triton_model_config, from neso.model_config.triton_model_config."""
 
+from neso.model_config.common import DeviceKind, DynamicBatcher, ModelWarmup
 from neso.model_config.triton_model_config import (
     ResponseCache,
     TensorSpec,
@@ -7,6 +8,9 @@ from neso.model_config.triton_model_config import (
 )
 
 __all__ = [
+    "DeviceKind",
+    "DynamicBatcher",
+    "ModelWarmup",
     "ResponseCache",
     "TensorSpec",
     "TritonModelConfig",

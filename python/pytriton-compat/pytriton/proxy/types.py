@@ -1,5 +1,6 @@
 """The names of pytriton.proxy.types, from neso.proxy.types."""
 
+from neso.proxy.telemetry import traced_span
 from neso.proxy.types import (
     Request,
     Requests,
@@ -18,4 +19,5 @@ __all__ = [
     "ResponsesNoneOrError",
     "ResponsesOrError",
     "Scope",
+    "traced_span",
 ]

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from .model_config.datatypes import triton_type
-from .model_config.triton_model_config import TritonModelConfig
+from ..model_config.datatypes import triton_type
+from ..model_config.triton_model_config import TritonModelConfig
 
 # Seconds until a line says that something is still going on, and between such lines.
 SLOW_AFTER = 3.0

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import NoReturn
 
-from ._server import ServerError, find_binary
+from .._server import ServerError, find_binary
 
 
 def _become(name: str, arguments: list[str]) -> NoReturn:
@@ -32,7 +32,7 @@ def main() -> None:
     """``neso``: ``neso serve FILE.py`` serves the bindings of a file, all else is the binary's."""
     arguments = sys.argv[1:]
     if len(arguments) >= 2 and arguments[0] == "serve" and arguments[1].endswith(".py"):
-        from .__main__ import run
+        from .script import run
 
         sys.exit(run(arguments[1:]))
     _become("neso", arguments)

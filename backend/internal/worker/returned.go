@@ -1,0 +1,60 @@
+package worker
+
+import "github.com/nesoserve/neso/tensor"
+
+// returned are the blocks that the outputs of one batch or request may lie in
+// beside the worker's own memory: those of its inputs, which a callable may
+// have changed in place, or passes through.
+type returned struct {
+	inputs []tensor.Tensor
+	copies []copied         // of a gathered batch
+	bufs   []*tensor.Buffer // copies of a request
+	// gone says that the request has been answered without its worker: what the
+	// blocks hold by now belongs to others, and outputs in them are dropped.
+	gone bool
+}
+
+// find returns the buffer and the bytes of an output in an input block, whose
+// reference it takes; false when it does not lie there.
+func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
+	c.mu.Lock()
+	known := uint64(e.Segment) < uint64(len(c.inputs))
+	var at wireSegment
+	if known {
+		at = c.inputs[e.Segment]
+	}
+	c.mu.Unlock()
+	if !known {
+		return nil, nil, false
+	}
+	within := func(b *tensor.Buffer) ([]byte, bool) {
+		if b == nil {
+			return nil, false
+		}
+		region, size := b.Region(), uint64(b.Len())
+		if region.Arena != any(at.arena) || region.Segment != uint32(at.index) || e.Offset < region.Offset {
+			return nil, false
+		}
+		from := e.Offset - region.Offset
+		if from > size || e.Length > size-from {
+			return nil, false
+		}
+		return b.Bytes()[from : from+e.Length : from+e.Length], true
+	}
+	for i := range r.inputs {
+		if data, ok := within(r.inputs[i].Buffer); ok {
+			return r.inputs[i].Buffer.Retain(), data, true
+		}
+	}
+	for i := range r.copies {
+		if data, ok := within(r.copies[i].buf); ok {
+			return r.copies[i].buf.Retain(), data, true
+		}
+	}
+	for _, b := range r.bufs {
+		if data, ok := within(b); ok {
+			return b.Retain(), data, true
+		}
+	}
+	return nil, nil, false
+}

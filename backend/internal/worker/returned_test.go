@@ -1,0 +1,133 @@
+//go:build unix
+
+package worker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+func shared(t *testing.T, a *Arena, size int) tensor.Tensor {
+	t.Helper()
+	buf, err := a.Allocate(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, int64(size)}, Data: buf.Bytes(), Buffer: buf}
+}
+
+// TestInputsToWriteTo: a block is the callable's own where the instance may
+// have it and nothing else refers to it.
+func TestInputsToWriteTo(t *testing.T) {
+	for _, c := range []struct{ writable, another, want bool }{{true, false, true}, {true, true, false}, {false, false, false}} {
+		f := newFake(t, nil)
+		inst := f.instance(func(i *Instance) { i.Writable = c.writable })
+		in := shared(t, inst.Arena, 1<<16)
+		if c.another {
+			in.Buffer.Retain()
+		}
+		done := f.execute(t.Context(), inst, request(newAnswers(), in, tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}))
+		h, body := f.next(KindExecute)
+		blocks, err := DecodeExecute(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := blocks[0].Inputs[0]; got.Own != c.want || got.Datatype != tensor.Uint8 {
+			t.Errorf("%+v: %+v", c, got)
+		}
+		if blocks[0].Inputs[1].Own {
+			t.Error("an inline input is marked")
+		}
+		f.sendBody(KindDone, h.ID, nil)
+		_ = result(t, done)
+		in.Release()
+		if c.another {
+			in.Release()
+		}
+	}
+}
+
+// TestReturnedInput answers with a part of an input, in both shapes: the
+// response is a view of it, which outlives the request's own reference.
+func TestReturnedInput(t *testing.T) {
+	const size, from = 1 << 16, 4096
+	for _, gather := range []bool{false, true} {
+		f := newFake(t, nil)
+		inst := f.instance(func(i *Instance) { i.Gather = gather; i.InlineLimit = 4 })
+		a := newAnswers()
+		in := shared(t, inst.Arena, size)
+		out := tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1, size - from}, Data: make([]byte, size-from)}
+		var e Entry
+		var done chan error
+		if gather {
+			b := &backend.Batch{Requests: []*backend.Request{request(a, in)}, Inputs: []tensor.Tensor{in}, Size: 1}
+			done = make(chan error, 1)
+			go func() { done <- inst.Execute(t.Context(), b) }()
+			h, body := f.next(KindExecuteBatch)
+			block, err := DecodeExecuteBatch(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = block.Inputs[0]
+			f.maps[e.Segment][e.Offset+from] = 7
+			f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, []place{{segment: e.Segment, offset: e.Offset + from}}))
+		} else {
+			done = f.execute(t.Context(), inst, request(a, in))
+			h, body := f.next(KindExecute)
+			blocks, err := DecodeExecute(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = blocks[0].Inputs[0]
+			f.maps[e.Segment][e.Offset+from] = 7
+			f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
+				handle: blocks[0].Handle, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0},
+				places: []place{{segment: e.Segment, offset: e.Offset + from}},
+			}}))
+		}
+		if err := result(t, done); err != nil {
+			t.Fatal(err)
+		}
+		<-a.done
+		got := a.got[0].Outputs[0]
+		start := &in.Data[from]
+		in.Release()
+		if &got.Data[0] != start || got.Data[0] != 7 || len(got.Data) != size-from {
+			t.Errorf("gather=%v: the output is no view of the input", gather)
+		}
+		if used := inst.Arena.segments[0].blocks.used; used == 0 {
+			t.Errorf("gather=%v: the block is free while the response refers to it", gather)
+		}
+		a.got[0].Release()
+		if used := inst.Arena.segments[0].blocks.used; used != 0 {
+			t.Errorf("gather=%v: %d bytes are left", gather, used)
+		}
+	}
+}
+
+// TestOutputInForeignInput: an output in an input of another request breaks the
+// protocol; one of a request that was answered without its worker is dropped.
+func TestOutputInForeignInput(t *testing.T) {
+	f := newFake(t, nil)
+	inst := f.instance(nil)
+	a, b := newAnswers(), newAnswers()
+	done := f.execute(t.Context(), inst, request(a, shared(t, inst.Arena, 1<<16)), request(b, shared(t, inst.Arena, 1<<16)))
+	h, body := f.next(KindExecute)
+	blocks, err := DecodeExecute(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := blocks[1].Inputs[0]
+	out := tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16}, Data: make([]byte, 1<<16)}
+	at := []place{{segment: other.Segment, offset: other.Offset}}
+	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{
+		{handle: 1 << 60, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0}, places: at}, // of nobody
+		{handle: blocks[0].Handle, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0}, places: at},
+	}))
+	if err := result(t, done); err == nil || !strings.Contains(err.Error(), "holds no input of the request") {
+		t.Errorf("got %v", err)
+	}
+}

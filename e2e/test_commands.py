@@ -1,0 +1,177 @@
+"""The commands that ask or tell a running server something, and the doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from server import BINARY, MODELS, Server
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(
+        MODELS,
+        "--model-control-mode=explicit",
+        "--load-model=add_sub",
+        "--load-model=identity_any_bytes",
+        "--load-model=identity_any_fp16",
+    ) as s:
+        yield s
+
+
+def neso(server, *args, **kw):
+    env = {**os.environ, "NESO_URL": server.http, "NESO_PYTHON": sys.executable}
+    return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=60, env=env, **kw)
+
+
+def ok(server, *args) -> str:
+    r = neso(server, *args)
+    assert r.returncode == 0, r
+    return r.stdout
+
+
+def test_ready(server):
+    assert ok(server, "ready") == "ready\n"
+    assert ok(server, "ready", "add_sub:1") == "ready\n"
+    r = neso(server, "ready", "identity_any_bool")
+    assert (r.returncode, r.stdout) == (1, "not ready\n")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        r = neso(server, "ready", "--url", f"127.0.0.1:{s.getsockname()[1]}")
+    assert r.returncode == 1 and "refused" in r.stderr
+
+
+def test_index_load_unload(server):
+    assert "identity_any_bool" in ok(server, "index")
+    assert ok(server, "load", "identity_any_bool") == "loaded identity_any_bool\n"
+    ready = json.loads(ok(server, "index", "--ready", "--json"))
+    assert {"name": "identity_any_bool", "version": "1", "state": "READY"} in ready
+    ok(server, "unload", "identity_any_bool")
+    r = neso(server, "load", "nope")
+    assert r.returncode == 1 and "failed to load 'nope'" in r.stderr
+
+
+def test_load_with_files(server, tmp_path):
+    config = {
+        "backend": "python",
+        "input": [{"name": "X", "data_type": "TYPE_FP32", "dims": [1]}],
+        "output": [{"name": "Y", "data_type": "TYPE_FP32", "dims": [1]}],
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.py").write_text(
+        "import triton_python_backend_utils as pb_utils\n"
+        "class TritonPythonModel:\n"
+        "    def execute(self, requests):\n"
+        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('Y', pb_utils.get_input_tensor_by_name(r, 'X').as_numpy() * 2)]) for r in requests]\n"
+    )
+    ok(
+        server,
+        "load",
+        "twice",
+        "--config",
+        str(tmp_path / "config.json"),
+        "--file",
+        f"1/model.py={tmp_path / 'model.py'}",
+    )
+    assert ok(server, "infer", "twice", "--input", "X=21") == "Y FP32 [1]\n[42]\n"
+    assert json.loads(ok(server, "config", "twice"))["backend"] == "python"
+    r = neso(server, "load", "twice", "--file", f"1/model.py={tmp_path / 'model.py'}")
+    assert r.returncode == 1 and "--file needs --config" in r.stderr
+
+
+def test_infer_forms(server, tmp_path):
+    out = ok(
+        server,
+        "infer",
+        "add_sub:1",
+        "--input",
+        "INPUT0=[1,2,3,4]",
+        "--input",
+        "INPUT1=[[5,6,7,8]]",
+        "--output",
+        "OUTPUT0",
+    )
+    assert out == "OUTPUT0 FP32 [1,4]\n[[6, 8, 10, 12]]\n"
+    np.save(tmp_path / "x.npy", np.arange(4, dtype=np.float32))
+    (tmp_path / "x.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    saved = tmp_path / "y.npy"
+    answer = json.loads(
+        ok(
+            server,
+            *(
+                "infer",
+                "add_sub",
+                "--input",
+                f"INPUT0=@{tmp_path / 'x.npy'}",
+                "--input",
+                f"INPUT1=@{tmp_path / 'x.bin'}",
+            ),
+            *("--json", "--id", "seven", "--save", f"OUTPUT0={saved}"),
+        )
+    )
+    assert answer["id"] == "seven" and answer["outputs"][0] == {
+        "name": "OUTPUT0",
+        "datatype": "FP32",
+        "shape": [1, 4],
+        "data": [0, 2, 4, 6],
+    }
+    assert np.load(saved).tolist() == [[0, 2, 4, 6]]
+
+
+def test_infer_text_and_half(server, tmp_path):
+    meta = json.loads(ok(server, "config", "identity_any_bytes"))
+    name = meta["input"][0]["name"]
+    assert '"Grüße, Welt"' in ok(server, "infer", "identity_any_bytes", "--input", f"{name}=Grüße, Welt")
+    name = json.loads(ok(server, "config", "identity_any_fp16"))["input"][0]["name"]
+    np.save(tmp_path / "h.npy", np.array([0.5, -2, 65504], np.float16))
+    assert "[0.5, -2, 65504]" in ok(server, "infer", "identity_any_fp16", "--input", f"{name}=@{tmp_path / 'h.npy'}")
+
+
+@pytest.mark.parametrize(
+    "args, fault",
+    [
+        (["infer", "add_sub"], "expected --input NAME=VALUE for each of INPUT0 FP32"),
+        (["infer", "add_sub", "--input", "X=1"], "model add_sub has no such input, it has INPUT0"),
+        (["infer", "add_sub", "--input", "INPUT0=a"], "--input INPUT0: expected JSON"),
+        (["infer", "add_sub", "--input", "INPUT0"], "expected NAME=VALUE"),
+        (["infer", "add_sub", "--input", "INPUT0=[1,2]"], "expected 2 inputs but got 1"),
+        (["infer", "add_sub", "--input", "INPUT0=[1,2]", "--shape", "INPUT0=x"], "expected numbers with commas"),
+        (["infer", "nope", "--input", "INPUT0=1"], "unknown model"),
+        (["stats", "nope"], "nope"),
+        (["ready", "--header", "x"], "expected 'Name: value'"),
+        (["log", "x"], "expected NAME=VALUE"),
+    ],
+)
+def test_mistakes_are_explained(server, args, fault):
+    r = neso(server, *args)
+    assert r.returncode == 1 and fault in r.stderr, r
+
+
+def test_stats_and_log_settings(server):
+    ok(server, "infer", "add_sub", "--input", "INPUT0=[1,2,3,4]", "--input", "INPUT1=[1,2,3,4]")
+    line = next(line for line in ok(server, "stats", "add_sub").splitlines() if line.startswith("add_sub"))
+    assert int(line.split()[2]) >= 1
+    assert json.loads(ok(server, "stats", "add_sub", "--json"))["model_stats"][0]["name"] == "add_sub"
+    assert json.loads(ok(server, "log", "log_verbose_level=1"))["log_verbose_level"] == 1
+    assert json.loads(ok(server, "log"))["log_verbose_level"] == 1
+    ok(server, "log", "log_verbose_level=0")
+
+
+def test_completion(server):
+    assert "complete" in ok(server, "completion", "bash")
+    assert "add_sub\n" in ok(server, "__complete", "unload", "")
+    assert "--http-port=\n" in ok(server, "__complete", "serve", "--http")
+
+
+def test_doctor(server):
+    r = neso(server, "doctor")
+    assert r.returncode == 0 and "numpy" in r.stdout and "HTTP :8000" in r.stdout, r
+    env = {**os.environ, "NESO_PYTHON": "/no/such/python"}
+    r = subprocess.run([BINARY, "doctor"], capture_output=True, text=True, timeout=60, env=env)
+    assert r.returncode == 1 and "FAIL  Python" in r.stdout and "/no/such/python" in r.stdout, r

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// wantedDescriptors serves some thousand connections beside models and logs.
+const wantedDescriptors = 4096
+
+// examineLimits looks at what bounds a server: memory, descriptors, sealed
+// memory files.
+func examineLimits() []finding {
+	var list []finding
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil {
+		list = append(list, finding{
+			what: "limits", ok: limit.Max >= wantedDescriptors, text: fmt.Sprintf("%d file descriptors", limit.Max),
+			advice: "Every connection takes one: raise the limit (ulimit -Hn, LimitNOFILE= of a service).",
+		})
+	}
+	fd, err := unix.MemfdCreate("neso-doctor", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
+		unix.Close(fd)
+	}
+	f := finding{what: "limits", ok: err == nil, text: "shared memory with workers is sealed", advice: "Private files in the temporary directory are used instead: a little slower."}
+	if err != nil {
+		f.text = fmt.Sprintf("memory files cannot be made or sealed: %v", err)
+	}
+	list = append(list, f)
+	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil && strings.TrimSpace(string(text)) != "max" {
+		list = append(list, finding{what: "limits", ok: true, text: "the control group allows " + strings.TrimSpace(string(text)) + " bytes of memory"})
+	}
+	return list
+}

@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nesoserve/neso/client"
+)
+
+// remote are the options of commands that talk to a running server.
+type remote struct {
+	url     string
+	headers []string
+}
+
+// flags adds the options to c.
+func (r *remote) flags(c *cobra.Command) *cobra.Command {
+	address := os.Getenv("NESO_URL")
+	if address == "" {
+		address = "localhost:8000"
+	}
+	c.Flags().StringVarP(&r.url, "url", "u", address, "the server's HTTP address, host:port, a URL or unix:/path; $NESO_URL changes the default")
+	c.Flags().StringArrayVarP(&r.headers, "header", "H", nil, "a header of every request, 'Name: value'; repeatable")
+	return c
+}
+
+func (r *remote) client() (*client.Client, error) {
+	c := client.New(r.url)
+	c.Header = http.Header{}
+	for _, h := range r.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("--header %q: expected 'Name: value'", h)
+		}
+		c.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return c, nil
+}
+
+// remoteCommand makes a command that calls run with a client.
+func remoteCommand(c *cobra.Command, run func(cmd *cobra.Command, c *client.Client, args []string) error) *cobra.Command {
+	r := &remote{}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		to, err := r.client()
+		if err != nil {
+			return err
+		}
+		return run(cmd, to, args)
+	}
+	if strings.Contains(c.Use, "MODEL") {
+		c.ValidArgsFunction = r.completeModel
+	}
+	return r.flags(c)
+}
+
+// completeModel offers the shell the names of the server's models.
+func (r *remote) completeModel(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	to, err := r.client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	list, err := to.Index(ctx, false)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, m := range list {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completionTimeout is how long a shell waits for a server that may not run.
+const completionTimeout = 500 * time.Millisecond
+
+// remoteCommands are those that ask or tell a running server something.
+func remoteCommands(env Env) []*cobra.Command {
+	return []*cobra.Command{
+		readyCommand(env), indexCommand(env), loadCommand(env), unloadCommand(env), statsCommand(env),
+		logCommand(env), traceCommand(env), inferCommand(env),
+	}
+}
+
+// splitVersion takes MODEL or MODEL:VERSION apart.
+func splitVersion(arg string) (model, version string) {
+	model, version, _ = strings.Cut(arg, ":")
+	return model, version
+}
+
+func readyCommand(env Env) *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:     "ready [MODEL[:VERSION]]",
+		Short:   "Say whether a running server, or a model, is ready",
+		Long:    "Prints 'ready' with exit status 0, or 'not ready' with exit status 1.",
+		Example: "  neso ready && neso ready digits",
+		Args:    cobra.MaximumNArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		var ready bool
+		var err error
+		if len(args) == 0 {
+			ready, err = c.Ready(cmd.Context())
+		} else {
+			model, version := splitVersion(args[0])
+			ready, err = c.ModelReady(cmd.Context(), model, version)
+		}
+		switch {
+		case err != nil:
+			return err
+		case ready:
+			fmt.Fprintln(env.Stdout, "ready")
+			return nil
+		}
+		fmt.Fprintln(env.Stdout, "not ready")
+		return &exitError{1}
+	})
+}
+
+func indexCommand(env Env) *cobra.Command {
+	var ready, asJSON bool
+	c := remoteCommand(&cobra.Command{
+		Use:   "index",
+		Short: "List the models of a running server",
+		Args:  cobra.NoArgs,
+	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
+		list, err := c.Index(cmd.Context(), ready)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(env, list)
+		}
+		w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "MODEL\tVERSION\tSTATE\tREASON")
+		for _, m := range list {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Name, m.Version, m.State, strings.ReplaceAll(strings.TrimSpace(m.Reason), "\n", " "))
+		}
+		return w.Flush()
+	})
+	c.Flags().BoolVar(&ready, "ready", false, "only those that are ready")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func loadCommand(env Env) *cobra.Command {
+	var config string
+	var files []string
+	c := remoteCommand(&cobra.Command{
+		Use:     "load MODEL",
+		Short:   "Load or reload a model of a running server",
+		Long:    "Returns when the model is ready. The server must run with --model-control-mode=explicit.",
+		Example: "  neso load digits\n  neso load digits --config config.json --file 1/model.py=./model.py",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		o, err := override(config, files)
+		if err == nil {
+			err = c.Load(cmd.Context(), args[0], o)
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(env.Stdout, "loaded", args[0])
+		}
+		return err
+	})
+	c.Flags().StringVar(&config, "config", "", "a file with the configuration as JSON, instead of the repository's")
+	c.Flags().StringArrayVar(&files, "file", nil, "PATH=FILE puts FILE at PATH of the model's directory, instead of the repository's; needs --config")
+	return c
+}
+
+// override reads the files that replace what the repository has.
+func override(config string, files []string) (*client.Override, error) {
+	if config == "" && len(files) == 0 {
+		return nil, nil
+	}
+	if config == "" {
+		return nil, errors.New("--file needs --config")
+	}
+	text, err := os.ReadFile(config)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(text) {
+		return nil, fmt.Errorf("%s: expected the configuration as JSON ('neso config show %s --format json' prints it)", config, filepath.Dir(config))
+	}
+	o := &client.Override{Config: string(text), Files: map[string][]byte{}}
+	for _, f := range files {
+		path, file, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fmt.Errorf("--file %q: expected PATH=FILE, such as 1/model.py=./model.py", f)
+		}
+		if o.Files[path], err = os.ReadFile(file); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func unloadCommand(env Env) *cobra.Command {
+	var dependents bool
+	c := remoteCommand(&cobra.Command{
+		Use:   "unload MODEL",
+		Short: "Unload a model of a running server",
+		Args:  cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		err := c.Unload(cmd.Context(), args[0], dependents)
+		if err == nil {
+			_, err = fmt.Fprintln(env.Stdout, "unloading", args[0])
+		}
+		return err
+	})
+	c.Flags().BoolVar(&dependents, "dependents", false, "also the models that an ensemble is made of")
+	return c
+}
+
+func statsCommand(env Env) *cobra.Command {
+	var asJSON bool
+	c := remoteCommand(&cobra.Command{
+		Use:   "stats [MODEL[:VERSION]]",
+		Short: "Show how many requests a running server has answered, and how fast",
+		Args:  cobra.MaximumNArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		model, version := "", ""
+		if len(args) == 1 {
+			model, version = splitVersion(args[0])
+		}
+		text, err := c.Statistics(cmd.Context(), model, version)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(env, text)
+		}
+		return printStatistics(env, text)
+	})
+	c.Flags().BoolVar(&asJSON, "json", false, "print all there is, as JSON")
+	return c
+}
+
+// printStatistics prints a line a version: counts, and mean times in microseconds.
+func printStatistics(env Env, text []byte) error {
+	type duration struct{ Count, NS float64 }
+	var all struct {
+		Models []struct {
+			Name       string              `json:"name"`
+			Version    string              `json:"version"`
+			Inferences uint64              `json:"inference_count"`
+			Executions uint64              `json:"execution_count"`
+			Durations  map[string]duration `json:"inference_stats"`
+		} `json:"model_stats"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MODEL\tVERSION\tINFERENCES\tEXECUTIONS\tFAILED\tREQUEST µs\tQUEUE µs\tCOMPUTE µs\t")
+	for _, m := range all.Models {
+		mean := func(name string) float64 {
+			d := m.Durations[name]
+			return d.NS / max(d.Count, 1) / 1000
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t\n", m.Name, m.Version, m.Inferences, m.Executions, m.Durations["fail"].Count,
+			mean("success"), mean("queue"), mean("compute_infer"))
+	}
+	return w.Flush()
+}
+
+// printJSON prints a value, indented.
+func printJSON(env Env, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(env.Stdout, b.String())
+	return err
+}

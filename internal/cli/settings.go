@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nesoserve/neso/client"
+)
+
+func logCommand(env Env) *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:     "log [SETTING=VALUE...]",
+		Short:   "Show or change what a running server logs",
+		Example: "  neso log\n  neso log log_verbose_level=1 log_info=false",
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		change, err := logChange(args)
+		if err != nil {
+			return err
+		}
+		text, err := c.LogSettings(cmd.Context(), change)
+		if err != nil {
+			return err
+		}
+		return printJSON(env, text)
+	})
+}
+
+func traceCommand(env Env) *cobra.Command {
+	var model string
+	c := remoteCommand(&cobra.Command{
+		Use:   "trace [SETTING=VALUE...]",
+		Short: "Show or change what a running server traces",
+		Long: `Shows the trace settings of the server, or with --model those of a model, after
+changing the ones given. An empty value clears a setting. trace_level takes a
+list with commas.`,
+		Example: "  neso trace trace_level=TIMESTAMPS trace_rate=100\n  neso trace --model digits trace_rate=",
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		change, err := traceChange(args)
+		if err != nil {
+			return err
+		}
+		text, err := c.TraceSettings(cmd.Context(), model, change)
+		if err != nil {
+			return err
+		}
+		return printJSON(env, text)
+	})
+	c.Flags().StringVar(&model, "model", "", "a model's own settings")
+	return c
+}
+
+func splitSetting(arg string) (name, value string, err error) {
+	name, value, ok := strings.Cut(arg, "=")
+	if !ok || name == "" {
+		return "", "", fmt.Errorf("argument %q: expected NAME=VALUE", arg)
+	}
+	return name, value, nil
+}
+
+// logChange gives values their JSON type: booleans and numbers are such, the
+// rest are strings.
+func logChange(args []string) (map[string]any, error) {
+	change := map[string]any{}
+	for _, arg := range args {
+		name, value, err := splitSetting(arg)
+		if err != nil {
+			return nil, err
+		}
+		var typed any
+		if json.Unmarshal([]byte(value), &typed) == nil {
+			change[name] = json.RawMessage(value)
+		} else {
+			change[name] = value
+		}
+	}
+	return change, nil
+}
+
+// traceChange makes the level a list and leaves all else strings, as the
+// protocol wants them.
+func traceChange(args []string) (map[string]any, error) {
+	change := map[string]any{}
+	for _, arg := range args {
+		name, value, err := splitSetting(arg)
+		switch {
+		case err != nil:
+			return nil, err
+		case value == "":
+			change[name] = nil
+		case name == "trace_level":
+			change[name] = strings.Split(value, ",")
+		default:
+			change[name] = value
+		}
+	}
+	return change, nil
+}

@@ -1,0 +1,101 @@
+"""``python -m neso SCRIPT.py [--reload] [arguments]``: runs a script, serves the bindings it leaves at module level."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Optional
+
+USAGE = """usage: python -m neso SCRIPT.py [--reload] [arguments of the script]
+
+Runs the script. Triton objects that it leaves at module level are served until Ctrl-C.
+--reload starts it again when a Python file beside it changes."""
+
+# Between two looks at the files.
+LOOK_EVERY_S = 0.3
+
+
+def _serve(script: str) -> None:
+    from ..triton import TritonBase
+
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    left = runpy.run_path(script, run_name="__main__")
+    found: list[Any] = []
+    for value in left.values():
+        if isinstance(value, TritonBase) and value.wants_serving() and value not in found:
+            found.append(value)
+    for triton in found[1:]:
+        triton.connect()
+    try:
+        if found:
+            found[0].serve()
+    finally:
+        for triton in found[1:]:
+            triton.stop()
+
+
+def _state(folder: pathlib.Path) -> dict[str, int]:
+    """When each Python file of a folder was changed."""
+    out: dict[str, int] = {}
+    for path in folder.glob("**/*.py"):
+        try:
+            out[str(path)] = path.stat().st_mtime_ns
+        except OSError:  # gone meanwhile
+            continue
+    return out
+
+
+def _end(child: subprocess.Popen[bytes]) -> int:
+    if child.poll() is None:
+        child.send_signal(signal.SIGTERM)
+        try:
+            return child.wait(60)
+        except subprocess.TimeoutExpired:
+            child.kill()
+    return child.wait()
+
+
+def _reload(script: str, rest: list[str]) -> int:
+    folder = pathlib.Path(script).resolve().parent
+    stop: list[int] = []
+    previous = {n: signal.signal(n, lambda number, frame: stop.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
+    child: Optional[subprocess.Popen[bytes]] = None
+    try:
+        while not stop:
+            seen = _state(folder)
+            # A session of its own: Ctrl-C is for this process, which ends the child in order.
+            child = subprocess.Popen([sys.executable, "-m", "neso", script, *rest], start_new_session=True)
+            while not stop and _state(folder) == seen:
+                time.sleep(LOOK_EVERY_S)
+            status = _end(child)
+            if not stop:
+                print(f"{script} has changed: starting it again", file=sys.stderr, flush=True)
+        return status
+    finally:
+        if child is not None:
+            _end(child)
+        for number, old in previous.items():
+            signal.signal(number, old)
+
+
+def run(arguments: list[str]) -> int:
+    """The command; returns the exit status."""
+    reload = "--reload" in arguments[1:2] or arguments[:1] == ["--reload"]
+    rest = [a for i, a in enumerate(arguments) if not (a == "--reload" and i < 2)]
+    if not rest or rest[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if rest else 2
+    script = rest[0]
+    if not os.path.isfile(script):
+        print(f"neso: {script}: no such file", file=sys.stderr)
+        return 2
+    if reload:
+        return _reload(script, rest[1:])
+    sys.argv = rest
+    _serve(script)
+    return 0
