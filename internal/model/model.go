@@ -53,6 +53,7 @@ type Options struct {
 type Model struct {
 	config    *modelconfig.Config
 	version   int64
+	directory string // of the model
 	io        io
 	allocator tensor.Allocator
 	loaded    backend.Model   // nil for an ensemble
@@ -136,7 +137,8 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 // start makes the instances and the scheduler.
 func (m *Model) start(ctx context.Context, o *Options) error {
 	c := m.config
-	samples, err := m.warmupSamples(o.BackendConfig.Directory)
+	m.directory = o.BackendConfig.Directory
+	samples, err := m.warmupSamples(m.directory)
 	if err != nil {
 		return err
 	}
