@@ -21,7 +21,7 @@ from neso_worker import triton_python_backend_utils as pb_utils
 from neso_worker.model import complete_config, import_model
 from neso_worker.request import InferenceRequest
 
-from ._server import find_binary
+from .._server import find_binary
 
 Arrays = dict[str, np.ndarray]
 # Another model: a function of arrays by input name that returns arrays by output name, or a list of such.
