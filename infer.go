@@ -64,20 +64,6 @@ func (s *Server) WarmupRequests(model string) ([]Request, error) {
 	return requests, nil
 }
 
-// ModelConfig returns the complete configuration of a model's latest ready
-// version as JSON, in the form of the config endpoint.
-func (s *Server) ModelConfig(model string) ([]byte, error) {
-	if s.running == nil || s.running.engine == nil {
-		return nil, ErrNotRunning
-	}
-	pin, err := s.running.engine.Resolve(model, -1, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer pin.Unpin()
-	return pin.Model.Config().JSON(), nil
-}
-
 // Stream runs a request of any model, decoupled ones too, and calls yield for
 // each response, error responses included, in order. yield owns the response.
 // When yield returns false, the request is cancelled and further responses are
