@@ -77,7 +77,7 @@ def test_why_batches_closed(tmp_path):
         assert together(s, "waits", (1, 2), (1, 3)) == [1, 1]
         assert closed(s, "waits") == {"preferred": 1, "delay": 2, "shape": 1}
         assert together(s, "waits", (3, 2), (6, 2)) == [1, 1]
-        assert closed(s, "waits")["full"] == 1
+        assert closed(s, "waits")["full"] >= 1  # two, when the larger one comes first
         assert ask(s, "goes", 1, 2) == 1
         assert closed(s, "goes") == {"drained": 1}
         assert ask(s, "alone", 1, 2) == 1
