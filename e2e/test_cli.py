@@ -66,7 +66,7 @@ MISTAKES = {
     "unknown option": (["--no-such-option=1"], "unrecognized option '--no-such-option'"),
     "near miss": (["--modle-repository=x"], "did you mean '--model-repository'"),
     "ambiguous": (["--http-=1"], "ambiguous"),
-    "left over": (["models"], "Unexpected argument: models"),
+    "left over": (["no_such_path"], "Unexpected argument: no_such_path"),
     "not a number": (["--http-port=x"], "Invalid option value. Got x"),
     "not a boolean": (["--allow-http=maybe"], "invalid value for bool option: maybe"),
     "no argument": (["--http-port"], "requires an argument"),

@@ -18,7 +18,9 @@ def examples():
     for page in PAGES:
         for i, (language, text) in enumerate(BLOCK.findall(page.read_text())):
             name = f"{page.name}-{i}"
-            if language == "sh" and re.match(r"(curl|bin/neso config|\.venv/bin/python examples/client)", text):
+            if language == "sh" and re.match(
+                r"(curl|bin/neso config|bin/neso backends$|\.venv/bin/python examples/client)", text
+            ):
                 yield pytest.param("sh", text, id=name)
             elif language == "python" and "InferenceServerClient(" in text:
                 yield pytest.param("python", text, id=name)
@@ -26,7 +28,7 @@ def examples():
 
 @pytest.fixture(scope="module")
 def example_server():
-    with Server(ROOT / "examples" / "models") as s:
+    with Server([ROOT / "examples" / "models", ROOT / "examples" / "frameworks"], "--cache-config=local,size=67108864") as s:
         yield s
 
 
@@ -48,10 +50,24 @@ def test_there_are_examples():
     assert len(list(examples())) >= 8
 
 
-def test_client_reads_real_digits(example_server):
+MODELS = [
+    "digits",
+    *sorted(p.name for p in (ROOT / "examples" / "frameworks").iterdir() if p.name.startswith("digits")),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_client_reads_real_digits(example_server, model):
+    """One client, the same answers from all frameworks."""
     s = example_server
     r = subprocess.run(
-        [sys.executable, "examples/client.py", f"--http-port={s.http_port}", f"--grpc-port={s.grpc_port}"],
+        [
+            sys.executable,
+            "examples/client.py",
+            f"--http-port={s.http_port}",
+            f"--grpc-port={s.grpc_port}",
+            f"--model={model}",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
