@@ -30,7 +30,7 @@ wheel: setup ## dist/*.whl: the Python package with the binary, and the import n
 serve: setup build ## serve examples/models on ports 8000, 8001, 8002
 	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'
 	@echo '  or: curl -s localhost:8000/v2/models/digits'
-	exec bin/neso serve --model-repository=examples/models
+	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864
 
 test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
 	$(GO) test -race -tags invariants ./...
@@ -40,6 +40,9 @@ test: setup build ## all tests: Go with the race detector and invariants, Python
 
 test-nocgo: ## the Go tests as users build: no cgo, no invariants
 	CGO_ENABLED=0 $(GO) test ./...
+
+pythons: setup build ## the Python package on every Python found here, syntax and types on 3.9 to 3.14
+	scripts/pythons.sh
 
 e2e: setup build ## the built binary under the official clients
 	$(PYTHON) -m pytest -q e2e
@@ -87,4 +90,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv
 
-.PHONY: help setup build wheel serve test test-nocgo e2e lint cross fmt generate fuzz bench bench-bound conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross fmt generate fuzz bench bench-bound conformance check clean

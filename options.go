@@ -35,7 +35,7 @@ func (r *running) models() []metrics.Model {
 	models := make([]metrics.Model, len(all))
 	for i, v := range all {
 		summaries, _ := v.Stats.Observer().(*metrics.Summaries)
-		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Cached, Summaries: summaries}
+		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Config.ResponseCache, Summaries: summaries}
 	}
 	return models
 }

@@ -493,6 +493,16 @@ def test_iterative_sequences(tmp_path):
             "use_growable_memory: true",
             "In order to 'use_growable_memory', you must also enable 'use_single_buffer' for state input name 'SUM_IN'.",
         ),
+        (
+            "use_growable_memory: true use_same_buffer_for_input_output: true",
+            "'use_growable_memory' can only work with KIND_GPU model instances right now. Please either change the instance type to "
+            "KIND_GPU or set 'use_growable_memory' to false for state input 'SUM_IN'.",
+        ),
+        (
+            'initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 1 ] zero_data: true } }, { input_name: "SUM_IN" output_name: "B" '
+            'data_type: TYPE_INT64 dims: [ 1 ] initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 1 ] zero_data: true }',
+            "State input name 'SUM_IN' specified more than once.",
+        ),
     ],
 )
 def test_state_faults_at_load(tmp_path, state, text):
@@ -503,3 +513,25 @@ def test_state_faults_at_load(tmp_path, state, text):
     with Server(repo, "--model-control-mode=explicit") as s:
         r = s.post("/v2/repository/models/s/load", {})
         assert r.status >= 400 and text in r.error, r
+
+
+@pytest.mark.parametrize(
+    ("control", "text"),
+    [
+        (
+            "kind: CONTROL_SEQUENCE_START int32_false_true: [ 0 ]",
+            "sequence batching control 'int32_false_true' must have exactly 2 entries for CONTROL_SEQUENCE_START for s",
+        ),
+        ("kind: CONTROL_SEQUENCE_READY", "sequence batching must specify either"),
+        (
+            "kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32",
+            "unexpected data type for control CONTROL_SEQUENCE_CORRID",
+        ),
+    ],
+)
+def test_control_faults_at_load(tmp_path, control, text):
+    repo = tmp_path / "models"
+    add_model(repo, "s", controls=False, strategy=f'control_input {{ name: "C" control {{ {control} }} }}')
+    with Server(repo, "--model-control-mode=explicit") as s:
+        r = s.post("/v2/repository/models/s/load", {})
+        assert r.status == 500 and text in r.error, r

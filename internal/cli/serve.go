@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/responsecache"
 )
 
 func defaults() *serveOptions {
@@ -29,7 +30,8 @@ func defaults() *serveOptions {
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
 		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
 		controlFD: -1, descriptorFD: -1, optionsFD: -1,
-		allowHTTP: true, allowGRPC: true, allowMetrics: true,
+		cloudOptions: cloudOptions{sagemakerPort: defaultCloudPort, vertexPort: defaultCloudPort},
+		allowHTTP:    true, allowGRPC: true, allowMetrics: true,
 	}
 }
 
@@ -42,10 +44,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if !asTriton {
 		paths, args = modelPaths(args)
 	}
-	given, err := parse(table, args, o)
-	if err == nil && o.optionsFD >= 0 {
-		given, err = o.inherited(table, given)
-	}
+	given, err := o.read(table, args)
 	if err == nil && o.help {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")
@@ -91,6 +90,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		logger.Warn(w) //nolint:sloglint // texts of our own
 	}
 	o.server.UseLog(log)
+	if o.server.ResponseCache.Name == "redis" {
+		responsecache.SilenceDriver()
+	}
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
 
 	if o.controlFD > 0 {
@@ -124,6 +126,19 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		return 1
 	}
 	return 0
+}
+
+// read takes what the environment and the command line say, and returns the
+// names of the options that were given.
+func (o *serveOptions) read(table []option, args []string) ([]string, error) {
+	if err := o.cloudDefaults(os.Getenv); err != nil {
+		return nil, err
+	}
+	given, err := parse(table, args, o)
+	if err == nil && o.optionsFD >= 0 {
+		given, err = o.inherited(table, given)
+	}
+	return given, err
 }
 
 // complete fills what depends on several options and checks them together.
@@ -166,6 +181,8 @@ func (o *serveOptions) complete(given []string) error {
 		{"HTTP", o.httpAddress, o.httpPort, o.allowHTTP, &s.HTTP.Address},
 		{"GRPC", o.grpcAddress, o.grpcPort, o.allowGRPC, &s.GRPC.Address},
 		{"metrics", o.metricsAddress, o.metricsPort, o.allowMetrics, &s.Metrics.Address},
+		{"Sagemaker", "0.0.0.0", o.sagemakerPort, o.allowSagemaker, &s.Sagemaker.Address},
+		{"Vertex AI", "0.0.0.0", o.vertexPort, o.allowVertex, &s.VertexAI.Address},
 	}
 	for i, e := range endpoints {
 		if !e.on {
@@ -178,6 +195,9 @@ func (o *serveOptions) complete(given []string) error {
 				return &usageError{fmt.Sprintf("Bad option: %s port %d is not between 0 and 65535", e.name, e.port)}
 			}
 			*e.set = net.JoinHostPort(e.address, strconv.Itoa(e.port))
+		}
+		if p := o.safePorts; p != nil && e.name != "Sagemaker" && o.allowSagemaker && e.address == "0.0.0.0" && (e.port < p[0] || e.port > p[1]) {
+			return &usageError{fmt.Sprintf("The server cannot listen to %s requests at port %d, allowed port range is [%d, %d]", e.name, e.port, p[0], p[1])}
 		}
 		for _, other := range endpoints[:i] {
 			if other.on && *other.set == *e.set && e.port != 0 {

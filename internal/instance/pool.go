@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -31,6 +32,9 @@ type Options struct {
 	// Batching says whether tensors have a batch dimension.
 	Batching  bool
 	Decoupled bool
+	// Limits says when an instance may run; nil without a rate limiter. Executions
+	// of warm-up samples do not ask.
+	Limits *ratelimit.Group
 	// Allocator gives memory for gathered inputs.
 	Allocator tensor.Allocator
 	Stats     *stats.Version
@@ -120,6 +124,9 @@ func (p *Pool) create(ctx context.Context, i int) error {
 		p.run(&p.slots[i], e, v)
 	})
 }
+
+// Limits says when an instance may run, or is nil.
+func (p *Pool) Limits() *ratelimit.Group { return p.o.Limits }
 
 // Close closes the instances. It must not be called before the last Execute
 // has returned; Interrupt helps to get there.

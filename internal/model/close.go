@@ -74,6 +74,7 @@ func (m *Model) Close(ctx context.Context) error {
 	end, cancel := context.WithTimeout(context.Background(), instance.Grace)
 	defer cancel()
 	m.closeErr = m.scheduler.Close(end)
+	m.limits.Close()
 	if m.pool != nil {
 		m.closeErr = errors.Join(m.closeErr, m.pool.Close(), m.closeLoaded())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/internal/scheduler/dynamic"
@@ -34,6 +35,9 @@ type Options struct {
 	Logger    *slog.Logger
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
+	// RateLimiter makes instances wait for the resources that they need; nil for
+	// none.
+	RateLimiter *ratelimit.Limiter
 	// Observer sees each successful request, besides the statistics; may be nil.
 	Observer stats.Observer
 	// Graph and Host are for ensembles, which have no backend: what the steps are,
@@ -59,6 +63,7 @@ type Model struct {
 	pool      *instance.Pool  // nil for an ensemble
 	graph     *ensemble.Graph // nil for other models
 	host      ensemble.Host
+	limits    *ratelimit.Group // nil without a rate limiter
 	scheduler scheduler.Scheduler
 	stats     *stats.Version
 	labels    map[string][]string
@@ -125,6 +130,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		m.allocator = o.Allocator
 	}
 	if err := m.start(ctx, &o); err != nil {
+		m.limits.Close()
 		return nil, errors.Join(err, m.closeLoaded())
 	}
 	return m, nil
@@ -137,10 +143,13 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
+	if m.limits, err = limit(c, o.RateLimiter); err != nil {
+		return err
+	}
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
-		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
+		Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
 		p.Warm = func(ctx context.Context, run instance.Run) error {
@@ -167,6 +176,11 @@ func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
 			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
 			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,
 		})
+	}
+	if m.limits != nil {
+		// The queue of a batcher whose batches are single requests is where they wait
+		// for a resource.
+		return dynamic.New(dynamic.Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 1, Executor: m.pool, Stats: m.stats})
 	}
 	return scheduler.NewDirect(m.pool, m.stats)
 }

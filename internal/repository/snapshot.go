@@ -32,6 +32,9 @@ type Snapshot struct {
 	ConfigPath string
 	// Versions are those that exist, ascending.
 	Versions []int64
+	// Renamed says that Name stands above what the directory and the
+	// configuration say.
+	Renamed bool
 	// Overridden says that files of a request stand in place of the repository's.
 	Overridden bool
 
@@ -57,7 +60,7 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 	if err != nil {
 		return nil, err
 	}
-	s.Directory, s.release = dir.Path, dir.Release
+	s.Directory, s.Renamed, s.release = dir.Path, dir.Renamed, dir.Release
 	if err := s.read(r.configName, config, log); err != nil {
 		s.Release()
 		return nil, err

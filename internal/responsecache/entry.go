@@ -42,7 +42,7 @@ func NewEntry(resp *backend.Response, a tensor.Allocator) (*Entry, error) {
 // Response makes a response of the entry and consumes the caller's reference:
 // the tensors are the entry's own memory, each with a reference.
 func (e *Entry) Response() *backend.Response {
-	resp := &backend.Response{Outputs: append([]tensor.Tensor(nil), e.outputs...), Parameters: e.parameters[:len(e.parameters):len(e.parameters)]}
+	resp := &backend.Response{Outputs: append([]tensor.Tensor(nil), e.outputs...), Parameters: slices.Clip(e.parameters)}
 	if len(e.outputs) == 0 {
 		e.Release()
 		return resp

@@ -61,6 +61,16 @@ func openRedis(ctx context.Context, o Options) (Store, error) {
 	return r, nil
 }
 
+// SilenceDriver keeps the Redis driver from printing each failed connection on
+// the standard error output: we log the first. The setting is the process's, so
+// it is for commands, not for a program that uses the server as a library.
+func SilenceDriver() { redis.SetLogger(quiet{}) }
+
+type quiet struct{}
+
+// Printf implements the driver's logger.
+func (quiet) Printf(context.Context, string, ...any) {}
+
 // probe asks for something that is not there, as a look-up does.
 func (r *remote) probe(ctx context.Context) error {
 	return r.client.GetRange(ctx, prefix+"probe", 0, 0).Err()

@@ -183,8 +183,16 @@ class TritonBase:
                 raise PyTritonInvalidOperationError(f"Model `{model_name}` is not bound.")
             for key in found:
                 if self._connected:
-                    self._server.unbind(*key)
+                    self._take_out(*key)
                 del self._models[key]
+
+    def _take_out(self, model_name: str, model_version: int) -> None:
+        from ._server import ServerError
+
+        try:
+            self._server.unbind(model_name, model_version)
+        except ServerError as error:
+            raise PyTritonRuntimeError(f"Model `{model_name}` could not be unbound: {error}") from error
 
     def _trace_config(self) -> Optional[list[str]]:
         """What is traced where ``bind`` is not told."""
@@ -501,8 +509,8 @@ class RemoteTriton(TritonBase):
         return self
 
     def _open(self) -> Any:
-        from ._connection import ServerError, ServerGone
         from ._remote import connect
+        from ._runtime.connection import ServerError, ServerGone
 
         self._pid = os.getpid()
         deadline = time.monotonic() + DEFAULT_TRITON_STARTUP_TIMEOUT_S

@@ -14,6 +14,7 @@ from .datatypes import BYTES
 from .errors import TritonError, describe
 from .frames import (
     AGAIN,
+    CREDIT_BYTES,
     ENDS_BATCH,
     ENTRIES,
     FINAL,
@@ -153,6 +154,13 @@ class ResponseFrame:
                 data = data.tobytes()
             self._outputs.append((index, number, shape, INLINE, data, length, name))
         return (-at & 7) + 24 + 8 * len(shape) + len(name)
+
+    def cost(self) -> int:
+        """What the one response in the frame counts in its request's window."""
+        size = 0
+        for output in self._outputs:
+            size += output[5]
+        return 1 + size // CREDIT_BYTES
 
     def pack(self, ends_batch: bool = False, leases: Any = None) -> bytes:
         """The whole frame. leases are those of the answered requests by handle; with them the caller holds the

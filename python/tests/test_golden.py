@@ -92,7 +92,7 @@ def test_execute(name):
         assert request.flags() == fields["flags"] & 3
         assert request.timeout() == fields["timeout"]
         assert request._head[3] == fields["priority"] and request._head[5] == fields["batch_size"]
-        assert request.parameters() == fields["parameters"]
+        assert request.parameters() == (fields["parameters"] or "{}")
         assert (request.trace().get_context() or "") == fields["trace"]
         wanted = [OUTPUTS[i] for i in fields["requested"]] if fields["flags"] & 4 else OUTPUTS
         assert request.requested_output_names() == wanted

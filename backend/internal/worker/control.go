@@ -36,6 +36,9 @@ type InitBody struct {
 	Inputs    []string          `json:"inputs"`
 	Outputs   []string          `json:"outputs"`
 	Decoupled bool              `json:"decoupled"`
+	// Window, when above zero, has the worker keep count of what it sends for each
+	// request of a decoupled model.
+	Window int `json:"window,omitempty"`
 }
 
 // FailedBody is the body of FAILED.
@@ -85,6 +88,22 @@ func decodeGrow(body []byte) (uint64, error) {
 	c := cursor{kind: KindGrow, body: body}
 	n := c.u64("bytes")
 	return n, c.end()
+}
+
+// appendCredit appends a CREDIT frame: so much of the request's responses has
+// been taken.
+func appendCredit(dst []byte, instance uint32, handle uint64, taken int) []byte {
+	dst, base := beginFrame(dst, KindCredit, instance, handle)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(taken))
+	dst, _ = endFrame(dst, base)
+	return dst
+}
+
+// decodeCredit is for workers in Go and the tests.
+func decodeCredit(body []byte) (int, error) {
+	c := cursor{kind: KindCredit, body: body}
+	taken := c.u32("taken")
+	return int(taken), c.end()
 }
 
 func appendRelease(dst []byte, blocks []blockKey) []byte {

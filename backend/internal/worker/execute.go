@@ -18,6 +18,8 @@ type Instance struct {
 	Model     string // for the requests that it sends
 	Tables    Tables
 	Decoupled bool
+	// Window says that the worker keeps count of what it sends; see Window.
+	Window bool
 	// Gather sends EXECUTE_BATCH in place of EXECUTE.
 	Gather bool
 	// Arena is the input memory of the version.

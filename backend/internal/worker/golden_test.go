@@ -156,6 +156,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("forked", frame, err)
 	frame, err = AppendFrame(nil, KindExited, 0, 0, []byte{0x67, 0x12, 0, 0, 9, 0, 0, 0})
 	keep("exited", frame, err)
+	keep("credit", appendCredit(nil, 2, 1<<32|7, 300), nil)
 	return frames
 }
 
@@ -274,6 +275,10 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		var status int32
 		pid, status, err = decodeExited(body)
 		v = map[string]any{"pid": pid, "status": status}
+	case KindCredit:
+		var taken int
+		taken, err = decodeCredit(body)
+		v = map[string]any{"taken": taken}
 	case KindCancel, KindExit, KindUnload:
 		v = nil
 	default:
@@ -370,6 +375,8 @@ func decodeAny(kind Kind, body []byte) {
 		_, _ = decodeForked(body)
 	case KindExited:
 		_, _, _ = decodeExited(body)
+	case KindCredit:
+		_, _ = decodeCredit(body)
 	}
 }
 

@@ -330,7 +330,7 @@ func (c *Conn) settle(call *batchCall, err error) {
 	if inst.Decoupled && !inst.Gather {
 		if err != nil {
 			for _, h := range call.handles {
-				c.respond(h, &backend.Response{Err: backend.AsError(err)}, responseFinal)
+				c.respond(h, &backend.Response{Err: backend.AsError(err)}, 0, responseFinal)
 			}
 		}
 		err = nil

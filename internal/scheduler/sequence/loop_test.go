@@ -15,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -27,10 +28,12 @@ type fake struct {
 	instances int
 	depth     int
 	takes     time.Duration
+	limits    *ratelimit.Group
 	answer    func(r *infer.Request) // nil: an empty response
 }
 
 func (f *fake) Instances() int                       { return max(1, f.instances) }
+func (f *fake) Limits() *ratelimit.Group             { return f.limits }
 func (f *fake) Depth() int                           { return max(1, f.depth) }
 func (f *fake) TryAcquire() (int, bool)              { panic("not for batchers") }
 func (f *fake) Acquire(context.Context) (int, error) { panic("not for batchers") }

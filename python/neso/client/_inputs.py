@@ -168,7 +168,10 @@ def translate(error: BaseException, timeout_s: float) -> Exception:
     """The error of this package for what tritonclient raised."""
     message = error.message() if callable(getattr(error, "message", None)) else str(error)  # type: ignore[attr-defined]
     status = error.status() if callable(getattr(error, "status", None)) else None  # type: ignore[attr-defined]
-    late = isinstance(error, OSError) or (
+    from tritonclient.utils import InferenceServerException
+
+    # Whatever is no answer of the server says that it could not be reached.
+    late = not isinstance(error, InferenceServerException) or (
         status is not None
         and ("DEADLINE_EXCEEDED" in str(status) or ("UNAVAILABLE" in str(status) and _no_connection(str(message))))
     )

@@ -18,23 +18,10 @@ from .exceptions import (
     PyTritonClientTimeoutError,
     PyTritonClientValueError,
 )
-from .utils import LATEST_MODEL_VERSION, Patience
+from .utils import LATEST_MODEL_VERSION, Patience, unreachable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-
-def _unreachable() -> tuple[type[BaseException], ...]:
-    from tritonclient.utils import InferenceServerException
-
-    kinds: list[type[BaseException]] = [InferenceServerException, OSError, asyncio.TimeoutError]
-    try:
-        import aiohttp
-
-        kinds.append(aiohttp.ClientError)
-    except ImportError:
-        pass
-    return tuple(kinds)
 
 
 class AsyncioModelClient(BaseModelClient):
@@ -98,7 +85,7 @@ class AsyncioModelClient(BaseModelClient):
                 if await asyncio.wait_for(ready, patience.left()):
                     return
                 reason = "the model is not ready"
-            except _unreachable() as error:
+            except unreachable() as error:
                 reason = str(error) or type(error).__name__
             pause = patience.pause()
             if pause is None:
@@ -167,7 +154,7 @@ class AsyncioModelClient(BaseModelClient):
             result = await asyncio.wait_for(asked, self._inference_timeout_s)
         except asyncio.TimeoutError:
             raise timed_out(self._inference_timeout_s, "timed out") from None
-        except _unreachable() as error:
+        except unreachable() as error:
             raise translate(error, self._inference_timeout_s) from error
         return call.answer(config, result_arrays(result, self._is_grpc))
 
@@ -224,7 +211,7 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
                 if is_final(result):
                     return
                 yield call.answer(config, result_arrays(result, True))
-        except _unreachable() as error:
+        except unreachable() as error:
             raise translate(error, self._inference_timeout_s) from error
         finally:
             cancel = getattr(stream, "cancel", None)

@@ -11,7 +11,7 @@ from ..model_config.triton_model_config import TritonModelConfig
 from ._inputs import Call, Values, result_arrays, translate
 from .base import BaseModelClient
 from .exceptions import PyTritonClientClosedError, PyTritonClientInferenceServerError
-from .utils import create_client_from_url, read_model_config, wait_for_model_ready, wait_for_server_ready
+from .utils import create_client_from_url, read_model_config, unreachable, wait_for_model_ready, wait_for_server_ready
 from .warnings import NotSupportedTimeoutWarning
 
 if TYPE_CHECKING:
@@ -162,14 +162,12 @@ class ModelClient(BaseModelClient):
         arrays = call.arrays(config)
         if config.decoupled:
             raise PyTritonClientInferenceServerError("Model config is decoupled. Use DecoupledModelClient instead.")
-        from tritonclient.utils import InferenceServerException
-
         client = self._client()
         request = self._request(self.get_lib(), config, call, arrays)
         if self._is_grpc:
             request["client_timeout"] = self._inference_timeout_s
         try:
             result = client.infer(headers=self._headers(call.options.headers), **request)
-        except (InferenceServerException, OSError) as error:
+        except unreachable() as error:
             raise translate(error, self._inference_timeout_s) from error
         return call.answer(config, result_arrays(result, self._is_grpc))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import enum
-import socket
+import functools
+import importlib
 import time
 import urllib.parse
 import warnings
@@ -24,6 +27,10 @@ _DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S = 300.0
 # Between two questions whether something is ready, growing from the first to the second.
 FIRST_PAUSE_S = 0.02
 LAST_PAUSE_S = 0.5
+
+
+# Errors of HTTP clients that are no OSError.
+_BROKEN = (("geventhttpclient.response", "HTTPParseError"), ("aiohttp", "ClientError"))
 
 
 class ModelState(enum.Enum):
@@ -100,11 +107,17 @@ def is_grpc(client: Any) -> bool:
     return ".grpc" in type(client).__module__
 
 
+@functools.cache
 def unreachable() -> tuple[type[BaseException], ...]:
-    """What clients raise while nobody answers."""
+    """What clients raise while nobody answers, and when a connection breaks."""
     from tritonclient.utils import InferenceServerException
 
-    return (InferenceServerException, OSError, socket.timeout)
+    kinds: list[type[BaseException]] = [InferenceServerException, OSError, asyncio.TimeoutError]
+    # Each library below has an error of its own for a connection that ends before its answer, or a broken answer.
+    for module, name in _BROKEN:
+        with contextlib.suppress(ImportError, AttributeError):
+            kinds.append(getattr(importlib.import_module(module), name))
+    return tuple(kinds)
 
 
 class Patience:

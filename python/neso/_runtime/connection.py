@@ -39,11 +39,12 @@ from neso_worker.frames import (
 from neso_worker.leases import Leases
 from neso_worker.model import DEFAULT_INLINE_LIMIT
 
-from ._binding import Binding
-from ._hub import Hub, TimedOut
-from ._instance import Instance, is_coroutine
-from ._memory import SharedOutputs, SharedSegments
-from ._store import BoundStore
+from .binding import Binding
+from .bursts import Bursts
+from .hub import Hub, TimedOut
+from .instance import Instance, is_coroutine
+from .memory import SharedOutputs, SharedSegments
+from .store import BoundStore
 
 
 class ServerError(Exception):
@@ -70,6 +71,7 @@ class Connection:
         self.segments = SharedSegments(descriptors)
         self.segments.outputs = SharedOutputs()
         self.leases = Leases(self.link.writer)
+        self.bursts = Bursts(self.link.writer)
         self.calls = Calls(self.link)  # type: ignore[arg-type]
         self.store = BoundStore(self.link, self.segments.outputs, self.calls)  # type: ignore[arg-type]
         self.inline_limit = DEFAULT_INLINE_LIMIT
@@ -82,6 +84,7 @@ class Connection:
         # Says why the server is gone, for the errors of calls.
         self.last_words: Callable[[], str] = lambda: ""
         self.link.deliver = self._deliver
+        self.link.tidy = self.segments.outputs.trim
         _open.add(self)
         hello = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
         with contextlib.suppress(Closed):  # whoever asks first hears it
@@ -222,6 +225,7 @@ class Connection:
         if os.getpid() != self._owner:
             return
         _open.discard(self)
+        self.bursts.close()
         self._shut()
         self.link.end(Closed())
         for thread in [i.thread for i in list(self._instances.values())]:

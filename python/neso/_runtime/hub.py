@@ -18,6 +18,8 @@ from neso_worker.channel import Closed, Frame, Reader, Writer
 
 # How long the channel may stay without a reader while every thread works.
 UNREAD = 0.25
+# Every how many times of that there is a look at what could be given back.
+TIDY = 20
 
 
 class TimedOut(Exception):  # noqa: N818 (said to the caller as what it waited for)
@@ -44,6 +46,8 @@ class Hub:
         self.changed = threading.Lock()
         # Handles a frame, under the lock; the owner of the connection sets it.
         self.deliver: Callable[[Frame], None] = lambda frame: None
+        # Called under the lock now and then, for what has time.
+        self.tidy: Callable[[], None] = lambda: None
         self._waiters: deque[_Waiter] = deque()
         self._reading = False
         self._turns = 0
@@ -176,11 +180,14 @@ class Hub:
 
     def _attend(self) -> None:
         """Reads when nobody has for a while: all threads work, or there is none."""
-        turns = -1
+        turns, rounds = -1, 0
         while not self._ended.wait(UNREAD):
+            rounds += 1
             with self.changed:
                 if self._failure is not None:
                     return
+                if rounds % TIDY == 0:
+                    self.tidy()
                 if self._reading or self._waiters or self._turns != turns:
                     turns = self._turns
                     continue

@@ -26,7 +26,7 @@ from neso_worker.frames import (
 )  # fmt: skip
 from neso_worker.leases import Lease
 
-from ._outputs import Tables
+from .outputs import Tables
 
 ndarray = np.ndarray
 _BF16 = np.dtype(np.uint16)

@@ -8,7 +8,7 @@ import numpy as np
 
 from neso_worker.store import Store, flat
 
-from ._memory import Block, SharedOutputs
+from .memory import Block, SharedOutputs
 
 
 class BoundStore(Store):

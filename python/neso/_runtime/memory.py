@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 import threading
@@ -29,6 +30,14 @@ class _Root(weakref.ref):  # type: ignore[type-arg]
     key: int
 
 
+def _punch(memory: memoryview, start: int, end: int) -> None:
+    """Gives back the whole pages between start and end, which read as zeros then."""
+    start, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+    if start < end and hasattr(mmap, "MADV_REMOVE"):
+        with contextlib.suppress(OSError):  # advice
+            memory.obj.madvise(mmap.MADV_REMOVE, start, end - start)  # type: ignore[attr-defined]
+
+
 class SharedSegments(Segments):
     """The segments of a user's process: callables may write to inputs that nothing else reads."""
 
@@ -48,6 +57,8 @@ class SharedOutputs(Outputs):
         self._roots: dict[int, _Root] = {}  # by id of the array of bytes
         self._holds: dict[Block, int] = {}  # by block: the array, and what was sent of it
         self._sent: dict[Block, list[Block]] = {}  # what was sent, and the block that it lies in
+        # Whether a block was taken since the last look, and whether free ones may hold pages.
+        self._busy = self._dirty = False
         # Roots that died; the garbage collector may run anywhere, so they wait for the next call.
         self._dead: deque[_Root] = deque()
 
@@ -59,7 +70,24 @@ class SharedOutputs(Outputs):
     def take(self, size: int) -> Optional[Block]:
         if self._dead:
             self._bury()
+        self._busy = self._dirty = True
         return super().take(size)
+
+    def trim(self) -> None:
+        """Gives the pages of free blocks back to the system unless a block was taken since the last call."""
+        if self._dead:
+            self._bury()
+        busy, self._busy = self._busy, False
+        if busy or not self._dirty:
+            return
+        self._dirty = False
+        if not self._used:
+            for memory in self._mappings.values():
+                _punch(memory, 0, len(memory))
+            return
+        for size, blocks in self._free.items():
+            for segment, offset in blocks:
+                _punch(self._mappings[segment], offset, offset + size)
 
     def array(self, block: Block, size: int) -> np.ndarray:
         """The bytes of a block that was taken, as an array that owns the block."""

@@ -28,13 +28,13 @@ from neso_worker.frames import (
 )  # fmt: skip
 from neso_worker.leases import Lease
 
-from ._binding import BATCH, Binding
-from ._inputs import Request, decode_batch, decode_requests
-from ._memory import current
-from ._outputs import BATCH_HELD, Entry, Responses, Tables, check_list, check_response, pack_batch
+from .binding import BATCH, Binding
+from .inputs import Request, decode_batch, decode_requests
+from .memory import current
+from .outputs import BATCH_HELD, Entry, Responses, Tables, check_list, check_response, pack_batch
 
 if TYPE_CHECKING:
-    from ._connection import Connection
+    from .connection import Connection
 
 
 class Instance:
@@ -327,8 +327,9 @@ class _Job:
         if not self.instance.tables.decoupled:
             self.send(self.answer(_only(results)), True)
             return
+        send = self.instance.connection.bursts.send
         for result in results:
-            self.send(self._responses(result, 0), False)
+            send(self._responses(result, 0).pack())
             result = None
         self._end_stream()
 
@@ -338,8 +339,9 @@ class _Job:
         if not self.instance.tables.decoupled:
             self.send(self.answer(await _only_async(results)), True)
             return
+        send = self.instance.connection.bursts.send
         async for result in results:
-            self.send(self._responses(result, 0), False)
+            send(self._responses(result, 0).pack())
             result = None
         self._end_stream()
 

@@ -94,14 +94,13 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray:
 
 def _in_inputs(array: np.ndarray, leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
     """Where an array lies that is a view of an input."""
-    base = array.base
-    if base is None:
-        return None
     for lease in leases:
-        if lease() is base:
-            segment, start = lease.block
-            address = array.__array_interface__["data"][0]
-            return segment, start + address - base.__array_interface__["data"][0]
+        memory = lease()
+        if memory is None or id(memory) != id(array.base):
+            continue
+        segment, start = lease.block
+        address: int = array.__array_interface__["data"][0]
+        return segment, start + address - memory.__array_interface__["data"][0]
     return None
 
 
@@ -174,7 +173,7 @@ class Tables:
     def drop(self, entries: list[Entry]) -> None:
         """Takes back the memory of entries that are not sent."""
         self.store.give_back(
-            [(entry[3], entry[4]) for entry in entries if FIRST_OUTPUT_SEGMENT <= entry[3] and entry[3] != INLINE]
+            [(entry[3], entry[4]) for entry in entries if entry[3] >= FIRST_OUTPUT_SEGMENT and entry[3] != INLINE]
         )
 
 

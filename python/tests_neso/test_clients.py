@@ -1,0 +1,440 @@
+"""The clients: URLs, laziness, waiting, timeouts, threads, connections that are kept, and what they raise."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+import threading
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+from conftest import config
+from program import wait_until
+
+from neso import (
+    AsyncioDecoupledModelClient,
+    AsyncioModelClient,
+    DecoupledModelClient,
+    FuturesModelClient,
+    ModelClient,
+    ModelConfig,
+    Tensor,
+    Triton,
+)
+from neso.client import (
+    PyTritonClientClosedError,
+    PyTritonClientError,
+    PyTritonClientInferenceServerError,
+    PyTritonClientInvalidUrlError,
+    PyTritonClientModelDoesntSupportBatchingError,
+    PyTritonClientQueueFullError,
+    PyTritonClientTimeoutError,
+    PyTritonClientValueError,
+)
+from neso.client.utils import TritonUrl, create_client_from_url, get_model_config
+from neso.client.warnings import NotSupportedTimeoutWarning
+
+X = [Tensor((-1,), np.float32, "x")]
+Y = [Tensor((-1,), np.float32, "y")]
+ONE = np.ones(1, np.float32)
+
+
+def double(requests):
+    return [{"y": 2 * r["x"]} for r in requests]
+
+
+def steps(requests):
+    for i in range(3):
+        yield [{"y": r["x"] + i} for r in requests]
+
+
+HOLD = threading.Event()
+
+
+def slow(requests):
+    HOLD.wait(30)
+    return double(requests)
+
+
+@pytest.fixture(scope="module")
+def served():
+    with Triton(config=config()) as triton:
+        triton.bind("m", double, X, Y, config=ModelConfig(max_batch_size=16))
+        triton.bind("single", double, X, Y, config=ModelConfig(batching=False))
+        triton.bind("steps", steps, X, Y, config=ModelConfig(decoupled=True))
+        triton.bind("slow", slow, X, Y)
+        yield triton
+        HOLD.set()
+
+
+@pytest.fixture(params=["http", "grpc"])
+def url(request, served):
+    return served.url if request.param == "http" else served.grpc_url
+
+
+ALL = [ModelClient, FuturesModelClient, AsyncioModelClient, DecoupledModelClient, AsyncioDecoupledModelClient]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_arguments_of_constructors(kind):
+    """Those of PyTriton 0.7, in their order, and the token for every kind."""
+    names = list(inspect.signature(kind).parameters)
+    assert names[:3] == ["url", "model_name", "model_version"]
+    assert {"init_timeout_s", "inference_timeout_s", "access_token"} <= set(names)
+    if kind is FuturesModelClient:
+        assert {"max_workers", "max_queue_size", "non_blocking"} <= set(names)
+    else:
+        assert {"lazy_init", "model_config", "ensure_model_is_ready"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("localhost", "http://localhost:8000"),
+        ("localhost:80", "http://localhost:80"),
+        ("http://localhost", "http://localhost:8000"),
+        ("grpc://localhost", "grpc://localhost:8001"),
+        ("grpc://localhost:9", "grpc://localhost:9"),
+        ("http://127.0.0.1:5/", "http://127.0.0.1:5"),
+        ("http://[::1]:7", "http://[::1]:7"),
+    ],
+)
+def test_urls(given, wanted):
+    assert TritonUrl.from_url(given).with_scheme == wanted
+
+
+@pytest.mark.parametrize(
+    "wrong", ["ftp://localhost", "http://", "http://host:port", "localhost:99999", "http://h/p", 7]
+)
+def test_wrong_urls(wrong):
+    for kind in ALL:
+        with pytest.raises(PyTritonClientInvalidUrlError, match="Invalid url"):
+            kind(wrong, "m")
+
+
+def test_errors_are_of_one_family():
+    for error in (
+        PyTritonClientValueError,
+        PyTritonClientInvalidUrlError,
+        PyTritonClientTimeoutError,
+        PyTritonClientClosedError,
+        PyTritonClientInferenceServerError,
+        PyTritonClientQueueFullError,
+        PyTritonClientModelDoesntSupportBatchingError,
+    ):
+        assert issubclass(error, PyTritonClientError)
+        assert error("text").message == str(error("text")) == "text"
+    assert issubclass(PyTritonClientInvalidUrlError, PyTritonClientValueError)
+
+
+def test_a_lazy_client_may_be_made_before_the_server():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    client = ModelClient(f"127.0.0.1:{port}", "m", init_timeout_s=30)
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(client.infer_sample(ONE)))
+    asking.start()
+    with Triton(config=config(http_port=port)) as triton:
+        triton.bind("m", double, X, Y)
+        asking.join(30)
+    client.close()
+    assert answers[0]["y"].tolist() == [2.0]
+
+
+def test_waiting_for_a_model(url, served):
+    with ModelClient(url, "m", "1", lazy_init=False) as client:
+        client.wait_for_server(5)
+        client.wait_for_model(5)
+        assert client.is_batching_supported
+        assert client.model_config.max_batch_size == 16
+    for version in (None, "9"):
+        name = "m" if version else "never"
+        with ModelClient(url, name, version) as client:
+            with pytest.raises(PyTritonClientTimeoutError, match=f"model {name}/{version or '<latest>'} to be ready"):
+                client.wait_for_model(0.1)
+    with pytest.raises(PyTritonClientTimeoutError, match="to be ready timed out"):
+        ModelClient(url, "never", lazy_init=False, init_timeout_s=0.1)
+    with FuturesModelClient(url, "never", init_timeout_s=0.1) as client:
+        with pytest.raises(PyTritonClientTimeoutError):
+            client.infer_sample(ONE).result()
+        with pytest.raises(PyTritonClientTimeoutError):
+            client.wait_for_model(0.1).result()
+
+    async def ask():
+        async with AsyncioModelClient(url, "never") as client:
+            with pytest.raises(PyTritonClientTimeoutError, match="Timeout while waiting for model"):
+                await client.wait_for_model(0.1)
+        async with AsyncioModelClient(url, "m") as client:
+            await client.wait_for_model(5)
+            assert (await client.model_config).model_name == "m"
+
+    asyncio.run(ask())
+
+
+def test_a_known_configuration_is_not_asked_for(url):
+    with create_client_from_url(url) as plain:
+        known = get_model_config(plain, "m")
+    with ModelClient(url, "m", model_config=known, ensure_model_is_ready=False) as client:
+        assert client.model_config is known
+        assert client.infer_sample(ONE)["y"].tolist() == [2.0]
+    with ModelClient(url, "never", model_config=known, ensure_model_is_ready=False) as client:
+        with pytest.raises(PyTritonClientInferenceServerError, match="unknown model"):
+            client.infer_sample(ONE)
+
+
+@pytest.mark.parametrize("kind", [ModelClient, AsyncioModelClient])
+def test_clients_of_clients(url, kind):
+    async def ask():
+        first = kind(url, "m", inference_timeout_s=7, access_token="t")
+        answer = first.infer_sample(ONE)
+        if kind is AsyncioModelClient:
+            await answer
+        second = kind.from_existing_client(first)
+        assert second._url == first._url
+        assert second._inference_timeout_s == 7
+        answer = second.infer_sample(ONE)
+        answer = await answer if kind is AsyncioModelClient else answer
+        assert answer["y"].tolist() == [2.0]
+        for client in (first, second):
+            closed = client.close()
+            if kind is AsyncioModelClient:
+                await closed
+
+    asyncio.run(ask())
+
+
+def test_decoupled_clients_of_clients(served):
+    with DecoupledModelClient(served.grpc_url, "steps") as first:
+        assert len(list(first.infer_sample(ONE))) == 3
+        with DecoupledModelClient.from_existing_client(first) as second:
+            assert len(list(second.infer_sample(ONE))) == 3
+
+    async def ask():
+        async with AsyncioDecoupledModelClient(served.grpc_url, "steps") as first:
+            async with AsyncioDecoupledModelClient.from_existing_client(first) as second:
+                return [a["y"].tolist() async for a in second.infer_batch(np.ones((2, 1), np.float32))]
+
+    assert asyncio.run(ask()) == [[[1.0 + i]] * 2 for i in range(3)]
+
+
+def test_an_answer_that_does_not_come_in_time(url):
+    HOLD.clear()
+    try:
+        with ModelClient(url, "slow", inference_timeout_s=0.2) as client:
+            with pytest.raises(
+                PyTritonClientTimeoutError, match=r"Timeout occurred during inference request\. Timeout: 0\.2 s"
+            ):
+                client.infer_sample(ONE)
+        with FuturesModelClient(url, "slow", inference_timeout_s=0.2) as client:
+            with pytest.raises(PyTritonClientTimeoutError):
+                client.infer_sample(ONE).result()
+
+        async def ask():
+            async with AsyncioModelClient(url, "slow", inference_timeout_s=0.2) as client:
+                with pytest.raises(PyTritonClientTimeoutError):
+                    await client.infer_sample(ONE)
+
+        asyncio.run(ask())
+    finally:
+        HOLD.set()
+
+
+def test_the_wrong_client_for_a_model(url, served):
+    with ModelClient(url, "steps") as client, pytest.raises(PyTritonClientInferenceServerError, match="is decoupled"):
+        client.infer_sample(ONE)
+    with DecoupledModelClient(served.grpc_url, "m") as client:
+        with pytest.raises(PyTritonClientInferenceServerError, match=r"is coupled\. Use ModelClient"):
+            client.infer_sample(ONE)
+        with pytest.raises(PyTritonClientValueError, match="does not support headers"):
+            client.infer_sample(ONE, headers={"a": "b"})
+
+    async def ask():
+        async with AsyncioModelClient(url, "steps") as client:
+            with pytest.raises(PyTritonClientInferenceServerError, match="Use AsyncioDecoupledModelClient"):
+                await client.infer_sample(ONE)
+        async with AsyncioDecoupledModelClient(served.grpc_url, "m") as client:
+            with pytest.raises(PyTritonClientInferenceServerError, match="is coupled"):
+                async for _ in client.infer_sample(ONE):
+                    pass
+        async with AsyncioDecoupledModelClient(served.url, "steps") as client:
+            with pytest.raises(PyTritonClientValueError, match="only supported for grpc"):
+                async for _ in client.infer_sample(ONE):
+                    pass
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("kind", [ModelClient, FuturesModelClient, AsyncioModelClient])
+def test_batches_of_a_model_without(url, kind):
+    async def ask():
+        client = kind(url, "single")
+        with pytest.raises(PyTritonClientModelDoesntSupportBatchingError, match="use infer_sample method instead"):
+            answer = client.infer_batch(np.ones((2, 1), np.float32))
+            if kind is FuturesModelClient:
+                answer.result()
+            else:
+                await answer
+        closed = client.close()
+        if inspect.isawaitable(closed):
+            await closed
+
+    asyncio.run(ask())
+
+
+def test_closed_clients(url, served):
+    clients = [ModelClient(url, "m"), FuturesModelClient(url, "m"), DecoupledModelClient(served.grpc_url, "steps")]
+    for client in clients:
+        client.close()
+        client.close()
+        with pytest.raises(PyTritonClientClosedError, match="closed"):
+            client.infer_sample(ONE)
+
+    async def ask():
+        client = AsyncioModelClient(url, "m")
+        await client.close()
+        await client.close()
+        with pytest.raises(PyTritonClientClosedError):
+            await client.infer_sample(ONE)
+
+    asyncio.run(ask())
+
+
+def test_warnings_of_timeouts_that_have_no_effect(served):
+    with pytest.warns(NotSupportedTimeoutWarning, match="doesn't support timeout for other commands than infer"):
+        ModelClient(served.grpc_url, "m").close()
+
+
+def connections(triton):
+    """How many TCP connections clients have with the HTTP or gRPC end, by port."""
+    out = {triton.http_port: 0, triton.grpc_port: 0}
+    with open("/proc/net/tcp") as table:
+        for line in table.readlines()[1:]:
+            fields = line.split()
+            port = int(fields[1].split(":")[1], 16)
+            if fields[3] == "01" and port in out:  # established, the server's side
+                out[port] += 1
+    return out
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_threads_keep_their_connections(scheme):
+    """Over HTTP one for each thread, over gRPC one for all; none for each request."""
+    with Triton(config=config()) as triton:
+        triton.bind("m", double, X, Y)
+        port = triton.http_port if scheme == "http" else triton.grpc_port
+        client = ModelClient(triton.url if scheme == "http" else triton.grpc_url, "m")
+        meet, wrong = threading.Barrier(5), []
+
+        def ask(value):
+            for _ in range(20):
+                if client.infer_sample(ONE * value)["y"].tolist() != [2.0 * value]:
+                    wrong.append(value)
+            meet.wait(30)
+            meet.wait(30)
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        meet.wait(30)
+        found = connections(triton)[port]
+        meet.wait(30)
+        for thread in threads:
+            thread.join()
+        client.close()
+        assert not wrong
+        assert found == (4 if scheme == "http" else 1)
+        wait_until(lambda: connections(triton)[port] == 0)
+
+
+def test_all_kinds_at_once_from_many_threads(served):
+    """One object of each kind that threads may share."""
+    shared = [ModelClient(served.url, "m"), ModelClient(served.grpc_url, "m"), served.client("m")]
+    wrong = []
+
+    def ask(number):
+        rng = np.random.default_rng(number)
+        for i in range(30):
+            x = rng.random((rng.integers(1, 4), 3)).astype(np.float32)
+            got = shared[(number + i) % len(shared)].infer_batch(x)["y"]
+            if got.tolist() != (2 * x).tolist():
+                wrong.append((number, i))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client in shared[:2]:
+        client.close()
+    assert not wrong
+
+
+def test_a_client_in_the_process(served):
+    client = served.client("m")
+    assert client.model_config.model_name == "m"
+    assert client.is_batching_supported
+    assert client.infer_sample(ONE, parameters={"a": 1}, priority=0, timeout=10_000_000)["y"].tolist() == [2.0]
+    assert served.client("single").infer_sample(x=ONE)["y"].tolist() == [2.0]
+    assert [a["y"].tolist() for a in served.client("steps").infer_sample(ONE)] == [[1.0], [2.0], [3.0]]
+    with pytest.raises(PyTritonClientModelDoesntSupportBatchingError):
+        served.client("single").infer_batch(ONE)
+    with pytest.raises(PyTritonClientValueError, match="Provide input data"):
+        client.infer_sample()
+    with pytest.raises(PyTritonClientInferenceServerError, match=r"shape|dims"):
+        client.infer_sample(np.ones((2, 2), np.float32))
+    before = connections(served)
+    client.infer_sample(ONE)
+    assert connections(served) == before  # no port
+
+
+def test_a_futures_client_starts_threads_as_they_are_needed(served):
+    before = threading.active_count()
+    with FuturesModelClient(served.url, "m", max_workers=8) as client:
+        assert threading.active_count() == before
+        for _ in range(5):
+            client.infer_sample(ONE).result()
+        assert threading.active_count() - before <= 2
+    wait_until(lambda: threading.active_count() <= before)
+
+
+def test_a_futures_client_waits_for_room_or_not(served):
+    HOLD.clear()
+    try:
+        with FuturesModelClient(served.url, "slow", max_workers=1, max_queue_size=1, non_blocking=True) as client:
+            client.infer_sample(ONE)
+            wait_until(lambda: client._queue.empty())
+            client.infer_sample(ONE)
+            with pytest.raises(PyTritonClientQueueFullError, match="Queue is full"):
+                client.infer_sample(ONE)
+            HOLD.set()
+    finally:
+        HOLD.set()
+
+
+def test_loading_and_unloading_over_the_api(served):
+    with ModelClient(served.url, "m", access_token=served.get_access_token()) as client:
+        client.unload_model()
+        with create_client_from_url(served.url) as plain:
+            assert not plain.is_model_ready("m")
+        client.load_model()
+        assert client.infer_sample(ONE)["y"].tolist() == [2.0]
+
+
+def test_metrics_count_what_was_asked(served):
+    def count():
+        with urllib.request.urlopen(f"http://127.0.0.1:{served.metrics_port}/metrics") as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith("nv_inference_request_success") and 'model="single"' in line:
+                    return float(line.split()[-1])
+        return 0.0
+
+    before = count()
+    with ModelClient(served.grpc_url, "single") as client:
+        client.infer_sample(ONE)
+    end = time.monotonic() + 30
+    while count() != before + 1:
+        assert time.monotonic() < end

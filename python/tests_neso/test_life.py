@@ -1,0 +1,333 @@
+"""How servers and the programs that started them begin and end, alone and many at a time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import urllib.error
+
+import numpy as np
+import pytest
+from conftest import config
+from program import Program, alive, infer, wait_until
+
+from neso import FuturesModelClient, ModelClient, ModelConfig, Tensor, Triton, batch
+from neso.client import PyTritonClientInferenceServerError, PyTritonClientTimeoutError
+from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
+
+X = [Tensor((-1,), np.float32, "x")]
+Y = [Tensor((-1,), np.float32, "y")]
+
+
+@batch
+def double(x):
+    return {"y": 2 * x}
+
+
+def serve(triton):
+    """Serves on a thread; returns the thread and what ``serve`` raised."""
+    raised = []
+
+    def run():
+        try:
+            triton.serve()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, raised
+
+
+def test_a_killed_server_raises_its_last_words():
+    with Triton(config=config()) as triton:
+        triton.bind("m", double, X, Y)
+        thread, raised = serve(triton)
+        assert infer(triton.url) == 6.0
+        os.kill(triton._server.pid, signal.SIGKILL)
+        thread.join(30)
+        assert not thread.is_alive()
+        assert isinstance(raised[0], PyTritonRuntimeError)
+        assert "SIGKILL" in str(raised[0])
+        assert "model=m" in str(raised[0])  # the end of the server's log
+        assert not triton.is_alive()
+
+
+def test_a_killed_server_is_an_error_of_every_call():
+    triton = Triton(config=config())
+    triton.bind("m", double, X, Y)
+    triton.run()
+    client = triton.client("m")
+    os.kill(triton._server.pid, signal.SIGKILL)
+    wait_until(lambda: not triton.is_alive())
+    with pytest.raises(PyTritonRuntimeError, match="SIGKILL"):
+        triton.bind("other", double, X, Y)
+    with pytest.raises(PyTritonRuntimeError, match="SIGKILL"):
+        triton.unbind("m")
+    with pytest.raises(PyTritonClientInferenceServerError, match="gone"):
+        client.infer_sample(np.ones(1, np.float32))
+    assert triton.stop()
+    triton.run()  # and it starts again
+    assert infer(triton.url) == 6.0
+    assert triton.stop()
+
+
+# How a program with a server is set up, and which models it then serves where.
+PROGRAMS = {
+    "one model": """
+        triton = Triton(config=config())
+        triton.bind("m", double, X, Y)
+        triton.run()
+        say(triton)
+        """,
+    "several instances": """
+        triton = Triton(config=config())
+        triton.bind("m", [double, double, lambda requests: [{"y": 2 * r["x"]} for r in requests]], X, Y)
+        triton.run()
+        say(triton)
+        """,
+    "two servers": """
+        tritons = [Triton(config=config()) for _ in range(2)]
+        for triton in tritons:
+            triton.bind("m", double, X, Y)
+            triton.run()
+        say(*tritons)
+        """,
+    "a forked child": """
+        triton = Triton(config=config())
+        triton.bind("m", double, X, Y)
+        triton.run()
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+            os._exit(0)
+        say(triton, children=[child])
+        """,
+    "children of multiprocessing": """
+        import multiprocessing
+        triton = Triton(config=config())
+        triton.bind("m", double, X, Y)
+        triton.run()
+        workers = [multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        say(triton, children=[worker.pid for worker in workers])
+        """,
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_killed_program_leaves_nothing(name, number, tmp_path):
+    """No process, no socket, no file; memory never has a name that could stay."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with Program(PROGRAMS[name] + "\n        time.sleep(600)\n", env=environment) as program:
+        assert any(tmp_path.iterdir())  # the socket through which others join
+        for url in program.urls:
+            assert infer(url) == 6.0
+        program.process.send_signal(number)
+        program.process.wait(30)
+        try:
+            for pid in program.pids:
+                wait_until(lambda pid=pid: not alive(pid))
+            for url in program.urls:
+                with pytest.raises(urllib.error.URLError):
+                    infer(url)
+            assert not any(tmp_path.iterdir())
+            assert not [name for name in os.listdir("/dev/shm") if "neso" in name]
+        finally:
+            for pid in program.told.get("children", ()):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_child_neither_serves_nor_stops_its_parents_server():
+    text = """
+        triton = Triton(config=config())
+        triton.bind("m", double, X, Y)
+        triton.run()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            alive = triton.is_alive()
+            stopped = triton.stop()
+            os.write(writer, json.dumps([alive, stopped]).encode())
+            sys.exit(0)  # runs what is registered for the end of the interpreter
+        os.waitpid(child, 0)
+        say(triton, child=json.loads(os.read(reader, 100)), parent=triton.is_alive())
+        sys.stdin.read()
+        """
+    import subprocess
+
+    with Program(text, stdin=subprocess.PIPE) as program:
+        assert program.told["child"] == [False, False]
+        assert program.told["parent"]
+        assert infer(program.urls[0]) == 6.0
+        program.process.stdin.close()
+        assert program.end()[0] == 0
+        assert not alive(program.pids[0])
+
+
+def test_a_child_may_have_a_server_of_its_own():
+    text = """
+        import multiprocessing
+        def other(pipe):
+            with Triton(config=config()) as mine:
+                mine.bind("m", lambda requests: [{"y": 3 * r["x"]} for r in requests], X, Y)
+                pipe.send((mine.url, mine._server.pid))
+                pipe.recv()
+        triton = Triton(config=config())
+        triton.bind("m", double, X, Y)
+        triton.run()
+        ours, theirs = multiprocessing.get_context("fork").Pipe()
+        child = multiprocessing.get_context("fork").Process(target=other, args=(theirs,))
+        child.start()
+        url, pid = ours.recv()
+        print(json.dumps({"urls": [triton.url, url], "pids": [triton._server.pid, pid]}), flush=True)
+        sys.stdin.readline()
+        ours.send(None)
+        child.join()
+        triton.stop()
+        """
+    import subprocess
+
+    with Program(text, stdin=subprocess.PIPE) as program:
+        assert [infer(url) for url in program.urls] == [6.0, 9.0]
+        program.process.stdin.close()
+        assert program.end()[0] == 0
+        assert not any(alive(pid) for pid in program.pids)
+
+
+def test_ctrl_c_answers_what_is_in_flight():
+    text = """
+        begun = threading.Event()
+        def slow(requests):
+            begun.set()
+            time.sleep(1)
+            return [{"y": 2 * r["x"]} for r in requests]
+        triton = Triton(config=config())
+        triton.bind("m", slow, X, Y)
+        triton.run()
+        say(triton)
+        threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), 2)), daemon=True).start()
+        triton.serve()
+        """
+    with Program(text) as program:
+        assert infer(program.urls[0]) == 6.0
+        status, log = program.end()
+        assert status == 0, log
+        assert not alive(program.pids[0])
+
+
+def test_stop_and_start_in_one_process():
+    triton = Triton(config=config())
+    triton.bind("m", double, X, Y)
+    before = threading.active_count()
+    for _ in range(3):
+        triton.run()
+        assert triton.is_alive()
+        assert infer(triton.url) == 6.0
+        assert triton.stop()
+    wait_until(lambda: threading.active_count() <= before)
+
+
+def test_several_servers_with_one_callable():
+    tritons = [Triton(config=config()) for _ in range(3)]
+    try:
+        for i, triton in enumerate(tritons):
+            triton.bind(f"m{i}", double, X, Y)
+            triton.run()
+        assert len({triton.http_port for triton in tritons}) == 3
+        assert [infer(t.url, f"m{i}") for i, t in enumerate(tritons)] == [6.0] * 3
+        tritons[0].stop()
+        assert [infer(t.url, f"m{i}") for i, t in enumerate(tritons) if i] == [6.0] * 2
+    finally:
+        for triton in tritons:
+            triton.stop()
+
+
+def test_models_are_bound_before_and_after_run():
+    triton = Triton(config=config())
+    triton.bind("before", double, X, Y)
+    triton.run()
+    try:
+        triton.bind("after", double, X, Y)
+        assert [infer(triton.url, name) for name in ("before", "after")] == [6.0, 6.0]
+        with pytest.raises(PyTritonInvalidOperationError, match="same name twice"):
+            triton.bind("AFTER", double, X, Y)
+        with pytest.raises(PyTritonInvalidOperationError, match="is not bound"):
+            triton.unbind("never")
+    finally:
+        triton.stop()
+
+
+def test_a_model_that_cannot_be_loaded_leaves_the_others(triton):
+    triton.bind("good", double, X, Y)
+    from neso.exceptions import PyTritonBadParameterError
+
+    with pytest.raises((PyTritonRuntimeError, PyTritonBadParameterError)):
+        triton.bind("bad", double, X, Y, config=ModelConfig(max_batch_size=-1))
+    assert infer(triton.url, "good") == 6.0
+    triton.bind("bad", double, X, Y)  # the name is free
+    assert infer(triton.url, "bad") == 6.0
+
+
+def test_binding_again_under_load_loses_nothing(triton):
+    """Many requests at once while the callable is changed: each is answered, by one callable or the next."""
+    triton.bind("turn", lambda rs: [{"y": r["x"] * 0} for r in rs], X, Y)
+    over = threading.Event()
+    seen, wrong = set(), []
+
+    def ask():
+        with ModelClient(triton.url, "turn") as client:
+            while not over.is_set():
+                try:
+                    seen.add(float(client.infer_sample(np.ones(1, np.float32))["y"][0]))
+                except Exception as error:
+                    wrong.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for i in range(1, 11):
+            triton.bind("turn", lambda rs, i=i: [{"y": r["x"] * i} for r in rs], X, Y, replace=True)
+            wait_until(lambda i=i: i in seen)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+    assert seen >= {float(i) for i in range(1, 11)}
+
+
+def test_unbinding_answers_what_is_in_flight(triton):
+    inside, go = threading.Event(), threading.Event()
+
+    def slow(requests):
+        inside.set()
+        go.wait(30)
+        return [{"y": 2 * r["x"]} for r in requests]
+
+    triton.bind("leaving", slow, X, Y)
+    with FuturesModelClient(triton.url, "leaving") as client:
+        answer = client.infer_sample(np.ones(1, np.float32))
+        assert inside.wait(30)
+        end = threading.Thread(target=triton.unbind, args=("leaving",))
+        end.start()
+        go.set()
+        assert answer.result()["y"].tolist() == [2.0]
+        end.join(30)
+    triton.bind("leaving", double, X, Y)
+    assert infer(triton.url, "leaving") == 6.0
+
+
+def test_the_end_of_a_server_is_seen_by_clients():
+    triton = Triton(config=config())
+    triton.bind("m", double, X, Y)
+    triton.run()
+    with ModelClient(triton.url, "m") as client:
+        client.infer_sample(np.ones(1, np.float32))
+        triton.stop()
+        with pytest.raises((PyTritonClientTimeoutError, PyTritonClientInferenceServerError)):
+            client.infer_sample(np.ones(1, np.float32))

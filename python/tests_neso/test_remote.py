@@ -1,0 +1,161 @@
+"""RemoteTriton: callables of one process behind the server of another, joined over either front end."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from conftest import config
+from program import Program, alive, infer, ready, wait_until
+
+from neso import ModelClient, RemoteTriton, Tensor, Triton, batch
+from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
+from neso.triton import TritonSecurityConfig
+
+X = [Tensor((-1,), np.float32, "x")]
+Y = [Tensor((-1,), np.float32, "y")]
+
+
+@batch
+def triple(x):
+    return {"y": 3 * x}
+
+
+@pytest.fixture(params=["http", "grpc"])
+def url(request, triton):
+    return triton.url if request.param == "http" else triton.grpc_url
+
+
+def test_binding_before_and_after_joining(triton, url):
+    remote = RemoteTriton(url, access_token=triton.get_access_token())
+    assert not remote.is_connected()
+    assert remote.is_alive()  # nothing is bound: as scripts for PyTriton expect
+    remote.bind("early", triple, X, Y)
+    assert not remote.is_alive()
+    with remote:
+        remote.bind("late", triple, X, Y)
+        assert remote.is_connected()
+        assert remote.is_alive()
+        assert [infer(triton.url, name) for name in ("early", "late")] == [9.0, 9.0]
+        with ModelClient(url, "early", access_token=triton.get_access_token()) as client:
+            assert client.infer_batch(np.ones((2, 2), np.float32))["y"].tolist() == [[3.0] * 2] * 2
+        assert remote.client("late").infer_sample(np.ones(1, np.float32))["y"].tolist() == [3.0]
+        remote.unbind("late")
+        assert not ready(triton.url, "late")
+    assert not ready(triton.url, "early")
+    assert triton.is_alive()
+    with remote:  # and again
+        assert infer(triton.url, "early") == 9.0
+
+
+def test_without_the_token(triton, url):
+    with pytest.raises(PyTritonRuntimeError, match="restricted"):
+        RemoteTriton(url).connect()
+    with pytest.raises(PyTritonRuntimeError, match="restricted"):
+        RemoteTriton(url, access_token="wrong").connect()
+
+
+@pytest.mark.parametrize("end", ["http", "grpc"])
+def test_a_server_without_restrictions_or_with_one_front_end(end):
+    other = {"http": "grpc", "grpc": "http"}[end]
+    security = TritonSecurityConfig(restricted_endpoints=[])
+    with Triton(config=config(**{f"allow_{other}": False}), security_config=security) as triton:
+        remote = RemoteTriton(triton.url)
+        remote.connect()
+        remote.bind("m", triple, X, Y)
+        with ModelClient(triton.url, "m") as client:
+            assert client.infer_sample(np.ones(1, np.float32))["y"].tolist() == [3.0]
+        assert remote.stop()
+
+
+def test_what_is_no_server():
+    for url in ("ftp://localhost", "unix:/tmp/x", "http://localhost:port"):
+        with pytest.raises(PyTritonRuntimeError, match="joined over HTTP or gRPC"):
+            RemoteTriton(url).connect()
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_server_that_never_comes(scheme, monkeypatch):
+    monkeypatch.setattr("neso.triton.DEFAULT_TRITON_STARTUP_TIMEOUT_S", 0.3)
+    with pytest.raises(TimeoutError, match="not ready after timeout"):
+        RemoteTriton(f"{scheme}://127.0.0.1:1").connect()
+
+
+def test_a_guest_that_comes_before_the_server():
+    """It waits for the server, whose ports are chosen beforehand."""
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    security = TritonSecurityConfig(access_token="known")
+    remote = RemoteTriton(f"http://127.0.0.1:{port}", access_token="known")
+    remote.bind("m", triple, X, Y)
+    guest = threading.Thread(target=remote.connect)
+    guest.start()
+    with Triton(config=config(http_port=port), security_config=security) as triton:
+        guest.join(30)
+        assert infer(triton.url) == 9.0
+        remote.stop()
+
+
+def test_the_end_of_the_server_is_the_end_of_serve():
+    triton = Triton(config=config())
+    triton.run()
+    remote = RemoteTriton(triton.grpc_url, access_token=triton.get_access_token())
+    remote.bind("m", triple, X, Y)
+    raised = []
+
+    def serve():
+        try:
+            remote.serve()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    wait_until(lambda: ready(triton.url, "m"))
+    triton.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert isinstance(raised[0], PyTritonRuntimeError)
+    assert not remote.is_alive()
+
+
+def test_a_killed_guest_takes_its_models_along(triton):
+    triton.bind("host", triple, X, Y)
+    text = f"""
+        remote = RemoteTriton({triton.grpc_url!r}, access_token={triton.get_access_token()!r})
+        remote.bind("guest", double, X, Y)
+        remote.connect()
+        print(json.dumps({{"urls": [], "pids": []}}), flush=True)
+        time.sleep(600)
+        """
+    with Program(text) as program:
+        assert infer(triton.url, "guest") == 6.0
+        program.process.kill()
+        program.process.wait()
+        wait_until(lambda: not ready(triton.url, "guest"))
+    assert infer(triton.url, "host") == 9.0
+    assert alive(triton._server.pid)
+    triton.bind("guest", triple, X, Y)  # the name is free again
+    assert infer(triton.url, "guest") == 9.0
+
+
+def test_a_name_that_another_process_serves(triton):
+    """The last one who binds a name serves it, as with PyTriton; afterwards nobody does."""
+    triton.bind("clash", triple, X, Y)
+    with RemoteTriton(triton.url, access_token=triton.get_access_token()) as remote:
+        remote.bind("clash", lambda rs: [{"y": r["x"] * 5} for r in rs], X, Y)
+        assert infer(triton.url, "clash") == 15.0
+    assert not ready(triton.url, "clash")
+    triton.bind("clash", triple, X, Y, replace=True)
+    assert infer(triton.url, "clash") == 9.0
+
+
+def test_a_client_needs_a_bound_model(triton):
+    with pytest.raises(PyTritonInvalidOperationError, match="is not bound"):
+        triton.client("nothing")
+    with pytest.raises(PyTritonInvalidOperationError, match="not running"):
+        RemoteTriton(triton.url).client("nothing")

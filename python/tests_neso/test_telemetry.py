@@ -1,0 +1,170 @@
+"""Spans of OpenTelemetry: a tracer gives each request one, below the client's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+from conftest import config
+
+from neso import ModelClient, ModelConfig, Tensor, Triton, batch
+from neso.proxy import telemetry
+
+pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is in scripts/requirements.txt")
+
+X = [Tensor((-1,), np.float32, "x")]
+Y = [Tensor((-1,), np.float32, "y")]
+ONE = np.ones(1, np.float32)
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+
+
+@pytest.fixture
+def spans(monkeypatch):
+    """The spans that ended, with a tracer that keeps them."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(telemetry, "_tracer", None)
+    telemetry.set_telemetry_tracer(provider.get_tracer("test"))
+    return exporter.get_finished_spans
+
+
+def function(requests):
+    for request in requests:
+        with request.traced_span("inside"):
+            pass
+    return [{"y": 2 * r["x"]} for r in requests]
+
+
+async def coroutine(requests):
+    await asyncio.sleep(0)
+    return function(requests)
+
+
+def generator(requests):
+    yield function(requests)
+
+
+async def async_generator(requests):
+    yield function(requests)
+
+
+@pytest.mark.parametrize("form", [function, coroutine, generator, async_generator], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_requests_have_spans(spans, form, scheme):
+    patterns = {"http_header_forward_pattern": "traceparent", "grpc_header_forward_pattern": "traceparent"}
+    with Triton(config=config(**patterns)) as triton:
+        triton.bind("m", form, X, Y)
+        with ModelClient(triton.url if scheme == "http" else triton.grpc_url, "m") as client:
+            client.infer_sample(ONE, headers={"traceparent": PARENT})
+    inner, outer = spans()
+    assert (inner.name, outer.name) == ("inside", "proxy_inference_callable")
+    assert f"{outer.context.trace_id:032x}" == TRACE
+    assert f"{outer.parent.span_id:016x}" == PARENT.split("-")[2]
+    assert inner.parent.span_id == outer.context.span_id
+    assert outer.status.is_ok
+
+
+def test_batches_are_traced_request_by_request(spans):
+    @batch
+    def double(x):
+        return {"y": 2 * x}
+
+    with Triton(config=config()) as triton:
+        triton.bind("m", double, X, Y, config=ModelConfig(max_batch_size=8))
+        with ModelClient(triton.url, "m") as client:
+            for _ in range(3):
+                assert client.infer_sample(ONE)["y"].tolist() == [2.0]
+    assert [s.name for s in spans()] == ["proxy_inference_callable"] * 3
+
+
+def test_what_fails_is_marked(spans):
+    def fail(requests):
+        raise ValueError("no")
+
+    with Triton(config=config()) as triton:
+        triton.bind("m", fail, X, Y)
+        with ModelClient(triton.url, "m") as client, pytest.raises(Exception, match="ValueError: no"):
+            client.infer_sample(ONE)
+    (span,) = spans()
+    assert not span.status.is_ok
+    assert span.status.description == "no"
+
+
+def test_helpers(spans):
+    with pytest.raises(ValueError, match="already set"):
+        telemetry.set_telemetry_tracer(object())
+    first = telemetry.start_span_from_remote({"traceparent": PARENT}, "first")
+    second = telemetry.start_span_from_span(first, "second")
+    assert telemetry.get_span_dict(second)["traceparent"].split("-")[1] == TRACE
+    telemetry.end_span(second, RuntimeError("why"))
+    telemetry.end_span(first)
+    assert [s.name for s in spans()] == ["second", "first"]
+
+
+def test_trace_config_is_parsed():
+    url, resource = telemetry.parse_trace_config(
+        ["mode=opentelemetry", "opentelemetry,url=http://h/v1/traces", "opentelemetry,resource=service.name=s,a=b"]
+    )
+    assert url == "http://h/v1/traces"
+    assert (resource.attributes["service.name"], resource.attributes["a"]) == ("s", "b")
+    with pytest.raises(ValueError, match="Only opentelemetry mode"):
+        telemetry.parse_trace_config(["mode=triton"])
+    with pytest.raises(ValueError, match="url is required"):
+        telemetry.parse_trace_config(["mode=opentelemetry"])
+
+
+PROGRAM = """
+import numpy as np
+from neso import ModelClient, Tensor, Triton, TritonConfig
+entries = ["mode=opentelemetry", "opentelemetry,url={url}", "opentelemetry,resource=service.name=asked"]
+ends = {{"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "metrics_address": "127.0.0.1"}}
+config = TritonConfig(http_port=0, grpc_port=0, metrics_port=0, **ends{more})
+with Triton(config=config) as triton:
+    triton.bind("m", lambda rs: [{{"y": r["x"]}} for r in rs], [Tensor((-1,), np.float32, "x")],
+                [Tensor((-1,), np.float32, "y")]{bind})
+    with ModelClient(triton.url, "m") as client:
+        client.infer_sample(np.ones(1, np.float32))
+    print(triton._models["m", 1].server_config["parameters"]["trace-config"]["string_value"])
+"""
+
+
+@pytest.mark.parametrize("where", ["bind", "TritonConfig"])
+def test_a_collector_gets_the_spans(where):
+    got = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        text = PROGRAM.format(
+            url=f"http://127.0.0.1:{server.server_port}/v1/traces",
+            more=", trace_config=entries" if where == "TritonConfig" else "",
+            bind=", trace_config=entries" if where == "bind" else "",
+        )
+        said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+        server.shutdown()
+    assert said.returncode == 0, said.stderr
+    import base64
+
+    assert json.loads(base64.b64decode(said.stdout))[0] == "mode=opentelemetry"
+    assert b"proxy_inference_callable" in b"".join(got)
+    assert b"asked" in b"".join(got)
