@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import sys
 import threading
 import traceback
 from collections import deque
+from collections.abc import Iterator
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -27,6 +29,7 @@ from neso_worker.frames import (
     json_frame,
 )  # fmt: skip
 from neso_worker.leases import Lease
+from neso_worker.window import Window
 
 from .binding import BATCH, Binding
 from .inputs import Request, decode_batch, decode_requests
@@ -328,9 +331,12 @@ class _Job:
             self.send(self.answer(_only(results)), True)
             return
         send = self.instance.connection.bursts.send
-        for result in results:
-            send(self._responses(result, 0).pack())
-            result = None
+        with self._windows() as windows:
+            for result in results:
+                for window in windows:
+                    window.wait()
+                send(self._part(result, windows))
+                result = None
         self._end_stream()
 
     async def stream_async(self, results: Any) -> None:
@@ -340,10 +346,36 @@ class _Job:
             self.send(self.answer(await _only_async(results)), True)
             return
         send = self.instance.connection.bursts.send
-        async for result in results:
-            send(self._responses(result, 0).pack())
-            result = None
+        with self._windows() as windows:
+            async for result in results:
+                for window in windows:
+                    await window.room()
+                send(self._part(result, windows))
+                result = None
         self._end_stream()
+
+    @contextlib.contextmanager
+    def _windows(self) -> Iterator[list[Window]]:
+        """The windows of the requests, as long as their responses are made."""
+        connection, limit = self.instance.connection, self.instance.tables.window
+        if not limit:
+            yield []
+            return
+        windows = [Window(connection.link, limit) for _ in self.handles]
+        connection.windows.update(zip(self.handles, windows))
+        try:
+            yield windows
+        finally:
+            for handle in self.handles:
+                connection.windows.pop(handle, None)
+
+    def _part(self, result: Any, windows: list[Window]) -> bytes:
+        """The frame of what a generator has yielded."""
+        frame = self._responses(result, 0)
+        if windows:
+            for window, cost in zip(windows, frame.costs()):
+                window.spent += cost
+        return frame.pack()
 
     def _end_stream(self) -> None:
         frame = Responses(self.instance.tables, self.number)

@@ -116,6 +116,7 @@ class Tables:
         self.store = connection.store
         self.inline_limit = int(order.get("inline_limit") or connection.inline_limit)
         self.decoupled = bool(order.get("decoupled"))
+        self.window = int(order.get("window") or 0)
         self.input_names: list[str] = list(order.get("inputs") or ())
         self.output_names: list[str] = list(order.get("outputs") or ())
         self.output_index = {name: index for index, name in enumerate(self.output_names)}
