@@ -10,8 +10,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from repository import X, metric, python_model, until
 from server import ROOT, Server
-from test_lifecycle import X, python_model, until
 
 # Two at once would find the file of the other one.
 ALONE = """import os
@@ -32,14 +32,6 @@ def limited(repo, name, needs, priority=0, seconds=0.005, alone=True, extra=""):
 
 def executions(server, name):
     return server.get(f"/v2/models/{name}/stats").json["model_stats"][0]["execution_count"]
-
-
-def metric(server, name, **labels):
-    inside = ",".join(f'{k}="{v}"' for k, v in sorted(labels.items()))
-    for line in server.metrics().splitlines():
-        if line.startswith(f"{name}{{{inside}}} "):
-            return float(line.rsplit(" ", 1)[1])
-    return None
 
 
 @pytest.mark.parametrize("batching", ["", "max_batch_size: 2 dynamic_batching {}"])

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tritonclient.grpc as tgrpc
+from repository import metric
 from server import Server
-from test_rate_limit import metric
 
 # OUT is twice IN; WITH says how many requests the batch had.
 MODEL = """import numpy as np
