@@ -28,7 +28,9 @@ def examples():
 
 @pytest.fixture(scope="module")
 def example_server():
-    with Server([ROOT / "examples" / "models", ROOT / "examples" / "frameworks"], "--cache-config=local,size=67108864") as s:
+    with Server(
+        [ROOT / "examples" / "models", ROOT / "examples" / "frameworks"], "--cache-config=local,size=67108864"
+    ) as s:
         yield s
 
 
