@@ -5,6 +5,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/python"
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/backend/sleep"
@@ -22,6 +23,7 @@ func Drivers(o Options) []backend.Driver {
 	return []backend.Driver{
 		errorbackend.New(),
 		identity.New(),
+		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 		python.New(python.Options{Python: o.Python}),
 		repeat.New(),
 		sleep.New(),

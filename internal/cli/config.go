@@ -18,7 +18,7 @@ import (
 func configCommand(env Env) *cobra.Command {
 	c := remoteCommand(&cobra.Command{
 		Use:     "config MODEL[:VERSION]",
-		Short:   "Show the configuration of a model of a running server; check and show files",
+		Short:   "Show the configuration of a model of a running server; check, show and make files",
 		Long:    "Prints the configuration as the server completed it, as JSON.",
 		Example: "  neso config digits\n  neso config check models",
 		Args:    cobra.ExactArgs(1),
@@ -30,7 +30,7 @@ func configCommand(env Env) *cobra.Command {
 		}
 		return printJSON(env, text)
 	})
-	c.AddCommand(configCheckCommand(env), configShowCommand(env))
+	c.AddCommand(configCheckCommand(env), configShowCommand(env), configInitCommand(env))
 	return c
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/responsecache"
 )
 
 func defaults() *serveOptions {
@@ -39,13 +40,17 @@ func defaults() *serveOptions {
 func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	table := serveTable()
 	o := defaults()
+	var paths []string
+	if !asTriton {
+		paths, args = modelPaths(args)
+	}
 	given, err := o.read(table, args)
 	if err == nil && o.help {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")
 			return 1
 		}
-		usage(env.Stdout, table, "neso serve")
+		usage(env.Stdout, table, "neso serve [PATH...]")
 		return 0
 	}
 	if err == nil {
@@ -61,6 +66,12 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		}
 		return 1
 	}
+	single, err := o.serveSingle(paths)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, err)
+		return 1
+	}
+	defer single.remove()
 	log, err := logging.Open(o.log, env.Stderr)
 	if err != nil {
 		fmt.Fprintln(env.Stderr, err)
@@ -79,6 +90,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		logger.Warn(w) //nolint:sloglint // texts of our own
 	}
 	o.server.UseLog(log)
+	if o.server.ResponseCache.Name == "redis" {
+		responsecache.SilenceDriver()
+	}
 	o.server.Backends = all.Drivers(all.Options{Python: o.python})
 
 	if o.controlFD > 0 {
@@ -104,6 +118,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		return 1
 	}
 	report(log, &o.server)
+	single.report(env.Stdout, &o.server)
 	err = control(ctx, o, logger)
 	if err != nil {
 		logger.Error("failed to stop server", "error", err.Error())
@@ -144,6 +159,7 @@ func (o *serveOptions) complete(given []string) error {
 	if (o.controlFD >= 0) != (o.descriptorFD >= 0) || o.controlFD >= 0 && (o.controlFD < 3 || o.descriptorFD < 3) {
 		return &usageError{"--control-fd and --descriptor-fd go together and name inherited descriptors from 3 on"}
 	}
+	s.BackendDirectory = backendDirectory(s.BackendDirectory)
 	if err := o.completeTLS(); err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ type Model struct {
 	Numbers stats.Snapshot
 	// LoadTime is how long the load took.
 	LoadTime time.Duration
-	// Cached says that the response cache is in use for the model.
+	// Cached says that the model asks for the response cache. Without one its
+	// numbers are shown all the same, as with Triton.
 	Cached bool
 	// Summaries is what NewSummaries made for the version, or nil.
 	Summaries *Summaries

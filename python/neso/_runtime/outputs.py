@@ -161,15 +161,19 @@ class Tables:
 
         To be called when nothing here refers to the inputs any more, without the writer's lock.
         """
-        for number, entry in enumerate(entries):
-            if entry[3] >= FIRST_OUTPUT_SEGMENT:
-                continue
-            for lease in leases:
-                memory, (segment, start) = lease(), lease.block
-                if memory is not None and segment == entry[3] and start <= entry[4] < start + memory.size:
-                    begin = entry[4] - start
-                    block = self.store.put(memory[begin : begin + entry[5]])
-                    entries[number] = (*entry[:3], *block, *entry[5:])
+        try:
+            for number, entry in enumerate(entries):
+                if entry[3] >= FIRST_OUTPUT_SEGMENT:
+                    continue
+                for lease in leases:
+                    memory, (segment, start) = lease(), lease.block
+                    if memory is not None and segment == entry[3] and start <= entry[4] < start + memory.size:
+                        begin = entry[4] - start
+                        block = self.store.put(memory[begin : begin + entry[5]])
+                        entries[number] = (*entry[:3], *block, *entry[5:])
+        except BaseException:
+            self.drop(entries)
+            raise
 
     def drop(self, entries: list[Entry]) -> None:
         """Takes back the memory of entries that are not sent."""
