@@ -45,6 +45,8 @@ type InitBody struct {
 type FailedBody struct {
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
+	// Code is a backend.Code, which only workers written in Go say; 0 is Internal.
+	Code int `json:"code,omitempty"`
 }
 
 // ForkBody is the body of FORK.
@@ -203,13 +205,15 @@ const inferWindow = 2
 type InferCall struct {
 	Decoupled bool
 	Window    bool // credit comes back
+	// Alone says that the worker sends nothing more before the answer.
+	Alone     bool
 	Model     []byte
 	Version   int64
 	Requested [][]byte
 	Request   RequestBlock
 }
 
-// decodeInfer reads the body of INFER: `<BBHIq` decoupled, reserved, bytes of
+// decodeInfer reads the body of INFER: `<BBHIq` decoupled, alone, bytes of
 // the model name, number of wanted outputs, version; then the model name, per
 // wanted output a u16 length and the name, padding to 8, and one request block.
 func decodeInfer(body []byte) (call InferCall, err error) {
@@ -222,10 +226,10 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 	if b[0] > inferWindow {
 		c.fail("decoupled", 0, "%d, expected 0 to %d", b[0], inferWindow)
 	}
-	if b[1] != 0 {
-		c.fail("reserved", 1, "%d, expected 0", b[1])
+	if b[1] > 1 {
+		c.fail("alone", 1, "%d, expected 0 or 1", b[1])
 	}
-	call.Decoupled, call.Window = b[0] != 0, b[0] == inferWindow
+	call.Decoupled, call.Window, call.Alone = b[0] != 0, b[0] == inferWindow, b[1] == 1
 	call.Version = int64(le.Uint64(b[8:]))
 	wanted := le.Uint32(b[4:])
 	call.Model = c.take(int(le.Uint16(b[2:])), "model name")

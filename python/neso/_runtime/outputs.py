@@ -66,7 +66,7 @@ def check_response(model: str, response: Any) -> Any:
     return response
 
 
-def _array(model: str, name: Any, value: Any) -> np.ndarray:
+def _array(model: str, name: Any, value: Any) -> np.ndarray[Any, Any]:
     """An output that is not plainly right: refused in the peer's words, or made right."""
     if not isinstance(name, str):
         raise OutputError(f"Not all keys returned by `{model}` model callable are string")
@@ -92,10 +92,10 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray:
     return value
 
 
-def _in_inputs(array: np.ndarray, leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
+def _in_inputs(array: np.ndarray[Any, Any], leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
     """Where an array lies that is a view of an input."""
     for lease in leases:
-        memory = lease()
+        memory: Any = lease()
         if memory is None or id(memory) != id(array.base):
             continue
         segment, start = lease.block
