@@ -173,6 +173,9 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 
 func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
 	c := m.config
+	if c.Sequence != nil || c.Dynamic != nil {
+		m.stats.FormsBatches()
+	}
 	if c.Sequence != nil {
 		return m.newSequence()
 	}

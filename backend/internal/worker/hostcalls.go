@@ -90,6 +90,9 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	if err != nil {
 		return err
 	}
+	if !decoded.Alone {
+		c.called() // by a thread of its own, perhaps: more may come at any time
+	}
 	params, err := parseParameters(decoded.Request.Parameters)
 	if err != nil {
 		return &ProtocolError{Kind: h.Kind, Field: "parameters", Detail: err.Error()}
@@ -145,13 +148,22 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	c.host.mu.Lock()
 	c.host.infers[h.ID] = call
 	c.host.mu.Unlock()
+	if decoded.Alone && c.r.leading && !c.r.rd.buffered() {
+		// Nothing more comes before the answer, so that whoever reads may as well go
+		// and fetch it: that saves two switches between goroutines. See lead.
+		c.r.fetch = call
+		return nil
+	}
 	// The server may queue, load or refuse: not the reader's time.
-	c.wg.Go(func() {
-		if err := c.opts.Host.Infer(req); err != nil {
-			_ = call.Respond(&backend.Response{Err: backend.AsError(err)}, true) // the worker is gone then
-		}
-	})
+	c.wg.Go(call.run)
 	return nil
+}
+
+// run sends the request to the called model. It may wait for the model.
+func (i *inferCall) run() {
+	if err := i.conn.opts.Host.Infer(i.req); err != nil {
+		_ = i.Respond(&backend.Response{Err: backend.AsError(err)}, true) // the worker is gone then
+	}
 }
 
 // executingLocked reports whether the worker has a batch of the instance, and

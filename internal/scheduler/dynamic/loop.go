@@ -53,7 +53,6 @@ func New(o Options) *Scheduler {
 		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, depth, o.Hold),
 	}
 	s.drive = scheduler.NewDriver(2*n, s.execute, s.finish, s.tick) // an instance holds two batches at most
-	s.stats.FormsBatches()
 	if limits != nil {
 		s.core.limits = limits
 		limits.OnTurn(s.turn)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from neso_worker.channel import Closed, Frame
-from neso_worker.errors import TritonError, full_traceback
+from neso_worker.errors import TritonError, TritonModelException, full_traceback
 from neso_worker.frames import (
     ENDS_BATCH,
     EXECUTE,
@@ -170,7 +170,11 @@ class Instance:
             if not leases:
                 writer.send(pack_batch(self.number, number, entries, ENDS_BATCH))
                 return
-            self.tables.settle(entries, leases)
+            try:
+                self.tables.settle(entries, leases)
+            except TritonModelException as error:  # no memory
+                self._fail(number, error, leases)
+                return
             with writer.lock:
                 flags = ENDS_BATCH | BATCH_HELD if self.tables.leases.held(leases) else ENDS_BATCH
                 writer.send_locked(pack_batch(self.number, number, entries, flags))

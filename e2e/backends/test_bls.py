@@ -9,8 +9,8 @@ import time
 
 import pytest
 from bls import ask, value, write
+from repository import until
 from server import Server
-from test_lifecycle import until
 
 PASS_ON = "a = self.call('callee', x)\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))"
 TWICE = "return self.reply(self.value(self.call('callee', x)) * 2)"

@@ -28,7 +28,8 @@ def examples():
 
 @pytest.fixture(scope="module")
 def example_server():
-    with Server([ROOT / "examples" / "models", ROOT / "examples" / "frameworks"], "--cache-config=local,size=67108864") as s:
+    repositories = [ROOT / "examples" / "models", ROOT / "examples" / "frameworks"]
+    with Server(repositories, "--cache-config=local,size=67108864") as s:
         yield s
 
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from bls import write
+from repository import python_model
 from server import BINARY, ROOT
-from test_lifecycle import python_model
 
 
 def run(*arguments, **kw):
