@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 import endurance
+import frameworks
 import lifecycle
 import measure
 import peer as peers
@@ -166,7 +167,7 @@ def pairs(scenario, launchers):
         scenario.repositories,
         strict=True,
     ):
-        if launchers[side]:
+        if launchers[side] and model:
             yield side, model, repository
 
 
@@ -229,7 +230,7 @@ def run_endurance(args, launchers, chosen, peer, results):
 def main(argv=None):
     args = parse_arguments(argv)
     names = re.compile(args.only or "", re.IGNORECASE)
-    chosen = [s for s in SCENARIOS + pipelines.PIPELINES if names.search(s.name)]
+    chosen = [s for s in SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS if names.search(s.name)]
     long_runs = [s for s in ENDURANCE if names.search(s.name)]
     if args.list:
         print("\n".join([s.name for s in chosen + long_runs] + [LIFECYCLE]))
@@ -245,6 +246,8 @@ def main(argv=None):
         sys.exit(str(error))
     args.python = args.python or (peer.python if peer else sys.executable)
     WORK.mkdir(parents=True, exist_ok=True)
+    if any(s in frameworks.FRAMEWORKS for s in chosen):
+        frameworks.generate(WORK / "generated")
 
     results = {
         "meta": {

@@ -93,7 +93,7 @@ func (in *instance) Execute(ctx context.Context, b *backend.Batch) error {
 // separable reports whether the requests of a batch can run one by one: not
 // with tensors that the server made from the batch.
 func (in *instance) separable(b *backend.Batch) bool {
-	return len(in.plan.whole) == 0 && len(b.Inputs) == len(b.Requests[0].Inputs) && len(b.Inputs) > 0 && len(b.Inputs[0].Shape) == len(b.Requests[0].Inputs[0].Shape)
+	return len(b.Scattered) == 0 && len(b.Inputs) == len(b.Requests[0].Inputs) && len(b.Inputs) > 0 && len(b.Inputs[0].Shape) == len(b.Requests[0].Inputs[0].Shape)
 }
 
 func (in *instance) explain(err error) error {
@@ -105,7 +105,7 @@ func (in *instance) explain(err error) error {
 }
 
 func (in *instance) answer(b *backend.Batch, outputs []tensor.Tensor) error {
-	if len(b.Requests) == 1 && len(in.plan.whole) == 0 {
+	if len(b.Requests) == 1 && len(b.Scattered) == 0 {
 		_ = b.Requests[0].Respond(&backend.Response{Outputs: outputs}, true) // a cancelled request needs nothing more
 		return nil
 	}

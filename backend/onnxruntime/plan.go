@@ -17,7 +17,6 @@ type plan struct {
 	names   []string // of the outputs, in their order
 	texts   cArray   // names of inputs, then of outputs, for C
 	batch   bool
-	whole   []backend.Scattered
 }
 
 type plannedInput struct {
@@ -48,7 +47,7 @@ type dimension struct {
 }
 
 func newPlan(cfg *backend.Config, s *session) *plan {
-	p := &plan{batch: cfg.MaxBatchSize > 0, whole: cfg.Scattered}
+	p := &plan{batch: cfg.MaxBatchSize > 0}
 	var names []string
 	for _, in := range slices.Concat(cfg.Inputs, cfg.BatchInputs) {
 		t := s.input(in.Name)

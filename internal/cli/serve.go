@@ -93,7 +93,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if o.server.ResponseCache.Name == "redis" {
 		responsecache.SilenceDriver()
 	}
-	o.server.Backends = all.Drivers(all.Options{Python: o.python})
+	o.server.Backends = all.Drivers(all.Options{Python: o.python, WorkerBinary: workerBinary()})
 
 	if o.controlFD > 0 {
 		ignoreBrokenPipes()

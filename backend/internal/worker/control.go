@@ -45,6 +45,8 @@ type InitBody struct {
 type FailedBody struct {
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
+	// Code is a backend.Code, which only workers written in Go say; 0 is Internal.
+	Code int `json:"code,omitempty"`
 }
 
 // ForkBody is the body of FORK.

@@ -101,7 +101,8 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	inst := c.instances[h.Instance]
 	var caller backend.Caller
 	if inst != nil {
-		caller = backend.Caller{Model: inst.Model, Instance: inst.Name, Waits: c.executingLocked(inst)}
+		caller = inst.Caller
+		caller.Waits, caller.Abandoned = c.executingLocked(inst)
 	}
 	c.mu.Unlock()
 	call := &inferCall{conn: c, id: h.ID, decoupled: decoded.Decoupled, inline: DefaultInlineLimit}
@@ -165,14 +166,24 @@ func (i *inferCall) run() {
 	}
 }
 
-// executingLocked reports whether the worker has a batch of the instance.
-func (c *Conn) executingLocked(inst *Instance) bool {
-	for _, call := range c.batches {
-		if call.inst == inst {
-			return true
+// executingLocked reports whether the worker has a batch of the instance, and
+// whether the requests of the one that it runs have all been cancelled.
+func (c *Conn) executingLocked(inst *Instance) (executing, abandoned bool) {
+	var oldest *batchCall
+	for id, call := range c.batches {
+		if call.inst == inst && (oldest == nil || id < oldest.id) {
+			oldest = call
 		}
 	}
-	return false
+	if oldest == nil {
+		return false, false
+	}
+	for _, r := range oldest.batch.Requests {
+		if r.Responder == nil || !r.Cancelled() {
+			return true, false
+		}
+	}
+	return true, true
 }
 
 func releaseTensors(list []tensor.Tensor) {

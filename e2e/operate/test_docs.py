@@ -19,7 +19,7 @@ def examples():
         for i, (language, text) in enumerate(BLOCK.findall(page.read_text())):
             name = f"{page.name}-{i}"
             if language == "sh" and re.match(
-                r"(curl|bin/neso config|bin/neso backends$|\.venv/bin/python examples/client)", text
+                r"(curl|bin/neso config|bin/neso backends$|bin/neso test-model|\.venv/bin/python examples/client)", text
             ):
                 yield pytest.param("sh", text, id=name)
             elif language == "python" and "InferenceServerClient(" in text:
@@ -28,7 +28,8 @@ def examples():
 
 @pytest.fixture(scope="module")
 def example_server():
-    with Server([ROOT / "examples" / "models", ROOT / "examples" / "frameworks"], "--cache-config=local,size=67108864") as s:
+    repositories = [ROOT / "examples" / "models", ROOT / "examples" / "frameworks"]
+    with Server(repositories, "--cache-config=local,size=67108864") as s:
         yield s
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +20,8 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper
-from server import BINARY, ROOT, Server, free_port
+from repository import until
+from server import BINARY, ROOT, Server, alive, descendants, free_port
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
@@ -27,6 +31,14 @@ TYPES = {
     "bool": np.bool_, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "int8": np.int8, "int16": np.int16,
     "int32": np.int32, "int64": np.int64, "fp16": np.float16, "fp32": np.float32, "fp64": np.float64, "bytes": np.object_, "bf16": ml_dtypes.bfloat16,
 }  # fmt: skip
+
+RAGGED = """max_batch_size: 8
+input { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] allow_ragged_batch: true }
+output { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }
+batch_input { kind: BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO target_name: "ENDS" data_type: TYPE_INT32 source_input: "IN" }
+dynamic_batching { max_queue_delay_microseconds: 200000 preferred_batch_size: [ 3 ] }
+instance_group { count: 1 }
+"""
 
 
 def put(repo, name, source=None, config=None, version=1):
@@ -90,13 +102,7 @@ def models(tmp_path_factory):
         'sequence_batching { oldest { } state { input_name: "STATE_IN" output_name: "STATE_OUT" data_type: TYPE_INT32 dims: [ 1 ] '
         'initial_state { name: "zero" data_type: TYPE_INT32 dims: [ 1 ] zero_data: true } } }\n',
     )  # fmt: skip
-    put(
-        repo, "ragged",
-        config='max_batch_size: 8\ninput { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] allow_ragged_batch: true }\n'
-        'output { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }\n'
-        'batch_input { kind: BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO target_name: "ENDS" data_type: TYPE_INT32 source_input: "IN" }\n'
-        "dynamic_batching { max_queue_delay_microseconds: 200000 preferred_batch_size: [ 3 ] }\ninstance_group { count: 1 }\n",
-    )  # fmt: skip
+    put(repo, "ragged", config=RAGGED)
     mlp(repo / "mlp" / "1" / "model.onnx")
     return repo
 
@@ -318,6 +324,63 @@ def test_model_swapped_and_reloaded(tmp_path):
         path.write_bytes(model.SerializeToString())
         assert s.post("/v2/repository/models/m/load").status == 200
         assert s.infer("m", body).json["outputs"][0]["data"] == [21]
+
+
+ISOLATED = 'parameters { key: "isolation" value { string_value: "process" } }\n'
+
+
+def workers(server):
+    return [p for p in descendants(server.process.pid) if b"isolate" in Path(f"/proc/{p}/cmdline").read_bytes()]
+
+
+def test_isolated_model(tmp_path):
+    """Models in processes of their own answer alike; a dead worker costs its requests, not the server."""
+    put(tmp_path, "plain", "identity_fp32", "max_batch_size: 8\n")
+    put(tmp_path, "isolated", "identity_fp32", "max_batch_size: 8\ninstance_group { count: 1 }\n" + ISOLATED)
+    put(tmp_path, "unbatched", "nonzero", ISOLATED + "instance_group { count: 1 }\n")
+    put(tmp_path, "strings", "identity_bytes", ISOLATED)
+    put(tmp_path, "table", config="max_batch_size: 8\ninstance_group { count: 1 }\n" + ISOLATED)
+    put(tmp_path, "ragged", config=RAGGED + ISOLATED)
+    put(tmp_path, "broken", "opset", ISOLATED)
+    with (
+        Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s,
+        grpc.InferenceServerClient(s.grpc) as c,
+    ):
+        c.module = grpc
+        broken = next(m for m in s.post("/v2/repository/index", "{}").json if m["name"] == "broken")
+        assert "needs a newer ONNX Runtime than" in broken["reason"], broken
+        assert s.get("/v2/models/isolated/config").json["input"][0]["dims"] == [-1]
+        for width in (4, 5000, 700000):  # in the frame, in shared memory, beyond its first segment
+            x = np.arange(3 * width, dtype=np.float32).reshape(3, width)
+            assert (infer(c, "isolated", {"IN": x})["OUT"] == x).all()
+        assert infer(c, "unbatched", {"IN": np.array([0, 2, 3], np.float32)})["OUT"].tolist() == [[1, 2]]
+        words = np.array([[b"a", b"\x00"], [b"", "größer".encode()]], object)
+        assert (infer(c, "strings", {"IN": words})["OUT"] == words).all()
+        assert together(s, "ragged", [np.array([row], np.float32) for row in ([1, 2, 3], [10], [100, 200])]) == [
+            [6],
+            [10],
+            [300],
+        ]
+        got = together(s, "table", [np.array([[v]], np.int32) for v in (3, -1, 4)])
+        assert got[0] == [3] and got[2] == [4] and "out of data bounds" in got[1], got
+        before = workers(s)
+        assert len(before) == 6, before  # two for strings, whose configuration says no count
+        for pid in before:
+            os.kill(pid, signal.SIGABRT)
+        x = np.ones((1, 4), np.float32)
+        assert (infer(c, "plain", {"IN": x})["OUT"] == x).all()
+
+        def serves():
+            try:
+                return (infer(c, "isolated", {"IN": x})["OUT"] == x).all()
+            except InferenceServerException as e:
+                assert "SIGABRT" in str(e), e
+                return False
+
+        until(serves)
+        assert not set(before) & set(workers(s))
+        pids = workers(s)
+    assert not any(alive(p) for p in pids)
 
 
 def neso(*args, **kw):
