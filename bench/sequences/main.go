@@ -30,11 +30,11 @@ type lane struct {
 	length         int
 	ids            *atomic.Uint64 // correlation ids, of which each is used once
 
-	latencies          []time.Duration
-	wrong, failed      int // answers with another sum; answers with an error status, or none
-	connection         net.Conn
-	reader             *bufio.Reader
-	request, body, sum []byte
+	latencies     []time.Duration
+	wrong, failed int // answers with another sum; answers with an error status, or none
+	connection    net.Conn
+	reader        *bufio.Reader
+	request, body []byte
 }
 
 // run begins sequences until end, and finishes the last one. After a failure it
