@@ -20,6 +20,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 // Version is the version of the server, as its metadata says it.
@@ -61,6 +62,12 @@ type Server struct {
 	LoadThreads int
 	// LoadRetries is how often a failed load is tried again; default 0.
 	LoadRetries int
+	// RateLimit "execution_count" lets instances run only while the resources of
+	// their rate_limiter are free; "off", the default, ignores them.
+	RateLimit string
+	// RateLimitResources say how much there is of each resource; default as much as
+	// the instance needs that needs most. When any is given, only those named exist.
+	RateLimitResources []RateLimitResource
 	// WarmupInStatistics counts warm-up runs in the statistics.
 	WarmupInStatistics bool
 
@@ -78,6 +85,9 @@ type Server struct {
 	HTTP    HTTP
 	GRPC    GRPC
 	Metrics Metrics
+	// Sagemaker and VertexAI are further listeners, in the forms of these clouds.
+	Sagemaker Sagemaker
+	VertexAI  VertexAI
 
 	// Logger takes the log; default slog.Default(). The neso command gives one
 	// whose settings change over the API.
@@ -88,6 +98,19 @@ type Server struct {
 	early   []earlyBind // Bind before Start
 	running *running
 }
+
+// RateLimitResource is how many units there are of a resource that instances
+// need to run.
+type RateLimitResource struct {
+	Name  string
+	Count int
+	// Device is the number of the one device that has them, or EveryDevice. For a
+	// resource that all devices share it is of no importance.
+	Device int
+}
+
+// EveryDevice says that each device has the resource.
+const EveryDevice = ratelimit.EveryDevice
 
 // ResponseCache configures the response cache; the zero value is none.
 type ResponseCache struct {
@@ -125,6 +148,32 @@ type HTTP struct {
 	// for large bodies the time that 16 KiB/s need on top) and between requests
 	// (default 10 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
+}
+
+// Sagemaker is the form that Amazon SageMaker's containers have: /ping,
+// /invocations and /models.
+type Sagemaker struct {
+	// Address is "host:port", or empty for no listener.
+	Address string
+	// Model answers /invocations.
+	Model string
+	// LivePing makes /ping tell of liveness rather than readiness.
+	LivePing bool
+	// InferenceType of invocations is "infer", "generate" or "generate_stream";
+	// default "infer".
+	InferenceType string
+	// Root is where the cloud puts models; default /opt/ml/models.
+	Root string
+}
+
+// VertexAI is the form that Google Vertex AI's containers have.
+type VertexAI struct {
+	// Address is "host:port", or empty for no listener.
+	Address string
+	// PredictRoute and HealthRoute are the paths the cloud has chosen.
+	PredictRoute, HealthRoute string
+	// Model answers predictions; empty means the only one there is.
+	Model string
 }
 
 // Restriction is a header, or a key of gRPC metadata, and the value it must have.

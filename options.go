@@ -35,9 +35,22 @@ func (r *running) models() []metrics.Model {
 	models := make([]metrics.Model, len(all))
 	for i, v := range all {
 		summaries, _ := v.Stats.Observer().(*metrics.Summaries)
-		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Cached, Summaries: summaries}
+		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Config.ResponseCache, Summaries: summaries}
 	}
 	return models
+}
+
+// ModelConfig returns the completed configuration of a model that serves, in the
+// JSON form of the config endpoint; version -1 is the latest.
+func (s *Server) ModelConfig(name string, version int64) ([]byte, error) {
+	if s.running == nil || s.running.engine == nil {
+		return nil, ErrNotRunning
+	}
+	config, _, err := s.running.engine.Model(name, version)
+	if err != nil {
+		return nil, err
+	}
+	return config.JSON(), nil
 }
 
 // ModelStatus is one line of the repository index.

@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 const defaultExitTimeout = 30 * time.Second
@@ -24,12 +25,15 @@ const defaultExitTimeout = 30 * time.Second
 type running struct {
 	log     *slog.Logger
 	pool    *memory.Pool
+	limiter *ratelimit.Limiter // nil without
 	engine  *engine.Engine
 	api     *httpapi.Server
 	metrics *metrics.Metrics
 
 	http, metricsHTTP *http.Server
-	quiet             quiet // connections of both
+	clouds            []*http.Server
+	vertex            *httpapi.Vertex
+	quiet             quiet // connections of all of them
 	grpc              *grpcapi.Server
 	listeners         map[string]net.Listener // by front end
 
@@ -78,6 +82,9 @@ func (s *Server) Start(ctx context.Context) error {
 	if err == nil {
 		err = r.engine.Start(ctx)
 	}
+	if err == nil && r.vertex != nil {
+		err = r.vertex.CheckModel()
+	}
 	if err != nil {
 		return errors.Join(err, r.close())
 	}
@@ -94,7 +101,12 @@ func (s *Server) open(ctx context.Context, r *running) error {
 		r.log.Warn("metrics configuration", "problem", w)
 	}
 	r.pool = memory.New(memory.Options{})
-	if r.engine, err = engine.New(s.engineOptions(r, config)); err != nil {
+	o := s.engineOptions(r, config)
+	if o.RateLimiter, err = s.rateLimiter(); err != nil {
+		return err
+	}
+	r.limiter = o.RateLimiter
+	if r.engine, err = engine.New(o); err != nil {
 		return err
 	}
 	if err := s.openHTTP(ctx, r); err != nil {
@@ -105,6 +117,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	}
 	if err := s.openMetrics(ctx, r, config); err != nil {
 		return fmt.Errorf("failed to start Metrics service: %w", err)
+	}
+	if err := s.openClouds(ctx, r); err != nil {
+		return err
 	}
 	return nil
 }
@@ -167,7 +182,7 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
 	r.metrics = metrics.New(metrics.Options{
-		Models: r.models, Customs: r.engine.CustomMetrics, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
@@ -233,7 +248,7 @@ func (r *running) close() error {
 		}
 		r.quiet.close()
 		var wg sync.WaitGroup
-		for _, h := range []*http.Server{r.http, r.metricsHTTP} {
+		for _, h := range append(r.clouds, r.http, r.metricsHTTP) {
 			if h != nil {
 				wg.Go(func() {
 					if h.Shutdown(ctx) != nil {

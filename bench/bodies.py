@@ -5,6 +5,7 @@ import queue
 import struct
 from dataclasses import dataclass, field
 
+import frameworks
 import numpy as np
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
@@ -49,10 +50,13 @@ def strings(model, elements):
 
 def payload(model, elements):
     """What the model of that name is asked; the models are those of bench/models."""
-    if model == "py_add_sub":
+    if model in ("py_add_sub", "onnx_add_sub"):
         return add_sub(model)
     if model == "ens_strings":
         return strings(model, elements)
+    if model == "onnx_mlp":
+        values = np.random.default_rng(7).random((1, elements), np.float32)
+        return Payload(model, {"INPUT0": values}, {"OUTPUT0": frameworks.mlp_answer(values)})
     return identity(model, elements, batched=model not in ("noop", "repeat"))
 
 
@@ -110,7 +114,7 @@ class WrongAnswer(Exception):
 def _equal(got, want):
     if want.dtype == np.object_:
         return np.array_equal(got, want)
-    return np.allclose(got, want, rtol=1e-6, atol=0)
+    return np.allclose(got, want, rtol=1e-6, atol=1e-5 if want.shape[-1] == frameworks.WIDTH else 0)
 
 
 def compare(payload, result):

@@ -13,6 +13,7 @@ import sys
 import time
 
 import bodies
+import load
 import measure
 import numpy as np
 import peer as peers
@@ -89,33 +90,59 @@ class Runner(measure.Runner):
             self.payload = bodies.add_sub("add_sub")
 
 
-def stream(server, seconds):
-    """Responses a second of one client that keeps a stream busy with eight requests."""
-    got = queue.Queue()
-    values = grpcclient.InferInput("INPUT0", [1], "FP32")
-    values.set_data_from_numpy(np.zeros(1, np.float32))
-    with grpcclient.InferenceServerClient(server.grpc_address) as client:
-        client.start_stream(lambda result, error: got.put(error or result))
+class Streams:
+    """One client connection with eight streams at once, each of them one request that is answered a hundred times.
 
-        def run(length):
-            flying, count, begin = 0, 0, time.perf_counter()
-            while flying or time.perf_counter() - begin < length:
-                while flying < 8 and time.perf_counter() - begin < length:
-                    client.async_stream_infer("stream", [values], enable_empty_final_response=True)
-                    flying += 1
+    The load generator takes a hundredth of what the official client would for a response, which would be all that is
+    measured. It counts bytes, so the official client looks at one stream first.
+    """
+
+    AT_ONCE = 8
+
+    def __init__(self, server):
+        self.server = server
+        self.url = f"http://{server.grpc_address}{load.GRPC_STREAM_PATH}"
+        self.log = WORK / "stream.log"
+        self._check()
+        self.body = bodies.grpc_body(bodies.identity("stream", 1, False), WORK / f"stream.{server.name}.grpc")
+        self.answer_bytes = load.answer_size(self.url, self.body.path, self.body.headers, self.log)
+        self.rate = self._run(20).rps
+        self.responses, self.cpu_us = [], []
+
+    def _check(self):
+        got = queue.Queue()
+        values = grpcclient.InferInput("INPUT0", [1], "FP32")
+        values.set_data_from_numpy(np.zeros(1, np.float32))
+        with grpcclient.InferenceServerClient(self.server.grpc_address) as client:
+            until = time.monotonic() + 60
+            while not client.is_model_ready("stream") and time.monotonic() < until:
+                time.sleep(0.05)
+            client.start_stream(lambda result, error: got.put(error or result))
+            client.async_stream_infer("stream", [values])
+            for number in range(RESPONSES):
                 answer = got.get(timeout=60)
                 if isinstance(answer, Exception):
                     raise answer
-                if answer.get_response().parameters["triton_final_response"].bool_param:
-                    flying -= 1
-                else:
-                    count += 1
-            return count / (time.perf_counter() - begin), count
+                if answer.as_numpy("OUTPUT0")[0] != number:
+                    raise bodies.WrongAnswer(f"response {number} of a stream is {answer.as_numpy('OUTPUT0')}")
 
-        run(0.5)
-        before = server.cpu_seconds()
-        rate, count = run(seconds)
-        return rate, (server.cpu_seconds() - before) * 1e6 / max(count, 1)
+    def _run(self, each):
+        return load.run_h2load(
+            self.url, self.body.path, self.body.headers, 1, self.AT_ONCE, each * self.AT_ONCE, self.log,
+            self.answer_bytes,
+        )  # fmt: skip
+
+    def measure(self, seconds):
+        """One round: responses a second, and CPU of the server for one."""
+        before = self.server.cpu_seconds()
+        sample = self._run(max(4, round(self.rate * seconds / self.AT_ONCE)))
+        self.rate = sample.rps
+        count = sample.requests * RESPONSES
+        self.responses.append(sample.rps * RESPONSES)
+        self.cpu_us.append((self.server.cpu_seconds() - before) * 1e6 / max(count, 1))
+
+    def medians(self):
+        return {"responses": statistics.median(self.responses), "cpu_us": statistics.median(self.cpu_us)}
 
 
 def main():
@@ -157,11 +184,15 @@ def main():
                 made = runner.side
                 figures[scenario.name, side] = {f: made.median(f) for f in ("rps", "p50_us", "p99_us", "cpu_us")}
                 print(f"{scenario.name:32} {side:5} {figures[scenario.name, side]} {made.failure}", flush=True)
+        if args.only in "stream of 100, grpc":
+            streams = {side: Streams(program) for side, program in sides.items()}
+            for number in range(rounds):
+                for side in list(streams)[:: 1 if number % 2 == 0 else -1]:
+                    streams[side].measure(seconds)
+            for side, made in streams.items():
+                figures["stream of 100, grpc", side] = made.medians()
+                print(f"stream of 100 {side}: {made.medians()}", flush=True)
         for side, program in sides.items():
-            if args.only in "stream":
-                rate, cpu = stream(program, seconds)
-                figures["stream of 100, grpc", side] = {"responses": rate, "cpu_us": cpu}
-                print(f"stream of 100 {side}: {rate:,.0f} responses/s, {cpu:.0f} us of CPU each", flush=True)
             figures["memory under load", side] = {"MiB": procstat.pss_bytes(program.pid) / 2**20}
     finally:
         for program in sides.values():

@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 import endurance
+import frameworks
 import lifecycle
 import measure
 import peer as peers
@@ -101,6 +102,7 @@ def machine(args, peer):
     rows = {
         "processor": f"{first_field('/proc/cpuinfo', 'model name')}, {cores} cores for servers, models and load generator",
         "memory": f"{memory:.0f} GiB",
+        "load average at the start": f"{os.getloadavg()[0]:.1f} (more than a little: other work took part of the cores)",
         "system": f"{platform.system()} {release} {platform.machine()}",
         "load generators": f"{output_of('wrk', '-v').splitlines()[0].split(' [')[0]}, {output_of('h2load', '--version')}",
     }
@@ -165,7 +167,7 @@ def pairs(scenario, launchers):
         scenario.repositories,
         strict=True,
     ):
-        if launchers[side]:
+        if launchers[side] and model:
             yield side, model, repository
 
 
@@ -228,7 +230,7 @@ def run_endurance(args, launchers, chosen, peer, results):
 def main(argv=None):
     args = parse_arguments(argv)
     names = re.compile(args.only or "", re.IGNORECASE)
-    chosen = [s for s in SCENARIOS + pipelines.PIPELINES if names.search(s.name)]
+    chosen = [s for s in SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS if names.search(s.name)]
     long_runs = [s for s in ENDURANCE if names.search(s.name)]
     if args.list:
         print("\n".join([s.name for s in chosen + long_runs] + [LIFECYCLE]))
@@ -244,6 +246,8 @@ def main(argv=None):
         sys.exit(str(error))
     args.python = args.python or (peer.python if peer else sys.executable)
     WORK.mkdir(parents=True, exist_ok=True)
+    if any(s in frameworks.FRAMEWORKS for s in chosen):
+        frameworks.generate(WORK / "generated")
 
     results = {
         "meta": {

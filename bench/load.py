@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "request.lua"
 GRPC_PATH = "/inference.GRPCInferenceService/ModelInfer"
+GRPC_STREAM_PATH = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Writes the results as Markdown: ratios first, then the goals, then every figure."""
 
+import frameworks
 import goals
 
 STATED = {  # of the peer's C++ no-op, an earlier run: requests/s, p50 in ms, CPU µs a request
@@ -63,7 +64,7 @@ def ratios(scenarios, same):
 
 def stated(scenarios):
     rows = []
-    for name, (rps, p50, cpu) in STATED.items():
+    for name, (rps, p50, cpu) in {**STATED, **frameworks.STATED}.items():
         neso = _medians(scenarios.get(name, {}).get("neso"))
         if neso.get("rps") is None:
             continue

@@ -179,7 +179,8 @@ class Launcher:
     def server(self, repository, flags=()):
         copy = self.work / self.name / repository
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.models / repository, copy)
+        source = self.models / repository
+        shutil.copytree(source if source.is_dir() else self.work / "generated" / repository, copy)
         log = self.work / "logs" / f"{self.name}-{repository}.log"
         return Server(self.name, self.command, self.environment, copy, log, flags)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sends real handwritten digits to the model `digits` over HTTP and gRPC and prints what the server sees in them.
+"""Sends real handwritten digits to the model `digits` (or --model) over HTTP and gRPC and prints what the server sees in them.
 
 Needs `pip install numpy tritonclient[all]` and a server that serves examples/models.
 """
@@ -21,12 +21,12 @@ def picture(image):
     return "\n".join("".join(SHADES[min(int(v) * 10 // 17, 9)] * 2 for v in row) for row in image)
 
 
-def classify(module, client, images, classes):
+def classify(module, client, model, images, classes):
     """For each image its best classes, as (probability, index, label), by the classification extension."""
     tensor = module.InferInput("IMAGE", list(images.shape), "FP32")
     tensor.set_data_from_numpy(images)
     wanted = module.InferRequestedOutput("PROBABILITIES", class_count=classes)
-    answer = client.infer("digits", [tensor], outputs=[wanted]).as_numpy("PROBABILITIES")
+    answer = client.infer(model, [tensor], outputs=[wanted]).as_numpy("PROBABILITIES")
     return [[parse_class(item) for item in row] for row in answer.reshape(len(images), classes)]
 
 
@@ -40,7 +40,7 @@ def run(name, module, client, images, labels, args):
     right = 0
     for start in range(0, len(images), args.batch):
         part = images[start : start + args.batch].astype(np.float32)
-        for offset, classes in enumerate(classify(module, client, part, 3)):
+        for offset, classes in enumerate(classify(module, client, args.model, part, 3)):
             number = start + offset
             right += classes[0][1] == labels[number]
             if number < args.show:
@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--http-port", type=int, default=8000)
     parser.add_argument("--grpc-port", type=int, default=8001)
     parser.add_argument("--protocol", choices=["http", "grpc", "both"], default="both")
+    parser.add_argument("--model", default="digits", help="digits, or one of examples/frameworks")
     parser.add_argument("--batch", type=int, default=32, help="images in a request (at most 64)")
     parser.add_argument("--show", type=int, default=2, help="images to print")
     args = parser.parse_args()

@@ -5,6 +5,8 @@ import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/isolate"
+	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/python"
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/backend/sleep"
@@ -15,16 +17,35 @@ import (
 type Options struct {
 	// Python is the interpreter of Python models; see package backend/python.
 	Python string
+	// WorkerBinary is the neso command, for models that run in a process of their
+	// own (`isolation: process`); see package backend/isolate.
+	WorkerBinary string
 }
 
 // Drivers returns all built-in backends.
 func Drivers(o Options) []backend.Driver {
-	return []backend.Driver{
+	drivers := []backend.Driver{
 		errorbackend.New(),
 		identity.New(),
 		python.New(python.Options{Python: o.Python}),
 		repeat.New(),
 		sleep.New(),
 		square.New(),
+	}
+	workers := isolate.Options{Binary: o.WorkerBinary}
+	if o.Python != "" {
+		workers.Env = []string{"NESO_PYTHON=" + o.Python}
+	}
+	for _, d := range Isolatable(o) {
+		drivers = append(drivers, isolate.Wrap(d, workers))
+	}
+	return drivers
+}
+
+// Isolatable returns the backends that can run in a worker of their own, as
+// such a worker has them: those of C libraries.
+func Isolatable(o Options) []backend.Driver {
+	return []backend.Driver{
+		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 	}
 }

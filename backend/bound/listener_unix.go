@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nesoserve/neso/backend/internal/scratch"
 )
 
 const (
@@ -36,7 +38,7 @@ const (
 type Listener struct {
 	o      Options
 	log    *slog.Logger
-	dir    string
+	dir    *scratch.Dir
 	socket *net.UnixListener
 	wg     sync.WaitGroup
 	places chan struct{} // one for each connection without a ticket
@@ -50,17 +52,17 @@ type Listener struct {
 
 // Listen opens the socket.
 func Listen(o Options) (*Listener, error) {
-	dir, err := os.MkdirTemp("", "neso-bind-") // 0700
+	dir, err := scratch.Make("neso-bind-")
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "socket")
+	path := filepath.Join(dir.Path, "socket")
 	s, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err == nil {
 		err = os.Chmod(path, 0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, dir.Remove())
 	}
 	l := &Listener{
 		o: o, log: o.Logger, dir: dir, socket: s, places: make(chan struct{}, maxJoining), tickets: map[string]time.Time{},
@@ -230,7 +232,7 @@ func (l *Listener) Close() error {
 		s.Close()
 	}
 	l.wg.Wait()
-	return errors.Join(err, os.RemoveAll(l.dir))
+	return errors.Join(err, l.dir.Remove())
 }
 
 func rights(oob []byte) ([]int, error) {

@@ -134,7 +134,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 				"model_instance_name": ic.Name, "model_instance_device_id": strconv.Itoa(ic.Device),
 				"model_repository": m.cfg.Directory, "model_version": strconv.FormatInt(m.cfg.Version, 10), "model_name": m.cfg.Name,
 			},
-			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled,
+			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
 		}
 		answer, err := c.Call(ctx, worker.KindInit, 0, init)
 		if err != nil {
@@ -144,8 +144,8 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			return nil, err
 		}
 		return c.Attach(worker.Instance{
-			Name: ic.Name, Model: m.cfg.Name, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
-			Decoupled: m.cfg.Decoupled, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
+			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
+			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)

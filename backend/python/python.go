@@ -3,6 +3,7 @@ package python
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/scratch"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	pyfiles "github.com/nesoserve/neso/python"
 )
@@ -56,7 +58,7 @@ type driver struct {
 	grace     time.Duration // for finalize; 0 is the worker's default
 
 	mu     sync.Mutex
-	files  string // directory of the worker's sources, made for the first model
+	files  *scratch.Dir // directory of the worker's sources, made for the first model
 	warm   map[warmKey]*warmSession
 	closed bool
 }
@@ -101,8 +103,8 @@ func (d *driver) Close() error {
 		w.stop()
 	}
 	d.launcher.Close()
-	if d.files != "" {
-		return os.RemoveAll(d.files)
+	if d.files != nil {
+		return d.files.Remove()
 	}
 	return nil
 }
@@ -115,19 +117,18 @@ func (d *driver) sources() (string, error) {
 	if d.closed {
 		return "", backend.Errorf(backend.Unavailable, "the Python backend is closed")
 	}
-	if d.files != "" {
-		return d.files, nil
+	if d.files != nil {
+		return d.files.Path, nil
 	}
-	dir, err := os.MkdirTemp("", "neso-python-") // 0700
+	dir, err := scratch.Make("neso-python-")
 	if err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", err)
 	}
-	if err := unpack(dir); err != nil {
-		_ = os.RemoveAll(dir)
-		return "", fmt.Errorf("unpack the Python worker: %w", err)
+	if err := unpack(dir.Path); err != nil {
+		return "", fmt.Errorf("unpack the Python worker: %w", errors.Join(err, dir.Remove()))
 	}
 	d.files = dir
-	return dir, nil
+	return dir.Path, nil
 }
 
 func unpack(dir string) error {

@@ -17,6 +17,7 @@ type serveOptions struct {
 	server neso.Server
 	log    logging.Settings
 	tlsOptions
+	cloudOptions
 	// warnings are logged once the log is open.
 	warnings []string
 

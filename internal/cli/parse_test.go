@@ -57,7 +57,11 @@ func TestParseMistakes(t *testing.T) {
 		"--grpc-infer-thread-count=1":       "from 2 to 128",
 		"--model-config-name=":              "empty argument for --model-config-name",
 		"--rate-limit=fast":                 "invalid argument for --rate-limit",
-		"--allow-vertex-ai=true":            "not part of this version",
+		"--allow-client-shm=true":           "not part of this version",
+		"--rate-limit-resource=R":           "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got R",
+		"--rate-limit-resource=R:1:2:3":     "Got R:1:2:3",
+		"--rate-limit-resource=R:x":         "Invalid option value. Got x",
+		"--rate-limit-resource=R:-1":        "Invalid option value. Got R:-1",
 	} {
 		if _, _, err := parsed(t, arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", arg, err, want)

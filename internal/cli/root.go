@@ -43,7 +43,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetArgs(args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.AddCommand(serveCommand(env), configCommand(env), versionCommand(env))
+	root.AddCommand(serveCommand(env), configCommand(env), testModelCommand(env), backendsCommand(env), isolateCommand(), versionCommand(env))
 	root.AddCommand(doctorCommand(env))
 	root.AddCommand(remoteCommands(env)...)
 	err := root.ExecuteContext(ctx)
@@ -59,8 +59,8 @@ func Main(ctx context.Context, env Env) int {
 
 func serveCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use:                "serve --model-repository=DIR [options]",
-		Short:              "Serve the models of a repository",
+		Use:                "serve [PATH...] --model-repository=DIR [options]",
+		Short:              "Serve the models of a repository, or single model files",
 		DisableFlagParsing: true, // tritonserver's rules, see parse.go
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string

@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/responsecache"
 )
 
 func defaults() *serveOptions {
@@ -29,7 +30,8 @@ func defaults() *serveOptions {
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
 		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
 		controlFD: -1, descriptorFD: -1, optionsFD: -1,
-		allowHTTP: true, allowGRPC: true, allowMetrics: true,
+		cloudOptions: cloudOptions{sagemakerPort: defaultCloudPort, vertexPort: defaultCloudPort},
+		allowHTTP:    true, allowGRPC: true, allowMetrics: true,
 	}
 }
 
@@ -38,16 +40,17 @@ func defaults() *serveOptions {
 func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	table := serveTable()
 	o := defaults()
-	given, err := parse(table, args, o)
-	if err == nil && o.optionsFD >= 0 {
-		given, err = o.inherited(table, given)
+	var paths []string
+	if !asTriton {
+		paths, args = modelPaths(args)
 	}
+	given, err := o.read(table, args)
 	if err == nil && o.help {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")
 			return 1
 		}
-		usage(env.Stdout, table, "neso serve")
+		usage(env.Stdout, table, "neso serve [PATH...]")
 		return 0
 	}
 	if err == nil {
@@ -63,6 +66,12 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		}
 		return 1
 	}
+	single, err := o.serveSingle(paths)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, err)
+		return 1
+	}
+	defer single.remove()
 	log, err := logging.Open(o.log, env.Stderr)
 	if err != nil {
 		fmt.Fprintln(env.Stderr, err)
@@ -81,7 +90,10 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		logger.Warn(w) //nolint:sloglint // texts of our own
 	}
 	o.server.UseLog(log)
-	o.server.Backends = all.Drivers(all.Options{Python: o.python})
+	if o.server.ResponseCache.Name == "redis" {
+		responsecache.SilenceDriver()
+	}
+	o.server.Backends = all.Drivers(all.Options{Python: o.python, WorkerBinary: workerBinary()})
 
 	if o.controlFD > 0 {
 		ignoreBrokenPipes()
@@ -106,6 +118,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		return 1
 	}
 	report(log, &o.server)
+	single.report(env.Stdout, &o.server)
 	err = control(ctx, o, logger)
 	if err != nil {
 		logger.Error("failed to stop server", "error", err.Error())
@@ -113,6 +126,19 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		return 1
 	}
 	return 0
+}
+
+// read takes what the environment and the command line say, and returns the
+// names of the options that were given.
+func (o *serveOptions) read(table []option, args []string) ([]string, error) {
+	if err := o.cloudDefaults(os.Getenv); err != nil {
+		return nil, err
+	}
+	given, err := parse(table, args, o)
+	if err == nil && o.optionsFD >= 0 {
+		given, err = o.inherited(table, given)
+	}
+	return given, err
 }
 
 // complete fills what depends on several options and checks them together.
@@ -133,6 +159,7 @@ func (o *serveOptions) complete(given []string) error {
 	if (o.controlFD >= 0) != (o.descriptorFD >= 0) || o.controlFD >= 0 && (o.controlFD < 3 || o.descriptorFD < 3) {
 		return &usageError{"--control-fd and --descriptor-fd go together and name inherited descriptors from 3 on"}
 	}
+	s.BackendDirectory = backendDirectory(s.BackendDirectory)
 	if err := o.completeTLS(); err != nil {
 		return err
 	}
@@ -154,6 +181,8 @@ func (o *serveOptions) complete(given []string) error {
 		{"HTTP", o.httpAddress, o.httpPort, o.allowHTTP, &s.HTTP.Address},
 		{"GRPC", o.grpcAddress, o.grpcPort, o.allowGRPC, &s.GRPC.Address},
 		{"metrics", o.metricsAddress, o.metricsPort, o.allowMetrics, &s.Metrics.Address},
+		{"Sagemaker", "0.0.0.0", o.sagemakerPort, o.allowSagemaker, &s.Sagemaker.Address},
+		{"Vertex AI", "0.0.0.0", o.vertexPort, o.allowVertex, &s.VertexAI.Address},
 	}
 	for i, e := range endpoints {
 		if !e.on {
@@ -166,6 +195,9 @@ func (o *serveOptions) complete(given []string) error {
 				return &usageError{fmt.Sprintf("Bad option: %s port %d is not between 0 and 65535", e.name, e.port)}
 			}
 			*e.set = net.JoinHostPort(e.address, strconv.Itoa(e.port))
+		}
+		if p := o.safePorts; p != nil && e.name != "Sagemaker" && o.allowSagemaker && e.address == "0.0.0.0" && (e.port < p[0] || e.port > p[1]) {
+			return &usageError{fmt.Sprintf("The server cannot listen to %s requests at port %d, allowed port range is [%d, %d]", e.name, e.port, p[0], p[1])}
 		}
 		for _, other := range endpoints[:i] {
 			if other.on && *other.set == *e.set && e.port != 0 {

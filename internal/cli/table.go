@@ -96,14 +96,14 @@ func serveTable() []option {
 		{name: "grpc-max-connection-age-grace", kind: "integer", group: groupGRPC, help: "Milliseconds after the maximum age after which a connection is closed by force.", set: millisVar(func(o *serveOptions) *time.Duration { return &o.server.GRPC.MaxConnectionAgeGrace })},
 		{name: "grpc-restricted-protocol", kind: "<string>:<string>=<string>", group: groupGRPC, help: "Restrict the use of protocols to requests with a metadata key.", set: setRestricted("grpc-restricted-protocol", "protocol", grpcPrefix, func(o *serveOptions) *map[string]neso.Restriction { return &o.server.GRPC.Restricted })},
 
-		{name: "allow-sagemaker", kind: "boolean", group: groupSagemaker, help: "Allow the server to listen for Sagemaker requests.", set: refuseTrue("allow-sagemaker")},
-		{name: "sagemaker-port", kind: "integer", group: groupSagemaker, help: "The port for Sagemaker requests.", set: checkInt(0, 65535), unused: notYet},
-		{name: "sagemaker-safe-port-range", kind: "<integer>-<integer>", group: groupSagemaker, help: "The allowed port range of other endpoints.", set: checkPair("-"), unused: notYet},
+		{name: "allow-sagemaker", kind: "boolean", group: groupSagemaker, help: "Allow the server to listen for Sagemaker requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowSagemaker })},
+		{name: "sagemaker-port", kind: "integer", group: groupSagemaker, help: "The port for Sagemaker requests.", set: intVar(func(o *serveOptions) *int { return &o.sagemakerPort })},
+		{name: "sagemaker-safe-port-range", kind: "<integer>-<integer>", group: groupSagemaker, help: "The allowed port range of other endpoints.", set: setSafePorts},
 		{name: "sagemaker-thread-count", kind: "integer", group: groupSagemaker, help: "Number of threads handling Sagemaker requests.", set: checkInt(1, 1<<31), unused: noThreads},
-		{name: "allow-vertex-ai", kind: "boolean", group: groupVertex, help: "Allow the server to listen for Vertex AI requests.", set: refuseTrue("allow-vertex-ai")},
-		{name: "vertex-ai-port", kind: "integer", group: groupVertex, help: "The port for Vertex AI requests.", set: checkInt(0, 65535), unused: notYet},
+		{name: "allow-vertex-ai", kind: "boolean", group: groupVertex, help: "Allow the server to listen for Vertex AI requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowVertex })},
+		{name: "vertex-ai-port", kind: "integer", group: groupVertex, help: "The port for Vertex AI requests.", set: intVar(func(o *serveOptions) *int { return &o.vertexPort })},
 		{name: "vertex-ai-thread-count", kind: "integer", group: groupVertex, help: "Number of threads handling Vertex AI requests.", set: checkInt(1, 1<<31), unused: noThreads},
-		{name: "vertex-ai-default-model", kind: "string", group: groupVertex, help: "The model used for single-model inference.", unused: notYet},
+		{name: "vertex-ai-default-model", kind: "string", group: groupVertex, help: "The model used for single-model inference. Default: the only model there is.", set: stringVar(func(o *serveOptions) *string { return &o.server.VertexAI.Model })},
 
 		{name: "allow-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide prometheus metrics.", set: boolVar(func(o *serveOptions) *bool { return &o.allowMetrics })},
 		{name: "allow-gpu-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide GPU metrics.", set: checkBool, unused: noGPU},
@@ -124,13 +124,8 @@ func serveTable() []option {
 		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
 		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting, <cache name>,<setting>=<value>; it may be specified multiple times for one cache. \"local\" needs size (bytes of memory); \"redis\" needs host and port and takes user, password, db, connect_timeout, socket_timeout, wait_timeout (milliseconds), pool_size, tls_enabled, cert, key, cacert, cacert_dir, sni, ttl (seconds).", set: setCacheConfig},
 		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: "the caches are part of the server"},
-		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\" or \"execution_count\".", set: wordVar("rate-limit", []string{"off", "execution_count"}, func(_ *serveOptions, s string) error {
-			if s != "off" {
-				return errNotBuilt("rate limiting by execution count")
-			}
-			return nil
-		})},
-		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server.", set: checkPair(":"), unused: notYet},
+		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\", or \"execution_count\" with which a model instance runs only while the resources of its rate_limiter are free.", set: wordVar("rate-limit", []string{"off", "execution_count"}, stringVar(func(o *serveOptions) *string { return &o.server.RateLimit }))},
+		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server, <resource name>:<count>[:<device>], without a device on each. It may be specified multiple times; then only the resources named exist. Default: as many of each as the instance needs that needs most.", set: setRateLimitResource},
 		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: checkInt(math.MinInt, math.MaxInt), unused: noGPU},
 		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total byte size that can be allocated as CUDA memory for the GPU device.", set: checkPair(":"), unused: noGPU},
 		{name: "cuda-virtual-address-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total CUDA virtual address size for growable implicit state.", set: checkPair(":"), unused: noGPU},
@@ -170,6 +165,7 @@ func serveTable() []option {
 		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
 		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
 		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
+		{name: "sagemaker-model-root", kind: "string", group: groupNeso, help: "The directory below which models that Sagemaker loads must lie. Default: /opt/ml/models.", set: stringVar(func(o *serveOptions) *string { return &o.server.Sagemaker.Root })},
 		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
 		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
 		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request; a large body gets the time that 16 KiB/s need on top. Default: 60.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},

@@ -30,8 +30,12 @@ var shownDefaults = map[string]string{
 	"grpc-port":               "8001",
 	"reuse-grpc-port":         "false",
 	"allow-metrics":           "true",
+	"allow-sagemaker":         "false",
+	"allow-vertex-ai":         "false",
 	"allow-cpu-metrics":       "true",
 	"metrics-port":            "8002",
+	"sagemaker-port":          "8080",
+	"vertex-ai-port":          "8080",
 	"warmup-in-statistics":    "false",
 }
 

@@ -35,6 +35,7 @@ type Engine struct {
 	continuing atomic.Bool
 	admission  *admission
 	custom     *customMetrics
+	loops      loops
 	repo       *repository.Repository
 	life       *lifecycle.Manager
 	pool       *memory.Pool        // nil when the allocator came with the options
@@ -78,7 +79,7 @@ func New(o Options) (*Engine, error) {
 	e.life = lifecycle.New(lifecycle.Options{
 		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
-		WarmupInStatistics: o.WarmupInStatistics, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+		WarmupInStatistics: o.WarmupInStatistics, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
 	return e, nil
 }

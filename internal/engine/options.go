@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -33,6 +34,9 @@ type Options struct {
 	LoadThreads         int // default 4
 	LoadRetries         int
 	WarmupInStatistics  bool
+	// RateLimiter makes the instances of all models wait for the resources that
+	// they need; nil for none.
+	RateLimiter *ratelimit.Limiter
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer

@@ -99,8 +99,6 @@ type VersionStats struct {
 	Config  *modelconfig.Config
 	// LoadTime is how long the last load took, warm-up included.
 	LoadTime time.Duration
-	// Cached says that the response cache is in use for the model.
-	Cached bool
 }
 
 // Statistics returns the numbers of one model (version -1: all its ready
@@ -109,7 +107,7 @@ func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) 
 	var found []VersionStats
 	for _, v := range e.life.Versions(name) {
 		if v.Model != nil && (version < 0 || v.Version == version) {
-			found = append(found, VersionStats{Name: v.Name, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime, Cached: v.Model.Cached()})
+			found = append(found, VersionStats{Name: v.Name, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime})
 		}
 	}
 	switch {

@@ -199,7 +199,7 @@ func bodyError(err error) *backend.Error {
 // headerLength parses Inference-Header-Content-Length for a body of total
 // bytes.
 func headerLength(text string, total int64) (int64, *backend.Error) {
-	const name = "Inference-Header-Content-Length"
+	const name = lengthHeader
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && n == 0 {
 		return 0, backend.Errorf(backend.InvalidArg, "Unable to parse %s, got: %s", name, text)

@@ -202,7 +202,7 @@ func (s *Server) readUnsized(w http.ResponseWriter, r *http.Request, c *call) er
 // there is none because the body is one raw tensor.
 func (s *Server) jsonSize(r *http.Request, total int64) (size int64, raw bool, err error) {
 	size = total
-	if v := r.Header["Inference-Header-Content-Length"]; len(v) > 0 {
+	if v := r.Header[lengthHeader]; len(v) > 0 {
 		n, fault := headerLength(v[0], total)
 		if fault != nil {
 			return 0, false, fault
@@ -230,7 +230,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 	h["Content-Type"] = jsonType
 	if c.reply.TailSize > 0 {
 		h["Content-Type"] = binaryType
-		h["Inference-Header-Content-Length"] = []string{strconv.Itoa(len(c.reply.JSON))}
+		h[lengthHeader] = []string{strconv.Itoa(len(c.reply.JSON))}
 	}
 	if accept := r.Header["Accept-Encoding"]; accept != nil {
 		if k := chooseCoding(accept); k != uncoded {

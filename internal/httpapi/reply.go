@@ -20,6 +20,9 @@ var (
 	bothCoding = []string{"gzip, deflate"}
 )
 
+// lengthHeader holds the length of the JSON before the tensors' bytes.
+const lengthHeader = "Inference-Header-Content-Length"
+
 // autoLength is below the size up to which net/http finds the content length
 // by itself, without a header value of our own.
 const autoLength = 2000

@@ -135,14 +135,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replyText(w, h, http.StatusNotFound, "Not Found")
 		return
 	}
-	if must := s.restricted[t.endpoint]; must != nil && r.Header.Get(must.Header) != must.Value {
-		s.drain(w, r)
-		replyText(w, h, http.StatusForbidden, "This API is restricted, expecting header '"+must.Header+"'")
+	if e := &endpoints[t.endpoint]; (!e.get || r.Method != http.MethodGet) && (!e.post || r.Method != http.MethodPost) {
+		if s.allowed(w, r, t) {
+			s.drain(w, r)
+			replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
+		}
 		return
 	}
-	if e := &endpoints[t.endpoint]; (!e.get || r.Method != http.MethodGet) && (!e.post || r.Method != http.MethodPost) {
+	s.serve(w, r, t)
+}
+
+// allowed reports whether r brings what the endpoint's category asks for; if
+// not it answers.
+func (s *Server) allowed(w http.ResponseWriter, r *http.Request, t target) bool {
+	if must := s.restricted[t.endpoint]; must != nil && r.Header.Get(must.Header) != must.Value {
 		s.drain(w, r)
-		replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
+		replyText(w, w.Header(), http.StatusForbidden, "This API is restricted, expecting header '"+must.Header+"'")
+		return false
+	}
+	return true
+}
+
+// serve answers a routed request, whatever its method.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
+	h := w.Header()
+	if !s.allowed(w, r, t) {
 		return
 	}
 	version := int64(-1)
@@ -155,11 +172,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if t.endpoint == modelInfer {
+	switch t.endpoint {
+	case modelInfer:
 		s.infer(w, r, t.name, version)
-		return
+	case modelGenerate, modelGenerateStream:
+		s.generate(w, r, t.name, version, t.endpoint == modelGenerateStream)
+	default:
+		s.control(w, r, t, version)
 	}
-	s.control(w, r, t, version)
 }
 
 // control answers everything but inference.
@@ -213,10 +233,8 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 		return s.join()
 	case memoryStatus:
 		return memoryRegions(t)
-	case memoryRegister:
+	default: // memoryRegister
 		return nil, backend.Errorf(backend.Unsupported, "Client shared memory is not supported by this server.")
-	default:
-		return nil, backend.Errorf(backend.Unsupported, "the generate extension is not supported")
 	}
 }
 

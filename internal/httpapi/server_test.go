@@ -58,6 +58,7 @@ var models = map[string]string{
 	"two/config.pbtxt": config("", "INT32", "INT32"), "two/1/": "",
 	"classes/config.pbtxt": strings.Replace(config("max_batch_size: 4", "FP32"), `"OUT" data_type`, `"OUT" label_filename: "labels.txt" data_type`, 1), "classes/1/": "", "classes/labels.txt": "ant\nbee\ncat\n",
 	"decoupled/config.pbtxt": config("model_transaction_policy { decoupled: true }", "FP32"), "decoupled/1/": "",
+	"talk/config.pbtxt": strings.Replace(config("model_transaction_policy { decoupled: true }", "FP32"), "identity", "echo", 1), "talk/1/": "",
 	"echo/config.pbtxt": strings.Replace(config("", "FP32"), "identity", "echo", 1), "echo/1/": "",
 }
 
@@ -93,10 +94,11 @@ func serve(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Opti
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	t.Cleanup(func() {
-		_ = server.Close()
-		<-done
 		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 		defer stop()
+		_ = server.Shutdown(ctx) // waits for the handlers: what they hold is looked at below
+		_ = server.Close()
+		<-done
 		if err := e.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
 		}

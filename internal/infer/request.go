@@ -113,10 +113,17 @@ type Sink interface {
 // once when the request has ended and nobody holds it: inputs are released by
 // then. The request begins with one hold, dropped by the final response.
 func New(sink Sink, done func(*Request)) *Request {
-	r := &Request{sink: sink, done: done}
+	r := &Request{}
+	r.Init(sink, done)
+	return r
+}
+
+// Init makes a zero Request what New returns, for requests that are made many at
+// a time.
+func (r *Request) Init(sink Sink, done func(*Request)) {
+	r.sink, r.done = sink, done
 	r.Responder = r
 	r.refs.Store(1)
-	return r
 }
 
 // Hold keeps the request and its inputs alive until Drop, beyond the final

@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -31,6 +32,9 @@ type Options struct {
 	// Batching says whether tensors have a batch dimension.
 	Batching  bool
 	Decoupled bool
+	// Limits says when an instance may run; nil without a rate limiter. Executions
+	// of warm-up samples do not ask.
+	Limits *ratelimit.Group
 	// Allocator gives memory for gathered inputs.
 	Allocator tensor.Allocator
 	Stats     *stats.Version
@@ -46,7 +50,6 @@ type Run func(requests []*infer.Request, count bool)
 // Pool holds the instances of a version. It implements scheduler.Executor.
 type Pool struct {
 	o     Options
-	depth int
 	slots []slot
 	places
 	executions sync.Pool // of *execution
@@ -64,8 +67,8 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	if len(o.Instances) == 0 {
 		return nil, backend.Errorf(backend.Internal, "a model needs at least one instance")
 	}
-	p := &Pool{o: o, depth: max(1, o.Capabilities.Depth), slots: make([]slot, len(o.Instances))}
-	p.init(p.slots, p.depth)
+	p := &Pool{o: o, slots: make([]slot, len(o.Instances))}
+	p.init(p.slots, max(1, o.Capabilities.Depth))
 	p.ctx, p.stop = context.WithCancel(context.Background())
 
 	// The first failure ends the making of the others, and with the load ends
@@ -120,6 +123,9 @@ func (p *Pool) create(ctx context.Context, i int) error {
 		p.run(&p.slots[i], e, v)
 	})
 }
+
+// Limits says when an instance may run, or is nil.
+func (p *Pool) Limits() *ratelimit.Group { return p.o.Limits }
 
 // Close closes the instances. It must not be called before the last Execute
 // has returned; Interrupt helps to get there.

@@ -15,15 +15,19 @@ type scanner struct{ jsonscan.Scanner }
 // errShape says that `data` has not as many elements as the shape.
 var errShape = invalid("Unable to parse 'data': Shape does not match true shape of 'data' field")
 
-// elements walks over the scalars of nested arrays; how they nest is free.
-// On true the scanner stands on a scalar; on false the outermost array has
-// ended, or there is a fault.
+// elements walks over the scalars of nested arrays; how they nest is free. A
+// scalar without an array is one element. On true the scanner stands on a
+// scalar; on false the outermost array has ended, or there is a fault.
 type elements struct {
 	depth int
 	fresh bool // just behind a '['
+	bare  bool // behind a scalar without an array
 }
 
 func (e *elements) next(s *scanner) bool {
+	if e.bare {
+		return false
+	}
 	for {
 		if e.depth > 0 && !s.NextElement(e.fresh) {
 			if s.Bad != jsonscan.FaultNone {
@@ -37,6 +41,7 @@ func (e *elements) next(s *scanner) bool {
 		}
 		e.fresh = false
 		if s.I >= len(s.B) || s.B[s.I] != '[' {
+			e.bare = e.depth == 0
 			return true
 		}
 		if e.depth++; e.depth > jsonscan.MaxNesting {

@@ -61,7 +61,16 @@ const keepText = 1 << 20
 // allocated so far and is the caller's to release. The error is a
 // *backend.Error for a fault of the request, else the one of Rest.
 func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBody) error {
-	d.s.Reset(body.JSON)
+	d.begin(body.JSON)
+	if err := d.document(r, c, m, body); err != nil {
+		return err
+	}
+	return d.tail(r, m, body)
+}
+
+// begin makes the decoder ready for the next text.
+func (d *JSONDecoder) begin(text []byte) {
+	d.s.Reset(text)
 	d.inputs, d.params = d.inputs[:0], 0
 	// The request keeps its shapes, possibly longer than this decoder works on it.
 	d.shapes = nil
@@ -71,10 +80,6 @@ func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBo
 	if cap(d.s.Text) > keepText {
 		d.s.Text = nil
 	}
-	if err := d.document(r, c, m, body); err != nil {
-		return err
-	}
-	return d.tail(r, m, body)
 }
 
 // document parses the JSON.

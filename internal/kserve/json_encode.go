@@ -88,12 +88,17 @@ func EncodeJSON(w *JSONResponse, cfg *modelconfig.Config, id string, version int
 		b = append(b, `,"data":[`...)
 		var ok bool
 		if b, ok = appendData(b, o.Datatype, o.Data); !ok {
-			return invalid("sending " + o.Datatype.String() + " data via JSON is not supported. Please use the binary data format for output")
+			return unsendable(o.Datatype)
 		}
 		b = append(b, `]}`...)
 	}
 	w.JSON = append(b, `]}`...)
 	return nil
+}
+
+// unsendable is the error for an output that has no JSON form.
+func unsendable(d tensor.Datatype) *backend.Error {
+	return invalid("sending " + d.String() + " data via JSON is not supported. Please use the binary data format for output")
 }
 
 func labelsOf(labels Labels, output string) []string {

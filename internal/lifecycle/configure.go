@@ -19,12 +19,17 @@ func (m *Manager) configure(p *plan) error {
 	if err := draft.CompleteBackend(p.name, os.DirFS(p.snapshot.Directory)); err != nil {
 		return err
 	}
+	if p.snapshot.Renamed {
+		draft.Rename(p.name)
+	}
 	draft.Normalize()
 	if err := draft.Validate(m.o.DisableAutoComplete); err != nil {
 		return err
 	}
-	if err := draft.CheckDirectory(filepath.Base(p.snapshot.Directory)); err != nil {
-		return err
+	if !p.snapshot.Renamed {
+		if err := draft.CheckDirectory(filepath.Base(p.snapshot.Directory)); err != nil {
+			return err
+		}
 	}
 	p.draft, p.policy, p.ensemble, p.parts = draft, draft.Versions(), draft.IsEnsemble(), draft.Parts()
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
 )
@@ -25,7 +26,8 @@ type Model struct {
 	Numbers stats.Snapshot
 	// LoadTime is how long the load took.
 	LoadTime time.Duration
-	// Cached says that the response cache is in use for the model.
+	// Cached says that the model asks for the response cache. Without one its
+	// numbers are shown all the same, as with Triton.
 	Cached bool
 	// Summaries is what NewSummaries made for the version, or nil.
 	Summaries *Summaries
@@ -53,6 +55,8 @@ type Options struct {
 	// may be nil.
 	Models  func() []Model
 	Customs func() []Custom
+	// Resources lists those of the rate limiter; may be nil.
+	Resources func() []ratelimit.Usage
 	// Cache returns the numbers of the response cache; nil without one.
 	Cache func() responsecache.Numbers
 	// CPU shows nv_cpu_utilization and the memory of the machine.

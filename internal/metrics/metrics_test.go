@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -26,6 +27,8 @@ func loaded(t *testing.T, options ...string) (*Metrics, *[]Model) {
 	}
 	v := stats.NewVersion(nil)
 	v.Batch(4, 1000, 2000, 3000)
+	v.FormsBatches()
+	v.Closed(stats.ClosedShape)
 	s := v.Snapshot()
 	s.Success = stats.Duration{Count: 1_000_000, Nanos: 2_000_000_999}
 	s.FailuresByCause[infer.Rejected] = 2
@@ -34,7 +37,8 @@ func loaded(t *testing.T, options ...string) (*Metrics, *[]Model) {
 		sum.Observe(5000, 1000, 1000, 1000, 1000)
 	}
 	models := &[]Model{{Name: `a"b`, Version: 3, Tags: map[string]string{"team": "x"}, Numbers: s, Summaries: sum}}
-	return New(Options{Models: func() []Model { return *models }, CPU: true, Config: c, ServerVersion: "1"}), models
+	resources := []ratelimit.Usage{{Resource: "R", Device: 0, Limit: 3}, {Resource: "R", Device: -2, Limit: 1, Used: 1}}
+	return New(Options{Models: func() []Model { return *models }, Resources: func() []ratelimit.Usage { return resources }, CPU: true, Config: c, ServerVersion: "1"}), models
 }
 
 func scrape(t *testing.T, m *Metrics) string {
@@ -65,6 +69,10 @@ func TestTritonNames(t *testing.T) {
 		`nv_inference_compute_infer_duration_us{_team="x",model="a\"b",version="3"} 0`,
 		`nv_inference_compute_output_duration_us{_team="x",model="a\"b",version="3"} 0`,
 		`nv_inference_pending_request_count{_team="x",model="a\"b",version="3"} 0`,
+		`neso_batch_closed_total{_team="x",model="a\"b",reason="shape",version="3"} 1`,
+		`neso_batch_closed_total{_team="x",model="a\"b",reason="full",version="3"} 0`,
+		`neso_rate_limit_resource_used_units{device="all",resource="R"} 1`,
+		`neso_rate_limit_resource_units{device="0",resource="R"} 3`,
 		`neso_batch_size_bucket{_team="x",model="a\"b",version="3",le="4"} 1`,
 		`neso_queue_duration_seconds_bucket{_team="x",model="a\"b",version="3",le="0.00025"} 0`,
 		"nv_pinned_memory_pool_total_bytes 0",

@@ -12,12 +12,14 @@ import (
 )
 
 var (
-	buildInfo   = prometheus.NewDesc("neso_build_info", "Always 1; the label says which version runs", []string{"version"}, nil)
-	pinnedTotal = prometheus.NewDesc("nv_pinned_memory_pool_total_bytes", "Pinned memory pool size, in bytes", nil, nil)
-	pinnedUsed  = prometheus.NewDesc("nv_pinned_memory_pool_used_bytes", "Pinned memory pool in use, in bytes", nil, nil)
-	cpuUse      = prometheus.NewDesc("nv_cpu_utilization", "Busy fraction of the machine's CPUs, 0 to 1", nil, nil)
-	memoryTotal = prometheus.NewDesc("nv_cpu_memory_total_bytes", "Memory of the machine, in bytes", nil, nil)
-	memoryUsed  = prometheus.NewDesc("nv_cpu_memory_used_bytes", "Memory of the machine in use, in bytes", nil, nil)
+	buildInfo     = prometheus.NewDesc("neso_build_info", "Always 1; the label says which version runs", []string{"version"}, nil)
+	pinnedTotal   = prometheus.NewDesc("nv_pinned_memory_pool_total_bytes", "Pinned memory pool size, in bytes", nil, nil)
+	pinnedUsed    = prometheus.NewDesc("nv_pinned_memory_pool_used_bytes", "Pinned memory pool in use, in bytes", nil, nil)
+	cpuUse        = prometheus.NewDesc("nv_cpu_utilization", "Busy fraction of the machine's CPUs, 0 to 1", nil, nil)
+	memoryTotal   = prometheus.NewDesc("nv_cpu_memory_total_bytes", "Memory of the machine, in bytes", nil, nil)
+	resourceLimit = prometheus.NewDesc("neso_rate_limit_resource_units", "Units of a resource of the rate limiter, by device; all for one that devices share", []string{"resource", "device"}, nil)
+	resourceUsed  = prometheus.NewDesc("neso_rate_limit_resource_used_units", "Units that instances hold", []string{"resource", "device"}, nil)
+	memoryUsed    = prometheus.NewDesc("nv_cpu_memory_used_bytes", "Memory of the machine in use, in bytes", nil, nil)
 )
 
 func (m *Metrics) collectServer(ch chan<- prometheus.Metric) {
@@ -28,6 +30,16 @@ func (m *Metrics) collectServer(ch chan<- prometheus.Metric) {
 	// Without a GPU there is no pinned memory, and dashboards expect the names.
 	gauge(pinnedTotal, 0)
 	gauge(pinnedUsed, 0)
+	if m.options.Resources != nil {
+		for _, u := range m.options.Resources() {
+			device := "all"
+			if u.Device >= 0 {
+				device = strconv.Itoa(u.Device)
+			}
+			gauge(resourceLimit, float64(u.Limit), valid(u.Resource), device)
+			gauge(resourceUsed, float64(u.Used), valid(u.Resource), device)
+		}
+	}
 	if m.cpu == nil {
 		return
 	}

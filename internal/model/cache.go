@@ -97,13 +97,12 @@ func (m *Model) inferCached(r *infer.Request) error {
 func (m *Model) lookUp(r *infer.Request) error {
 	c := m.cache
 	r.Cache.Start = backend.Now()
-	x := &pending{}
-	x.key, x.identity = m.key(r)
+	key, made := m.key(r)
 	if c.store != nil {
-		e := c.store.Lookup(r.Ctx, x.key)
+		e := c.store.Lookup(r.Ctx, key)
 		if e != nil && c.store.Shared() {
 			if err := m.foreign(r, e); err != nil {
-				c.store.Discredit(x.key, err)
+				c.store.Discredit(key, err)
 				e.Release()
 				e = nil
 			}
@@ -115,6 +114,7 @@ func (m *Model) lookUp(r *infer.Request) error {
 			return nil
 		}
 	}
+	x := &pending{key: key, identity: made}
 	if c.flights != nil && !r.Internal && c.flights.join(r, x) {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (m *Model) keep(r *infer.Request, x *pending, resp *backend.Response) {
 	// An answer that lacks an output would be no answer to a request that names it.
 	if c.store != nil && len(resp.Outputs) == len(asked(r)) {
 		from := backend.Now()
-		x.entry, x.failed = responsecache.NewEntry(resp, c.allocator)
+		x.entry, x.failed = responsecache.NewEntry(resp, c.store.Largest(), c.allocator)
 		x.copied = backend.Now() - from
 	}
 }
@@ -254,6 +254,3 @@ func (m *Model) Identity() responsecache.Identity {
 	h.Sum(own[:0])
 	return own
 }
-
-// Cached reports whether the response cache is in use for the model.
-func (m *Model) Cached() bool { return m.cache != nil && m.cache.store != nil }

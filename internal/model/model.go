@@ -14,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/internal/scheduler/dynamic"
@@ -34,6 +35,9 @@ type Options struct {
 	Logger    *slog.Logger
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
+	// RateLimiter makes instances wait for the resources that they need; nil for
+	// none.
+	RateLimiter *ratelimit.Limiter
 	// Observer sees each successful request, besides the statistics; may be nil.
 	Observer stats.Observer
 	// Graph and Host are for ensembles, which have no backend: what the steps are,
@@ -53,12 +57,14 @@ type Options struct {
 type Model struct {
 	config    *modelconfig.Config
 	version   int64
+	directory string // of the model
 	io        io
 	allocator tensor.Allocator
 	loaded    backend.Model   // nil for an ensemble
 	pool      *instance.Pool  // nil for an ensemble
 	graph     *ensemble.Graph // nil for other models
 	host      ensemble.Host
+	limits    *ratelimit.Group // nil without a rate limiter
 	scheduler scheduler.Scheduler
 	stats     *stats.Version
 	labels    map[string][]string
@@ -78,6 +84,9 @@ type Model struct {
 	closeLock sync.Mutex  // held by the Close that does the work
 	closed    bool
 	closeErr  error
+	// interrupted says that a Close has waited for the end of the executions that
+	// it interrupted.
+	interrupted bool
 }
 
 // Open loads the version, creates its instances and warms them up. On error
@@ -108,6 +117,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	if c.Ensemble != nil {
 		m.openEnsemble(&o)
+		if m.cache != nil {
+			m.Identity() // in a shared store the files of the steps are read now, not by the first request
+		}
 		return m, nil
 	}
 	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {
@@ -125,6 +137,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		m.allocator = o.Allocator
 	}
 	if err := m.start(ctx, &o); err != nil {
+		m.limits.Close()
 		return nil, errors.Join(err, m.closeLoaded())
 	}
 	return m, nil
@@ -133,14 +146,18 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 // start makes the instances and the scheduler.
 func (m *Model) start(ctx context.Context, o *Options) error {
 	c := m.config
-	samples, err := m.warmupSamples(o.BackendConfig.Directory)
+	m.directory = o.BackendConfig.Directory
+	samples, err := m.warmupSamples(m.directory)
 	if err != nil {
+		return err
+	}
+	if m.limits, err = limit(c, o.RateLimiter); err != nil {
 		return err
 	}
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
-		Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
+		Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
 		p.Warm = func(ctx context.Context, run instance.Run) error {
@@ -159,6 +176,9 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 
 func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
 	c := m.config
+	if c.Sequence != nil || c.Dynamic != nil {
+		m.stats.FormsBatches()
+	}
 	if c.Sequence != nil {
 		return m.newSequence()
 	}
@@ -168,6 +188,11 @@ func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
 			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,
 		})
 	}
+	if m.limits != nil {
+		// The queue of a batcher whose batches are single requests is where they wait
+		// for a resource.
+		return dynamic.New(dynamic.Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 1, Executor: m.pool, Stats: m.stats})
+	}
 	return scheduler.NewDirect(m.pool, m.stats)
 }
 
@@ -176,6 +201,13 @@ func (m *Model) Config() *modelconfig.Config { return m.config }
 
 // Version returns the version number.
 func (m *Model) Version() int64 { return m.version }
+
+// OneAtATime stops sending batches ahead to instances that are busy.
+func (m *Model) OneAtATime() {
+	if m.pool != nil {
+		m.pool.OneAtATime()
+	}
+}
 
 // Allocator gives memory for inputs, where the model wants them.
 func (m *Model) Allocator() tensor.Allocator { return m.allocator }

@@ -29,6 +29,9 @@ func newSequenceInputs(c *modelconfig.Config, directory string) (*sequenceInputs
 	s := &sequenceInputs{}
 	for i := range c.Sequence.States {
 		st := c.Sequence.States[i]
+		if err := checkState(c, i); err != nil {
+			return nil, err
+		}
 		same := func(o sequence.State) bool { return o.Input == st.Input || o.Output == st.Output }
 		if slices.ContainsFunc(s.states, same) {
 			continue // the first of two with one name counts, as in Triton
@@ -47,6 +50,22 @@ func newSequenceInputs(c *modelconfig.Config, directory string) (*sequenceInputs
 		s.backlog = n
 	}
 	return s, nil
+}
+
+// checkState finds what Triton finds only when it makes the scheduler.
+func checkState(c *modelconfig.Config, i int) error {
+	st := &c.Sequence.States[i]
+	for _, o := range c.Sequence.States[:i] {
+		if o.Input == st.Input && o.Initial != nil && st.Initial != nil {
+			return backend.Errorf(backend.InvalidArg, "State input name '%s' specified more than once.", st.Input)
+		}
+	}
+	notGPU := func(g modelconfig.InstanceGroup) bool { return g.Kind != "KIND_GPU" }
+	if st.Growable && slices.ContainsFunc(c.Groups, notGPU) {
+		return backend.Errorf(backend.InvalidArg, "'use_growable_memory' can only work with KIND_GPU model instances right now. "+
+			"Please either change the instance type to KIND_GPU or set 'use_growable_memory' to false for state input '%s'.", st.Input)
+	}
+	return nil
 }
 
 // firstState makes what the first request of a sequence gets: the configured

@@ -142,6 +142,9 @@ func isDirectory(dir fs.FS, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
+// Rename gives the model the name under which it is served.
+func (d *Draft) Rename(model string) { d.pb.Name = model }
+
 // CheckDirectory reports whether the model's name is that of its directory.
 func (d *Draft) CheckDirectory(directory string) error {
 	if d.pb.Name == directory {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/repository/source"
@@ -26,9 +27,11 @@ type Options struct {
 
 // Repository is all model repositories of a server, seen as one.
 type Repository struct {
-	sources    []source.Source
 	configName string
 	tempDir    string
+
+	mu      sync.Mutex
+	sources []source.Source // replaced, never changed
 }
 
 // Open opens every repository; it fails with the first path that is none.
@@ -67,10 +70,12 @@ func open(path string) (source.Source, error) {
 	return local.Open(path)
 }
 
-// Paths returns the repositories' paths, sorted.
+// Paths returns the repositories' paths: those of Open, sorted, then those
+// registered.
 func (r *Repository) Paths() []string {
-	paths := make([]string, len(r.sources))
-	for i, s := range r.sources {
+	sources := r.all()
+	paths := make([]string, len(sources))
+	for i, s := range sources {
 		paths[i] = s.Path()
 	}
 	return paths
@@ -90,7 +95,7 @@ type Entry struct {
 func (r *Repository) List(ctx context.Context) ([]Entry, error) {
 	count := map[string]int{}
 	var failed []error
-	for _, s := range r.sources {
+	for _, s := range r.all() {
 		names, err := s.List(ctx)
 		if err != nil {
 			failed = append(failed, err)
@@ -109,7 +114,7 @@ func (r *Repository) List(ctx context.Context) ([]Entry, error) {
 // find returns the one source that holds the model.
 func (r *Repository) find(ctx context.Context, model string) (source.Source, error) {
 	var found source.Source
-	for _, s := range r.sources {
+	for _, s := range r.all() {
 		ok, err := s.Has(ctx, model)
 		if err != nil {
 			return nil, err

@@ -32,6 +32,9 @@ type Snapshot struct {
 	ConfigPath string
 	// Versions are those that exist, ascending.
 	Versions []int64
+	// Renamed says that Name stands above what the directory and the
+	// configuration say.
+	Renamed bool
 	// Overridden says that files of a request stand in place of the repository's.
 	Overridden bool
 
@@ -57,7 +60,7 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 	if err != nil {
 		return nil, err
 	}
-	s.Directory, s.release = dir.Path, dir.Release
+	s.Directory, s.Renamed, s.release = dir.Path, dir.Renamed, dir.Release
 	if err := s.read(r.configName, config, log); err != nil {
 		s.Release()
 		return nil, err
@@ -105,7 +108,7 @@ func (s *Snapshot) readVersions(log *slog.Logger) error {
 			continue
 		}
 		version, ok, ignored := ParseVersion(e.Name())
-		if ignored {
+		if ignored && e.Name() != samples {
 			log.Warn("ignore version directory '"+e.Name()+"' which fails to convert to integral number", "model", s.Name)
 		}
 		if !ok {
@@ -166,3 +169,6 @@ func (s *Snapshot) Release() {
 		_ = s.release() // a temporary directory that stays is the worst case
 	}
 }
+
+// samples is the directory of a model for `neso test-model`.
+const samples = "samples"

@@ -25,7 +25,7 @@ func ContentIdentity(ctx context.Context, config []byte, directory, versionDirec
 	number(int64(len(config)))
 	h.Write(config)
 	add := func(root string, skip func(d fs.DirEntry, top bool) bool) error {
-		number(-1) // no length of a name: what follows is another tree
+		number(-1)                               // no length of a name: what follows is another tree
 		root, err := filepath.EvalSymlinks(root) // WalkDir does not follow its root
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 // Scheduler takes the requests of one model version, checked and normalized.
@@ -27,6 +28,10 @@ type Executor interface {
 	Instances() int
 	// Depth returns how many batches one instance may hold, at least 1.
 	Depth() int
+	// Limits says when an instance may run; nil when nothing but a free place is
+	// needed. A scheduler that gets limits runs one batch at a time on an instance:
+	// it asks before and releases after.
+	Limits() *ratelimit.Group
 	// TryAcquire takes a place on the instance with the least to do; it returns
 	// false when there is none, or when others wait for one.
 	TryAcquire() (int, bool)

@@ -29,6 +29,7 @@ type Snapshot struct {
 	CacheHit        Duration
 	CacheMiss       Duration
 	FailuresByCause map[infer.Reason]uint64
+	BatchesClosed   map[Closing]uint64 // nil for a version without a batcher
 	Batches         []BatchSnapshot    // by size
 	Responses       []ResponseSnapshot // by index
 
@@ -68,6 +69,7 @@ func (v *Version) Snapshot() Snapshot {
 		CacheHit:        v.cacheHit.snapshot(),
 		CacheMiss:       v.cacheMiss.snapshot(),
 		FailuresByCause: map[infer.Reason]uint64{},
+		BatchesClosed:   v.closedBatches(),
 		RequestTime:     v.requestTime.snapshot(),
 		QueueTime:       v.queueTime.snapshot(),
 		InputTime:       v.inputTime.snapshot(),

@@ -29,6 +29,9 @@ type Version struct {
 
 	warmups, coalesced atomic.Uint64
 
+	closed  [closings]atomic.Uint64
+	batcher atomic.Bool
+
 	observer Observer
 
 	mu        sync.Mutex

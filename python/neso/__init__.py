@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._runtime.memory import empty
     from .client import (
         AsyncioDecoupledModelClient,
         AsyncioModelClient,
@@ -61,6 +62,7 @@ _PLACES = {
         "decorators",
     ),
     "Request": "proxy.types",
+    "empty": "_runtime.memory",
 }
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "TritonConfig",
     "__version__",
     "batch",
+    "empty",
     "fill_optionals",
     "first_value",
     "group_by_keys",

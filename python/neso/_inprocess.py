@@ -14,7 +14,7 @@ from .client.exceptions import PyTritonClientInferenceServerError, PyTritonClien
 from .model_config.triton_model_config import TritonModelConfig
 
 if TYPE_CHECKING:
-    from ._connection import Connection
+    from ._runtime.connection import Connection
 
 
 def open_calls(connection: Connection) -> Bls:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 from . import _callables, decorators
-from ._binding import BATCH, REQUESTS, Binding
+from ._runtime.binding import BATCH, REQUESTS, Binding
 from .exceptions import PyTritonValidationError
 from .model_config import DeviceKind, ModelConfig, Tensor
 from .model_config.datatypes import triton_type

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import socket
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from ._binding import Binding
-from ._connection import Connection, ServerError, ServerGone
+from ._runtime.binding import Binding
+from ._runtime.connection import Connection, ServerError, ServerGone
 
 if TYPE_CHECKING:
     from .client.utils import TritonUrl
@@ -119,6 +118,8 @@ def _ticket(url: str, access_token: Optional[str]) -> tuple[str, str]:
 
 
 def _ask_http(url: TritonUrl, headers: dict[str, str]) -> dict[str, Any]:
+    import http.client  # with it comes the email package: only for those who join
+
     http_connection = http.client.HTTPConnection(url.hostname, url.port, timeout=ASK_TIMEOUT_S)
     try:
         http_connection.request("POST", "/v2/repository/bind", b"", headers)

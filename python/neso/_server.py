@@ -21,9 +21,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO, Any, Callable, Optional
 
-from ._binding import Binding
-from ._connection import Connection, ServerError, ServerGone
 from ._remote import RemoteServer, connect
+from ._runtime.binding import Binding
+from ._runtime.connection import Connection, ServerError, ServerGone
 
 __all__ = ["RemoteServer", "Server", "ServerError", "ServerGone", "connect", "find_binary"]
 

@@ -509,8 +509,8 @@ class RemoteTriton(TritonBase):
         return self
 
     def _open(self) -> Any:
-        from ._connection import ServerError, ServerGone
         from ._remote import connect
+        from ._runtime.connection import ServerError, ServerGone
 
         self._pid = os.getpid()
         deadline = time.monotonic() + DEFAULT_TRITON_STARTUP_TIMEOUT_S

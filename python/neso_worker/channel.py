@@ -135,6 +135,10 @@ class Writer:
             finally:
                 self.lock.release()
 
+    def holds(self) -> bool:
+        """Whether frames are held back."""
+        return bool(self._held)
+
     def waiting(self) -> bool:
         """Whether deferred frames wait for the next send."""
         return bool(self._deferred)

@@ -15,19 +15,27 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _loop: Optional[asyncio.AbstractEventLoop] = None
+_thread = 0
 _background: set[Any] = set()
 
 
 def loop() -> asyncio.AbstractEventLoop:
     """The loop; started when first asked for."""
-    global _loop
+    global _loop, _thread
     import asyncio
 
     with _lock:
         if _loop is None:
             _loop = asyncio.new_event_loop()
-            threading.Thread(target=_loop.run_forever, name="neso-eventloop", daemon=True).start()
+            thread = threading.Thread(target=_loop.run_forever, name="neso-eventloop", daemon=True)
+            thread.start()
+            _thread = thread.ident or 0
         return _loop
+
+
+def here() -> bool:
+    """Whether the caller runs on the loop, which must not wait."""
+    return threading.get_ident() == _thread
 
 
 async def _await(awaitable: Any) -> Any:

@@ -21,8 +21,9 @@ NO_ERROR = 0xFF
 (
     HELLO, LOAD, INIT, READY, FAILED, EXECUTE, EXECUTE_BATCH, RESPONSES, RESULT_BATCH, DONE, CANCEL, INFER,
     INFER_RESPONSES, SEGMENT, GROW, RELEASE, LOG, METRIC, CONTROL, BIND, UNBIND, UNLOAD, EXIT, FORK, FORKED, EXITED,
-) = range(1, 27)  # fmt: skip
-LAST_KIND = EXITED
+    CREDIT,
+) = range(1, 28)  # fmt: skip
+LAST_KIND = CREDIT
 
 # In the datatype of a tensor entry: the receiver may write to the block. Only sent to processes with bound callables.
 OWN_BLOCK = 0x80
@@ -50,6 +51,12 @@ BATCH_REQUEST = Struct("<QI4x")
 SEGMENT_BODY = Struct("<IIQ")
 GROW_BODY = Struct("<Q")
 COUNT = Struct("<I")
+# A response counts 1 in its request's window, and 1 more for so many bytes.
+CREDIT_BYTES = 4096
+# Credit for the responses to a call is returned in steps of this.
+CREDIT_STEP = 64
+# In the head of INFER: the call is decoupled, and credit comes back.
+DECOUPLED_WINDOW = 2
 RELEASE_ENTRY = Struct("<IQ")
 LOG_BODY = Struct("<BIHI")
 PID_STATUS = Struct("<Ii")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
+from types import GeneratorType
 from typing import Any, Optional
 
-from . import eventloop
+from . import eventloop, generators
 from .encode import ResponseFrame
 from .errors import TritonError, TritonModelException, describe, full_traceback
 from .frames import FINAL, done_frame
@@ -66,6 +67,8 @@ class Batch:
                 answer.closed = True
             else:
                 self.model.worker.open_answers += 1
+                if answer.window is not None:
+                    self.model.worker.windows[answer.handle] = answer.window
 
     def answered(self, answer: Answer, frame: ResponseFrame, collecting: bool = False) -> None:
         """Sends the frame with the final response of a request; the last one ends the batch.
@@ -88,6 +91,7 @@ class Batch:
         worker = self.model.worker
         worker.open_answers -= 1
         worker.cancelled.discard(answer.handle)
+        answer.close_window()
         if self.failed:
             return  # the error of the batch has answered it
         if self.open:
@@ -114,6 +118,7 @@ class Instance:
         tables = self.tables
         tables.set_names(list(order.get("inputs") or ()), list(order.get("outputs") or ()))
         tables.decoupled = bool(order.get("decoupled"))
+        tables.window = int(order.get("window") or 0)
         args = order.get("args") or {}
         self._name = args.get("model_name", "")
         self._instance_name = args.get("model_instance_name", "")
@@ -167,12 +172,8 @@ class Instance:
         began = time.perf_counter()
         try:
             result = self._execute(requests)
-            if result.__class__ is not list and inspect.isawaitable(result):
-                if tables.decoupled:
-                    eventloop.start(result)
-                    result = None
-                else:
-                    result = eventloop.run(result)
+            if result.__class__ is not list and result is not None:
+                result = self._running(batch, requests, result)
             self._last = time.perf_counter() - began
             frame, message = self._collect(batch, requests, result)
         except BaseException as error:
@@ -193,6 +194,26 @@ class Instance:
         for handle in handles:
             if batch.answers is None or handle not in batch.answers:
                 worker.cancelled.discard(handle)
+
+    def _running(self, batch: Batch, requests: list[ReceivedRequest], result: Any) -> Any:
+        """What execute would have returned, had it not been a coroutine or generator."""
+        decoupled = self.tables.decoupled
+        if inspect.isawaitable(result):
+            if not decoupled:
+                return eventloop.run(result)
+            eventloop.start(generators.guarded(batch, self._instance_name, result))
+        elif isinstance(result, GeneratorType):
+            if not decoupled:
+                return generators.only(result)
+            generators.run(requests, result)
+        elif inspect.isasyncgen(result):
+            if not decoupled:
+                return eventloop.run(generators.only_async(result))
+            work = generators.run_async(requests, result)
+            eventloop.start(generators.guarded(batch, self._instance_name, work))
+        else:
+            return result
+        return None
 
     def _send(self, batch: Batch, frame: ResponseFrame, more: bool) -> None:
         """Sends the responses of a whole batch, or holds them back for the next ones."""
@@ -243,6 +264,7 @@ class Instance:
             for answer in (batch.answers or {}).values():
                 if not answer.closed:
                     answer.closed = True
+                    answer.close_window()
                     self.tables.worker.open_answers -= 1
 
     def _fail(self, batch: Batch, message: str, trace: str) -> None:
@@ -343,5 +365,6 @@ class Instance:
             if answer.closed:
                 return False
             answer.closed = True
+        answer.close_window()
         self.tables.worker.open_answers -= 1
         return True

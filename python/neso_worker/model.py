@@ -31,6 +31,8 @@ class Tables:
         self.store: Store = worker.store
         self.inline_limit = DEFAULT_INLINE_LIMIT
         self.decoupled = False
+        # How much of a request's responses may be sent before the client takes them; 0 means no bound.
+        self.window = 0
         self.input_names: list[str] = []
         self.output_names: list[str] = []
         self.output_index: dict[str, int] = {}

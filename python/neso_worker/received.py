@@ -51,7 +51,7 @@ class ReceivedRequest(InferenceRequest):
         return self._head[TIMEOUT]
 
     def parameters(self) -> str:
-        return self._text(_PARAMETERS) if self._head[_PARAMETERS] else ""
+        return self._text(_PARAMETERS) if self._head[_PARAMETERS] else "{}"
 
     def trace(self) -> InferenceTrace:
         return InferenceTrace(self._text(_TRACE) if self._head[_TRACE] else "")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any, Optional
 
+from . import eventloop
 from .encode import ResponseFrame
 from .errors import TritonError, TritonModelException
 from .frames import FINAL
 from .response import InferenceResponse
+from .window import Window
 
 COMPLETE_FINAL = 1
 _FORGOTTEN = "The model dropped the response sender of the request without a final response."
@@ -17,7 +19,7 @@ _FORGOTTEN = "The model dropped the response sender of the request without a fin
 class Answer:
     """How far the answer to one request is; outlives the sender."""
 
-    __slots__ = ("batch", "closed", "handle", "lock", "sent", "wanted")
+    __slots__ = ("batch", "closed", "handle", "lock", "sent", "wanted", "window")
 
     def __init__(self, batch: Any, handle: int, wanted: Optional[list[int]]) -> None:
         self.batch = batch
@@ -26,7 +28,15 @@ class Answer:
         self.lock = threading.Lock()
         self.sent = 0
         self.closed = False
+        model = batch.model
+        self.window = Window(model.link, model.window) if model.decoupled and model.window else None
         batch.expect(self)
+
+    def close_window(self) -> None:
+        """Ends the waiting of senders; the answer is closed."""
+        if self.window is not None:
+            self.batch.model.worker.windows.pop(self.handle, None)
+            self.window.close()
 
 
 class InferenceResponseSender:
@@ -49,6 +59,8 @@ class InferenceResponseSender:
                 )
         elif not isinstance(response, InferenceResponse):
             raise TypeError(f"response must be an InferenceResponse, found type '{type(response)}'")
+        if response is not None and answer.window is not None:
+            answer.window.wait(eventloop.here())
         with answer.lock:
             self._check(response, flags)
             batch = answer.batch
@@ -59,6 +71,8 @@ class InferenceResponseSender:
             else:
                 frame.add(answer.handle, response, answer.wanted, FINAL if final else 0)
                 answer.sent += 1
+                if answer.window is not None:
+                    answer.window.spent += frame.costs()[0]
             response = None
             if final:
                 answer.closed = True
@@ -80,6 +94,13 @@ class InferenceResponseSender:
                 raise TritonModelException(
                     "Unable to send response. Non-decoupled model cannot send complete final before sending a response."
                 )
+
+    async def send_async(self, response: Optional[InferenceResponse] = None, flags: int = 0) -> None:
+        """Like send, for coroutines: while the client does not keep up, others go on."""
+        window = self._answer.window
+        if response is not None and window is not None:
+            await window.room()
+        self.send(response, flags)
 
     def is_cancelled(self) -> bool:
         """Whether the client gave the request up."""

@@ -19,6 +19,8 @@ from .errors import TritonModelException, describe, full_traceback
 from .frames import (
     CANCEL,
     CONTROL,
+    COUNT,
+    CREDIT,
     EXECUTE,
     EXIT,
     FAILED,
@@ -41,6 +43,7 @@ from .leases import Leases
 from .memory import Segments
 from .model import DEFAULT_INLINE_LIMIT, complete_config, import_model
 from .store import Store
+from .window import Window
 
 
 def hello(link_send: Any) -> None:
@@ -64,6 +67,8 @@ class Worker:
         # Executes that run, and requests that senders will answer.
         self.executing = 0
         self.open_answers = 0
+        # Windows of decoupled requests that are not answered, by handle.
+        self.windows: dict[int, Window] = {}
         # Batches whose responses wait for the next send, and since when.
         self.held = 0
         self.held_since = 0.0
@@ -74,6 +79,7 @@ class Worker:
         self.inline_limit = DEFAULT_INLINE_LIMIT
         self.link.handlers = {
             CANCEL: self._on_cancel,
+            CREDIT: self._on_credit,
             READY: self.calls.on_answer,
             FAILED: self.calls.on_answer,
             INFER_RESPONSES: self.bls.on_responses,
@@ -86,6 +92,14 @@ class Worker:
 
     def _on_cancel(self, frame: Frame) -> None:
         self.cancelled.add(frame[2])
+
+    def _on_credit(self, frame: Frame) -> None:
+        _, _, handle, data, start, end = frame
+        if end - start != COUNT.size:
+            raise ProtocolError(f"credit: body of {end - start} bytes")
+        window = self.windows.get(handle)
+        if window is not None:
+            window.credit(*COUNT.unpack_from(data, start))
 
     def _on_release(self, frame: Frame) -> None:
         self.segments.outputs.release(release_blocks(*frame[3:]))

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from neso._hub import Hub, TimedOut
+from neso._runtime.hub import Hub, TimedOut
 from neso_worker.channel import Closed
 from neso_worker.frames import READY, json_frame
 

@@ -238,7 +238,7 @@ def test_request_accessors(tmp_path):
                       r.requested_output_names(), r.is_cancelled(), type(r) is InferenceRequest, isinstance(r, InferenceRequest)])]
         """)
     with script(tmp_path) as m:
-        assert value(m.run(show)) == ["", 0, 0, 0, "", None, ["OUT", "TWO"], False, False, True]
+        assert value(m.run(show)) == ["", 0, 0, 0, "{}", None, ["OUT", "TWO"], False, False, True]
         full = {"id": "my request \u00fc", "text": "seq-\u03b2", "flags": 3, "timeout": 123456, "parameters": {"a": [1]},
                 "trace": '{"traceparent":"x"}', "wanted": [0]}  # fmt: skip
         got = value(m.run(show, **full))

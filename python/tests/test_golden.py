@@ -92,7 +92,7 @@ def test_execute(name):
         assert request.flags() == fields["flags"] & 3
         assert request.timeout() == fields["timeout"]
         assert request._head[3] == fields["priority"] and request._head[5] == fields["batch_size"]
-        assert request.parameters() == fields["parameters"]
+        assert request.parameters() == (fields["parameters"] or "{}")
         assert (request.trace().get_context() or "") == fields["trace"]
         wanted = [OUTPUTS[i] for i in fields["requested"]] if fields["flags"] & 4 else OUTPUTS
         assert request.requested_output_names() == wanted
@@ -177,7 +177,7 @@ def test_infer():
         model_name=body["model"], model_version=body["version"],
     )  # fmt: skip
     request._parameters = fields["parameters"]
-    made = bls._encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"])
+    made = bls._encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"], body["alone"])
     assert frames.frame(frames.INFER, want["instance"], want["id"], made).hex() == data.hex()
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
+import mmap
+import os
 import pathlib
+import threading
 
 import numpy as np
 import pytest
 from conftest import config
 
-from neso import DynamicBatcher, ModelClient, ModelConfig, Tensor, Triton, batch
+from neso import DecoupledModelClient, DynamicBatcher, ModelClient, ModelConfig, Tensor, Triton, batch
+from neso._runtime.memory import SharedOutputs
 from neso.triton import TritonSecurityConfig
 
 TOKEN = "a-token-that-nobody-sees"
@@ -135,3 +139,63 @@ def test_many_clients_get_their_own_rows(place):
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(8)))
+
+
+@pytest.mark.parametrize("kind", ["generator", "async"])
+def test_responses_that_are_held_leave_when_the_generator_waits(triton, kind):
+    seen = [threading.Event() for _ in range(5)]
+    quick = 40
+
+    def count(requests):
+        for block, event in enumerate(seen):
+            for number in range(quick):
+                yield [{"y": np.array([block * quick + number], np.float32)} for _ in requests]
+            assert event.wait(30)  # the client has everything so far
+
+    async def count_later(requests):
+        for answer in count(requests):
+            yield answer
+
+    triton.bind(
+        f"bursts_{kind}", count if kind == "generator" else count_later,
+        [Tensor(name="x", dtype=np.float32, shape=(1,))], [Tensor(name="y", dtype=np.float32, shape=(1,))],
+        config=ModelConfig(batching=False, decoupled=True),
+    )  # fmt: skip
+    with DecoupledModelClient(triton.grpc_url, f"bursts_{kind}") as client:
+        numbers = []
+        for answer in client.infer_sample(np.zeros(1, np.float32)):
+            numbers.append(int(answer["y"][0]))
+            if len(numbers) % quick == 0:
+                seen[len(numbers) // quick - 1].set()
+    assert numbers == list(range(quick * len(seen)))
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create") or not hasattr(mmap, "MADV_REMOVE"), reason="not Linux")
+def test_idle_output_memory_is_given_back():
+    size, page = 1 << 20, 4096
+    fd = os.memfd_create("outputs")
+    try:
+        os.ftruncate(fd, 4 * size)
+        outputs = SharedOutputs()
+        outputs.add(1 << 31, memoryview(mmap.mmap(fd, 4 * size)))
+
+        def resident():
+            return os.fstat(fd).st_blocks * 512
+
+        blocks = [outputs.take(size) for _ in range(3)]
+        for block in blocks:
+            outputs.write(block, np.ones(size, np.uint8))
+        assert resident() == 3 * size
+        outputs.release(blocks[:1])
+        outputs.trim()  # blocks were taken a moment ago
+        assert resident() == 3 * size
+        outputs.trim()
+        assert resident() == 2 * size  # what the server may still read stays
+        block = outputs.take(size)
+        outputs.write(block, np.ones(size, np.uint8))
+        outputs.release([block, *blocks[1:]])
+        outputs.trim()
+        outputs.trim()
+        assert resident() <= page
+    finally:
+        os.close(fd)

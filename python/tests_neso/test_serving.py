@@ -403,3 +403,22 @@ def test_a_script_with_bindings_is_served_until_a_signal(tmp_path, name):
     finally:
         process.kill()
         process.wait()
+
+
+def test_response_cache():
+    calls = []
+
+    @batch
+    def double(x):
+        calls.append(len(x))
+        return {"y": 2 * x}
+
+    with Triton(config=config(cache_config=["local,size=1048576"])) as triton:
+        cached = ModelConfig(max_batch_size=16, response_cache=True)
+        triton.bind("double", double, [tensor("x")], [tensor("y")], config=cached)
+        triton.run()
+        for protocol in ("http", "grpc"):
+            with ModelClient(triton.url if protocol == "http" else triton.grpc_url, "double") as client:
+                for _ in range(3):
+                    np.testing.assert_array_equal(client.infer_batch(X)["y"], 2 * X)
+        assert calls == [2]

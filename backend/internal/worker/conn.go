@@ -269,7 +269,7 @@ func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (
 		if err := json.Unmarshal(r.body, &f); err != nil {
 			return nil, err
 		}
-		return nil, &CallError{Message: f.Message, Traceback: f.Traceback}
+		return nil, f.err()
 	case <-c.done:
 		select {
 		case r := <-answer: // it came just before the end
@@ -278,7 +278,7 @@ func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (
 			}
 			var f FailedBody
 			if json.Unmarshal(r.body, &f) == nil {
-				return nil, &CallError{Message: f.Message, Traceback: f.Traceback}
+				return nil, f.err()
 			}
 		default:
 		}
@@ -290,7 +290,19 @@ func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (
 }
 
 // CallError is what a worker answered with FAILED.
-type CallError struct{ Message, Traceback string }
+type CallError struct {
+	Message, Traceback string
+	// Code is Internal unless the worker said another one.
+	Code backend.Code
+}
+
+func (f *FailedBody) err() *CallError {
+	e := &CallError{Message: f.Message, Traceback: f.Traceback, Code: backend.Internal}
+	if f.Code > 0 && f.Code <= int(backend.Cancelled) {
+		e.Code = backend.Code(f.Code)
+	}
+	return e
+}
 
 func (e *CallError) Error() string { return e.Message }
 

@@ -36,12 +36,17 @@ type InitBody struct {
 	Inputs    []string          `json:"inputs"`
 	Outputs   []string          `json:"outputs"`
 	Decoupled bool              `json:"decoupled"`
+	// Window, when above zero, has the worker keep count of what it sends for each
+	// request of a decoupled model.
+	Window int `json:"window,omitempty"`
 }
 
 // FailedBody is the body of FAILED.
 type FailedBody struct {
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
+	// Code is a backend.Code, which only workers written in Go say; 0 is Internal.
+	Code int `json:"code,omitempty"`
 }
 
 // ForkBody is the body of FORK.
@@ -85,6 +90,22 @@ func decodeGrow(body []byte) (uint64, error) {
 	c := cursor{kind: KindGrow, body: body}
 	n := c.u64("bytes")
 	return n, c.end()
+}
+
+// appendCredit appends a CREDIT frame: so much of the request's responses has
+// been taken.
+func appendCredit(dst []byte, instance uint32, handle uint64, taken int) []byte {
+	dst, base := beginFrame(dst, KindCredit, instance, handle)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(taken))
+	dst, _ = endFrame(dst, base)
+	return dst
+}
+
+// decodeCredit is for workers in Go and the tests.
+func decodeCredit(body []byte) (int, error) {
+	c := cursor{kind: KindCredit, body: body}
+	taken := c.u32("taken")
+	return int(taken), c.end()
 }
 
 func appendRelease(dst []byte, blocks []blockKey) []byte {
@@ -176,16 +197,23 @@ func decodeExited(body []byte) (pid uint32, status int32, err error) {
 	return pid, status, c.end()
 }
 
+// inferWindow in the head of INFER says that the call is decoupled and that the
+// worker returns credit for the responses that the model has taken.
+const inferWindow = 2
+
 // InferCall is a decoded INFER body.
 type InferCall struct {
 	Decoupled bool
+	Window    bool // credit comes back
+	// Alone says that the worker sends nothing more before the answer.
+	Alone     bool
 	Model     []byte
 	Version   int64
 	Requested [][]byte
 	Request   RequestBlock
 }
 
-// decodeInfer reads the body of INFER: `<BBHIq` decoupled, reserved, bytes of
+// decodeInfer reads the body of INFER: `<BBHIq` decoupled, alone, bytes of
 // the model name, number of wanted outputs, version; then the model name, per
 // wanted output a u16 length and the name, padding to 8, and one request block.
 func decodeInfer(body []byte) (call InferCall, err error) {
@@ -195,13 +223,13 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 		return call, c.err
 	}
 	le := binary.LittleEndian
-	if b[0] > 1 {
-		c.fail("decoupled", 0, "%d, expected 0 or 1", b[0])
+	if b[0] > inferWindow {
+		c.fail("decoupled", 0, "%d, expected 0 to %d", b[0], inferWindow)
 	}
-	if b[1] != 0 {
-		c.fail("reserved", 1, "%d, expected 0", b[1])
+	if b[1] > 1 {
+		c.fail("alone", 1, "%d, expected 0 or 1", b[1])
 	}
-	call.Decoupled = b[0] == 1
+	call.Decoupled, call.Window, call.Alone = b[0] != 0, b[0] == inferWindow, b[1] == 1
 	call.Version = int64(le.Uint64(b[8:]))
 	wanted := le.Uint32(b[4:])
 	call.Model = c.take(int(le.Uint16(b[2:])), "model name")
@@ -230,16 +258,12 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 }
 
 // appendInfer is the other direction of decodeInfer, for workers written in Go
-// and the tests.
-func (e *encoder) appendInfer(dst []byte, id uint64, decoupled bool, r *backend.Request, requested []string, at placer) ([]byte, error) {
+// and the tests. decoupled is 0, 1 or inferWindow.
+func (e *encoder) appendInfer(dst []byte, id uint64, decoupled byte, r *backend.Request, requested []string, at placer) ([]byte, error) {
 	begin := len(dst)
 	dst, base := beginFrame(dst, KindInfer, 0, id)
 	le := binary.LittleEndian
-	flag := byte(0)
-	if decoupled {
-		flag = 1
-	}
-	dst = append(dst, flag, 0)
+	dst = append(dst, decoupled, 0)
 	dst = le.AppendUint16(dst, uint16(len(r.ModelName)))
 	dst = le.AppendUint32(dst, uint32(len(requested)))
 	dst = le.AppendUint64(dst, uint64(r.ModelVersion))

@@ -61,10 +61,11 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		}
 		c.log(r)
 	case KindInfer:
-		c.called()
 		return c.infer(h, body, in)
 	case KindCancel:
 		c.host.cancel(h.ID)
+	case KindCredit:
+		return c.host.credit(h.ID, body)
 	case KindMetric:
 		c.called()
 		return c.metric(h, body)
@@ -111,11 +112,11 @@ func (c *Conn) responses(h Header, body []byte, in *chunk) error {
 		if cur.err != nil {
 			return cur.err
 		}
-		resp, err := c.response(&cur, &block, in, h.Instance, c.returnedTo(block.Handle))
+		resp, cost, err := c.response(&cur, &block, in, h.Instance, c.returnedTo(block.Handle))
 		if err != nil {
 			return err
 		}
-		c.respond(block.Handle, resp, block.Flags)
+		c.respond(block.Handle, resp, cost, block.Flags)
 	}
 	if cur.err != nil {
 		return cur.err
@@ -138,33 +139,36 @@ func (c *Conn) returnedTo(handle uint64) returned {
 	return returned{inputs: s.req.Inputs, bufs: s.copies}
 }
 
-// response decodes what follows the head of a block; nil when there is none.
-func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance uint32, from returned) (*backend.Response, error) {
+// response decodes what follows the head of a block, and what it costs in
+// credit; nil when there is none.
+func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance uint32, from returned) (resp *backend.Response, cost int, err error) {
 	if block.Flags&responseNone != 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	params, err := parseParameters(block.Parameters)
 	if err != nil {
 		cur.fail("parameters", cur.off, "%v", err)
-		return nil, cur.err
+		return nil, 0, cur.err
 	}
 	if block.Code != noError {
-		return &backend.Response{Parameters: params, Err: &backend.Error{Code: backend.Code(block.Code), Message: string(block.Message)}}, nil
+		return &backend.Response{Parameters: params, Err: &backend.Error{Code: backend.Code(block.Code), Message: string(block.Message)}}, 1, nil
 	}
 	c.mu.Lock()
 	inst := c.instances[instance]
 	c.mu.Unlock()
 	if inst == nil {
 		cur.fail("instance", 8, "%d does not exist", instance)
-		return nil, cur.err
+		return nil, 0, cur.err
 	}
 	a := &answer{}
+	bytes := uint64(0)
 	a.Parameters = params
 	a.Outputs = a.outputs[:0]
 	dims := tensor.Shape(a.dims[:0])
 	for range block.Outputs {
 		var e Entry
 		e, dims = cur.entry(dims)
+		bytes += e.Length
 		if cur.err == nil {
 			a.Outputs, err = c.output(a.Outputs, &e, cur, in, inst, &from)
 		}
@@ -173,10 +177,10 @@ func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance u
 			if err == nil {
 				err = cur.err
 			}
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	return &a.Response, nil
+	return &a.Response, 1 + int(bytes/creditBytes), nil
 }
 
 // output appends the tensor of an entry to list; a name that the model does
@@ -270,8 +274,9 @@ func (c *Conn) ordinary(size int) (*tensor.Buffer, error) {
 }
 
 // respond delivers one response, or only the final mark, to the request of the
-// handle. A stale handle is ignored: its batch has failed before.
-func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
+// handle. A stale handle is ignored: its batch has failed before. cost is what
+// the response counts in its stream.
+func (c *Conn) respond(handle uint64, resp *backend.Response, cost int, flags uint32) {
 	final, again := flags&responseFinal != 0, flags&responseAgain != 0
 	c.mu.Lock()
 	s := c.requests.find(handle)
@@ -285,7 +290,7 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 	req, inst, first := s.req, s.inst, !s.sent
 	s.sent = s.sent || resp != nil
 	if inst.Decoupled && s.stream == nil {
-		s.stream = newStream(req)
+		s.stream = newStream(req, c.creditor(inst, handle))
 		c.wg.Go(s.stream.deliver)
 	}
 	queue := s.stream
@@ -300,7 +305,7 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, flags uint32) {
 	c.mu.Unlock()
 	switch {
 	case queue != nil:
-		queue.push(streamItem{resp, final, again}, c.closing)
+		queue.push(streamItem{resp, cost, final, again}, c.closing)
 	case again:
 		reschedule(req)
 	case resp != nil && !first:
@@ -533,7 +538,7 @@ func (c *Conn) abandon() {
 	}
 	c.mu.Unlock()
 	for _, h := range left {
-		c.respond(h, &backend.Response{Err: cause}, responseFinal)
+		c.respond(h, &backend.Response{Err: cause}, 0, responseFinal)
 	}
 	for _, list := range held {
 		releaseBuffers(list)

@@ -14,10 +14,12 @@ import (
 // Instance is one instance of a model as a connection serves it.
 type Instance struct {
 	Number    uint32
-	Name      string // as in "m_0_0", for error texts
-	Model     string // for the requests that it sends
+	Name      string         // as in "m_0_0", for error texts
+	Caller    backend.Caller // of the requests that it sends, without what changes
 	Tables    Tables
 	Decoupled bool
+	// Window says that the worker keeps count of what it sends; see Window.
+	Window bool
 	// Gather sends EXECUTE_BATCH in place of EXECUTE.
 	Gather bool
 	// Arena is the input memory of the version.

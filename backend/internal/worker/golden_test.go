@@ -126,7 +126,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	frame, err = AppendFrame(nil, KindCancel, 0, 1<<32, nil)
 	keep("cancel", frame, err)
 
-	frame, err = e.appendInfer(nil, 21, true, &backend.Request{
+	frame, err = e.appendInfer(nil, 21, inferWindow, &backend.Request{
 		ID: "inner", ModelName: "other", ModelVersion: -1, Correlation: backend.CorrelationID{Number: 1}, Timeout: 10,
 		Inputs: []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...), fp32("YY", tensor.Shape{1}, one...)}, Parameters: []backend.Parameter{backend.Int("p", 1)},
 	}, []string{"A", "BB"}, inline)
@@ -156,6 +156,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("forked", frame, err)
 	frame, err = AppendFrame(nil, KindExited, 0, 0, []byte{0x67, 0x12, 0, 0, 9, 0, 0, 0})
 	keep("exited", frame, err)
+	keep("credit", appendCredit(nil, 2, 1<<32|7, 300), nil)
 	return frames
 }
 
@@ -246,7 +247,7 @@ func describe(t testing.TB, frame []byte) map[string]any {
 			for _, n := range c.Requested {
 				names = append(names, string(n))
 			}
-			v = map[string]any{"decoupled": c.Decoupled, "model": string(c.Model), "version": c.Version, "requested": names, "request": describeRequest(body, c.Request)}
+			v = map[string]any{"decoupled": c.Decoupled, "alone": c.Alone, "model": string(c.Model), "version": c.Version, "requested": names, "request": describeRequest(body, c.Request)}
 		}
 	case KindSegment:
 		var number, kind uint32
@@ -274,6 +275,10 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		var status int32
 		pid, status, err = decodeExited(body)
 		v = map[string]any{"pid": pid, "status": status}
+	case KindCredit:
+		var taken int
+		taken, err = decodeCredit(body)
+		v = map[string]any{"taken": taken}
 	case KindCancel, KindExit, KindUnload:
 		v = nil
 	default:
@@ -370,6 +375,8 @@ func decodeAny(kind Kind, body []byte) {
 		_, _ = decodeForked(body)
 	case KindExited:
 		_, _, _ = decodeExited(body)
+	case KindCredit:
+		_, _ = decodeCredit(body)
 	}
 }
 

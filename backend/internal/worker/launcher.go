@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Command says how to start a worker.
@@ -31,10 +32,14 @@ type Launcher struct {
 	// Logger takes what zygotes print.
 	Logger *slog.Logger
 
-	mu      sync.Mutex
-	zygotes map[string]*zygoteEntry
-	closed  bool
-	wg      sync.WaitGroup
+	forkWait time.Duration // 0: the constant; for tests
+	mu       sync.Mutex
+	zygotes  map[string]*zygoteEntry
+	closed   bool
+	// stop ends the zygotes that are being started; life is nil before the first.
+	life context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
 }
 
 // zygoteEntry is a zygote that is being started or runs.
@@ -42,7 +47,25 @@ type zygoteEntry struct {
 	ready chan struct{} // closed when z or err is set
 	z     *zygote
 	err   error
+	lines *lineLog // what it prints
+	// Guarded by the launcher's mu.
+	waiters int // who wait for ready
+	cancel  context.CancelFunc
 }
+
+// started reports whether the zygote runs, or has failed.
+func (e *zygoteEntry) started() bool {
+	select {
+	case <-e.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// zygoteWait bounds the start of a zygote. Whoever waits for it may give up
+// before; it is ended with the last of them.
+const zygoteWait = 5 * time.Minute
 
 var errLauncherClosed = errors.New("no more workers are started: the server is stopping")
 
@@ -77,33 +100,59 @@ func (l *Launcher) zygote(ctx context.Context, cmd Command) (*zygote, error) {
 	}
 	e := l.zygotes[key]
 	if e == nil {
-		e = &zygoteEntry{ready: make(chan struct{})}
+		e = &zygoteEntry{ready: make(chan struct{}), lines: &lineLog{logger: l.Logger}}
 		if l.zygotes == nil {
 			l.zygotes = map[string]*zygoteEntry{}
+			l.life, l.stop = context.WithCancel(context.Background())
 		}
 		l.zygotes[key] = e
-		l.mu.Unlock()
-		e.z, e.err = l.startZygote(ctx, cmd)
-		if e.err != nil {
-			l.mu.Lock()
-			delete(l.zygotes, key)
-			l.mu.Unlock()
-		}
-		close(e.ready)
-		return e.z, e.err
+		// Not under the context of the caller: others may wait for the same one.
+		var starting context.Context
+		starting, e.cancel = context.WithTimeout(l.life, zygoteWait)
+		l.wg.Go(func() { l.prepare(starting, key, cmd, e) })
 	}
+	e.waiters++
 	l.mu.Unlock()
 	select {
 	case <-e.ready:
 		return e.z, e.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+	l.mu.Lock()
+	e.waiters--
+	last := e.waiters == 0 && l.zygotes[key] == e && !e.started()
+	if last { // nobody needs it, and it may hang
+		delete(l.zygotes, key)
+		e.cancel()
+	}
+	l.mu.Unlock()
+	if last {
+		<-e.ready
+		if e.z != nil { // it came after all
+			e.z.close()
+		}
+	}
+	return nil, lateZygote(cmd, ctx.Err(), e.lines)
+}
+
+// prepare starts the zygote of an entry; one that fails is forgotten.
+func (l *Launcher) prepare(starting context.Context, key string, cmd Command, e *zygoteEntry) {
+	defer close(e.ready)
+	defer e.cancel()
+	e.z, e.err = l.startZygote(starting, cmd, e.lines)
+	if e.err == nil {
+		return
+	}
+	l.mu.Lock()
+	if l.zygotes[key] == e {
+		delete(l.zygotes, key)
+	}
+	l.mu.Unlock()
 }
 
 func (l *Launcher) forget(key string, z *zygote) {
 	l.mu.Lock()
-	if e := l.zygotes[key]; e != nil && e.z == z {
+	if e := l.zygotes[key]; e != nil && e.started() && e.z == z { // else it is the next one already
 		delete(l.zygotes, key)
 	}
 	l.mu.Unlock()
@@ -116,6 +165,9 @@ func (l *Launcher) Close() {
 	l.closed = true
 	entries := l.zygotes
 	l.zygotes = nil
+	if l.stop != nil {
+		l.stop()
+	}
 	l.mu.Unlock()
 	for _, e := range entries {
 		<-e.ready

@@ -72,7 +72,9 @@ func (w *Worker) supervise(ctx context.Context, s *Session) {
 			return
 		}
 		reason := s.died(s.Conn.Err())
-		s.Kill()
+		// The process has ended. What is left waits for the clients of its streams
+		// to take what it sent, for which the next worker need not wait.
+		w.wg.Go(s.Kill)
 		w.spec.logger().Error("worker died", slog.String("error", reason.Message))
 		delay := w.lost(reason)
 		for {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,33 +17,37 @@ var errZygoteEnded = errors.New("the zygote has ended")
 // needs. It reports how they end.
 type zygote struct {
 	proc *process
+	wait time.Duration // for one fork
 	wg   sync.WaitGroup
 
 	mu       sync.Mutex // guards the channels too: a FORK and its descriptors go together
 	ended    bool
 	lastID   uint64
-	forks    map[uint64]chan forked
+	forks    map[uint64]*pendingFork
 	children map[uint32]*process
-	early    map[uint32]exitStatus // ends of children whose fork is still being noted
 	hello    chan struct{}
 }
 
-type forked struct {
-	pid uint32
-	err error
+// pendingFork is a FORK that is not answered yet.
+type pendingFork struct {
+	proc   *process   // gets its number when FORKED comes, before EXITED can
+	answer chan error // takes one
 }
 
-// startZygote starts a zygote and waits for its HELLO.
-func (l *Launcher) startZygote(ctx context.Context, cmd Command) (*zygote, error) {
+// forkWait bounds how long a fork may take, far above any real one: a zygote
+// that does not answer is replaced.
+const forkWait = 15 * time.Second
+
+// startZygote starts a zygote and waits for its HELLO, until ctx ends. lines
+// takes its output.
+func (l *Launcher) startZygote(ctx context.Context, cmd Command, lines *lineLog) (*zygote, error) {
 	direct := cmd
 	direct.Args, direct.Zygote, direct.Dir = cmd.Zygote, nil, ""
-	p, err := l.spawn(direct, &lineLog{logger: l.Logger})
+	p, err := l.spawn(direct, lines)
 	if err != nil {
 		return nil, err
 	}
-	z := &zygote{
-		proc: p, forks: map[uint64]chan forked{}, children: map[uint32]*process{}, early: map[uint32]exitStatus{}, hello: make(chan struct{}),
-	}
+	z := &zygote{proc: p, wait: cmp.Or(l.forkWait, forkWait), forks: map[uint64]*pendingFork{}, children: map[uint32]*process{}, hello: make(chan struct{})}
 	gone := make(chan struct{})
 	z.wg.Go(func() {
 		defer close(gone)
@@ -53,13 +58,18 @@ func (l *Launcher) startZygote(ctx context.Context, cmd Command) (*zygote, error
 		return z, nil
 	case <-gone:
 		p.await(time.Second)
-		err = fmt.Errorf("%s did not start: %v", cmd.Path, withOutput(p.status.String(), p.lines))
+		err = fmt.Errorf("%s did not start: %v", cmd.Path, withOutput(p.status.String(), lines))
 	case <-ctx.Done():
-		err = fmt.Errorf("%s did not start in time: %v", cmd.Path, withOutput(ctx.Err().Error(), p.lines))
+		err = lateZygote(cmd, ctx.Err(), lines)
 	}
 	p.kill()
 	z.close()
 	return nil, err
+}
+
+// lateZygote says that somebody has not waited for a zygote any longer.
+func lateZygote(cmd Command, why error, lines *lineLog) error {
+	return fmt.Errorf("%s did not start in time: %v", cmd.Path, withOutput(why.Error(), lines))
 }
 
 // withOutput adds the last lines of a process to what happened to it.
@@ -88,11 +98,11 @@ func (z *zygote) read() {
 			}
 		case KindForked:
 			pid, err := decodeForked(body)
-			z.answer(h.ID, forked{pid, err})
+			z.answer(h.ID, pid, err)
 		case KindFailed:
 			var f FailedBody
 			_ = json.Unmarshal(body, &f)
-			z.answer(h.ID, forked{err: errors.New(f.Message)})
+			z.answer(h.ID, 0, errors.New(f.Message))
 		case KindExited:
 			if pid, status, err := decodeExited(body); err == nil {
 				z.exited(pid, waitStatus(status))
@@ -102,9 +112,9 @@ func (z *zygote) read() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.ended = true
-	for id, answer := range z.forks {
+	for id, fork := range z.forks {
 		delete(z.forks, id)
-		answer <- forked{err: errZygoteEnded}
+		fork.answer <- errZygoteEnded
 	}
 	// How its children end nobody will learn any more.
 	for pid, p := range z.children {
@@ -113,27 +123,31 @@ func (z *zygote) read() {
 	}
 }
 
-func (z *zygote) answer(id uint64, f forked) {
+// answer notes a child, or why there is none. A fork that nobody waits for any
+// more is forgotten: its child finds its channels closed and ends.
+func (z *zygote) answer(id uint64, pid uint32, err error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if answer := z.forks[id]; answer != nil {
-		delete(z.forks, id)
-		answer <- f
+	fork := z.forks[id]
+	if fork == nil {
+		return
 	}
+	delete(z.forks, id)
+	if err == nil {
+		fork.proc.pid = int(pid)
+		fork.proc.signal = groupSignal(fork.proc)
+		z.children[pid] = fork.proc
+	}
+	fork.answer <- err
 }
 
 func (z *zygote) exited(pid uint32, s exitStatus) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	p := z.children[pid]
-	if p == nil {
-		if len(z.early) < 1024 {
-			z.early[pid] = s
-		}
-		return
+	if p := z.children[pid]; p != nil {
+		delete(z.children, pid)
+		p.end(s)
 	}
-	delete(z.children, pid)
-	p.end(s)
 }
 
 // fork asks for a worker. Its ends of the channels travel with the request.
@@ -152,7 +166,7 @@ func (z *zygote) fork(ctx context.Context, cmd Command, lines *lineLog) (*proces
 		closeFiles(theirs)
 		return abort(err)
 	}
-	answer := make(chan forked, 1)
+	fork := &pendingFork{proc: p, answer: make(chan error, 1)}
 	z.mu.Lock()
 	if z.ended {
 		z.mu.Unlock()
@@ -166,38 +180,32 @@ func (z *zygote) fork(ctx context.Context, cmd Command, lines *lineLog) (*proces
 		err = sendFiles(z.proc.ch.Descriptors, theirs...)
 	}
 	if err == nil {
+		_ = z.proc.ch.Control.SetWriteDeadline(time.Now().Add(z.wait))
 		_, err = z.proc.ch.Control.Write(frame)
 	}
 	if err == nil {
-		z.forks[id] = answer
+		z.forks[id] = fork
 	}
 	z.mu.Unlock()
 	closeFiles(theirs)
 	if err != nil {
 		return abort(fmt.Errorf("%w: %w", errZygoteEnded, err))
 	}
-	var f forked
+	late := time.NewTimer(z.wait)
+	defer late.Stop()
 	select {
-	case f = <-answer:
+	case err = <-fork.answer:
 	case <-ctx.Done():
-		// A child that comes after all finds its channels closed and ends.
-		return abort(ctx.Err())
+		err = ctx.Err()
+	case <-late.C:
+		err = fmt.Errorf("%w: it has not forked within %v", errZygoteEnded, z.wait)
 	}
-	if f.err != nil {
-		return abort(f.err)
+	if err != nil {
+		z.mu.Lock()
+		delete(z.forks, id)
+		z.mu.Unlock()
+		return abort(err)
 	}
-	p.pid = int(f.pid)
-	p.signal = groupSignal(p)
-	z.mu.Lock()
-	if s, ok := z.early[f.pid]; ok {
-		delete(z.early, f.pid)
-		p.end(s)
-	} else if z.ended {
-		p.end(exitStatus{})
-	} else {
-		z.children[f.pid] = p
-	}
-	z.mu.Unlock()
 	go p.copyOutput() // ends with the pipe, at the latest in drain, which waits for it
 	return p, nil
 }

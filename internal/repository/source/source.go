@@ -21,6 +21,9 @@ type Source interface {
 // Directory is a model's directory on this machine, valid until Release.
 type Directory struct {
 	Path string
+	// Renamed says that the model is served under another name than the
+	// directory's, whatever its configuration calls it.
+	Renamed bool
 	// Release gives back what Fetch made for it; it may be nil. It is called once.
 	Release func() error
 }

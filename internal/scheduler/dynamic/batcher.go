@@ -5,7 +5,9 @@ import (
 
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
+	"github.com/nesoserve/neso/internal/stats"
 )
 
 // batcher is the state of a dynamic batcher. It has no clock, no goroutine and
@@ -23,18 +25,20 @@ type batcher struct {
 	recent   uint64 // requests of the last four batches, 16 bits each
 	prefetch bool   // a busy instance may hold a second batch if it is saturated
 
-	arrived uint64 // how many entries were queued so far
-	wait    int64  // when the oldest entry has waited long enough for its batch; 0 for never
-	closed  [reasons]uint64
-	batches *batch // free ones
-	entries *entry // free ones, linked by next
+	arrived uint64           // how many entries were queued so far
+	wait    int64            // when the oldest entry has waited long enough for its batch; 0 for never
+	limits  *ratelimit.Group // of the instances; nil without a rate limiter
+	wants   bool             // the limits have been asked and not yet answered
+	batches *batch           // free ones
+	entries *entry           // free ones, linked by next
 }
 
 // effects is what is to be done after a step, in linked lists so that nothing
 // is allocated.
 type effects struct {
-	start, last *batch // to execute, in order
-	expired     *entry // to refuse, linked by next, in order
+	turns       ratelimit.Turns // to tell
+	start, last *batch          // to execute, in order
+	expired     *entry          // to refuse, linked by next, in order
 	lastExpired *entry
 }
 
@@ -42,7 +46,7 @@ type effects struct {
 type batch struct {
 	slot    int
 	size    int
-	reason  Reason
+	reason  stats.Closing
 	entries []*entry
 	next    *batch
 
@@ -111,9 +115,11 @@ func (b *batcher) cancel(e *entry) bool {
 	return true
 }
 
-// done says that an instance has finished a batch, whose memory it takes back.
-func (b *batcher) done(x *batch) {
-	b.load[x.slot]--
+// done says that an instance has finished a batch, whose memory it takes back,
+// and takes the next step.
+func (b *batcher) done(now int64, x *batch, fx *effects) {
+	slot := x.slot
+	b.load[slot]--
 	for i, e := range x.entries {
 		b.free(e)
 		x.entries[i] = nil
@@ -121,18 +127,28 @@ func (b *batcher) done(x *batch) {
 	clear(x.requests)
 	x.entries, x.requests, x.next = x.entries[:0], x.requests[:0], b.batches
 	b.batches = x
+	b.step(now, fx)
+	// Asking comes before giving back, so that others do not get in between.
+	if b.limits != nil && b.limits.Release(slot, &fx.turns) {
+		b.step(now, fx)
+	}
 }
 
 // step expires what is due and sends off batches.
 func (b *batcher) step(now int64, fx *effects) {
 	b.expire(now, fx)
 	b.wait = 0
-	if b.len < b.hold {
-		return
-	}
-	if b.len > 0 {
+	if b.len > 0 && b.len >= b.hold {
 		b.hold = 0
+		b.sendAll(now, fx)
 	}
+	if b.wants && (b.len == 0 || b.wait != 0) {
+		b.wants = false
+		b.limits.Withdraw(&fx.turns) // those that wanted to run have left the queue
+	}
+}
+
+func (b *batcher) sendAll(now int64, fx *effects) {
 	for b.len > 0 {
 		slot, idle := b.pick()
 		if slot < 0 {
@@ -146,9 +162,19 @@ func (b *batcher) step(now int64, fx *effects) {
 			b.wait = f.wait
 			return
 		}
+		if b.limits != nil {
+			// While it is nobody's turn the requests stay in the queue, where they may
+			// time out, be cancelled and be joined by others.
+			b.wants = true
+			if slot = b.limits.AskAny(b.idle); slot < 0 {
+				return
+			}
+		}
 		b.send(slot, f, fx)
 	}
 }
+
+func (b *batcher) idle(i int) bool { return b.load[i] == 0 }
 
 // crowded reports whether an idle instance would take a request that has
 // just come, and one of the last batches held several: more are on their way.
@@ -223,7 +249,6 @@ func (b *batcher) send(slot int, f formed, fx *effects) {
 	}
 	b.recent = b.recent<<16 | uint64(min(f.count, 0xFFFF))
 	b.load[slot]++
-	b.closed[f.reason]++
 	if fx.last == nil {
 		fx.start = x
 	} else {
@@ -233,7 +258,7 @@ func (b *batcher) send(slot int, f formed, fx *effects) {
 }
 
 // drain empties the queue and returns what was in it, linked by next, in order.
-func (b *batcher) drain() *entry {
+func (b *batcher) drain(fx *effects) *entry {
 	var head, tail *entry
 	for e := b.first(); e != nil; e = b.first() {
 		b.remove(e)
@@ -245,6 +270,10 @@ func (b *batcher) drain() *entry {
 		tail = e
 	}
 	b.wait = 0
+	if b.wants {
+		b.wants = false
+		b.limits.Withdraw(&fx.turns)
+	}
 	return head
 }
 

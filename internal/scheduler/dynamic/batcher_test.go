@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -30,10 +32,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //
 //	batcher max=8 [preferred=4,8] [delay=100us] [instances=1] [depth=1] [hold=0] [levels=2]
 //	        [policy=SPEC] [policy.1=SPEC]      SPEC: timeout:10us/action:delay/override/size:2
+//	        [limit=1]            units of a resource, of which each instance and a rival need one
 //	@TIME enqueue NAME [size=1] [level=1] [timeout=US] [shape=3] [without]
 //	@TIME cancel NAME
 //	@TIME done NAME      the batch that begins with NAME has been executed
 //	@TIME tick
+//	@TIME rival takes    another model asks for a unit
+//	@TIME rival frees
 //	close
 func TestTranscripts(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txt")
@@ -86,6 +91,10 @@ type player struct {
 	entries map[string]*entry
 	running map[string]*batch
 	slots   int
+
+	rival *ratelimit.Group // another model, with one instance
+	turn  bool
+	out   *bytes.Buffer
 }
 
 func options(words []string) map[string]string {
@@ -159,20 +168,27 @@ func newPlayer(words []string) *player {
 		{Name: "IN", Dims: tensor.Shape{-1}}, {Name: "OPT", Dims: tensor.Shape{1}, Optional: true},
 	}})
 	slots := number(o["instances"], 1)
-	return &player{
+	p := &player{
 		b:       newBatcher(number(o["max"], 0), c, same, slots, number(o["depth"], 1), number(o["hold"], 0)),
 		entries: map[string]*entry{}, running: map[string]*batch{}, slots: slots,
 	}
+	if n := number(o["limit"], 0); n > 0 {
+		p.limit(n)
+	}
+	return p
 }
 
 func (p *player) event(words []string, out *bytes.Buffer) {
 	if words[0] == "close" {
-		for e := p.b.drain(); e != nil; e = e.next {
+		var fx effects
+		for e := p.b.drain(&fx); e != nil; e = e.next {
 			fmt.Fprintf(out, "  refuse %s\n", e.request.ID)
 		}
+		p.tell(&fx, out)
 		return
 	}
 	now := int64(duration(strings.TrimPrefix(words[0], "@"))) + 1
+	var fx effects
 	switch words[1] {
 	case "enqueue":
 		e := p.b.entry()
@@ -189,15 +205,55 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		}
 		delete(p.entries, words[2])
 	case "done":
-		p.b.done(p.running[words[2]])
+		p.b.done(now, p.running[words[2]], &fx)
 		delete(p.running, words[2])
+	case "rival":
+		if words[2] == "takes" {
+			p.answer(p.rival.Ask(0), out)
+		} else {
+			p.rival.Release(0, &fx.turns)
+		}
 	case "tick":
 	default:
 		panic("unknown event " + words[1])
 	}
-	var fx effects
 	p.b.step(now, &fx)
+	for p.tell(&fx, out); p.turn; p.tell(&fx, out) {
+		p.turn = false
+		p.b.step(now, &fx)
+	}
 	p.print(&fx, out)
+}
+
+// tell gives their turn to those who have waited for it.
+func (p *player) tell(fx *effects, out *bytes.Buffer) {
+	if p.out = out; p.rival != nil {
+		fx.turns.Tell()
+	}
+}
+
+func (p *player) answer(turn bool, out *bytes.Buffer) {
+	if turn {
+		out.WriteString("  rival runs\n")
+	} else {
+		out.WriteString("  rival waits\n")
+	}
+}
+
+// limit makes the instances share so many units of a resource with a rival.
+func (p *player) limit(n int) {
+	l := ratelimit.New([]ratelimit.Capacity{{Name: "R", Count: n, Device: ratelimit.EveryDevice}})
+	in := ratelimit.Instance{Needs: []ratelimit.Need{{Name: "R", Count: 1}}, Priority: 1}
+	group, err := l.Register(slices.Repeat([]ratelimit.Instance{in}, p.slots))
+	if err == nil {
+		p.rival, err = l.Register([]ratelimit.Instance{in})
+	}
+	if err != nil {
+		panic(err)
+	}
+	p.b.limits = group
+	group.OnTurn(func() { p.turn = true })
+	p.rival.OnTurn(func() { p.answer(p.rival.Ask(0), p.out) })
 }
 
 func (p *player) print(fx *effects, out *bytes.Buffer) {

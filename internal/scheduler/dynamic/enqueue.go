@@ -24,6 +24,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.mu.Unlock()
 		return scheduler.ErrStopping(r)
 	}
+	s.aheadLocked()
 	e := s.core.entry()
 	e.request = r
 	if !s.core.enqueue(now, e) {
@@ -60,14 +61,14 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	if r.Background {
 		own = nil
 	}
-	mine := s.applyLocked(now, &fx, own)
+	mine := s.applyLocked(&fx, own)
 	s.mu.Unlock()
-	s.refuse(fx.expired)
+	s.settle(&fx)
 	if queued && ctx != nil && ctx.Done() != nil {
 		s.watch(ctx, e, life)
 	}
 	if mine != nil {
-		s.run(mine, false)
+		s.drive.Run(mine)
 	}
 	return nil
 }
@@ -104,9 +105,9 @@ func (s *Scheduler) cancel(e *entry, life uint64) {
 	now := backend.Now()
 	var fx effects
 	s.core.step(now, &fx)
-	s.applyLocked(now, &fx, nil)
+	s.applyLocked(&fx, nil)
 	s.mu.Unlock()
 	s.leave(e)
 	e.request.Fail(scheduler.ErrCancelled(), infer.Canceled)
-	s.refuse(fx.expired)
+	s.settle(&fx)
 }

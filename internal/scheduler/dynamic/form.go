@@ -3,38 +3,22 @@ package dynamic
 import (
 	"math"
 	"slices"
+
+	"github.com/nesoserve/neso/internal/stats"
 )
-
-// Reason says why a batch was closed.
-type Reason uint8
-
-// The reasons, in the order of the counters.
-const (
-	Full         Reason = iota // one more request would have been too much
-	Preferred                  // a preferred size was reached
-	Delayed                    // the oldest request had waited long enough
-	Incompatible               // the next request has other shapes or inputs
-	Drained                    // without a delay: all there was
-	reasons
-)
-
-// String returns the reason as a label value.
-func (r Reason) String() string {
-	return [...]string{"full", "preferred", "delay", "incompatible", "drained"}[r]
-}
 
 // formed is a decision about the first entries of the queue: send count of
 // them, or wait.
 type formed struct {
 	count, size int
-	reason      Reason
+	reason      stats.Closing
 	wait        int64 // not 0: until then
 }
 
 // form decides about the next batch. The queue is not empty, and an instance
 // could take the batch.
 //
-// Requests are collected in queue order until one does not fit. Preferred sizes
+// Requests are collected in queue order until one does not fit. stats.ClosedPreferred sizes
 // passed on the way are remembered, the largest wins. As long as the oldest
 // request is younger than the delay such a size is sent at once; after that
 // everything collected goes, since waiting further for the rest helps nobody.
@@ -46,14 +30,14 @@ func (b *batcher) form(now int64) formed {
 	for e := first; e != nil; e = b.after(e) {
 		if all.count > 0 {
 			if all.size+e.size > largest && best.count == 0 {
-				best = formed{count: all.count, size: all.size, reason: Full}
+				best = formed{count: all.count, size: all.size, reason: stats.ClosedFull}
 			}
 			if all.size+e.size > b.max {
-				all.reason, stop = Full, true
+				all.reason, stop = stats.ClosedFull, true
 				break
 			}
 			if !b.same.Same(first.request, e.request) {
-				all.reason, stop = Incompatible, true
+				all.reason, stop = stats.ClosedShape, true
 				break
 			}
 		}
@@ -61,7 +45,7 @@ func (b *batcher) form(now int64) formed {
 		all.size += e.size
 		oldest = min(oldest, e.queued)
 		if _, ok := slices.BinarySearch(b.preferred, all.size); ok {
-			best = formed{count: all.count, size: all.size, reason: Preferred}
+			best = formed{count: all.count, size: all.size, reason: stats.ClosedPreferred}
 		}
 	}
 	late := b.delay > 0 && now-oldest >= b.delay
@@ -70,11 +54,11 @@ func (b *batcher) form(now int64) formed {
 		return best
 	case stop:
 	case all.size >= largest:
-		all.reason = Full
+		all.reason = stats.ClosedFull
 	case late:
-		all.reason = Delayed
+		all.reason = stats.ClosedDelay
 	case b.delay == 0:
-		all.reason = Drained
+		all.reason = stats.ClosedDrained
 	default:
 		all.wait = oldest + b.delay
 	}

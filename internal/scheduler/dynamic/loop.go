@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -29,31 +28,34 @@ type Options struct {
 // There is no goroutine that owns the state: whoever brings an event applies it
 // under the mutex, which takes well below a microsecond, and then does what came
 // out of it. So a request that finds an idle instance runs on the goroutine
-// that brought it, without a switch. Batches of queued requests run on runner
-// goroutines, as many as batches run at once; an idle model has none that runs.
+// that brought it, without a switch. Batches of queued requests run on the
+// driver's runners.
 type Scheduler struct {
 	executor scheduler.Executor
 	stats    *stats.Version
 	order    *scheduler.Order // nil unless responses keep the order of requests
 
-	runners sync.WaitGroup
-	work    chan *batch // to parked runners; has room for all of them
-
 	mu     sync.Mutex
+	drive  *scheduler.Driver[batch]
 	core   *batcher
 	closed bool
-	parked int // runners that wait for work, less the batches on their way
-	timer  *time.Timer
-	armed  int64 // when the timer fires; 0 when it does not
 }
 
 // New returns a scheduler. It starts nothing before the first request.
 func New(o Options) *Scheduler {
 	n, depth := o.Executor.Instances(), o.Executor.Depth()
+	limits := o.Executor.Limits()
+	if limits != nil {
+		depth = 1
+	}
 	s := &Scheduler{
 		executor: o.Executor, stats: o.Stats,
 		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, depth, o.Hold),
-		work: make(chan *batch, 2*n), // an instance holds two batches at most
+	}
+	s.drive = scheduler.NewDriver(2*n, s.execute, s.finish, s.tick) // an instance holds two batches at most
+	if limits != nil {
+		s.core.limits = limits
+		limits.OnTurn(s.turn)
 	}
 	if o.Config.PreserveOrdering {
 		s.order = &scheduler.Order{}
@@ -64,77 +66,77 @@ func New(o Options) *Scheduler {
 // tick is the timer's event.
 func (s *Scheduler) tick() {
 	s.mu.Lock()
-	s.armed = 0
+	s.drive.RangLocked()
+	s.stepLocked()
+}
+
+// turn is the rate limiter's event: it is an instance's turn to run.
+func (s *Scheduler) turn() {
+	s.mu.Lock()
+	s.stepLocked()
+}
+
+// stepLocked does what has become due, and lets go of the lock.
+func (s *Scheduler) stepLocked() {
 	var fx effects
-	if !s.closed {
-		now := backend.Now()
-		s.core.step(now, &fx)
-		s.applyLocked(now, &fx, nil)
-	}
+	now := backend.Now()
+	s.core.step(now, &fx)
+	s.applyLocked(&fx, nil)
 	s.mu.Unlock()
-	s.refuse(fx.expired)
+	s.settle(&fx)
 }
 
 // applyLocked hands out the batches of fx, except one with the entry mine,
 // which it returns, and sets the timer.
-func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry) (own *batch) {
+func (s *Scheduler) applyLocked(fx *effects, mine *entry) (own *batch) {
 	for x := fx.start; x != nil; {
 		next := x.next
+		s.stats.Closed(x.reason)
 		if mine != nil && own == nil && slices.Contains(x.entries, mine) {
 			own = x
 		} else {
-			s.handLocked(x)
+			s.drive.HandLocked(x)
 		}
 		x = next
 	}
-	if at := s.core.wake(); at != 0 && (s.armed == 0 || at < s.armed) {
-		s.armed = at
-		d := time.Duration(max(0, at-now))
-		if s.timer == nil {
-			s.timer = time.AfterFunc(d, s.tick)
-		} else {
-			s.timer.Reset(d)
-		}
-	}
+	s.drive.AlarmLocked(s.core.wake())
 	return own
 }
 
-// handLocked gives a batch to a runner: one that waits, or a new one.
-func (s *Scheduler) handLocked(x *batch) {
-	if s.parked > 0 {
-		s.parked--
-		s.work <- x
-		return
-	}
-	s.runners.Go(func() {
-		for ok := true; ok; x, ok = <-s.work {
-			s.run(x, true)
+// finish says that a batch has been executed; a runner gets the next one.
+func (s *Scheduler) finish(x *batch, runner bool) (next *batch) {
+	var fx effects
+	now := backend.Now()
+	s.mu.Lock()
+	s.aheadLocked()
+	s.core.done(now, x, &fx)
+	if runner {
+		if next = fx.start; next != nil {
+			fx.start = next.next
+			s.stats.Closed(next.reason)
+		} else {
+			s.drive.ParkLocked()
 		}
-	})
+	}
+	s.applyLocked(&fx, nil)
+	s.mu.Unlock()
+	s.settle(&fx)
+	return next
 }
 
-// run executes a batch, and with runner set all those that follow from it; then
-// the runner counts as parked.
-func (s *Scheduler) run(x *batch, runner bool) {
-	for x != nil {
-		s.execute(x)
-		now := backend.Now()
-		s.mu.Lock()
-		s.core.done(x)
-		var fx effects
-		s.core.step(now, &fx)
-		x = nil
-		if runner && fx.start != nil {
-			x = fx.start
-			fx.start = x.next
-		}
-		s.applyLocked(now, &fx, nil)
-		if runner && x == nil {
-			s.parked++
-		}
-		s.mu.Unlock()
-		s.refuse(fx.expired)
+// aheadLocked sends nothing ahead any more once the executor takes nothing: the
+// model then calls itself by way of others, see instance.Pool.OneAtATime.
+func (s *Scheduler) aheadLocked() {
+	if s.core.prefetch && s.executor.Depth() == 1 {
+		s.core.prefetch = false
 	}
+}
+
+// settle does what is to be done without the lock: it answers the requests
+// whose time was up, and tells other models that it is their turn.
+func (s *Scheduler) settle(fx *effects) {
+	s.refuse(fx.expired)
+	fx.turns.Tell()
 }
 
 // execute leads to hop 5, with those of the batch that someone still waits for.
@@ -189,41 +191,23 @@ func (s *Scheduler) leave(e *entry) {
 	}
 }
 
-// Closed returns how many batches were closed for each reason.
-func (s *Scheduler) Closed() (counts [reasons]uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.core.closed
-}
-
 // Close implements scheduler.Scheduler.
 func (s *Scheduler) Close(ctx context.Context) error {
-	s.mu.Lock()
 	var queued *entry
+	var fx effects
+	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
-		queued = s.core.drain()
-		if s.timer != nil {
-			s.timer.Stop()
-		}
-		close(s.work) // sends are under the mutex, and there is nothing left to send
+		queued = s.core.drain(&fx)
+		s.drive.CloseLocked()
 	}
 	s.mu.Unlock()
+	s.settle(&fx)
 	for e := queued; e != nil; {
 		next := e.next
 		s.leave(e)
 		e.request.Fail(scheduler.ErrStopping(e.request), infer.Other)
 		e = next
 	}
-	stopped := make(chan struct{})
-	go func() {
-		s.runners.Wait()
-		close(stopped)
-	}()
-	select {
-	case <-stopped:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return s.drive.Wait(ctx, nil)
 }

@@ -16,12 +16,14 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
 // fake is an executor that takes a time for each batch and answers.
 type fake struct {
 	instances, depth int
+	limits           *ratelimit.Group
 	took             func(instance int, batch []*infer.Request) time.Duration
 
 	mu      sync.Mutex
@@ -30,9 +32,10 @@ type fake struct {
 	worst   int
 }
 
-func (f *fake) Instances() int          { return f.instances }
-func (f *fake) Depth() int              { return max(1, f.depth) }
-func (f *fake) TryAcquire() (int, bool) { panic("the batcher counts places itself") }
+func (f *fake) Instances() int           { return f.instances }
+func (f *fake) Depth() int               { return max(1, f.depth) }
+func (f *fake) Limits() *ratelimit.Group { return f.limits }
+func (f *fake) TryAcquire() (int, bool)  { panic("the batcher counts places itself") }
 
 func (f *fake) Acquire(context.Context) (int, error) { panic("the batcher counts places itself") }
 
@@ -114,6 +117,7 @@ type bench struct {
 
 func start(t *testing.T, f *fake, size int, c modelconfig.DynamicBatching) *bench {
 	v := stats.NewVersion(nil)
+	v.FormsBatches()
 	return &bench{New(Options{Config: &c, MaxBatchSize: size, Executor: f, Stats: v}), t, &log{start: time.Now()}, f, v}
 }
 
@@ -159,7 +163,7 @@ func TestQueuedRequestsShareABatch(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		b.log.expect(t, "1s a ok", "2s b ok", "2s c ok")
-		if got := b.Closed(); got[Drained] != 2 {
+		if got := b.stats.Snapshot().BatchesClosed; got[stats.ClosedDrained] != 2 {
 			t.Errorf("closed: %v", got)
 		}
 		b.end()

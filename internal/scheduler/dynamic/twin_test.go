@@ -219,6 +219,7 @@ func compare(seed uint64) string {
 			now = max(now, at)
 		}
 		var event string
+		var fx effects
 		switch k := rnd.IntN(10); {
 		case k < 5:
 			name := fmt.Sprintf("r%d", i)
@@ -257,11 +258,10 @@ func compare(seed uint64) string {
 			delete(p.running, running[j])
 			running = slices.Delete(running, j, j+1)
 			w.load[x.slot]--
-			p.b.done(x)
+			p.b.done(now, x, &fx)
 		default:
 			event = "tick"
 		}
-		var fx effects
 		p.b.step(now, &fx)
 		var got []string
 		for e := fx.expired; e != nil; e = e.next {

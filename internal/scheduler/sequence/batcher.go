@@ -6,7 +6,9 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
+	"github.com/nesoserve/neso/internal/stats"
 )
 
 // batcher is the state of a sequence batcher. It has no clock, no goroutine and
@@ -38,8 +40,9 @@ type batcher struct {
 	waiting  int  // requests in the backlog
 	limit    int  // requests that the backlog may hold
 	nextDue  int64
-	assigned uint64 // correlation IDs given by the batcher
-	stopping bool   // no new sequences
+	limits   *ratelimit.Group // of the instances; nil without a rate limiter
+	assigned uint64           // correlation IDs given by the batcher
+	stopping bool             // no new sequences
 
 	// over, if not nil, is told of a sequence that has ended and has nothing in
 	// flight.
@@ -84,7 +87,8 @@ type effects struct {
 	start, last *batch // to execute, in order
 	failed      *entry // to answer, linked by next, in order
 	lastFailed  *entry
-	turn        []*entry // ordered: whose turn it has become
+	turn        []*entry        // ordered: whose turn it has become
+	turns       ratelimit.Turns // to tell
 }
 
 // fail adds an entry to those that are to be answered without being executed.
@@ -103,7 +107,7 @@ func (fx *effects) fail(e *entry) {
 type batch struct {
 	instance int
 	entries  []*entry
-	reason   Reason
+	reason   stats.Closing
 	next     *batch
 
 	requests []*infer.Request // the loop's
@@ -216,10 +220,12 @@ func (b *batcher) cancel(e *entry, fx *effects) {
 	}
 }
 
-// done says that an instance has executed a batch, whose memory it takes back.
-// Entries that are not in it any more are reported by executed.
-func (b *batcher) done(now int64, x *batch, fx *effects) {
-	b.lanes[x.instance].load--
+// done says that an instance has executed a batch, whose memory it takes back,
+// and takes the next step unless the batcher is closed. Entries that are not in
+// the batch any more are reported by executed.
+func (b *batcher) done(now int64, x *batch, open bool, fx *effects) {
+	instance := x.instance
+	b.lanes[instance].load--
 	for i, e := range x.entries {
 		x.entries[i] = nil
 		if e != nil {
@@ -227,7 +233,20 @@ func (b *batcher) done(now int64, x *batch, fx *effects) {
 		}
 	}
 	clear(x.requests)
-	x.entries, x.requests, x.next = x.entries[:0], x.requests[:0], b.batches
+	x.requests = x.requests[:0]
+	b.recycle(x)
+	if open {
+		b.step(now, fx)
+	}
+	// Asking comes before giving back, so that others do not get in between.
+	if b.limits != nil && b.limits.Release(instance, &fx.turns) && open {
+		b.step(now, fx)
+	}
+}
+
+func (b *batcher) recycle(x *batch) {
+	clear(x.entries)
+	x.entries, x.next = x.entries[:0], b.batches
 	b.batches = x
 }
 
@@ -280,6 +299,13 @@ func (b *batcher) step(now int64, fx *effects) {
 				x = b.formOldest(now, l)
 			}
 			if x == nil {
+				if b.limits != nil && l.load == 0 {
+					b.limits.WithdrawOne(l.number, &fx.turns)
+				}
+				break
+			}
+			if b.limits != nil && !b.limits.Ask(l.number) {
+				b.recycle(x) // until then its requests stay in their slots
 				break
 			}
 			b.send(l, x, fx)
@@ -338,19 +364,21 @@ func (b *batcher) wake() int64 {
 
 // drain ends all sequences and returns the requests that were queued, linked by
 // next.
-func (b *batcher) drain() *entry {
-	var fx effects
+func (b *batcher) drain(fx *effects) *entry {
 	for _, l := range b.lanes {
 		for _, t := range l.slots {
 			if t.seq != nil {
-				b.give(t.seq, &fx)
+				b.give(t.seq, fx)
 			}
 		}
 	}
 	for b.backlog.head != nil {
-		b.give(b.backlog.head, &fx)
+		b.give(b.backlog.head, fx)
 	}
 	b.nextDue = 0
+	if b.limits != nil {
+		b.limits.Withdraw(&fx.turns)
+	}
 	return fx.failed
 }
 

@@ -153,7 +153,7 @@ func keyOf(name string) key {
 func (p *player) event(words []string, out *bytes.Buffer) {
 	switch words[0] {
 	case "close":
-		for e := p.b.drain(); e != nil; e = e.next {
+		for e := p.b.drain(&effects{}); e != nil; e = e.next {
 			fmt.Fprintf(out, "  refuse %s\n", e.request.ID)
 		}
 		return
@@ -199,7 +199,7 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 				e.cancelled = true
 			}
 		}
-		p.b.done(now, p.running[i], &fx)
+		p.b.done(now, p.running[i], false, &fx)
 		p.running = slices.Delete(p.running, i, i+1)
 	case "tick":
 	default:

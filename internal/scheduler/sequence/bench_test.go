@@ -69,6 +69,30 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
+func TestAllocationCeiling(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector moves more to the heap")
+	}
+	for _, oldest := range []bool{false, true} {
+		s := New(Options{Config: benchConfig(oldest), Model: "m", MaxBatchSize: 8, Executor: &quick{}, Stats: stats.NewVersion(nil), Allocator: heap{}})
+		inputs := []tensor.Tensor{{Name: "IN", Data: []byte{1}}}
+		flags := backend.SequenceStart
+		const want = 4 // the request, its answer, its inputs with the controls, the correlation ID
+		got := testing.AllocsPerRun(1000, func() {
+			r := infer.New(drop{}, nil)
+			prepare(t.Context(), r, 7, flags)
+			r.Inputs, flags = inputs[:1:1], 0
+			if err := s.Enqueue(r); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > want {
+			t.Errorf("oldest %v: %v allocations a request, want %d", oldest, got, want)
+		}
+		_ = s.Close(t.Context())
+	}
+}
+
 // BenchmarkEnqueueMany has 1,000 sequences at once.
 func BenchmarkEnqueueMany(b *testing.B) {
 	for _, oldest := range []bool{false, true} {

@@ -1,23 +1,6 @@
 package sequence
 
-// Reason says why a batch was closed.
-type Reason uint8
-
-// The reasons, in the order of the counters.
-const (
-	Full         Reason = iota // no slot was left over, or one more request would have been too much
-	Preferred                  // a preferred size was reached
-	Utilized                   // enough slots had a request
-	Delayed                    // the oldest request had waited long enough
-	Incompatible               // the next request has other shapes or inputs
-	Drained                    // without a delay: all there was
-	reasons
-)
-
-// String returns the reason as a label value.
-func (r Reason) String() string {
-	return [...]string{"full", "preferred", "utilization", "delay", "incompatible", "drained"}[r]
-}
+import "github.com/nesoserve/neso/internal/stats"
 
 // formDirect makes a batch of an instance's slots, in their order, so that a
 // sequence keeps its place in the batch. What lies below the highest slot
@@ -43,15 +26,15 @@ func (b *batcher) formDirect(now int64, l *lane) *batch {
 	if ready == 0 {
 		return nil
 	}
-	reason := Drained
+	reason := stats.ClosedDrained
 	switch {
 	case ready == len(l.slots):
-		reason = Full
+		reason = stats.ClosedFull
 	case b.delay <= 0 || b.utilization <= 0:
 	case float32(ready) >= b.utilization*float32(b.max):
-		reason = Utilized
+		reason = stats.ClosedUtilization
 	case now-oldest >= b.delay:
-		reason = Delayed
+		reason = stats.ClosedDelay
 	default:
 		l.wait = oldest + b.delay
 		return nil
@@ -65,5 +48,20 @@ func (b *batcher) formDirect(now int64, l *lane) *batch {
 			x.entries = append(x.entries, nil)
 		}
 	}
+	x.behind()
 	return x
+}
+
+// behind finds whether a batch of all that was ready would be larger if more
+// requests of a sequence could be in flight.
+func (x *batch) behind() {
+	if x.reason != stats.ClosedDrained {
+		return
+	}
+	for _, e := range x.entries {
+		if e != nil && e.seq.len > 1 {
+			x.reason = stats.ClosedSequence
+			return
+		}
+	}
 }

@@ -52,17 +52,17 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.stats.Enqueued()
 		ctx = r.Ctx
 	}
-	mine := s.applyLocked(now, &fx, e, r.Background)
+	mine := s.applyLocked(&fx, e, r.Background)
 	s.mu.Unlock()
 	if restarted {
 		s.log.Warn("sequence started again before it ended; the requests from now on belong to the new one", "sequence", name(k.CorrelationID))
 	}
-	s.answerFailed(fx.failed)
+	s.settle(&fx)
 	if queued && ctx != nil && ctx.Done() != nil {
 		s.watch(ctx, e, life)
 	}
 	if mine != nil {
-		s.run(mine, false)
+		s.drive.Run(mine)
 	}
 	return nil
 }
@@ -119,10 +119,10 @@ func (s *Scheduler) vanish(k key) {
 		s.core.give(q, &fx)
 		now := backend.Now()
 		s.core.step(now, &fx)
-		s.applyLocked(now, &fx, nil, true)
+		s.applyLocked(&fx, nil, true)
 	}
 	s.mu.Unlock()
-	s.answerFailed(fx.failed)
+	s.settle(&fx)
 }
 
 // watch makes the end of ctx cancel the entry.
@@ -146,8 +146,8 @@ func (s *Scheduler) cancel(e *entry, life uint64) {
 		now := backend.Now()
 		s.core.cancel(e, &fx)
 		s.core.step(now, &fx)
-		s.applyLocked(now, &fx, nil, true)
+		s.applyLocked(&fx, nil, true)
 	}
 	s.mu.Unlock()
-	s.answerFailed(fx.failed)
+	s.settle(&fx)
 }

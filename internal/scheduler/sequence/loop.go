@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -40,7 +39,7 @@ type Options struct {
 // As with the dynamic batcher no goroutine owns the state: whoever brings an
 // event applies it under the mutex and then does what came out of it. A request
 // that finds its slot and an idle instance runs on the goroutine that brought
-// it; batches of queued requests run on runner goroutines.
+// it; batches of queued requests run on the driver's runners.
 type Scheduler struct {
 	model    string
 	executor scheduler.Executor
@@ -51,16 +50,10 @@ type Scheduler struct {
 	order    *scheduler.Order // nil unless responses keep the order of requests
 	nulls    nulls
 
-	runners sync.WaitGroup
-	work    chan *batch // to parked runners; has room for all of them
-
 	mu     sync.Mutex
+	drive  *scheduler.Driver[batch]
 	core   *batcher
 	closed bool
-	parked int // runners that wait for work, less the batches on their way
-	timer  *time.Timer
-	armed  int64 // when the timer fires; 0 when it does not
-	counts [reasons]uint64
 	over   chan struct{} // closed when a stopped scheduler has no open sequence; nil before Stop
 }
 
@@ -73,9 +66,15 @@ func New(o Options) *Scheduler {
 	s := &Scheduler{
 		model: o.Model, executor: o.Executor, stats: o.Stats, log: o.Logger,
 		controls: newControls(o.Config, o.MaxBatchSize > 0), nulls: nulls{allocator: o.Allocator},
-		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, o.Executor.Depth(), limit),
-		work: make(chan *batch, 2*n), // an instance holds two batches at most
 	}
+	depth, limits := o.Executor.Depth(), o.Executor.Limits()
+	if limits != nil {
+		depth = 1
+		limits.OnTurn(s.turn)
+	}
+	s.core = newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, depth, limit)
+	s.core.limits = limits
+	s.drive = scheduler.NewDriver(2*n, s.execute, s.finish, s.tick) // an instance holds two batches at most
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -92,20 +91,30 @@ func New(o Options) *Scheduler {
 // tick is the timer's event.
 func (s *Scheduler) tick() {
 	s.mu.Lock()
-	s.armed = 0
+	s.drive.RangLocked()
+	s.stepLocked()
+}
+
+// turn is the rate limiter's event: it is an instance's turn to run.
+func (s *Scheduler) turn() {
+	s.mu.Lock()
+	s.stepLocked()
+}
+
+// stepLocked does what has become due, and lets go of the lock.
+func (s *Scheduler) stepLocked() {
 	var fx effects
 	if !s.closed {
-		now := backend.Now()
-		s.core.step(now, &fx)
-		s.applyLocked(now, &fx, nil, true)
+		s.core.step(backend.Now(), &fx)
+		s.applyLocked(&fx, nil, true)
 	}
 	s.mu.Unlock()
-	s.answerFailed(fx.failed)
+	s.settle(&fx)
 }
 
 // applyLocked hands out the batches of fx, except one with the entry mine,
 // which it returns unless it is to run elsewhere, and sets the timer.
-func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry, elsewhere bool) (own *batch) {
+func (s *Scheduler) applyLocked(fx *effects, mine *entry, elsewhere bool) (own *batch) {
 	for _, e := range fx.turn {
 		// A request that is already given up needs no place.
 		if e.ticket == nil && e.request != nil && (e.queueing || e.slot != nil) {
@@ -114,66 +123,44 @@ func (s *Scheduler) applyLocked(now int64, fx *effects, mine *entry, elsewhere b
 	}
 	for x := fx.start; x != nil; {
 		next := x.next
-		s.counts[x.reason]++
+		s.stats.Closed(x.reason)
 		if mine != nil && own == nil && !elsewhere && slices.Contains(x.entries, mine) {
 			own = x
 		} else {
-			s.handLocked(x)
+			s.drive.HandLocked(x)
 		}
 		x = next
 	}
 	s.overLocked()
-	if at := s.core.wake(); at != 0 && (s.armed == 0 || at < s.armed) {
-		s.armed = at
-		d := time.Duration(max(0, at-now))
-		if s.timer == nil {
-			s.timer = time.AfterFunc(d, s.tick)
-		} else {
-			s.timer.Reset(d)
-		}
-	}
+	s.drive.AlarmLocked(s.core.wake())
 	return own
 }
 
-// handLocked gives a batch to a runner: one that waits, or a new one.
-func (s *Scheduler) handLocked(x *batch) {
-	if s.parked > 0 {
-		s.parked--
-		s.work <- x
-		return
-	}
-	s.runners.Go(func() {
-		for ok := true; ok; x, ok = <-s.work {
-			s.run(x, true)
+// finish says that a batch has been executed; a runner gets the next one.
+func (s *Scheduler) finish(x *batch, runner bool) (next *batch) {
+	var fx effects
+	now := backend.Now()
+	s.mu.Lock()
+	s.core.done(now, x, !s.closed, &fx)
+	if runner {
+		if next = fx.start; next != nil {
+			fx.start = next.next
+			s.stats.Closed(next.reason)
+		} else {
+			s.drive.ParkLocked()
 		}
-	})
+	}
+	s.applyLocked(&fx, nil, false)
+	s.mu.Unlock()
+	s.settle(&fx)
+	return next
 }
 
-// run executes a batch, and with runner set all those that follow from it; then
-// the runner counts as parked.
-func (s *Scheduler) run(x *batch, runner bool) {
-	for x != nil {
-		s.execute(x)
-		now := backend.Now()
-		var fx effects
-		s.mu.Lock()
-		s.core.done(now, x, &fx)
-		if !s.closed {
-			s.core.step(now, &fx)
-		}
-		x = nil
-		if runner && fx.start != nil {
-			x = fx.start
-			fx.start = x.next
-			s.counts[x.reason]++
-		}
-		s.applyLocked(now, &fx, nil, false)
-		if runner && x == nil {
-			s.parked++
-		}
-		s.mu.Unlock()
-		s.answerFailed(fx.failed)
-	}
+// settle does what is to be done without the lock: it answers the requests of
+// sequences that were given up, and tells other models that it is their turn.
+func (s *Scheduler) settle(fx *effects) {
+	s.answerFailed(fx.failed)
+	fx.turns.Tell()
 }
 
 // execute leads to hop 5, with those of the batch that someone still waits for
@@ -251,9 +238,9 @@ func (s *Scheduler) late(e *entry) {
 	if !s.closed {
 		s.core.step(now, &fx)
 	}
-	s.applyLocked(now, &fx, nil, true)
+	s.applyLocked(&fx, nil, true)
 	s.mu.Unlock()
-	s.answerFailed(fx.failed)
+	s.settle(&fx)
 }
 
 // fillUp puts null requests, or with the oldest strategy nothing, in the places
@@ -265,24 +252,15 @@ func (s *Scheduler) fillUp(requests []*infer.Request, like *entry) ([]*infer.Req
 	if !s.core.direct {
 		return slices.DeleteFunc(requests, func(r *infer.Request) bool { return r == nil }), nil
 	}
-	for i, r := range requests {
-		if r != nil {
-			continue
-		}
-		null, err := s.nulls.request(like.request, like.inputs)
-		if err != nil {
-			for _, r := range requests[:i] {
-				if r.Owner == nil {
-					r.Abandon()
-				}
-			}
-			return nil, err
-		}
-		null.Inputs = s.controls.add(null.Inputs, 0, false, backend.CorrelationID{})
+	err := s.nulls.put(requests, like.request, like.inputs, func(inputs []tensor.Tensor) []tensor.Tensor {
+		inputs = s.controls.add(inputs, 0, false, backend.CorrelationID{})
 		if s.states != nil {
-			null.Inputs = s.states.first(null.Inputs)
+			inputs = s.states.first(inputs)
 		}
-		requests[i] = null
+		return inputs
+	})
+	if err != nil {
+		return nil, err
 	}
 	return requests, nil
 }
@@ -357,13 +335,6 @@ func (s *Scheduler) left(e *entry) {
 	}
 }
 
-// Closed returns how many batches were closed for each reason.
-func (s *Scheduler) Closed() (counts [reasons]uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts
-}
-
 // Stop refuses new sequences from now on; those that have begun may go on. The
 // channel is closed when all of them have ended.
 func (s *Scheduler) Stop() <-chan struct{} {
@@ -397,34 +368,22 @@ func (s *Scheduler) Open() int {
 
 // Close implements scheduler.Scheduler.
 func (s *Scheduler) Close(ctx context.Context) error {
-	s.mu.Lock()
 	var queued *entry
+	var fx effects
+	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
-		queued = s.core.drain()
+		queued = s.core.drain(&fx)
 		s.overLocked()
-		if s.timer != nil {
-			s.timer.Stop()
-		}
-		close(s.work) // sends are under the mutex, and there is nothing left to send
+		s.drive.CloseLocked()
 	}
 	s.mu.Unlock()
+	fx.turns.Tell()
 	for e := queued; e != nil; {
 		next := e.next
 		s.left(e)
 		s.fail(e, errStopping(), infer.Other)
 		e = next
 	}
-	stopped := make(chan struct{})
-	go func() {
-		s.runners.Wait()
-		s.nulls.close()
-		close(stopped)
-	}()
-	select {
-	case <-stopped:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return s.drive.Wait(ctx, s.nulls.close)
 }

@@ -1,6 +1,10 @@
 package sequence
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nesoserve/neso/internal/stats"
+)
 
 // formOldest makes a batch of the requests whose turn came first, by the rules
 // of the dynamic batcher for requests of size 1: the largest preferred size
@@ -15,15 +19,15 @@ func (b *batcher) formOldest(now int64, l *lane) *batch {
 	largest := b.preferred[len(b.preferred)-1]
 	first := head.seq.head
 	count, best, oldest := 0, 0, now
-	stop, reason := false, Drained
+	stop, reason := false, stats.ClosedDrained
 	for t := head; t != nil && !stop; t = t.next {
 		e := t.seq.head
 		if count == b.max {
-			reason, stop = Full, true
+			reason, stop = stats.ClosedFull, true
 			break
 		}
 		if count > 0 && !b.same.Same(first.request, e.request) {
-			reason, stop = Incompatible, true
+			reason, stop = stats.ClosedShape, true
 			break
 		}
 		count++
@@ -35,12 +39,12 @@ func (b *batcher) formOldest(now int64, l *lane) *batch {
 	late := b.delay > 0 && now-oldest >= b.delay
 	switch {
 	case best > 0 && !late:
-		count, reason = best, Preferred
+		count, reason = best, stats.ClosedPreferred
 	case stop:
 	case count >= largest:
-		reason = Full
+		reason = stats.ClosedFull
 	case late:
-		reason = Delayed
+		reason = stats.ClosedDelay
 	case b.delay == 0:
 	default:
 		if l.load == 0 { // else the end of its batch is the next event
@@ -56,5 +60,6 @@ func (b *batcher) formOldest(now int64, l *lane) *batch {
 	for t := head; len(x.entries) < count; t = t.next {
 		x.entries = append(x.entries, t.seq.head)
 	}
+	x.behind()
 	return x
 }

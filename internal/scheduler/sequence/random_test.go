@@ -118,7 +118,7 @@ func random(seed uint64) string {
 				inFlight[e.slot] = false
 				delete(fates, e)
 			}
-			b.done(now, x, &fx)
+			b.done(now, x, false, &fx)
 		}
 		b.step(now, &fx)
 		if apply(&fx); fault != "" {
@@ -128,7 +128,7 @@ func random(seed uint64) string {
 			return fmt.Sprintf("wake-up at %d is not after %d", at, now)
 		}
 	}
-	for e := b.drain(); e != nil; e = e.next {
+	for e := b.drain(&effects{}); e != nil; e = e.next {
 		delete(fates, e)
 	}
 	for _, x := range running {
@@ -136,7 +136,7 @@ func random(seed uint64) string {
 			delete(fates, e)
 		}
 		var fx effects
-		b.done(now, x, &fx)
+		b.done(now, x, false, &fx)
 		b.step(now, &fx)
 		if fx.start != nil || fx.failed != nil {
 			return "something came after the end"

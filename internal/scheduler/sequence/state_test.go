@@ -80,6 +80,35 @@ func TestState(t *testing.T) {
 	})
 }
 
+// With use_same_buffer_for_input_output a state of the same size stays where it
+// is; another size needs memory of its own.
+func TestStateInOneBuffer(t *testing.T) {
+	memory := &counted{}
+	st := State{
+		SequenceState: modelconfig.SequenceState{Input: "I", Output: "O", Datatype: tensor.Uint8, Dims: tensor.Shape{-1}, SameBuffer: true},
+		First:         tensor.Tensor{Name: "I", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{0}},
+	}
+	s, of := &states{list: []State{st}, model: "m", allocator: memory}, &state{}
+	inputs, life := s.add(nil, of, true)
+	var places []*byte
+	for _, data := range []string{"a", "b", "cd", "ef"} {
+		if err := s.set(of, life, 0, &tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{int64(len(data))}, Data: []byte(data)}); err != nil {
+			t.Fatal(err)
+		}
+		now := &of.now[0]
+		if string(now.Data) != data || !now.Shape.Equal(tensor.Shape{int64(len(data))}) {
+			t.Errorf("state %q, %s, want %q", now.Data, now.Shape, data)
+		}
+		places = append(places, &now.Data[0])
+	}
+	if places[0] != places[1] || places[1] == places[2] || places[2] != places[3] || inputs[0].Data[0] != 0 || st.First.Data[0] != 0 {
+		t.Errorf("places %v, first %v", places, st.First.Data)
+	}
+	if of.end(); memory.live.Load() != 0 {
+		t.Errorf("%d buffers left", memory.live.Load())
+	}
+}
+
 func TestStateChecks(t *testing.T) {
 	s := &states{model: "m", batching: true, allocator: heap{}}
 	for _, test := range []struct {

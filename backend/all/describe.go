@@ -1,0 +1,96 @@
+package all
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/onnxruntime"
+	"github.com/nesoserve/neso/backend/python"
+)
+
+// Report is what is known of a backend: version, library, devices, or what to
+// install.
+type Report = library.Report
+
+// specs are the backends that run in a C library.
+var specs = []*library.Spec{&onnxruntime.Spec}
+
+// Describe looks for what each built-in backend needs; directory is
+// --backend-directory, or "".
+func Describe(ctx context.Context, o Options, directory string) []Report {
+	reports := []Report{
+		describePython(ctx, o),
+		onnxruntime.Describe(onnxruntime.Options{Interpreter: interpreter(o)}, directory),
+	}
+	for _, d := range Drivers(o) {
+		if !slices.ContainsFunc(reports, func(r Report) bool { return r.Backend == d.Name }) {
+			reports = append(reports, Report{Backend: d.Name, Version: "-", Library: "built in", Devices: []string{"CPU"}})
+		}
+	}
+	return reports
+}
+
+func describePython(ctx context.Context, o Options) Report {
+	r := Report{Backend: "python", Devices: []string{"CPU"}}
+	path, err := python.DefaultInterpreter(o.Python)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	r.Library = path
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "-c", "import platform; print(platform.python_version()); import numpy").Output()
+	r.Version = strings.TrimSpace(string(out))
+	if err != nil {
+		r.Err = backend.Errorf(backend.Unavailable, "%s does not have numpy: '%s -m pip install numpy'", path, path)
+	}
+	return r
+}
+
+// interpreter returns the function that finds the interpreter when it is needed.
+func interpreter(o Options) func() (string, error) {
+	return func() (string, error) { return python.DefaultInterpreter(o.Python) }
+}
+
+// Libraries names the backends whose library Add can install.
+func Libraries() []string {
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Backend)
+	}
+	return names
+}
+
+// Package returns what pip calls the package of a backend's library.
+func Package(name string) (string, error) {
+	s, err := specOf(name)
+	if err != nil {
+		return "", err
+	}
+	return s.Install, nil
+}
+
+// Add takes the library of a backend out of a wheel, into the backend
+// directory, and returns the files it wrote.
+func Add(name, wheel, directory string) ([]string, error) {
+	s, err := specOf(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.Add(wheel, directory)
+}
+
+func specOf(name string) (*library.Spec, error) {
+	for _, s := range specs {
+		if s.Backend == name {
+			return s, nil
+		}
+	}
+	return nil, backend.Errorf(backend.NotFound, "backend '%s' has no library to add; those that have one: %s", name, strings.Join(Libraries(), ", "))
+}

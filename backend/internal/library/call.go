@@ -1,0 +1,25 @@
+//go:build !nopurego && (linux || darwin || windows)
+
+package library
+
+import "github.com/ebitengine/purego"
+
+func supported() error { return nil }
+
+// Call calls the function with at most 32 arguments of pointer or integer
+// type, and returns its result in the same form. A uintptr made from an
+// unsafe.Pointer in the argument list keeps what it points to alive and in
+// place until the call returns; what C keeps longer must be pinned, or lie
+// outside Go's heap.
+//
+//go:uintptrescapes
+func (f Function) Call(args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(uintptr(f), args...)
+	return r
+}
+
+// Callback returns a C function that calls fn, a function of pointer-sized
+// arguments with at most one such result. It is never freed, and there is room
+// for some two thousand in a process: make one per use in the code, not per
+// object.
+func Callback(fn any) uintptr { return purego.NewCallback(fn) }

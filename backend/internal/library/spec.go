@@ -1,0 +1,117 @@
+package library
+
+import (
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Spec says what a library is called and where its package puts it.
+type Spec struct {
+	// Backend is the backend's name, for example "onnxruntime": a directory of
+	// that name below --backend-directory is searched, and the environment
+	// variable NESO_<BACKEND>_LIBRARY names the file or its directory.
+	Backend string
+	// Title is what people call the library, for example "ONNX Runtime".
+	Title string
+	// Linux, Darwin and Windows are file name patterns (as of filepath.Match), the
+	// best first; of several matches of a pattern the last by name is taken.
+	Linux, Darwin, Windows []string
+	// Packages are the directories of the library below site-packages.
+	Packages []string
+	// Companions are patterns of files that must lie beside the library when it is
+	// copied out of its wheel, for example what it opens itself.
+	Companions []string
+	// Install is the name to give to pip.
+	Install string
+}
+
+// Places are where a library is searched, beside what its Spec says.
+type Places struct {
+	// Named is the file or directory that the model's configuration names, or "".
+	// A relative path starts at Base.
+	Named, Base string
+	// BackendDirectory is --backend-directory, or "".
+	BackendDirectory string
+	// Python returns the interpreter whose site-packages are searched; may be nil.
+	Python func() (string, error)
+	// Getenv is os.Getenv; nil means that no variable is set.
+	Getenv func(string) string
+}
+
+// patterns returns the file name patterns of this platform.
+func (s *Spec) patterns() []string {
+	switch runtime.GOOS {
+	case "darwin":
+		return s.Darwin
+	case "windows":
+		return s.Windows
+	default:
+		return s.Linux
+	}
+}
+
+// Variable is the environment variable that names the library.
+func (s *Spec) Variable() string {
+	return "NESO_" + strings.ToUpper(strings.ReplaceAll(s.Backend, "-", "_")) + "_LIBRARY"
+}
+
+// Open searches the library and opens it, in this order: what the model's
+// configuration names, --backend-directory, the environment variable, the
+// interpreter's site-packages, the system. A place that names a file that
+// cannot be opened ends the search with an error; when there is none at all,
+// the error (NotFound) says what to install. A library is never closed: it may
+// have threads of its own, and the same path opened again is the same library.
+func (s *Spec) Open(p Places) (*Library, error) {
+	path, source, tried, err := s.find(p)
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return s.openSystem(tried)
+	}
+	l, err := openFile(path)
+	if err != nil {
+		return nil, backend.Errorf(backend.Unavailable, "%s cannot be opened: %v (found through %s)", s.Title, err, source)
+	}
+	l.Source = source
+	return l, nil
+}
+
+// openSystem leaves the search to the dynamic loader.
+func (s *Spec) openSystem(tried []string) (*Library, error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
+	for _, pattern := range s.patterns() {
+		name := strings.TrimSuffix(pattern, ".*")
+		if strings.ContainsAny(name, "*?[") {
+			continue
+		}
+		if l, err := openFile(name); err == nil {
+			l.Source = "the system"
+			return l, nil
+		}
+	}
+	return nil, backend.Errorf(backend.NotFound,
+		"%s is not found: install it with 'neso backends add %s' or 'pip install %s', or name its library in %s; searched: %s",
+		s.Title, s.Backend, s.Install, s.Variable(), strings.Join(append(tried, "the system"), ", "))
+}
+
+// Library is an open C library.
+type Library struct {
+	// Path is the file, or the bare name that the system resolved.
+	Path string
+	// Source says which place of the search named it, for messages.
+	Source string
+	handle uintptr
+}
+
+// ErrUnsupported says that this build cannot open C libraries.
+var ErrUnsupported = errors.New("this build of Neso cannot open C libraries (it was built with the tag nopurego, or for a platform without a dynamic loader)")
+
+// Name returns the file name of the library.
+func (l *Library) Name() string { return filepath.Base(l.Path) }

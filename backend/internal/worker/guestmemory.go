@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"sync"
+)
+
+// guestMemory is what a worker in Go has mapped: the inputs of the server, and
+// its own output memory, which it divides up itself.
+type guestMemory struct {
+	guest *Guest
+	mu    sync.Mutex
+	// inputs are the mappings of kind 0, by number.
+	inputs map[uint32][]byte
+	own    []*guestSegment
+	// grown gets the answer to a GROW: nil, or why there is no more memory.
+	grown chan error
+	ended chan struct{}
+}
+
+type guestSegment struct {
+	number uint32
+	data   []byte
+	blocks *buddy
+}
+
+func (m *guestMemory) init(g *Guest) {
+	m.guest, m.inputs, m.grown, m.ended = g, map[uint32][]byte{}, make(chan error, 1), make(chan struct{})
+}
+
+// end lets a waiting allocate return.
+func (m *guestMemory) end() { close(m.ended) }
+
+// segment maps what the server hands over.
+func (m *guestMemory) segment(body []byte, descriptors *os.File) error {
+	number, kind, size, err := decodeSegment(body)
+	if err != nil {
+		return err
+	}
+	file, err := receiveFile(descriptors)
+	if err != nil {
+		return err
+	}
+	data, err := mapSegment(file, int(size), kind == segmentOutputs)
+	_ = file.Close()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if kind == segmentInputs {
+		m.inputs[number] = data
+		return nil
+	}
+	usable := uint64(1) << (bits.Len64(size) - 1)
+	if usable < minBlock {
+		return fmt.Errorf("worker protocol: an output segment of %d bytes", size)
+	}
+	m.own = append(m.own, &guestSegment{number: number, data: data, blocks: newBuddy(usable)})
+	select {
+	case m.grown <- nil:
+	default:
+	}
+	return nil
+}
+
+// failed is the server's answer to a GROW that it refuses.
+func (m *guestMemory) failed(body string) {
+	select {
+	case m.grown <- errors.New(body):
+	default:
+	}
+}
+
+// input returns the block of an entry.
+func (m *guestMemory) input(e *Entry) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data := m.inputs[e.Segment]
+	if e.Offset > uint64(len(data)) || e.Length > uint64(len(data))-e.Offset {
+		return nil, fmt.Errorf("worker protocol: block at %d with %d bytes is outside segment %d of %d bytes", e.Offset, e.Length, e.Segment, len(data))
+	}
+	return data[e.Offset : e.Offset+e.Length : e.Offset+e.Length], nil
+}
+
+// allocate returns a block of output memory, asking the server for more where
+// there is none.
+func (m *guestMemory) allocate(size int) (place, []byte, error) {
+	order := orderFor(uint64(size))
+	for attempt := 0; ; attempt++ {
+		m.mu.Lock()
+		for _, s := range m.own {
+			if order > s.blocks.orders {
+				continue
+			}
+			if offset, ok := s.blocks.alloc(order); ok {
+				m.mu.Unlock()
+				return place{segment: s.number, offset: offset}, s.data[offset : offset+uint64(size)], nil
+			}
+		}
+		m.mu.Unlock()
+		if attempt == 2 {
+			return place{}, nil, errors.New("output memory cannot grow")
+		}
+		if err := m.grow(minBlock << order); err != nil {
+			return place{}, nil, err
+		}
+	}
+}
+
+func (m *guestMemory) grow(need uint64) error {
+	select { // an answer that nobody waited for
+	case <-m.grown:
+	default:
+	}
+	g := m.guest
+	g.mu.Lock()
+	frame, err := AppendFrame(nil, KindGrow, 0, 0, binary.LittleEndian.AppendUint64(nil, need))
+	if err == nil {
+		_, err = g.control.Write(frame)
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-m.grown:
+		return err
+	case <-m.ended:
+		return errEnded
+	}
+}
+
+// release takes back a block of output memory. Others are not ours.
+func (m *guestMemory) release(k blockKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.own {
+		if s.number == k.segment {
+			s.blocks.free(k.offset)
+		}
+	}
+}

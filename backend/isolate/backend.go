@@ -1,0 +1,226 @@
+package isolate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+)
+
+// Param is the parameter of a model configuration that says where a model runs:
+// "process", or "none" (the default), in the server's process.
+const Param = "isolation"
+
+// Options say how workers are started.
+type Options struct {
+	// Binary is the neso command; "" refuses models that want to be isolated.
+	Binary string
+	// Arguments make it a worker; nil means `isolate`.
+	Arguments []string
+	// Env is added to the server's environment.
+	Env []string
+}
+
+// Wrap returns a driver whose models run in workers if they say so, and as
+// before if they do not. The backend must answer within Execute.
+func Wrap(d backend.Driver, o Options) backend.Driver {
+	open := d.Open
+	if o.Arguments == nil {
+		o.Arguments = []string{"isolate"}
+	}
+	d.Open = func(ctx context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+		inner, err := open(ctx, host, s)
+		if err != nil {
+			return nil, err
+		}
+		log := host.Logger().With(slog.String("backend", d.Name))
+		return &wrapped{Backend: inner, name: d.Name, options: o, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}, warm: map[string]*warm{}}, nil
+	}
+	return d
+}
+
+// wrapped is the backend in the server.
+type wrapped struct {
+	backend.Backend
+	name     string
+	options  Options
+	host     backend.Host
+	settings backend.Settings
+	log      *slog.Logger
+	launcher *worker.Launcher
+
+	mu     sync.Mutex
+	warm   map[string]*warm
+	closed bool
+}
+
+// warm is a worker that has completed a configuration and waits for the first
+// instance of its model.
+type warm struct {
+	session *worker.Session
+	expire  *time.Timer
+}
+
+const warmFor = time.Minute
+
+// isolated reports whether the model wants a process of its own.
+func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
+	switch v := strings.ToLower(cfg.Parameters[Param]); v {
+	case "", "none":
+		return false, nil
+	case "process":
+	default:
+		return false, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected process or none", Param, cfg.Name, v)
+	}
+	switch {
+	case cfg.Decoupled:
+		return false, backend.Errorf(backend.Unsupported, "model '%s' is decoupled, which does not go with '%s: process'", cfg.Name, Param)
+	case w.options.Binary == "":
+		return false, backend.Errorf(backend.Unsupported, "model '%s' wants '%s: process', for which this program names no neso command (all.Options.WorkerBinary)", cfg.Name, Param)
+	}
+	return true, nil
+}
+
+// Complete implements backend.Backend.
+func (w *wrapped) Complete(ctx context.Context, cfg backend.Config) ([]byte, error) {
+	yes, err := w.isolated(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	if !yes {
+		return w.Backend.Complete(ctx, cfg)
+	}
+	in := firstInstance(&cfg)
+	s, err := worker.Launch(ctx, w.spec(&cfg, in.Name))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := w.load(ctx, s.Conn, &cfg, in, true)
+	if err != nil {
+		s.Kill()
+		return nil, err
+	}
+	w.keepWarm(keyOf(&cfg), s)
+	var body loaded
+	if err := json.Unmarshal(answer, &body); err != nil {
+		return nil, backend.Errorf(backend.Internal, "answer of the worker of model '%s': %v", cfg.Name, err)
+	}
+	return body.Config, nil
+}
+
+func firstInstance(cfg *backend.Config) backend.InstanceConfig {
+	if len(cfg.Instances) > 0 {
+		return cfg.Instances[0]
+	}
+	return backend.InstanceConfig{Name: cfg.Name + "_0", Kind: "KIND_CPU"}
+}
+
+func keyOf(cfg *backend.Config) string {
+	return fmt.Sprint(cfg.Name, "\x00", cfg.Version, "\x00", cfg.VersionDirectory)
+}
+
+// Load implements backend.Backend.
+func (w *wrapped) Load(ctx context.Context, cfg backend.Config) (backend.Model, error) {
+	yes, err := w.isolated(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	if !yes {
+		return w.Backend.Load(ctx, cfg)
+	}
+	return newModel(w, cfg), nil
+}
+
+// spec says how to start the worker of an instance.
+func (w *wrapped) spec(cfg *backend.Config, instance string) worker.Spec {
+	// The cores are divided among the workers of a version: the libraries take
+	// GOMAXPROCS for what there is.
+	cores := max(1, runtime.GOMAXPROCS(0)/max(1, len(cfg.Instances)))
+	env := append(os.Environ(), w.options.Env...)
+	env = append(env, fmt.Sprintf("GOMAXPROCS=%d", cores))
+	return worker.Spec{
+		Launcher: w.launcher, Name: instance, Host: w.host,
+		Command: worker.Command{Path: w.options.Binary, Args: w.options.Arguments, Env: env},
+		Logger:  w.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
+	}
+}
+
+// load sends LOAD and returns the body of READY.
+func (w *wrapped) load(ctx context.Context, c *worker.Conn, cfg *backend.Config, in backend.InstanceConfig, complete bool) (json.RawMessage, error) {
+	view := *cfg
+	view.Instances = []backend.InstanceConfig{in}
+	answer, err := c.Call(ctx, worker.KindLoad, 0, loadBody{Backend: w.name, Settings: w.settings, View: view, Complete: complete})
+	return answer, plain(err)
+}
+
+// plain turns an error that the worker told into that error.
+func plain(err error) error {
+	if e, ok := errors.AsType[*worker.CallError](err); ok {
+		return &backend.Error{Code: e.Code, Message: e.Message}
+	}
+	return err
+}
+
+func (w *wrapped) keepWarm(key string, s *worker.Session) {
+	w.mu.Lock()
+	old, closed := w.warm[key], w.closed
+	if !closed {
+		k := &warm{session: s}
+		k.expire = time.AfterFunc(warmFor, func() {
+			if w.takeWarm(key, k) != nil {
+				s.Stop()
+			}
+		})
+		w.warm[key] = k
+	}
+	w.mu.Unlock()
+	if old != nil {
+		old.expire.Stop()
+		old.session.Stop()
+	}
+	if closed {
+		s.Kill()
+	}
+}
+
+// takeWarm takes the worker with the key out, only that of want unless nil.
+func (w *wrapped) takeWarm(key string, want *warm) *worker.Session {
+	w.mu.Lock()
+	k := w.warm[key]
+	if k == nil || want != nil && want != k {
+		w.mu.Unlock()
+		return nil
+	}
+	delete(w.warm, key)
+	w.mu.Unlock()
+	k.expire.Stop()
+	if k.session.Conn.Err() != nil { // it died meanwhile
+		k.session.Kill()
+		return nil
+	}
+	return k.session
+}
+
+// Close implements backend.Backend.
+func (w *wrapped) Close() error {
+	w.mu.Lock()
+	w.closed = true
+	waiting := w.warm
+	w.warm = nil
+	w.mu.Unlock()
+	for _, k := range waiting {
+		k.expire.Stop()
+		k.session.Stop()
+	}
+	w.launcher.Close()
+	return w.Backend.Close()
+}

@@ -1,0 +1,145 @@
+package isolate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Main is `neso isolate`: a worker that serves one instance of a model by one
+// of the drivers, over the inherited descriptors 3 and 4. It returns the exit
+// status.
+func Main(drivers []backend.Driver) int {
+	control, descriptors, err := worker.InheritedChannels()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "neso isolate is started by the server:", err)
+		return 1
+	}
+	dieBySignal()
+	g := &guest{drivers: drivers, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: withoutTime})), memory: memory.New(memory.Options{})}
+	if err := worker.NewGuest(control, descriptors, g).Serve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{} // the server's log has it
+	}
+	return a
+}
+
+// guest is the worker: at most one model with one instance.
+type guest struct {
+	drivers  []backend.Driver
+	log      *slog.Logger
+	memory   *memory.Pool
+	backend  backend.Backend
+	model    backend.Model
+	instance backend.Instance
+	serves   worker.GuestInstance
+}
+
+// Call implements worker.GuestHandler.
+func (g *guest) Call(kind worker.Kind, _ uint32, body json.RawMessage) (any, error) {
+	switch kind {
+	case worker.KindLoad:
+		return g.load(body)
+	case worker.KindInit:
+		return nil, g.init(body)
+	default:
+		g.Exit()
+		return nil, nil
+	}
+}
+
+func (g *guest) load(body json.RawMessage) (any, error) {
+	var l loadBody
+	if err := json.Unmarshal(body, &l); err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(g.drivers, func(d backend.Driver) bool { return d.Name == l.Backend })
+	if at < 0 {
+		return nil, backend.Errorf(backend.Unsupported, "the worker has no backend '%s': is it of the same version as the server?", l.Backend)
+	}
+	ctx := context.Background()
+	var err error
+	if g.backend, err = g.drivers[at].Open(ctx, host{g}, l.Settings); err != nil {
+		return nil, err
+	}
+	if !l.Complete {
+		return loaded{}, nil
+	}
+	config, err := g.backend.Complete(ctx, l.View)
+	return loaded{Config: config}, err
+}
+
+func (g *guest) init(body json.RawMessage) error {
+	var i initBody
+	if err := json.Unmarshal(body, &i); err != nil {
+		return err
+	}
+	if g.backend == nil || g.instance != nil {
+		return backend.Errorf(backend.Internal, "worker protocol: INIT comes once, after LOAD")
+	}
+	ctx := context.Background()
+	var err error
+	if g.model, err = g.backend.Load(ctx, i.View); err != nil {
+		return err
+	}
+	if g.instance, err = g.model.NewInstance(ctx, i.Instance); err != nil {
+		return err
+	}
+	g.serves = worker.GuestInstance{
+		Tables: worker.Tables{Inputs: i.Inputs, Outputs: i.Outputs}, Whole: len(i.View.Scattered) > 0, InlineLimit: worker.DefaultInlineLimit,
+		Execute: func(b *backend.Batch) error { return g.instance.Execute(ctx, b) },
+	}
+	return nil
+}
+
+// Instance implements worker.GuestHandler.
+func (g *guest) Instance(number uint32) (worker.GuestInstance, bool) {
+	return g.serves, number == 0 && g.instance != nil
+}
+
+// Exit implements worker.GuestHandler. The end of the process frees the rest.
+func (g *guest) Exit() {
+	if g.instance != nil {
+		_ = g.instance.Close()
+		g.instance = nil
+	}
+	if g.model != nil {
+		_ = g.model.Close()
+		g.model = nil
+	}
+	if g.backend != nil {
+		_ = g.backend.Close()
+		g.backend = nil
+	}
+}
+
+// host is the server as a backend in a worker sees it: memory and a log.
+type host struct{ g *guest }
+
+func (h host) Allocator() tensor.Allocator { return h.g.memory }
+func (h host) Logger() *slog.Logger        { return h.g.log }
+
+var errAlone = backend.Errorf(backend.Unsupported, "an isolated backend has no way to other models")
+
+func (host) Infer(*backend.Request) error                                  { return errAlone }
+func (host) Load(context.Context, string, string, map[string][]byte) error { return errAlone }
+func (host) Unload(context.Context, string, bool) error                    { return errAlone }
+func (host) Ready(string, int64) bool                                      { return false }
+func (host) Metric(backend.MetricFamily, map[string]string) (backend.Metric, error) {
+	return nil, errAlone
+}

@@ -1,0 +1,93 @@
+package onnxruntime
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// session is a loaded model. ONNX Runtime lets any number of threads run it.
+type session struct {
+	env            *environment
+	handle         uintptr
+	inputs         []tensorInfo // those without a default value, in the model's order
+	initializers   []tensorInfo // inputs with a default value
+	outputs        []tensorInfo
+	uses           atomic.Int64 // its owner, and outputs in memory of the session
+	stamp, options string
+}
+
+// defaultFilename is the file of a version, also inside a directory that is
+// named as the model's file.
+const defaultFilename = "model.onnx"
+
+// modelFile returns the path of the model.
+func modelFile(cfg *backend.Config) (string, error) {
+	name := cfg.Filename
+	if name == "" {
+		name = defaultFilename
+	}
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
+	}
+	path := filepath.Join(cfg.VersionDirectory, filepath.FromSlash(name))
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, defaultFilename)
+		info, err = os.Stat(path)
+	}
+	if err != nil || info.IsDir() {
+		return "", backend.Errorf(backend.Unavailable, "unable to find '%s' for model instance '%s'", hidePaths(cfg, path), cfg.Name)
+	}
+	return path, nil
+}
+
+// newSession loads the model of a version.
+func (e *environment) newSession(cfg *backend.Config, o *sessionOptions) (*session, error) {
+	path, err := modelFile(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFile(cfg, path); err != nil {
+		return nil, err
+	}
+	options, err := e.build(o, cfg)
+	if err != nil {
+		return nil, explain(err, cfg, path, e)
+	}
+	defer e.release(fnReleaseSessionOptions, options)
+	s := &session{env: e, stamp: stampOf(path), options: o.key()}
+	p := pathArgument(path)
+	if err := e.call(fnCreateSession, e.env, uintptr(unsafe.Pointer(p)), options, uintptr(unsafe.Pointer(&s.handle))); err != nil {
+		return nil, explain(err, cfg, path, e)
+	}
+	e.uses.Add(1)
+	s.uses.Store(1)
+	if err := s.introspect(); err != nil {
+		s.drop()
+		return nil, explain(err, cfg, path, e)
+	}
+	return s, nil
+}
+
+// stampOf tells one content of a file from another, as far as its size and time
+// of change do.
+func stampOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	return path + info.ModTime().String() + show64(info.Size())
+}
+
+// drop ends one use of the session; the last one frees it.
+func (s *session) drop() {
+	if s.uses.Add(-1) > 0 {
+		return
+	}
+	s.env.release(fnReleaseSession, s.handle)
+	s.env.drop()
+}

@@ -1,0 +1,290 @@
+"""Python models: what may go wrong in a user's code, and what the server makes of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from repository import X, answer, python_model, until
+from server import Server, alive, descendants
+
+
+def crash_model(repo, body, **kw):
+    python_model(
+        repo,
+        "m",
+        execute=f"x = float(pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0])\n        {body}",
+        **kw,
+    )
+
+
+def ask(value):
+    return {"inputs": [{**X["inputs"][0], "data": [value]}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("import os; x < 0 and os._exit(3)", "exited with code 3"),
+        ("import os; x < 0 and os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("import ctypes; x < 0 and ctypes.string_at(0)", "SIGSEGV"),
+        (
+            "import sys; x < 0 and (print('last words', file=sys.stderr, flush=True), __import__('os')._exit(1))",
+            "last words",
+        ),
+    ],
+)
+def test_death_is_named_and_survived(tmp_path, body, cause):
+    crash_model(tmp_path, body)
+    python_model(tmp_path, "other", add=1)
+    with Server(tmp_path) as s:
+        assert answer(s, "m") == 1
+        started = time.monotonic()
+        r = s.infer("m", ask(-1))
+        assert r.status == 500 and cause in r.error, r
+        assert time.monotonic() - started < 10
+        assert answer(s, "other") == 2
+        assert until(lambda: s.infer("m", X).status == 200), s.infer("m", X)
+
+
+def test_a_crash_loop_is_not_ready_and_says_why(tmp_path):
+    crash_model(tmp_path, "import os; os._exit(7)")
+    python_model(tmp_path, "other", add=1)
+    with Server(tmp_path) as s:
+        assert until(lambda: s.infer("m", X).status != 200 and s.get("/v2/models/m/ready").status == 400, 60)
+        entry = next(m for m in s.post("/v2/repository/index").json if m["name"] == "m")
+        assert "exited with code 7" in entry.get("reason", ""), entry
+        assert s.get("/v2/models/other/ready").status == 200 and answer(s, "other") == 2
+
+
+def test_exceptions(tmp_path):
+    crash_model(tmp_path, "if x < 0: raise ValueError('below zero: %g' % x)")
+    with Server(tmp_path) as s:
+        r = s.infer("m", ask(-2))
+        assert r.status == 500 and r.error.startswith(
+            "Failed to process the request(s) for model 'm_0', message: ValueError: below zero: -2"
+        ), r
+        assert "model.py" in r.error and "execute" in r.error
+        assert "Traceback" in s.log() and "below zero: -2" in s.log()
+        assert answer(s, "m") == 1
+        metrics = s.metrics()
+        assert 'nv_inference_request_failure{model="m",reason="BACKEND",version="1"} 1' in metrics
+
+
+def test_errors_per_request(tmp_path):
+    python_model(
+        tmp_path,
+        "m",
+        execute="if pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0] < 0: "
+        "return [pb_utils.InferenceResponse(error=pb_utils.TritonError('not here', pb_utils.TritonError.NOT_FOUND))]",
+    )
+    with Server(tmp_path) as s:
+        r = s.infer("m", ask(-1))
+        assert (r.status, r.error) == (404, "not here")
+
+
+WRONG = {
+    "none": ("return None", "'NoneType'"),
+    "tuple": ("return ()", "Expected a list in the execute return, found type '<class 'tuple'>'."),
+    "too few": ("return []", "Number of InferenceResponse objects do not match the number of InferenceRequest objects"),
+    "not a response": ("return [3]", "InferenceResponse"),
+    "datatype": (
+        "import numpy as np; return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', np.ones((1, 1), np.int64))])]",
+        "INT64",
+    ),
+    "rank": (
+        "import numpy as np; return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', np.ones((3,), np.float32))])]",
+        "[3]",
+    ),
+    "missing": ("return [pb_utils.InferenceResponse([])]", "OUTPUT0"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_return_values(tmp_path, case):
+    body, text = WRONG[case]
+    python_model(tmp_path, "m", execute=body)
+    with Server(tmp_path) as s:
+        r = s.infer("m", X, timeout=10)
+        assert r.status == 500 and text in r.error, r
+
+
+def test_out_of_memory(tmp_path):
+    crash_model(
+        tmp_path,
+        "x < 0 and bytearray(1 << 40)",
+        init="import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))",
+    )
+    with Server(tmp_path) as s:
+        r = s.infer("m", ask(-1))
+        assert r.status == 500 and "MemoryError" in r.error, r
+        assert answer(s, "m") == 1
+
+
+def test_async_execute(tmp_path):
+    python_model(tmp_path, "m")
+    path = tmp_path / "m" / "1" / "model.py"
+    path.write_text(
+        "import asyncio\n"
+        + path.read_text()
+        .replace("    def execute", "    async def execute")
+        .replace("        pass\n        return [", "        await asyncio.sleep(0.001)\n        return [")
+    )
+    assert "async def execute" in path.read_text() and "await" in path.read_text()
+    with Server(tmp_path) as s:
+        assert answer(s, "m") == 1
+
+
+def test_prints_and_logger(tmp_path):
+    python_model(
+        tmp_path,
+        "m",
+        init="print('hello from initialize')",
+        execute="pb_utils.Logger.log_warn('careful now'); import sys; print('on stderr', file=sys.stderr)",
+    )
+    with Server(tmp_path) as s:
+        answer(s, "m")
+        assert until(lambda: all(t in s.log() for t in ("hello from initialize", "careful now", "on stderr")))
+        lines = s.log().splitlines()
+        assert "model=m" in next(x for x in lines if "hello from initialize" in x)
+        warning = next(x for x in lines if "careful now" in x)
+        assert warning.startswith("W") and "model.py:" in warning
+
+
+def test_auto_complete_and_helper_modules(tmp_path):
+    d = tmp_path / "auto" / "1"
+    d.mkdir(parents=True)
+    (d / "helper.py").write_text("def triple(x):\n    return x * 3\n")
+    (d / "model.py").write_text(
+        "import triton_python_backend_utils as pb_utils\n"
+        "from helper import triple\n\n\n"
+        "class TritonPythonModel:\n"
+        "    @staticmethod\n"
+        "    def auto_complete_config(config):\n"
+        "        config.set_max_batch_size(4)\n"
+        "        config.add_input({'name': 'INPUT0', 'data_type': 'TYPE_FP32', 'dims': [-1]})\n"
+        "        config.add_output({'name': 'OUTPUT0', 'data_type': 'TYPE_FP32', 'dims': [-1]})\n"
+        "        config.set_dynamic_batching()\n"
+        "        return config\n\n"
+        "    def execute(self, requests):\n"
+        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', triple(pb_utils.get_input_tensor_by_name(r, 'INPUT0').as_numpy()))]) for r in requests]\n"
+    )
+    with Server(tmp_path) as s:
+        config = s.get("/v2/models/auto/config").json
+        assert (
+            config["backend"] == "python"
+            and config["max_batch_size"] == 4
+            and config["dynamic_batching"]["preferred_batch_size"] == [4]
+        )
+        assert answer(s, "auto") == 3
+
+
+def test_environments(tmp_path):
+    """A venv, an interpreter, and a conda-pack archive as EXECUTION_ENV_PATH."""
+    import subprocess
+    import sys
+    import tarfile
+
+    python_model(
+        tmp_path,
+        "interpreter",
+        add="__import__('sys').version_info[0]",
+        extra=f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{sys.executable}" }} }}',
+    )
+    env = tmp_path / "env"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--copies", "--system-site-packages", "--without-pip", env], check=True
+    )
+    site = subprocess.run(
+        [env / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    parent = subprocess.run(
+        [sys.executable, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    with open(os.path.join(site, "numpy.pth"), "w") as f:
+        f.write(parent + "\n")
+    with open(os.path.join(site, "only_here.py"), "w") as f:
+        f.write("VALUE = 5\n")
+    repo = tmp_path / "repo"
+    python_model(
+        repo,
+        "venv",
+        add="__import__('only_here').VALUE",
+        extra=f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{env}" }} }}',
+    )
+    python_model(
+        repo,
+        "packed",
+        add="__import__('only_here').VALUE",
+        extra='parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }',
+    )
+    with tarfile.open(repo / "packed" / "env.tar.gz", "w:gz") as tar:
+        tar.add(env, arcname=".")
+    (tmp_path / "interpreter").rename(repo / "interpreter")
+    with Server(repo) as s:
+        assert answer(s, "interpreter") == 4 and answer(s, "venv") == 6 and answer(s, "packed") == 6
+
+
+def test_hang_at_start(tmp_path):
+    python_model(tmp_path, "m", init="time.sleep(120)")
+    with Server(
+        tmp_path, "--model-control-mode=explicit", "--backend-config=python,stub-timeout-seconds=2", wait=False
+    ) as s:
+        assert until(lambda: _live(s))
+        done = threading.Event()
+
+        def load():
+            s.post("/v2/repository/models/m/load", timeout=60)
+            done.set()
+
+        t = threading.Thread(target=load, daemon=True)
+        t.start()
+        assert s.get("/v2/health/live").status == 200  # the rest of the server does not wait
+        time.sleep(0.5)
+        workers = descendants(s.process.pid)
+        assert s.stop() in (0, 1)
+        assert not [p for p in workers if alive(p)]
+
+
+def _live(s):
+    try:
+        return s.get("/v2/health/live").status == 200
+    except OSError:
+        return False
+
+
+def test_instances_run_at_once(tmp_path):
+    python_model(tmp_path, "m", execute="time.sleep(0.5)", extra="instance_group { count: 4 }")
+    with Server(tmp_path) as s:
+        started = time.monotonic()
+        threads = [threading.Thread(target=answer, args=(s, "m")) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert time.monotonic() - started < 1.5
+        names = {m for p in descendants(s.process.pid) for m in [p]}
+        assert len(names) >= 4
+
+
+def test_interrupt_from_the_terminal_drains(tmp_path):
+    """Ctrl-C reaches the whole process group: workers must not die before the server has drained them."""
+    python_model(tmp_path, "m", execute="time.sleep(1)")
+    with Server(tmp_path) as s:
+        result = []
+        t = threading.Thread(target=lambda: result.append(s.infer("m", X).status))
+        t.start()
+        time.sleep(0.4)
+        for pid in [*descendants(s.process.pid), s.process.pid]:
+            os.kill(pid, signal.SIGINT)
+        t.join()
+        assert result == [200] and s.process.wait(20) == 0, s.log()

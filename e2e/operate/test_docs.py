@@ -1,0 +1,96 @@
+"""The examples in README.md and docs/ run as they stand there, against a server on examples/models."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from server import ROOT, Server
+
+PAGES = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
+
+
+def examples():
+    """Shell examples that call the server or the command, and Python examples that are clients."""
+    for page in PAGES:
+        for i, (language, text) in enumerate(BLOCK.findall(page.read_text())):
+            name = f"{page.name}-{i}"
+            if language == "sh" and re.match(
+                r"(curl|bin/neso config|bin/neso backends$|bin/neso test-model|\.venv/bin/python examples/client)", text
+            ):
+                yield pytest.param("sh", text, id=name)
+            elif language == "python" and "InferenceServerClient(" in text:
+                yield pytest.param("python", text, id=name)
+
+
+@pytest.fixture(scope="module")
+def example_server():
+    repositories = [ROOT / "examples" / "models", ROOT / "examples" / "frameworks"]
+    with Server(repositories, "--cache-config=local,size=67108864") as s:
+        yield s
+
+
+@pytest.mark.parametrize(("language", "text"), list(examples()))
+def test_example(example_server, language, text):
+    s = example_server
+    for port, real in ((8000, s.http_port), (8001, s.grpc_port), (8002, s.metrics_port)):
+        text = text.replace(f"localhost:{port}", f"127.0.0.1:{real}")
+    command = (
+        [sys.executable, "-c", text]
+        if language == "python"
+        else ["bash", "-euo", "pipefail", "-c", text.replace("curl -s ", "curl -sS --fail-with-body ")]
+    )
+    r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and r.stdout.strip(), r.stdout + r.stderr
+
+
+def test_there_are_examples():
+    assert len(list(examples())) >= 8
+
+
+MODELS = [
+    "digits",
+    *sorted(p.name for p in (ROOT / "examples" / "frameworks").iterdir() if p.name.startswith("digits")),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_client_reads_real_digits(example_server, model):
+    """One client, the same answers from all frameworks."""
+    s = example_server
+    r = subprocess.run(
+        [
+            sys.executable,
+            "examples/client.py",
+            f"--http-port={s.http_port}",
+            f"--grpc-port={s.grpc_port}",
+            f"--model={model}",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert r.returncode == 0, r.stdout + r.stderr
+    accuracies = [int(a) / int(b) for a, b in re.findall(r"(\d+) (?:of|/) (\d+)", r.stdout)]
+    assert len(accuracies) >= 2 and min(accuracies) > 0.9, r.stdout
+
+
+def test_every_documented_option_exists():
+    def usage(*command):
+        return subprocess.run(
+            [ROOT / "bin" / "neso", *command, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+
+    known = set(re.findall(r"^  (--[a-z0-9-]+)", usage("serve"), re.M))
+    commands = re.findall(r"^  ([a-z-]+) ", usage().partition("Available Commands:")[2].partition("Flags:")[0], re.M)
+    for command in commands:
+        known |= set(re.findall(r"(--[a-z0-9-]+)", usage(command)))
+    for page in PAGES:
+        for option in re.findall(r"`(--[a-z0-9-]+)", page.read_text()):
+            if option not in known | {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer"}:
+                matches = [k for k in known if k.startswith(option)]
+                assert len(matches) == 1, f"{page.name} names {option}, which neso serve does not have"

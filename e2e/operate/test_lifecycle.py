@@ -1,0 +1,294 @@
+"""Load, reload, unload, broken models, start and stop, through the built binary."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+import tritonclient.grpc as tgrpc
+import tritonclient.http as thttp
+from forms import FORMS
+from repository import MODEL, X, answer, identity_model, python_model, until
+from server import BINARY, Server, alive, descendants, free_port
+
+
+def index(server):
+    return {
+        (m["name"], m.get("version")): (m.get("state"), m.get("reason", ""))
+        for m in server.post("/v2/repository/index").json
+    }
+
+
+def test_versions_and_policies(tmp_path):
+    for version in (1, 2, 10):
+        python_model(tmp_path, "latest", version, add=version)
+        python_model(tmp_path, "all", version, add=version, extra="version_policy { all {} }")
+        python_model(
+            tmp_path, "specific", version, add=version, extra="version_policy { specific { versions: [ 2 ] } }"
+        )
+    with Server(tmp_path) as s:
+        assert answer(s, "latest") == 11 and answer(s, "all") == 11 and answer(s, "specific") == 3
+        assert s.get("/v2/models/all").json["versions"] == ["1", "2", "10"]
+        r = s.post("/v2/models/all/versions/1/infer", X)
+        assert r.json["model_version"] == "1" and r.json["outputs"][0]["data"] == [2.0]
+        assert s.post("/v2/models/latest/versions/1/infer", X).status == 404
+
+
+def test_explicit_mode_over_both_protocols(tmp_path):
+    python_model(tmp_path, "m")
+    with Server(tmp_path, "--model-control-mode=explicit") as s:
+        assert s.infer("m", X).status == 404
+        with thttp.InferenceServerClient(s.http) as h, tgrpc.InferenceServerClient(s.grpc) as g:
+            h.load_model("m")
+            assert h.is_model_ready("m") and answer(s, "m") == 1
+            g.unload_model("m")
+            assert until(lambda: index(s)[("m", "1")] == ("UNAVAILABLE", "unloaded")), index(s)
+            assert not h.is_model_ready("m")
+            g.load_model("m")
+            assert g.is_model_ready("m")
+            with pytest.raises(Exception, match="failed to load 'nope', failed to poll from model repository"):
+                h.load_model("nope")
+
+
+def test_load_with_config_and_files(tmp_path):
+    config = {
+        "backend": "python",
+        "input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1, -1]}],
+        "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1, -1]}],
+    }
+    source = MODEL.format(init="pass", execute="pass", add=41).encode()
+    with Server(tmp_path, "--model-control-mode=explicit") as s:
+        r = s.post(
+            "/v2/repository/models/made/load",
+            {"parameters": {"config": json.dumps(config), "file:1/model.py": base64.b64encode(source).decode()}},
+        )
+        assert r.status == 200, r
+        assert answer(s, "made") == 42
+        with tgrpc.InferenceServerClient(s.grpc) as g:
+            g.load_model("made2", config=json.dumps(config), files={"file:7/model.py": source})
+        assert s.infer("made2", X).json["model_version"] == "7"
+
+
+@pytest.mark.parametrize("path", ["../evil/model.py", "/etc/x", "1/../../x", "1/..\\..\\x"])
+def test_file_overrides_stay_inside(tmp_path, path):
+    with Server(tmp_path, "--model-control-mode=explicit") as s:
+        r = s.post("/v2/repository/models/m/load", {"parameters": {"config": "{}", "file:" + path: ""}})
+        assert r.status in (400, 500), r
+        assert not (tmp_path.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "..%2f..%2fetc", "a\\b", "%2e%2e"])
+def test_names_with_path_tricks(tmp_path, name):
+    with Server(tmp_path, "--model-control-mode=explicit") as s, tgrpc.InferenceServerClient(s.grpc) as g:
+        with pytest.raises(Exception):
+            g.load_model(name)
+        assert s.post(f"/v2/repository/models/{name}/load").status >= 400
+        assert s.get("/v2/health/live").status == 200
+
+
+def test_reload_loses_no_request(tmp_path):
+    python_model(tmp_path, "m", add=0)
+    failures, answers, stop = [], set(), threading.Event()
+
+    def load(server):
+        x = np.ones((1, 1), np.float32)
+        while not stop.is_set():
+            for form in ("binary", "grpc"):
+                try:
+                    answers.add(float(FORMS[form](server, "m", {"INPUT0": x})["OUTPUT0"][0, 0]))
+                except Exception as e:
+                    failures.append(repr(e))
+
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=m") as s:
+        threads = [threading.Thread(target=load, args=(s,)) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for add in (10, 20, 30):
+            python_model(tmp_path, "m", add=add)
+            assert s.post("/v2/repository/models/m/load").status == 200
+            assert answer(s, "m") == 1 + add  # the new one answers as soon as the load has
+        stop.set()
+        for t in threads:
+            t.join()
+    assert not failures and answers >= {11.0, 21.0}, (failures[:3], answers)
+
+
+def test_failed_reload_keeps_the_old(tmp_path):
+    python_model(tmp_path, "m", add=1)
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=m") as s:
+        python_model(tmp_path, "m", init='raise ValueError("cannot start today")')
+        r = s.post("/v2/repository/models/m/load")
+        assert r.status == 400 and "cannot start today" in r.error, r
+        assert answer(s, "m") == 2
+        (tmp_path / "m" / "config.pbtxt").write_text('backend: "python"\nmax_batch_size: -3\nnonsense: 1\n')
+        r = s.post("/v2/repository/models/m/load")
+        assert r.status == 500 and r.error.startswith("failed to load 'm', failed to poll from model repository"), r
+        assert "nonsense" in r.error and ":3" in r.error, r
+        assert answer(s, "m") == 2
+
+
+def broken_repository(repo):
+    identity_model(repo, "good")
+    python_model(repo, "bad_init", init='raise ValueError("no way")')
+    python_model(repo, "bad_import", init="this is no python")
+    (repo / "bad_config").mkdir()
+    (repo / "bad_config" / "config.pbtxt").write_text('backend: "python"\ninput { name: 3 }\n')
+    (repo / "bad_missing" / "1").mkdir(parents=True)
+    (repo / "bad_missing" / "config.pbtxt").write_text('backend: "python"\n')
+
+
+def test_broken_models_end_the_start_with_every_reason(tmp_path):
+    broken_repository(tmp_path)
+    started = time.monotonic()
+    s = Server(tmp_path, wait=False)
+    assert s.process.wait(60) == 1
+    log = s.log()
+    s.stop()
+    for name, reason in (
+        ("bad_init", "no way"),
+        ("bad_import", "SyntaxError"),
+        ("bad_config", "config.pbtxt:2"),
+        ("bad_missing", "model.py"),
+    ):
+        assert name in log and reason in log, (name, log)
+    assert time.monotonic() - started < 25, "a missing model.py must not be waited for"
+
+
+def test_broken_models_beside_good_ones(tmp_path):
+    broken_repository(tmp_path)
+    s = Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false")
+    with s:
+        assert answer(s, "good") == 1
+        seen = index(s)
+        assert seen[("good", "1")][0] == "READY"
+        assert "no way" in seen[("bad_init", "1")][1]
+        assert s.infer("bad_init", X).status == 404
+
+
+def test_strict_readiness(tmp_path):
+    identity_model(tmp_path, "good")
+    python_model(tmp_path, "bad", init='raise ValueError("no way")')
+    with Server(tmp_path, "--exit-on-error=false", wait=False) as s:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                if answer(s, "good") == 1 and ("bad", "1") in index(s) and index(s)[("bad", "1")][0] == "UNAVAILABLE":
+                    break
+            except (OSError, AssertionError):
+                time.sleep(0.05)
+        assert s.get("/v2/health/live").status == 200
+        assert s.get("/v2/health/ready").status == 400
+        assert s.get("/v2/models/good/ready").status == 200
+        assert s.get("/v2/models/bad/ready").status == 400
+
+
+def test_stop_answers_what_is_in_flight(tmp_path):
+    python_model(tmp_path, "slow", execute="time.sleep(1)")
+    s = Server(tmp_path)
+    results = []
+    t = threading.Thread(target=lambda: results.append(s.infer("slow", X).status))
+    t.start()
+    deadline = time.monotonic() + 10
+    while "nv_inference_pending_request_count" not in s.metrics() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)  # the request has been sent; nothing outside shows that the model has it
+    workers = descendants(s.process.pid)
+    assert workers
+    assert s.stop() == 0, s.log()
+    t.join()
+    assert results == [200]
+    assert not [p for p in workers if alive(p)], "worker processes are left"
+
+
+def test_exit_timeout(tmp_path):
+    python_model(tmp_path, "stuck", execute="time.sleep(60)")
+    s = Server(tmp_path, "--exit-timeout-secs=1")
+    status = []
+
+    def ask():
+        try:
+            status.append(s.infer("stuck", X).status)
+        except OSError:  # cut off without an answer
+            status.append(0)
+
+    t = threading.Thread(target=ask)
+    t.start()
+    time.sleep(0.5)  # as above
+    workers = descendants(s.process.pid)
+    assert s.stop() == 1
+    t.join()
+    assert status != [200]
+    assert not [p for p in workers if alive(p)]
+
+
+def test_silent_connections_do_not_keep_the_server(tmp_path):
+    """A probe that only connects is no reason to wait; the exit timeout is 30 s."""
+    identity_model(tmp_path, "m")
+    s = Server(tmp_path)
+    connections = [socket.create_connection(("127.0.0.1", p)) for p in (s.http_port, s.grpc_port, s.metrics_port)]
+    try:
+        assert answer(s, "m") == 1
+        s.process.send_signal(signal.SIGTERM)
+        assert s.process.wait(5) == 0, s.log()
+    finally:
+        for c in connections:
+            c.close()
+        s.stop()
+
+
+def test_stop_while_models_load(tmp_path):
+    python_model(tmp_path, "slow", init="time.sleep(60)")
+    s = Server(tmp_path, wait=False)
+    assert until(lambda: "loading" in s.log())
+    s.process.send_signal(signal.SIGTERM)
+    assert s.process.wait(15) == 0, s.log()
+    s.stop()
+
+
+def test_workers_end_with_a_killed_server(tmp_path):
+    python_model(tmp_path, "m")
+    s = Server(tmp_path)
+    workers = descendants(s.process.pid)
+    assert workers
+    s.process.send_signal(signal.SIGKILL)
+    s.process.wait()
+    deadline = time.monotonic() + 10
+    while any(alive(p) for p in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [p for p in workers if alive(p)]
+
+
+def test_a_taken_port_is_named(tmp_path):
+    identity_model(tmp_path, "m")
+    with Server(tmp_path) as s:
+        for option in ("http", "grpc", "metrics"):
+            ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port(), option: s.http_port}
+            r = subprocess.run(
+                [
+                    BINARY,
+                    "serve",
+                    f"--model-repository={tmp_path}",
+                    *[f"--{k}-port={v}" for k, v in ports.items()],
+                    "--http-address=127.0.0.1",
+                    "--grpc-address=127.0.0.1",
+                ],
+                capture_output=True,
+                text=True,
+                timeout=30,
+            )
+            assert r.returncode == 1 and f"Socket '127.0.0.1:{s.http_port}' already in use" in r.stderr, r.stderr
+
+
+def test_several_repositories(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    identity_model(a, "one")
+    identity_model(b, "two")
+    with Server([a, b]) as s:
+        assert answer(s, "one") == answer(s, "two") == 1

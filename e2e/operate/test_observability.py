@@ -1,0 +1,86 @@
+"""Statistics, metrics, logs."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from repository import X, identity_model, python_model, until
+from server import Server
+from tritonclient.grpc import InferenceServerClient
+
+
+def test_statistics_over_both_protocols(tmp_path):
+    python_model(
+        tmp_path, "m", execute="assert pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0] > 0"
+    )
+    with Server(tmp_path) as s:
+        for _ in range(3):
+            assert s.infer("m", X).status == 200
+        assert s.infer("m", {"inputs": [{**X["inputs"][0], "data": [-1]}]}).status == 500
+        assert s.infer("m", {"inputs": []}).status == 400  # refused at once: counted nowhere
+        h = s.get("/v2/models/m/stats").json["model_stats"][0]
+        with InferenceServerClient(s.grpc) as client:
+            g = client.get_inference_statistics("m", as_json=True)["model_stats"][0]
+        for stats in (h, g):
+            number = {k: int(v.get("count", 0)) for k, v in stats["inference_stats"].items()}
+            assert (number["success"], number["fail"], number["queue"], number["compute_infer"]) == (3, 1, 3, 3), stats
+            assert int(stats["inference_count"]) == 3 and int(stats["execution_count"]) in (3, 4)
+            assert int(stats["last_inference"]) > 1_600_000_000_000
+            assert int(stats["batch_stats"][0]["batch_size"]) == 1
+            assert int(stats["inference_stats"]["compute_infer"]["ns"]) > 0
+        assert s.get("/v2/models/stats").json["model_stats"][0]["name"] == "m"
+        assert s.get("/v2/models/nope/stats").status == 400
+
+
+def test_warmup_is_counted_apart(tmp_path):
+    warmup = 'model_warmup { name: "w" batch_size: 1 count: 3 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1, 2 ] random_data: true } } }'
+    python_model(tmp_path, "m", extra=warmup)
+    for option, inferences, warmups in (("false", 0, 3), ("true", 3, 0)):
+        with Server(tmp_path, f"--warmup-in-statistics={option}") as s:
+            assert s.get("/v2/models/m/stats").json["model_stats"][0]["inference_count"] == inferences
+            assert f'neso_warmup_runs_total{{model="m",version="1"}} {warmups}' in s.metrics()
+
+
+def test_metrics(tmp_path):
+    identity_model(tmp_path, "m")
+    with Server(tmp_path, "--metrics-config=summary_latencies=true") as s:
+        for _ in range(5):
+            s.infer("m", X)
+        text = s.metrics()
+        for want in (
+            'nv_inference_request_success{model="m",version="1"} 5',
+            'nv_inference_count{model="m",version="1"} 5',
+            'nv_inference_exec_count{model="m",version="1"} 5',
+            'nv_inference_pending_request_count{model="m",version="1"} 0',
+            'neso_request_duration_seconds_count{model="m",version="1"} 5',
+            'neso_batch_size_count{model="m",version="1"} 5',
+            'nv_inference_request_summary_us_count{model="m",version="1"} 5',
+        ):
+            assert want in text.splitlines(), want
+        assert re.search(r"^nv_cpu_memory_total_bytes \d{8,}$", text, re.M)
+
+
+def test_access_lines_and_log_settings(tmp_path):
+    identity_model(tmp_path, "m")
+    with Server(tmp_path, "--log-format=json") as s:
+        s.infer("m", {**X, "id": "one"})
+        assert s.post("/v2/logging", {"log_verbose_level": 1}).json["log_verbose_level"] == 1
+        s.infer("m", {**X, "id": "two"})
+        with InferenceServerClient(s.grpc) as client:
+            assert client.get_log_settings(as_json=True)["settings"]["log_verbose_level"]["uint32_param"] == 1
+        assert until(lambda: '"two"' in s.log())
+        lines = [json.loads(x) for x in s.log().splitlines() if x.startswith("{")]
+        access = [x for x in lines if x.get("request_id") in ("one", "two")]
+        assert [x["request_id"] for x in access] == ["two"], access
+        assert access[0]["model"] == "m" and {"receive", "queue", "input", "infer", "output", "total"} <= set(
+            access[0]
+        ), access
+        assert s.post("/v2/logging", {"log_format": "zz"}).status == 503
+        assert s.post("/v2/logging", {"log_file": "x"}).status == 501
+
+
+def test_table_of_models(tmp_path):
+    identity_model(tmp_path, "m")
+    with Server(tmp_path) as s:
+        assert "| m     | 1       | READY  |" in s.log(), s.log()

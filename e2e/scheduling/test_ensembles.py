@@ -1,0 +1,132 @@
+"""Ensembles of Python models under the official clients: death, reload and cancellation of steps."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+
+import numpy as np
+import tritonclient.grpc as tgrpc
+from repository import X, answer, python_model, until
+from server import Server, descendants
+
+STREAM = """import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for r in requests:
+            sender = r.get_response_sender()
+            for i in range(int(pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy()[0, 0])):
+                if r.is_cancelled():
+                    break
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", np.full((1, 1), i, np.float32))]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+def ensemble(repo, name, *models):
+    (repo / name / "1").mkdir(parents=True)
+    tensors = ["INPUT0", *[f"t{i}" for i in range(1, len(models))], "OUTPUT0"]
+    steps = ",\n".join(
+        f'{{ model_name: "{m}" model_version: -1 input_map {{ key: "INPUT0" value: "{tensors[i]}" }} output_map {{ key: "OUTPUT0" value: "{tensors[i + 1]}" }} }}'
+        for i, m in enumerate(models)
+    )
+    (repo / name / "config.pbtxt").write_text(
+        'platform: "ensemble"\n'
+        'input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
+        'output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
+        f"ensemble_scheduling {{ step [ {steps} ] }}\n"
+    )
+
+
+def test_a_step_that_dies_is_an_error_and_comes_back(tmp_path):
+    python_model(tmp_path, "one", add=1)
+    python_model(
+        tmp_path,
+        "two",
+        init="self.calls = 0",
+        execute="import os; self.calls += 1; self.calls == 3 and os._exit(3)",
+        add=10,
+    )
+    ensemble(tmp_path, "both", "one", "two")
+    ensemble(tmp_path, "outer", "both", "one")
+    with Server(tmp_path) as s:
+        assert answer(s, "both") == 12 and answer(s, "outer") == 13
+        r = s.infer("outer", X)
+        assert (
+            r.status == 500 and r.error.startswith("in ensemble 'outer', in ensemble 'both', ") and "code 3" in r.error
+        )
+        assert until(lambda: s.infer("outer", X).status == 200)
+
+
+def test_nothing_fails_while_steps_are_reloaded_and_killed_workers_return(tmp_path):
+    for name in ("one", "two"):
+        python_model(tmp_path, name, add=1)
+    ensemble(tmp_path, "both", "one", "two")
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=both") as s:
+        wrong, stop = [], threading.Event()
+
+        def ask():
+            while not stop.is_set():
+                r = s.infer("both", X)
+                if r.status != 200:
+                    wrong.append(r)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for i in range(2, 5):
+            python_model(tmp_path, "one", add=i)
+            assert s.post("/v2/repository/models/one/load").status == 200
+            assert s.post("/v2/repository/models/both/load").status == 200
+        stop.set()
+        for t in threads:
+            t.join()
+        assert not wrong, wrong[:3]
+        assert answer(s, "both") == 6
+        for pid in descendants(s.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        assert until(lambda: s.infer("both", X).status == 200)
+
+
+def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
+    python_model(tmp_path, "many", extra="model_transaction_policy { decoupled: true }")
+    (tmp_path / "many" / "1" / "model.py").write_text(STREAM)
+    python_model(tmp_path, "more", add=1, extra="instance_group { count: 3 }")
+    ensemble(tmp_path, "stream", "many", "more")
+    with Server(tmp_path) as s:
+        answers = queue.Queue()
+        client = tgrpc.InferenceServerClient(s.grpc)
+        client.start_stream(lambda result, error: answers.put(error or result))
+        tensor = tgrpc.InferInput("INPUT0", [1, 1], "FP32")
+        tensor.set_data_from_numpy(np.full((1, 1), 300, np.float32))
+        client.async_stream_infer("stream", [tensor], enable_empty_final_response=True)
+        values = []
+        while True:
+            r = answers.get(timeout=30)
+            assert not isinstance(r, Exception), r
+            if r.as_numpy("OUTPUT0") is None:
+                break
+            values.append(int(r.as_numpy("OUTPUT0")[0, 0]))
+        assert values == list(range(1, 301))
+
+        # A client that leaves stops the producer, and the instance serves the next one.
+        tensor.set_data_from_numpy(np.full((1, 1), 1e9, np.float32))
+        client.async_stream_infer("stream", [tensor])
+        answers.get(timeout=30)
+        client.stop_stream(cancel_requests=True)
+        client.close()
+        client = tgrpc.InferenceServerClient(s.grpc)
+        client.start_stream(lambda result, error: answers.put(error or result))
+        tensor.set_data_from_numpy(np.full((1, 1), 1, np.float32))
+        client.async_stream_infer("stream", [tensor], request_id="after")
+        while True:
+            r = answers.get(timeout=30)
+            if not isinstance(r, Exception) and r.get_response().id == "after":
+                break
+        client.stop_stream()
+        client.close()

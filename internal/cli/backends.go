@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/backend/python"
+)
+
+func backendsCommand(env Env) *cobra.Command {
+	var interpreter, directory string
+	c := &cobra.Command{
+		Use:   "backends",
+		Short: "List what can run models: version, library, devices, or what to install",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rows := [][]string{{"Backend", "Version", "Devices", "Library, or what to install"}}
+			for _, r := range all.Describe(cmd.Context(), all.Options{Python: interpreter}, backendDirectory(directory)) {
+				where := r.Library
+				if r.Err != nil {
+					where = r.Err.Error()
+				}
+				rows = append(rows, []string{r.Backend, r.Version, strings.Join(r.Devices, ", "), where})
+			}
+			_, err := fmt.Fprint(env.Stdout, renderTable(rows))
+			return err
+		},
+	}
+	c.PersistentFlags().StringVar(&interpreter, "python", "", "the interpreter of Python models, in whose packages libraries are searched")
+	c.PersistentFlags().StringVar(&directory, "backend-directory", "", "the directory of backend libraries (default: "+defaultBackendDirectory()+")")
+	c.AddCommand(addBackendCommand(env, &interpreter, &directory))
+	return c
+}
+
+func addBackendCommand(env Env, interpreter, directory *string) *cobra.Command {
+	var wheel string
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Put a backend's library into the backend directory",
+		Long: `Takes the library out of its Python wheel: out of the one that --wheel names, or
+out of the one that pip fetches. Without --backend-directory the server finds it
+by itself. Backends: ` + strings.Join(all.Libraries(), ", ") + ".",
+		Example: "  neso backends add onnxruntime\n  neso backends add onnxruntime --wheel onnxruntime-1.20.1-cp311-manylinux_x86_64.whl",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to := *directory
+			if to == "" {
+				to = defaultBackendDirectory()
+			}
+			if to == "" {
+				return errors.New("give --backend-directory: this user has no home directory")
+			}
+			install, err := all.Package(args[0])
+			if err != nil {
+				return err
+			}
+			if wheel == "" {
+				dir, err := os.MkdirTemp("", "neso-wheel-")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(dir)
+				if wheel, err = fetchWheel(cmd.Context(), env, *interpreter, install, dir); err != nil {
+					return err
+				}
+			}
+			files, err := all.Add(args[0], wheel, to)
+			for _, f := range files {
+				fmt.Fprintln(env.Stdout, "wrote", f)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&wheel, "wheel", "", "a wheel file that has the library")
+	return c
+}
+
+// fetchWheel lets pip fetch the wheel of a package for this machine.
+func fetchWheel(ctx context.Context, env Env, interpreter, name, dir string) (string, error) {
+	path, err := python.DefaultInterpreter(interpreter)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", dir, name)
+	cmd.Stdout, cmd.Stderr = env.Stderr, env.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("'%s -m pip download %s' failed (%w): give a wheel with --wheel", path, name, err)
+	}
+	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if err != nil || len(wheels) == 0 {
+		return "", fmt.Errorf("pip fetched no wheel of %s for this machine", name)
+	}
+	return wheels[0], nil
+}
+
+// backendDirectory is what was given, else the user's own if it exists.
+func backendDirectory(given string) string {
+	if given != "" {
+		return given
+	}
+	if dir := defaultBackendDirectory(); dir != "" && isDir(dir) {
+		return dir
+	}
+	return ""
+}
+
+// defaultBackendDirectory is the user's own directory of backend libraries.
+func defaultBackendDirectory() string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	switch data := os.Getenv("XDG_DATA_HOME"); {
+	case runtime.GOOS == "windows" && os.Getenv("LocalAppData") != "":
+		return filepath.Join(os.Getenv("LocalAppData"), "neso", "backends")
+	case runtime.GOOS == "darwin":
+		return filepath.Join(home, "Library", "Application Support", "neso", "backends")
+	case filepath.IsAbs(data):
+		return filepath.Join(data, "neso", "backends")
+	}
+	return filepath.Join(home, ".local", "share", "neso", "backends")
+}

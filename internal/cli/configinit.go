@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/internal/modelconfig"
+)
+
+func configInitCommand(env Env) *cobra.Command {
+	var output, python, directory string
+	var force bool
+	c := &cobra.Command{
+		Use:   "init PATH",
+		Short: "Write a config.pbtxt for a model file, to edit",
+		Long: `Loads the model file or model directory, completes its configuration from the
+model itself and writes it: to config.pbtxt of the model's directory when the
+file lies in one (<model>/<version>/<file>), else to standard output.`,
+		Example: "  neso config init models/digits/1/model.onnx\n  neso config init model.onnx -o models/digits/config.pbtxt",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := readModelPath(args[0])
+			if errors.Is(err, errRepository) {
+				return fmt.Errorf("%s is neither a model file nor a model directory", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			config, err := inferConfig(cmd.Context(), m.name, args[0], all.Options{Python: python}, backendDirectory(directory))
+			if err != nil {
+				return err
+			}
+			text, err := configText(config)
+			if err != nil {
+				return err
+			}
+			if output == "" {
+				output = configPlace(args[0], m)
+			}
+			if output == "-" {
+				_, err := env.Stdout.Write(text)
+				return err
+			}
+			if err := writeNew(output, text, force); err != nil {
+				return err
+			}
+			fmt.Fprintln(env.Stdout, "wrote", output)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write, - for standard output")
+	c.Flags().BoolVar(&force, "force", false, "write over a file that exists")
+	c.Flags().StringVar(&python, "python", "", "the interpreter of Python models, in whose packages libraries are searched")
+	c.Flags().StringVar(&directory, "backend-directory", "", "the directory searched for backend libraries")
+	return c
+}
+
+// configPlace is where a configuration belongs: into the model's directory, or
+// on standard output when there is none.
+func configPlace(path string, m *modelPath) string {
+	if m.directory != "" {
+		return filepath.Join(m.directory, "config.pbtxt")
+	}
+	if abs, err := filepath.Abs(path); err == nil && inVersion(abs) {
+		return filepath.Join(filepath.Dir(filepath.Dir(abs)), "config.pbtxt")
+	}
+	return "-"
+}
+
+func writeNew(path string, text []byte, force bool) error {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if force {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, flags, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists: give --force to write over it, or --output for another place", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// inferConfig loads a model in a server without front ends and returns its
+// configuration as JSON.
+func inferConfig(ctx context.Context, name, path string, o all.Options, directory string) (config []byte, err error) {
+	repositories, _, remove, err := temporaryRepository([]string{path})
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	s := &neso.Server{
+		ModelRepositories: repositories, Backends: all.Drivers(o), BackendDirectory: directory,
+		ControlMode: "explicit", StartupModels: []string{name}, Logger: slog.New(slog.DiscardHandler),
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	config, err = s.ModelConfig(name, -1)
+	return config, errors.Join(err, s.Close())
+}
+
+// configText prints a configuration in the form of config.pbtxt.
+func configText(config []byte) ([]byte, error) {
+	draft, err := modelconfig.ParseJSON(config, "")
+	if err != nil {
+		return nil, err
+	}
+	return draft.Text(), nil
+}

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nesoserve/neso/internal/modelconfig"
+)
+
+// modelPath is a model that is named by itself, outside of a repository.
+type modelPath struct {
+	name string // of the model
+	// directory is that of the model when there is one; else version is what
+	// becomes version 1, and config says what lies in it.
+	directory, version, config string
+}
+
+// backendOf says what runs a file, by the end of its name.
+var backendOf = map[string]string{
+	".onnx": "onnxruntime", ".ort": "onnxruntime", ".xml": "openvino", ".pt": "pytorch", ".pt2": "pytorch", ".pth": "pytorch", ".py": "python",
+	".plan": "tensorrt", ".engine": "tensorrt", ".keras": "tensorflow", ".graphdef": "tensorflow", ".savedmodel": "tensorflow",
+	".ubj": "fil", ".json": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "fil", ".skops": "fil",
+}
+
+// errRepository says that a path is a whole model repository.
+var errRepository = errors.New("a model repository")
+
+// readModelPath finds out what lies at a path: a model file, a model directory
+// (with config.pbtxt or versions), a version directory, or a TensorFlow
+// SavedModel. It returns errRepository for a directory of models.
+func readModelPath(path string) (*modelPath, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(abs)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return modelOfFile(abs)
+	}
+	entries, err := os.ReadDir(abs)
+	if err != nil {
+		return nil, err
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
+	}
+	versions := slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		_, ok := modelconfig.ParseVersion(e.Name())
+		return ok && isDir(filepath.Join(abs, e.Name()))
+	})
+	switch {
+	case has("config.pbtxt") || versions:
+		return &modelPath{name: filepath.Base(abs), directory: abs}, nil
+	case has("saved_model.pb"):
+		parent, base := filepath.Split(abs)
+		return &modelPath{name: modelName(abs), version: filepath.Clean(parent), config: "platform: \"tensorflow_savedmodel\"\ndefault_model_filename: " + quoted(base) + "\n"}, nil
+	}
+	for _, name := range []string{"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel"} {
+		if has(name) {
+			return &modelPath{name: modelName(filepath.Join(abs, name)), version: abs}, nil
+		}
+	}
+	return nil, errRepository
+}
+
+// modelOfFile says how a single file is served. A file of a model directory
+// brings that directory's configuration along.
+func modelOfFile(abs string) (*modelPath, error) {
+	if model := filepath.Dir(filepath.Dir(abs)); inVersion(abs) {
+		if _, err := os.Stat(filepath.Join(model, "config.pbtxt")); err == nil {
+			return &modelPath{name: filepath.Base(model), directory: model}, nil
+		}
+	}
+	b := backendOf[strings.ToLower(filepath.Ext(abs))]
+	if b == "" {
+		return nil, fmt.Errorf("%s: what runs this file is not clear from its name; known endings: %s. Or put it into a model repository with a config.pbtxt", abs, strings.Join(endings(), " "))
+	}
+	return &modelPath{
+		name: modelName(abs), version: filepath.Dir(abs),
+		config: fmt.Sprintf("backend: %q\ndefault_model_filename: %s\n", b, quoted(filepath.Base(abs))),
+	}, nil
+}
+
+func endings() []string {
+	var all []string
+	for e := range backendOf {
+		all = append(all, e)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// inVersion reports whether a file lies in a directory that is named like a
+// version.
+func inVersion(abs string) bool {
+	_, ok := modelconfig.ParseVersion(filepath.Base(filepath.Dir(abs)))
+	return ok
+}
+
+// modelName makes a name of a path: of the file, or of the directory where the
+// file is just called model.
+func modelName(abs string) string {
+	name := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
+	if name == "model" {
+		if dir := filepath.Dir(abs); inVersion(abs) {
+			name = filepath.Base(filepath.Dir(dir))
+		} else {
+			name = filepath.Base(dir)
+		}
+	}
+	name = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	if name = strings.TrimLeft(name, "."); name == "" {
+		return "model"
+	}
+	return name
+}
+
+func quoted(s string) string { return fmt.Sprintf("%q", s) }
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// repository makes a model repository below dir that holds the model: links to
+// where it lies, so that files beside it are found.
+func (m *modelPath) repository(dir string) error {
+	place := filepath.Join(dir, m.name)
+	if m.directory != "" {
+		return link(m.directory, place)
+	}
+	if err := os.Mkdir(place, 0o700); err != nil {
+		return err
+	}
+	if m.config != "" {
+		if err := os.WriteFile(filepath.Join(place, "config.pbtxt"), []byte(m.config), 0o600); err != nil {
+			return err
+		}
+	}
+	return link(m.version, filepath.Join(place, "1"))
+}
+
+// link makes a symbolic link, or a copy where the system refuses one.
+func link(target, place string) error {
+	err := os.Symlink(target, place)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.CopyFS(place, os.DirFS(target))
+}
+
+// temporaryRepository makes a repository of models that are named by
+// themselves, below the system's temporary directory. Paths that are
+// repositories are returned as they are.
+func temporaryRepository(paths []string) (repositories []string, models []string, remove func(), err error) {
+	remove = func() {}
+	dir := ""
+	for _, path := range paths {
+		m, err := readModelPath(path)
+		if errors.Is(err, errRepository) {
+			repositories = append(repositories, path)
+			continue
+		}
+		if err == nil && dir == "" {
+			if dir, err = os.MkdirTemp("", "neso-model-"); err == nil {
+				remove = func() { _ = os.RemoveAll(dir) } // links only: what they lead to stays
+				repositories = append(repositories, dir)
+			}
+		}
+		if err == nil {
+			err = m.repository(dir)
+		}
+		if err != nil {
+			remove()
+			return nil, nil, nil, err
+		}
+		models = append(models, m.name)
+	}
+	return repositories, models, remove, nil
+}

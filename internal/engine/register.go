@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/nesoserve/neso/internal/lifecycle"
+)
+
+// Register adds the model repository at path while the server runs (explicit
+// control mode only): the model in its sub-directory is served as model. It
+// loads nothing.
+func (e *Engine) Register(path, directory, model string) error {
+	if err := e.controllable(); err != nil {
+		return err
+	}
+	return e.repo.Register(path, directory, model)
+}
+
+// Unregister takes back what Register did; what is loaded stays.
+func (e *Engine) Unregister(path string) error {
+	if err := e.controllable(); err != nil {
+		return err
+	}
+	return e.repo.Unregister(path)
+}
+
+// unloadPoll is how often UnloadWait looks.
+const unloadPoll = 20 * time.Millisecond
+
+// UnloadWait unloads a model with its parts and waits until its requests in
+// flight have ended and its memory is given back, or ctx ends.
+func (e *Engine) UnloadWait(ctx context.Context, name string) error {
+	if err := e.Unload(ctx, name, true); err != nil {
+		return err
+	}
+	tick := time.NewTicker(unloadPoll)
+	defer tick.Stop()
+	for e.unloading(name) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+func (e *Engine) unloading(name string) bool {
+	for _, v := range e.life.Versions(name) {
+		if v.State == lifecycle.Unloading {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+const (
+	vertexMIME = "application/vnd.vertex-ai-triton.binary+json"
+	// vertexRedirect names another endpoint than inference on the default model.
+	vertexRedirect = "X-Vertex-Ai-Triton-Redirect"
+)
+
+// VertexOptions configure the form that Google Vertex AI's containers have.
+type VertexOptions struct {
+	// PredictRoute and HealthRoute are the paths (AIP_PREDICT_ROUTE,
+	// AIP_HEALTH_ROUTE).
+	PredictRoute, HealthRoute string
+	// Model answers predictions; "" means the only one there is.
+	Model string
+	// Metrics answers the redirection to "metrics"; nil refuses.
+	Metrics http.Handler
+}
+
+// Vertex is the front end in the cloud's form.
+type Vertex struct {
+	s *Server
+	o VertexOptions
+	// model answers predictions: that of the options, or the only one, once known.
+	model atomic.Pointer[string]
+}
+
+// NewVertex returns the cloud's form of s.
+func NewVertex(s *Server, o VertexOptions) (*Vertex, error) {
+	if o.PredictRoute == "" {
+		return nil, backend.Errorf(backend.InvalidArg, "AIP_PREDICT_ROUTE is not defined for Vertex AI endpoint")
+	}
+	if o.HealthRoute == "" {
+		return nil, backend.Errorf(backend.InvalidArg, "AIP_HEALTH_ROUTE is not defined for Vertex AI endpoint")
+	}
+	v := &Vertex{s: s, o: o}
+	v.model.Store(&v.o.Model)
+	return v, nil
+}
+
+// CheckModel finds the model that answers predictions, once models are loaded.
+func (v *Vertex) CheckModel() error {
+	if v.o.Model != "" {
+		if v.s.engine.ModelReady(v.o.Model, -1) != nil {
+			return backend.Errorf(backend.InvalidArg, "Expect the default model '%s' is loaded", v.o.Model)
+		}
+		return nil
+	}
+	entries, err := v.s.engine.Index(true)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		names[e.Name] = true
+	}
+	if len(names) != 1 {
+		return backend.Errorf(backend.InvalidArg, "Expect the model repository contains only a single model if default model is not specified")
+	}
+	v.model.Store(&entries[0].Name)
+	return nil
+}
+
+// ServeHTTP answers one request.
+func (v *Vertex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h["Date"] = v.s.clock.date()
+	var want string
+	switch r.URL.EscapedPath() {
+	case v.o.HealthRoute:
+		want = http.MethodGet
+	case v.o.PredictRoute:
+		want = http.MethodPost
+	default:
+		v.s.drain(w, r)
+		replyEmpty(w, http.StatusBadRequest)
+		return
+	}
+	if r.Method != want {
+		v.s.drain(w, r)
+		replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
+		return
+	}
+	if want == http.MethodGet {
+		v.s.serve(w, r, target{endpoint: serverReady})
+		return
+	}
+	v.predict(w, r)
+}
+
+func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
+	t := target{endpoint: modelInfer, name: *v.model.Load()}
+	if to := r.Header.Get(vertexRedirect); to == "metrics" && v.o.Metrics != nil {
+		v.s.drain(w, r)
+		r.Method = http.MethodGet
+		v.o.Metrics.ServeHTTP(w, r)
+		return
+	} else if to != "" {
+		t = route("/" + to)
+	}
+	switch t.endpoint {
+	case modelInfer:
+		if err := takeHeaderSize(r, vertexMIME); err != nil {
+			v.s.drain(w, r)
+			replyError(w, w.Header(), jsonType, backend.AsError(err))
+			return
+		}
+		v.s.serve(w, r, t)
+	case serverMetadata, serverLive, serverReady, modelReady, modelMetadata, modelConfig, modelStats, allStats, repositoryIndex, memoryStatus:
+		v.s.serve(w, r, t)
+	case repositoryLoad, repositoryUnload, repositoryBind, memoryRegister:
+		v.s.drain(w, r)
+		replyText(w, w.Header(), http.StatusForbidden, "This API is not reachable through the Vertex AI endpoint")
+	default:
+		v.s.drain(w, r)
+		replyEmpty(w, http.StatusBadRequest)
+	}
+}

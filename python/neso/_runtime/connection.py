@@ -1,0 +1,263 @@
+"""The connection of this process with a server: what is bound, and who is called."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import platform
+import socket
+import threading
+import time
+import weakref
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from neso_worker import PROTOCOL
+from neso_worker.calls import Calls
+from neso_worker.channel import Closed, Frame
+from neso_worker.frames import (
+    BIND,
+    CANCEL,
+    CONTROL,
+    COUNT,
+    CREDIT,
+    EXIT,
+    FAILED,
+    HELLO,
+    INFER_RESPONSES,
+    INIT,
+    READY,
+    RELEASE,
+    SEGMENT,
+    SEGMENT_BODY,
+    UNBIND,
+    ProtocolError,
+    json_body,
+    json_frame,
+    release_blocks,
+)  # fmt: skip
+from neso_worker.leases import Leases
+from neso_worker.model import DEFAULT_INLINE_LIMIT
+from neso_worker.window import Window
+
+from .binding import Binding
+from .bursts import Bursts
+from .hub import Hub, TimedOut
+from .instance import Instance, is_coroutine
+from .memory import SharedOutputs, SharedSegments
+from .store import BoundStore
+
+
+class ServerError(Exception):
+    """The server refused something, or is gone."""
+
+
+class ServerGone(ServerError):  # noqa: N818 (how every server ends)
+    """The server has ended."""
+
+
+# How many batches a coroutine function may have at once.
+COROUTINES = 32
+
+_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+class Connection:
+    """Channels, memory, bindings and instances. Any thread may use it."""
+
+    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+        self._control, self._descriptors = control, descriptors
+        self._owner = os.getpid()
+        self.link = Hub(control)
+        self.segments = SharedSegments(descriptors)
+        self.segments.outputs = SharedOutputs()
+        self.leases = Leases(self.link.writer)
+        self.bursts = Bursts(self.link.writer)
+        self.calls = Calls(self.link)  # type: ignore[arg-type]
+        self.store = BoundStore(self.link, self.segments.outputs, self.calls)  # type: ignore[arg-type]
+        self.inline_limit = DEFAULT_INLINE_LIMIT
+        # Handles INFER_RESPONSES; the in-process client sets it.
+        self.on_responses: Callable[[Frame], None] = lambda frame: None
+        # Windows of the requests that generators answer, by handle.
+        self.windows: dict[int, Window] = {}
+        self._bindings: dict[int, Binding] = {}
+        self._current: dict[tuple[str, int], int] = {}
+        self._numbers = itertools.count(1)
+        self._instances: dict[int, Instance] = {}
+        # Says why the server is gone, for the errors of calls.
+        self.last_words: Callable[[], str] = lambda: ""
+        self.link.deliver = self._deliver
+        self.link.tidy = self.segments.outputs.trim
+        _open.add(self)
+        hello = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
+        with contextlib.suppress(Closed):  # whoever asks first hears it
+            self.link.writer.send(json_frame(HELLO, 0, 0, hello))
+        self.link.start("neso-connection")
+
+    # Frames. The handlers run under the link's lock.
+
+    def _deliver(self, frame: Frame) -> None:
+        kind, number = frame[0], frame[1]
+        instance = self._instances.get(number)
+        if kind in (READY, FAILED):
+            self.calls.on_answer(frame)
+        elif kind == RELEASE:
+            self.segments.outputs.release(release_blocks(*frame[3:]))
+        elif kind == SEGMENT:
+            _, _, _, data, start, end = frame
+            if end - start != SEGMENT_BODY.size:
+                raise ProtocolError(f"segment: body of {end - start} bytes")
+            self.segments.add(*SEGMENT_BODY.unpack_from(data, start))
+        elif kind == CREDIT:
+            _, _, handle, data, start, end = frame
+            if end - start != COUNT.size:
+                raise ProtocolError(f"credit: body of {end - start} bytes")
+            window = self.windows.get(handle)
+            if window is not None:
+                window.credit(*COUNT.unpack_from(data, start))
+        elif kind == INFER_RESPONSES:
+            self.on_responses(frame)
+        elif kind == INIT:
+            self._init(frame)
+        elif kind in (CANCEL, EXIT):
+            pass  # callables run to their end; the end of the channel is what counts
+        elif instance is not None:
+            instance.work.append(frame)
+        else:
+            raise ProtocolError(f"frame: kind {kind} for unknown instance {number}")
+
+    def _init(self, frame: Frame) -> None:
+        _, number, call, data, start, end = frame
+        try:
+            order = json_body(data, start, end)
+            binding = self._bindings[order["binding"]]
+            instance = Instance(self, number, call, order, binding, order["index"])
+            instance.thread.start()
+        except Exception as error:
+            failure = {"message": f"{type(error).__name__}: {error}", "traceback": ""}
+            self.link.writer.send(json_frame(FAILED, number, call, failure))
+            return
+        self._instances[number] = instance
+
+    def unloaded(self, instance: Instance) -> None:
+        """Forgets an instance whose thread ends."""
+        with self.link.changed:
+            if self._instances.get(instance.number) is instance:
+                del self._instances[instance.number]
+
+    def broken(self, error: BaseException) -> None:
+        """Ends the connection: the other side does not speak the protocol."""
+        self.link.end(error)
+        self._shut()
+
+    # Calls.
+
+    def order(self, kind: int, value: dict[str, Any], timeout: Optional[float] = None) -> dict[str, Any]:
+        """Sends an order and returns what READY says; FAILED raises ServerError."""
+        if os.getpid() != self._owner:
+            raise ServerError("The server belongs to the process that this one was forked from")
+        calls = self.calls
+        call = calls.new()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            self.link.writer.send(json_frame(kind, 0, call, value))
+            self.link.wait(lambda: call in calls.answers, deadline)
+        except (Closed, OSError, ProtocolError):
+            raise ServerGone(self.last_words() or "The server is gone") from None
+        except TimedOut:
+            calls._ignored.add(call)
+            raise TimeoutError(f"The server has not answered within {timeout} s") from None
+        with self.link.changed:
+            answered, answer = calls.answers.pop(call)
+        if answered == FAILED:
+            raise ServerError(str(answer.get("message", "")))
+        return answer
+
+    def control(self, op: str, timeout: Optional[float] = None) -> dict[str, Any]:
+        """One operation of CONTROL."""
+        return self.order(CONTROL, {"op": op}, timeout)
+
+    def bind(self, binding: Binding, timeout: Optional[float] = None) -> dict[str, Any]:
+        """Serves callables as a model and returns its final configuration."""
+        number = next(self._numbers)
+        self._bindings[number] = binding
+        body = {
+            "name": binding.name,
+            "version": binding.version,
+            "config": {"name": binding.name, "backend": "python", **binding.config},
+            "binding": number,
+            "instances": len(binding.callables),
+            "shape": binding.shape,
+            "depth": COROUTINES if all(map(is_coroutine, binding.callables)) else 0,
+            "timeout_us": int((binding.timeout or 0) * 1e6),
+        }
+        try:
+            answer = self.order(BIND, body, timeout)
+        except BaseException:
+            self._bindings.pop(number, None)
+            raise
+        config: dict[str, Any] = answer.get("config") or {}
+        binding.inputs = [tensor["name"] for tensor in config.get("input") or ()]
+        binding.outputs = [tensor["name"] for tensor in config.get("output") or ()]
+        old = self._current.get((binding.name, binding.version))
+        self._current[binding.name, binding.version] = number
+        if old is not None:
+            self._bindings.pop(old, None)
+        return config
+
+    def unbind(self, name: str, version: int = 1, timeout: Optional[float] = None) -> None:
+        """Takes a model out of service."""
+        self.order(UNBIND, {"name": name, "version": version}, timeout)
+        number = self._current.pop((name, version), None)
+        if number is not None:
+            self._bindings.pop(number, None)
+
+    def leave(self, timeout: float) -> None:
+        """Unbinds everything and waits for the callables that are still out."""
+        deadline = time.monotonic() + timeout
+        for name, version in list(self._current):
+            self.unbind(name, version, max(0.1, deadline - time.monotonic()))
+        for instance in list(self._instances.values()):  # they read for themselves
+            instance.thread.join(max(0.0, deadline - time.monotonic()))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self.link.closed
+
+    def _shut(self) -> None:
+        for sock in (self._control, self._descriptors):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Ends the connection, which the server sees at once. Threads of instances end by themselves."""
+        if os.getpid() != self._owner:
+            return
+        _open.discard(self)
+        self.bursts.close()
+        self._shut()
+        self.link.end(Closed())
+        for thread in [i.thread for i in list(self._instances.values())]:
+            if thread is not threading.current_thread():
+                thread.join(timeout=1.0)
+        self._control.close()
+        self._descriptors.close()
+
+    def _forked(self) -> None:
+        """In a child: gives up the child's copies of the channels, so that their end shows when the parent dies."""
+        for sock in (self._control, self._descriptors):
+            with contextlib.suppress(OSError):
+                os.close(sock.detach())
+
+
+def _after_fork() -> None:
+    for connection in list(_open):
+        connection._forked()
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,195 @@
+"""The control channel as the threads of a user's process share it.
+
+Like the worker's Link, whoever waits for a frame reads for all. Here many
+threads wait, each for frames of its own, so that each is woken alone, and a
+thread that begins to work passes the reading on only when somebody waits.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from collections import deque
+from typing import Any, Callable, Optional
+
+from neso_worker.channel import Closed, Frame, Reader, Writer
+
+# How long the channel may stay without a reader while every thread works.
+UNREAD = 0.25
+# Every how many times of that there is a look at what could be given back.
+TIDY = 20
+
+
+class TimedOut(Exception):  # noqa: N818 (said to the caller as what it waited for)
+    """Nothing came before the deadline."""
+
+
+class _Waiter:
+    __slots__ = ("event", "ready")
+
+    def __init__(self, ready: Callable[[], Any]) -> None:
+        self.ready = ready
+        self.event = threading.Lock()
+        self.event.acquire()
+
+
+class Hub:
+    """Both directions of the channel."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._reader = Reader(sock)
+        self.writer = Writer(sock)
+        # Guards everything that handlers touch. Named as in the worker's Link, which the shared code knows.
+        self.changed = threading.Lock()
+        # Handles a frame, under the lock; the owner of the connection sets it.
+        self.deliver: Callable[[Frame], None] = lambda frame: None
+        # Called under the lock now and then, for what has time.
+        self.tidy: Callable[[], None] = lambda: None
+        self._waiters: deque[_Waiter] = deque()
+        self._reading = False
+        self._turns = 0
+        self._failure: Optional[BaseException] = None
+        self._ended = threading.Event()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the channel has ended."""
+        return self._failure is not None
+
+    def start(self, name: str) -> None:
+        """Starts the thread that reads when nobody else does."""
+        threading.Thread(target=self._attend, name=name, daemon=True).start()
+
+    def end(self, failure: BaseException) -> None:
+        """Makes every wait fail from now on."""
+        with self.changed:
+            self._fail(failure)
+
+    def wait_end(self) -> None:
+        """Waits for the end of the channel."""
+        self._ended.wait()
+
+    def _fail(self, failure: BaseException) -> None:
+        if self._failure is None:
+            self._failure = failure
+        self._ended.set()
+        while self._waiters:
+            self._waiters.popleft().event.release()
+
+    def wait(self, ready: Callable[[], Any], deadline: Optional[float] = None) -> Any:
+        """Returns what ready returns once that is true; raises Closed when the channel ended before."""
+        changed = self.changed
+        changed.acquire()
+        try:
+            while True:
+                value = ready()
+                if value:
+                    self._hand_over()
+                    return value
+                if self._failure is not None:
+                    raise self._failure
+                if deadline is not None and time.monotonic() >= deadline:
+                    self._hand_over()
+                    raise TimedOut
+                if self._reading:
+                    self._follow(ready, deadline)
+                else:
+                    self._read(deadline)
+        finally:
+            changed.release()
+
+    def _hand_over(self) -> None:
+        """Lets somebody else read on, if anybody waits."""
+        if not self._reading and self._waiters:
+            self._waiters.popleft().event.release()
+
+    def _follow(self, ready: Callable[[], Any], deadline: Optional[float]) -> None:
+        waiter = _Waiter(ready)
+        self._waiters.append(waiter)
+        self.changed.release()
+        try:
+            if deadline is None:
+                waiter.event.acquire()
+            else:
+                waiter.event.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        finally:
+            self.changed.acquire()
+            if deadline is not None and waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def _read(self, deadline: Optional[float]) -> None:
+        """Reads once, for all. Called and left with the lock held."""
+        self._reading = True
+        self.changed.release()
+        frames: list[Frame] = []
+        failure: Optional[BaseException] = None
+        try:
+            if deadline is None or self._arrived(deadline):
+                frames = self._reader.read()
+        except (ConnectionResetError, OSError, ValueError):
+            failure = Closed()
+        except BaseException as error:
+            failure = error
+        finally:
+            self.changed.acquire()
+            self._reading = False
+        self._turns += 1
+        try:
+            deliver = self.deliver
+            for frame in frames:
+                deliver(frame)
+        except BaseException as error:
+            failure = error
+        if failure is not None:
+            self._fail(failure)
+        elif self._waiters:
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wakes those whose frames have come."""
+        waiting = self._waiters
+        for _ in range(len(waiting)):
+            waiter = waiting.popleft()
+            if waiter.ready():
+                waiter.event.release()
+            else:
+                waiting.append(waiter)
+
+    def _arrived(self, deadline: float) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+
+    def poll(self) -> None:
+        """Handles what has already arrived, without waiting."""
+        with self.changed:
+            if self._reading or self._failure is not None:
+                return  # a reader delivers at once
+            try:
+                while True:
+                    for frame in self._reader.read(socket.MSG_DONTWAIT):
+                        self.deliver(frame)
+            except BlockingIOError:
+                pass
+            except BaseException as error:
+                self._fail(Closed() if isinstance(error, OSError) else error)
+            self._wake()
+
+    def _attend(self) -> None:
+        """Reads when nobody has for a while: all threads work, or there is none."""
+        turns, rounds = -1, 0
+        while not self._ended.wait(UNREAD):
+            rounds += 1
+            with self.changed:
+                if self._failure is not None:
+                    return
+                if rounds % TIDY == 0:
+                    self.tidy()
+                if self._reading or self._waiters or self._turns != turns:
+                    turns = self._turns
+                    continue
+                self._read(None)
+                self._hand_over()

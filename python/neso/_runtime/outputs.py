@@ -1,0 +1,241 @@
+"""What callables return, checked and put into frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from neso_worker.datatypes import BYTES, DTYPES, number_of, pack_elements
+from neso_worker.encode import ResponseFrame
+from neso_worker.frames import (
+    ENTRIES,
+    FINAL,
+    HEADER,
+    INLINE,
+    MAGIC,
+    MAX_BODY,
+    NO_ERROR,
+    PADDING,
+    PAIR,
+    RESULT_BATCH,
+    VERSION,
+)  # fmt: skip
+from neso_worker.leases import Lease
+from neso_worker.tensor import DTYPE_NUMBERS
+
+ndarray = np.ndarray
+
+# Numbers of segments for outputs begin here; below are those of inputs.
+FIRST_OUTPUT_SEGMENT = 1 << 31
+# Flag of RESULT_BATCH: inputs of the batch are still referenced.
+BATCH_HELD = 2
+# As it stands in entries: index, datatype, shape, segment, offset or inline data, bytes, name.
+Entry = tuple[int, int, tuple[int, ...], int, Any, int, bytes]
+
+
+class OutputError(ValueError):
+    """A callable returned what is no answer."""
+
+
+def check_list(model: str, outputs: Any, count: int) -> None:
+    """Refuses what is not a list of one response per request."""
+    if not isinstance(outputs, list):
+        raise OutputError(
+            f"Outputs returned by `{model}` model callable must be list of response dicts with numpy arrays. "
+            f"Got outputs={outputs} instead."
+        )
+    if len(outputs) != count:
+        raise OutputError(
+            f"Number of outputs returned by `{model}` inference callable ({len(outputs)}) does not match number of "
+            f"requests ({count}) received from Triton."
+        )
+
+
+def check_response(model: str, response: Any) -> Any:
+    """The dict of arrays of one response."""
+    if not isinstance(response, dict):
+        data = getattr(response, "data", None)
+        if isinstance(data, dict):
+            return data
+        raise OutputError(
+            f"Outputs returned by `{model}` model callable must be list of response dicts with numpy arrays. "
+            f"Got response={response} instead."
+        )
+    return response
+
+
+def _array(model: str, name: Any, value: Any) -> np.ndarray[Any, Any]:
+    """An output that is not plainly right: refused in the peer's words, or made right."""
+    if not isinstance(name, str):
+        raise OutputError(f"Not all keys returned by `{model}` model callable are string")
+    if not isinstance(value, ndarray):
+        raise OutputError(f"Not all values returned by `{model}` model callable are numpy arrays")
+    kind = value.dtype.kind
+    if number_of(value.dtype) == 0 and kind not in "OSU":
+        raise OutputError(
+            "Only bool, numeric, string, unicode and object arrays are supported by Triton (dtype.kind: biufOSU). "
+            f"Returned `{name}` for model `{model}` has `{kind}` dtype.kind."
+        )
+    if kind == "O":
+        for item in value.ravel().tolist():
+            if isinstance(item, str):
+                raise OutputError(
+                    f"Use string/byte-string instead of object for passing string in NumPy array from model `{model}`."
+                )
+            if not isinstance(item, bytes):
+                raise OutputError(
+                    "Only bytes as objects dtype are supported by PyTriton. "
+                    f"Returned `{name}` from `{model}` has `{type(item)}` type."
+                )
+    return value
+
+
+def _in_inputs(array: np.ndarray[Any, Any], leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
+    """Where an array lies that is a view of an input."""
+    for lease in leases:
+        memory: Any = lease()
+        if memory is None or id(memory) != id(array.base):
+            continue
+        segment, start = lease.block
+        address: int = array.__array_interface__["data"][0]
+        return segment, start + address - memory.__array_interface__["data"][0]
+    return None
+
+
+class Tables:
+    """What frames of one instance are coded with; the worker's Tables for a user's process."""
+
+    def __init__(self, connection: Any, instance: int, order: dict[str, Any]) -> None:
+        self.worker = connection
+        self.instance = instance
+        self.link = connection.link
+        self.segments = connection.segments
+        self.leases = connection.leases
+        self.store = connection.store
+        self.inline_limit = int(order.get("inline_limit") or connection.inline_limit)
+        self.decoupled = bool(order.get("decoupled"))
+        self.window = int(order.get("window") or 0)
+        self.input_names: list[str] = list(order.get("inputs") or ())
+        self.output_names: list[str] = list(order.get("outputs") or ())
+        self.output_index = {name: index for index, name in enumerate(self.output_names)}
+        self.model = str((order.get("config") or {}).get("name") or "")
+
+    def entry(
+        self, name: Any, array: Any, wanted: Optional[list[int]] = None, leases: Sequence[Lease] = ()
+    ) -> Optional[Entry]:
+        """One output; None for one that the model does not have or that is not wanted.
+
+        An output that lies in an input of these leases stays there; ``settle`` must follow.
+        """
+        number = DTYPE_NUMBERS.get(array.dtype) if type(array) is ndarray and type(name) is str else None
+        if number is None or number == BYTES:
+            array = _array(self.model, name, array)
+            number = number_of(array.dtype)
+        index = self.output_index.get(name)
+        if index is None or (wanted is not None and index not in wanted):
+            return None
+        shape = array.shape
+        if number == BYTES:
+            data: Any = pack_elements(array)
+            length = len(data)
+        else:
+            kind = DTYPES[number]
+            if kind is not None and array.dtype is not kind and array.dtype != kind:
+                array = array.astype(kind)  # the other byte order
+            if not array.flags.c_contiguous:
+                array = np.ascontiguousarray(array).reshape(shape)
+            data = array
+            length = array.nbytes
+        if length > self.inline_limit:
+            place = _in_inputs(data, leases) if leases and number != BYTES else None
+            segment, offset = place or self.store.place(data)
+            return index, number, shape, segment, offset, length, b""
+        if number != BYTES:
+            data = data.tobytes()
+        return index, number, shape, INLINE, data, length, b""
+
+    def settle(self, entries: list[Entry], leases: Sequence[Lease]) -> None:
+        """Copies outputs that lie in inputs to which the callable still refers: it may change them after the answer.
+
+        To be called when nothing here refers to the inputs any more, without the writer's lock.
+        """
+        try:
+            for number, entry in enumerate(entries):
+                if entry[3] >= FIRST_OUTPUT_SEGMENT:
+                    continue
+                for lease in leases:
+                    memory, (segment, start) = lease(), lease.block
+                    if memory is not None and segment == entry[3] and start <= entry[4] < start + memory.size:
+                        begin = entry[4] - start
+                        block = self.store.put(memory[begin : begin + entry[5]])
+                        entries[number] = (*entry[:3], *block, *entry[5:])
+        except BaseException:
+            self.drop(entries)
+            raise
+
+    def drop(self, entries: list[Entry]) -> None:
+        """Takes back the memory of entries that are not sent."""
+        self.store.give_back(
+            [(entry[3], entry[4]) for entry in entries if entry[3] >= FIRST_OUTPUT_SEGMENT and entry[3] != INLINE]
+        )
+
+
+def pack_batch(instance: int, number: int, entries: list[Entry], flags: int) -> bytes:
+    """A RESULT_BATCH frame."""
+    cursor = 8
+    for entry in entries:
+        cursor += 24 + 8 * len(entry[2])
+    parts = [b"", PAIR.pack(len(entries), flags)]
+    data: list[bytes] = []
+    for index, kind, shape, segment, where, length, _ in entries:
+        ndim = len(shape)
+        if segment == INLINE:
+            if cursor & 7:
+                data.append(PADDING[cursor & 7])
+                cursor += -cursor & 7
+            parts.append(ENTRIES[ndim].pack(index, kind, ndim, INLINE, cursor, length, *shape))
+            data.append(where)
+            cursor += length
+        else:
+            parts.append(ENTRIES[ndim].pack(index, kind, ndim, segment, where, length, *shape))
+    if cursor & 7:
+        data.append(PADDING[cursor & 7])
+        cursor += -cursor & 7
+    if cursor > MAX_BODY:
+        raise ValueError(f"the outputs have {cursor} bytes")
+    parts[0] = HEADER.pack(MAGIC, VERSION, RESULT_BATCH, cursor, instance, 0, number)
+    parts += data
+    return b"".join(parts)
+
+
+class Responses(ResponseFrame):
+    """A RESPONSES frame made of dicts of arrays."""
+
+    __slots__ = ()
+
+    def add_dict(
+        self,
+        handle: int,
+        outputs: dict[str, Any],
+        wanted: Optional[list[int]],
+        flags: int = FINAL,
+        leases: Sequence[Lease] = (),
+    ) -> None:
+        """Adds a response; wanted are the indices of the outputs to send, None for all. See entry for leases."""
+        tables: Tables = self._model
+        entries: list[Entry] = []
+        size = self._size + 24
+        try:
+            for name, array in outputs.items():
+                entry = tables.entry(name, array, wanted, leases)
+                if entry is not None:
+                    entries.append(entry)
+                    size += 24 + 8 * len(entry[2])
+        except BaseException:
+            tables.drop(entries)
+            raise
+        self._outputs += entries
+        self._blocks.append((handle, flags, NO_ERROR, len(entries), b"", b""))
+        self._size = size
