@@ -30,7 +30,7 @@ def double(x):
 
 def serve(triton):
     def tell():
-        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL or not triton.is_connected():
             time.sleep(0.01)
         say(triton)  # from now on a signal ends it in order
     threading.Thread(target=tell, daemon=True).start()
