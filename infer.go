@@ -42,6 +42,28 @@ func (s *Server) Infer(ctx context.Context, q Request) (*backend.Response, error
 	return resp, nil
 }
 
+// WarmupRequests returns the warm-up samples of a model's configuration as
+// requests; their IDs are the names of the samples.
+func (s *Server) WarmupRequests(model string) ([]Request, error) {
+	if s.running == nil || s.running.engine == nil {
+		return nil, ErrNotRunning
+	}
+	pin, err := s.running.engine.Resolve(model, -1, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer pin.Unpin()
+	samples, err := pin.Model.Samples()
+	if err != nil {
+		return nil, err
+	}
+	requests := make([]Request, len(samples))
+	for i, sample := range samples {
+		requests[i] = Request{Model: model, ID: sample.Name, Inputs: sample.Inputs}
+	}
+	return requests, nil
+}
+
 // Stream runs a request of any model, decoupled ones too, and calls yield for
 // each response, error responses included, in order. yield owns the response.
 // When yield returns false, the request is cancelled and further responses are

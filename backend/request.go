@@ -44,9 +44,12 @@ type Request struct {
 type Caller struct {
 	// Model and Instance are names; Instance is that of an InstanceConfig.
 	Model, Instance string
+	// Version is that of the caller, which has so many instances Of it.
+	Version int64
+	Of      int
 	// Waits says that the instance executes a batch meanwhile, which probably waits
-	// for the answer.
-	Waits bool
+	// for the answer; Abandoned that nobody waits for the answers of that batch.
+	Waits, Abandoned bool
 }
 
 // Responder is the server's end of a request.

@@ -23,23 +23,32 @@ func (b *Batch) Scatter(outputs []tensor.Tensor) error {
 			outputs[i].Release()
 		}
 	}()
-	cuts := make([]cut, len(outputs))
+	cuts, ranks := make([]cut, len(outputs)), 0
 	for i := range outputs {
 		if err := cuts[i].init(b, &outputs[i]); err != nil {
 			return err
 		}
+		ranks += len(outputs[i].Shape)
 	}
-	for _, r := range b.Requests {
-		resp := &Response{Outputs: make([]tensor.Tensor, 0, len(outputs))}
-		for i := range cuts {
-			part := cuts[i].next(r)
+	// One allocation for all requests each, and not one a request: the answers of
+	// a batch live about as long.
+	n := len(b.Requests)
+	responses := make([]Response, n)
+	parts := make([]tensor.Tensor, 0, n*len(outputs))
+	dims := make(tensor.Shape, 0, n*ranks)
+	for i, r := range b.Requests {
+		begin := len(parts)
+		for k := range cuts {
+			var part tensor.Tensor
+			part, dims = cuts[k].next(r, dims)
 			if !r.Wants(part.Name) {
 				continue
 			}
 			part.Retain()
-			resp.Outputs = append(resp.Outputs, part)
+			parts = append(parts, part)
 		}
-		_ = r.Respond(resp, true) // a cancelled request needs nothing more
+		responses[i].Outputs = parts[begin:len(parts):len(parts)]
+		_ = r.Respond(&responses[i], true) // a cancelled request needs nothing more
 	}
 	return nil
 }
@@ -125,17 +134,20 @@ func (s *Scattered) shape(r *Request) (tensor.Shape, bool) {
 	return shape, true
 }
 
-// next takes the part of a request, a view without a reference of its own.
-func (c *cut) next(r *Request) tensor.Tensor {
+// next takes the part of a request, a view without a reference of its own. Its
+// shape is appended to dims, which is returned.
+func (c *cut) next(r *Request, dims tensor.Shape) (tensor.Tensor, tensor.Shape) {
 	part := *c.whole
-	elements := 0
+	var elements int
 	if c.rule != nil {
 		part.Shape, _ = c.rule.shape(r)
 		n, _ := part.Shape.Elements()
 		elements = int(n)
 	} else {
 		rows := max(1, r.BatchSize)
-		part.Shape = c.whole.Shape.Clone()
+		begin := len(dims)
+		dims = append(dims, c.whole.Shape...)
+		part.Shape = dims[begin:len(dims):len(dims)]
 		part.Shape[0] = int64(rows)
 		elements = c.row * rows
 	}
@@ -144,5 +156,5 @@ func (c *cut) next(r *Request) tensor.Tensor {
 		size, _ = tensor.SplitBytes(c.rest, elements)
 	}
 	part.Data, c.rest = c.rest[:size:size], c.rest[size:]
-	return part
+	return part, dims
 }

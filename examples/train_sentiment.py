@@ -8,6 +8,7 @@ a kind and an unkind sentence about the same thing, and every fifth pair takes n
 
 import argparse
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -49,14 +50,44 @@ def accuracy(weights, bias, features, labels):
     return float(((features @ weights + bias > 0) == labels).mean())
 
 
+def write_onnx(folder, weights, bias):
+    """The same classifier as a model of the backend onnxruntime, to take the place of the one in Python."""
+    from onnx import TensorProto, checker, helper, numpy_helper, save
+
+    constants = {"weights": weights[:, None], "bias": np.array([bias]), "one": np.ones(1, np.float32)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["FEATURES", "weights"], ["product"]),
+            helper.make_node("Add", ["product", "bias"], ["logits"]),
+            helper.make_node("Sigmoid", ["logits"], ["positive"]),
+            helper.make_node("Sub", ["one", "positive"], ["negative"]),
+            helper.make_node("Concat", ["negative", "positive"], ["PROBABILITIES"], axis=1),
+        ],
+        "sentiment",
+        [helper.make_tensor_value_info("FEATURES", TensorProto.FLOAT, ["rows", len(weights)])],
+        [helper.make_tensor_value_info("PROBABILITIES", TensorProto.FLOAT, ["rows", 2])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    checker.check_model(model)
+    (folder / "1").mkdir(parents=True, exist_ok=True)
+    save(model, folder / "1" / "model.onnx")
+    config = (WEIGHTS.parent.parent / "config.pbtxt").read_text().replace('backend: "python"', 'backend: "onnxruntime"')
+    (folder / "config.pbtxt").write_text(config)
+    shutil.copy(WEIGHTS.parent.parent / "labels.txt", folder)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=WEIGHTS, help="file to write (the model's)")
+    parser.add_argument("--onnx", type=pathlib.Path, metavar="DIR", help="also write the model as ONNX (needs onnx)")
     args = parser.parse_args()
     recipe = Recipe(PREPROCESS / "recipe.json")
     learn, held_out = read_corpus()
     weights, bias = train(*tensors(recipe, learn))
     np.savez(args.out, weights=weights, bias=bias)
+    if args.onnx:
+        write_onnx(args.onnx, weights, bias)
     seen, unseen = (accuracy(weights, bias, *tensors(recipe, part)) for part in (learn, held_out))
     print(f"{len(learn)} sentences learnt, {seen:.1%} right; {len(held_out)} held out, {unseen:.1%} right")
 

@@ -36,8 +36,10 @@ for version in $versions; do
         touch "$venv/.done" || { report "$version" environment 1; continue; }
     fi
     # Another working folder: ./.venv is not the interpreter under test.
+    # shellcheck disable=SC2086 # a list of tests
     "$venv/bin/python" -m pytest -q -o addopts= -p no:cacheprovider --tb=short $tests
-    report "$version" "tests with $("$venv/bin/python" -c 'import numpy; print("numpy", numpy.__version__)')" $?
+    rc=$?
+    report "$version" "tests with $("$venv/bin/python" -c 'import numpy; print("numpy", numpy.__version__)')" $rc
     mypy=$venv/bin/mypy
   else
     echo "$version: not found here: syntax and types only"

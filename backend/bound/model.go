@@ -92,6 +92,7 @@ type initBody struct {
 	Outputs   []string        `json:"outputs"`
 	Decoupled bool            `json:"decoupled"`
 	Inline    int             `json:"inline_limit"`
+	Window    int             `json:"window"`
 }
 
 // NewInstance implements backend.Model.
@@ -104,12 +105,13 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	number := s.ids.Add(1)
 	in := &instance{model: m, number: number}
 	in.wire = s.conn.Attach(worker.Instance{
-		Number: number, Name: ic.Name, Tables: m.tables, Decoupled: m.cfg.Decoupled, Gather: m.gather,
+		Number: number, Name: ic.Name, Tables: m.tables, Decoupled: m.cfg.Decoupled, Window: true, Gather: m.gather,
 		Arena: s.arena, InlineLimit: worker.DefaultInlineLimit, Writable: true, Timeout: m.bound.timeout,
 	})
 	body := initBody{
 		Binding: m.bound.number, Index: index, Name: ic.Name, Config: m.cfg.JSON, Decoupled: m.cfg.Decoupled,
 		Inputs: names(m.tables.Inputs), Outputs: names(m.tables.Outputs), Inline: worker.DefaultInlineLimit,
+		Window: worker.Window,
 	}
 	if _, err := s.conn.Call(ctx, worker.KindInit, number, body); err != nil {
 		s.conn.Detach(in.wire)

@@ -86,7 +86,7 @@ func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (bac
 			return nil, plain(err)
 		}
 		return c.Attach(worker.Instance{
-			Name: in.Name, Model: m.cfg.Name, Tables: m.tables, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
+			Name: in.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: in.Name}, Tables: m.tables, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 			Gather: m.cfg.MaxBatchSize > 0,
 		}), nil
 	}

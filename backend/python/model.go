@@ -144,7 +144,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			return nil, err
 		}
 		return c.Attach(worker.Instance{
-			Name: ic.Name, Model: m.cfg.Name, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
+			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 		}), nil
 	}

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -62,18 +64,26 @@ status 1 when there is a fault.`,
 }
 
 func configShowCommand(env Env) *cobra.Command {
-	format := "pbtxt"
+	format, python, backends, load := "pbtxt", "", "", false
 	c := &cobra.Command{
 		Use:   "show MODEL",
 		Short: "Print a configuration with all defaults filled in",
 		Long: `Prints the configuration of a model directory, or of a configuration file,
-with the defaults and names the server gives. What the model itself adds when it
-is loaded (auto-completion) is shown by a running server, at
+with the defaults and names the server gives. With --load the model is loaded, and
+what it adds itself (auto-completion) is in it too; a running server shows that at
 /v2/models/<name>/config.`,
-		Example: "  neso config show models/digits --format yaml",
+		Example: "  neso config show models/digits --format yaml\n  neso config show models/digits --load",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			config, err := readConfig(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			read := func() (*modelconfig.Config, error) { return readConfig(args[0]) }
+			if load {
+				read = func() (*modelconfig.Config, error) {
+					return loadedConfig(cmd.Context(), args[0], python, backends, env.Stderr)
+				}
+			} else if completesItself(args[0]) {
+				fmt.Fprintln(env.Stderr, "The model adds to its configuration when it is loaded (auto_complete_config); --load shows all of it.")
+			}
+			config, err := read()
 			if err != nil {
 				return err
 			}
@@ -86,7 +96,44 @@ is loaded (auto-completion) is shown by a running server, at
 		},
 	}
 	c.Flags().StringVar(&format, "format", format, "pbtxt, json or yaml")
+	c.Flags().BoolVar(&load, "load", load, "load the model, and show what it adds itself")
+	c.Flags().StringVar(&python, "python", "", "with --load: interpreter of Python models, see neso serve")
+	c.Flags().StringVar(&backends, "backend-directory", "", "with --load: where python-based backends lie")
 	return c
+}
+
+// loadedConfig loads the model and returns what its configuration is then.
+func loadedConfig(ctx context.Context, path, python, backends string, log io.Writer) (_ *modelconfig.Config, err error) {
+	dir, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := loadOne(ctx, dir, python, backends, nil, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, srv.Close()) }()
+	text, err := srv.ModelConfig(filepath.Base(dir), -1)
+	if err != nil {
+		return nil, err
+	}
+	draft, err := modelconfig.ParseJSON(text, "")
+	if err != nil {
+		return nil, err
+	}
+	return draft.Finish()
+}
+
+// completesItself reports whether a version of the model has a model.py with an
+// auto_complete_config.
+func completesItself(dir string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "*.py")) // the pattern is a good one
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte("def auto_complete_config(")) {
+			return true
+		}
+	}
+	return false
 }
 
 // readConfig completes the configuration at path as far as that goes without

@@ -232,6 +232,65 @@ func TestDrainIsBounded(t *testing.T) {
 	})
 }
 
+// TestDeafExecution: a version whose backend ignores interruption is still
+// unloading while it works and closed when it comes back; the end of the server
+// waits for it in bounded time, and closes all else.
+func TestDeafExecution(t *testing.T) {
+	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": ""})
+	for _, comesBack := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			echo := &nesotest.Echo{Name: "echo", OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) {
+				<-release
+				return false, nil
+			}}
+			e, err := New(Options{Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"a", "b"}, Backends: []backend.Driver{echo.Driver()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			answered := make(chan struct{})
+			go func() {
+				_, _ = ask(e, "a", -1)
+				close(answered)
+			}()
+			synctest.Wait()
+			if err := e.Unload(t.Context(), "a", false); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			wantIndex(t, e, "a 1 UNLOADING\nb 1 READY\n")
+			if comesBack {
+				close(release)
+				<-answered
+				synctest.Wait()
+				wantIndex(t, e, "a 1 UNAVAILABLE unloaded\nb 1 READY\n")
+				if n := echo.Models.Load(); n != 1 {
+					t.Errorf("%d models are open", n)
+				}
+			}
+			end, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			begin := time.Now()
+			if err := e.Close(end); (err == nil) != comesBack {
+				t.Errorf("Close: %v", err)
+			}
+			if took := time.Since(begin); took > 20*time.Second {
+				t.Errorf("Close took %v", took)
+			}
+			if !comesBack {
+				if n := echo.Models.Load(); n != 1 {
+					t.Errorf("%d models are open, want the deaf one", n)
+				}
+				close(release)
+				<-answered
+			}
+		})
+	}
+}
+
 // TestHammer loads, unloads, asks and lists at the same time; what must hold is
 // checked by the race detector, by the leak checks, and by the errors: a
 // request is served or told that the model is not there.

@@ -35,6 +35,7 @@ type Engine struct {
 	continuing atomic.Bool
 	admission  *admission
 	custom     *customMetrics
+	loops      loops
 	repo       *repository.Repository
 	life       *lifecycle.Manager
 	pool       *memory.Pool        // nil when the allocator came with the options

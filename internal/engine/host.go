@@ -7,6 +7,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -21,18 +22,42 @@ func (h *host) Logger() *slog.Logger { return h.e.log }
 // until the final response; the request takes references of its own, since a
 // backend may hold it for a moment longer.
 func (h *host) Infer(req *backend.Request) error {
+	err := h.infer(req)
+	if err != nil {
+		// The peer's text; as there, whatever it was is an internal error of the caller.
+		return backend.Errorf(backend.Internal, "Model %s - Error when running inference: %v", req.ModelName, err)
+	}
+	return nil
+}
+
+func (h *host) infer(req *backend.Request) error {
 	var bytes int64
 	for i := range req.Inputs {
 		bytes += int64(len(req.Inputs[i].Data))
 	}
-	p, err := h.e.pin(req.ModelName, req.ModelVersion, bytes)
+	p, err := h.e.pinFor(req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
 	if err != nil {
+		if pick(h.e.life.Lookup(req.ModelName), req.ModelVersion) == nil {
+			return backend.Errorf(backend.Internal, "Failed for execute the inference request. Model '%s' is not ready.", req.ModelName)
+		}
 		return err
 	}
-	r := p.NewRequest(forward{req.Responder})
-	responder, name, version := r.Responder, r.ModelName, r.ModelVersion
+	responder, leave := req.Responder, func() {}
+	if c := req.Caller; c.Model != "" {
+		loop := h.e.life.Called(c.Model, req.ModelName)
+		if loop && c.Abandoned {
+			p.Unpin()
+			return backend.Errorf(backend.Cancelled, "nobody waits for the request that makes this call, which leads back to its model")
+		}
+		if needs := h.e.needs(p.Model, loop); c.Waits {
+			waiting := h.e.loops.enter(c, needs, loop, req.Responder)
+			responder, leave = waiting, waiting.leave
+		}
+	}
+	r := p.NewRequest(forward{responder})
+	own, name, version := r.Responder, r.ModelName, r.ModelVersion
 	r.Request = *req
-	r.Responder, r.ModelName, r.ModelVersion = responder, name, version
+	r.Responder, r.ModelName, r.ModelVersion = own, name, version
 	r.Internal = true
 	r.Inputs = append([]tensor.Tensor(nil), req.Inputs...)
 	for i := range r.Inputs {
@@ -40,7 +65,30 @@ func (h *host) Infer(req *backend.Request) error {
 	}
 	r.Times.Receive = backend.Now()
 	r.Times.Start = r.Times.Receive
-	return h.e.Infer(r)
+	if err := h.e.Infer(r); err != nil {
+		leave()
+		return err
+	}
+	return nil
+}
+
+// needs returns a model and, for an ensemble, those of its steps. On a loop they
+// are no longer sent requests ahead: one that waits for an instance which waits
+// for it could not go to another one.
+func (e *Engine) needs(m *model.Model, loop bool) []node {
+	if loop {
+		m.OneAtATime()
+	}
+	all := []node{{m.Config().Name, m.Version()}}
+	if m.Config().Ensemble == nil {
+		return all
+	}
+	for _, s := range m.Config().Ensemble.Steps {
+		if part := pick(e.life.Lookup(s.Model), s.Version); part != nil {
+			all = append(all, e.needs(part, loop)...)
+		}
+	}
+	return all
 }
 
 // forward is the sink of a request that a model has sent.

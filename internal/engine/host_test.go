@@ -67,7 +67,7 @@ func TestHost(t *testing.T) {
 	if buffer.Release(); released != 1 {
 		t.Errorf("released %d times", released)
 	}
-	wantError(t, host.Infer(call("nope", to)), backend.NotFound, "Request for unknown model: 'nope' is not found")
+	wantError(t, host.Infer(call("nope", to)), backend.Internal, "Model nope - Error when running inference: Failed for execute the inference request. Model 'nope' is not ready.")
 	bad := call("a", to)
 	bad.Inputs[0].Name = "ZZ"
 	if err := host.Infer(bad); err == nil {

@@ -20,7 +20,7 @@ func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
 	if !e.admission.enterExternal() {
 		return Pin{}, notReady()
 	}
-	p, err := e.pin(name, version, bytes)
+	p, err := e.pinFor("", name, version, bytes)
 	if err != nil {
 		e.admission.leaveExternal()
 		return Pin{}, err
@@ -33,13 +33,14 @@ func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
 	return p, nil
 }
 
-// pin is Resolve for requests from inside the server, which pass also while it
-// stops: a model that still works for a request may need another.
-func (e *Engine) pin(name string, version int64, bytes int64) (Pin, error) {
+// pinFor is Resolve for requests from inside the server, which pass also while
+// it stops, or the model that sends them is being unloaded: it still works for a
+// request, and may need another model.
+func (e *Engine) pinFor(caller, name string, version int64, bytes int64) (Pin, error) {
 	if err := e.admission.enter(bytes); err != nil {
 		return Pin{}, err
 	}
-	m := e.life.Pin(name, version)
+	m := e.life.PinFor(caller, name, version)
 	if m == nil {
 		e.admission.leave(bytes)
 		return Pin{}, e.life.Explain(name, version)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -196,8 +197,8 @@ func TestSlowAndVanishedClient(t *testing.T) {
 		if refused == nil || sent > streamRoom+3 {
 			t.Errorf("after the client went: %d responses, %v", sent, refused)
 		}
-		if released.n != sent {
-			t.Errorf("%d of %d outputs released", released.n, sent)
+		if n := int(released.n.Load()); n != sent {
+			t.Errorf("%d of %d outputs released", n, sent)
 		}
 		if err := e.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -206,6 +207,6 @@ func TestSlowAndVanishedClient(t *testing.T) {
 }
 
 // counter counts released buffers.
-type counter struct{ n int }
+type counter struct{ n atomic.Int64 }
 
-func (c *counter) ReleaseBuffer(*tensor.Buffer) { c.n++ }
+func (c *counter) ReleaseBuffer(*tensor.Buffer) { c.n.Add(1) }

@@ -94,10 +94,11 @@ func serve(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Opti
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	t.Cleanup(func() {
-		_ = server.Close()
-		<-done
 		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 		defer stop()
+		_ = server.Shutdown(ctx) // waits for the handlers: what they hold is looked at below
+		_ = server.Close()
+		<-done
 		if err := e.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
 		}

@@ -20,7 +20,7 @@ type slot struct {
 // compare-and-swap. Waiters stand in line, and newcomers do not pass them.
 type places struct {
 	slots   []slot
-	depth   int32
+	depth   atomic.Int32
 	waiting atomic.Int32 // len(line), or more while someone joins
 
 	mu   sync.Mutex
@@ -31,13 +31,20 @@ type waiter struct {
 	place chan int // one place: the hand-over does not wait
 }
 
-func (p *places) init(slots []slot, depth int) { p.slots, p.depth = slots, int32(min(depth, 1<<30)) }
+func (p *places) init(slots []slot, depth int) {
+	p.slots = slots
+	p.depth.Store(int32(min(depth, 1<<30)))
+}
 
 // Instances returns how many instances there are.
 func (p *places) Instances() int { return len(p.slots) }
 
 // Depth returns how many batches one instance may hold.
-func (p *places) Depth() int { return int(p.depth) }
+func (p *places) Depth() int { return int(p.depth.Load()) }
+
+// OneAtATime stops sending batches ahead to instances that are busy: such a
+// batch can no longer go to another instance.
+func (p *places) OneAtATime() { p.depth.Store(1) }
 
 // TryAcquire takes a place on the least loaded instance, unless others wait.
 func (p *places) TryAcquire() (int, bool) {
@@ -55,7 +62,7 @@ func (p *places) take() (int, bool) {
 				best, least = i, n
 			}
 		}
-		if least >= p.depth {
+		if least >= p.depth.Load() {
 			return 0, false
 		}
 		if p.slots[best].load.CompareAndSwap(least, least+1) {

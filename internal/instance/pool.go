@@ -50,7 +50,6 @@ type Run func(requests []*infer.Request, count bool)
 // Pool holds the instances of a version. It implements scheduler.Executor.
 type Pool struct {
 	o     Options
-	depth int
 	slots []slot
 	places
 	executions sync.Pool // of *execution
@@ -68,8 +67,8 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	if len(o.Instances) == 0 {
 		return nil, backend.Errorf(backend.Internal, "a model needs at least one instance")
 	}
-	p := &Pool{o: o, depth: max(1, o.Capabilities.Depth), slots: make([]slot, len(o.Instances))}
-	p.init(p.slots, p.depth)
+	p := &Pool{o: o, slots: make([]slot, len(o.Instances))}
+	p.init(p.slots, max(1, o.Capabilities.Depth))
 	p.ctx, p.stop = context.WithCancel(context.Background())
 
 	// The first failure ends the making of the others, and with the load ends

@@ -51,10 +51,10 @@ func (p *Pool) description(b *backend.Batch, d *modelconfig.BatchInput) (tensor.
 	if err != nil {
 		return t, err
 	}
-	switch {
-	case d.Kind == maxAsShape:
+	switch d.Kind {
+	case maxAsShape:
 		t.Shape = tensor.Shape{values[0]}
-	case d.Kind == itemShape:
+	case itemShape:
 		t.Shape = tensor.Shape{int64(b.Size), int64(len(values) / b.Size)}
 	default:
 		t.Shape = tensor.Shape{int64(len(values))}

@@ -50,7 +50,7 @@ func (m *Manager) Close(ctx context.Context) error {
 func (m *Manager) unloadAll() error {
 	m.loads.Wait()
 	m.mu.Lock()
-	g := m.graphLocked()
+	g := m.callersLocked()
 	levels := g.order(slices.Sorted(maps.Keys(m.models)))
 	m.mu.Unlock()
 	for _, level := range slices.Backward(levels) {
@@ -60,5 +60,7 @@ func (m *Manager) unloadAll() error {
 		m.retirements.Wait()
 	}
 	m.retirements.Wait() // also of models that are not known any more
+	m.end()
+	m.lingering.Wait()
 	return m.backends.close()
 }

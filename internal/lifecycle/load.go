@@ -292,7 +292,7 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 	}
 	e.snapshot, e.parts = p.snapshot.Retain(), p.parts
 	m.publishLocked(p.name)
-	m.retireLocked(p.name, old)
+	m.retireLocked(map[string][]retired{p.name: old})
 }
 
 // pollError is the error of a load whose model could not be read.

@@ -73,6 +73,8 @@ type Manager struct {
 	stop        context.CancelFunc
 	drains      context.Context
 	stopDrains  context.CancelFunc
+	ended       context.Context // ends when everything that can be closed is
+	end         context.CancelFunc
 	loads       sync.WaitGroup
 	retirements sync.WaitGroup
 	closing     sync.Once
@@ -89,6 +91,12 @@ type Manager struct {
 	generation uint64
 	// composing holds the parts of ensembles that are being loaded.
 	composing map[string][]string
+	// departing holds the versions that are being closed.
+	departing map[string][]*departure
+
+	calls calls
+	// lingering are the closes of versions whose backend ignored its interruption.
+	lingering sync.WaitGroup
 }
 
 // entry is all that is known of one model.
@@ -126,11 +134,13 @@ func New(o Options) *Manager {
 	m := &Manager{
 		o: o, log: o.Logger, slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
 		models: map[string]*entry{}, claimed: map[string]bool{}, bound: map[string]map[int64]binding{}, composing: map[string][]string{},
+		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
 	}
 	m.backends = newBackends(o)
 	m.table.Store(&table{models: map[string]*served{}})
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.drains, m.stopDrains = context.WithCancel(context.Background())
+	m.ended, m.end = context.WithCancel(context.Background())
 	return m
 }
 

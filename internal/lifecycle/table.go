@@ -84,4 +84,5 @@ func (m *Manager) publishLocked(names ...string) {
 		}
 	}
 	m.table.Store(&table{models: models})
+	m.loopsLocked() // ensembles may have come or gone
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 
 // retired is a version that serves no longer.
 type retired struct {
+	name   string
 	model  *model.Model
 	source *repository.Snapshot
 	number int64
@@ -36,22 +38,57 @@ func (e *entry) takeAway(n int64) []retired {
 	return nil
 }
 
-// retireLocked drains and closes versions in the background, each for itself:
-// a slow one does not keep the memory of the others.
-func (m *Manager) retireLocked(name string, old []retired) {
-	for _, r := range old {
+// retireLocked drains and closes versions in the background, each for itself,
+// so that a slow one does not keep the memory of the others; but one that models
+// have called, which depart too, after these.
+func (m *Manager) retireLocked(old map[string][]retired) {
+	departures := make(map[*departure]retired)
+	for name, list := range old {
+		for _, r := range list {
+			r.name = name
+			departures[m.departLocked(name, r.model)] = r
+		}
+	}
+	if len(departures) == 0 {
+		return
+	}
+	g := m.callersLocked()
+	for d, r := range departures {
+		waits := m.waitsLocked(g, r.name)
 		m.retirements.Go(func() {
+			defer m.departed(r.name, d)
 			ctx, cancel := context.WithTimeout(m.drains, m.o.DrainTimeout)
 			defer cancel()
-			m.retire(ctx, name, r)
+			for _, w := range waits {
+				select {
+				case <-w.done:
+				case <-ctx.Done():
+				}
+			}
+			m.retire(ctx, r)
 		})
 	}
 }
 
-func (m *Manager) retire(ctx context.Context, name string, r retired) {
-	if err := r.model.Close(ctx); err != nil {
-		m.log.Warn(fmt.Sprintf("unloading '%s' version %d: %v", name, r.model.Version(), err), "model", name, "version", r.model.Version())
+func (m *Manager) retire(ctx context.Context, r retired) {
+	err := r.model.Close(ctx)
+	if err != nil {
+		m.log.Warn(fmt.Sprintf("unloading '%s' version %d: %v", r.name, r.model.Version(), err), "model", r.name, "version", r.model.Version())
 	}
+	if errors.Is(err, model.ErrBusy) {
+		// It stays as it is while its backend works, since that may use all of it.
+		m.lingering.Go(func() {
+			if err := r.model.Close(m.ended); !errors.Is(err, model.ErrBusy) {
+				m.retired(r)
+			}
+		})
+		return
+	}
+	m.retired(r)
+}
+
+// retired notes that a version is closed.
+func (m *Manager) retired(r retired) {
 	r.source.Release()
 	if r.record == nil {
 		return
@@ -61,7 +98,7 @@ func (m *Manager) retire(ctx context.Context, name string, r retired) {
 		r.record.move(Unavailable, reasonUnloaded)
 	}
 	m.mu.Unlock()
-	m.log.Info(fmt.Sprintf("successfully unloaded '%s' version %d", name, r.number), "model", name, "version", r.number)
+	m.log.Info(fmt.Sprintf("successfully unloaded '%s' version %d", r.name, r.number), "model", r.name, "version", r.number)
 }
 
 // Unload takes a model out of service, with the ensembles that use it, and
@@ -112,9 +149,7 @@ func (m *Manager) unloadLocked(names []string) {
 		}
 	}
 	m.publishLocked(names...)
-	for _, name := range names {
-		m.retireLocked(name, old[name])
-	}
+	m.retireLocked(old)
 }
 
 // graphLocked returns the loaded ensembles with their parts.

@@ -311,7 +311,7 @@ func TestForeignEntriesMustFitTheModel(t *testing.T) {
 	} {
 		var runs atomic.Int64
 		s := &stranger{Store: localStore(t, "100000"), entry: func() *responsecache.Entry {
-			e, err := responsecache.NewEntry(&backend.Response{Outputs: k.outputs}, p)
+			e, err := responsecache.NewEntry(&backend.Response{Outputs: k.outputs}, 1000, p)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
@@ -39,13 +40,17 @@ func (m *Model) Inflight() int {
 	return int(max(0, n))
 }
 
+// ErrBusy is in the error of a Close that left executions running.
+var ErrBusy = errors.New("executions have not ended")
+
 // Close refuses new pins, waits for pinned requests until ctx ends, then fails
 // what is still queued, and closes instances and backend model. It may be
 // called more than once: later calls wait for the first.
 //
 // Executions that go on after ctx has ended are interrupted. When a backend
-// ignores that, Close returns an error after a grace period and leaves the
-// instances as they are, since closing what still runs is worse.
+// ignores that, Close returns an error with ErrBusy after a grace period and
+// leaves the instances as they are, since closing what still runs is worse. It
+// may then be called again.
 func (m *Model) Close(ctx context.Context) error {
 	if !m.closing.Swap(true) {
 		m.pins.Add(closing)
@@ -62,9 +67,13 @@ func (m *Model) Close(ctx context.Context) error {
 		if m.pool != nil {
 			m.pool.Interrupt()
 		}
+		if m.interrupted { // it has had its grace
+			cancel()
+		}
+		m.interrupted = true
 		if !m.drain(end) {
-			return errors.Join(err, backend.Errorf(backend.Unavailable,
-				"model '%s' version %d still executes %d requests; its instances stay open", m.config.Name, m.version, m.Inflight()))
+			return errors.Join(err, fmt.Errorf("%w: %w", backend.Errorf(backend.Unavailable,
+				"model '%s' version %d still executes %d requests; its instances stay open", m.config.Name, m.version, m.Inflight()), ErrBusy))
 		}
 	}
 	m.closed = true

@@ -57,6 +57,7 @@ type Options struct {
 type Model struct {
 	config    *modelconfig.Config
 	version   int64
+	directory string // of the model
 	io        io
 	allocator tensor.Allocator
 	loaded    backend.Model   // nil for an ensemble
@@ -83,6 +84,9 @@ type Model struct {
 	closeLock sync.Mutex  // held by the Close that does the work
 	closed    bool
 	closeErr  error
+	// interrupted says that a Close has waited for the end of the executions that
+	// it interrupted.
+	interrupted bool
 }
 
 // Open loads the version, creates its instances and warms them up. On error
@@ -139,7 +143,8 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 // start makes the instances and the scheduler.
 func (m *Model) start(ctx context.Context, o *Options) error {
 	c := m.config
-	samples, err := m.warmupSamples(o.BackendConfig.Directory)
+	m.directory = o.BackendConfig.Directory
+	samples, err := m.warmupSamples(m.directory)
 	if err != nil {
 		return err
 	}
@@ -168,6 +173,9 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 
 func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
 	c := m.config
+	if c.Sequence != nil || c.Dynamic != nil {
+		m.stats.FormsBatches()
+	}
 	if c.Sequence != nil {
 		return m.newSequence()
 	}
@@ -190,6 +198,13 @@ func (m *Model) Config() *modelconfig.Config { return m.config }
 
 // Version returns the version number.
 func (m *Model) Version() int64 { return m.version }
+
+// OneAtATime stops sending batches ahead to instances that are busy.
+func (m *Model) OneAtATime() {
+	if m.pool != nil {
+		m.pool.OneAtATime()
+	}
+}
 
 // Allocator gives memory for inputs, where the model wants them.
 func (m *Model) Allocator() tensor.Allocator { return m.allocator }

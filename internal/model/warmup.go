@@ -71,6 +71,22 @@ func (m *Model) warmupSamples(directory string) ([]sample, error) {
 	return samples, nil
 }
 
+// Sample is a warm-up sample as a client would send it.
+type Sample struct {
+	Name   string
+	Inputs []tensor.Tensor
+}
+
+// Samples returns the warm-up samples, each as one request with a batch of one.
+func (m *Model) Samples() ([]Sample, error) {
+	made, err := m.warmupSamples(m.directory)
+	samples := make([]Sample, len(made))
+	for i := range made {
+		samples[i] = Sample{made[i].name, made[i].inputs}
+	}
+	return samples, err
+}
+
 // besideSample returns the controls and states of a sample: those of a request
 // that is a whole sequence, unless the sample says otherwise.
 func (m *Model) besideSample(w *modelconfig.Warmup, directory string) ([]tensor.Tensor, error) {

@@ -45,22 +45,26 @@ func TestRegister(t *testing.T) {
 		{"a global one given for a device", []Capacity{{"R", 4, 3}}, [][]Instance{{shared("R", 2)}}, "", "[{R -2 4 0}]"},
 		{"the last of two needs counts", nil, [][]Instance{{{Needs: []Need{{Name: "R", Count: 4}, {Name: "R", Count: 1}}}}}, "", "[{R 0 1 0}]"},
 		{
-			"too few", []Capacity{each("R", 1)},
+			"too few",
+			[]Capacity{each("R", 1)},
 			[][]Instance{{one("R", 1)}, {one("R", 2)}},
 			`Resource count for "R" is limited to 1 which will prevent scheduling of one or more model instances, the minimum required count is 2`, "[{R 0 1 0}]",
 		},
 		{
-			"on another device", []Capacity{{"R", 9, 1}},
+			"on another device",
+			[]Capacity{{"R", 9, 1}},
 			[][]Instance{{one("R", 2)}},
 			`Resource count for "R" is limited to 0 which will prevent scheduling of one or more model instances, the minimum required count is 2`, "[]",
 		},
 		{
-			"not named", []Capacity{each("S", 9)},
+			"not named",
+			[]Capacity{each("S", 9)},
 			[][]Instance{{one("R", 1)}},
 			`Resource count for "R" is limited to 0 which will prevent scheduling of one or more model instances, the minimum required count is 1`, "[]",
 		},
 		{
-			"global and not", nil, [][]Instance{{one("R", 1)}, {shared("R", 1)}},
+			"global and not", nil,
+			[][]Instance{{one("R", 1)}, {shared("R", 1)}},
 			`Resource "R" is present as both global and device-specific resource in the model configuration.`, "[{R 0 1 0}]",
 		},
 	} {

@@ -108,7 +108,7 @@ func (s *Snapshot) readVersions(log *slog.Logger) error {
 			continue
 		}
 		version, ok, ignored := ParseVersion(e.Name())
-		if ignored {
+		if ignored && e.Name() != samples {
 			log.Warn("ignore version directory '"+e.Name()+"' which fails to convert to integral number", "model", s.Name)
 		}
 		if !ok {
@@ -169,3 +169,6 @@ func (s *Snapshot) Release() {
 		_ = s.release() // a temporary directory that stays is the worst case
 	}
 }
+
+// samples is the directory of a model for `neso test-model`.
+const samples = "samples"

@@ -1,6 +1,7 @@
 package responsecache
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,13 +17,16 @@ type Entry struct {
 	buffer     *tensor.Buffer
 }
 
-// NewEntry copies a successful response into memory of its own, with one
-// reference: what a model returns lies where the model, or its worker, goes on
+// NewEntry copies a successful response of at most limit bytes into memory of
+// its own, with one reference: what a model returns lies where the model, or its worker, goes on
 // writing. The response is borrowed.
-func NewEntry(resp *backend.Response, a tensor.Allocator) (*Entry, error) {
+func NewEntry(resp *backend.Response, limit int64, a tensor.Allocator) (*Entry, error) {
 	total := 0
 	for i := range resp.Outputs {
 		total += tensor.Align(len(resp.Outputs[i].Data))
+	}
+	if int64(total) > limit {
+		return nil, tooLarge(int64(total), limit)
 	}
 	b, err := a.Allocate(total)
 	if err != nil {
@@ -37,6 +41,10 @@ func NewEntry(resp *backend.Response, a tensor.Allocator) (*Entry, error) {
 		at += tensor.Align(n)
 	}
 	return e, nil
+}
+
+func tooLarge(size, limit int64) error {
+	return fmt.Errorf("Requested byte_size: %d is greater than total cache size: %d", size, limit) //nolint:staticcheck // Triton's text
 }
 
 // Response makes a response of the entry and consumes the caller's reference:

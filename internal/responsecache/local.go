@@ -2,7 +2,6 @@ package responsecache
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -62,7 +61,7 @@ func (l *local) Insert(k Key, e *Entry) (Outcome, error) {
 	n := &node{key: k, entry: e, size: e.size()}
 	if n.size > l.limit {
 		e.Release()
-		return Refused, fmt.Errorf("Requested byte_size: %d is greater than total cache size: %d", n.size, l.limit) //nolint:staticcheck // Triton's text
+		return Refused, tooLarge(n.size, l.limit)
 	}
 	var out *node // what is dropped, linked by next
 	count := uint64(0)
@@ -104,6 +103,8 @@ func (l *local) linkLocked(n *node) {
 func (l *local) Discredit(Key, error) {}
 
 func (l *local) Shared() bool { return false }
+
+func (l *local) Largest() int64 { return l.limit }
 
 func (l *local) Numbers() Numbers {
 	l.mu.Lock()

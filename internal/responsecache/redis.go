@@ -3,7 +3,6 @@ package responsecache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -85,12 +84,12 @@ func (r *remote) Lookup(ctx context.Context, k Key) *Entry {
 	if !r.circuit.closed() {
 		return nil
 	}
-	// A byte more than there may be tells what is too long.
-	b, err := r.client.GetRange(ctx, prefix+k.String(), 0, MaxValue).Bytes()
+	// The time-outs bound it, not the client: what the client's deadline cuts off
+	// looks like a failure of Redis. A byte more than there may be tells what is
+	// too long.
+	b, err := r.client.GetRange(context.WithoutCancel(ctx), prefix+k.String(), 0, MaxValue).Bytes()
 	switch {
-	case ctx.Err() != nil: // the client is gone, which says nothing of Redis
-		return nil
-	case errors.Is(err, redis.ErrPoolTimeout): // too many at once, which says nothing of it either
+	case errors.Is(err, redis.ErrPoolTimeout): // too many at once, which says nothing of Redis
 		r.circuit.failures.Add(1)
 		return nil
 	case err != nil && !errors.Is(err, redis.Nil):
@@ -121,7 +120,7 @@ func (r *remote) Insert(k Key, e *Entry) (Outcome, error) {
 	size, ok := encodedSize(e)
 	if !ok {
 		e.Release()
-		return Refused, fmt.Errorf("the response is larger than the %d bytes that an entry may have", MaxValue)
+		return Refused, tooLarge(MaxValue+1, MaxValue)
 	}
 	if !r.circuit.closed() {
 		e.Release()
@@ -131,6 +130,8 @@ func (r *remote) Insert(k Key, e *Entry) (Outcome, error) {
 }
 
 func (r *remote) Shared() bool { return true }
+
+func (r *remote) Largest() int64 { return MaxValue }
 
 func (r *remote) Numbers() Numbers {
 	hits, lookups := r.hits.Load(), r.lookups.Load()

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -116,26 +115,6 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 		if got := log.count("answers again"); got != round {
 			t.Errorf("its return was logged %d times in round %d", got, round)
 		}
-	}
-}
-
-// TestRedisHangs stops the server's process: it accepts and never answers.
-func TestRedisHangs(t *testing.T) {
-	server := startRedis(t)
-	p, log := pool(t), &lines{}
-	s := openStore(t, p, log.logger(), server.settings("socket_timeout", "50", "connect_timeout", "50"))
-	is := func(up bool) func() bool {
-		return func() bool {
-			s.Lookup(t.Context(), key(1)).Release()
-			return s.Numbers().Up == up
-		}
-	}
-	server.signal(t, syscall.SIGSTOP)
-	until(t, "the hang is noticed", is(false))
-	server.signal(t, syscall.SIGCONT)
-	until(t, "it is back", is(true))
-	if log.count("does not answer") != 1 || log.count("answers again") != 1 {
-		t.Errorf("the log says:\n%s", log.b.String())
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -64,13 +63,6 @@ func (s *redisServer) start(t testing.TB) {
 func (s *redisServer) kill() {
 	_ = s.process.Process.Kill()
 	_ = s.process.Wait()
-}
-
-func (s *redisServer) signal(t testing.TB, to syscall.Signal) {
-	t.Helper()
-	if err := s.process.Process.Signal(to); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // client returns a plain client of the server, for what others do there.

@@ -22,6 +22,8 @@ type Store interface {
 	// Lookup returns the entry of a key with a reference for the caller, or nil.
 	// The time it takes is bounded; a store in memory does not wait.
 	Lookup(ctx context.Context, k Key) *Entry
+	// Largest returns how many bytes an answer can have at most.
+	Largest() int64
 	// Insert consumes the caller's reference. It does not wait; the text of an
 	// error says why the entry was refused.
 	Insert(k Key, e *Entry) (Outcome, error)

@@ -50,7 +50,7 @@ func answer(n, size int) *backend.Response {
 
 func entry(t testing.TB, p tensor.Allocator, n, size int) *Entry {
 	t.Helper()
-	e, err := NewEntry(answer(n, size), p)
+	e, err := NewEntry(answer(n, size), MaxValue, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,16 +11,17 @@ const (
 	ClosedUtilization                // enough slots of the direct strategy had a request
 	ClosedDelay                      // the oldest request had waited for the queue delay
 	ClosedShape                      // the next request has other shapes, or other inputs
+	ClosedSequence                   // more requests wait, behind others of their sequence that are in the batch
 	ClosedDrained                    // no delay is configured, and this was all there was
 	closings
 )
 
 // String returns the reason as a label value.
 func (c Closing) String() string {
-	return [...]string{"full", "preferred", "utilization", "delay", "shape", "drained"}[c]
+	return [...]string{"full", "preferred", "utilization", "delay", "shape", "sequence", "drained"}[c]
 }
 
-// FormsBatches says that the version has a batcher, which calls Closed.
+// FormsBatches says that the version has a batcher: what it closes is shown.
 func (v *Version) FormsBatches() { v.batcher.Store(true) }
 
 // Closed counts a batch that a batcher has closed.

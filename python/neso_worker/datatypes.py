@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error
 from typing import Any, Optional
 
 import numpy as np
@@ -113,16 +113,18 @@ def unpack_elements(data: Any) -> list[bytes]:
     add = items.append
     unpack = _LENGTH.unpack_from
     pos, end = 0, len(data)
-    last = end - 4
-    while pos <= last:
-        (length,) = unpack(data, pos)
-        pos += 4
-        stop = pos + length
-        if stop > end:
-            raise DatatypeError(f"BYTES element {len(items)} of {length} bytes ends behind the data")
-        add(data[pos:stop])
-        pos = stop
-    if pos != end:
+    try:
+        while pos < end:
+            stop = unpack(data, pos)[0] + pos + 4
+            add(data[pos + 4 : stop])
+            pos = stop
+    except error:  # less than a length is left
+        pass
+    if pos > end:
+        raise DatatypeError(
+            f"BYTES element {len(items) - 1} of {pos - end + len(items[-1])} bytes ends behind the data"
+        )
+    if pos < end:
         raise DatatypeError(f"{end - pos} bytes after the last of {len(items)} BYTES elements")
     return items
 

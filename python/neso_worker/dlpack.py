@@ -7,14 +7,15 @@ import knows no capsules, so that one small exporter and importer serve all.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
+from . import cuda
 from .datatypes import BF16, BOOL, DTYPES
 from .errors import TritonModelException
 
-CPU, CUDA, CUDA_HOST = 1, 2, 3
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 _INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
 _KINDS = {"i": _INT, "u": _UINT, "f": _FLOAT, "b": _BOOL}
 
@@ -91,22 +92,36 @@ _drop_callback = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 def export(array: np.ndarray, number: int) -> Any:
     """A capsule over a contiguous array; number is its datatype (BF16 comes as uint16)."""
-    ndim = array.ndim
-    code = _BFLOAT if number == BF16 else _KINDS[array.dtype.kind]
-    shape = (ctypes.c_int64 * max(ndim, 1))(*array.shape)
-    strides = (ctypes.c_int64 * max(ndim, 1))(*[step // array.itemsize for step in array.strides])
+    return _export(array.ctypes.data, CPU, 0, array.shape, number, array)
+
+
+def export_device(memory: cuda.Memory, shape: tuple[int, ...], number: int) -> Any:
+    """A capsule over memory of a GPU."""
+    return _export(memory.address, memory.kind, memory.device, shape, number, memory)
+
+
+def _export(address: int, kind: int, device: int, sizes: tuple[int, ...], number: int, owner: Any) -> Any:
+    dtype = np.dtype(np.uint16) if number == BF16 else DTYPES[number]
+    ndim = len(sizes)
+    code = _BFLOAT if number == BF16 else _KINDS[dtype.kind]
+    shape = (ctypes.c_int64 * max(ndim, 1))(*sizes)
+    strides = (ctypes.c_int64 * max(ndim, 1))()
+    step = 1
+    for axis in range(ndim - 1, -1, -1):
+        strides[axis] = step
+        step *= sizes[axis]
     managed = _Managed()
     tensor = managed.tensor
-    tensor.data = array.ctypes.data
-    tensor.device = _Device(CPU, 0)
+    tensor.data = address
+    tensor.device = _Device(kind, device)
     tensor.ndim = ndim
-    tensor.dtype = _DType(code, array.itemsize * 8, 1)
+    tensor.dtype = _DType(code, dtype.itemsize * 8, 1)
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = ctypes.cast(_release_callback, ctypes.c_void_p)
-    address = ctypes.addressof(managed)
-    _exported[address] = (managed, shape, strides, array)
-    return _new(address, _NAME, ctypes.cast(_drop_callback, ctypes.c_void_p))
+    at = ctypes.addressof(managed)
+    _exported[at] = (managed, shape, strides, owner)
+    return _new(at, _NAME, ctypes.cast(_drop_callback, ctypes.c_void_p))
 
 
 class _Owner:
@@ -124,8 +139,12 @@ def _is_capsule(value: Any) -> bool:
     return type(value).__name__ == "PyCapsule"
 
 
-def load(source: Any) -> tuple[np.ndarray, int]:
-    """The array over a capsule's memory, or over that of an object which gives capsules, and its datatype."""
+# What a capsule holds: an array over host memory, or memory of a GPU and its shape; and the datatype.
+Loaded = tuple[Union[np.ndarray, tuple[cuda.Memory, tuple[int, ...]]], int]
+
+
+def load(source: Any) -> Loaded:
+    """What a capsule, or an object that gives capsules, holds. The memory is shared."""
     if not _is_capsule(source):
         if not (hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__")):
             raise TritonModelException(
@@ -133,15 +152,14 @@ def load(source: Any) -> tuple[np.ndarray, int]:
                 "`__dlpack_device__` attributes"
             )
         device = int(source.__dlpack_device__()[0])
-        if device == CUDA and callable(getattr(source, "cpu", None)):
-            source = source.cpu()
-        elif device not in (CPU, CUDA_HOST):
+        if device not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED):
             raise TritonModelException(f"DLDevice type {device} is not support by Python backend.")
-        source = source.__dlpack__()
+        # On a GPU the data is asked for in the order of the legacy default stream, which is 1.
+        source = source.__dlpack__() if device in (CPU, CUDA_HOST) else source.__dlpack__(stream=1)
     return _load_capsule(source)
 
 
-def _load_capsule(capsule: Any) -> tuple[np.ndarray, int]:
+def _load_capsule(capsule: Any) -> Loaded:
     identity = id(capsule)
     if _is_valid(identity, _NAME):
         address = _pointer(identity, _NAME)
@@ -165,6 +183,9 @@ def _load_capsule(capsule: Any) -> tuple[np.ndarray, int]:
     start = (tensor.data or 0) + tensor.byte_offset
     _set_name(capsule, used)
     owner = _Owner(address, managed.deleter)
+    if tensor.device.type in (CUDA, CUDA_MANAGED):
+        size = count * dtype.itemsize
+        return (cuda.Memory(start, size, tensor.device.type, tensor.device.id, owner), shape), number
     if count == 0:
         return np.empty(shape, dtype), number
     memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(start)
@@ -173,8 +194,8 @@ def _load_capsule(capsule: Any) -> tuple[np.ndarray, int]:
 
 
 def _check(tensor: Any) -> int:
-    """The datatype of a tensor in host memory, C order and one lane; an exception for any other."""
-    if tensor.device.type not in (CPU, CUDA_HOST):
+    """The datatype of a tensor in C order and with one lane; an exception for any other."""
+    if tensor.device.type not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED):
         raise TritonModelException(f"DLDevice type {tensor.device.type} is not support by Python backend.")
     if tensor.strides:
         expected = 1

@@ -155,12 +155,16 @@ class ResponseFrame:
             self._outputs.append((index, number, shape, INLINE, data, length, name))
         return (-at & 7) + 24 + 8 * len(shape) + len(name)
 
-    def cost(self) -> int:
-        """What the one response in the frame counts in its request's window."""
-        size = 0
-        for output in self._outputs:
-            size += output[5]
-        return 1 + size // CREDIT_BYTES
+    def costs(self) -> list[int]:
+        """What each response in the frame counts in its request's window."""
+        costs: list[int] = []
+        outputs = iter(self._outputs)
+        for block in self._blocks:
+            size = 0
+            for _ in range(block[3]):
+                size += next(outputs)[5]
+            costs.append(1 + size // CREDIT_BYTES)
+        return costs
 
     def pack(self, ends_batch: bool = False, leases: Any = None) -> bytes:
         """The whole frame. leases are those of the answered requests by handle; with them the caller holds the

@@ -72,7 +72,7 @@ class InferenceResponseSender:
                 frame.add(answer.handle, response, answer.wanted, FINAL if final else 0)
                 answer.sent += 1
                 if answer.window is not None:
-                    answer.window.spent += frame.cost()
+                    answer.window.spent += frame.costs()[0]
             response = None
             if final:
                 answer.closed = True

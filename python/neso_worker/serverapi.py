@@ -6,6 +6,7 @@ import base64
 import weakref
 from typing import TYPE_CHECKING, Any, Optional
 
+from . import local
 from .errors import TritonModelException
 from .frames import CONTROL, METRIC
 
@@ -21,11 +22,9 @@ def connect(worker: Optional[Worker]) -> None:
     _worker = worker
 
 
-def worker() -> Worker:
-    """The worker of this process."""
-    if _worker is None:
-        raise TritonModelException("There is no server to ask: the model does not run in a worker.")
-    return _worker
+def worker() -> Any:
+    """The worker of this process, or what stands in for it where there is no server."""
+    return local.local() if _worker is None else _worker
 
 
 def load_model(model_name: str, config: str = "", files: Optional[dict[str, bytes]] = None) -> None:

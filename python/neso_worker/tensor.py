@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import dlpack
+from . import cuda, dlpack
 from .datatypes import BF16, BYTES, DTYPES, NAMES, number_of, object_array, pack_elements, unpack_elements
 from .errors import TritonModelException
 
@@ -62,7 +62,7 @@ class Tensor:
         return self._number
 
     def is_cpu(self) -> bool:
-        """Whether the data lies in host memory. It always does."""
+        """Whether the data lies in host memory, as that of all received tensors does."""
         return True
 
     def as_numpy(self) -> np.ndarray:
@@ -138,8 +138,10 @@ class Tensor:
             raise TypeError(f"Tensor name must be a str, found type '{type(name)}'")
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
-        array, number = dlpack.load(tensor)
-        made = Tensor(name, array)
+        held, number = dlpack.load(tensor)
+        if isinstance(held, tuple):
+            return DeviceTensor(name, *held, number)
+        made = Tensor(name, held)
         made._number = number
         return made
 
@@ -147,8 +149,40 @@ class Tensor:
         return f"<Tensor {self._name!r} {NAMES[self._number]} {list(self._shape)}>"
 
 
+class DeviceTensor(Tensor):
+    """A tensor whose data lies on a GPU, made of a DLPack capsule. It comes to the host when it is sent."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self, name: str, memory: cuda.Memory, shape: tuple[int, ...], number: int) -> None:
+        self._name, self._number, self._shape = name, number, shape
+        self._array = self._source = None
+        self._memory = memory
+
+    def is_cpu(self) -> bool:
+        return False
+
+    def as_numpy(self) -> np.ndarray:
+        raise TritonModelException("Tensor is stored in GPU and cannot be converted to NumPy.")
+
+    def _raw(self) -> np.ndarray:
+        dtype = np.dtype(np.uint16) if self._number == BF16 else DTYPES[self._number]
+        return np.frombuffer(self._memory.to_host(), dtype).reshape(self._shape)
+
+    def _payload(self) -> bytes:
+        return bytes(self._memory.to_host())
+
+    def __dlpack__(self, stream: Any = None, **_options: Any) -> Any:
+        return dlpack.export_device(self._memory, self._shape, self._number)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (self._memory.kind, self._memory.device)
+
+
 def _alias(name: str, other: Tensor) -> Tensor:
     """Another name for the same data."""
+    if isinstance(other, DeviceTensor):
+        return DeviceTensor(name, other._memory, other._shape, other._number)
     if other._number == BYTES:
         return Tensor(name, other.as_numpy())
     made = Tensor(name, other._raw())

@@ -308,7 +308,8 @@ class Model:
     """A model.py loaded in a worker of its own."""
 
     def __init__(self, tmp_path, source, *, inputs=("IN",), outputs=("OUT",), args=None, version="1", decoupled=False,
-                 config=None, inline_limit=8192, helpers=None, complete=False, env=None, start=True):  # fmt: skip
+                 config=None, inline_limit=8192, helpers=None, complete=False, env=None, start=True,
+                 window=0):  # fmt: skip
         directory = tmp_path / "m" / version
         directory.mkdir(parents=True)
         self.path = str(directory / "model.py")
@@ -327,7 +328,7 @@ class Model:
         }  # fmt: skip
         self.init = {
             "args": {"model_name": "m", "model_instance_name": "m_0_0", **(args or {})}, "config": config or {},
-            "inputs": list(inputs), "outputs": list(outputs), "decoupled": decoupled,
+            "inputs": list(inputs), "outputs": list(outputs), "decoupled": decoupled, "window": window,
         }  # fmt: skip
         if start:
             self.loaded = self.peer.call(LOAD, self.load)

@@ -31,8 +31,8 @@ from test_execute import code, script, value
 
 
 def read_infer(body, memory):
-    """An INFER body: decoupled, model, version, wanted, and the request's fields and inputs."""
-    decoupled, _, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    """An INFER body: decoupled, alone, model, version, wanted, and the request's fields and inputs."""
+    decoupled, alone, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
     pos = 16
     model, pos = body[pos : pos + n_model].decode(), pos + n_model
     wanted = []
@@ -67,7 +67,7 @@ def read_infer(body, memory):
         else:
             inputs[name] = np.frombuffer(data, DTYPES[number]).reshape(shape)
     return {
-        "decoupled": bool(decoupled), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
+        "decoupled": bool(decoupled), "alone": bool(alone), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
         "timeout": head[2], "flags": head[4], "id": texts[0], "text": texts[1], "parameters": texts[2],
         "trace": texts[3], "inputs": inputs, "blocks": blocks,
     }  # fmt: skip
@@ -148,9 +148,29 @@ def test_exec(tmp_path):
         (call,) = seen
         assert call["inputs"].pop("A").tolist() == [0, 1, 2, 3]
         assert call == {
-            "decoupled": False, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
+            "decoupled": False, "alone": True, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
             "flags": 3, "id": "i", "text": "seq", "parameters": '{"p": 1}', "trace": "", "inputs": {}, "blocks": [],
         }  # fmt: skip
+
+
+def test_a_call_beside_other_threads_is_not_alone(tmp_path):
+    with script(tmp_path) as m:
+        seen = []
+        text = (
+            CALL % (1, "")
+            + """
+    gate = threading.Event()
+    beside = threading.Thread(target=gate.wait)
+    q.exec()
+    beside.start()
+    q.exec()
+    gate.set()
+    beside.join()
+    q.exec()
+    return [text(list(q.exec(decoupled=True)).__len__())]"""
+        )
+        assert serve(m, text, triple(m, seen)) == 1
+        assert [call["alone"] for call in seen] == [True, False, True, False]
 
 
 def test_large_tensors(tmp_path):

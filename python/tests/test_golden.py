@@ -177,7 +177,7 @@ def test_infer():
         model_name=body["model"], model_version=body["version"],
     )  # fmt: skip
     request._parameters = fields["parameters"]
-    made = bls._encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"])
+    made = bls._encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"], body["alone"])
     assert frames.frame(frames.INFER, want["instance"], want["id"], made).hex() == data.hex()
 
 

@@ -12,6 +12,7 @@ from neso.exceptions import (
     PyTritonModelConfigError,
     PyTritonValidationError,
 )
+from neso.model_config.common import WarmupInput
 from neso.model_config.generator import ModelConfigGenerator
 from neso.model_config.parser import ModelConfigParser
 from neso.model_config.triton_model_config import TensorSpec, TritonModelConfig
@@ -44,6 +45,18 @@ def test_configuration_goes_out_and_comes_back(tmp_path):
     assert ModelConfigParser.from_dict(generator.get_config()) == FULL
     generator.to_file(tmp_path / "config.pbtxt")
     assert ModelConfigParser.from_file(config_path=tmp_path / "config.pbtxt") == FULL
+
+
+def test_warm_up_is_read(tmp_path):
+    (tmp_path / "config.pbtxt").write_text(
+        """name: "m" max_batch_size: 4 model_warmup [{ name: "w" batch_size: 2 count: 3 inputs [
+        { key: "a" value { data_type: TYPE_FP32 dims: [2, 3] zero_data: true } },
+        { key: "b" value { data_type: TYPE_STRING dims: [1] input_data_file: "b.bin" } }] }]"""
+    )
+    (found,) = ModelConfigParser.from_file(config_path=tmp_path / "config.pbtxt").model_warmup
+    assert (found.name, found.batch_size, found.count) == ("w", 2, 3)
+    assert found.inputs["a"] == WarmupInput(np.float32, (2, 3), zero_data=True)
+    assert (found.inputs["b"].shape, found.inputs["b"].input_data_file) == ((1,), "b.bin")
 
 
 @pytest.mark.parametrize(

@@ -200,13 +200,15 @@ func decodeExited(body []byte) (pid uint32, status int32, err error) {
 // InferCall is a decoded INFER body.
 type InferCall struct {
 	Decoupled bool
+	// Alone says that the worker sends nothing more before the answer.
+	Alone     bool
 	Model     []byte
 	Version   int64
 	Requested [][]byte
 	Request   RequestBlock
 }
 
-// decodeInfer reads the body of INFER: `<BBHIq` decoupled, reserved, bytes of
+// decodeInfer reads the body of INFER: `<BBHIq` decoupled, alone, bytes of
 // the model name, number of wanted outputs, version; then the model name, per
 // wanted output a u16 length and the name, padding to 8, and one request block.
 func decodeInfer(body []byte) (call InferCall, err error) {
@@ -219,10 +221,10 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 	if b[0] > 1 {
 		c.fail("decoupled", 0, "%d, expected 0 or 1", b[0])
 	}
-	if b[1] != 0 {
-		c.fail("reserved", 1, "%d, expected 0", b[1])
+	if b[1] > 1 {
+		c.fail("alone", 1, "%d, expected 0 or 1", b[1])
 	}
-	call.Decoupled = b[0] == 1
+	call.Decoupled, call.Alone = b[0] == 1, b[1] == 1
 	call.Version = int64(le.Uint64(b[8:]))
 	wanted := le.Uint32(b[4:])
 	call.Model = c.take(int(le.Uint16(b[2:])), "model name")

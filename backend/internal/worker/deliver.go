@@ -61,7 +61,6 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		}
 		c.log(r)
 	case KindInfer:
-		c.called()
 		return c.infer(h, body, in)
 	case KindCancel:
 		c.host.cancel(h.ID)

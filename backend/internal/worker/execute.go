@@ -14,8 +14,8 @@ import (
 // Instance is one instance of a model as a connection serves it.
 type Instance struct {
 	Number    uint32
-	Name      string // as in "m_0_0", for error texts
-	Model     string // for the requests that it sends
+	Name      string         // as in "m_0_0", for error texts
+	Caller    backend.Caller // of the requests that it sends, without what changes
 	Tables    Tables
 	Decoupled bool
 	// Window says that the worker keeps count of what it sends; see Window.

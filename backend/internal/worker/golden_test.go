@@ -247,7 +247,7 @@ func describe(t testing.TB, frame []byte) map[string]any {
 			for _, n := range c.Requested {
 				names = append(names, string(n))
 			}
-			v = map[string]any{"decoupled": c.Decoupled, "model": string(c.Model), "version": c.Version, "requested": names, "request": describeRequest(body, c.Request)}
+			v = map[string]any{"decoupled": c.Decoupled, "alone": c.Alone, "model": string(c.Model), "version": c.Version, "requested": names, "request": describeRequest(body, c.Request)}
 		}
 	case KindSegment:
 		var number, kind uint32

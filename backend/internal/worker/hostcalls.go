@@ -90,6 +90,9 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	if err != nil {
 		return err
 	}
+	if !decoded.Alone {
+		c.called() // by a thread of its own, perhaps: more may come at any time
+	}
 	params, err := parseParameters(decoded.Request.Parameters)
 	if err != nil {
 		return &ProtocolError{Kind: h.Kind, Field: "parameters", Detail: err.Error()}
@@ -98,7 +101,8 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	inst := c.instances[h.Instance]
 	var caller backend.Caller
 	if inst != nil {
-		caller = backend.Caller{Model: inst.Model, Instance: inst.Name, Waits: c.executingLocked(inst)}
+		caller = inst.Caller
+		caller.Waits, caller.Abandoned = c.executingLocked(inst)
 	}
 	c.mu.Unlock()
 	call := &inferCall{conn: c, id: h.ID, decoupled: decoded.Decoupled, inline: DefaultInlineLimit}
@@ -144,23 +148,42 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	c.host.mu.Lock()
 	c.host.infers[h.ID] = call
 	c.host.mu.Unlock()
+	if decoded.Alone && c.r.leading && !c.r.rd.buffered() {
+		// Nothing more comes before the answer, so that whoever reads may as well go
+		// and fetch it: that saves two switches between goroutines. See lead.
+		c.r.fetch = call
+		return nil
+	}
 	// The server may queue, load or refuse: not the reader's time.
-	c.wg.Go(func() {
-		if err := c.opts.Host.Infer(req); err != nil {
-			_ = call.Respond(&backend.Response{Err: backend.AsError(err)}, true) // the worker is gone then
-		}
-	})
+	c.wg.Go(call.run)
 	return nil
 }
 
-// executingLocked reports whether the worker has a batch of the instance.
-func (c *Conn) executingLocked(inst *Instance) bool {
-	for _, call := range c.batches {
-		if call.inst == inst {
-			return true
+// run sends the request to the called model. It may wait for the model.
+func (i *inferCall) run() {
+	if err := i.conn.opts.Host.Infer(i.req); err != nil {
+		_ = i.Respond(&backend.Response{Err: backend.AsError(err)}, true) // the worker is gone then
+	}
+}
+
+// executingLocked reports whether the worker has a batch of the instance, and
+// whether the requests of the one that it runs have all been cancelled.
+func (c *Conn) executingLocked(inst *Instance) (executing, abandoned bool) {
+	var oldest *batchCall
+	for id, call := range c.batches {
+		if call.inst == inst && (oldest == nil || id < oldest.id) {
+			oldest = call
 		}
 	}
-	return false
+	if oldest == nil {
+		return false, false
+	}
+	for _, r := range oldest.batch.Requests {
+		if r.Responder == nil || !r.Cancelled() {
+			return true, false
+		}
+	}
+	return true, true
 }
 
 func releaseTensors(list []tensor.Tensor) {

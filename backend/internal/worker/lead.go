@@ -48,6 +48,10 @@ type readerState struct {
 	idleArmed bool
 	ended     bool      // a batch has ended since the background goroutine looked
 	callUntil time.Time // until then the next call of the process is likely
+
+	// These two belong to whoever reads.
+	leading bool       // that is an Execute, not the background goroutine
+	fetch   *inferCall // a call that it makes for the worker instead of reading
 }
 
 // called notes that the process calls the server by itself.
@@ -84,10 +88,28 @@ func (c *Conn) await(call *batchCall) {
 	c.mu.Unlock()
 }
 
-// lead reads until the caller's batch has ended, then passes the part on.
+// lead reads until the caller's batch has ended, then passes the part on. When
+// the worker makes a call and waits for nothing else, it lays the part down,
+// makes the call on its own goroutine and returns. Should that take long, the
+// idle tick finds another reader.
 func (c *Conn) lead(call *batchCall) {
+	c.r.leading = true
 	for !call.ended || c.r.rd.buffered() {
-		if err := c.step(); err != nil {
+		err := c.step()
+		if fetch := c.r.fetch; fetch != nil {
+			c.r.fetch, c.r.leading = nil, false
+			c.mu.Lock()
+			if c.err == nil {
+				c.layDownLocked()
+			} else {
+				c.r.wake <- struct{}{} // others need not wait for the call
+			}
+			c.mu.Unlock()
+			fetch.run()
+			return
+		}
+		if err != nil {
+			c.r.leading = false
 			c.end(err)
 			c.mu.Lock()
 			c.r.wake <- struct{}{} // the background goroutine answers what is left
@@ -95,6 +117,7 @@ func (c *Conn) lead(call *batchCall) {
 			return
 		}
 	}
+	c.r.leading = false
 	c.mu.Lock()
 	c.passOnLocked()
 	c.mu.Unlock()
@@ -126,13 +149,19 @@ func (c *Conn) passOnLocked() bool {
 		c.r.wake <- struct{}{}
 		return true
 	}
+	c.layDownLocked()
+	return true
+}
+
+// layDownLocked leaves the channel without a reader, until an Execute or the
+// idle tick takes the part up.
+func (c *Conn) layDownLocked() {
 	c.r.reading = false
 	c.r.turn++
-	if !c.r.idleArmed {
+	if !c.r.idleArmed && c.err == nil {
 		c.r.idleArmed = true
 		c.r.idle.Reset(idleRead)
 	}
-	return true
 }
 
 func (c *Conn) unfollowLocked(i int) {

@@ -3,8 +3,12 @@
 package worker
 
 import (
+	"bytes"
+	"runtime"
 	"testing"
 	"time"
+
+	"github.com/nesoserve/neso/backend"
 )
 
 // TestReaderStaysAfterCalls: a process that calls the server by itself is read
@@ -40,5 +44,96 @@ func TestReaderStaysAfterCalls(t *testing.T) {
 			t.Errorf("calls=%v: the channel is read: %v", calls, got)
 		}
 		f.conn.mu.Unlock()
+	}
+}
+
+// alone makes an INFER frame one of a worker that sends nothing more before the
+// answer.
+func alone(frame []byte, err error) ([]byte, error) {
+	if err == nil {
+		frame[HeaderSize+1] = 1
+	}
+	return frame, err
+}
+
+// TestLoneCallRunsOnTheExecute: the call of a worker that waits for nothing else
+// is made by the Execute that waits for the worker, and the channel is read all
+// the same when the call takes long. Other calls are made beside it.
+func TestLoneCallRunsOnTheExecute(t *testing.T) {
+	type call struct {
+		onExecute bool
+		request   *backend.Request
+	}
+	called, release := make(chan call), make(chan struct{})
+	host := &fakeHost{metrics: map[string]float64{}, infer: func(r *backend.Request) error {
+		stack := make([]byte, 16<<10)
+		stack = stack[:runtime.Stack(stack, false)]
+		called <- call{bytes.Contains(stack, []byte("(*Conn).await")), r}
+		<-release // as an Execute of the called model would
+		return r.Respond(&backend.Response{}, true)
+	}}
+	f := newFake(t, host)
+	inst := f.instance(nil)
+	unread := func() bool {
+		f.conn.mu.Lock()
+		defer f.conn.mu.Unlock()
+		return !f.conn.r.reading
+	}
+	ask := func(id uint64) ([]byte, error) {
+		return f.enc.appendInfer(nil, id, false, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
+	}
+	for id, test := range []struct {
+		name string
+		send func(id uint64) ([]byte, error)
+		want bool
+	}{
+		{"alone", func(id uint64) ([]byte, error) { return alone(ask(id)) }, true},
+		{"not alone", ask, false},
+	} {
+		// Until the background goroutine does not read, so that the next Execute does.
+		for begun := false; !begun || !unread(); begun = true {
+			done := f.execute(t.Context(), inst, request(newAnswers()))
+			h, _ := f.next(KindExecute)
+			f.sendBody(KindDone, h.ID, nil)
+			_ = result(t, done)
+		}
+		done := f.execute(t.Context(), inst, request(newAnswers()))
+		h, _ := f.next(KindExecute)
+		f.send(test.send(uint64(id)))
+		if got := <-called; got.onExecute != test.want {
+			t.Errorf("%s: on the goroutine of the Execute: %v", test.name, got.onExecute)
+		}
+		if kind, _ := f.call(KindMetric, 100, metricBody{Op: "create", Name: "c", Kind: "counter"}); kind != KindReady {
+			t.Errorf("%s: the channel is not read during the call: %s", test.name, kind)
+		}
+		release <- struct{}{}
+		if answer, _ := f.next(KindInferResponses); answer.ID != uint64(id) {
+			t.Errorf("%s: answer to %d", test.name, answer.ID)
+		}
+		f.conn.mu.Lock()
+		f.conn.r.callUntil = time.Time{} // METRIC is a call too
+		f.conn.mu.Unlock()
+		f.sendBody(KindDone, h.ID, nil)
+		_ = result(t, done)
+	}
+}
+
+// TestDeathDuringALoneCall: the end of the worker ends its call and then its
+// batch, although the Execute that would notice is busy with the call.
+func TestDeathDuringALoneCall(t *testing.T) {
+	called := make(chan struct{})
+	f := newFake(t, &fakeHost{metrics: map[string]float64{}, infer: func(r *backend.Request) error {
+		close(called)
+		<-r.Ctx.Done()
+		return r.Respond(&backend.Response{Err: backend.Errorf(backend.Cancelled, "cancelled")}, true)
+	}})
+	inst := f.instance(nil)
+	done := f.execute(t.Context(), inst, request(newAnswers()))
+	f.next(KindExecute)
+	f.send(alone(f.enc.appendInfer(nil, 1, false, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
+	<-called
+	_ = f.ctrl.Close()
+	if err := result(t, done); err == nil {
+		t.Error("no error")
 	}
 }

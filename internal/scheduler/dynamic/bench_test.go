@@ -8,6 +8,7 @@ import (
 
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -55,5 +56,22 @@ func TestAllocationCeilingOfBatches(t *testing.T) {
 	const want = 1 // the request
 	if got := testing.AllocsPerRun(1600, one); got > want {
 		t.Errorf("%v allocations a request, want %d", got, want)
+	}
+}
+
+// BenchmarkEnqueueLimited is one request of a model under the rate limiter,
+// which nobody contends with.
+func BenchmarkEnqueueLimited(b *testing.B) {
+	g, err := ratelimit.New(nil).Register([]ratelimit.Instance{{Priority: 1, Needs: []ratelimit.Need{{Name: "R", Count: 1}}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := New(Options{
+		Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: &none{fake: fake{instances: 1, limits: g}}, Stats: stats.NewVersion(nil),
+	})
+	sink := counter{new(atomic.Int64)}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = s.Enqueue(infer.New(sink, nil))
 	}
 }

@@ -53,7 +53,6 @@ func New(o Options) *Scheduler {
 		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, depth, o.Hold),
 	}
 	s.drive = scheduler.NewDriver(2*n, s.execute, s.finish, s.tick) // an instance holds two batches at most
-	s.stats.FormsBatches()
 	if limits != nil {
 		s.core.limits = limits
 		limits.OnTurn(s.turn)
@@ -109,6 +108,7 @@ func (s *Scheduler) finish(x *batch, runner bool) (next *batch) {
 	var fx effects
 	now := backend.Now()
 	s.mu.Lock()
+	s.aheadLocked()
 	s.core.done(now, x, &fx)
 	if runner {
 		if next = fx.start; next != nil {
@@ -122,6 +122,14 @@ func (s *Scheduler) finish(x *batch, runner bool) (next *batch) {
 	s.mu.Unlock()
 	s.settle(&fx)
 	return next
+}
+
+// aheadLocked sends nothing ahead any more once the executor takes nothing: the
+// model then calls itself by way of others, see instance.Pool.OneAtATime.
+func (s *Scheduler) aheadLocked() {
+	if s.core.prefetch && s.executor.Depth() == 1 {
+		s.core.prefetch = false
+	}
 }
 
 // settle does what is to be done without the lock: it answers the requests

@@ -117,6 +117,7 @@ type bench struct {
 
 func start(t *testing.T, f *fake, size int, c modelconfig.DynamicBatching) *bench {
 	v := stats.NewVersion(nil)
+	v.FormsBatches()
 	return &bench{New(Options{Config: &c, MaxBatchSize: size, Executor: f, Stats: v}), t, &log{start: time.Now()}, f, v}
 }
 

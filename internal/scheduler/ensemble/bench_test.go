@@ -13,10 +13,7 @@ import (
 
 // benchHost has one model, which answers with its input on the spot and costs
 // nothing of its own.
-type benchHost struct {
-	c        *modelconfig.Config
-	response backend.Response
-}
+type benchHost struct{ c *modelconfig.Config }
 
 func (h *benchHost) Pin(string, int64) (Target, error) { return h, nil }
 func (h *benchHost) Config() *modelconfig.Config       { return h.c }
@@ -61,7 +58,7 @@ func benchEnsemble(tb testing.TB, steps int) *Scheduler {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return New(Options{Graph: g, Host: &benchHost{c: model}, Stats: stats.NewVersion(nil)})
+	return New(Options{Graph: g, Host: &benchHost{model}, Stats: stats.NewVersion(nil)})
 }
 
 type discard struct{}

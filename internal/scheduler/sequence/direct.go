@@ -48,5 +48,20 @@ func (b *batcher) formDirect(now int64, l *lane) *batch {
 			x.entries = append(x.entries, nil)
 		}
 	}
+	x.behind()
 	return x
+}
+
+// behind finds whether a batch of all that was ready would be larger if more
+// requests of a sequence could be in flight.
+func (x *batch) behind() {
+	if x.reason != stats.ClosedDrained {
+		return
+	}
+	for _, e := range x.entries {
+		if e != nil && e.seq.len > 1 {
+			x.reason = stats.ClosedSequence
+			return
+		}
+	}
 }

@@ -75,7 +75,6 @@ func New(o Options) *Scheduler {
 	s.core = newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, depth, limit)
 	s.core.limits = limits
 	s.drive = scheduler.NewDriver(2*n, s.execute, s.finish, s.tick) // an instance holds two batches at most
-	s.stats.FormsBatches()
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

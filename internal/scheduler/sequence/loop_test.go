@@ -290,6 +290,28 @@ func (w *world) answers() map[string]string {
 	return maps.Clone(w.sink.answers)
 }
 
+// What waits behind another request of its sequence keeps a batch small.
+func TestBatchesClosedBySequence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []*modelconfig.SequenceBatching{{Direct: &modelconfig.DirectStrategy{}}, {Oldest: &modelconfig.OldestStrategy{}}} {
+			w := newWorld(c, 4, &fake{takes: time.Millisecond})
+			w.stats.FormsBatches()
+			w.send(t.Context(), "a1", 1, first)
+			w.send(t.Context(), "a2", 1, 0)
+			w.send(t.Context(), "a3", 1, 0)
+			w.send(t.Context(), "b1", 2, first)
+			time.Sleep(5 * time.Millisecond)
+			w.want(t, nil, map[string]string{"a1": "ok", "a2": "ok", "a3": "ok", "b1": "ok"})
+			got := w.stats.Snapshot().BatchesClosed
+			// a1 alone, a2 and b1 while a3 waits, a3 alone.
+			if got[stats.ClosedDrained] != 2 || got[stats.ClosedSequence] != 1 {
+				t.Errorf("closed %v", got)
+			}
+			w.close(t)
+		}
+	})
+}
+
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(&modelconfig.SequenceBatching{MaxIdle: 100 * time.Millisecond}, 0, &fake{takes: 150 * time.Millisecond})

@@ -60,5 +60,6 @@ func (b *batcher) formOldest(now int64, l *lane) *batch {
 	for t := head; len(x.entries) < count; t = t.next {
 		x.entries = append(x.entries, t.seq.head)
 	}
+	x.behind()
 	return x
 }

@@ -21,6 +21,8 @@ from neso_worker.frames import (
     BIND,
     CANCEL,
     CONTROL,
+    COUNT,
+    CREDIT,
     EXIT,
     FAILED,
     HELLO,
@@ -38,6 +40,7 @@ from neso_worker.frames import (
 )  # fmt: skip
 from neso_worker.leases import Leases
 from neso_worker.model import DEFAULT_INLINE_LIMIT
+from neso_worker.window import Window
 
 from .binding import Binding
 from .bursts import Bursts
@@ -77,6 +80,8 @@ class Connection:
         self.inline_limit = DEFAULT_INLINE_LIMIT
         # Handles INFER_RESPONSES; the in-process client sets it.
         self.on_responses: Callable[[Frame], None] = lambda frame: None
+        # Windows of the requests that generators answer, by handle.
+        self.windows: dict[int, Window] = {}
         self._bindings: dict[int, Binding] = {}
         self._current: dict[tuple[str, int], int] = {}
         self._numbers = itertools.count(1)
@@ -105,6 +110,13 @@ class Connection:
             if end - start != SEGMENT_BODY.size:
                 raise ProtocolError(f"segment: body of {end - start} bytes")
             self.segments.add(*SEGMENT_BODY.unpack_from(data, start))
+        elif kind == CREDIT:
+            _, _, handle, data, start, end = frame
+            if end - start != COUNT.size:
+                raise ProtocolError(f"credit: body of {end - start} bytes")
+            window = self.windows.get(handle)
+            if window is not None:
+                window.credit(*COUNT.unpack_from(data, start))
         elif kind == INFER_RESPONSES:
             self.on_responses(frame)
         elif kind == INIT:

@@ -77,7 +77,7 @@ def _tensors(
         number &= ~OWN_BLOCK
         if not 0 < number <= BF16:
             raise ProtocolError(f"tensor entry: unknown datatype {number} at offset {pos - base}")
-        array = ndarray(shape, DTYPES[number] or _BF16, source, start)
+        array: Any = ndarray(shape, DTYPES[number] or _BF16, source, start)
         if array.nbytes != size:
             raise ProtocolError(f"tensor entry: {size} bytes for shape {shape}")
         if segment != INLINE and not own:

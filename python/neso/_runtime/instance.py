@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import sys
 import threading
 import traceback
 from collections import deque
+from collections.abc import Iterator
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
 from neso_worker.channel import Closed, Frame
-from neso_worker.errors import TritonError, full_traceback
+from neso_worker.errors import TritonError, TritonModelException, full_traceback
 from neso_worker.frames import (
     ENDS_BATCH,
     EXECUTE,
@@ -27,6 +29,7 @@ from neso_worker.frames import (
     json_frame,
 )  # fmt: skip
 from neso_worker.leases import Lease
+from neso_worker.window import Window
 
 from .binding import BATCH, Binding
 from .inputs import Request, decode_batch, decode_requests
@@ -167,7 +170,11 @@ class Instance:
             if not leases:
                 writer.send(pack_batch(self.number, number, entries, ENDS_BATCH))
                 return
-            self.tables.settle(entries, leases)
+            try:
+                self.tables.settle(entries, leases)
+            except TritonModelException as error:  # no memory
+                self._fail(number, error, leases)
+                return
             with writer.lock:
                 flags = ENDS_BATCH | BATCH_HELD if self.tables.leases.held(leases) else ENDS_BATCH
                 writer.send_locked(pack_batch(self.number, number, entries, flags))
@@ -328,9 +335,12 @@ class _Job:
             self.send(self.answer(_only(results)), True)
             return
         send = self.instance.connection.bursts.send
-        for result in results:
-            send(self._responses(result, 0).pack())
-            result = None
+        with self._windows() as windows:
+            for result in results:
+                for window in windows:
+                    window.wait()
+                send(self._part(result, windows))
+                result = None
         self._end_stream()
 
     async def stream_async(self, results: Any) -> None:
@@ -340,10 +350,36 @@ class _Job:
             self.send(self.answer(await _only_async(results)), True)
             return
         send = self.instance.connection.bursts.send
-        async for result in results:
-            send(self._responses(result, 0).pack())
-            result = None
+        with self._windows() as windows:
+            async for result in results:
+                for window in windows:
+                    await window.room()
+                send(self._part(result, windows))
+                result = None
         self._end_stream()
+
+    @contextlib.contextmanager
+    def _windows(self) -> Iterator[list[Window]]:
+        """The windows of the requests, as long as their responses are made."""
+        connection, limit = self.instance.connection, self.instance.tables.window
+        if not limit:
+            yield []
+            return
+        windows = [Window(connection.link, limit) for _ in self.handles]
+        connection.windows.update(zip(self.handles, windows))
+        try:
+            yield windows
+        finally:
+            for handle in self.handles:
+                connection.windows.pop(handle, None)
+
+    def _part(self, result: Any, windows: list[Window]) -> bytes:
+        """The frame of what a generator has yielded."""
+        frame = self._responses(result, 0)
+        if windows:
+            for window, cost in zip(windows, frame.costs()):
+                window.spent += cost
+        return frame.pack()
 
     def _end_stream(self) -> None:
         frame = Responses(self.instance.tables, self.number)

@@ -89,17 +89,17 @@ class SharedOutputs(Outputs):
             for segment, offset in blocks:
                 _punch(self._mappings[segment], offset, offset + size)
 
-    def array(self, block: Block, size: int) -> np.ndarray:
+    def array(self, block: Block, size: int) -> np.ndarray[Any, Any]:
         """The bytes of a block that was taken, as an array that owns the block."""
         memory = self._memory[block[0]]
-        root: np.ndarray = np.ndarray((size,), np.uint8, self._mappings[block[0]], block[1])
+        root: np.ndarray[Any, Any] = np.ndarray[Any, Any]((size,), np.uint8, self._mappings[block[0]], block[1])
         made = _Root(root, self._dead.append)
         made.block, made.key, made.address = block, id(root), memory.ctypes.data + block[1]
         self._roots[made.key] = made
         self._holds[block] = 1
         return root
 
-    def find(self, array: np.ndarray) -> Optional[Block]:
+    def find(self, array: np.ndarray[Any, Any]) -> Optional[Block]:
         """Where an array lies that was allocated here, as it is sent; None for any other."""
         base = array.base
         if base is None:
@@ -144,7 +144,7 @@ class SharedOutputs(Outputs):
             self._let_go(root.block)
 
 
-def empty(shape: Any, dtype: Any = float) -> np.ndarray:
+def empty(shape: Any, dtype: Any = float) -> np.ndarray[Any, Any]:
     """An array for an output, uninitialized like ``numpy.empty``.
 
     Inside a bound callable a large one lies in memory that the server reads:
@@ -157,5 +157,5 @@ def empty(shape: Any, dtype: Any = float) -> np.ndarray:
     size = math.prod(dims) * kind.itemsize
     if connection is None or kind.hasobject or size <= connection.inline_limit:
         return np.empty(dims, kind)
-    made: np.ndarray = np.ndarray(dims, kind, connection.store.bytes(size))
+    made: np.ndarray[Any, Any] = np.ndarray[Any, Any](dims, kind, connection.store.bytes(size))
     return made

@@ -66,7 +66,7 @@ def check_response(model: str, response: Any) -> Any:
     return response
 
 
-def _array(model: str, name: Any, value: Any) -> np.ndarray:
+def _array(model: str, name: Any, value: Any) -> np.ndarray[Any, Any]:
     """An output that is not plainly right: refused in the peer's words, or made right."""
     if not isinstance(name, str):
         raise OutputError(f"Not all keys returned by `{model}` model callable are string")
@@ -92,10 +92,10 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray:
     return value
 
 
-def _in_inputs(array: np.ndarray, leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
+def _in_inputs(array: np.ndarray[Any, Any], leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
     """Where an array lies that is a view of an input."""
     for lease in leases:
-        memory = lease()
+        memory: Any = lease()
         if memory is None or id(memory) != id(array.base):
             continue
         segment, start = lease.block
@@ -116,6 +116,7 @@ class Tables:
         self.store = connection.store
         self.inline_limit = int(order.get("inline_limit") or connection.inline_limit)
         self.decoupled = bool(order.get("decoupled"))
+        self.window = int(order.get("window") or 0)
         self.input_names: list[str] = list(order.get("inputs") or ())
         self.output_names: list[str] = list(order.get("outputs") or ())
         self.output_index = {name: index for index, name in enumerate(self.output_names)}
@@ -160,15 +161,19 @@ class Tables:
 
         To be called when nothing here refers to the inputs any more, without the writer's lock.
         """
-        for number, entry in enumerate(entries):
-            if entry[3] >= FIRST_OUTPUT_SEGMENT:
-                continue
-            for lease in leases:
-                memory, (segment, start) = lease(), lease.block
-                if memory is not None and segment == entry[3] and start <= entry[4] < start + memory.size:
-                    begin = entry[4] - start
-                    block = self.store.put(memory[begin : begin + entry[5]])
-                    entries[number] = (*entry[:3], *block, *entry[5:])
+        try:
+            for number, entry in enumerate(entries):
+                if entry[3] >= FIRST_OUTPUT_SEGMENT:
+                    continue
+                for lease in leases:
+                    memory, (segment, start) = lease(), lease.block
+                    if memory is not None and segment == entry[3] and start <= entry[4] < start + memory.size:
+                        begin = entry[4] - start
+                        block = self.store.put(memory[begin : begin + entry[5]])
+                        entries[number] = (*entry[:3], *block, *entry[5:])
+        except BaseException:
+            self.drop(entries)
+            raise
 
     def drop(self, entries: list[Entry]) -> None:
         """Takes back the memory of entries that are not sent."""

@@ -25,7 +25,7 @@ class BoundStore(Store):
                 return block
         return self.put(flat(data))
 
-    def bytes(self, size: int) -> np.ndarray:
+    def bytes(self, size: int) -> np.ndarray[Any, Any]:
         """A new block as an array of bytes that owns it."""
         with self._link.changed:
             block = self._outputs.take(size)

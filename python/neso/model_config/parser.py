@@ -9,7 +9,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ..exceptions import PyTritonModelConfigError
-from .common import DeviceKind, DynamicBatcher, QueuePolicy, TimeoutAction
+from .common import DeviceKind, DynamicBatcher, ModelWarmup, QueuePolicy, TimeoutAction, WarmupInput
 from .datatypes import NUMPY
 from .triton_model_config import ResponseCache, TensorSpec, TritonModelConfig
 
@@ -54,6 +54,7 @@ class ModelConfigParser:
             decoupled=bool(policy.get("decoupled", False)),
             backend_parameters={k: _either(v, "string_value", "") for k, v in d.get("parameters", {}).items()},
             response_cache=ResponseCache(bool(cache.get("enable"))) if cache else None,
+            model_warmup=[_warm_up(item) for item in _either(d, "model_warmup", ())] or None,
         )
 
     @classmethod
@@ -92,6 +93,24 @@ class ModelConfigParser:
                 ) from None
             dtype = np.float32  # clients carry bfloat16 as FP32 values
         return TensorSpec(name, tuple(int(x) for x in dims), dtype, bool(item.get("optional", False)))
+
+
+def _warm_up(d: dict[str, Any]) -> ModelWarmup:
+    return ModelWarmup(
+        name=d.get("name", ""),
+        batch_size=int(_either(d, "batch_size", 0)),
+        inputs={
+            name: WarmupInput(
+                dtype=_convert_triton_dtype_to_dtype(_either(item, "data_type")),
+                shape=tuple(int(x) for x in item.get("dims", ())),
+                zero_data=bool(_either(item, "zero_data", False)),
+                random_data=bool(_either(item, "random_data", False)),
+                input_data_file=_either(item, "input_data_file"),
+            )
+            for name, item in d.get("inputs", {}).items()
+        },
+        count=int(d.get("count", 0)),
+    )
 
 
 def _policy(d: dict[str, Any]) -> QueuePolicy:

@@ -27,7 +27,8 @@ def slow(what: str) -> Iterator[None]:
         begun = time.monotonic()
         wait = SLOW_AFTER
         while not done.wait(wait):
-            print(f"{what}: {time.monotonic() - begun:.0f} s so far ...", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{what}: {time.monotonic() - begun:.0f} s so far ...\n")
+            sys.stderr.flush()
             wait = SLOW_EVERY
 
     thread = threading.Thread(target=tell, name="neso-progress", daemon=True)
@@ -66,14 +67,14 @@ def example_request(config: TritonModelConfig) -> dict[str, Any]:
 
 def announce(addresses: Mapping[str, str], models: Sequence[TritonModelConfig], out: TextIO) -> None:
     """Prints the URLs, a curl line per model, and where the metrics are."""
-    for end in ("http", "grpc"):
-        if end in addresses:
-            print(f"Serving {end:5} {end}://{addresses[end]}", file=out)
+    lines = [f"Serving {end:5} {end}://{addresses[end]}" for end in ("http", "grpc") if end in addresses]
     if "metrics" in addresses:
-        print(f"Metrics       http://{addresses['metrics']}/metrics", file=out)
+        lines.append(f"Metrics       http://{addresses['metrics']}/metrics")
     if "http" in addresses:
         for config in models:
             body = json.dumps(example_request(config))
             url = f"http://{addresses['http']}/v2/models/{config.model_name}/infer"
-            print(f"  curl -s {url} -d '{body}'", file=out)
+            lines.append(f"  curl -s {url} -d '{body}'")
+    # In one piece: the log of the server goes to the same place.
+    out.write("".join(f"{line}\n" for line in lines))
     out.flush()

@@ -14,8 +14,8 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 import trustme
+from repository import identity_model
 from server import BINARY, Server
-from test_lifecycle import identity_model
 
 
 class Files:

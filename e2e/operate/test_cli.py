@@ -9,8 +9,8 @@ import socket
 import subprocess
 
 import pytest
+from repository import identity_model
 from server import BINARY, MODELS, ROOT, Server, free_port
-from test_lifecycle import identity_model
 
 
 def neso(*args, **kw):

@@ -19,7 +19,7 @@ def examples():
         for i, (language, text) in enumerate(BLOCK.findall(page.read_text())):
             name = f"{page.name}-{i}"
             if language == "sh" and re.match(
-                r"(curl|bin/neso config|bin/neso backends$|\.venv/bin/python examples/client)", text
+                r"(curl|bin/neso config|bin/neso backends$|bin/neso test-model|\.venv/bin/python examples/client)", text
             ):
                 yield pytest.param("sh", text, id=name)
             elif language == "python" and "InferenceServerClient(" in text:

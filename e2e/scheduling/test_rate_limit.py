@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from server import Server
-from test_lifecycle import X, python_model, until
+from repository import X, metric, python_model, until
+from server import ROOT, Server
 
 # Two at once would find the file of the other one.
 ALONE = """import os
@@ -31,14 +32,6 @@ def limited(repo, name, needs, priority=0, seconds=0.005, alone=True, extra=""):
 
 def executions(server, name):
     return server.get(f"/v2/models/{name}/stats").json["model_stats"][0]["execution_count"]
-
-
-def metric(server, name, **labels):
-    inside = ",".join(f'{k}="{v}"' for k, v in sorted(labels.items()))
-    for line in server.metrics().splitlines():
-        if line.startswith(f"{name}{{{inside}}} "):
-            return float(line.rsplit(" ", 1)[1])
-    return None
 
 
 @pytest.mark.parametrize("batching", ["", "max_batch_size: 2 dynamic_batching {}"])
@@ -185,3 +178,22 @@ def test_unload_under_load(tmp_path):
         assert s.post("/v2/repository/models/holder/unload").status == 200
         assert first.result().status == 200 and second.result().status == 200
         assert until(lambda: metric(s, "neso_rate_limit_resource_units", resource="R", device="0") is None)
+
+
+def test_the_page(tmp_path):
+    """The configurations and the option of docs/rate-limiter.md do what the page says."""
+    page = (ROOT / "docs" / "rate-limiter.md").read_text()
+    for config in re.findall(r"^```pbtxt\n(.*?)^```", page, re.M | re.S):
+        name = re.search(r'name: "(\w+)"', config)[1]
+        python_model(tmp_path, name, execute="time.sleep(0.3)", extra=config)
+    options = re.search(r"^\$ bin/neso serve --model-repository=models (.*)$", page, re.M)[1].split()
+
+    def used():
+        return metric(s, "neso_rate_limit_resource_used_units", resource="memory", device="0")
+
+    with Server(tmp_path, *options) as s, ThreadPoolExecutor(16) as pool:
+        jobs = [pool.submit(s.infer, "large", X) for _ in range(2)]
+        assert until(lambda: used() == 4)
+        jobs += [pool.submit(s.infer, "small", X) for _ in range(8)]
+        assert all(j.result().status == 200 for j in jobs)
+        assert executions(s, "large") == 2 and executions(s, "small") == 8 and until(lambda: used() == 0)

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
+from repository import X, python_model, until
 from server import Server
-from test_lifecycle import X, python_model, until
 from tritonclient.utils import InferenceServerException
 
 BATCHING = """

@@ -20,8 +20,8 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper
+from repository import until
 from server import BINARY, ROOT, Server, alive, descendants, free_port
-from test_lifecycle import until
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 

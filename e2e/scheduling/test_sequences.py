@@ -9,8 +9,8 @@ import threading
 
 import numpy as np
 import pytest
+from repository import until
 from server import Server
-from test_overload import until
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 

@@ -16,8 +16,8 @@ import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
+from repository import until
 from server import Server, descendants
-from test_lifecycle import until
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 HEAD = """

@@ -12,8 +12,8 @@ import threading
 import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
+from repository import until
 from server import BINARY, Server, free_port
-from test_lifecycle import until
 
 MODEL = """import os
 import time

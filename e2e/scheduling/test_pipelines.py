@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import shutil
 import subprocess
@@ -117,6 +118,33 @@ def test_stream_answers_sentence_by_sentence(pipeline):
 @pytest.mark.parametrize(("text", "count"), [("", 0), (" \n ", 0), ("no end", 1), ("Fine. " * 200, 200)])
 def test_streams_of_any_length(pipeline, text, count):
     assert len(stream(pipeline, text)) == count
+
+
+def test_http_streams_too(pipeline):
+    body = {"TEXT": "The food was delicious. The waiter was rude."}
+    lines = pipeline.post("/v2/models/sentiment_stream/generate_stream", body).body.decode().splitlines()
+    found = [json.loads(line.removeprefix("data: ")) for line in lines if line]
+    assert [one["SENTENCE"] for one in found] == ["The food was delicious.", "The waiter was rude."]
+    assert [one["SENTIMENT"] for one in found] == ["positive", "negative"]
+    assert pipeline.post("/v2/models/sentiment/generate", {"TEXT": "A lovely place."}).json["SENTIMENT"] == "positive"
+
+
+def test_an_onnx_classifier_takes_the_place_of_the_python_one(pipeline, tmp_path):
+    shutil.copytree(EXAMPLES / "models", tmp_path / "models")
+    classifier = tmp_path / "models" / "sentiment_classify"
+    shutil.rmtree(classifier)
+    subprocess.run(
+        [sys.executable, EXAMPLES / "train_sentiment.py", f"--out={tmp_path / 'w.npz'}", f"--onnx={classifier}"],
+        capture_output=True,
+        check=True,
+    )
+    with Server(tmp_path / "models") as s:
+        assert s.get("/v2/models/sentiment_classify/config").json["backend"] == "onnxruntime"
+        for protocol in CLIENTS:
+            for model in ("sentiment", "sentiment_bls"):
+                words, confidences = ask(s, protocol, model, list(UNSEEN))
+                assert words == list(UNSEEN.values())
+                assert confidences == pytest.approx(ask(pipeline, protocol, model, list(UNSEEN))[1], abs=1e-5)
 
 
 def test_a_recipe_that_is_missing_keeps_its_models_out_and_no_other(tmp_path):

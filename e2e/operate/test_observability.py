@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from repository import X, identity_model, python_model, until
 from server import Server
-from test_lifecycle import X, identity_model, python_model, until
 from tritonclient.grpc import InferenceServerClient
 
 

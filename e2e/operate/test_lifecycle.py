@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,51 +15,8 @@ import pytest
 import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
 from forms import FORMS
-from server import BINARY, MODELS, Server, alive, descendants, free_port
-
-X = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 1], "data": [1]}]}
-MODEL = """import time
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def initialize(self, args):
-        {init}
-
-    def execute(self, requests):
-        {execute}
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() + {add})]) for r in requests]
-"""
-
-
-def python_model(repo, name, version=1, init="pass", execute="pass", add=0, extra=""):
-    d = repo / name / str(version)
-    d.mkdir(parents=True, exist_ok=True)
-    (repo / name / "config.pbtxt").write_text(
-        'backend: "python"\n'
-        'input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
-        'output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n' + extra
-    )
-    (d / "model.py").write_text(MODEL.format(init=init, execute=execute, add=add))
-
-
-def identity_model(repo, name):
-    shutil.copytree(MODELS / "identity_any_fp32", repo / name)
-
-
-def until(condition, timeout=20):
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)  # polling another process: there is nothing to wait on
-    return False
-
-
-def answer(server, model, **kw):
-    r = server.infer(model, X, **kw)
-    assert r.status == 200, r
-    return r.json["outputs"][0]["data"][0]
+from repository import MODEL, X, answer, identity_model, python_model, until
+from server import BINARY, Server, alive, descendants, free_port
 
 
 def index(server):

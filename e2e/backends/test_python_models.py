@@ -8,8 +8,8 @@ import threading
 import time
 
 import pytest
+from repository import X, answer, python_model, until
 from server import Server, alive, descendants
-from test_lifecycle import X, answer, python_model, until
 
 
 def crash_model(repo, body, **kw):

@@ -9,8 +9,8 @@ import threading
 
 import numpy as np
 import tritonclient.grpc as tgrpc
+from repository import X, answer, python_model, until
 from server import Server, descendants
-from test_lifecycle import X, answer, python_model, until
 
 STREAM = """import numpy as np
 import triton_python_backend_utils as pb_utils

@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// reading is a client that takes a response for every send to next.
+type reading struct {
+	next  chan struct{}
+	taken int
+	final bool
+}
+
+func (r *reading) Respond(resp *backend.Response, final bool) error {
+	<-r.next
+	resp.Release()
+	r.taken++
+	r.final = r.final || final
+	return nil
+}
+
+func (r *reading) Cancelled() bool { return false }
+
+// part is one response, whose release counts.
+func part(released *int) *backend.Response {
+	return &backend.Response{Outputs: []tensor.Tensor{{Buffer: tensor.NewBuffer(make([]byte, 1), countReleases{released})}}}
+}
+
+type countReleases struct{ n *int }
+
+func (c countReleases) ReleaseBuffer(*tensor.Buffer) { *c.n++ }
+
+func TestStreamReturnsCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &reading{next: make(chan struct{})}
+		returned, released := 0, 0
+		s := newStream(&backend.Request{Responder: client}, func(taken int) { returned += taken })
+		done := make(chan struct{})
+		go func() { defer close(done); s.deliver() }()
+		const responses = 3 * Window
+		for range responses { // a worker that exceeds its window
+			s.push(streamItem{resp: part(&released), cost: 1}, nil)
+		}
+		synctest.Wait()
+		if returned != 0 || client.taken != 0 {
+			t.Fatalf("%d returned, %d taken before the client reads", returned, client.taken)
+		}
+		for range creditStep - 1 {
+			client.next <- struct{}{}
+		}
+		synctest.Wait()
+		if returned != 0 {
+			t.Errorf("%d returned for less than a step", returned)
+		}
+		for range Window - creditStep + 1 {
+			client.next <- struct{}{}
+		}
+		synctest.Wait()
+		if returned != Window {
+			t.Errorf("%d returned, want %d", returned, Window)
+		}
+		s.push(streamItem{final: true}, nil)
+		for range responses - Window + 1 {
+			client.next <- struct{}{}
+		}
+		<-done
+		if returned != Window || !client.final || client.taken != responses+1 || released != responses {
+			t.Errorf("at the end: %d returned, final %v, %d taken, %d released", returned, client.final, client.taken, released)
+		}
+	})
+}
+
+// TestStreamWithoutWindow checks that the reader waits when a worker that keeps
+// no count is too far ahead, and that the end of the connection frees it.
+func TestStreamWithoutWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &reading{next: make(chan struct{})}
+		released, pushed := 0, 0
+		s := newStream(&backend.Request{Responder: client}, nil)
+		done, closing, reader := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		go func() { defer close(done); s.deliver() }()
+		go func() {
+			defer close(reader)
+			for range 10 * streamRoom {
+				s.push(streamItem{resp: part(&released), cost: 1}, closing)
+				pushed++
+			}
+		}()
+		synctest.Wait()
+		if pushed > 2*streamRoom+1 {
+			t.Errorf("%d responses queued", pushed)
+		}
+		stuck := pushed
+		close(closing)
+		<-reader
+		s.push(streamItem{resp: &backend.Response{Err: &backend.Error{}}, final: true}, closing)
+		for range stuck {
+			client.next <- struct{}{}
+		}
+		client.next <- struct{}{}
+		<-done
+		if released != 10*streamRoom || !client.final {
+			t.Errorf("%d released, final %v", released, client.final)
+		}
+	})
+}

@@ -1,0 +1,232 @@
+"""Models that call models: errors, loops, reloads, unloads and deaths, through the built binary."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from bls import ask, value, write
+from repository import until
+from server import Server
+
+PASS_ON = "a = self.call('callee', x)\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))"
+TWICE = "return self.reply(self.value(self.call('callee', x)) * 2)"
+
+
+class Background:
+    """A request in a thread; result waits for it."""
+
+    def __init__(self, server, model, *values, timeout=10):
+        self._answer = None
+        self._thread = threading.Thread(target=self._run, args=(server, model, values or (1,), timeout), daemon=True)
+        self._thread.start()
+
+    def _run(self, server, model, values, timeout):
+        self._answer = server.infer(model, ask(*values), timeout=timeout)
+        self.ended = time.monotonic()
+
+    def result(self, timeout=60):
+        self._thread.join(timeout)
+        assert self._answer is not None, "no answer"
+        return self._answer
+
+
+def started(path):
+    assert until(path.exists), "the model never came there"
+
+
+def test_errors_are_those_of_triton(tmp_path):
+    write(
+        tmp_path,
+        "callee",
+        "if x[0] == 1:\n    return pb_utils.InferenceResponse(error=pb_utils.TritonError('away', pb_utils.TritonError.UNAVAILABLE))\n"
+        "if x[0] == 2:\n    raise ValueError('boom')\nreturn self.reply(x)",
+    )
+    write(
+        tmp_path,
+        "caller",
+        "name, more = 'callee', {}\nif x[0] == 10:\n    name = 'nope'\nif x[0] == 11:\n    more = {'model_version': 7}\n"
+        "a = self.call(name, x, **more)\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))",
+    )
+    with Server(tmp_path) as s:
+        assert value(s, "caller", 0) == [0]
+        # The code of an answer comes along, as in newer versions of Triton.
+        r = s.infer("caller", ask(1))
+        assert (r.status, r.error) == (503, "away")
+        r = s.infer("caller", ask(2))
+        assert r.status == 500 and "ValueError: boom" in r.error and "callee" in r.error
+        # A request that does not reach a model is an internal error of the caller.
+        for x, model in ((10, "nope"), (11, "callee")):
+            r = s.infer("caller", ask(x))
+            assert (r.status, r.error) == (
+                500,
+                f"Model {model} - Error when running inference: Failed for execute the inference request. Model '{model}' is not ready.",
+            )
+
+
+def test_a_reloaded_callee_is_seen_at_once(tmp_path):
+    write(tmp_path, "callee", "return self.reply(x + 1)")
+    write(tmp_path, "caller", TWICE)
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+        assert value(s, "caller", 1) == [4]
+        wrong, stop = [], threading.Event()
+
+        def load():
+            while not stop.is_set():
+                r = s.infer("caller", ask(1))
+                if r.status != 200 or r.json["outputs"][0]["data"] not in ([4], [202]):
+                    wrong.append(r)
+
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for t in threads:
+            t.start()
+        write(tmp_path, "callee", "return self.reply(x + 100)")
+        assert s.post("/v2/repository/models/callee/load").status == 200
+        assert value(s, "caller", 1) == [202]
+        stop.set()
+        for t in threads:
+            t.join()
+        assert not wrong, wrong[:3]
+
+
+def test_a_callee_stays_until_its_callers_have_ended(tmp_path):
+    """Both are unloaded while a request of the caller is about to call: it is answered."""
+    flag, go = tmp_path / "flag", tmp_path / "go"
+    repo = tmp_path / "repo"
+    write(repo, "callee", "return self.reply(x + 1)", finalize=f"open({str(tmp_path / 'ended')!r}, 'w').close()")
+    write(
+        repo,
+        "caller",
+        f"if x[0]:\n    open({str(flag)!r}, 'w').close()\n    while not os.path.exists({str(go)!r}):\n        time.sleep(0.01)\n{TWICE}",
+        finalize=f"assert not os.path.exists({str(tmp_path / 'ended')!r})",
+    )
+    with Server(repo, "--model-control-mode=explicit", "--load-model=*") as s:
+        assert value(s, "caller", 0) == [2]
+        late = Background(s, "caller", 5)
+        started(flag)
+        for name in ("caller", "callee"):
+            assert s.post(f"/v2/repository/models/{name}/unload").status == 200
+        assert s.infer("callee", ask(1)).status == 404
+        go.touch()
+        r = late.result()
+        assert r.status == 200 and r.json["outputs"][0]["data"] == [12], r
+        assert until(lambda: "successfully unloaded 'callee'" in s.log()), s.log()
+        log = s.log()
+        assert log.rindex("successfully unloaded 'callee'") > log.rindex("successfully unloaded 'caller'")
+
+
+def test_a_callee_is_unloaded_after_its_callers_at_the_end(tmp_path):
+    for name in ("zz_callee", "aa_callee"):
+        write(tmp_path, name, "return self.reply(x + 1)")
+    write(
+        tmp_path,
+        "caller",
+        "return self.reply(self.value(self.call('aa_callee', self.value(self.call('zz_callee', x)))))",
+    )
+    with Server(tmp_path) as s:
+        assert value(s, "caller", 1) == [3]
+        assert s.stop() == 0
+        log = s.log()
+        for name in ("zz_callee", "aa_callee"):
+            assert log.index(f"successfully unloaded '{name}'") > log.index("successfully unloaded 'caller'"), log
+
+
+RECURSION = "return self.reply(self.value(self.call({model!r}, x - 1)) + 1 if x[0] > 0 else x)"
+
+
+def test_recursion_ends(tmp_path):
+    write(tmp_path, "self", RECURSION.format(model="self"), config="instance_group { count: 3 }")
+    with Server(tmp_path) as s:
+        assert value(s, "self", 0) == [0]
+        assert value(s, "self", 2, timeout=8) == [2]  # three instances are enough
+        r = s.infer("self", ask(50), timeout=30)
+        assert r.status == 500 and "call each other in a circle" in r.error, r
+        assert value(s, "self", 2) == [2]  # and all of them are free again
+
+
+def test_models_that_wait_for_each_other(tmp_path):
+    """Two models with one instance each that call each other at the same time."""
+    wait = "time.sleep(0.5)\n"
+    write(tmp_path, "a", wait + RECURSION.format(model="b"))
+    write(tmp_path, "b", wait + RECURSION.format(model="a"))
+    with Server(tmp_path) as s:
+        requests = [Background(s, "a", 1), Background(s, "b", 1)]
+        answers = [r.result(12) for r in requests]
+        for r in answers:
+            assert r.status == 200 or "call each other in a circle" in r.error, r
+        assert value(s, "a", 1) == [1] and value(s, "b", 1) == [1]
+
+
+def test_a_loop_through_an_ensemble_ends(tmp_path):
+    write(tmp_path, "m", "return self.reply(self.value(self.call('e', x - 1)) + 1 if x[0] > 0 else x)")
+    (tmp_path / "e" / "1").mkdir(parents=True)
+    (tmp_path / "e" / "config.pbtxt").write_text(
+        'platform: "ensemble"\ninput { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }\n'
+        'output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }\n'
+        'ensemble_scheduling { step { model_name: "m" model_version: -1 input_map { key: "X" value: "X" } '
+        'output_map { key: "Y" value: "Y" } } }\n'
+    )
+    with Server(tmp_path) as s:
+        assert value(s, "e", 0) == [0]
+        r = s.infer("e", ask(1), timeout=30)
+        assert r.status == 500 and "call each other in a circle" in r.error, r
+        assert value(s, "e", 0) == [0]
+
+
+@pytest.mark.parametrize("dying", ["caller", "callee"])
+def test_a_death_in_the_middle_of_a_call(tmp_path, dying):
+    flag, pid = tmp_path / "flag", tmp_path / "pid"
+    repo = tmp_path / "repo"
+    write(repo, "callee", f"if x[0] == 7:\n    open({str(flag)!r}, 'w').close()\n    while not request.is_cancelled():\n        time.sleep(0.01)\nreturn self.reply(x)",
+          init="self.note = None" if dying != "callee" else f"open({str(pid)!r}, 'w').write(str(os.getpid()))")  # fmt: skip
+    write(
+        repo,
+        "caller",
+        PASS_ON,
+        init="pass" if dying != "caller" else f"open({str(pid)!r}, 'w').write(str(os.getpid()))",
+    )
+    with Server(repo) as s:
+        assert value(s, "caller", 1) == [1]
+        request = Background(s, "caller", 7)
+        started(flag)
+        began = time.monotonic()
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        r = request.result(10)
+        assert request.ended - began < 1, request.ended - began
+        assert r.status == 500 and "SIGKILL" in r.error and dying in r.error, r
+        assert until(lambda: s.get(f"/v2/models/{dying}/ready").status == 200)
+        # The callee has heard that nobody waits for it any more.
+        assert value(s, "caller", 2, timeout=10) == [2]
+
+
+def test_a_call_under_way_when_its_model_is_unloaded(tmp_path):
+    """Under load: every answer is right or names the reason, nothing hangs, and it works again after a load."""
+    write(tmp_path, "callee", "time.sleep(0.005)\nreturn self.reply(x + 1)", config="instance_group { count: 2 }")
+    write(tmp_path, "caller", PASS_ON, config="instance_group { count: 4 }")
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+        wrong, seen, stop = [], set(), threading.Event()
+
+        def load():
+            while not stop.is_set():
+                r = s.infer("caller", ask(1), timeout=20)
+                seen.add(r.status)
+                if r.status != 200 and "is not ready" not in r.error:
+                    wrong.append(r)
+
+        threads = [threading.Thread(target=load) for _ in range(8)]
+        for t in threads:
+            t.start()
+        for _ in range(5):
+            assert s.post("/v2/repository/models/callee/unload").status == 200
+            assert until(lambda: s.infer("caller", ask(1)).status == 500)
+            assert s.post("/v2/repository/models/callee/load").status == 200
+            assert until(lambda: s.infer("caller", ask(1)).status == 200)
+        stop.set()
+        for t in threads:
+            t.join()
+        assert not wrong, wrong[:3]
+        assert seen == {200, 500}
+        assert value(s, "caller", 1) == [2]

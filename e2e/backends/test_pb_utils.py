@@ -1,0 +1,302 @@
+"""What pb_utils gives a model, through the built binary: metrics, requests, readiness, backends of one's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import numpy as np
+import tritonclient.grpc as tgrpc
+from bls import ask, value, write
+from repository import X, python_model, until
+from server import Server
+from test_ensembles import ensemble
+
+METRICS = """
+self.families = [
+    pb_utils.MetricFamily(name=f"my_{kind}", description=f"A {kind}.", kind=getattr(pb_utils.MetricFamily, kind.upper()))
+    for kind in ("counter", "gauge", "histogram")
+]
+labels = {"model": args["model_name"], "instance": args["model_instance_name"]}
+self.counter, self.gauge = (f.Metric(labels=labels) for f in self.families[:2])
+self.histogram = self.families[2].Metric(labels=labels, buckets=[0.1, 1, 10])
+self.shared = pb_utils.MetricFamily("shared", "s", pb_utils.MetricFamily.COUNTER)
+self.total = self.shared.Metric()
+"""
+
+FAULTS = """
+faults = []
+def attempt(f):
+    try:
+        f()
+        faults.append("no error")
+    except Exception as error:
+        faults.append(f"{type(error).__name__}: {error}")
+F = pb_utils.MetricFamily
+attempt(lambda: self.counter.set(1))
+attempt(lambda: self.counter.increment(-1))
+attempt(lambda: self.gauge.observe(1))
+attempt(lambda: self.histogram.value())
+attempt(lambda: F("nv_inference_count", "x", F.COUNTER).Metric())
+attempt(lambda: F("my_counter", "another description", F.COUNTER).Metric())
+attempt(lambda: F("h", "h", F.HISTOGRAM).Metric())
+attempt(lambda: F("h", "h", F.COUNTER).Metric(buckets=[1.0]))
+attempt(lambda: F("h", "h", F.HISTOGRAM).Metric(buckets=[2.0, 1.0]))
+attempt(lambda: F("h", "h", F.COUNTER).Metric(labels=["x"]))
+attempt(lambda: F("h", "h", F.HISTOGRAM).Metric(buckets=(1.0,)))
+def orphan():
+    m = F("gone", "g", F.GAUGE).Metric()
+    m.set(1)
+attempt(orphan)
+"""
+WANT = [
+    "TritonModelException: Failed to set metric value: ",
+    "TritonModelException: Failed to increment metric value: ",
+    "TritonModelException: Failed to observe metric value: ",
+    "TritonModelException: Failed to get metric value: ",
+    "TritonModelException: Error when creating MetricFamily: ",
+    "TritonModelException: Error when creating MetricFamily: ",
+    "TritonModelException: Failed to create metric. Missing required buckets.",
+    "TritonModelException: Failed to create metric. Unexpected buckets found.",
+    "TritonModelException: Error when creating MetricFamily: ",
+    "TritonModelException: Failed to create metric. Labels must be a dictionary.",
+    "TritonModelException: Failed to create metric. Buckets must be a list.",
+    "TritonModelException: Invalid metric operation as the corresponding 'MetricFamily' has been deleted.",
+]
+
+
+def test_metrics_are_shown_shared_and_taken_away(tmp_path):
+    body = (
+        "self.counter.increment(float(x[0]))\nself.gauge.set(-2.5)\nself.gauge.increment(1)\nself.total.increment(1)\n"
+        "for v in (0.05, 0.5, 0.7, 100):\n    self.histogram.observe(v)\n"
+        "return self.reply(int(self.counter.value()))"
+    )
+    for name in ("m", "n"):
+        write(tmp_path, name, body, init=METRICS)
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+        assert value(s, "m", 3) == [3] and value(s, "m", 4) == [7] and value(s, "n", 1) == [1]
+        page = s.metrics()
+        labels = 'instance="m_0_0",model="m"'
+        if labels not in page:
+            labels = 'instance="m_0",model="m"'
+        for line in (
+            "# HELP my_counter A counter.",
+            "# TYPE my_counter counter",
+            "# TYPE my_gauge gauge",
+            "# TYPE my_histogram histogram",
+            f"my_counter{{{labels}}} 7",
+            f"my_gauge{{{labels}}} -1.5",
+            f'my_histogram_bucket{{{labels},le="0.1"}} 2',
+            f'my_histogram_bucket{{{labels},le="1"}} 6',
+            f'my_histogram_bucket{{{labels},le="10"}} 6',
+            f'my_histogram_bucket{{{labels},le="+Inf"}} 8',
+            f"my_histogram_count{{{labels}}} 8",
+            "shared 3",
+        ):
+            assert line in page.splitlines(), (line, [x for x in page.splitlines() if x.startswith(("my_", "shared"))])
+        assert s.post("/v2/repository/models/m/unload").status == 200
+        assert until(lambda: f"my_counter{{{labels}}}" not in s.metrics()), s.metrics()
+        page = s.metrics()
+        assert 'model="n"' in page and "shared 3" in page.splitlines()
+        assert s.post("/v2/repository/models/n/unload").status == 200
+        assert until(lambda: "my_" not in s.metrics() and "shared" not in s.metrics())
+
+
+def test_faults_of_metrics_are_exceptions_of_the_model(tmp_path):
+    write(tmp_path, "m", FAULTS + "raise RuntimeError(json.dumps(faults))", init=METRICS)
+    with Server(tmp_path) as s:
+        r = s.infer("m", ask(1))
+        faults = json.JSONDecoder().raw_decode(r.error, r.error.index("["))[0]
+        assert len(faults) == len(WANT)
+        for got, want in zip(faults, WANT):
+            assert got.startswith(want), (got, want)
+        assert s.get("/v2/models/m/ready").status == 200
+
+
+REPORT = """
+r = request
+seen = {
+    "id": r.request_id(), "correlation": r.correlation_id(), "flags": r.flags(), "timeout": r.timeout(),
+    "parameters": r.parameters(), "outputs": r.requested_output_names(), "cancelled": r.is_cancelled(),
+    "trace": r.trace().get_context(), "inputs": [[t.name(), t.shape(), t.triton_dtype(), t.is_cpu()] for t in r.inputs()],
+}
+pb_utils.Logger.log_info("SEEN " + json.dumps(seen))
+q = pb_utils.InferenceRequest(
+    model_name="callee", request_id="inner", correlation_id=r.correlation_id(), inputs=r.inputs(), flags=r.flags(),
+    requested_output_names=["Y"], timeout=r.timeout(), trace=r.trace(), parameters={"a": 1, "b": "two", "c": True},
+    preferred_memory=pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0),
+)
+a = q.exec()
+if a.has_error():
+    return pb_utils.InferenceResponse(error=a.error())
+more = json.loads(a.parameters() or "{}")
+return pb_utils.InferenceResponse(a.output_tensors(), parameters={**more, "outer": True})
+"""
+ECHO = """
+return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)], parameters={
+    "id": request.request_id(), "correlation": str(request.correlation_id()), "flags": request.flags(),
+    "timeout": request.timeout(), "parameters": request.parameters(), "names": ",".join(request.requested_output_names()),
+})
+"""
+
+
+def test_requests_and_responses_carry_everything(tmp_path):
+    write(tmp_path, "caller", REPORT)
+    write(tmp_path, "callee", ECHO)
+    with Server(tmp_path) as s, tgrpc.InferenceServerClient(s.grpc) as client:
+        tensor = tgrpc.InferInput("X", [2], "INT32")
+        tensor.set_data_from_numpy(np.array([1, 2], np.int32))
+        result = client.infer(
+            "caller",
+            [tensor],
+            request_id="outer",
+            timeout=5_000_000,
+            parameters={"custom": "value", "number": 7, "flag": True},
+        )
+        assert result.as_numpy("Y").tolist() == [1, 2]
+        parameters = {
+            k: v.ListFields()[0][1] if v.ListFields() else 0 for k, v in result.get_response().parameters.items()
+        }
+        assert parameters["outer"] is True and parameters["id"] == "inner" and parameters["timeout"] == 5_000_000
+        assert json.loads(parameters["parameters"]) == {"a": 1, "b": "two", "c": True}
+        assert parameters["names"] == "Y"
+        assert until(lambda: "SEEN" in s.log())
+        line = next(x for x in s.log().splitlines() if "SEEN" in x).replace("\\", "")
+        for text in ('"id": "outer"', '"custom":"value"', '"number":7', '"cancelled": false', '["X", [2], 8, true]'):
+            assert text in line, line
+
+
+def test_readiness_of_the_models_own(tmp_path):
+    flag = tmp_path / "ready"
+    repo = tmp_path / "repo"
+    write(repo, "m", "return self.reply(x)")
+    path = repo / "m" / "1" / "model.py"
+    path.write_text(path.read_text() + f"\n    def is_ready(self):\n        return os.path.exists({str(flag)!r})\n")
+    with Server(repo, wait=False) as s:
+        assert until(lambda: _answers(s) and s.infer("m", ask(1)).status == 200)
+        assert s.get("/v2/models/m/ready").status == 400 and s.get("/v2/health/ready").status == 400
+        assert s.get("/v2/health/live").status == 200
+        flag.touch()
+        assert s.get("/v2/models/m/ready").status == 200 and s.get("/v2/health/ready").status == 200
+        flag.unlink()
+        assert s.get("/v2/models/m/ready").status == 400
+
+
+def _answers(s):
+    try:
+        return s.get("/v2/health/live").status == 200
+    except OSError:
+        return False
+
+
+def test_a_hanging_execute_is_bounded(tmp_path):
+    python_model(
+        tmp_path,
+        "m",
+        execute="float(pb_utils.get_input_tensor_by_name(requests[0], 'INPUT0').as_numpy()[0, 0]) < 0 and time.sleep(600)",
+        extra='parameters { key: "EXECUTION_TIMEOUT_SECONDS" value { string_value: "0.5" } }',
+    )
+    with Server(tmp_path) as s:
+        assert s.infer("m", X).status == 200
+        began = time.monotonic()
+        r = s.infer("m", {"inputs": [{**X["inputs"][0], "data": [-1]}]}, timeout=20)
+        assert r.status == 500 and "execute did not return within 500ms (EXECUTION_TIMEOUT_SECONDS)" in r.error, r
+        assert time.monotonic() - began < 10
+        assert s.infer("m", X, timeout=20).status == 200
+
+
+def test_backends_in_python(tmp_path):
+    repo, backends = tmp_path / "repo", tmp_path / "backends"
+    write(
+        backends,
+        "scaler",
+        "return self.reply(x * self.factor)",
+        init="import helper\nself.factor = helper.factor(pb_utils.get_model_dir())",
+    )
+    (backends / "scaler" / "1" / "model.py").rename(backends / "scaler" / "model.py")
+    (backends / "scaler" / "helper.py").write_text(
+        "import os\n\n\ndef factor(folder):\n    with open(os.path.join(folder, 'factor.txt')) as f:\n        return int(f.read())\n"
+    )
+    for name, factor in (("twice", 2), ("thrice", 3)):
+        (repo / name / "1").mkdir(parents=True)
+        (repo / name / "1" / "factor.txt").write_text(str(factor))
+        (repo / name / "config.pbtxt").write_text('backend: "scaler"\ninstance_group { count: 2 }\n')
+    with Server(repo, f"--backend-directory={backends}", "--backend-config=python,shm-region-prefix-name=x",
+                "--backend-config=python,shm-default-byte-size=1048576") as s:  # fmt: skip
+        assert value(s, "twice", 4) == [8] and value(s, "thrice", 4) == [12]
+        assert s.get("/v2/models/twice/config").json["backend"] == "scaler"
+        assert s.log().count("setting=shm-region-prefix-name") == 1
+    with Server(repo, "--exit-on-error=false", "--strict-readiness=false") as s:
+        r = s.infer("twice", ask(4))
+        assert r.status == 404
+        reasons = [m.get("reason", "") for m in s.post("/v2/repository/index").json]
+        assert all("unable to find backend library for backend 'scaler'" in r for r in reasons), reasons
+
+
+def test_decoupled_requests_at_the_same_time(tmp_path):
+    """All requests are answered by threads that overlap, in whatever order they end."""
+    write(
+        tmp_path,
+        "m",
+        "sender = request.get_response_sender()\n"
+        "def later():\n"
+        "    for i in range(3):\n"
+        "        time.sleep(0.02 * int(x[0] % 3))\n"
+        "        sender.send(self.reply(x[0] * 10 + i))\n"
+        "    sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)\n"
+        "threading.Thread(target=later).start()",
+        config="model_transaction_policy { decoupled: true }\n",
+    )
+    path = tmp_path / "m" / "1" / "model.py"
+    path.write_text(path.read_text().replace("return [self.one(r,", "[self.one(r,"))
+    with Server(tmp_path) as s, tgrpc.InferenceServerClient(s.grpc) as client:
+        got, errors, done = {}, [], threading.Event()
+
+        def take(result, error):
+            if error:
+                errors.append(error)
+                done.set()
+                return
+            got.setdefault(result.get_response().id, []).append(int(result.as_numpy("Y")[0]))
+            if sum(map(len, got.values())) == 60:
+                done.set()
+
+        client.start_stream(take)
+        for i in range(20):
+            tensor = tgrpc.InferInput("X", [1], "INT32")
+            tensor.set_data_from_numpy(np.array([i], np.int32))
+            client.async_stream_infer("m", [tensor], request_id=str(i))
+        assert done.wait(20) and not errors, (got, errors)
+        client.stop_stream()
+        assert got == {str(i): [10 * i, 10 * i + 1, 10 * i + 2] for i in range(20)}
+
+
+def test_a_step_unloaded_under_load(tmp_path):
+    """Every answer of the ensemble is right or names the reason, nothing hangs, and it works again after a load."""
+    for name in ("a", "b"):
+        python_model(tmp_path, name, add=1, execute="time.sleep(0.003)")
+    ensemble(tmp_path, "e", "a", "b")
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+        wrong, seen, stop = [], set(), threading.Event()
+
+        def load():
+            while not stop.is_set():
+                r = s.infer("e", X, timeout=20)
+                seen.add(r.status)
+                if r.status == 200 and r.json["outputs"][0]["data"] != [3] or r.status not in (200, 404, 503):
+                    wrong.append(r)
+
+        threads = [threading.Thread(target=load) for _ in range(6)]
+        for t in threads:
+            t.start()
+        for _ in range(4):
+            assert s.post("/v2/repository/models/b/unload").status == 200
+            assert until(lambda: s.infer("e", X).status == 404)
+            assert s.post("/v2/repository/models/e/load").status == 200
+            assert until(lambda: s.infer("e", X).status == 200)
+        stop.set()
+        for t in threads:
+            t.join()
+        assert not wrong, wrong[:3]
+        assert 200 in seen and 404 in seen

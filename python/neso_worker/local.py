@@ -1,0 +1,121 @@
+"""What a model asks of the server where there is none: in a test of model.py, or any program that imports it.
+
+Metrics are kept here, other models are functions that the test gives, and model control is refused.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from .errors import TritonError, TritonModelException
+from .frames import METRIC
+from .response import InferenceResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .request import InferenceRequest
+
+
+class LocalMetric:
+    """One value of a family; models that give the same labels share it."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.name, self.kind, self.labels = order["name"], order["kind"], dict(order["labels"])
+        self.value = 0.0  # of a histogram: the sum
+        self.buckets = list(order.get("buckets") or ())
+        self.counts = [0] * (len(self.buckets) + 1)
+
+    def do(self, op: str, value: float) -> dict[str, float]:
+        """Does what the server would do, or raises with its text."""
+        fits = {"counter": ("increment", "value"), "gauge": ("increment", "set", "value"), "histogram": ("observe",)}
+        if op not in fits[self.kind]:
+            raise TritonModelException(f"metric '{self.name}' is a {self.kind}, which has no operation '{op}'")
+        if op == "increment":
+            if self.kind == "counter" and not value >= 0:
+                raise TritonModelException(f"counter '{self.name}' cannot be incremented by {value:g}")
+            self.value += value
+        elif op == "set":
+            self.value = value
+        elif op == "observe":
+            self.counts[bisect.bisect_left(self.buckets, value)] += 1
+            self.value += value
+        return {"value": self.value}
+
+
+class Local:
+    """Stands where the worker stands in a server: ``bls`` and ``calls`` are itself."""
+
+    def __init__(self) -> None:
+        self.bls = self.calls = self
+        # Stand-ins for other models, by name: a request in, a response or an iterable of responses out.
+        self.models: dict[str, Callable[[InferenceRequest], Any]] = {}
+        self.metrics: dict[tuple[str, tuple[tuple[str, str], ...]], LocalMetric] = {}
+        self._numbers: list[LocalMetric] = []
+
+    def _responses(self, request: InferenceRequest) -> Iterator[InferenceResponse]:
+        stand_in = self.models.get(request._model)
+        if stand_in is None:
+            text = (
+                f"Model {request._model} - Error when running inference: Failed for execute the inference request. "
+                f"Model '{request._model}' is not ready."
+            )
+            yield InferenceResponse(error=TritonError(text))
+            return
+        try:
+            answer = stand_in(request)
+            if isinstance(answer, InferenceResponse):
+                yield answer
+            else:
+                yield from answer
+        except Exception as error:
+            yield InferenceResponse(error=TritonError(f"{type(error).__name__}: {error}"))
+
+    def exec(self, request: InferenceRequest, decoupled: bool) -> Any:
+        """The response of a stand-in, or an iterator over its responses."""
+        responses = self._responses(request)
+        return responses if decoupled else next(responses, InferenceResponse())
+
+    async def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
+        """Like exec."""
+        return self.exec(request, decoupled)
+
+    def order(self, kind: int, order: dict[str, Any], failed: str) -> dict[str, Any]:
+        """Does an order to the server, or raises with the text ``failed`` before its message."""
+        if kind != METRIC:
+            if order["op"] == "is_ready":
+                return {"ready": order["model"] in self.models}
+            raise TritonModelException(f"{failed}there is no server, the model does not run in one")
+        if order["op"] == "create":
+            key = (order["name"], tuple(sorted(order["labels"].items())))
+            metric = self.metrics.setdefault(key, LocalMetric(order))
+            if metric.kind != order["kind"]:
+                raise TritonModelException(f"{failed}metric family '{order['name']}' already exists with another kind")
+            self._numbers.append(metric)
+            return {"metric": len(self._numbers) - 1}
+        try:
+            return self._numbers[order["metric"]].do(order["op"], order.get("value", 0.0))
+        except TritonModelException as error:
+            raise TritonModelException(f"{failed}{error}") from None
+
+    def tell(self, kind: int, order: dict[str, Any]) -> None:
+        """A metric is no longer used; its value stays, to be looked at."""
+
+
+_local: Optional[Local] = None
+
+
+def local() -> Local:
+    """The one that stands in unless another one was put there."""
+    global _local
+    if _local is None:
+        _local = Local()
+    return _local
+
+
+def replace(stand_in: Optional[Local]) -> Optional[Local]:
+    """Puts another one there and returns the former."""
+    global _local
+    former, _local = _local, stand_in
+    return former
