@@ -152,8 +152,8 @@ func (t *loggerTable) get(key uintptr) *slog.Logger {
 var logCallback = sync.OnceValue(func() uintptr {
 	return library.Callback(func(key, severity, category, _, location, message uintptr) uintptr {
 		if log := loggers.get(key); log != nil {
-			log.Log(context.Background(), level(int(int32(severity))), "ONNX Runtime: "+library.GoString(message),
-				"category", library.GoString(category), "location", library.GoString(location))
+			log.Log(context.Background(), level(int(int32(severity))), "ONNX Runtime",
+				"message", library.GoString(message), "category", library.GoString(category), "location", library.GoString(location))
 		}
 		return 0
 	})

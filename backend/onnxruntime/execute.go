@@ -97,8 +97,7 @@ func (in *instance) separable(b *backend.Batch) bool {
 }
 
 func (in *instance) explain(err error) error {
-	var r *runtimeError
-	if errors.As(err, &r) {
+	if _, ok := errors.AsType[*runtimeError](err); ok {
 		return backend.Errorf(backend.Internal, "%v", err)
 	}
 	return err

@@ -26,9 +26,14 @@ func TestAnswers(t *testing.T) {
 		inputs  []tensor.Tensor
 		want    string
 	}{
-		{"all outputs", "add_sub", 4, []backend.IO{fp("INPUT0", 16), fp("INPUT1", 16), {}, fp("OUTPUT0", 16), fp("OUTPUT1", 16)}, 1, []string{"OUTPUT1", "OUTPUT0"},
+		{
+			"all outputs", "add_sub", 4,
+			[]backend.IO{fp("INPUT0", 16), fp("INPUT1", 16), {}, fp("OUTPUT0", 16), fp("OUTPUT1", 16)},
+			1,
+			[]string{"OUTPUT1", "OUTPUT0"},
 			[]tensor.Tensor{floats("INPUT1", tensor.Shape{1, 16}, make([]float32, 16)...), floats("INPUT0", tensor.Shape{1, 16}, make([]float32, 16)...)},
-			"OUTPUT0 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]; OUTPUT1 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]"},
+			"OUTPUT0 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]; OUTPUT1 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]",
+		},
 		{"one output", "through", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)}, 0, []string{"NEG"}, []tensor.Tensor{x}, "NEG [3] [-1 -0 -3]"},
 		{"an input handed through", "through", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)}, 0, []string{"IN"}, []tensor.Tensor{x}, "IN [3] [1 0 3]"},
 		{"constants", "constant", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("C", 2), fp("E", 2)}, 0, []string{"NEG", "C", "E"}, []tensor.Tensor{x}, "NEG [3] [-1 -0 -3]; C [2] [7 8]; E [2] [8 9]"},
@@ -38,8 +43,14 @@ func TestAnswers(t *testing.T) {
 		{"scalars are [1] in a configuration", "scalar", 0, []backend.IO{fp("IN", -1), fp("K", 1), {}, fp("OUT", 1)}, 0, []string{"OUT"}, []tensor.Tensor{x, floats("K", tensor.Shape{1}, 10)}, "OUT [1] [40]"},
 		{"an empty reshape", "column", 8, []backend.IO{fp("IN", 1), fp("OUT")}, 3, []string{"OUT"}, []tensor.Tensor{floats("IN", tensor.Shape{3, 1}, 1, 2, 3)}, "OUT [3] [1 2 3]"},
 		{"an optional input left out", "optional", 0, []backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)}, 0, []string{"OUT"}, []tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2)}, "OUT [2] [11 12]"},
-		{"an optional input given", "optional", 0, []backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)}, 0, []string{"OUT"},
-			[]tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2), floats("B", tensor.Shape{1}, 100)}, "OUT [2] [101 102]"},
+		{
+			"an optional input given", "optional", 0,
+			[]backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)},
+			0,
+			[]string{"OUT"},
+			[]tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2), floats("B", tensor.Shape{1}, 100)},
+			"OUT [2] [101 102]",
+		},
 		{"no rows", "identity_fp32", 8, []backend.IO{fp("IN", -1), fp("OUT", -1)}, 2, []string{"OUT"}, []tensor.Tensor{floats("IN", tensor.Shape{2, 0})}, "OUT [2,0] []"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -98,7 +98,8 @@ func TestWhatIsMissing(t *testing.T) {
 		{Places{BackendDirectory: top}, backend.Unavailable, "Something cannot be opened: "},
 		{Places{Named: broken}, backend.Unavailable, "(found through the model's configuration)"},
 		{
-			Places{Python: func() (string, error) { return "", fmt.Errorf("no Python") }}, backend.NotFound,
+			Places{Python: func() (string, error) { return "", fmt.Errorf("no Python") }},
+			backend.NotFound,
 			"Something is not found: install it with 'neso backends add some-thing' or 'pip install something', or name its library in NESO_SOME_THING_LIBRARY; searched: " +
 				"--backend-directory (not given), NESO_SOME_THING_LIBRARY (not set), site-packages (no Python), the system",
 		},
