@@ -94,12 +94,21 @@ func (x *stream) close() {
 	x.queue = nil
 	for f := x.ordered.front(); f != nil; f = x.ordered.front() {
 		x.ordered.pop()
-		queue = append(queue, outgoing{resp: f.answer})
+		// The others end when their models are done with them.
+		queue = append(queue, outgoing{r: f, resp: f.answer, last: f.done})
 		f.answer = nil
 	}
 	x.mu.Unlock()
+	drop(queue)
+}
+
+// drop lets go of what will not be sent.
+func drop(queue []outgoing) {
 	for i := range queue {
 		queue[i].resp.Release()
+		if queue[i].last {
+			queue[i].r.end()
+		}
 	}
 }
 
@@ -143,14 +152,13 @@ func (x *stream) write() error {
 		x.mu.Unlock()
 		for i := range batch {
 			err := x.send(&batch[i])
-			batch[i].resp.Release()
 			if err != nil {
-				for _, rest := range batch[i+1:] {
-					rest.resp.Release()
-				}
+				drop(batch[i:])
 				return err
 			}
+			batch[i].resp.Release()
 			if batch[i].last {
+				batch[i].r.end()
 				<-x.inflight
 				x.mu.Lock()
 				x.open--
@@ -208,7 +216,7 @@ func (x *stream) send(o *outgoing) error {
 		p.ErrorMessage = failed.Message
 	default:
 		p.ModelName, p.ModelVersion, p.Final = c.model, c.version, finality(o.final)
-		if failed = c.classify(o.resp); failed == nil {
+		if failed = c.apply(o.resp); failed == nil {
 			p.Outputs, p.Parameters = o.resp.Outputs, o.resp.Parameters
 			if _, failed = p.Size(); failed != nil {
 				p.Outputs, p.Parameters = nil, nil
