@@ -114,7 +114,10 @@ def raw(array: np.ndarray) -> np.ndarray:
 def placed(module, client, inputs, outputs, room, run):
     """Runs an inference with all tensors in shared memory: run(inputs, requested outputs) returns the result."""
     total = sum(raw(a).size for a in inputs.values())
-    with region(client, total) as (source, source_handle), region(client, room * len(outputs)) as (target, target_handle):
+    with (
+        region(client, total) as (source, source_handle),
+        region(client, room * len(outputs)) as (target, target_handle),
+    ):
         tensors, at = [], 0
         for name, array in inputs.items():
             data = raw(array)
@@ -154,7 +157,12 @@ def _placed_form(module, client, model, inputs, outputs, kw):
         outputs = [o["name"] for o in meta["outputs"]] if isinstance(meta, dict) else [o.name for o in meta.outputs]
     room = 4096 + 2 * sum(raw(a).size for a in inputs.values())
     return placed(
-        module, client, inputs, outputs, room, lambda tensors, wanted: client.infer(model, tensors, outputs=wanted, **kw)
+        module,
+        client,
+        inputs,
+        outputs,
+        room,
+        lambda tensors, wanted: client.infer(model, tensors, outputs=wanted, **kw),
     )
 
 

@@ -203,8 +203,13 @@ def test_control(s):
     with Region() as a, thttp.InferenceServerClient(s.http) as h, tgrpc.InferenceServerClient(s.grpc) as g:
         h.register_system_shared_memory("control one", "/" + a.name, 16, offset=4)
         g.register_system_shared_memory("control two", "/" + a.name, 64)
-        for text, register in [("400", h.register_system_shared_memory), ("ALREADY_EXISTS", g.register_system_shared_memory)]:
-            with pytest.raises(InferenceServerException, match="shared memory region 'control one' already in manager") as e:
+        for text, register in [
+            ("400", h.register_system_shared_memory),
+            ("ALREADY_EXISTS", g.register_system_shared_memory),
+        ]:
+            with pytest.raises(
+                InferenceServerException, match="shared memory region 'control one' already in manager"
+            ) as e:
                 register("control one", "/" + a.name, 16)
             assert text in str(e.value.status())
         one = {"name": "control one", "key": "/" + a.name, "offset": 4, "byte_size": 16}
@@ -238,7 +243,11 @@ def test_control(s):
             400,
             "Unable to parse 'offset': attempt to access JSON non-unsigned-integer as unsigned-integer",
         ),
-        ({"key": "/neso-nobody-has-this", "byte_size": 4}, 500, "Unable to open shared memory region: '/neso-nobody-has-this'"),
+        (
+            {"key": "/neso-nobody-has-this", "byte_size": 4},
+            500,
+            "Unable to open shared memory region: '/neso-nobody-has-this'",
+        ),
         ({"key": "/", "byte_size": 4}, 400, "cannot register shared memory region 'x' - invalid shm key '/'"),
     ],
 )
@@ -267,7 +276,9 @@ def test_infer(s, mem, ask):
     # What is beyond the tensor stays as it is.
     assert b.floats(16) == [0, 2, 3, 4, 5] + [0] * 11
     r = ask(s, part(a, size=8), shape=(1, 2))  # the offset is optional, and so is a place for the output
-    assert (r.json["outputs"][0]["data"] if ask is infer else np.frombuffer(r.raw_output_contents[0], np.float32).tolist()) == [0, 1]
+    assert (
+        r.json["outputs"][0]["data"] if ask is infer else np.frombuffer(r.raw_output_contents[0], np.float32).tolist()
+    ) == [0, 1]
 
 
 def test_region_with_an_offset(s):
@@ -298,7 +309,11 @@ def test_out_of_range(s, mem):
     with pytest.raises(grpc.RpcError, match=offset % a.name):
         infer_grpc(s, part(a, -1, 16))
     r = infer(s, part(a, 0, 12))
-    assert r.status == 400 and "input byte size mismatch for input 'INPUT0'" in r.error and r.error.endswith("Expected 16, got 12")
+    assert (
+        r.status == 400
+        and "input byte size mismatch for input 'INPUT0'" in r.error
+        and r.error.endswith("Expected 16, got 12")
+    )
     assert infer(s, part(a)).error == both % a.name  # no byte_size
 
 
@@ -313,7 +328,10 @@ def test_zero_bytes(s, mem, ask):
 def test_beside_other_inputs(s, mem):
     """Tensors in JSON, in the binary tail and in shared memory go together."""
     a, b = mem
-    for first, tail in (({"data": [10, 20, 30, 40]}, b""), ({"parameters": {"binary_data_size": 16}}, np.float32([10, 20, 30, 40]).tobytes())):
+    for first, tail in (
+        ({"data": [10, 20, 30, 40]}, b""),
+        ({"parameters": {"binary_data_size": 16}}, np.float32([10, 20, 30, 40]).tobytes()),
+    ):
         head = json.dumps({
             "inputs": [
                 {"name": "INPUT0", "datatype": "FP32", "shape": [1, 4], **first},
@@ -360,7 +378,11 @@ def test_batches(s):
 
 def test_stream_of_a_decoupled_model(s):
     answers = queue.Queue()
-    with tgrpc.InferenceServerClient(s.grpc) as client, region(client, 16) as (source, h), region(client, 16) as (target, t):
+    with (
+        tgrpc.InferenceServerClient(s.grpc) as client,
+        region(client, 16) as (source, h),
+        region(client, 16) as (target, t),
+    ):
         shm.set_shared_memory_region(h, [np.float32([3, 0, 0, 0])])
         i, o = tgrpc.InferInput("IN", [4], "FP32"), tgrpc.InferRequestedOutput("OUT")
         i.set_shared_memory(source, 16)
@@ -387,7 +409,11 @@ def test_cancelled_streams_let_go(s):
     """Streams that clients leave in mid-flight hold no region: its descriptor is closed in the end."""
     before = open_files(s)
     for _ in range(5):
-        with tgrpc.InferenceServerClient(s.grpc) as client, region(client, 16) as (source, h), region(client, 16) as (target, _):
+        with (
+            tgrpc.InferenceServerClient(s.grpc) as client,
+            region(client, 16) as (source, h),
+            region(client, 16) as (target, _),
+        ):
             shm.set_shared_memory_region(h, [np.float32([10_000, 0, 0, 0])])
             i, o = tgrpc.InferInput("IN", [4], "FP32"), tgrpc.InferRequestedOutput("OUT")
             i.set_shared_memory(source, 16)
@@ -445,10 +471,26 @@ def test_truncated(s, left):
             assert infer(s, part(a, 0, 4 * n), part(b, 0, 4 * n), model=model, shape=(1, n)).status == 200
             why = "shared memory region: '%s': the client has made it smaller than it was when it was registered"
             os.truncate(a.path, left)
-            refused(s, 400, f"Unable to read {why % a.name}", part(a, 0, 4 * n), part(b, 0, 4 * n), model=model, shape=(1, n))
+            refused(
+                s,
+                400,
+                f"Unable to read {why % a.name}",
+                part(a, 0, 4 * n),
+                part(b, 0, 4 * n),
+                model=model,
+                shape=(1, n),
+            )
             os.truncate(a.path, 4 * n)
             os.truncate(b.path, left)
-            refused(s, 400, f"Unable to write {why % b.name}", part(a, 0, 4 * n), part(b, 0, 4 * n), model=model, shape=(1, n))
+            refused(
+                s,
+                400,
+                f"Unable to write {why % b.name}",
+                part(a, 0, 4 * n),
+                part(b, 0, 4 * n),
+                model=model,
+                shape=(1, n),
+            )
             assert b.path.stat().st_size == left
             os.truncate(b.path, 4 * n)
         for r in (a, b):
@@ -469,7 +511,10 @@ def test_truncated_again_and_again(s):
         with ThreadPoolExecutor(1) as pool:
             flipping = pool.submit(flip)
             while time.monotonic() < end:
-                assert infer(s, part(a, 0, 4 * n), part(a, 0, 4 * n), model="python_any_fp32", shape=(1, n)).status in (200, 400)
+                assert infer(s, part(a, 0, 4 * n), part(a, 0, 4 * n), model="python_any_fp32", shape=(1, n)).status in (
+                    200,
+                    400,
+                )
             flipping.result()
         s.post(f"{SYSTEM}/region/{a.name}/unregister")
     assert s.get("/v2/health/ready").status == 200
@@ -493,7 +538,11 @@ def test_bytes_must_be_well_formed(s):
     for data in (b"\x05\0\0\0ab", b"\x02\0\0\0ab\xff\xff\xff\x7f", b"\x02\0\0"):
         with Region(len(data), data) as a:
             a.register(s)
-            body = {"inputs": [{"name": "INPUT0", "datatype": "BYTES", "shape": [1, 1], "parameters": part(a, 0, len(data))}]}
+            body = {
+                "inputs": [
+                    {"name": "INPUT0", "datatype": "BYTES", "shape": [1, 1], "parameters": part(a, 0, len(data))}
+                ]
+            }
             for model in ("identity_any_bytes", "python_any_bytes"):
                 assert s.infer(model, body).status == 400
             s.post(f"{SYSTEM}/region/{a.name}/unregister")
@@ -510,7 +559,9 @@ def test_errors_name_no_other_region(s, mem, tmp_path):
         infer(s, part(a, 0, 2**40)),
         infer(s, part(a, 0, 16), shape=(1, 2**40)),
         infer(s, part(a, 0, 60), model="python_any_fp32"),
-        s.infer("python_any_fp32", {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 2**60], "data": [1]}]}),
+        s.infer(
+            "python_any_fp32", {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 2**60], "data": [1]}]}
+        ),
         s.get(f"{SYSTEM}/region/nope/status"),
         s.post(f"{SYSTEM}/region/nope/register", {"key": "/nope", "byte_size": 4}),
     ]
@@ -518,7 +569,12 @@ def test_errors_name_no_other_region(s, mem, tmp_path):
     for r in replies:
         assert r.status >= 400, r
         text = r.error.replace(a.name, "")
-        assert "neso_e2e" not in text and "triton_python_backend" not in text and "/dev" not in text and "/proc" not in text, r
+        assert (
+            "neso_e2e" not in text
+            and "triton_python_backend" not in text
+            and "/dev" not in text
+            and "/proc" not in text
+        ), r
         assert not any(o in text for o in others)
 
 
@@ -536,7 +592,14 @@ def test_no_internal_region_has_a_name(s):
             if len(fields) == 6 and "memfd:neso" in fields[5]:
                 inodes.add(fields[5])
     assert inodes, "the worker has no shared memory"
-    for key in (*inodes, *os.listdir("/dev/shm"), "memfd:neso", "/memfd:neso (deleted)", f"/proc/{s.process.pid}/fd/3", "../proc/self/mem"):
+    for key in (
+        *inodes,
+        *os.listdir("/dev/shm"),
+        "memfd:neso",
+        "/memfd:neso (deleted)",
+        f"/proc/{s.process.pid}/fd/3",
+        "../proc/self/mem",
+    ):
         if key.startswith("neso_e2e") or (Path("/dev/shm") / key).is_file():
             continue  # a client's own
         r = s.post(f"{SYSTEM}/region/worker/register", {"key": key, "byte_size": 4})
@@ -552,7 +615,16 @@ def test_links_and_paths(s, tmp_path):
     link = Path("/dev/shm") / f"neso_e2e_link_{uuid.uuid4().hex}"
     link.symlink_to(secret)
     try:
-        for key in (f"/{link.name}", str(secret), f"/../..{secret}", f"..{secret}", "/./x", "/.", "/..", f"/{link.name}\0x"):
+        for key in (
+            f"/{link.name}",
+            str(secret),
+            f"/../..{secret}",
+            f"..{secret}",
+            "/./x",
+            "/.",
+            "/..",
+            f"/{link.name}\0x",
+        ):
             r = s.post(f"{SYSTEM}/region/link/register", {"key": key, "byte_size": 4})
             assert r.status == 500 and r.error.startswith("Unable to open shared memory region: '"), r
     finally:
@@ -593,7 +665,7 @@ def unix_get(path, method, target, body=None, headers=None):
 def test_unix_sockets_are_local(tmp_path):
     with Region(64, np.arange(16, dtype=np.float32).tobytes()) as a:
         sockets = [f"--{n}-address=unix:{tmp_path / n}" for n in ("http", "grpc")]
-        with Server(MODELS, *sockets, "--model-control-mode=explicit", f"--load-model={FP32}", wait=False) as u:
+        with Server(MODELS, *sockets, "--model-control-mode=explicit", f"--load-model={FP32}", wait=False):
             assert until((tmp_path / "grpc").exists) and until((tmp_path / "http").exists)
             assert until(lambda: unix_get(tmp_path / "http", "GET", "/v2/health/ready")[0] == 200)
             with tgrpc.InferenceServerClient(f"unix:{tmp_path / 'grpc'}") as client:
@@ -601,7 +673,10 @@ def test_unix_sockets_are_local(tmp_path):
             status, body = unix_get(tmp_path / "http", "GET", f"{SYSTEM}/status")
             assert status == 200 and json.loads(body)[0]["key"] == "/" + a.name
             # A proxy on this machine that speaks for somebody else.
-            assert unix_get(tmp_path / "http", "GET", f"{SYSTEM}/status", headers={"X-Forwarded-For": "192.0.2.1"}) == (200, b"[]")
+            assert unix_get(tmp_path / "http", "GET", f"{SYSTEM}/status", headers={"X-Forwarded-For": "192.0.2.1"}) == (
+                200,
+                b"[]",
+            )
             assert unix_get(tmp_path / "http", "POST", f"{SYSTEM}/unregister")[0] == 200
 
 
@@ -609,7 +684,12 @@ def test_unix_sockets_are_local(tmp_path):
 def test_proxied_clients_are_remote(s, mem, header):
     a, _ = mem
     headers = {header: "192.0.2.1"}
-    for path in (f"{SYSTEM}/region/x/register", f"{SYSTEM}/region/{a.name}/unregister", f"{SYSTEM}/unregister", f"{CUDA}/region/x/register"):
+    for path in (
+        f"{SYSTEM}/region/x/register",
+        f"{SYSTEM}/region/{a.name}/unregister",
+        f"{SYSTEM}/unregister",
+        f"{CUDA}/region/x/register",
+    ):
         r = s.post(path, {"key": "/" + a.name, "byte_size": 4}, headers)
         assert (r.status, r.error) == (501, DISABLED)
     assert s.get(f"{SYSTEM}/status", headers=headers).json == []
@@ -628,7 +708,12 @@ def test_options(option):
     with Region(64) as a:
         body = {"key": "/" + a.name, "byte_size": 64}
         with Server(MODELS, "--model-control-mode=explicit", f"--load-model={FP32}", f"{option}=false") as off:
-            for path in (f"{SYSTEM}/region/x/register", f"{SYSTEM}/region/x/unregister", f"{CUDA}/region/x/register", f"{CUDA}/unregister"):
+            for path in (
+                f"{SYSTEM}/region/x/register",
+                f"{SYSTEM}/region/x/unregister",
+                f"{CUDA}/region/x/register",
+                f"{CUDA}/unregister",
+            ):
                 r = off.post(path, body)
                 assert (r.status, r.error) == (501, DISABLED)
             assert off.get(f"{SYSTEM}/status").json == []
@@ -641,7 +726,11 @@ def test_options(option):
 
 def test_restricted_like_the_other_groups():
     with Server(MODELS, "--model-control-mode=explicit", "--http-restricted-api=shared-memory:key=value") as r:
-        for method, path in (("GET", f"{SYSTEM}/status"), ("POST", f"{SYSTEM}/region/x/register"), ("POST", f"{SYSTEM}/unregister")):
+        for method, path in (
+            ("GET", f"{SYSTEM}/status"),
+            ("POST", f"{SYSTEM}/region/x/register"),
+            ("POST", f"{SYSTEM}/unregister"),
+        ):
             assert r.request(method, path, b"" if method == "POST" else None).status == 403
             assert r.request(method, path, b"" if method == "POST" else None, {"key": "value"}).status != 403
 
@@ -695,7 +784,12 @@ def test_examples_of_the_client(s, protocol, kind):
     if not directory:
         pytest.skip("NESO_CLIENT_EXAMPLES is not set; the same calls are made by the other tests here")
     r = subprocess.run(
-        [sys.executable, str(Path(directory) / f"simple_{protocol}_{kind}_client.py"), "-u", s.http if protocol == "http" else s.grpc],
+        [
+            sys.executable,
+            str(Path(directory) / f"simple_{protocol}_{kind}_client.py"),
+            "-u",
+            s.http if protocol == "http" else s.grpc,
+        ],
         capture_output=True,
         text=True,
         timeout=60,

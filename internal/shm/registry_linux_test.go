@@ -17,7 +17,7 @@ import (
 
 // open returns a registry over a directory of the test's own that has objects
 // of the given sizes.
-func open(t *testing.T, objects map[string]int) (*Registry, string) {
+func open(t testing.TB, objects map[string]int) (*Registry, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, size := range objects {
@@ -46,7 +46,7 @@ func fault(err *backend.Error) string {
 	return text(err)
 }
 
-func register(t *testing.T, r *Registry, name, key string, offset, size uint64) {
+func register(t testing.TB, r *Registry, name, key string, offset, size uint64) {
 	t.Helper()
 	if err := r.RegisterSystem(name, key, offset, size); err != nil {
 		t.Fatal(err)
