@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
 import queue
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,7 +24,7 @@ import tritonclient.http as thttp
 import tritonclient.utils.shared_memory as shm
 from forms import placed, region
 from repository import ensemble, until
-from server import MODELS, Server, descendants
+from server import MODELS, ROOT, Server, descendants
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
@@ -680,7 +682,7 @@ def test_unix_sockets_are_local(tmp_path):
             assert unix_get(tmp_path / "http", "POST", f"{SYSTEM}/unregister")[0] == 200
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "Origin"])
 def test_proxied_clients_are_remote(s, mem, header):
     a, _ = mem
     headers = {header: "192.0.2.1"}
@@ -773,16 +775,73 @@ def test_cuda_without_a_gpu(s):
     assert e.value.message() == text
 
 
+@pytest.fixture(scope="module")
+def fake_gpu(tmp_path_factory):
+    """A server that finds a driver with one GPU of ordinary memory."""
+    cc = shutil.which("cc")
+    if cc is None:
+        pytest.skip("there is no C compiler for the fake driver")
+    directory = tmp_path_factory.mktemp("driver")
+    source = ROOT / "internal" / "shm" / "testdata" / "fakecuda.c"
+    subprocess.run([cc, "-shared", "-fPIC", "-o", directory / "libcuda.so.1", source], check=True)
+    options = ["--model-control-mode=explicit", f"--load-model={FP32}", "--load-model=python_any_fp32"]
+    with Server(MODELS, *options, env={"LD_LIBRARY_PATH": str(directory)}) as server:
+        yield server
+    assert server.process.returncode == 0, server.log()[-3000:]
+
+
+HANDLE = base64.b64encode(bytes(range(1, 65)))
+
+
+@pytest.mark.parametrize("model", [FP32, "python_any_fp32"])
+def test_cuda(fake_gpu, model):
+    with (
+        thttp.InferenceServerClient(fake_gpu.http) as h,
+        tgrpc.InferenceServerClient(fake_gpu.grpc) as g,
+        Region(16) as a,
+    ):
+        h.register_cuda_shared_memory("one", HANDLE, 0, 64)
+        g.register_cuda_shared_memory("two", HANDLE, 0, 240)
+        for register in (h.register_cuda_shared_memory, g.register_cuda_shared_memory):
+            for name, handle, device, size, text in [
+                ("one", HANDLE, 0, 64, "shared memory region 'one' already in manager"),
+                ("x", HANDLE, 1, 64, "cuDeviceGet: CUDA error 101"),
+                ("x", HANDLE, 0, 241, "byte_size is larger than the memory"),
+                ("x", base64.b64encode(bytes(64)), 0, 64, "cuIpcOpenMemHandle_v2: CUDA error 1"),
+            ]:
+                with pytest.raises(InferenceServerException, match=text):
+                    register(name, handle, device, size)
+        assert h.get_cuda_shared_memory_status("one") == [{"name": "one", "device_id": 0, "byte_size": 64}]
+        assert {n: r.byte_size for n, r in g.get_cuda_shared_memory_status().regions.items()} == {"one": 64, "two": 240}
+        r = fake_gpu.get(f"{SYSTEM}/region/one/status")
+        assert r.status == 404 and "registered as CUDA shared memory, not system shared memory" in r.error
+        a.path.write_bytes(np.float32([1, 2, 3, 4]).tobytes())
+        a.register(fake_gpu)
+        # From system memory to the GPU over HTTP, within the GPU over gRPC, and back.
+        assert infer(fake_gpu, part(a, 0, 16), part("one", 8, 16), model=model).status == 200
+        assert list(
+            infer_grpc(fake_gpu, part("two", 8, 16), part("two", 100, 16), model=model).raw_output_contents
+        ) == [b""]
+        assert infer(fake_gpu, part("two", 100, 16), model=model).json["outputs"][0]["data"] == [1, 2, 3, 4]
+        refused(fake_gpu, 400, "Invalid offset + byte size for shared memory region: 'one'", part("one", 60, 16))
+        h.unregister_cuda_shared_memory("one")
+        g.unregister_cuda_shared_memory()
+        assert h.get_cuda_shared_memory_status() == [] and len(h.get_system_shared_memory_status()) == 1
+        h.unregister_system_shared_memory()
+
+
 # -- the client's own examples
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize("kind", ["shm", "shm_string"])
+@pytest.mark.parametrize("kind", ["shm", "shm_string", "cudashm"])
 def test_examples_of_the_client(s, protocol, kind):
     """They run unchanged: NESO_CLIENT_EXAMPLES names src/python/examples of a checkout of Triton's client."""
     directory = os.environ.get("NESO_CLIENT_EXAMPLES")
     if not directory:
         pytest.skip("NESO_CLIENT_EXAMPLES is not set; the same calls are made by the other tests here")
+    if kind == "cudashm" and not Path("/proc/driver/nvidia").exists():
+        pytest.skip("this machine has no GPU")
     r = subprocess.run(
         [
             sys.executable,

@@ -7,7 +7,7 @@ type Access uint8
 
 // LocalPeers are clients on the server's own machine: their connection comes
 // from a loopback address or over a Unix socket, and no proxy says that it stands
-// in between. Only they can share memory with the server.
+// in between, nor a page in a browser. Only they can share memory with the server.
 const (
 	LocalPeers Access = iota
 	Everyone
@@ -28,8 +28,8 @@ func (r *Registry) For(network, address string, proxied bool) *Registry {
 }
 
 // ProxyHeaders are the headers, in their canonical form, by which proxies name
-// the client they speak for.
-var ProxyHeaders = [...]string{"Forwarded", "Via", "X-Forwarded-For", "X-Real-Ip"}
+// the client they speak for, and browsers the site whose page sends a request.
+var ProxyHeaders = [...]string{"Forwarded", "Origin", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
 
 // local reports whether a connection from the address comes from this machine.
 func local(network, address string) bool {
