@@ -102,6 +102,7 @@ def machine(args, peer):
     rows = {
         "processor": f"{first_field('/proc/cpuinfo', 'model name')}, {cores} cores for servers, models and load generator",
         "memory": f"{memory:.0f} GiB",
+        "load average at the start": f"{os.getloadavg()[0]:.1f} (more than a little: other work took part of the cores)",
         "system": f"{platform.system()} {release} {platform.machine()}",
         "load generators": f"{output_of('wrk', '-v').splitlines()[0].split(' [')[0]}, {output_of('h2load', '--version')}",
     }

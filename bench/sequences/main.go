@@ -30,24 +30,33 @@ type lane struct {
 	length         int
 	ids            *atomic.Uint64 // correlation ids, of which each is used once
 
-	latencies          []time.Duration
-	wrong, failed      int // answers with another sum; answers with an error status, or none
-	connection         net.Conn
-	reader             *bufio.Reader
-	request, body, sum []byte
+	latencies     []time.Duration
+	wrong, failed int // answers with another sum; answers with an error status, or none
+	connection    net.Conn
+	reader        *bufio.Reader
+	request, body []byte
 }
 
-// run begins sequences until end, and finishes the last one.
+// run begins sequences until end, and finishes the last one. After a failure it
+// goes on with another connection, so that the load stays what it was, unless
+// there is nobody to connect to.
 func (l *lane) run(end time.Time) {
-	defer func() {
-		if l.connection != nil {
-			_ = l.connection.Close()
-		}
-	}()
+	defer l.hangUp()
 	for time.Now().Before(end) {
-		if !l.sequence(l.ids.Add(1)) {
-			return // the connection is not to be trusted any more
+		if l.sequence(l.ids.Add(1)) {
+			continue
 		}
+		if l.connection == nil {
+			return
+		}
+		l.hangUp()
+	}
+}
+
+func (l *lane) hangUp() {
+	if l.connection != nil {
+		_ = l.connection.Close()
+		l.connection = nil
 	}
 }
 
@@ -74,10 +83,11 @@ func (l *lane) sequence(id uint64) bool {
 
 func (l *lane) ask(id uint64, value int64, start, end bool) (int64, error) {
 	if l.connection == nil {
-		var err error
-		if l.connection, err = net.DialTimeout("tcp", l.address, requestTimeout); err != nil {
+		connection, err := net.DialTimeout("tcp", l.address, requestTimeout)
+		if err != nil {
 			return 0, err
 		}
+		l.connection = connection
 		l.reader = bufio.NewReaderSize(l.connection, 4096)
 	}
 	if err := l.connection.SetDeadline(time.Now().Add(requestTimeout)); err != nil {

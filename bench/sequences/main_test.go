@@ -71,7 +71,7 @@ func TestLane(t *testing.T) {
 	}{
 		{name: "all right", answers: 12},
 		{name: "wrong sums are counted", wrong: 2, answers: 12, wantWrong: 4},
-		{name: "an error ends the lane", refused: 2, answers: 4, wantFailed: 1},
+		{name: "an error ends the sequence", refused: 2, answers: 8, wantFailed: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			model := &sums{sums: map[uint64]int64{}, wrong: test.wrong, refused: test.refused}
@@ -80,10 +80,10 @@ func TestLane(t *testing.T) {
 			l := &lane{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 4, ids: new(atomic.Uint64)}
 			for range 3 {
 				if !l.sequence(l.ids.Add(1)) {
-					break
+					l.hangUp()
 				}
 			}
-			_ = l.connection.Close()
+			l.hangUp()
 			if len(l.latencies) != test.answers || l.wrong != test.wantWrong || l.failed != test.wantFailed {
 				t.Errorf("%d answers, %d wrong, %d failed; want %d, %d, %d", len(l.latencies), l.wrong, l.failed, test.answers, test.wantWrong, test.wantFailed)
 			}
@@ -102,5 +102,28 @@ func TestRunFinishesWhatItBegan(t *testing.T) {
 	l.run(time.Now().Add(20 * time.Millisecond))
 	if len(model.sums) != 0 || model.starts != model.ends || len(l.latencies) != 5*model.starts || l.wrong+l.failed != 0 {
 		t.Errorf("%d starts, %d ends, %d answers, %d wrong, %d failed", model.starts, model.ends, len(l.latencies), l.wrong, l.failed)
+	}
+}
+
+func TestRunGivesUpWhenNobodyListens(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	l := &lane{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 5, ids: new(atomic.Uint64)}
+	l.run(time.Now().Add(time.Hour))
+	if l.failed != 1 || len(l.latencies) != 0 {
+		t.Errorf("%d failed, %d answers", l.failed, len(l.latencies))
+	}
+}
+
+func TestRunGoesOnAfterAFailure(t *testing.T) {
+	model := &sums{sums: map[uint64]int64{}, refused: 1}
+	server := httptest.NewServer(model)
+	defer server.Close()
+	l := &lane{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 2, ids: new(atomic.Uint64)}
+	for end := time.Now().Add(time.Minute); len(l.latencies) == 0 && time.Now().Before(end); {
+		l.run(time.Now().Add(time.Millisecond))
+	}
+	if l.failed != 1 || len(l.latencies) == 0 {
+		t.Errorf("%d failed, %d answers", l.failed, len(l.latencies))
 	}
 }

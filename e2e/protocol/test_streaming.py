@@ -464,3 +464,50 @@ def test_worker_killed_while_its_client_does_not_read(tmp_path):
             found.append(short(stream.event()))
         assert "SIGKILL" in found[-1]
         stream.close()
+
+
+# Passes on what another model streams, to a client that may not read.
+RELAY = """
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            threading.Thread(target=self.relay, args=(request, request.get_response_sender())).start()
+
+    def relay(self, request, sender):
+        call = pb_utils.InferenceRequest(
+            model_name="threads", requested_output_names=["TEXT", "ZEROS"], inputs=request.inputs()
+        )
+        for response in call.exec(decoupled=True):
+            if response.output_tensors():
+                sender.send(response)
+        sender.send(flags=FINAL)
+"""
+
+
+def test_slow_client_of_a_model_that_calls_another(tmp_path):
+    model(tmp_path, "threads", THREADS)
+    model(tmp_path, "relay", RELAY)
+    with Server(tmp_path) as s:
+        number_sent(s, "x")
+        before = total_rss(s)
+        stream = Stream(s, "relay", "talk", "x", COUNT, SIZE, receive_buffer=1 << 16)
+        assert 0 < stands_still(s, "x") < COUNT // 2
+        assert generate(s, "relay", "sent", "x").status == 200
+        assert total_rss(s) - before < 64 << 20
+        stream.open()
+        for n in range(COUNT):
+            assert stream.event()["ZEROS"][0] == n
+        stream.close()
+        assert number_sent(s, "x") == COUNT
+
+
+def test_vanished_client_over_grpc(streams):
+    tensor = grpcclient.InferInput("OPS", [2], "BYTES")
+    tensor.set_data_from_numpy(np.array([b"text:a", b"wait:grpc"], np.object_))
+    answers = queue.Queue()
+    with grpcclient.InferenceServerClient(streams.grpc) as client:
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        client.async_stream_infer("script", [tensor])
+        assert answers.get(timeout=20)[1] is None
+        client.stop_stream(cancel_requests=True)
+    assert until(lambda: "grpc" in generate(streams, "script", "cancelled", "final").json.get("TEXT", "").split(","))

@@ -149,7 +149,7 @@ def test_numbers_are_the_peers(tmp_path, kind):
 def test_different_requests_do_not_share_an_answer(tmp_path):
     """Triton's key leaves out shape, datatype, parameters and requested outputs."""
     model(tmp_path, "m")
-    with Server(tmp_path, LOCAL) as s:
+    with Server(tmp_path, LOCAL, "--log-verbose=1") as s:
         assert ask(s, "m", 1, 2) == {"OUTPUT0": [2, 4], "RUN": [1, 1]}
         assert ask(s, "m", 1, 2, outputs=[{"name": "OUTPUT0"}]) == {"OUTPUT0": [2, 4]}
         assert ask(s, "m", 1, 2, shape=[2, 1])["RUN"] == [3, 3]
@@ -162,6 +162,7 @@ def test_different_requests_do_not_share_an_answer(tmp_path):
             r = s.infer("m", body(-1))
             assert (r.status, r.error) == (500, "negative")
         assert counts(s, "m")["fail"] == 2
+        assert until(lambda: s.log().count("cache=hit") == 3)
 
 
 def test_a_reload_begins_anew(tmp_path):

@@ -197,8 +197,9 @@ func appendScalar(b []byte, d tensor.Datatype, value any) ([]byte, error) {
 				return put(math.Float64bits(f))
 			case tensor.BF16:
 				return put(uint64(math.Float32bits(float32(f)) >> 16))
+			default:
+				return put(uint64(math.Float32bits(float32(f))))
 			}
-			return put(uint64(math.Float32bits(float32(f))))
 		case tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64:
 			n, err := v.Int64()
 			if limit := int64(1) << (8*d.Size() - 1); err == nil && d != tensor.Int64 && (n < -limit || n >= limit) {
@@ -214,6 +215,7 @@ func appendScalar(b []byte, d tensor.Datatype, value any) ([]byte, error) {
 				return b, fmt.Errorf("%s is no %s", v, d)
 			}
 			return put(n)
+		default: // no number
 		}
 	}
 	return b, fmt.Errorf("%v cannot be an element of %s", value, d)

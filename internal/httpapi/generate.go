@@ -157,7 +157,7 @@ func (s *Server) finish(w http.ResponseWriter, h http.Header, status int, body [
 	defer s.boundWrite(w, len(body))()
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err == nil {
-		flush(w)
+		_ = flush(w) // a client that is gone needs no answer
 	}
 }
 

@@ -194,10 +194,11 @@ func TestSlowAndVanishedClient(t *testing.T) {
 		leave()
 		close(w.gone)
 		<-done
+		synctest.Wait()
 		if refused == nil || sent > streamRoom+3 {
 			t.Errorf("after the client went: %d responses, %v", sent, refused)
 		}
-		if n := int(released.n.Load()); n != sent {
+		if n := released.n.Load(); n != int64(sent) {
 			t.Errorf("%d of %d outputs released", n, sent)
 		}
 		if err := e.Close(t.Context()); err != nil {

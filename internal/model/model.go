@@ -117,6 +117,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	if c.Ensemble != nil {
 		m.openEnsemble(&o)
+		if m.cache != nil {
+			m.Identity() // in a shared store the files of the steps are read now, not by the first request
+		}
 		return m, nil
 	}
 	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {

@@ -13,6 +13,11 @@ from .datatypes import BF16, BYTES
 from .errors import TritonError, TritonModelException
 from .frames import (
     CANCEL,
+    COUNT,
+    CREDIT,
+    CREDIT_BYTES,
+    CREDIT_STEP,
+    DECOUPLED_WINDOW,
     ENTRIES,
     FINAL,
     INFER,
@@ -43,12 +48,14 @@ _GONE = "The server is gone."
 class Call:
     """One request on its way and the responses that came."""
 
-    __slots__ = ("finished", "notify", "number", "responses")
+    __slots__ = ("finished", "notify", "number", "responses", "taken")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.responses: deque[InferenceResponse] = deque()
         self.finished = False
+        # What the model has taken since credit was last returned.
+        self.taken = 0
         # Called once when a response is there or the call has finished, under the link's lock.
         self.notify: Optional[Callable[[], None]] = None
 
@@ -72,7 +79,7 @@ class Bls:
             raise TritonModelException("BLS is only supported during the 'execute' function.")
         call = Call(self._worker.calls.new())
         # Without another thread nothing leaves before the answer, which lets the server save a switch or two.
-        alone = waits and threading.active_count() == 1
+        alone = waits and not decoupled and threading.active_count() == 1
         body = _encode(self._worker, request, decoupled, alone)
         with self._link.changed:
             self._calls[call.number] = call
@@ -179,6 +186,19 @@ class Bls:
         # call has no response before the final one.
         self._tell(call)
 
+    def take(self, call: Call, response: InferenceResponse) -> None:
+        """Notes that the model has taken a response, and tells the server when that is worth a frame."""
+        if call.finished:
+            return
+        size = 0
+        for tensor in response._outputs:
+            size += tensor._size
+        call.taken += 1 + size // CREDIT_BYTES
+        if call.taken >= CREDIT_STEP:
+            taken, call.taken = call.taken, 0
+            with contextlib.suppress(Closed):  # whoever waits next hears it
+                self._link.writer.send(frame(CREDIT, 0, call.number, COUNT.pack(taken)))
+
     def abandon(self, call: Call) -> None:
         """Cancels a call and drops what still comes. Never waits for another sender."""
         if not call.finished:
@@ -216,7 +236,9 @@ class ResponseIterator:
         if not call.responses and not call.finished:
             self._bls.wait(call, lambda: call.responses or call.finished)
         if call.responses:
-            return call.responses.popleft()
+            response = call.responses.popleft()
+            self._bls.take(call, response)
+            return response
         raise StopIteration
 
     def cancel(self) -> None:
@@ -230,7 +252,8 @@ class ResponseIterator:
 def _encode(worker: Worker, request: InferenceRequest, decoupled: bool, alone: bool) -> bytes:
     """The body of INFER."""
     model = request._model.encode("utf-8")
-    body = bytearray(_HEAD.pack(decoupled, alone, len(model), len(request._outputs), request._version))
+    kind = DECOUPLED_WINDOW if decoupled else 0
+    body = bytearray(_HEAD.pack(kind, alone, len(model), len(request._outputs), request._version))
     body += model
     for name in request._outputs:
         text = name.encode("utf-8")

@@ -53,6 +53,10 @@ GROW_BODY = Struct("<Q")
 COUNT = Struct("<I")
 # A response counts 1 in its request's window, and 1 more for so many bytes.
 CREDIT_BYTES = 4096
+# Credit for the responses to a call is returned in steps of this.
+CREDIT_STEP = 64
+# In the head of INFER: the call is decoupled, and credit comes back.
+DECOUPLED_WINDOW = 2
 RELEASE_ENTRY = Struct("<IQ")
 LOG_BODY = Struct("<BIHI")
 PID_STATUS = Struct("<Ii")

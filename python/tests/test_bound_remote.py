@@ -130,4 +130,4 @@ def test_refusals(server):
     with pytest.raises(ServerGone):
         connect("http://127.0.0.1:1")
     with pytest.raises(ServerError, match="over HTTP"):
-        connect("grpc://127.0.0.1:8001")
+        connect("ftp://127.0.0.1:1")

@@ -370,7 +370,11 @@ func TestInfer(t *testing.T) {
 		return all
 	}
 	ask := func(id uint64, model string, decoupled bool) {
-		f.send(f.enc.appendInfer(nil, id, decoupled, &backend.Request{ModelName: model, ModelVersion: -1, Inputs: []tensor.Tensor{fp32("IN", tensor.Shape{2})}}, nil, inline))
+		kind := byte(0)
+		if decoupled {
+			kind = inferWindow
+		}
+		f.send(f.enc.appendInfer(nil, id, kind, &backend.Request{ModelName: model, ModelVersion: -1, Inputs: []tensor.Tensor{fp32("IN", tensor.Shape{2})}}, nil, inline))
 	}
 	ask(1, "echo", false)
 	r := responses()[0]

@@ -197,9 +197,14 @@ func decodeExited(body []byte) (pid uint32, status int32, err error) {
 	return pid, status, c.end()
 }
 
+// inferWindow in the head of INFER says that the call is decoupled and that the
+// worker returns credit for the responses that the model has taken.
+const inferWindow = 2
+
 // InferCall is a decoded INFER body.
 type InferCall struct {
 	Decoupled bool
+	Window    bool // credit comes back
 	// Alone says that the worker sends nothing more before the answer.
 	Alone     bool
 	Model     []byte
@@ -218,13 +223,13 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 		return call, c.err
 	}
 	le := binary.LittleEndian
-	if b[0] > 1 {
-		c.fail("decoupled", 0, "%d, expected 0 or 1", b[0])
+	if b[0] > inferWindow {
+		c.fail("decoupled", 0, "%d, expected 0 to %d", b[0], inferWindow)
 	}
 	if b[1] > 1 {
 		c.fail("alone", 1, "%d, expected 0 or 1", b[1])
 	}
-	call.Decoupled, call.Alone = b[0] == 1, b[1] == 1
+	call.Decoupled, call.Window, call.Alone = b[0] != 0, b[0] == inferWindow, b[1] == 1
 	call.Version = int64(le.Uint64(b[8:]))
 	wanted := le.Uint32(b[4:])
 	call.Model = c.take(int(le.Uint16(b[2:])), "model name")
@@ -253,16 +258,12 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 }
 
 // appendInfer is the other direction of decodeInfer, for workers written in Go
-// and the tests.
-func (e *encoder) appendInfer(dst []byte, id uint64, decoupled bool, r *backend.Request, requested []string, at placer) ([]byte, error) {
+// and the tests. decoupled is 0, 1 or inferWindow.
+func (e *encoder) appendInfer(dst []byte, id uint64, decoupled byte, r *backend.Request, requested []string, at placer) ([]byte, error) {
 	begin := len(dst)
 	dst, base := beginFrame(dst, KindInfer, 0, id)
 	le := binary.LittleEndian
-	flag := byte(0)
-	if decoupled {
-		flag = 1
-	}
-	dst = append(dst, flag, 0)
+	dst = append(dst, decoupled, 0)
 	dst = le.AppendUint16(dst, uint16(len(r.ModelName)))
 	dst = le.AppendUint32(dst, uint32(len(requested)))
 	dst = le.AppendUint64(dst, uint64(r.ModelVersion))

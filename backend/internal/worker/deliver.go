@@ -64,6 +64,8 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		return c.infer(h, body, in)
 	case KindCancel:
 		c.host.cancel(h.ID)
+	case KindCredit:
+		return c.host.credit(h.ID, body)
 	case KindMetric:
 		c.called()
 		return c.metric(h, body)

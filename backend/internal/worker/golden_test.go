@@ -126,7 +126,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	frame, err = AppendFrame(nil, KindCancel, 0, 1<<32, nil)
 	keep("cancel", frame, err)
 
-	frame, err = e.appendInfer(nil, 21, true, &backend.Request{
+	frame, err = e.appendInfer(nil, 21, inferWindow, &backend.Request{
 		ID: "inner", ModelName: "other", ModelVersion: -1, Correlation: backend.CorrelationID{Number: 1}, Timeout: 10,
 		Inputs: []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...), fp32("YY", tensor.Shape{1}, one...)}, Parameters: []backend.Parameter{backend.Int("p", 1)},
 	}, []string{"A", "BB"}, inline)

@@ -54,6 +54,21 @@ func (h *hostCalls) cancel(id uint64) {
 	}
 }
 
+// credit notes what the worker has taken of the responses to a call.
+func (h *hostCalls) credit(id uint64, body []byte) error {
+	taken, err := decodeCredit(body)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	call := h.infers[id]
+	h.mu.Unlock()
+	if call != nil && call.window != nil {
+		call.window.credit(taken)
+	}
+	return nil
+}
+
 func (h *hostCalls) close() {
 	h.mu.Lock()
 	metrics := h.metrics
@@ -77,6 +92,7 @@ type inferCall struct {
 	arena     *Arena
 	inline    int
 	decoupled bool
+	window    *callWindow // nil when the worker returns no credit
 	ctx       context.Context
 	stop      context.CancelFunc
 	req       *backend.Request
@@ -106,6 +122,9 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	}
 	c.mu.Unlock()
 	call := &inferCall{conn: c, id: h.ID, decoupled: decoded.Decoupled, inline: DefaultInlineLimit}
+	if decoded.Window {
+		call.window = &callWindow{more: make(chan struct{}, 1)}
+	}
 	if inst != nil {
 		call.arena, call.inline = inst.Arena, inst.InlineLimit
 	} else {
@@ -224,6 +243,12 @@ func (i *inferCall) Respond(resp *backend.Response, final bool) error {
 		i.first = nil
 	}
 	i.mu.Unlock()
+	if i.window != nil && resp != nil && !final {
+		if !i.window.spend(i.ctx, resp) {
+			resp.Release()
+			return backend.AsError(i.ctx.Err())
+		}
+	}
 	err := i.send(resp, final, i.decoupled)
 	if final {
 		i.stop()

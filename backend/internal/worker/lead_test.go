@@ -80,7 +80,7 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 		return !f.conn.r.reading
 	}
 	ask := func(id uint64) ([]byte, error) {
-		return f.enc.appendInfer(nil, id, false, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
+		return f.enc.appendInfer(nil, id, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
 	}
 	for id, test := range []struct {
 		name string
@@ -130,7 +130,7 @@ func TestDeathDuringALoneCall(t *testing.T) {
 	inst := f.instance(nil)
 	done := f.execute(t.Context(), inst, request(newAnswers()))
 	f.next(KindExecute)
-	f.send(alone(f.enc.appendInfer(nil, 1, false, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
+	f.send(alone(f.enc.appendInfer(nil, 1, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
 	<-called
 	_ = f.ctrl.Close()
 	if err := result(t, done); err == nil {

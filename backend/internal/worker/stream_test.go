@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
@@ -106,5 +107,33 @@ func TestStreamWithoutWindow(t *testing.T) {
 		if released != 10*streamRoom || !client.final {
 			t.Errorf("%d released, final %v", released, client.final)
 		}
+	})
+}
+
+// TestCallWindow checks that a called model waits for the one that called it,
+// and that a call which is cancelled ends the waiting.
+func TestCallWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &callWindow{more: make(chan struct{}, 1)}
+		large := &backend.Response{Outputs: []tensor.Tensor{{Data: make([]byte, 3*creditBytes)}}} // costs 4
+		ctx, cancel := context.WithCancel(t.Context())
+		sent, done := 0, make(chan struct{})
+		go func() {
+			defer close(done)
+			for w.spend(ctx, large) {
+				sent++
+			}
+		}()
+		synctest.Wait()
+		if sent != Window/4 {
+			t.Errorf("%d responses sent ahead", sent)
+		}
+		w.credit(7)
+		synctest.Wait()
+		if sent != Window/4+2 {
+			t.Errorf("%d responses after credit for nearly two", sent)
+		}
+		cancel()
+		<-done
 	})
 }

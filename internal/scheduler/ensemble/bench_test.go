@@ -75,7 +75,7 @@ func runEnsemble(ctx context.Context, tb testing.TB, s *Scheduler, inputs []tens
 	}
 }
 
-func TestAllocationCeiling(t *testing.T) {
+func TestAllocationCeilingOfAStep(t *testing.T) {
 	if raceEnabled {
 		t.Skip("under the race detector sync.Pool drops what it is given")
 	}
