@@ -42,7 +42,7 @@ func openSystem(dir, name string) (memory, uint64, error) {
 
 func (m systemMemory) ReadAt(b []byte, at int64) (int, error) {
 	n, err := m.File.ReadAt(b, at)
-	if err == io.EOF { //nolint:errorlint // io.ReaderAt says EOF itself
+	if err == io.EOF {
 		err = errGone
 	}
 	return n, reason(err)
