@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -88,7 +89,11 @@ func (c *conn) serve() {
 		c.keep()
 		err = c.read()
 	}
-	c.close(err)
+	var fault *connError
+	if errors.As(err, &fault) {
+		c.farewell(fault)
+	}
+	c.close()
 	c.mu.Lock()
 	for c.handlers > 0 || c.writing { // their requests are cancelled
 		c.changed.Wait()
@@ -144,21 +149,34 @@ func (c *conn) hello() error {
 	return nil
 }
 
+// farewell tells a client what it has done wrong. Closing over what it may still
+// be sending would destroy that before it has been read.
+func (c *conn) farewell(fault *connError) {
+	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))
+	c.mu.Lock()
+	c.out = appendGoAway(c.out, c.lastID, fault.code, fault.text)
+	c.flushLocked()
+	for c.writing && !c.closed {
+		c.changed.Wait()
+	}
+	c.mu.Unlock()
+	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, c.nc, maxOut)
+	}
+}
+
+// farewellTime bounds farewell.
+const farewellTime = time.Second
+
 // close ends the connection: its calls are cancelled, nothing is written any
 // more. Later calls have no effect.
-func (c *conn) close(err error) {
+func (c *conn) close() {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return
 	}
 	c.closed = true
-	var fault *connError
-	if errors.As(err, &fault) && !c.writing {
-		// The client learns why, if that fits into the socket.
-		_ = c.nc.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = c.nc.Write(appendGoAway(c.out, c.lastID, fault.code, fault.text))
-	}
 	for _, t := range c.timers {
 		if t != nil {
 			t.Stop()
@@ -196,7 +214,7 @@ func (c *conn) drain(text string) {
 	case c.draining || c.closed:
 		return
 	case !c.greeted:
-		go c.close(nil) // nobody has asked it for anything
+		go c.close() // nobody has asked it for anything
 		return
 	}
 	c.draining = true
@@ -245,10 +263,10 @@ func (c *conn) finish() {
 	}
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
-		go c.close(nil)
+		go c.close()
 		return
 	}
-	c.afterLocked(timerDrain, drainWait, func() { c.close(nil) })
+	c.afterLocked(timerDrain, drainWait, func() { c.close() })
 }
 
 // timer is a purpose that a connection has one timer for.

@@ -21,7 +21,7 @@ func (c *conn) old() {
 	c.drain("max_age")
 	if grace := c.s.o.MaxConnectionAgeGrace; grace > 0 {
 		c.mu.Lock()
-		c.afterLocked(timerAge, grace, func() { c.close(nil) })
+		c.afterLocked(timerAge, grace, func() { c.close() })
 		c.mu.Unlock()
 	}
 }
@@ -42,7 +42,7 @@ func (c *conn) ping() {
 	c.kickLocked()
 	c.afterLocked(timerKeepalive, c.s.o.KeepaliveTimeout, func() {
 		if c.lastRead.Load() < asked {
-			c.close(nil)
+			c.close()
 			return
 		}
 		c.ping()

@@ -230,7 +230,7 @@ func (s *Server) GracefulStop() {
 // calls' handlers have.
 func (s *Server) Stop() {
 	for _, c := range s.begin() {
-		c.close(nil)
+		c.close()
 	}
 	s.end()
 }

@@ -51,7 +51,7 @@ func (c *conn) writeLocked(more net.Buffers) {
 		}
 		if err != nil {
 			c.mu.Unlock()
-			c.close(err)
+			c.close()
 			c.mu.Lock()
 		}
 		if len(c.out) > maxOut/2 {
