@@ -31,9 +31,7 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	ctx := stream.Context()
-	if err := s.compression(ctx); err != nil {
-		return err
-	}
+	s.compression(stream)
 	if s.closing.Load() {
 		return fail(stream, errShutdown())
 	}

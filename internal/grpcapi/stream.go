@@ -66,9 +66,7 @@ type outgoing struct {
 
 // modelStreamInfer is hop 1 of the requests of a stream.
 func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
-	if err := s.compression(g.Context()); err != nil {
-		return err
-	}
+	s.compression(g)
 	x := &stream{
 		s: s, grpc: g,
 		inflight: make(chan struct{}, maxInflight),
@@ -151,7 +149,7 @@ func (x *stream) write() error {
 		end, open := x.readEnd, x.open
 		x.mu.Unlock()
 		for i := range batch {
-			err := x.send(&batch[i])
+			err := x.send(&batch[i], i+1 < len(batch))
 			if err != nil {
 				drop(batch[i:])
 				return err
@@ -190,8 +188,9 @@ func (x *stream) write() error {
 	}
 }
 
-// send writes one response, or ends the stream with it.
-func (x *stream) send(o *outgoing) error {
+// send writes one response, or ends the stream with it. With more behind it, it
+// may leave together with that.
+func (x *stream) send(o *outgoing, more bool) error {
 	c := o.r
 	if !c.ordinary {
 		if o.resp != nil {
@@ -235,6 +234,9 @@ func (x *stream) send(o *outgoing) error {
 		}
 	} else {
 		o.resp.Outputs = nil // the message owns them now
+	}
+	if later, ok := x.grpc.(interface{ SendLater(m any) error }); ok && more {
+		return later.SendLater(&p)
 	}
 	return x.grpc.SendMsg(&p)
 }
