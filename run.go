@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 const defaultExitTimeout = 30 * time.Second
@@ -26,6 +27,7 @@ type running struct {
 	log     *slog.Logger
 	pool    *memory.Pool
 	limiter *ratelimit.Limiter // nil without
+	tracer  *tracing.Tracer
 	engine  *engine.Engine
 	api     *httpapi.Server
 	metrics *metrics.Metrics
@@ -99,6 +101,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	}
 	for _, w := range warnings {
 		r.log.Warn("metrics configuration", "problem", w)
+	}
+	if r.tracer, err = s.Trace.tracer(r.log); err != nil {
+		return err
 	}
 	r.pool = memory.New(memory.Options{})
 	o := s.engineOptions(r, config)
@@ -265,6 +270,7 @@ func (r *running) close() error {
 			_ = l.Close() // closed by its server, unless that never ran
 		}
 		r.serving.Wait()
+		r.closeTraces()
 		if r.pool != nil {
 			r.pool.Close()
 		}

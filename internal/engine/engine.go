@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -60,6 +61,10 @@ func New(o Options) (*Engine, error) {
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
+	}
+	if e.o.Tracer == nil {
+		// Without a file or a collector nothing can fail, and nothing is ever traced.
+		e.o.Tracer, _ = tracing.New(tracing.Config{Settings: tracing.Defaults(), Logger: o.Logger})
 	}
 	if err := e.openCache(); err != nil {
 		return nil, err
@@ -189,6 +194,6 @@ func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
-		"model_configuration", "binary_tensor_data", "parameters", "statistics", "logging",
+		"model_configuration", "binary_tensor_data", "parameters", "statistics", "trace", "logging",
 	}}
 }

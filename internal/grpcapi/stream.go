@@ -94,12 +94,20 @@ func (x *stream) close() {
 	x.queue = nil
 	for f := x.ordered.front(); f != nil; f = x.ordered.front() {
 		x.ordered.pop()
-		queue = append(queue, outgoing{resp: f.answer})
+		queue = append(queue, outgoing{r: f, resp: f.answer, last: f.done})
 		f.answer = nil
 	}
 	x.mu.Unlock()
 	for i := range queue {
-		queue[i].resp.Release()
+		queue[i].drop()
+	}
+}
+
+// drop lets go of a message that is not sent.
+func (o *outgoing) drop() {
+	o.resp.Release()
+	if o.last {
+		o.r.trace.Done()
 	}
 }
 
@@ -143,10 +151,10 @@ func (x *stream) write() error {
 		x.mu.Unlock()
 		for i := range batch {
 			err := x.send(&batch[i])
-			batch[i].resp.Release()
+			batch[i].drop()
 			if err != nil {
 				for _, rest := range batch[i+1:] {
-					rest.resp.Release()
+					rest.drop()
 				}
 				return err
 			}
@@ -192,6 +200,7 @@ func (x *stream) send(o *outgoing) error {
 			return nil // a mere mark
 		}
 	}
+	defer c.trace.Send()()
 	p := kserve.ProtoResponse{Stream: true, ID: c.id}
 	var failed *backend.Error
 	switch {

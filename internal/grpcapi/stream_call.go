@@ -5,6 +5,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // streamCall is one request of a stream, and the sink of its responses.
@@ -18,6 +19,7 @@ type streamCall struct {
 	// ordinary says that there is one response, which leaves in request order;
 	// begun that the request reached its model.
 	ordinary, begun bool
+	trace           *tracing.Trace // nil for a request that is not sampled
 
 	// Of an ordinary request, guarded by the stream's mu.
 	answer *backend.Response
@@ -67,6 +69,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		x.mu.Unlock()
 	}
 	r.Times.Start = backend.Now()
+	c.trace = x.s.startTrace(x.ctx, r)
 	x.lanes.run(cfg, m, r, c)
 }
 
@@ -112,6 +115,9 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 		case x.room <- struct{}{}:
 		case <-x.ctx.Done():
 			resp.Release()
+			if final {
+				c.trace.Done()
+			}
 			return // nothing is sent any more
 		}
 	}
@@ -123,6 +129,9 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 	x.mu.Unlock()
 	if dropped {
 		resp.Release()
+		if final {
+			c.trace.Done()
+		}
 		return
 	}
 	x.notify()
@@ -153,7 +162,11 @@ func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 			f.answer, moved = nil, true
 		}
 	}
+	dropped := x.closed
 	x.mu.Unlock()
+	if final && dropped {
+		c.trace.Done()
+	}
 	drop.Release()
 	if moved {
 		x.notify()

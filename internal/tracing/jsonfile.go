@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -203,10 +204,7 @@ func (f *jsonFile) appendTo(to **growing, text []byte) bool {
 	if *to == nil {
 		path := f.path
 		if to != &f.main {
-			path = fmt.Sprintf("%s.%d.part", f.path, f.next)
-			for i := 1; f.taken(path); i++ {
-				path = fmt.Sprintf("%s.%d-%d.part", f.path, f.next, i)
-			}
+			path = f.part()
 		}
 		*to, err = create(path)
 	}
@@ -227,6 +225,17 @@ func (f *jsonFile) complain(err error) {
 	if !f.broken {
 		f.broken = true
 		f.log.Error("failed to write traces; requests go on, and traces are dropped until it works again", "file", f.path, "error", err.Error())
+	}
+}
+
+// part returns a name for a file that is not full yet. It is hidden, so that a
+// pattern for the numbered ones does not find it.
+func (f *jsonFile) part() string {
+	dir, base := filepath.Split(f.path)
+	for i := 0; ; i++ {
+		if path := fmt.Sprintf("%s.%s.part%d", dir, base, i); !f.taken(path) {
+			return path
+		}
 	}
 }
 

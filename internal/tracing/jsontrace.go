@@ -56,18 +56,26 @@ func appendTrace(b []byte, tr *Trace) []byte {
 				b = append(b, '}')
 			}
 		}
-		for _, t := range n.tensors {
-			object(n.id)
-			b = append(b, `,"activity":"`...)
-			b = append(b, t.activity...)
-			b = append(b, `","tensor":`...)
-			b = append(b, t.json...)
-			b = append(b, '}')
+		tensors := n.tensors
+		putTensors := func() {
+			for _, t := range tensors {
+				object(n.id)
+				b = append(b, `,"activity":"`...)
+				b = append(b, t.activity...)
+				b = append(b, `","tensor":`...)
+				b = append(b, t.json...)
+				b = append(b, '}')
+			}
+			tensors = nil
 		}
 		if !times {
+			putTensors()
 			continue
 		}
 		n.phases(func(name string, ns int64, _ bool) {
+			if name != "REQUEST_START" && name != "QUEUE_START" {
+				putTensors()
+			}
 			for len(front) > 0 && front[0].ns < ns {
 				stamp(n.id, front[0].name, front[0].ns)
 				front = front[1:]

@@ -68,6 +68,9 @@ type Settings struct {
 	LogFrequency uint32
 }
 
+// Defaults are the settings of a server that was told nothing.
+func Defaults() Settings { return Settings{Rate: 1000, Count: -1} }
+
 // Edit is what is asked of one setting; the zero value leaves it.
 type Edit[T any] struct {
 	// Given says that Value is to hold, Cleared that the setting goes back to what

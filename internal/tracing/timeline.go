@@ -60,7 +60,7 @@ type node struct {
 	version        int64
 	begun, ended   bool
 	times          infer.Times
-	hit            bool
+	composed       bool // an ensemble, which computes in its steps only
 	tensors        []tensorText
 	fault          string
 }
@@ -124,12 +124,16 @@ func (tr *Trace) Send() func() {
 	return func() { note(tr.front.sendEnd) }
 }
 
-// Done says that the front end notes nothing more.
+// Done says that the front end notes nothing more. It may be called again.
 func (tr *Trace) Done() {
 	if tr == nil {
 		return
 	}
 	tr.mu.Lock()
+	if tr.done != 0 {
+		tr.mu.Unlock()
+		return
+	}
 	tr.done = backend.Now()
 	tr.release()
 }
@@ -176,10 +180,11 @@ func (n *node) note(activity string, tensors []tensor.Tensor) {
 }
 
 // Answer implements infer.Timeline.
-func (n *node) Answer(_ *infer.Request, resp *backend.Response) {
+func (n *node) Answer(r *infer.Request, resp *backend.Response) {
 	tr := n.trace
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
+	n.composed = n.composed || r.Times.Steps != nil
 	if n.parent == 0 && tr.front != nil && (tr.each || len(tr.events) == tr.sent) {
 		tr.addFront("INFER_RESPONSE_COMPLETE", backend.Now())
 	}
@@ -236,7 +241,7 @@ func (n *node) phases(yield func(name string, ns int64, compute bool)) {
 	if n.fault == "" || t.Queue != 0 {
 		yield("QUEUE_START", queue, false)
 	}
-	if t.ComputeStart != 0 {
+	if t.ComputeStart != 0 && !n.composed {
 		end := max(t.ComputeEnd, t.ComputeStart)
 		input := t.InputEnd
 		if input == 0 {
