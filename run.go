@@ -187,7 +187,7 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
 	r.metrics = metrics.New(metrics.Options{
-		Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil

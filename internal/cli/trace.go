@@ -20,6 +20,8 @@ type traceOptions struct {
 	traceGiven map[string]bool
 	// traceOld are the deprecated options in their order.
 	traceOld [][2]string
+	// traceUnknown are settings that mean nothing here.
+	traceUnknown []string
 }
 
 const (
@@ -104,6 +106,8 @@ func (o *traceOptions) setOne(setting, value string) (err error) {
 		n := 0
 		n, err = parseWithin(value, 1, 1<<31-1)
 		o.otel.ScheduleDelay = time.Duration(n) * time.Millisecond
+	default:
+		o.traceUnknown = append(o.traceUnknown, setting)
 	}
 	return err
 }
@@ -171,6 +175,9 @@ func (o *serveOptions) completeTrace() error {
 				return err
 			}
 		}
+	}
+	for _, setting := range o.traceUnknown {
+		o.warnings = append(o.warnings, fmt.Sprintf("--trace-config setting '%s' is not known and has no effect", setting))
 	}
 	if o.traceMode != modeOpenTelemetry {
 		o.server.Trace = o.trace

@@ -235,6 +235,10 @@ func (c *collector) close(ctx context.Context) error {
 	case <-ctx.Done():
 		c.cancel()
 		<-c.stopped
+		c.mu.Lock()
+		c.dropped.n.Add(uint64(len(c.waiting)))
+		c.waiting = nil
+		c.mu.Unlock()
 		return fmt.Errorf("traces could not be exported in time: %w", ctx.Err())
 	}
 }

@@ -242,7 +242,10 @@ func (n *node) phases(yield func(name string, ns int64, compute bool)) {
 		yield("QUEUE_START", queue, false)
 	}
 	if t.ComputeStart != 0 && !n.composed {
-		end := max(t.ComputeEnd, t.ComputeStart)
+		end := t.ComputeEnd
+		if end == 0 {
+			end = t.End
+		}
 		input := t.InputEnd
 		if input == 0 {
 			input = t.ComputeStart
