@@ -45,7 +45,12 @@ func setTrace(c *tracing.Change, name string, values []string) *backend.Error {
 	case len(values) > 1:
 		return backend.Errorf(backend.InvalidArg, "expect only 1 value for '%s'", name)
 	default:
-		return c.Set(name, values[0])
+		err := c.Set(name, values[0])
+		if err != nil {
+			// The two front ends of the peer differ in a blank.
+			err.Message = strings.Replace(err.Message, "value >= -1, got:", "value >= -1, got: ", 1)
+		}
+		return err
 	}
 	return nil
 }
