@@ -1,8 +1,6 @@
 package kserve
 
 import (
-	"strings"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -17,7 +15,7 @@ func DecodeTrace(body []byte) (c tracing.Change, err *backend.Error) {
 	if len(body) == 0 {
 		var s scanner
 		s.Fail(jsonscan.FaultEmpty, 0)
-		return c, &backend.Error{Code: backend.Internal, Message: s.Err("request").Message}
+		return c, s.Err("request")
 	}
 	err = controlBody(body, "request", func(d *JSONDecoder, name []byte) *backend.Error {
 		key := string(name)
@@ -43,15 +41,12 @@ func DecodeTrace(body []byte) (c tracing.Change, err *backend.Error) {
 		}
 		return c.Set(key, p.Text())
 	})
-	if err != nil && strings.HasPrefix(err.Message, "failed to parse the request JSON") {
-		err = &backend.Error{Code: backend.Internal, Message: err.Message} // as the peer does here
-	}
 	return c, err
 }
 
 var (
-	errTraceText = &backend.Error{Code: backend.Internal, Message: "attempt to access JSON non-string as string"}
-	errTraceList = &backend.Error{Code: backend.Internal, Message: "attempt to access JSON non-array as array"}
+	errTraceText = invalid("attempt to access JSON non-string as string")
+	errTraceList = invalid("attempt to access JSON non-array as array")
 )
 
 func traceLevel(d *JSONDecoder, c *tracing.Change) *backend.Error {
