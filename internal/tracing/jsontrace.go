@@ -152,9 +152,9 @@ func appendNumber(b []byte, d tensor.Datatype, e []byte) []byte {
 	case tensor.Int64:
 		return strconv.AppendInt(b, int64(le.Uint64(e)), 10)
 	case tensor.FP16:
-		return appendFloat(b, half(le.Uint16(e)))
+		return appendFloat(b, float64(tensor.FloatFP16(le.Uint16(e))))
 	case tensor.BF16:
-		return appendFloat(b, float64(math.Float32frombits(uint32(le.Uint16(e))<<16)))
+		return appendFloat(b, float64(tensor.FloatBF16(le.Uint16(e))))
 	case tensor.FP32:
 		return appendFloat(b, float64(math.Float32frombits(le.Uint32(e))))
 	case tensor.FP64:
@@ -175,25 +175,6 @@ func appendFloat(b []byte, f float64) []byte {
 		return append(b, "-inf"...)
 	}
 	return strconv.AppendFloat(b, f, 'g', 6, 64)
-}
-
-// half returns the value of a number with 5 bits of exponent and 10 of fraction.
-func half(h uint16) float64 {
-	sign := 1.0
-	if h&0x8000 != 0 {
-		sign = -1
-	}
-	exponent, fraction := int(h>>10&31), float64(h&1023)
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 31:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
 const hexDigits = "0123456789abcdef"
