@@ -82,6 +82,9 @@ type Server struct {
 	// ResponseCache keeps answers of models that enable it.
 	ResponseCache ResponseCache
 
+	// Trace says which requests are traced, and where their traces go.
+	Trace Trace
+
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration

@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/shm"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -62,6 +63,10 @@ func New(o Options) (*Engine, error) {
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
+	}
+	if e.o.Tracer == nil {
+		// Without a file or a collector nothing can fail, and nothing is ever traced.
+		e.o.Tracer, _ = tracing.New(tracing.Config{Settings: tracing.Defaults(), Logger: o.Logger})
 	}
 	if err := e.openCache(); err != nil {
 		return nil, err
@@ -194,6 +199,6 @@ func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
-		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "logging",
+		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging",
 	}}
 }

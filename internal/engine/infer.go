@@ -101,7 +101,14 @@ func (e *Engine) Infer(r *infer.Request) error {
 	if r.Ctx == nil {
 		r.Ctx = context.Background()
 	}
+	timeline := r.Timeline
+	if timeline != nil {
+		timeline.Begin(r)
+	}
 	if err := m.Infer(r); err != nil {
+		if timeline != nil {
+			timeline.End(r, err)
+		}
 		r.Abandon()
 		return err
 	}

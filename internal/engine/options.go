@@ -11,6 +11,7 @@ import (
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -66,7 +67,10 @@ type Options struct {
 	// Allocator gives ordinary memory for tensors; nil means a pool of the
 	// engine's own.
 	Allocator tensor.Allocator
-	Logger    *slog.Logger
+	// Tracer follows the sampled requests; nil means one that never samples any.
+	// Whoever made it closes it, after the front ends.
+	Tracer *tracing.Tracer
+	Logger *slog.Logger
 }
 
 const defaultQueuedRequests = 65536

@@ -223,6 +223,8 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 		return s.statistics("", -1)
 	case logSettings:
 		return s.logging(body)
+	case traceSettings:
+		return s.trace(t.name, body)
 	case repositoryIndex:
 		return s.index(body)
 	case repositoryLoad:
