@@ -82,6 +82,18 @@ type Server struct {
 	// default 30 s.
 	ExitTimeout time.Duration
 
+	// AuthFile names the keys that clients must have, see docs/security.md; empty
+	// asks for none. It is read again when it changes.
+	AuthFile string
+	// AdminAddress, "host:port" or "unix:/path", is the only place then where the
+	// server can be changed: load and unload, settings, shared memory, binding. It
+	// speaks HTTP, with the TLS of the HTTP front end. Empty means that every
+	// listener serves these too.
+	AdminAddress string
+	// RefuseModelFiles refuses loads over the API that bring the model's files, and
+	// so its code.
+	RefuseModelFiles bool
+
 	HTTP    HTTP
 	GRPC    GRPC
 	Metrics Metrics

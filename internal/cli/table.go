@@ -165,6 +165,13 @@ func serveTable() []option {
 		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
 		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
 		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
+		{name: "auth-file", kind: "string", group: groupNeso, help: "A JSON file of the keys that clients must have, with what each may do and how much; read again when it changes. 'neso key new NAME' makes entries, docs/security.md tells all. Default: no keys.", set: nonEmptyVar("auth-file", func(o *serveOptions) *string { return &o.server.AuthFile })},
+		{name: "admin-address", kind: "string", group: groupNeso, help: "host:port or unix:/path of an HTTP listener that is then the only place where the server can be changed: load, unload, settings, shared memory, binding. With the TLS of HTTP, if any. Default: every listener serves these.", set: setAdminAddress},
+		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads over the API bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.RefuseModelFiles = !v
+			return err
+		}},
 		{name: "sagemaker-model-root", kind: "string", group: groupNeso, help: "The directory below which models that Sagemaker loads must lie. Default: /opt/ml/models.", set: stringVar(func(o *serveOptions) *string { return &o.server.Sagemaker.Root })},
 		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
 		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},

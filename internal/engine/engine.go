@@ -42,6 +42,7 @@ type Engine struct {
 	cache      responsecache.Store // nil without one
 
 	endExternal, endInternal func(*infer.Request)
+	growth                   func(*infer.Request, int64) *backend.Error
 
 	stopping sync.Once
 	stopped  chan struct{}
@@ -56,7 +57,13 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
-	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
+	e.endExternal = func(r *infer.Request) {
+		if r.Payer != nil {
+			r.Payer.Leave(max(0, r.Bytes))
+		}
+		e.end(r.Owner.(*model.Model), r.Bytes, true)
+	}
+	e.growth = e.grow
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool

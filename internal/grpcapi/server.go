@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
@@ -38,6 +39,12 @@ type Options struct {
 	// Join hands out a socket and a token with which another process can bind
 	// models; nil refuses.
 	Join func() (socket, token string, err error)
+	// Guard asks for keys; nil asks for none.
+	Guard *auth.Guard
+	// ManagedElsewhere refuses what changes the server.
+	ManagedElsewhere bool
+	// RefuseModelFiles refuses loads that bring the model's files.
+	RefuseModelFiles bool
 	// Restricted holds, for a category, the metadata that a call must bring.
 	Restricted map[string]Restriction
 
@@ -127,7 +134,7 @@ func (s *Server) transport() []grpc.ServerOption {
 			PermitWithoutStream: s.o.KeepalivePermitWithoutCalls,
 		}),
 	}
-	if len(s.o.Restricted) > 0 {
+	if len(s.o.Restricted) > 0 || s.guarded() {
 		options = append(options, grpc.InTapHandle(s.admit()))
 	}
 	if s.o.TLS != nil {

@@ -42,7 +42,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		c.refuse(bad)
 		return
 	}
-	pin, err := x.s.o.Engine.Resolve(q.ModelName, version, q.InputBytes())
+	pin, err := x.s.o.Engine.ResolveFor(x.caller, q.ModelName, version, q.InputBytes())
 	if err != nil {
 		c.refuse(backend.AsError(err))
 		return

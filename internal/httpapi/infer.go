@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
@@ -62,12 +63,12 @@ const (
 // infer is hop 1: it comes from the network and goes on to engine.Infer
 // (hop 2) with a request whose inputs lie in the model's memory. Its answer
 // comes back from infer.Request.Respond (hop 7).
-func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, version int64) {
+func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64) {
 	h := w.Header()
 	c := s.calls.Get().(*call)
 	defer s.release(c)
 	c.received = backend.Now()
-	pin, err := s.admit(w, r, c, name, version)
+	pin, err := s.admit(w, r, c, caller, name, version)
 	if err != nil {
 		if refused(err) {
 			s.drain(w, r)
@@ -88,7 +89,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 	req := pin.NewRequest(c.sink)
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
-	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator()}
+	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req}
 	c.body.Limit = s.o.MaxInputSize
 	if c.raw {
 		err = kserve.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
@@ -141,14 +142,14 @@ var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't s
 // A small body is read first: a slow client then holds no pin. A large one is
 // admitted first, so that its bytes are counted before there is memory for
 // them, and its binary tail is read straight into tensors.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, name string, version int64) (engine.Pin, error) {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
 	coded := len(r.Header["Content-Encoding"]) > 0 && r.Header["Content-Encoding"][0] != "" && r.Header["Content-Encoding"][0] != "identity"
 	switch {
 	case coded || r.ContentLength < 0:
 		if err := s.readUnsized(w, r, c); err != nil {
 			return engine.Pin{}, err
 		}
-		return s.engine.Resolve(name, version, int64(len(c.body.JSON)+len(c.body.Tail)))
+		return s.engine.ResolveFor(caller, name, version, int64(len(c.body.JSON)+len(c.body.Tail)))
 	case r.ContentLength <= smallBody:
 		b := s.buffer(c, int(r.ContentLength))
 		if err := readFull(r.Body, b); err != nil {
@@ -157,13 +158,13 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, name str
 		if err := s.split(r, c, b, r.ContentLength); err != nil {
 			return engine.Pin{}, err
 		}
-		return s.engine.Resolve(name, version, r.ContentLength)
+		return s.engine.ResolveFor(caller, name, version, r.ContentLength)
 	}
 	json, raw, err := s.jsonSize(r, r.ContentLength)
 	if err != nil {
 		return engine.Pin{}, err
 	}
-	pin, err := s.engine.Resolve(name, version, r.ContentLength)
+	pin, err := s.engine.ResolveFor(caller, name, version, r.ContentLength)
 	if err != nil {
 		return engine.Pin{}, err
 	}
@@ -279,6 +280,9 @@ var reservedHeaders = []string{"sequence_id", "sequence_start", "sequence_end", 
 func (s *Server) forwardHeaders(r *http.Request, req *backend.Request) error {
 	from := len(req.Parameters)
 	for name, values := range r.Header {
+		if s.o.Guard != nil && (name == "Authorization" || name == apiKeyHeader) {
+			continue // a key is for the server, not for models
+		}
 		if !s.forward.MatchString(name) || len(values) == 0 {
 			continue
 		}
