@@ -90,6 +90,9 @@ type Server struct {
 	// speaks HTTP, with the TLS of the HTTP front end. Empty means that every
 	// listener serves these too.
 	AdminAddress string
+	// ReadableModelFiles lets other users of the machine read the files of load
+	// requests, for workers that run as another user.
+	ReadableModelFiles bool
 	// RefuseModelFiles refuses loads over the API that bring the model's files, and
 	// so its code.
 	RefuseModelFiles bool

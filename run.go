@@ -31,7 +31,7 @@ type running struct {
 	api     *httpapi.Server
 	metrics *metrics.Metrics
 
-	guard             *auth.Guard // nil without keys
+	guard *auth.Guard // nil without keys
 
 	http, metricsHTTP *http.Server
 	admin             *http.Server

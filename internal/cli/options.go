@@ -25,7 +25,8 @@ type serveOptions struct {
 	httpPort, grpcPort, metricsPort          int
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
-	python                                   string
+	python, workerUser                       string
+	workerEnv                                []string
 	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool

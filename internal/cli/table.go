@@ -156,6 +156,11 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
+		{name: "worker-user", kind: "string", group: groupNeso, help: "The user that worker processes run as, when root runs the server (Linux). Default: the server's user.", set: func(o *serveOptions, s string) error {
+			o.workerUser, o.server.ReadableModelFiles = s, s != ""
+			return nil
+		}},
+		{name: "worker-env", kind: "string", group: groupNeso, help: "A pattern of names of environment variables that worker processes get, besides basic ones such as PATH. It may be specified multiple times. Default: all but the server's own secrets, such as AWS_SECRET_ACCESS_KEY (docs/security.md).", set: listVar(func(o *serveOptions) *[]string { return &o.workerEnv })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
