@@ -224,6 +224,11 @@ type GRPC struct {
 	// MaxConnectionAge ends connections (default never), after
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
+	// at most. MaxStreams bounds the calls of one connection (default no bound):
+	// each may hold a message that no model has admitted yet.
+	MaxMessageSize int64
+	MaxStreams     uint32
 }
 
 // Metrics configures the Prometheus endpoint.

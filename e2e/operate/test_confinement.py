@@ -220,5 +220,3 @@ def test_isolated_backend(tmp_path):
         assert found >= 1
         body = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [1, 1], "data": [3]}]}
         assert s.infer("m", body).status == 200
-
-

@@ -117,7 +117,9 @@ def test_http(setting, method, path, key, status, words):
     assert words in (r.error if words else ""), r
     assert ("www-authenticate" in r.headers) == (status == 401), r
     if key:  # the other header means the same
-        assert s.request(method, path, "{}" if method == "POST" else None, {"X-API-Key": keys.key[key]}).status == status
+        assert (
+            s.request(method, path, "{}" if method == "POST" else None, {"X-API-Key": keys.key[key]}).status == status
+        )
 
 
 def test_wrong_keys(setting):
@@ -326,7 +328,7 @@ def test_keys_do_not_reach_models(tmp_path):
         with grpcclient.InferenceServerClient(s.grpc) as client:
             client.infer("m", [i], headers={"authorization": "Bearer " + keys.key["app"]})
         assert until(lambda: s.log().count("PARAMETERS") == 3)
-        assert 'other' in s.log() and keys.key["app"] not in s.log()
+        assert "other" in s.log() and keys.key["app"] not in s.log()
 
 
 def test_reload(tmp_path):
@@ -431,7 +433,10 @@ def test_admin_address(tmp_path):
             assert client.get_log_settings()
             assert client.get_model_repository_index()
         assert (
-            subprocess.run([BINARY, "unload", "m", "-u", f"127.0.0.1:{port}"], capture_output=True, text=True).returncode == 0
+            subprocess.run(
+                [BINARY, "unload", "m", "-u", f"127.0.0.1:{port}"], capture_output=True, text=True
+            ).returncode
+            == 0
         )
         assert until(lambda: s.infer("m", X).status != 200)
 

@@ -220,6 +220,15 @@ func setCount(p func(*serveOptions) *int64) func(*serveOptions, string) error {
 	}
 }
 
+func setMaxStreams(o *serveOptions, s string) error {
+	n, err := parseInt(s)
+	if err == nil && (n < 1 || n > 1<<30) {
+		err = fmt.Errorf("expected a number from 1 to %d, got %d", 1<<30, n)
+	}
+	o.server.GRPC.MaxStreams = uint32(n)
+	return err
+}
+
 // parseBytes reads a number with an optional suffix K, M, G (powers of 1024).
 func parseBytes(s string) (int64, error) {
 	t, shift := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(s)), "B"), "I"), 0

@@ -185,6 +185,9 @@ func (e *Engine) controllable() error {
 // Allocator gives ordinary pooled memory, for what belongs to no model.
 func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
+// MaxQueuedBytes is the most input bytes that all requests may hold together.
+func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
+
 // Metadata describes the server.
 type Metadata struct {
 	Name, Version string

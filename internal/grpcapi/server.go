@@ -53,8 +53,13 @@ type Options struct {
 	KeepalivePermitWithoutCalls bool
 	// MinRecvPingInterval is how often a client may ping while it sends no data;
 	// 0 means 5 min.
-	MinRecvPingInterval   time.Duration
-	MaxConnectionAge      time.Duration // 0 means no end
+	MinRecvPingInterval time.Duration
+	MaxConnectionAge    time.Duration // 0 means no end
+	// MaxMessageSize bounds one message in bytes; 0 means what the server can queue
+	// altogether, and 2 GiB at most.
+	MaxMessageSize int64
+	// MaxStreams bounds the calls of one connection; 0 means no bound.
+	MaxStreams            uint32
 	MaxConnectionAgeGrace time.Duration // 0 means no end
 }
 
@@ -115,7 +120,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) transport() []grpc.ServerOption {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.MaxRecvMsgSize(kserve.MaxProtoSize),
+		grpc.MaxRecvMsgSize(s.maxMessage()),
 		grpc.MaxSendMsgSize(kserve.MaxProtoSize),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
@@ -137,10 +142,26 @@ func (s *Server) transport() []grpc.ServerOption {
 	if len(s.o.Restricted) > 0 || s.guarded() {
 		options = append(options, grpc.InTapHandle(s.admit()))
 	}
+	if s.o.MaxStreams > 0 {
+		options = append(options, grpc.MaxConcurrentStreams(s.o.MaxStreams))
+	}
 	if s.o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.o.TLS)))
 	}
 	return options
+}
+
+// besides is what a message has besides the bytes of its tensors.
+const besides = 1 << 20
+
+// maxMessage is the size above which a message is refused by its head, before
+// the transport makes room for it: what can never be admitted need not come.
+func (s *Server) maxMessage() int {
+	most := min(int64(kserve.MaxProtoSize), max(s.o.Engine.MaxQueuedBytes(), s.o.Engine.MaxQueuedBytes()+besides))
+	if s.o.MaxMessageSize > 0 {
+		most = min(most, s.o.MaxMessageSize)
+	}
+	return int(most)
 }
 
 // Serve answers the connections of l until Shutdown, then returns nil. It may

@@ -75,7 +75,7 @@ func write(dir string, names []string, files map[string][]byte, others os.FileMo
 // check refuses names that leave the model's directory or that another system
 // would read as a different path.
 func check(name string) error {
-	if name == "" || strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(name)) || strings.HasSuffix(name, "/") {
+	if name == "" || strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(name)) || strings.HasSuffix(name, "/") || filepath.Clean(name) == "." {
 		return backend.Errorf(backend.InvalidArg, "invalid file name '%s', it must be a path relative to the model's directory", name)
 	}
 	return nil
