@@ -57,6 +57,13 @@ $(LINT): tools/go.mod
 	@mkdir -p .tools/bin
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; says so when the database cannot be reached
+	scripts/vuln.sh
+
+.tools/bin/govulncheck: tools/go.mod
+	@mkdir -p .tools/bin
+	cd tools && $(GO) build -o ../.tools/bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 cross: ## build and vet for every platform
