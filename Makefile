@@ -97,4 +97,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv
 
-.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross fmt generate fuzz bench bench-bound conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross vuln fmt generate fuzz bench bench-bound conformance check clean

@@ -37,6 +37,21 @@ def identity_model(repo, name):
     shutil.copytree(MODELS / "identity_any_fp32", repo / name)
 
 
+def ensemble(repo, name, *models):
+    (repo / name / "1").mkdir(parents=True)
+    tensors = ["INPUT0", *[f"t{i}" for i in range(1, len(models))], "OUTPUT0"]
+    steps = ",\n".join(
+        f'{{ model_name: "{m}" model_version: -1 input_map {{ key: "INPUT0" value: "{tensors[i]}" }} output_map {{ key: "OUTPUT0" value: "{tensors[i + 1]}" }} }}'
+        for i, m in enumerate(models)
+    )
+    (repo / name / "config.pbtxt").write_text(
+        'platform: "ensemble"\n'
+        'input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
+        'output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
+        f"ensemble_scheduling {{ step [ {steps} ] }}\n"
+    )
+
+
 def until(condition, timeout=20):
     end = time.monotonic() + timeout
     while time.monotonic() < end:

@@ -3,9 +3,11 @@ package onnxruntime
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
@@ -26,9 +28,14 @@ func TestAnswers(t *testing.T) {
 		inputs  []tensor.Tensor
 		want    string
 	}{
-		{"all outputs", "add_sub", 4, []backend.IO{fp("INPUT0", 16), fp("INPUT1", 16), {}, fp("OUTPUT0", 16), fp("OUTPUT1", 16)}, 1, []string{"OUTPUT1", "OUTPUT0"},
+		{
+			"all outputs", "add_sub", 4,
+			[]backend.IO{fp("INPUT0", 16), fp("INPUT1", 16), {}, fp("OUTPUT0", 16), fp("OUTPUT1", 16)},
+			1,
+			[]string{"OUTPUT1", "OUTPUT0"},
 			[]tensor.Tensor{floats("INPUT1", tensor.Shape{1, 16}, make([]float32, 16)...), floats("INPUT0", tensor.Shape{1, 16}, make([]float32, 16)...)},
-			"OUTPUT0 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]; OUTPUT1 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]"},
+			"OUTPUT0 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]; OUTPUT1 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]",
+		},
 		{"one output", "through", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)}, 0, []string{"NEG"}, []tensor.Tensor{x}, "NEG [3] [-1 -0 -3]"},
 		{"an input handed through", "through", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)}, 0, []string{"IN"}, []tensor.Tensor{x}, "IN [3] [1 0 3]"},
 		{"constants", "constant", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("C", 2), fp("E", 2)}, 0, []string{"NEG", "C", "E"}, []tensor.Tensor{x}, "NEG [3] [-1 -0 -3]; C [2] [7 8]; E [2] [8 9]"},
@@ -38,8 +45,14 @@ func TestAnswers(t *testing.T) {
 		{"scalars are [1] in a configuration", "scalar", 0, []backend.IO{fp("IN", -1), fp("K", 1), {}, fp("OUT", 1)}, 0, []string{"OUT"}, []tensor.Tensor{x, floats("K", tensor.Shape{1}, 10)}, "OUT [1] [40]"},
 		{"an empty reshape", "column", 8, []backend.IO{fp("IN", 1), fp("OUT")}, 3, []string{"OUT"}, []tensor.Tensor{floats("IN", tensor.Shape{3, 1}, 1, 2, 3)}, "OUT [3] [1 2 3]"},
 		{"an optional input left out", "optional", 0, []backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)}, 0, []string{"OUT"}, []tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2)}, "OUT [2] [11 12]"},
-		{"an optional input given", "optional", 0, []backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)}, 0, []string{"OUT"},
-			[]tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2), floats("B", tensor.Shape{1}, 100)}, "OUT [2] [101 102]"},
+		{
+			"an optional input given", "optional", 0,
+			[]backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)},
+			0,
+			[]string{"OUT"},
+			[]tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2), floats("B", tensor.Shape{1}, 100)},
+			"OUT [2] [101 102]",
+		},
 		{"no rows", "identity_fp32", 8, []backend.IO{fp("IN", -1), fp("OUT", -1)}, 2, []string{"OUT"}, []tensor.Tensor{floats("IN", tensor.Shape{2, 0})}, "OUT [2,0] []"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,5 +152,60 @@ func TestModelFileSwapped(t *testing.T) {
 	}
 	if got, err := ask(in, 0, []string{"OUT"}, floats("A", tensor.Shape{1}, 1)); got != "OUT [1] [11]" {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestInstancesShareASession: the instances of a version run at the same time on
+// one session, and have their own with share_session: 0.
+func TestInstancesShareASession(t *testing.T) {
+	for _, share := range []bool{true, false} {
+		d, _ := open(t, nil)
+		cfg := configOf(t, "table", 8, port("IN", tensor.Int32, 1), port("OUT", tensor.Int32, 1))
+		if !share {
+			cfg.Parameters[paramShare] = "0"
+		}
+		cfg.Instances = nil
+		for i := range 4 {
+			cfg.Instances = append(cfg.Instances, backend.InstanceConfig{Name: fmt.Sprint("model_0_", i), Kind: "KIND_CPU"})
+		}
+		m, err := d.Load(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions := map[*session]bool{}
+		var running sync.WaitGroup
+		var instances []*instance
+		for i, c := range cfg.Instances {
+			in, err := m.NewInstance(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := in.(*instance)
+			instances = append(instances, one)
+			sessions[one.session] = true
+			running.Go(func() {
+				for k := range 100 {
+					n := int32((i + k) % 10)
+					got, err := ask(one, 1, []string{"OUT"}, numbers("IN", tensor.Int32, tensor.Shape{1, 1}, []int32{n}))
+					if want := fmt.Sprintf("OUT [1,1] [%d]", n); got != want {
+						t.Errorf("got %s, %v, want %s", got, err, want)
+						return
+					}
+				}
+			})
+		}
+		running.Wait()
+		if want := map[bool]int{true: 1, false: 4}[share]; len(sessions) != want {
+			t.Errorf("share %v: %d sessions, want %d", share, len(sessions), want)
+		}
+		for _, in := range instances {
+			_ = in.Close()
+		}
+		_ = m.Close()
+		for s := range sessions {
+			if n := s.uses.Load(); n != 0 {
+				t.Errorf("share %v: a session has %d uses left", share, n)
+			}
+		}
 	}
 }

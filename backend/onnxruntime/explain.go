@@ -80,36 +80,42 @@ var hints = []struct{ part, hint string }{
 	{"Failed to find kernel", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
 	{"Could not find an implementation", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
 	{"xternal data", "weights outside the model file must lie beside it, under the names that it gives"},
+	{"cannot get file size", "weights outside the model file must lie beside it, under the names that it gives"},
 	{"Protobuf parsing failed", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
 	{"ModelProto does not have a graph", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
 	{"bad_alloc", "there is not enough memory for the model"},
 	{"Failed to allocate memory", "there is not enough memory for the model"},
 }
 
-// explain turns an error of a load into one that says where and what to do.
-func explain(err error, cfg *backend.Config, path string, e *environment) error {
-	var r *runtimeError
-	if !errors.As(err, &r) || errors.As(err, new(*backend.Error)) {
-		return err
-	}
-	text := hidePaths(cfg, r.Error())
+// hintFor returns what to do about a message, or "".
+func hintFor(message, path, version string) string {
 	for _, h := range hints {
-		if !strings.Contains(r.message, h.part) {
-			continue
-		}
-		hint := h.hint
 		switch {
-		case strings.Contains(hint, "%s"):
-			hint = fmt.Sprintf(hint, e.version)
-		case strings.Contains(hint, "%d"):
+		case !strings.Contains(message, h.part):
+		case strings.Contains(h.hint, "%s"):
+			return fmt.Sprintf(h.hint, version)
+		case strings.Contains(h.hint, "%d"):
 			var size int64
 			if info, err := os.Stat(path); err == nil {
 				size = info.Size()
 			}
-			hint = fmt.Sprintf(hint, size)
+			return fmt.Sprintf(h.hint, size)
+		default:
+			return h.hint
 		}
+	}
+	return ""
+}
+
+// explain turns an error of a load into one that says where and what to do.
+func explain(err error, cfg *backend.Config, path string, e *environment) error {
+	r, ok := errors.AsType[*runtimeError](err)
+	if _, told := errors.AsType[*backend.Error](err); told || !ok {
+		return err
+	}
+	text := hidePaths(cfg, r.Error())
+	if hint := hintFor(r.message, path, e.version); hint != "" {
 		text += " (" + hidePaths(cfg, path) + ": " + hint + ")"
-		break
 	}
 	code := backend.Internal
 	switch r.code {

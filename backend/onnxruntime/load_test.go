@@ -20,10 +20,14 @@ func TestComplete(t *testing.T) {
 	for _, c := range []struct{ model, config, want string }{
 		{"add_sub", `{}`, `{"dynamic_batching":{},"input":[{"name":"INPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"INPUT1","data_type":"TYPE_FP32","dims":[16]}],` +
 			`"max_batch_size":16,"output":[{"name":"OUTPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"OUTPUT1","data_type":"TYPE_FP32","dims":[16]}]}`},
-		{"add_sub", `{"max_batch_size":1,"output":[{"name":"OUTPUT0"}]}`,
-			`{"input":[{"name":"INPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"INPUT1","data_type":"TYPE_FP32","dims":[16]}],"max_batch_size":1,"output":[{"name":"OUTPUT0"}]}`},
-		{"identity_bytes", `{"max_batch_size":3,"sequence_batching":{}}`,
-			`{"input":[{"name":"IN","data_type":"TYPE_STRING","dims":[-1]}],"max_batch_size":3,"output":[{"name":"OUT","data_type":"TYPE_STRING","dims":[-1]}],"sequence_batching":{}}`},
+		{
+			"add_sub", `{"max_batch_size":1,"output":[{"name":"OUTPUT0"}]}`,
+			`{"input":[{"name":"INPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"INPUT1","data_type":"TYPE_FP32","dims":[16]}],"max_batch_size":1,"output":[{"name":"OUTPUT0"}]}`,
+		},
+		{
+			"identity_bytes", `{"max_batch_size":3,"sequence_batching":{}}`,
+			`{"input":[{"name":"IN","data_type":"TYPE_STRING","dims":[-1]}],"max_batch_size":3,"output":[{"name":"OUT","data_type":"TYPE_STRING","dims":[-1]}],"sequence_batching":{}}`,
+		},
 		{"column", `{}`, `{"dynamic_batching":{},"input":[{"name":"IN","data_type":"TYPE_FP32","dims":[1]}],"max_batch_size":16,"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}]}`},
 		{"scalar", `{}`, `{"input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]},{"name":"K","data_type":"TYPE_FP32","dims":[1]}],"max_batch_size":0,"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1]}]}`},
 		{"optional", `{}`, `{"dynamic_batching":{},"input":[{"name":"A","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}],"max_batch_size":16,"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}]}`},
@@ -306,9 +310,15 @@ func TestThreads(t *testing.T) {
 		parameters string
 		want       int
 	}{
-		{1, false, settings{}, "", cores}, {1, true, settings{}, "", cores},
-		{cores, false, settings{}, "", 1}, {cores, true, settings{}, "", 1}, {3 * cores, true, settings{}, "", 1}, {3 * cores, false, settings{}, "", 1},
-		{1, false, settings{intra: 7}, "", 7}, {1, false, settings{intra: 7}, "3", 3}, {1, false, settings{}, "0", cores},
+		{1, false, settings{}, "", cores},
+		{1, true, settings{}, "", cores},
+		{cores, false, settings{}, "", 1},
+		{cores, true, settings{}, "", 1},
+		{3 * cores, true, settings{}, "", 1},
+		{3 * cores, false, settings{}, "", 1},
+		{1, false, settings{intra: 7}, "", 7},
+		{1, false, settings{intra: 7}, "3", 3},
+		{1, false, settings{}, "0", cores},
 	} {
 		d := &driver{settings: c.settings}
 		cfg := backend.Config{Instances: instances(c.instances), Parameters: map[string]string{}}
@@ -361,6 +371,23 @@ func TestLog(t *testing.T) {
 	}
 	if text := log.String(); !strings.Contains(text, "ONNX Runtime opened") || !strings.Contains(text, "out of data bounds") {
 		t.Errorf("the log says\n%s", text)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	l := &limitedLog{}
+	passed, omitted := 0, 0
+	for second := range int64(3) {
+		for range 3 * linesPerSecond {
+			ok, n := l.allow(second + 1)
+			if ok {
+				passed++
+			}
+			omitted += n
+		}
+	}
+	if passed != 3*linesPerSecond || omitted != 4*linesPerSecond {
+		t.Errorf("%d lines passed, %d told as left out", passed, omitted)
 	}
 }
 

@@ -94,7 +94,7 @@ func (m *model) NewInstance(_ context.Context, in backend.InstanceConfig) (backe
 // sessionFor returns a session with a use of its own.
 func (m *model) sessionFor(o *sessionOptions, in backend.InstanceConfig) (*session, error) {
 	m.mu.Lock()
-	fits := m.shared.options == o.key() && !(o.perInstance && m.taken)
+	fits := m.shared.options == o.key() && (!o.perInstance || !m.taken)
 	if fits {
 		m.taken = true
 		m.shared.uses.Add(1)

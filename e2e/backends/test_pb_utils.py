@@ -9,9 +9,8 @@ import time
 import numpy as np
 import tritonclient.grpc as tgrpc
 from bls import ask, value, write
-from repository import X, python_model, until
+from repository import X, ensemble, python_model, until
 from server import Server
-from test_ensembles import ensemble
 
 METRICS = """
 self.families = [

@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import tritonclient.grpc as tgrpc
-from repository import X, answer, python_model, until
+from repository import X, answer, ensemble, python_model, until
 from server import Server, descendants
 
 STREAM = """import numpy as np
@@ -26,21 +26,6 @@ class TritonPythonModel:
                 sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", np.full((1, 1), i, np.float32))]))
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
-
-
-def ensemble(repo, name, *models):
-    (repo / name / "1").mkdir(parents=True)
-    tensors = ["INPUT0", *[f"t{i}" for i in range(1, len(models))], "OUTPUT0"]
-    steps = ",\n".join(
-        f'{{ model_name: "{m}" model_version: -1 input_map {{ key: "INPUT0" value: "{tensors[i]}" }} output_map {{ key: "OUTPUT0" value: "{tensors[i + 1]}" }} }}'
-        for i, m in enumerate(models)
-    )
-    (repo / name / "config.pbtxt").write_text(
-        'platform: "ensemble"\n'
-        'input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
-        'output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
-        f"ensemble_scheduling {{ step [ {steps} ] }}\n"
-    )
 
 
 def test_a_step_that_dies_is_an_error_and_comes_back(tmp_path):

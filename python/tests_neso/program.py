@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 
 HEAD = """
-import json, os, sys, threading, time
+import json, os, signal, sys, threading, time
 import numpy as np
 from neso import ModelConfig, ModelClient, Tensor, Triton, TritonConfig, RemoteTriton, batch
 
@@ -27,6 +27,14 @@ Y = [Tensor((-1,), np.float32, "y")]
 @batch
 def double(x):
     return {"y": 2 * x}
+
+def serve(triton):
+    def tell():
+        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL or not triton.is_connected():
+            time.sleep(0.01)
+        say(triton)  # from now on a signal ends it in order
+    threading.Thread(target=tell, daemon=True).start()
+    triton.serve()
 
 def say(*tritons, **more):
     print(json.dumps({"urls": [t.url for t in tritons], "pids": [t._server.pid for t in tritons], **more}), flush=True)

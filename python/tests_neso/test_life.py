@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import urllib.error
 
@@ -157,8 +158,6 @@ def test_a_child_neither_serves_nor_stops_its_parents_server():
         say(triton, child=json.loads(os.read(reader, 100)), parent=triton.is_alive())
         sys.stdin.read()
         """
-    import subprocess
-
     with Program(text, stdin=subprocess.PIPE) as program:
         assert program.told["child"] == [False, False]
         assert program.told["parent"]
@@ -189,8 +188,6 @@ def test_a_child_may_have_a_server_of_its_own():
         child.join()
         triton.stop()
         """
-    import subprocess
-
     with Program(text, stdin=subprocess.PIPE) as program:
         assert [infer(url) for url in program.urls] == [6.0, 9.0]
         program.process.stdin.close()
@@ -207,10 +204,8 @@ def test_ctrl_c_answers_what_is_in_flight():
             return [{"y": 2 * r["x"]} for r in requests]
         triton = Triton(config=config())
         triton.bind("m", slow, X, Y)
-        triton.run()
-        say(triton)
-        threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), 2)), daemon=True).start()
-        triton.serve()
+        threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
+        serve(triton)
         """
     with Program(text) as program:
         assert infer(program.urls[0]) == 6.0
@@ -331,3 +326,33 @@ def test_the_end_of_a_server_is_seen_by_clients():
         triton.stop()
         with pytest.raises((PyTritonClientTimeoutError, PyTritonClientInferenceServerError)):
             client.infer_sample(np.ones(1, np.float32))
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_callables_may_use_processes_of_their_own(start):
+    text = f"""
+        import concurrent.futures, math, multiprocessing
+        pool = concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context({start!r}))
+        def roots(requests):
+            return [{{"y": np.array([[v for v in pool.map(math.sqrt, r["x"][0])]], np.float32)}} for r in requests]
+        triton = Triton(config=config())
+        triton.bind("m", [roots, roots], X, Y)
+        serve(triton)
+        pool.shutdown()
+        """
+    with Program(text) as program:
+        assert [infer(program.urls[0], value=v) for v in (4.0, 9.0, 16.0)] == [2.0, 3.0, 4.0]
+        assert program.end(signal.SIGTERM)[0] == 0
+        assert not alive(program.pids[0])
+
+
+def test_several_programs_at_once():
+    programs = [Program(PROGRAMS["several instances"] + "\n        time.sleep(600)\n") for _ in range(3)]
+    try:
+        assert len({program.urls[0] for program in programs}) == 3
+        programs[0].process.kill()
+        wait_until(lambda: not alive(programs[0].pids[0]))
+        assert [infer(program.urls[0]) for program in programs[1:]] == [6.0, 6.0]
+    finally:
+        for program in programs:
+            program.__exit__()

@@ -34,7 +34,7 @@ func receiveFile(channel *os.File) (*os.File, error) {
 	var received error
 	if err := raw.Read(func(fd uintptr) bool {
 		_, n, _, _, received = unix.Recvmsg(int(fd), data, oob, 0)
-		return received != unix.EAGAIN //nolint:errorlint // an errno
+		return received != unix.EAGAIN
 	}); err != nil {
 		return nil, err
 	}

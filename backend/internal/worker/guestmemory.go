@@ -113,8 +113,9 @@ func (m *guestMemory) allocate(size int) (place, []byte, error) {
 }
 
 func (m *guestMemory) grow(need uint64) error {
-	select { // an answer that nobody waited for
-	case <-m.grown:
+	select {
+	case err := <-m.grown: // an answer that nobody waited for
+		_ = err
 	default:
 	}
 	g := m.guest
