@@ -55,6 +55,9 @@ const (
 	operationCount
 )
 
+// Changes reports whether the operation changes the server.
+func (op Operation) Changes() bool { return op == Control || op == Unsaid }
+
 // needs holds the scopes of which a key must have one.
 var needs = [operationCount]Scope{
 	Unsaid:    Manage,

@@ -66,7 +66,7 @@ func (s *Server) identify(ctx context.Context, name string, call *tap.Info) (con
 	if !ok {
 		op = auth.Unsaid // what nobody knows is refused by the transport, behind this
 	}
-	if s.o.ManagedElsewhere && ok && op == auth.Control {
+	if s.o.ManagedElsewhere && ok && op.Changes() {
 		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
 	}
 	if s.o.Guard == nil {
@@ -107,10 +107,15 @@ func (s *Server) authorize(ctx context.Context, name string, message any) error 
 		if len(q.Settings) > 0 {
 			op = auth.Control
 		}
+	case *pb.TraceSettingRequest:
+		model = q.ModelName
+		if len(q.Settings) > 0 {
+			op = auth.Control
+		}
 	default:
 		return nil
 	}
-	if s.o.ManagedElsewhere && op == auth.Control {
+	if s.o.ManagedElsewhere && op.Changes() {
 		return status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
 	}
 	if bad := callerOf(ctx).May(op, model); bad != nil {

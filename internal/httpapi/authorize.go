@@ -23,7 +23,7 @@ var operations = [endpointCount]auth.Operation{
 	modelGenerate:       auth.Inference,
 	modelGenerateStream: auth.Inference,
 	allStats:            auth.Observe,
-	logSettings:         auth.Observe, // changing them is another thing, see operation
+	logSettings:         auth.Observe,
 	repositoryIndex:     auth.Observe,
 	repositoryLoad:      auth.Control,
 	repositoryUnload:    auth.Control,
@@ -32,11 +32,9 @@ var operations = [endpointCount]auth.Operation{
 	memoryRegister:      auth.Control,
 }
 
-// changing are the endpoints that read with GET and change with POST.
-var changing = [endpointCount]bool{logSettings: true}
-
+// operation says what r means: what reads with GET changes something with POST.
 func operation(r *http.Request, t target) auth.Operation {
-	if changing[t.endpoint] && r.Method == http.MethodPost {
+	if e := &endpoints[t.endpoint]; e.get && e.post && r.Method == http.MethodPost {
 		return auth.Control
 	}
 	return operations[t.endpoint]
@@ -50,13 +48,13 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*a
 	}
 	op := operation(r, t)
 	model := t.name
-	if t.memory != "" {
+	if endpoints[t.endpoint].category == SharedMemory {
 		model = "" // it is the name of a region
 	}
 	caller, err := s.o.Guard.Admit(first(r.Header["Authorization"]), first(r.Header[apiKeyHeader]), op, model)
 	if err == nil && s.o.ManagedElsewhere {
 		switch {
-		case op == auth.Control && !t.admin:
+		case op.Changes() && !t.admin:
 			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextManagedElsewhere}
 		case op == auth.Inference && t.admin:
 			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextOnlyManaged}
