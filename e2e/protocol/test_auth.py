@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 import threading
 import time
 
@@ -13,7 +15,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from repository import X, identity_model, metric, python_model, until
-from server import BINARY, Server, free_port
+from server import BINARY, ROOT, Server, free_port
 from tritonclient.utils import InferenceServerException
 
 
@@ -394,6 +396,18 @@ def test_command_with_a_key(setting, monkeypatch):
     assert "open-a" in run("index", key=keys.key["ops"]).stdout
     assert "asks for a key" in run("index").stderr
     assert run("ready").returncode == 0
+
+
+def test_programs_join_with_a_key(setting):
+    s, keys = setting
+    code = "import sys; from neso import RemoteTriton; r = RemoteTriton(sys.argv[1]); r.connect(); print('joined'); r.stop()"
+    for url in (f"http://{s.http}", f"grpc://{s.grpc}"):
+        for name, works in (("ops", True), ("app", False), (None, False)):
+            env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NESO_KEY": keys.key[name] if name else ""}
+            r = subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True, env=env, timeout=60)
+            assert ("joined" in r.stdout) == works, r
+            assert works or "key" in r.stderr, r
+            assert not name or keys.key[name] not in r.stderr + r.stdout
 
 
 def test_admin_address(tmp_path):

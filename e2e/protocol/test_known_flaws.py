@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import socket
 import struct
 import tarfile
@@ -22,7 +23,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 from repository import X, identity_model, metric, python_model, until
-from server import Server, free_port
+from server import MODELS, Server, free_port
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
@@ -205,6 +206,39 @@ def test_sizes_of_strings_that_overflow(explicit, server):
 def test_nesting_does_not_use_up_the_stack(explicit, path, open_):
     r = explicit.post(path, open_ * 1_000_000)
     assert r.status == 400 and r.error, r
+
+
+def test_json_counts_as_what_it_becomes(tmp_path):
+    """Two bytes of text become eight of FP64: they are counted before there is memory for them."""
+    shutil.copytree(MODELS / "identity_any_fp64", tmp_path / "identity_any_fp64")
+    with Server(tmp_path, "--max-queued-bytes=100000") as s:
+
+        def request(n):
+            head = f'{{"inputs":[{{"name":"INPUT0","datatype":"FP64","shape":[1,{n}],"data":['
+            return s.infer("identity_any_fp64", head + "0," * (n - 1) + "0]}]}")
+
+        assert request(12_000).status == 200  # 24,000 bytes of text, 96,000 of tensor
+        for _ in range(3):
+            r = request(13_000)
+            assert r.status == 503 and "--max-queued-bytes" in r.error, r
+        body = json.dumps({"INPUT0": [0] * 13_000}).replace(" ", "")
+        r = s.post("/v2/models/identity_any_fp64/generate", body)
+        assert r.status == 503 and "--max-queued-bytes" in r.error, r
+        assert request(12_000).status == 200  # nothing of that still counts
+
+
+@pytest.mark.parametrize(
+    ("option", "limit"), [("--max-queued-bytes=1000000", 1_000_000), ("--grpc-max-message-bytes=500K", 512_000)]
+)
+def test_grpc_messages_that_can_never_be_admitted(tmp_path, option, limit):
+    identity_model(tmp_path, FP32)
+    with Server(tmp_path, option) as s, grpc.insecure_channel(s.grpc) as channel:
+        call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        with pytest.raises(grpc.RpcError) as e:
+            call(b"\x3a" + varint(limit + (2 << 20)) + b"\0" * (limit + (2 << 20)), timeout=20)
+        assert e.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, e.value
+        assert "larger than max" in e.value.details()
+        assert s.infer(FP32, X).status == 200
 
 
 # Bombs: a small compressed body became large in memory.

@@ -63,9 +63,10 @@ const refreshEvery = time.Second
 // Guard knows the keys. It is safe for concurrent use; a nil Guard asks for
 // nothing.
 type Guard struct {
-	keys    atomic.Pointer[Keys]
-	refresh func()
-	checked atomic.Int64 // ns of backend.Now
+	keys       atomic.Pointer[Keys]
+	refresh    func()
+	refreshing sync.Mutex
+	checked    atomic.Int64 // ns of backend.Now
 
 	unknown, missing atomic.Uint64
 
@@ -107,8 +108,9 @@ func (g *Guard) Replace(keys *Keys) {
 // present returns the keys, after a look at the file when it is time.
 func (g *Guard) present() *Keys {
 	now, last := backend.Now(), g.checked.Load()
-	if now-last >= int64(refreshEvery) && g.checked.CompareAndSwap(last, now) && g.refresh != nil {
+	if now-last >= int64(refreshEvery) && g.checked.CompareAndSwap(last, now) && g.refresh != nil && g.refreshing.TryLock() {
 		g.refresh()
+		g.refreshing.Unlock()
 	}
 	return g.keys.Load()
 }

@@ -53,6 +53,14 @@ func (s *Server) guarded() bool { return s.o.Guard != nil || s.o.ManagedElsewher
 
 type callerKey struct{}
 
+// caller is callerOf without a look where no keys are asked for.
+func (s *Server) caller(ctx context.Context) *auth.Caller {
+	if s.o.Guard == nil {
+		return nil
+	}
+	return callerOf(ctx)
+}
+
 // callerOf returns who makes a call; nil where no keys are asked for.
 func callerOf(ctx context.Context) *auth.Caller {
 	c, _ := ctx.Value(callerKey{}).(*auth.Caller)

@@ -56,7 +56,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	if bad != nil {
 		return nil, bad
 	}
-	pin, err := s.o.Engine.ResolveFor(callerOf(ctx), c.request.ModelName, version, c.request.InputBytes())
+	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), c.request.ModelName, version, c.request.InputBytes())
 	if err != nil {
 		return nil, backend.AsError(err)
 	}

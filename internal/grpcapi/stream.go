@@ -78,7 +78,7 @@ func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
 		wake:     make(chan struct{}, 1),
 	}
 	x.ctx, x.cancel = context.WithCancel(g.Context())
-	x.caller = callerOf(x.ctx)
+	x.caller = s.caller(x.ctx)
 	v := metadata.ValueFromIncomingContext(x.ctx, errorMode)
 	x.errorEnds = len(v) > 0 && v[0] == "true"
 	s.work.Go(x.read)
