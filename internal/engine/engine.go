@@ -45,6 +45,7 @@ type Engine struct {
 	shared     *shm.Registry
 
 	endExternal, endInternal func(*infer.Request)
+	growth                   func(*infer.Request, int64) *backend.Error
 
 	stopping sync.Once
 	stopped  chan struct{}
@@ -59,7 +60,13 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), shared: shm.New(o.SharedMemory), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
-	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
+	e.endExternal = func(r *infer.Request) {
+		if r.Payer != nil {
+			r.Payer.Leave(max(0, r.Bytes))
+		}
+		e.end(r.Owner.(*model.Model), r.Bytes, true)
+	}
+	e.growth = e.grow
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
@@ -71,7 +78,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -187,6 +194,9 @@ func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
+// MaxQueuedBytes is the most input bytes that all requests may hold together.
+func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
 
 // Metadata describes the server.
 type Metadata struct {

@@ -58,6 +58,8 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// ReadableFiles lets other users of the machine read them.
+	ReadableFiles bool
 	// Cache is the name of the response cache, "local" or "redis", and
 	// CacheSettings what --cache-config says to it; empty means none.
 	Cache         string

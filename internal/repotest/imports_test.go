@@ -35,6 +35,7 @@ var rows = []string{
 	"internal/repository/...",
 	"internal/lifecycle",
 
+	"internal/auth",
 	"internal/metrics",
 	"internal/engine",
 
