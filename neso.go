@@ -44,9 +44,14 @@ type Server struct {
 	// BackendSettings holds settings by backend name; "" holds those for all.
 	BackendSettings map[string]map[string]string
 
-	// ControlMode is "none" (all models are loaded at start) or "explicit" (the
-	// API loads and unloads); default "none".
+	// ControlMode is "none" (all models are loaded at start), "explicit" (the API
+	// loads and unloads) or "poll" (changes of the repositories are taken every
+	// PollInterval); default "none".
 	ControlMode string
+	// PollInterval is the time between two looks in mode "poll"; 0 means never.
+	// PollSettle is how long a changed directory must have stayed the same before
+	// it is taken, at most PollInterval; 0 takes it at the first look.
+	PollInterval, PollSettle time.Duration
 	// StartupModels are loaded at start in explicit mode; "*" alone means all.
 	StartupModels []string
 	// KeepGoing serves the models that load, when others do not. By default Start

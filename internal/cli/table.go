@@ -48,8 +48,8 @@ func serveTable() []option {
 			o.server.LooseReadiness = !v
 			return err
 		}},
-		{name: "model-control-mode", kind: "string", group: groupRepository, help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. \"poll\": not in this version.", set: wordVar("model-control-mode", []string{"none", "explicit", "poll"}, func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil })},
-		{name: "repository-poll-secs", kind: "integer", group: groupRepository, help: "Interval in seconds between each poll of the model repository. Valid only with --model-control-mode=poll.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "model-control-mode", kind: "string", group: groupRepository, help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. \"poll\": changes of the repositories are taken every --repository-poll-secs.", set: wordVar("model-control-mode", []string{"none", "explicit", "poll"}, func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil })},
+		{name: "repository-poll-secs", kind: "integer", group: groupRepository, help: "Interval in seconds between each poll of the model repository. Valid only with --model-control-mode=poll. 0 means never. Default: 15.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.PollInterval })},
 		{name: "load-model", kind: "string", group: groupRepository, help: "Name of a model to be loaded on server startup. It may be specified multiple times; '*' alone loads all. Only with --model-control-mode=explicit.", set: listVar(func(o *serveOptions) *[]string { return &o.server.StartupModels })},
 		{name: "model-config-name", kind: "string", group: groupRepository, help: "Use <model>/configs/<name>.pbtxt as the configuration where that file exists, else config.pbtxt.", set: func(o *serveOptions, s string) error {
 			if s == "" {
@@ -156,6 +156,7 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
+		{name: "repository-settle-secs", kind: "integer", group: groupNeso, help: "Seconds a changed model directory must stay the same before --model-control-mode=poll takes it, at most --repository-poll-secs. Default: 2.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.PollSettle })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},

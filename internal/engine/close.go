@@ -27,6 +27,7 @@ func (e *Engine) close(ctx context.Context) error {
 	e.log.Info("Waiting for in-flight requests to complete.")
 	e.finishSequences(ctx)
 	drained := e.drain(ctx)
+	e.poller.close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
 	}

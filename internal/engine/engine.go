@@ -38,6 +38,7 @@ type Engine struct {
 	loops      loops
 	repo       *repository.Repository
 	life       *lifecycle.Manager
+	poller     *poller             // nil but in control mode "poll"
 	pool       *memory.Pool        // nil when the allocator came with the options
 	cache      responsecache.Store // nil without one
 
@@ -76,6 +77,7 @@ func New(o Options) (*Engine, error) {
 		repo, _ = repository.Open(repository.Options{}) // without paths it cannot fail
 	}
 	e.repo = repo
+	e.poller = newPoller(e)
 	e.life = lifecycle.New(lifecycle.Options{
 		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
@@ -105,6 +107,9 @@ func (e *Engine) Start(ctx context.Context) error {
 const failedStart = 10 * time.Second
 
 func (e *Engine) start(ctx context.Context) error {
+	if e.poller != nil {
+		e.poller.prime(ctx)
+	}
 	names, err := e.startupModels(ctx)
 	if err != nil {
 		if e.o.ExitOnError {
@@ -120,6 +125,9 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	if !e.move(Ready) {
 		return notReady()
+	}
+	if e.poller != nil {
+		e.poller.start()
 	}
 	return nil
 }

@@ -24,16 +24,20 @@ type Options struct {
 	BackendDir   string
 	// BackendSettings holds --backend-config values by backend name; "" holds the
 	// global ones.
-	BackendSettings     map[string]map[string]string
-	ControlMode         string // "none", "explicit" ("poll" is refused for now)
-	StartupModels       []string
-	ExitOnError         bool
-	DisableAutoComplete bool
-	StrictReadiness     bool
-	ModelConfigName     string
-	LoadThreads         int // default 4
-	LoadRetries         int
-	WarmupInStatistics  bool
+	BackendSettings map[string]map[string]string
+	ControlMode     string // "none", "explicit" or "poll"
+	// PollInterval is the time between two looks at the repositories in mode
+	// "poll"; 0 means never. PollSettle is how long a change must have been the
+	// same before it is taken, at most PollInterval.
+	PollInterval, PollSettle time.Duration
+	StartupModels            []string
+	ExitOnError              bool
+	DisableAutoComplete      bool
+	StrictReadiness          bool
+	ModelConfigName          string
+	LoadThreads              int // default 4
+	LoadRetries              int
+	WarmupInStatistics       bool
 	// RateLimiter makes the instances of all models wait for the resources that
 	// they need; nil for none.
 	RateLimiter *ratelimit.Limiter
@@ -88,9 +92,7 @@ func (o *Options) fill() error {
 	switch o.ControlMode = strings.ToLower(o.ControlMode); o.ControlMode {
 	case "", "none":
 		o.ControlMode = "none"
-	case "explicit":
-	case "poll":
-		return backend.Errorf(backend.Unsupported, "model control mode 'poll' is not supported, use 'none' or 'explicit'")
+	case "explicit", "poll":
 	default:
 		return backend.Errorf(backend.InvalidArg, "invalid argument for --model-control-mode")
 	}

@@ -98,6 +98,9 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 // loadWithParts loads a model once its parts serve. load is called for each
 // part that does not, and returns the error for the ensemble.
 func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
+	m.mu.Lock()
+	m.entryLocked(p.name).wants = p.parts
+	m.mu.Unlock()
 	for _, part := range p.parts {
 		if len(m.Lookup(part)) > 0 {
 			continue
@@ -290,7 +293,7 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 	if e.snapshot != nil {
 		e.snapshot.Release()
 	}
-	e.snapshot, e.parts = p.snapshot.Retain(), p.parts
+	e.snapshot, e.parts, e.rejected = p.snapshot.Retain(), p.parts, ""
 	m.publishLocked(p.name)
 	m.retireLocked(map[string][]retired{p.name: old})
 }

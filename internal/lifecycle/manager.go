@@ -106,11 +106,15 @@ type entry struct {
 	snapshot *repository.Snapshot
 	// parts are the models that an ensemble is made of.
 	parts []string
+	// wants are the parts of the ensemble that was tried last, loaded or not.
+	wants []string
 	// failure says why the model has no version at all. unread marks one whose
 	// configuration could not even be read: the peer does not count it among the
 	// known models.
 	failure string
 	unread  bool
+	// rejected says why the latest change of a model that serves was not taken.
+	rejected string
 }
 
 // version is what is known of one version.
@@ -176,7 +180,11 @@ func (m *Manager) Versions(name string) []Version {
 		}
 		for _, n := range e.numbers() {
 			v := e.versions[n]
-			all = append(all, Version{Name: name, Version: n, State: v.state, Reason: v.reason, LoadTime: v.took, Model: v.model})
+			reason := v.reason
+			if v.state == Ready && e.rejected != "" {
+				reason = "the latest change is not served: " + e.rejected
+			}
+			all = append(all, Version{Name: name, Version: n, State: v.state, Reason: reason, LoadTime: v.took, Model: v.model})
 		}
 	}
 	return all

@@ -16,6 +16,8 @@ import (
 type Failure struct {
 	Model string
 	Err   error
+	// Temporary says that the same model may load when it is tried again.
+	Temporary bool
 }
 
 // startup is one LoadAll.
@@ -26,6 +28,8 @@ type startup struct {
 
 	mu     sync.Mutex
 	failed map[string]error
+	// temporary are the failed models whose storage could not be reached.
+	temporary map[string]bool
 }
 
 // LoadAll loads the given models and the parts of those that are ensembles,
@@ -34,7 +38,7 @@ type startup struct {
 // once; Close waits for what is left of the loads, but not for ever.
 func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 	done := make(chan []Failure, 1)
-	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}}
+	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, temporary: map[string]bool{}}
 	if err := m.begin(func() { done <- s.run(names) }); err != nil {
 		return []Failure{{Err: err}}
 	}
@@ -66,7 +70,7 @@ func (s *startup) run(names []string) []Failure {
 	}
 	failures := make([]Failure, 0, len(s.failed))
 	for name, err := range s.failed {
-		failures = append(failures, Failure{Model: name, Err: err})
+		failures = append(failures, Failure{Model: name, Err: err, Temporary: s.temporary[name]})
 	}
 	slices.SortFunc(failures, func(a, b Failure) int { return cmp.Compare(a.Model, b.Model) })
 	return failures
@@ -86,6 +90,7 @@ func (s *startup) poll(name string) {
 	}
 	p, err := s.m.poll(Request{Name: name})
 	if err != nil {
+		s.temporary[name] = backend.AsError(err).Code == backend.Unavailable
 		err = pollError(name, err)
 		s.failed[name] = err
 		s.m.unreadable(name, err)

@@ -41,8 +41,9 @@ type Snapshot struct {
 	bound bool // by a program
 
 	directories map[int64]string
-	stamps      map[int64]stamp
-	common      stamp
+	stamps      map[int64]source.Stamp
+	common      source.Stamp
+	origin      string // see source.Directory
 	refs        atomic.Int32
 	release     func() error
 }
@@ -60,7 +61,10 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 	if err != nil {
 		return nil, err
 	}
-	s.Directory, s.Renamed, s.release = dir.Path, dir.Renamed, dir.Release
+	s.Directory, s.Renamed, s.release, s.origin = dir.Path, dir.Renamed, dir.Release, dir.Origin
+	if s.origin == "" {
+		s.origin = s.Directory
+	}
 	if err := s.read(r.configName, config, log); err != nil {
 		s.Release()
 		return nil, err
