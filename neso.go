@@ -32,7 +32,8 @@ type Server struct {
 	// ID is the server's name in its metadata; default "triton", which clients of
 	// Triton expect.
 	ID string
-	// ModelRepositories are directories of models.
+	// ModelRepositories are directories of models, or URIs of object stores
+	// ("s3://bucket/path", "gs://bucket/path", "as://account/container/path").
 	ModelRepositories []string
 	// NoRepository allows a server without any: its models are bound by the
 	// program, or come over the API.
@@ -43,6 +44,10 @@ type Server struct {
 	BackendDirectory string
 	// BackendSettings holds settings by backend name; "" holds those for all.
 	BackendSettings map[string]map[string]string
+
+	// RepositoryCacheDirectory keeps what is downloaded from object stores from one
+	// start to the next; default a temporary directory.
+	RepositoryCacheDirectory string
 
 	// ControlMode is "none" (all models are loaded at start), "explicit" (the API
 	// loads and unloads) or "poll" (changes of the repositories are taken every

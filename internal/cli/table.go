@@ -35,7 +35,7 @@ func serveTable() []option {
 		{name: "log-format", kind: "string", group: groupLogging, help: "Set the logging format: \"" + logging.FormatDefault + "\", \"" + logging.FormatISO8601 + "\", or \"" + logging.FormatJSON + "\" (one JSON object a line).", set: setLogFormat},
 		{name: "log-file", kind: "string", group: groupLogging, help: "Set the name of the log output file. If specified, log outputs are appended to this file, otherwise they go to the console.", set: stringVar(func(o *serveOptions) *string { return &o.log.File })},
 
-		{name: "model-repository", kind: "string", group: groupRepository, help: "Path to a model repository directory. It may be specified multiple times.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
+		{name: "model-repository", kind: "string", group: groupRepository, help: "Path to a model repository directory, or the URI of one in an object store: s3://bucket/path, s3://http://host:port/bucket/path, gs://bucket/path, as://account/container/path. It may be specified multiple times.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
 		{name: "model-store", kind: "string", group: groupRepository, help: "Equivalent to --model-repository.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
 		{name: "exit-on-error", kind: "boolean", group: groupRepository, help: "Exit if an error occurs during initialization; every failure is listed. With false the models that loaded are served.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
@@ -156,6 +156,7 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
+		{name: "repository-cache-directory", kind: "string", group: groupNeso, help: "The directory that keeps what is downloaded from object stores from one start to the next. Default: a temporary one.", set: stringVar(func(o *serveOptions) *string { return &o.server.RepositoryCacheDirectory })},
 		{name: "repository-settle-secs", kind: "integer", group: groupNeso, help: "Seconds a changed model directory must stay the same before --model-control-mode=poll takes it, at most --repository-poll-secs. Default: 2.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.PollSettle })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},

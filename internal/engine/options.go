@@ -60,6 +60,9 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// RepositoryCache keeps what is downloaded from object stores from one start to
+	// the next; empty means a temporary directory.
+	RepositoryCache string
 	// Cache is the name of the response cache, "local" or "redis", and
 	// CacheSettings what --cache-config says to it; empty means none.
 	Cache         string

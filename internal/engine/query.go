@@ -125,6 +125,10 @@ type IndexEntry struct {
 	Name, Version, State, Reason string
 }
 
+// indexTimeout bounds how long the index waits for repositories; then it shows
+// what is known.
+const indexTimeout = 5 * time.Second
+
 // Index lists the models of all repositories; with ready only the ready ones.
 // A model that was never loaded has a name only.
 func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
@@ -138,8 +142,10 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 		serving[name] = true
 	}
 	if !ready {
-		stored, err := e.repo.List(context.Background())
-		if err != nil && len(stored) == 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
+		defer cancel()
+		stored, err := e.repo.List(ctx)
+		if err != nil && len(stored) == 0 && len(known) == 0 {
 			return nil, err
 		}
 		for _, s := range stored {

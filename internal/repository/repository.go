@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/repository/source"
+	"github.com/nesoserve/neso/internal/repository/source/blob"
 	"github.com/nesoserve/neso/internal/repository/source/local"
 )
 
@@ -23,6 +25,9 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// CacheDir keeps what is downloaded from object stores from one start to the
+	// next; empty means a temporary directory.
+	CacheDir string
 }
 
 // Repository is all model repositories of a server, seen as one.
@@ -52,8 +57,9 @@ func Open(o Options) (*Repository, error) {
 			continue
 		}
 		seen[key] = true
-		s, err := open(path)
+		s, err := open(path, o.CacheDir)
 		if err != nil {
+			_ = r.Close() // the first error says more
 			return nil, err
 		}
 		r.sources = append(r.sources, s)
@@ -61,13 +67,23 @@ func Open(o Options) (*Repository, error) {
 	return r, nil
 }
 
-func open(path string) (source.Source, error) {
-	for scheme, flag := range map[string]string{"gs": "GCS", "s3": "S3", "as": "AZURE_STORAGE"} {
-		if strings.HasPrefix(path, scheme+"://") {
-			return nil, backend.Errorf(backend.Unsupported, "%s:// file-system not supported. To enable, build with -DTRITON_ENABLE_%s=ON.", scheme, flag)
-		}
+func open(path, cacheDir string) (source.Source, error) {
+	if blob.IsURI(path) {
+		return blob.Open(context.Background(), path, blob.Options{CacheDir: cacheDir}) // it has a bound of its own
 	}
 	return local.Open(path)
+}
+
+// Close gives back what the repositories hold on this machine. No snapshot may
+// be in use any more.
+func (r *Repository) Close() error {
+	var errs []error
+	for _, s := range r.all() {
+		if c, ok := s.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Paths returns the repositories' paths: those of Open, sorted, then those
