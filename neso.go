@@ -42,6 +42,9 @@ type Server struct {
 	Backends []backend.Driver
 	// BackendDirectory is where python-based and native backends lie.
 	BackendDirectory string
+	// RepositoryAgentDirectory is named by the error of a repository agent that is
+	// not part of the server.
+	RepositoryAgentDirectory string
 	// BackendSettings holds settings by backend name; "" holds those for all.
 	BackendSettings map[string]map[string]string
 

@@ -8,7 +8,7 @@ import (
 
 func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options {
 	return engine.Options{
-		ID: s.ID, Repositories: s.ModelRepositories, RepositoryCache: s.RepositoryCacheDirectory, NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory, BackendSettings: s.BackendSettings,
+		ID: s.ID, Repositories: s.ModelRepositories, RepositoryCache: s.RepositoryCacheDirectory, NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory, AgentDir: s.RepositoryAgentDirectory, BackendSettings: s.BackendSettings,
 		ControlMode: s.ControlMode, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
 		WarmupInStatistics: s.WarmupInStatistics, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,

@@ -25,11 +25,10 @@ func refuseTrue(name string) func(*serveOptions, string) error {
 	}
 }
 
-func nonEmpty(name string) func(*serveOptions, string) error {
-	return func(_ *serveOptions, s string) error {
-		if s == "" {
-			return fmt.Errorf("--%s can not be empty", name)
-		}
-		return nil
+func setAgentDirectory(o *serveOptions, s string) error {
+	if s == "" {
+		return errors.New("--repoagent-directory can not be empty")
 	}
+	o.server.RepositoryAgentDirectory = s
+	return nil
 }

@@ -22,6 +22,8 @@ type Options struct {
 	NoRepository bool
 	Backends     []backend.Driver
 	BackendDir   string
+	// AgentDir is what --repoagent-directory says.
+	AgentDir string
 	// BackendSettings holds --backend-config values by backend name; "" holds the
 	// global ones.
 	BackendSettings map[string]map[string]string

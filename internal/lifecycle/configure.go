@@ -7,6 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository/agent"
 )
 
 // configure reads the configuration of a plan as far as it goes without the
@@ -15,6 +16,9 @@ func (m *Manager) configure(p *plan) error {
 	draft, err := m.draft(p)
 	if err != nil {
 		return draft.Explain(err, p.name, os.DirFS(p.snapshot.Directory), m.o.DisableAutoComplete)
+	}
+	if err := agent.Load(p.snapshot.Directory, draft.Agents(), m.o.AgentDir); err != nil {
+		return err
 	}
 	if err := draft.CompleteBackend(p.name, os.DirFS(p.snapshot.Directory)); err != nil {
 		return err

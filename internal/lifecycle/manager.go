@@ -31,6 +31,8 @@ type Options struct {
 	// Allocator gives ordinary memory to models whose backend has none.
 	Allocator           tensor.Allocator
 	DisableAutoComplete bool
+	// AgentDir is named by the error of a repository agent that is not there.
+	AgentDir string
 	// GPUs are the numbers of the usable GPUs.
 	GPUs []int
 	// LoadThreads bounds how many versions load at once; at least 1.

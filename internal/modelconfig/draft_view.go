@@ -3,6 +3,9 @@ package modelconfig
 // Versions returns the version policy of a normalized draft.
 func (d *Draft) Versions() VersionPolicy { return versionPolicy(d.pb.VersionPolicy) }
 
+// Agents returns the repository agents that the model asks for, in order.
+func (d *Draft) Agents() []Agent { return agents(d.pb) }
+
 // IsEnsemble reports whether the model is made of other models.
 func (d *Draft) IsEnsemble() bool { return d.pb.GetEnsembleScheduling() != nil }
 

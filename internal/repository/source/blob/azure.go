@@ -40,7 +40,7 @@ func openAzure(ctx context.Context, p place, c *azureCredential, o Options) (*az
 		}
 	}
 	a := &azure{account: cmp.Or(c.Account, p.account), container: p.bucket}
-	a.client = client{http: o.http, prepare: a.authorize, explain: explainAzure}
+	a.client = client{http: o.http, pause: o.pause, prepare: a.authorize, explain: explainAzure}
 	switch host, _, _ := strings.Cut(strings.TrimPrefix(p.endpoint, "https://"), "."); {
 	case p.endpoint == "" || host == p.account && a.account != p.account:
 		a.endpoint = "https://" + a.account + ".blob.core.windows.net"

@@ -93,6 +93,7 @@ func (c *cache) close() error {
 	}
 	if c.held != nil {
 		errs = append(errs, c.held.Close())
+		c.held = nil
 	}
 	if c.own {
 		errs = append(errs, os.RemoveAll(c.dir))
@@ -121,11 +122,11 @@ type file struct {
 // tree links a model's files into a directory of its own.
 func (c *cache) tree(model, objects string, files []file) (dir string, release func() error, err error) {
 	top := filepath.Join(c.trees, strconv.FormatInt(c.next.Add(1), 10))
-	release = func() error { return os.RemoveAll(top) }
+	remove := func() error { return os.RemoveAll(top) }
 	dir = filepath.Join(top, model)
 	defer func() {
 		if err != nil {
-			_ = release() // the first error says more
+			_ = remove() // the first error says more
 		}
 	}()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -152,7 +153,7 @@ func (c *cache) tree(model, objects string, files []file) (dir string, release f
 			return "", nil, fmt.Errorf("%s: %w", f.key, err)
 		}
 	}
-	return dir, release, nil
+	return dir, remove, nil
 }
 
 // link makes to a hard link of from, or a copy where there are none.

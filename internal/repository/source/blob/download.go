@@ -28,10 +28,11 @@ const (
 type downloader struct {
 	store store
 	slots chan struct{} // one for each range on its way
+	pause time.Duration // before the second attempt
 }
 
-func newDownloader(s store) *downloader {
-	return &downloader{store: s, slots: make(chan struct{}, parallel)}
+func newDownloader(s store, pause time.Duration) *downloader {
+	return &downloader{store: s, slots: make(chan struct{}, parallel), pause: pause}
 }
 
 // all brings those of the files that are not in dir yet. The first failure
@@ -142,7 +143,7 @@ func (d *downloader) piece(ctx context.Context, f *os.File, o object, offset, le
 	var last error
 	for attempt := 0; attempt < attempts; attempt++ {
 		if attempt > 0 {
-			if err := pause(ctx, attempt, last); err != nil {
+			if err := pause(ctx, d.pause, attempt, last); err != nil {
 				return last
 			}
 		}

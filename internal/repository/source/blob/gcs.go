@@ -35,7 +35,7 @@ type gcs struct {
 // machine's, or none.
 func openGCS(ctx context.Context, p place, file string, fromFile bool, o Options) (*gcs, error) {
 	g := &gcs{endpoint: "https://storage.googleapis.com", bucket: p.bucket}
-	g.client = client{http: o.http, prepare: g.authorize, explain: explainGCS}
+	g.client = client{http: o.http, pause: o.pause, prepare: g.authorize, explain: explainGCS}
 	// Token sources ask with the client that their context names.
 	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, o.http)
 	switch emulator := o.getenv("STORAGE_EMULATOR_HOST"); {

@@ -30,6 +30,7 @@ type Options struct {
 
 	getenv func(string) string
 	http   *http.Client
+	pause  time.Duration
 }
 
 // Repository is one --model-repository in an object store.
@@ -62,7 +63,13 @@ func Open(ctx context.Context, uri string, o Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.getenv, o.http = os.Getenv, newHTTPClient()
+	o.http = newHTTPClient()
+	if o.getenv == nil {
+		o.getenv = os.Getenv
+	}
+	if o.pause == 0 {
+		o.pause = defaultPause
+	}
 	r := &Repository{uri: uri, place: p, http: o.http, models: map[string]*sync.Mutex{}}
 	if r.store, err = connect(ctx, uri, p, o); err != nil {
 		return nil, r.unusable(err)
@@ -76,7 +83,7 @@ func Open(ctx context.Context, uri string, o Options) (*Repository, error) {
 		r.http.CloseIdleConnections()
 		return nil, backend.Errorf(backend.Internal, "failed to make the local copy of %s: %v", uri, err)
 	}
-	r.loader = newDownloader(r.store)
+	r.loader = newDownloader(r.store, o.pause)
 	return r, nil
 }
 

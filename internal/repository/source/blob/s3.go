@@ -24,10 +24,15 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/smithy-go/logging"
 )
 
 // emptySHA256 is the hash of the empty body that every request has.
 const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// credentialTimeout bounds the search for credentials at start: off Amazon's
+// machines their metadata service may not answer at all.
+const credentialTimeout = 15 * time.Second
 
 // s3 is a bucket of Amazon S3, or of a server that speaks its protocol.
 type s3 struct {
@@ -43,8 +48,9 @@ type s3 struct {
 
 func openS3(ctx context.Context, p place, c *s3Credential, o Options) (*s3, error) {
 	s := &s3{endpoint: p.endpoint, bucket: p.bucket, signer: v4.NewSigner()}
-	s.client = client{http: o.http, prepare: s.sign, explain: explainS3}
-	var options []func(*config.LoadOptions) error
+	s.client = client{http: o.http, pause: o.pause, prepare: s.sign, explain: explainS3}
+	// What the SDK would print is in its errors too.
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if c == nil {
 		c = &s3Credential{}
 	} else if c.KeyID != "" || c.Profile == "" {
@@ -71,6 +77,8 @@ func openS3(ctx context.Context, p place, c *s3Credential, o Options) (*s3, erro
 	if s.endpoint == "" && loaded.BaseEndpoint != nil {
 		s.endpoint = strings.TrimSuffix(*loaded.BaseEndpoint, "/")
 	}
+	ctx, cancel := context.WithTimeout(ctx, credentialTimeout)
+	defer cancel()
 	if _, err := s.credentials.Retrieve(ctx); err != nil {
 		s.credentials = nil // a public bucket needs none; another one says so
 	}

@@ -16,8 +16,8 @@ import (
 const (
 	// attempts is how often a request is sent before its failure counts.
 	attempts = 5
-	// firstPause doubles with each attempt.
-	firstPause = 200 * time.Millisecond
+	// defaultPause is that before the second attempt; it doubles with each.
+	defaultPause = 200 * time.Millisecond
 	// stall is how long a transfer may bring nothing.
 	stall = 30 * time.Second
 	// maxReply bounds a listing or an error of a store.
@@ -47,7 +47,8 @@ var errChanged = errors.New("the object has changed while it was read")
 
 // client sends requests with retries.
 type client struct {
-	http *http.Client
+	http  *http.Client
+	pause time.Duration // before the second attempt
 	// prepare signs one attempt.
 	prepare func(ctx context.Context, r *http.Request) error
 	// explain reads the store's error out of a reply.
@@ -68,7 +69,7 @@ func (c *client) do(ctx context.Context, method, url string, header http.Header)
 	var last error
 	for attempt := range attempts {
 		if attempt > 0 {
-			if err := pause(ctx, attempt, last); err != nil {
+			if err := pause(ctx, c.pause, attempt, last); err != nil {
 				return nil, last
 			}
 		}
@@ -158,8 +159,8 @@ func (c *client) open(ctx context.Context, url string, header http.Header, offse
 }
 
 // pause waits before another attempt.
-func pause(ctx context.Context, attempt int, last error) error {
-	d := firstPause << (attempt - 1)
+func pause(ctx context.Context, first time.Duration, attempt int, last error) error {
+	d := first << (attempt - 1)
 	d += time.Duration(rand.Int64N(int64(d)))
 	if s := (*statusError)(nil); errors.As(last, &s) && s.after > d {
 		d = s.after
