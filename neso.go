@@ -69,6 +69,9 @@ type Server struct {
 	LooseReadiness bool
 	// DisableAutoComplete asks for complete configurations.
 	DisableAutoComplete bool
+	// ModelNamespacing allows models of one name in several repositories. Such a
+	// name is ambiguous for clients; ensembles find those of their own repository.
+	ModelNamespacing bool
 	// ModelConfigName chooses <model>/configs/<name>.pbtxt where it exists.
 	ModelConfigName string
 	// LoadThreads is how many models load at the same time; default 4.

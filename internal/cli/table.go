@@ -60,7 +60,7 @@ func serveTable() []option {
 		}},
 		{name: "model-load-thread-count", kind: "integer", group: groupRepository, help: "The number of models loaded at the same time.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadThreads })},
 		{name: "model-load-retry-count", kind: "integer", group: groupRepository, help: "The number of retries after a failed load.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadRetries })},
-		{name: "model-namespacing", kind: "boolean", group: groupRepository, help: "Whether models of the same name may be loaded from different repositories.", set: checkBool, unused: notYet},
+		{name: "model-namespacing", kind: "boolean", group: groupRepository, help: "Whether models of the same name may be loaded from different repositories. Requests by such a name are ambiguous; ensembles use the models of their own repository.", set: boolVar(func(o *serveOptions) *bool { return &o.server.ModelNamespacing })},
 		{name: "enable-peer-access", kind: "boolean", group: groupRepository, help: "Whether to enable peer access between GPUs.", set: checkBool, unused: noGPU},
 
 		{name: "allow-http", kind: "boolean", group: groupHTTP, help: "Allow the server to listen for HTTP requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowHTTP })},

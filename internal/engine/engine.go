@@ -65,7 +65,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, CacheDir: o.RepositoryCache})
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()

@@ -28,6 +28,8 @@ type Options struct {
 	// global ones.
 	BackendSettings map[string]map[string]string
 	ControlMode     string // "none", "explicit" or "poll"
+	// Namespacing allows models of one name in several repositories.
+	Namespacing bool
 	// PollInterval is the time between two looks at the repositories in mode
 	// "poll"; 0 means never. PollSettle is how long a change must have been the
 	// same before it is taken, at most PollInterval.

@@ -60,6 +60,13 @@ func (m *Manager) load(r Request) error {
 	if err := repository.CheckName(r.Name); err != nil {
 		return err
 	}
+	if len(r.Files) == 0 {
+		key, err := m.resolve(r.Name)
+		if err != nil {
+			return pollError(r.Name, err)
+		}
+		r.Name = key
+	}
 	if err := m.claim(r.Name); err != nil {
 		return err
 	}

@@ -152,10 +152,12 @@ func New(o Options) *Manager {
 
 // Version is the state of one version as others see it.
 type Version struct {
-	Name    string
-	Version int64 // 0 for a model without versions
-	State   State
-	Reason  string
+	Name string
+	// Key is the name with its namespace, which is empty without namespacing.
+	Key, Namespace string
+	Version        int64 // 0 for a model without versions
+	State          State
+	Reason         string
 	// LoadTime is how long the load took, for a ready version.
 	LoadTime time.Duration
 	// Model is set for a ready version.
@@ -167,7 +169,7 @@ type Version struct {
 func (m *Manager) Versions(name string) []Version {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names := []string{name}
+	names := m.keysLocked(name)
 	if name == "" {
 		names = slices.Sorted(maps.Keys(m.models))
 	}
@@ -177,8 +179,9 @@ func (m *Manager) Versions(name string) []Version {
 		if e == nil {
 			continue
 		}
+		namespace, plain := m.split(name)
 		if len(e.versions) == 0 {
-			all = append(all, Version{Name: name, State: Unavailable, Reason: e.failure})
+			all = append(all, Version{Name: plain, Key: name, Namespace: namespace, State: Unavailable, Reason: e.failure})
 		}
 		for _, n := range e.numbers() {
 			v := e.versions[n]
@@ -186,7 +189,7 @@ func (m *Manager) Versions(name string) []Version {
 			if v.state == Ready && e.rejected != "" {
 				reason = "the latest change is not served: " + e.rejected
 			}
-			all = append(all, Version{Name: name, Version: n, State: v.state, Reason: reason, LoadTime: v.took, Model: v.model})
+			all = append(all, Version{Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason, LoadTime: v.took, Model: v.model})
 		}
 	}
 	return all
@@ -196,7 +199,10 @@ func (m *Manager) Versions(name string) []Version {
 func (m *Manager) Explain(name string, version int64) *backend.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[name]
+	if err := m.ambiguousLocked(name); err != nil {
+		return backend.AsError(err)
+	}
+	e := m.models[m.keyLocked(name)]
 	switch {
 	case e == nil || e.unread:
 		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", name)
@@ -219,7 +225,7 @@ func (m *Manager) AllReady() error {
 				return fmt.Errorf("model '%s' version %d is not ready: %w", v.Name, v.Version, err)
 			}
 		case v.State == Unloading || v.Reason == reasonUnloaded:
-		case v.Version == 0 && m.unread(v.Name):
+		case v.Version == 0 && m.unread(v.Key):
 		default:
 			return fmt.Errorf("model '%s' version %d is at %s state: %s", v.Name, v.Version, v.State, v.Reason)
 		}

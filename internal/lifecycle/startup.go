@@ -85,6 +85,9 @@ func (s *startup) fail(name string, err error) {
 // poll reads a model and the parts of it, so that the order of loading is
 // known before the first one loads.
 func (s *startup) poll(name string) {
+	if key, err := s.m.resolve(name); err == nil {
+		name = key // else the same error comes from reading it
+	}
 	if s.plans[name] != nil || s.failed[name] != nil {
 		return
 	}

@@ -3,6 +3,15 @@ package modelconfig
 // Versions returns the version policy of a normalized draft.
 func (d *Draft) Versions() VersionPolicy { return versionPolicy(d.pb.VersionPolicy) }
 
+// SetNamespaces says in which namespaces the models of an ensemble's steps are,
+// by their names; none for those that are not in the map, whatever the
+// configuration says.
+func (d *Draft) SetNamespaces(of map[string]string) {
+	for _, s := range d.pb.GetEnsembleScheduling().GetStep() {
+		s.ModelNamespace = of[s.ModelName]
+	}
+}
+
 // Agents returns the repository agents that the model asks for, in order.
 func (d *Draft) Agents() []Agent { return agents(d.pb) }
 

@@ -241,7 +241,11 @@ func ensemble(pb *inferencepb.ModelEnsembling) *Ensemble {
 	}
 	e := &Ensemble{MaxInflight: int(pb.MaxInflightRequests)}
 	for _, s := range pb.Step {
-		e.Steps = append(e.Steps, Step{Model: s.ModelName, Version: s.ModelVersion, InputMap: s.InputMap, OutputMap: s.OutputMap})
+		name := s.ModelName
+		if s.ModelNamespace != "" {
+			name = s.ModelNamespace + "::" + name
+		}
+		e.Steps = append(e.Steps, Step{Model: name, Version: s.ModelVersion, InputMap: s.InputMap, OutputMap: s.OutputMap})
 	}
 	return e
 }

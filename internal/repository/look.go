@@ -35,6 +35,7 @@ func (r *Repository) Look(ctx context.Context) Look {
 			continue
 		}
 		for name, mark := range marks {
+			name = r.key(s, name)
 			if _, twice := look.Models[name]; twice {
 				look.Models[name] = Sighting{Duplicate: true}
 				continue

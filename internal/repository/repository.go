@@ -28,12 +28,16 @@ type Options struct {
 	// CacheDir keeps what is downloaded from object stores from one start to the
 	// next; empty means a temporary directory.
 	CacheDir string
+	// Namespacing allows models of one name in several repositories.
+	Namespacing bool
 }
 
 // Repository is all model repositories of a server, seen as one.
 type Repository struct {
 	configName string
 	tempDir    string
+	// namespacing makes the repository's path a part of a model's name.
+	namespacing bool
 
 	mu      sync.Mutex
 	sources []source.Source // replaced, never changed
@@ -42,7 +46,7 @@ type Repository struct {
 // Open opens every repository; it fails with the first path that is none.
 // Paths are kept as a sorted set.
 func Open(o Options) (*Repository, error) {
-	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir}
+	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, namespacing: o.Namespacing}
 	seen := map[string]bool{}
 	for _, path := range slices.Sorted(slices.Values(o.Paths)) {
 		// The same directory under two spellings would make each of its models a
@@ -99,6 +103,7 @@ func (r *Repository) Paths() []string {
 
 // Entry is one name found in the repositories.
 type Entry struct {
+	// Name is the model's name, with namespacing its key.
 	Name string
 	// Duplicate says that two or more repositories have a directory of that name,
 	// so that it is not clear which one is meant.
@@ -117,7 +122,7 @@ func (r *Repository) List(ctx context.Context) ([]Entry, error) {
 			failed = append(failed, err)
 		}
 		for _, n := range names {
-			count[n]++
+			count[r.key(s, n)]++
 		}
 	}
 	entries := make([]Entry, 0, len(count))
@@ -129,6 +134,12 @@ func (r *Repository) List(ctx context.Context) ([]Entry, error) {
 
 // find returns the one source that holds the model.
 func (r *Repository) find(ctx context.Context, model string) (source.Source, error) {
+	if s, name := r.split(model); s != nil {
+		if ok, err := s.Has(ctx, name); ok || err != nil {
+			return s, err
+		}
+		return nil, backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", model)
+	}
 	var found source.Source
 	for _, s := range r.all() {
 		ok, err := s.Has(ctx, model)

@@ -121,11 +121,11 @@ func noCredentials(t *testing.T) {
 	}
 }
 
+// large returns n bytes in which no two kilobytes are the same.
 func large(n int) string {
 	var b strings.Builder
 	for b.Len() < n {
-		b.WriteString(strconv.Itoa(b.Len()))
-		b.WriteByte(' ')
+		fmt.Fprintf(&b, "%01024d", b.Len())
 	}
 	return b.String()[:n]
 }
