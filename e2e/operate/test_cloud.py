@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 
 import pytest
 from repository import answer, ensemble, python_model, until
-from server import Server
+from server import ROOT, Server, free_port
 from stores import AZURE_ACCOUNT, AZURE_KEY, AZURITE, CLEAN, GCS, S3, Azure
 
 KINDS = {"s3": S3, "gs": GCS, "as": Azure}
@@ -169,3 +172,18 @@ def test_checksums_are_held(s3, tmp_path):
         s3.put("sums/m/1/" + algorithm, os.urandom(100_000), ChecksumAlgorithm=algorithm)
     with serve(s3, "sums") as s:
         assert answer(s, "m") == 2
+
+
+def test_the_example_of_the_docs(tmp_path):
+    text = (ROOT / "docs" / "cloud-repositories.md").read_text()
+    (script,) = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+    http, store = free_port(), free_port()
+    ports = f"--http-port={http} --grpc-port={free_port()} --metrics-port={free_port()} --http-address=127.0.0.1"
+    script = script.replace("localhost:8000", f"127.0.0.1:{http}").replace("9000", str(store))
+    script = script.replace("--model-control-mode=poll", f"--model-control-mode=poll {ports}")
+    env = {**os.environ, **CLEAN, "NESO_PYTHON": sys.executable}
+    r = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n" + script],
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert '"name":"digits"' in r.stdout, r.stdout + r.stderr

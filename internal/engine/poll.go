@@ -15,7 +15,7 @@ type poller struct {
 	e        *Engine
 	watch    repository.Watch
 	interval time.Duration
-	failed   map[string]string // what was logged of repositories that cannot be read
+	failed   map[string]bool   // repositories that cannot be read, as logged
 	temp     map[string]string // the same of models that will be tried again
 
 	ctx  context.Context // ends when polling must stop
@@ -33,7 +33,7 @@ func newPoller(e *Engine) *poller {
 	ctx, stop := context.WithCancel(context.Background())
 	return &poller{
 		e: e, ctx: ctx, stop: stop, interval: e.o.PollInterval, watch: repository.Watch{Settle: min(e.o.PollSettle, e.o.PollInterval)},
-		failed: map[string]string{}, temp: map[string]string{},
+		failed: map[string]bool{}, temp: map[string]string{},
 	}
 }
 
@@ -120,12 +120,13 @@ func (p *poller) once(ctx context.Context) time.Duration {
 	return again
 }
 
-// report logs which repositories cannot be read, once for each reason.
+// report logs which repositories cannot be read: once, since the texts of a
+// network differ from time to time.
 func (p *poller) report(look repository.Look) {
 	for path, err := range look.Failed {
-		if text := err.Error(); p.failed[path] != text {
-			p.e.log.Error("model repository cannot be read, what is loaded of it goes on", "repository", path, "error", text)
-			p.failed[path] = text
+		if !p.failed[path] {
+			p.e.log.Error("model repository cannot be read, what is loaded of it goes on", "repository", path, "error", err.Error())
+			p.failed[path] = true
 		}
 	}
 	for path := range p.failed {

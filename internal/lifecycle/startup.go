@@ -27,6 +27,7 @@ type startup struct {
 	graph graph
 
 	mu     sync.Mutex
+	read   map[string]outcome
 	failed map[string]error
 	// temporary are the failed models whose storage could not be reached.
 	temporary map[string]bool
@@ -52,6 +53,7 @@ func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 }
 
 func (s *startup) run(names []string) []Failure {
+	s.readAll(names)
 	for _, name := range names {
 		s.poll(name)
 	}
@@ -82,6 +84,37 @@ func (s *startup) fail(name string, err error) {
 	s.failed[name] = err
 }
 
+// outcome is what reading a model has come to.
+type outcome struct {
+	plan *plan
+	err  error
+}
+
+// readAll reads models at the same time, as many as there are load threads:
+// some have to be downloaded first.
+func (s *startup) readAll(names []string) {
+	s.read = make(map[string]outcome, len(names))
+	for _, name := range names {
+		if key, err := s.m.resolve(name); err == nil {
+			name = key
+		}
+		s.read[name] = outcome{}
+	}
+	width := make(chan struct{}, cap(s.m.slots))
+	var wg sync.WaitGroup
+	for _, name := range slices.Sorted(maps.Keys(s.read)) {
+		width <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-width }()
+			p, err := s.m.poll(Request{Name: name})
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.read[name] = outcome{p, err}
+		})
+	}
+	wg.Wait()
+}
+
 // poll reads a model and the parts of it, so that the order of loading is
 // known before the first one loads.
 func (s *startup) poll(name string) {
@@ -91,7 +124,11 @@ func (s *startup) poll(name string) {
 	if s.plans[name] != nil || s.failed[name] != nil {
 		return
 	}
-	p, err := s.m.poll(Request{Name: name})
+	o, known := s.read[name]
+	if !known {
+		o.plan, o.err = s.m.poll(Request{Name: name})
+	}
+	p, err := o.plan, o.err
 	if err != nil {
 		s.temporary[name] = backend.AsError(err).Code == backend.Unavailable
 		err = pollError(name, err)
