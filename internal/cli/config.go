@@ -13,25 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/client"
+	"github.com/nesoserve/neso/internal/cli/remote"
 	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 func configCommand(env Env) *cobra.Command {
-	c := remoteCommand(&cobra.Command{
-		Use:     "config MODEL[:VERSION]",
-		Short:   "Show the configuration of a model of a running server; check, show and make files",
-		Long:    "Prints the configuration as the server completed it, as JSON.",
-		Example: "  neso config digits\n  neso config check models",
-		Args:    cobra.ExactArgs(1),
-	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
-		model, version := splitVersion(args[0])
-		text, err := c.ModelConfig(cmd.Context(), model, version)
-		if err != nil {
-			return err
-		}
-		return printJSON(env, text)
-	})
+	c := remote.Config(env.Stdout)
 	c.AddCommand(configCheckCommand(env), configShowCommand(env), configInitCommand(env))
 	return c
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/internal/cli/remote"
 )
 
 // Env is what a command sees of the world.
@@ -45,13 +47,16 @@ func Main(ctx context.Context, env Env) int {
 	root.SetErr(env.Stderr)
 	root.AddCommand(serveCommand(env), configCommand(env), testModelCommand(env), backendsCommand(env), isolateCommand(), versionCommand(env))
 	root.AddCommand(doctorCommand(env))
-	root.AddCommand(remoteCommands(env)...)
+	root.AddCommand(remote.Commands(env.Stdout)...)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
 	if exit, ok := err.(*exitError); ok { //nolint:errorlint // made here, never wrapped
 		return exit.code
+	}
+	if errors.Is(err, remote.ErrNotReady) {
+		return 1 // it has said so
 	}
 	fmt.Fprintln(env.Stderr, "neso:", err)
 	return 1

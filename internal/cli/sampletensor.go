@@ -89,9 +89,9 @@ func decodeOne(d tensor.Datatype, b []byte) any {
 	case tensor.Int64:
 		return int64(le.Uint64(b))
 	case tensor.FP16:
-		return float64(half(le.Uint16(b)))
+		return float64(tensor.FloatFP16(le.Uint16(b)))
 	case tensor.BF16:
-		return float64(math.Float32frombits(uint32(le.Uint16(b)) << 16))
+		return float64(tensor.FloatBF16(le.Uint16(b)))
 	case tensor.FP32:
 		return float64(math.Float32frombits(le.Uint32(b)))
 	default:

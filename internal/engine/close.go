@@ -35,6 +35,7 @@ func (e *Engine) close(ctx context.Context) error {
 	if !drained && err == nil {
 		err = timeout()
 	}
+	e.shared.Close()
 	if err := e.repo.Close(); err != nil {
 		e.log.Warn("the local copies of the model repositories cannot be removed", "error", err)
 	}

@@ -97,7 +97,6 @@ func fromProto(pb *inferencepb.ModelConfig) *Config {
 	for key, p := range pb.Parameters {
 		c.Parameters[key] = p.GetStringValue()
 	}
-	c.RepositoryAgents = agents(pb)
 	for _, m := range pb.GetModelMetrics().GetMetricControl() {
 		if c.HistogramBuckets == nil {
 			c.HistogramBuckets = map[string][]float64{}
@@ -279,12 +278,4 @@ func warmup(pb *inferencepb.ModelWarmup) Warmup {
 		w.Inputs[name] = sample
 	}
 	return w
-}
-
-func agents(pb *inferencepb.ModelConfig) []Agent {
-	var all []Agent
-	for _, a := range pb.GetModelRepositoryAgents().GetAgents() {
-		all = append(all, Agent{Name: a.Name, Parameters: a.Parameters})
-	}
-	return all
 }

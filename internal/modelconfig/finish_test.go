@@ -84,7 +84,8 @@ model_transaction_policy { decoupled: true }`)
 		Inputs:  []backend.IO{{Name: "A", Datatype: tensor.FP32, Dims: tensor.Shape{24}, Optional: true, Ragged: true}},
 		Outputs: []backend.IO{{Name: "B", Datatype: tensor.Bytes}},
 		BatchInputs: []backend.IO{
-			{Name: "S", Datatype: tensor.Int32, Dims: tensor.Shape{-1, 1}}, {Name: "T", Datatype: tensor.Int32, Dims: tensor.Shape{-1, 1}},
+			{Name: "S", Datatype: tensor.Int32, Dims: tensor.Shape{-1, 1}},
+			{Name: "T", Datatype: tensor.Int32, Dims: tensor.Shape{-1, 1}},
 			{Name: "N", Datatype: tensor.FP32, Dims: tensor.Shape{-1}},
 		},
 		Scattered:  []backend.Scattered{{Output: "B", Source: "A", Batching: true}},

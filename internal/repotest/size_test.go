@@ -18,8 +18,6 @@ const (
 var exempt = map[string]string{
 	"internal/inferencepb":    "generated",
 	"python/neso_worker":      "one process with one protocol, embedded as one folder",
-	"e2e":                     "scripts that stand beside each other, one for each subject",
-	"internal/cli":            "one command: its subcommands share options, output and errors",
 	"internal/kserve":         "one meaning in two wire forms, with their decoders: wire meets core nowhere else",
 	"backend/internal/worker": "one protocol: its frames, its memory and its processes share their unexported parts",
 }

@@ -102,7 +102,7 @@ func (p *placement) put(t *tensor.Tensor) place {
 		for i := range p.copies {
 			if p.copies[i].data == &t.Data[0] {
 				r := p.copies[i].buf.Region()
-				at, ok = place{segment: r.Segment, offset: r.Offset}, true
+				at = place{segment: r.Segment, offset: r.Offset}
 				own = p.copies[i].buf.References() == 1
 				break
 			}

@@ -1,4 +1,4 @@
-package cli
+package remote
 
 import (
 	"encoding/binary"

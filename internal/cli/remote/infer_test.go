@@ -1,8 +1,7 @@
-package cli
+package remote
 
 import (
 	"bytes"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,12 +119,4 @@ func FuzzNPY(f *testing.F) {
 			t.Errorf("%v: %v, then %v", err, a, b)
 		}
 	})
-}
-
-func TestHalf(t *testing.T) {
-	for bits, want := range map[uint16]float64{0: 0, 0x8000: math.Copysign(0, -1), 0x3555: 0.333251953125, 0x0400: 1.0 / (1 << 14), 0x7c00: math.Inf(1)} {
-		if got := float64(half(bits)); got != want || math.Signbit(got) != math.Signbit(want) {
-			t.Errorf("half(%#x) = %v, want %v", bits, got, want)
-		}
-	}
 }

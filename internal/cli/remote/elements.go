@@ -1,4 +1,4 @@
-package cli
+package remote
 
 import (
 	"encoding/binary"
@@ -53,9 +53,9 @@ func appendNumber(b []byte, d tensor.Datatype, e []byte) []byte {
 	case tensor.Int64:
 		return strconv.AppendInt(b, int64(bits), 10)
 	case tensor.FP16:
-		return appendFloat(b, float64(half(uint16(bits))), 32)
+		return appendFloat(b, float64(tensor.FloatFP16(uint16(bits))), 32)
 	case tensor.BF16:
-		return appendFloat(b, float64(math.Float32frombits(uint32(bits)<<16)), 32)
+		return appendFloat(b, float64(tensor.FloatBF16(uint16(bits))), 32)
 	case tensor.FP32:
 		return appendFloat(b, float64(math.Float32frombits(binary.LittleEndian.Uint32(e))), 32)
 	case tensor.FP64:
@@ -76,19 +76,6 @@ func appendFloat(b []byte, f float64, bits int) []byte {
 		return append(b, "-Infinity"...)
 	}
 	return strconv.AppendFloat(b, f, 'g', -1, bits)
-}
-
-// half converts an IEEE 754 binary16.
-func half(h uint16) float32 {
-	sign, exponent, fraction := uint32(h>>15)<<31, int(h>>10&31), uint32(h&1023)
-	switch exponent {
-	case 31:
-		return math.Float32frombits(sign | 255<<23 | fraction<<13)
-	case 0:
-		f := float32(fraction) / (1 << 24)
-		return math.Float32frombits(sign | math.Float32bits(f))
-	}
-	return math.Float32frombits(sign | uint32(exponent+112)<<23 | fraction<<13)
 }
 
 // appendNested appends the elements as nested lists, at most limit of them.

@@ -1,8 +1,9 @@
-package cli
+package remote
 
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,8 +11,8 @@ import (
 	"github.com/nesoserve/neso/client"
 )
 
-func logCommand(env Env) *cobra.Command {
-	return remoteCommand(&cobra.Command{
+func logCommand(out io.Writer) *cobra.Command {
+	return command(&cobra.Command{
 		Use:     "log [SETTING=VALUE...]",
 		Short:   "Show or change what a running server logs",
 		Example: "  neso log\n  neso log log_verbose_level=1 log_info=false",
@@ -24,13 +25,13 @@ func logCommand(env Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printJSON(env, text)
+		return printJSON(out, text)
 	})
 }
 
-func traceCommand(env Env) *cobra.Command {
+func traceCommand(out io.Writer) *cobra.Command {
 	var model string
-	c := remoteCommand(&cobra.Command{
+	c := command(&cobra.Command{
 		Use:   "trace [SETTING=VALUE...]",
 		Short: "Show or change what a running server traces",
 		Long: `Shows the trace settings of the server, or with --model those of a model, after
@@ -46,7 +47,7 @@ list with commas.`,
 		if err != nil {
 			return err
 		}
-		return printJSON(env, text)
+		return printJSON(out, text)
 	})
 	c.Flags().StringVar(&model, "model", "", "a model's own settings")
 	return c

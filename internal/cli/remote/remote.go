@@ -1,4 +1,6 @@
-package cli
+// Package remote owns the commands that ask or tell a running server something,
+// on the public package client. Open remote.go first.
+package remote
 
 import (
 	"bytes"
@@ -6,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -49,8 +52,8 @@ func (r *remote) client() (*client.Client, error) {
 	return c, nil
 }
 
-// remoteCommand makes a command that calls run with a client.
-func remoteCommand(c *cobra.Command, run func(cmd *cobra.Command, c *client.Client, args []string) error) *cobra.Command {
+// command makes a command that calls run with a client.
+func command(c *cobra.Command, run func(cmd *cobra.Command, c *client.Client, args []string) error) *cobra.Command {
 	r := &remote{}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		to, err := r.client()
@@ -91,11 +94,14 @@ func (r *remote) completeModel(cmd *cobra.Command, args []string, _ string) ([]s
 // completionTimeout is how long a shell waits for a server that may not run.
 const completionTimeout = 500 * time.Millisecond
 
-// remoteCommands are those that ask or tell a running server something.
-func remoteCommands(env Env) []*cobra.Command {
+// ErrNotReady ends a command that has said so already, with exit status 1.
+var ErrNotReady = errors.New("not ready")
+
+// Commands are those that ask or tell a running server something; they print to out.
+func Commands(out io.Writer) []*cobra.Command {
 	return []*cobra.Command{
-		readyCommand(env), indexCommand(env), loadCommand(env), unloadCommand(env), statsCommand(env),
-		logCommand(env), traceCommand(env), inferCommand(env),
+		readyCommand(out), indexCommand(out), loadCommand(out), unloadCommand(out), statsCommand(out),
+		logCommand(out), traceCommand(out), inferCommand(out),
 	}
 }
 
@@ -105,8 +111,8 @@ func splitVersion(arg string) (model, version string) {
 	return model, version
 }
 
-func readyCommand(env Env) *cobra.Command {
-	return remoteCommand(&cobra.Command{
+func readyCommand(out io.Writer) *cobra.Command {
+	return command(&cobra.Command{
 		Use:     "ready [MODEL[:VERSION]]",
 		Short:   "Say whether a running server, or a model, is ready",
 		Long:    "Prints 'ready' with exit status 0, or 'not ready' with exit status 1.",
@@ -125,17 +131,17 @@ func readyCommand(env Env) *cobra.Command {
 		case err != nil:
 			return err
 		case ready:
-			fmt.Fprintln(env.Stdout, "ready")
+			fmt.Fprintln(out, "ready")
 			return nil
 		}
-		fmt.Fprintln(env.Stdout, "not ready")
-		return &exitError{1}
+		fmt.Fprintln(out, "not ready")
+		return ErrNotReady
 	})
 }
 
-func indexCommand(env Env) *cobra.Command {
+func indexCommand(out io.Writer) *cobra.Command {
 	var ready, asJSON bool
-	c := remoteCommand(&cobra.Command{
+	c := command(&cobra.Command{
 		Use:   "index",
 		Short: "List the models of a running server",
 		Args:  cobra.NoArgs,
@@ -145,9 +151,9 @@ func indexCommand(env Env) *cobra.Command {
 			return err
 		}
 		if asJSON {
-			return printJSON(env, list)
+			return printJSON(out, list)
 		}
-		w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "MODEL\tVERSION\tSTATE\tREASON")
 		for _, m := range list {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Name, m.Version, m.State, strings.ReplaceAll(strings.TrimSpace(m.Reason), "\n", " "))
@@ -159,10 +165,10 @@ func indexCommand(env Env) *cobra.Command {
 	return c
 }
 
-func loadCommand(env Env) *cobra.Command {
+func loadCommand(out io.Writer) *cobra.Command {
 	var config string
 	var files []string
-	c := remoteCommand(&cobra.Command{
+	c := command(&cobra.Command{
 		Use:     "load MODEL",
 		Short:   "Load or reload a model of a running server",
 		Long:    "Returns when the model is ready. The server must run with --model-control-mode=explicit.",
@@ -174,7 +180,7 @@ func loadCommand(env Env) *cobra.Command {
 			err = c.Load(cmd.Context(), args[0], o)
 		}
 		if err == nil {
-			_, err = fmt.Fprintln(env.Stdout, "loaded", args[0])
+			_, err = fmt.Fprintln(out, "loaded", args[0])
 		}
 		return err
 	})
@@ -211,16 +217,16 @@ func override(config string, files []string) (*client.Override, error) {
 	return o, nil
 }
 
-func unloadCommand(env Env) *cobra.Command {
+func unloadCommand(out io.Writer) *cobra.Command {
 	var dependents bool
-	c := remoteCommand(&cobra.Command{
+	c := command(&cobra.Command{
 		Use:   "unload MODEL",
 		Short: "Unload a model of a running server",
 		Args:  cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
 		err := c.Unload(cmd.Context(), args[0], dependents)
 		if err == nil {
-			_, err = fmt.Fprintln(env.Stdout, "unloading", args[0])
+			_, err = fmt.Fprintln(out, "unloading", args[0])
 		}
 		return err
 	})
@@ -228,9 +234,9 @@ func unloadCommand(env Env) *cobra.Command {
 	return c
 }
 
-func statsCommand(env Env) *cobra.Command {
+func statsCommand(out io.Writer) *cobra.Command {
 	var asJSON bool
-	c := remoteCommand(&cobra.Command{
+	c := command(&cobra.Command{
 		Use:   "stats [MODEL[:VERSION]]",
 		Short: "Show how many requests a running server has answered, and how fast",
 		Args:  cobra.MaximumNArgs(1),
@@ -244,16 +250,16 @@ func statsCommand(env Env) *cobra.Command {
 			return err
 		}
 		if asJSON {
-			return printJSON(env, text)
+			return printJSON(out, text)
 		}
-		return printStatistics(env, text)
+		return printStatistics(out, text)
 	})
 	c.Flags().BoolVar(&asJSON, "json", false, "print all there is, as JSON")
 	return c
 }
 
 // printStatistics prints a line a version: counts, and mean times in microseconds.
-func printStatistics(env Env, text []byte) error {
+func printStatistics(out io.Writer, text []byte) error {
 	type duration struct{ Count, NS float64 }
 	var all struct {
 		Models []struct {
@@ -267,7 +273,7 @@ func printStatistics(env Env, text []byte) error {
 	if err := json.Unmarshal(text, &all); err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "MODEL\tVERSION\tINFERENCES\tEXECUTIONS\tFAILED\tREQUEST µs\tQUEUE µs\tCOMPUTE µs\t")
 	for _, m := range all.Models {
 		mean := func(name string) float64 {
@@ -281,7 +287,7 @@ func printStatistics(env Env, text []byte) error {
 }
 
 // printJSON prints a value, indented.
-func printJSON(env Env, value any) error {
+func printJSON(out io.Writer, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -290,6 +296,6 @@ func printJSON(env Env, value any) error {
 	if err := json.Indent(&b, text, "", "  "); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(env.Stdout, b.String())
+	_, err = fmt.Fprintln(out, b.String())
 	return err
 }

@@ -1,10 +1,11 @@
-package cli
+package remote
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -23,9 +24,9 @@ type inferFlags struct {
 	asJSON                                    bool
 }
 
-func inferCommand(env Env) *cobra.Command {
+func inferCommand(out io.Writer) *cobra.Command {
 	f := &inferFlags{}
-	c := remoteCommand(&cobra.Command{
+	c := command(&cobra.Command{
 		Use:   "infer MODEL[:VERSION] --input NAME=VALUE...",
 		Short: "Send a running server one request and print the answer",
 		Long: `VALUE is JSON (numbers, nested lists), plain text for a BYTES input, or @FILE:
@@ -50,7 +51,7 @@ that VALUE lacks is added. --shape NAME=1,3 says what cannot be told.`,
 		if err != nil {
 			return err
 		}
-		return f.show(env, resp)
+		return f.show(out, resp)
 	})
 	c.Flags().StringArrayVarP(&f.inputs, "input", "i", nil, "NAME=VALUE or NAME=@FILE; repeatable")
 	c.Flags().StringArrayVar(&f.shapes, "shape", nil, "NAME=D0,D1,... of an input, with the batch dimension; repeatable")
@@ -250,7 +251,7 @@ func rawInput(in *client.Input, m client.TensorMetadata, content []byte) error {
 }
 
 // show prints an answer and writes the outputs that --save names.
-func (f *inferFlags) show(env Env, resp *client.Response) error {
+func (f *inferFlags) show(out io.Writer, resp *client.Response) error {
 	for _, s := range f.save {
 		name, file, err := splitSetting(s)
 		if err != nil {
@@ -281,6 +282,6 @@ func (f *inferFlags) show(env Env, resp *client.Response) error {
 			b = append(b, '\n')
 		}
 	}
-	_, err := env.Stdout.Write(b)
+	_, err := out.Write(b)
 	return err
 }
