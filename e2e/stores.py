@@ -97,9 +97,7 @@ class S3(Store):
         kw = {"endpoint_url": f"http://127.0.0.1:{self.port}", "region_name": self.region}
         kw |= {"aws_access_key_id": "setup", "aws_secret_access_key": "setup"}
         self.client = boto3.client("s3", **kw)
-        self.client.create_bucket(
-            Bucket=self.bucket, CreateBucketConfiguration={"LocationConstraint": self.region}
-        )
+        self.client.create_bucket(Bucket=self.bucket, CreateBucketConfiguration={"LocationConstraint": self.region})
         iam = boto3.client("iam", **kw)
         iam.create_user(UserName="neso")
         iam.put_user_policy(

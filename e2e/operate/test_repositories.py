@@ -100,7 +100,9 @@ def test_namespaces(tmp_path):
     python_model(a, "only", add=7)
     ensemble(a, "ea", "m")
     ensemble(b, "eb", "m", "only")
-    ambiguous = "There are 2 identifiers of model 'm' in global map, model namespace must be provided to resolve ambiguity."
+    ambiguous = (
+        "There are 2 identifiers of model 'm' in global map, model namespace must be provided to resolve ambiguity."
+    )
     with Server([a, b], "--model-namespacing=true", *POLL) as s:
         assert answer(s, "ea") == 2 and answer(s, "eb") == 10 and answer(s, "only") == 8
         for r in (s.infer("m", X), s.get("/v2/models/m")):
@@ -142,7 +144,9 @@ def test_config_name(tmp_path):
     python_model(tmp_path, "n")
     (tmp_path / "m" / "configs").mkdir()
     text = (tmp_path / "m" / "config.pbtxt").read_text()
-    (tmp_path / "m" / "configs" / "small.pbtxt").write_text(text + 'parameters { key: "size" value { string_value: "small" } }')
+    (tmp_path / "m" / "configs" / "small.pbtxt").write_text(
+        text + 'parameters { key: "size" value { string_value: "small" } }'
+    )
     with Server(tmp_path, "--model-config-name=small") as s:
         assert s.get("/v2/models/m/config").json["parameters"] == {"size": {"string_value": "small"}}
         assert s.get("/v2/models/n/config").json["parameters"] == {}

@@ -5,9 +5,7 @@ import "slices"
 // Versions returns the version policy of a normalized draft.
 func (d *Draft) Versions() VersionPolicy { return versionPolicy(d.pb.VersionPolicy) }
 
-// SetNamespaces says in which namespaces the models of an ensemble's steps are,
-// by their names; none for those that are not in the map, whatever the
-// configuration says.
+// SetNamespaces sets the namespaces of an ensemble's models, by their names.
 func (d *Draft) SetNamespaces(of map[string]string) {
 	for _, s := range d.pb.GetEnsembleScheduling().GetStep() {
 		s.ModelNamespace = of[s.ModelName]

@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"encoding/binary"
 	"maps"
+	"strings"
 	"math"
 	"slices"
 	"time"
@@ -240,11 +241,7 @@ func ensemble(pb *inferencepb.ModelEnsembling) *Ensemble {
 	}
 	e := &Ensemble{MaxInflight: int(pb.MaxInflightRequests)}
 	for _, s := range pb.Step {
-		name := s.ModelName
-		if s.ModelNamespace != "" {
-			name = s.ModelNamespace + "::" + name
-		}
-		e.Steps = append(e.Steps, Step{Model: name, Version: s.ModelVersion, InputMap: s.InputMap, OutputMap: s.OutputMap})
+		e.Steps = append(e.Steps, Step{Model: strings.TrimPrefix(s.ModelNamespace+"::"+s.ModelName, "::"), Version: s.ModelVersion, InputMap: s.InputMap, OutputMap: s.OutputMap})
 	}
 	return e
 }
