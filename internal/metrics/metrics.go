@@ -20,8 +20,10 @@ import (
 
 // Model is one loaded version as the metrics see it.
 type Model struct {
-	Name    string
-	Version int64
+	Name string
+	// Namespace is the value of the label namespace; empty for no such label.
+	Namespace string
+	Version   int64
 	// Tags are the model's metric_tags; each becomes a label with a leading "_".
 	Tags    map[string]string
 	Numbers stats.Snapshot
