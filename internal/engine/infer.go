@@ -69,9 +69,32 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 		done = p.e.endExternal
 	}
 	r := infer.New(sink, done)
-	r.Owner, r.Bytes = p.Model, p.bytes
+	r.Owner, r.Bytes, r.OnForsaken = p.Model, p.bytes, p.e.forsake
+	if p.external {
+		r.OnForsaken = p.e.forsakeExternal
+	}
 	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
 	return r
+}
+
+func (e *Engine) endRequest(r *infer.Request, external bool) {
+	m := r.Owner.(*model.Model)
+	if r.Forsaken {
+		m.Forsake(false)
+		external = false // the server has ceased to count it
+	}
+	e.end(m, r.Bytes, external)
+}
+
+// forsakeRequest ceases to count a request that has been answered, but whose
+// execution may never come back: neither the server's stop nor that of its model
+// waits for it. Its inputs and their bytes stay taken.
+func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
+	r.Forsaken = true
+	r.Owner.(*model.Model).Forsake(true)
+	if external {
+		e.admission.leaveExternal()
+	}
 }
 
 // end lets go of what a request held.

@@ -40,6 +40,9 @@ type Options struct {
 	// HeaderTimeout bounds the arrival of the headers; 0 leaves that to
 	// ReadTimeout, which costs one timer less a request.
 	HeaderTimeout time.Duration
+	// MaxConnectionAge is after how long a connection is asked to end, with its next
+	// reply, give or take a tenth; 0 means never.
+	MaxConnectionAge time.Duration
 	// MaxUnadmitted bounds the bytes of all bodies that have to be in memory
 	// before the model is asked to admit them: chunked and compressed ones. 0
 	// means 1 GiB.
@@ -113,6 +116,7 @@ func (s *Server) HTTPServer() *http.Server {
 		ReadTimeout:       s.o.ReadTimeout,
 		IdleTimeout:       s.o.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       s.age(),
 		// Connection errors are the clients' and of no use in a log by default.
 		ErrorLog: slog.NewLogLogger(s.handler(), slog.LevelDebug),
 	}
@@ -129,6 +133,9 @@ func (s *Server) handler() slog.Handler {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Date"] = s.clock.date()
+	if s.o.MaxConnectionAge > 0 && aged(r.Context()) {
+		h["Connection"] = closeConnection
+	}
 	t := route(r.URL.EscapedPath())
 	if t.endpoint == notFound {
 		s.drain(w, r)
@@ -187,7 +194,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, t target, versi
 	h := w.Header()
 	switch t.endpoint {
 	case serverLive, serverReady, modelReady:
-		s.health(w, t, version)
+		s.health(w, r, t, version)
 		return
 	default:
 	}
