@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/scratch"
+	"github.com/nesoserve/neso/internal/scratch"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	pyfiles "github.com/nesoserve/neso/python"
 )
