@@ -49,7 +49,12 @@ def make_repository(top, pids):
     # The time that "sleepy" takes is for clients that go away meanwhile.
     pids.mkdir()
     note = f"import os; open('{pids}/' + str(os.getpid()), 'w').close()"
-    models = (("steady", "pass", "pass"), ("victim", note, "pass"), ("churn", "pass", "pass"), ("sleepy", "pass", "time.sleep(0.05)"))
+    models = (
+        ("steady", "pass", "pass"),
+        ("victim", note, "pass"),
+        ("churn", "pass", "pass"),
+        ("sleepy", "pass", "time.sleep(0.05)"),
+    )
     for name, init, execute in models:
         extra = "instance_group [ { count: 2 kind: KIND_CPU } ]\n"
         python_model(top, name, init=init, execute=execute, extra=extra)
@@ -246,7 +251,11 @@ def run(minutes, cycle_seconds, out=sys.stdout):
     with tempfile.TemporaryDirectory(prefix="neso-soak-") as top:
         make_repository(Path(top) / "models", Path(top) / "pids")
         models = ("identity_any_fp32", "steady", "victim", "churn", "sleepy", "stream")
-        options = ["--model-control-mode=explicit", *[f"--load-model={m}" for m in models], "--instance-hang-timeout=30"]
+        options = [
+            "--model-control-mode=explicit",
+            *[f"--load-model={m}" for m in models],
+            "--instance-hang-timeout=30",
+        ]
         with Server(Path(top) / "models", *options, log=Path(top) / "log") as server:
             tally, looks = Tally(), []
             work = Workload(server, tally, Path(top) / "pids")
@@ -259,7 +268,12 @@ def run(minutes, cycle_seconds, out=sys.stdout):
                         tally.fault(model, "does not serve again")
                 looks.append(look(server, baseline))
                 baseline = baseline or looks[0]["processes"]
-                print("  ".join(f"{k} {v:.0f}" for k, v in looks[-1].items()), f" requests {tally.total()}", file=out, flush=True)
+                print(
+                    "  ".join(f"{k} {v:.0f}" for k, v in looks[-1].items()),
+                    f" requests {tally.total()}",
+                    file=out,
+                    flush=True,
+                )
                 if tally.faults:
                     break
             status = server.stop()
