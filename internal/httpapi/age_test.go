@@ -41,3 +41,15 @@ func TestConnectionAge(t *testing.T) {
 		}
 	})
 }
+
+// The Date header follows a wall clock that is set back and forth.
+func TestDateFollowsTheClock(t *testing.T) {
+	var c clock
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, jump := range []time.Duration{0, time.Millisecond, time.Hour, -48 * time.Hour, 0, 100 * 365 * 24 * time.Hour} {
+		at := noon.Add(jump)
+		if got, want := c.at(at)[0], at.Format("Mon, 02 Jan 2006 15:04:05 GMT"); got != want {
+			t.Errorf("at %v: %s, want %s", at, got, want)
+		}
+	}
+}
