@@ -42,6 +42,7 @@ func (e *Engine) close(ctx context.Context, refusing func()) error {
 	if !drained && err == nil {
 		err = timeout()
 	}
+	e.shared.Close()
 	e.closeCache()
 	if e.pool != nil {
 		e.pool.Close()

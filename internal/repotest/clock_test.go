@@ -13,11 +13,13 @@ var wallClock = regexp.MustCompile(`\.(Unix|UnixNano|UnixMilli|UnixMicro)\(\)|\.
 
 // showsTime lists the files that may, with the reason.
 var showsTime = map[string]string{
-	"internal/stats/stats.go":           "last_inference, as the protocol has it: shown, never computed with",
-	"internal/httpapi/reply.go":         "the Date header of a second; any other second makes a new one (TestDateFollowsTheClock)",
-	"internal/repository/stamp.go":      "the modification time of a file is part of its identity: other, not later",
-	"backend/python/environment.go":     "the modification time of a file is part of a name",
-	"backend/internal/worker/expire.go": "a deadline in the past",
+	"internal/stats/stats.go":             "last_inference, as the protocol has it: shown, never computed with",
+	"internal/httpapi/reply.go":           "the Date header of a second; any other second makes a new one (TestDateFollowsTheClock)",
+	"internal/tracing/spans.go":           "times of spans: shown; their lengths are of backend.Now",
+	"internal/repository/source/stamp.go": "the modification time of a file is part of its identity: other, not later",
+	"internal/repository/stamp.go":        "the modification time of a file is part of its identity: other, not later",
+	"backend/python/environment.go":       "the modification time of a file is part of a name",
+	"backend/internal/worker/expire.go":   "a deadline in the past",
 }
 
 // Clock jumps do no harm: durations, deadlines, queues and expiries are of the
