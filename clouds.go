@@ -43,6 +43,7 @@ func (s *Server) openCloud(ctx context.Context, r *running, name, address string
 	if err != nil {
 		return err
 	}
+	l = r.watchdog.watch(name, l, false)
 	server := r.api.HTTPServer()
 	server.Handler = h
 	r.quiet.watch(server)

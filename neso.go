@@ -104,6 +104,15 @@ type Server struct {
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration
+	// DrainGrace is how long Run goes on serving after ctx ends, not ready, so that
+	// balancers turn away; default 0.
+	DrainGrace time.Duration
+	// HangTimeout is after how long without progress a busy instance is interrupted
+	// and replaced; default never.
+	HangTimeout time.Duration
+	// WatchInterval is how often listeners and instances are looked at; default 10 s,
+	// negative never.
+	WatchInterval time.Duration
 
 	// AuthFile names the keys that clients must have, see docs/security.md; empty
 	// asks for none. It is read again when it changes.
@@ -186,6 +195,9 @@ type HTTP struct {
 	// for large bodies the time that 16 KiB/s need on top) and between requests
 	// (default 10 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
+	// MaxConnectionAge is after how long a connection is asked to end with its next
+	// reply (Connection: close), give or take a tenth; default never.
+	MaxConnectionAge time.Duration
 }
 
 // Sagemaker is the form that Amazon SageMaker's containers have: /ping,

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/scratch"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/internal/scratch"
 	pyfiles "github.com/nesoserve/neso/python"
 )
 

@@ -119,3 +119,17 @@ def test_every_documented_option_exists():
             if option not in known | {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer"}:
                 matches = [k for k in known if k.startswith(option)]
                 assert len(matches) == 1, f"{page.name} names {option}, which neso serve does not have"
+
+
+def test_options_of_the_deployment_examples_exist():
+    usage = subprocess.run(
+        [ROOT / "bin" / "neso", "serve", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    known = set(re.findall(r"^  (--[a-z0-9-]+)", usage, re.M))
+    blocks = [
+        t for n, t in BLOCK.findall((ROOT / "docs" / "operations.md").read_text()) if n in ("ini", "dockerfile", "yaml")
+    ]
+    assert len(blocks) == 3
+    for text in blocks:
+        used = {o for line in text.splitlines() if line[:3] != "RUN" for o in re.findall(r"(--[a-z0-9-]+)=", line)}
+        assert used and used <= known, used - known

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -183,6 +184,10 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "sagemaker-model-root", kind: "string", group: groupNeso, help: "The directory below which models that Sagemaker loads must lie. Default: /opt/ml/models.", set: stringVar(func(o *serveOptions) *string { return &o.server.Sagemaker.Root })},
+		{name: "drain-grace-secs", kind: "integer", group: groupNeso, help: "Seconds after SIGTERM for which the server is not ready, so that balancers turn away, but serves everything; only then are clients sent elsewhere and requests drained. Default: 0.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.DrainGrace })},
+		{name: "instance-hang-timeout", kind: "float", group: groupNeso, help: "Seconds without progress after which a busy instance is interrupted, its requests answered with an error, and the instance replaced; it is reported after half of them. Must be above the longest execution. Default: 0, never (reported after a minute).", set: floatSecondsVar(func(o *serveOptions) *time.Duration { return &o.server.HangTimeout })},
+		{name: "watchdog-interval-secs", kind: "integer", group: groupNeso, help: "Seconds between two looks at the listeners and instances; 0 turns them off. Default: 10.", set: setWatchInterval},
+		{name: "http-max-connection-age-secs", kind: "integer", group: groupNeso, help: "Seconds after which an HTTP connection is asked to end with its next reply (Connection: close), give or take a tenth, so that clients spread over the servers behind a plain balancer. Default: 0, never.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.MaxConnectionAge })},
 		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
 		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
 		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request; a large body gets the time that 16 KiB/s need on top. Default: 60.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},
@@ -192,6 +197,9 @@ func serveTable() []option {
 func secondsVar(p func(*serveOptions) *time.Duration) func(*serveOptions, string) error {
 	return func(o *serveOptions, s string) error {
 		v, err := parseInt(s)
+		if err == nil && (v < 0 || v > mostSeconds) {
+			err = fmt.Errorf("expected a number of seconds, got %q", s)
+		}
 		*p(o) = time.Duration(v) * time.Second
 		return err
 	}

@@ -100,12 +100,42 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 		done = p.e.endExternal
 	}
 	r := infer.New(sink, done)
-	r.Owner, r.Bytes, r.Growth = p.Model, p.bytes, p.e.growth
+	r.Owner, r.Bytes, r.Growth, r.OnForsaken = p.Model, p.bytes, p.e.growth, p.e.forsake
+	if p.external {
+		r.OnForsaken = p.e.forsakeExternal
+	}
 	if p.usage != nil {
 		r.Payer = p.usage
 	}
 	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
 	return r
+}
+
+func (e *Engine) endRequest(r *infer.Request, external bool) {
+	m := r.Owner.(*model.Model)
+	if r.Forsaken {
+		m.Forsake(false)
+		external = false // the server has ceased to count it
+	}
+	if r.Payer != nil {
+		r.Payer.Leave(max(0, r.Bytes))
+	}
+	e.end(m, r.Bytes, external)
+}
+
+// forsakeRequest ceases to count a request that has been answered, but whose
+// execution may never come back: neither the server's stop nor that of its model
+// waits for it. Its inputs and their bytes stay taken.
+func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
+	r.Forsaken = true
+	r.Owner.(*model.Model).Forsake(true)
+	if external {
+		e.admission.leaveExternal()
+	}
+	if r.Payer != nil {
+		r.Payer.Leave(max(0, r.Bytes))
+		r.Payer = nil
+	}
 }
 
 // grow reserves further bytes for a request.

@@ -69,8 +69,11 @@ type stamp struct {
 	header []string
 }
 
-func (c *clock) date() []string {
-	t := time.Now()
+func (c *clock) date() []string { return c.at(time.Now()) }
+
+// at formats the time unless its second is the one it has. The wall clock may
+// jump either way.
+func (c *clock) at(t time.Time) []string {
 	s := c.now.Load()
 	if s == nil || s.second != t.Unix() {
 		s = &stamp{second: t.Unix(), header: []string{t.UTC().Format(http.TimeFormat)}}

@@ -47,6 +47,9 @@ type Options struct {
 	// HeaderTimeout bounds the arrival of the headers; 0 leaves that to
 	// ReadTimeout, which costs one timer less a request.
 	HeaderTimeout time.Duration
+	// MaxConnectionAge is after how long a connection is asked to end, with its next
+	// reply, give or take a tenth; 0 means never.
+	MaxConnectionAge time.Duration
 	// MaxUnadmitted bounds the bytes of all bodies that have to be in memory
 	// before the model is asked to admit them: chunked and compressed ones. 0
 	// means 1 GiB.
@@ -120,6 +123,7 @@ func (s *Server) HTTPServer() *http.Server {
 		ReadTimeout:       s.o.ReadTimeout,
 		IdleTimeout:       s.o.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       s.age(),
 		// Connection errors are the clients' and of no use in a log by default.
 		ErrorLog: slog.NewLogLogger(s.handler(), slog.LevelDebug),
 	}
@@ -140,6 +144,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handle(w,
 func (s *Server) handle(w http.ResponseWriter, r *http.Request, admin bool) {
 	h := w.Header()
 	h["Date"] = s.clock.date()
+	if s.o.MaxConnectionAge > 0 && aged(r.Context()) {
+		h["Connection"] = closeConnection
+	}
 	t := route(r.URL.EscapedPath())
 	if t.endpoint == notFound {
 		s.drain(w, r)
@@ -203,7 +210,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 	h := w.Header()
 	switch t.endpoint {
 	case serverLive, serverReady, modelReady:
-		s.health(w, t, version)
+		s.health(w, r, t, version)
 		return
 	default:
 	}

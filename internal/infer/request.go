@@ -30,6 +30,11 @@ type Request struct {
 	// Internal marks a request that a model has sent: a waiting model must not wait
 	// for an answer that may be its own.
 	Internal bool
+	// OnForsaken, if not nil, is called when the request has been answered but its
+	// execution does not come back: it goes on to hold its inputs and its version.
+	// Forsaken says so from then on.
+	OnForsaken func(*Request)
+	Forsaken   bool
 	// Cache is what the response cache has done for the request.
 	Cache Cache
 	// Timeline follows a sampled request; nil for all others.

@@ -29,6 +29,10 @@ type Model struct {
 	Numbers stats.Snapshot
 	// LoadTime is how long the load took.
 	LoadTime time.Duration
+	// Stuck is how many instances make no progress, Hangs how many were interrupted
+	// for that so far.
+	Stuck int
+	Hangs int64
 	// Cached says that the model asks for the response cache. Without one its
 	// numbers are shown all the same, as with Triton.
 	Cached bool
@@ -58,6 +62,8 @@ type Options struct {
 	// may be nil.
 	Models  func() []Model
 	Customs func() []Custom
+	// Listeners says which of the listeners do not answer; may be nil.
+	Listeners func() map[string]bool
 	// Resources lists those of the rate limiter; may be nil.
 	Resources func() []ratelimit.Usage
 	// Cache returns the numbers of the response cache; nil without one.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/repository/source"
+	"github.com/nesoserve/neso/internal/scratch"
 )
 
 // Write makes a directory below parent (empty: the system's place for
@@ -29,11 +30,14 @@ func Write(parent, model string, files map[string][]byte, readable bool) (source
 		names = append(names, name)
 	}
 	slices.SortFunc(names, cmp.Compare[string])
-	top, err := os.MkdirTemp(parent, "neso-model-")
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	made, err := scratch.MakeIn(parent, "neso-model-")
 	if err != nil {
 		return source.Directory{}, backend.Errorf(backend.Internal, "failed to make a directory for the files of model '%s': %v", model, err)
 	}
-	release := func() error { return os.RemoveAll(top) }
+	release, top := made.Remove, made.Path
 	// The last element is the model's name, as it is in a repository: backends and
 	// models may look at it.
 	dir := filepath.Join(top, model)
