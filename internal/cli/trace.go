@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -193,11 +194,38 @@ func (o *serveOptions) completeTrace() error {
 			return &usageError{fmt.Sprintf("Bad option: \"%s\".\n%v", name, err)}
 		}
 	}
+	if err := o.traceHeaders(); err != nil {
+		return err
+	}
 	if slices.Contains(o.trace.Level, "TENSORS") {
 		o.warnings = append(o.warnings, "trace level TENSORS has no effect in trace mode opentelemetry: spans hold no tensors")
 	}
 	o.server.Trace = o.trace
 	o.server.Trace.File, o.server.Trace.LogFrequency = "", 0
 	o.server.Trace.Collector = &o.otel
+	return nil
+}
+
+// traceHeaders takes the headers of exports from the environment, as
+// OpenTelemetry has it: "name=value,name=value" with percent-encoding.
+func (o *traceOptions) traceHeaders() error {
+	name := "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
+	list := os.Getenv(name)
+	if list == "" {
+		name = "OTEL_EXPORTER_OTLP_HEADERS"
+		list = os.Getenv(name)
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(item) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(item, "=")
+		text, err := url.PathUnescape(strings.TrimSpace(value))
+		key = strings.TrimSpace(key)
+		if !ok || err != nil || key == "" || strings.ContainsAny(key, "\r\n\x00: ") || strings.ContainsAny(text, "\r\n\x00") {
+			return &usageError{fmt.Sprintf("Bad option: \"%s\".\nexpected <name>=<value>[,...]", name)} // not what it holds: it may be a key
+		}
+		o.otel.Headers = append(o.otel.Headers, neso.TraceAttribute{Key: key, Value: text})
+	}
 	return nil
 }
