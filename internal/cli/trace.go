@@ -78,9 +78,8 @@ func (o *traceOptions) setOne(setting, value string) (err error) {
 			o.trace.Rate = -1
 		}
 	case "count":
-		n := 0
-		n, err = parseWithin(value, -1, 1<<31-1)
-		o.trace.Count = n
+		n, fault := parseWithin(value, -1, 1<<31-1)
+		o.trace.Count, err = n, fault
 		switch n {
 		case -1:
 			o.trace.Count = 0
@@ -104,9 +103,8 @@ func (o *traceOptions) setOne(setting, value string) (err error) {
 	case "opentelemetry,bsp_max_export_batch_size":
 		o.otel.MaxExportBatch, err = parseWithin(value, 1, 1<<20)
 	case "opentelemetry,bsp_schedule_delay":
-		n := 0
-		n, err = parseWithin(value, 1, 1<<31-1)
-		o.otel.ScheduleDelay = time.Duration(n) * time.Millisecond
+		n, fault := parseWithin(value, 1, 1<<31-1)
+		o.otel.ScheduleDelay, err = time.Duration(n)*time.Millisecond, fault
 	default:
 		o.traceUnknown = append(o.traceUnknown, setting)
 	}
