@@ -133,7 +133,8 @@ func serveTable() []option {
 		{name: "buffer-manager-thread-count", kind: "integer", group: groupMemory, help: "The number of threads used to accelerate copies between buffers.", set: checkInt(0, 1<<31), unused: "tensors are not copied between buffers"},
 		{name: "host-policy", kind: "<string>,<string>=<string>", group: groupMemory, help: "Specify a host policy setting.", set: checkPair("="), unused: notYet},
 		{name: "model-load-gpu-limit", kind: "<integer>:<fraction>", group: groupMemory, help: "The limit on GPU memory usage as a fraction.", set: checkPair(":"), unused: noGPU},
-		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register shared memory.", set: refuseTrue("allow-client-shm")},
+		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register system and CUDA shared memory: true all of them, false none. Default: those on this machine, which connect from a loopback address or over a Unix socket.", set: setSharedMemory},
+		{name: "allow-client-shared-memory", kind: "boolean", group: groupSharedMem, help: "Equivalent to --allow-client-shm.", set: setSharedMemory},
 
 		{name: "strict-model-config", kind: "boolean", group: groupDeprecated, help: "DEPRECATED: use --disable-auto-complete-config.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
