@@ -4,6 +4,7 @@ package all
 import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
+	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/onnxruntime"
@@ -32,6 +33,7 @@ func Drivers(o Options) []backend.Driver {
 		sleep.New(),
 		square.New(),
 	}
+	drivers = append(drivers, hosted.Drivers(python.Options{Python: o.Python})...)
 	workers := isolate.Options{Binary: o.WorkerBinary}
 	if o.Python != "" {
 		workers.Env = []string{"NESO_PYTHON=" + o.Python}

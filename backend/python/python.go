@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,7 +40,7 @@ func New(o Options) backend.Driver {
 	return backend.Driver{
 		Name: ownName, Implements: implements,
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
-			return open(o, host, settings)
+			return open(o, nil, host, settings)
 		},
 	}
 }
@@ -47,6 +48,8 @@ func New(o Options) backend.Driver {
 // driver is the opened backend.
 type driver struct {
 	options  Options
+	hosted   *Hosted           // nil: models are code of the user
+	values   map[string]string // --backend-config
 	settings settings
 	// directory is --backend-directory, where python-based backends lie.
 	directory string
@@ -63,7 +66,7 @@ type driver struct {
 	closed bool
 }
 
-func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, error) {
+func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (backend.Backend, error) {
 	parsed, err := parseSettings(s.Values)
 	if err != nil {
 		return nil, err
@@ -73,11 +76,14 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 		log = host.Logger()
 	}
 	for _, name := range parsed.ignored {
-		log.Warn("backend setting has no effect", slog.String("backend", ownName), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
+		if hosted != nil && slices.Contains(hosted.Settings, name) {
+			continue
+		}
+		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
 	}
 	return &driver{
-		options: o, settings: parsed, directory: s.Directory, host: host, log: log, env: os.Environ(),
-		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", "python"))},
+		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, env: os.Environ(),
+		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
 		warm:     map[warmKey]*warmSession{},
 	}, nil
@@ -85,6 +91,9 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
+	if d.hosted != nil {
+		return backend.Capabilities{Depth: hostedDepth, Gather: true, Completes: true, CopiesOutputs: true}
+	}
 	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true}
 }
 
