@@ -92,7 +92,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
-		return backend.Capabilities{Depth: hostedDepth, Gather: true, Completes: true, CopiesOutputs: true}
+		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true}
 	}
 	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true}
 }
