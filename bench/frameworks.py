@@ -57,7 +57,7 @@ def generate(folder):
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    def save(name, nodes, inputs, outputs, width, weights=()):
+    def save(name, nodes, inputs, outputs, width, weights=(), more=""):
         tensors = [
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", width]) for n in names]
             for names in (inputs, outputs)
@@ -68,7 +68,7 @@ def generate(folder):
         version = folder / "onnx" / name / "1"
         version.mkdir(parents=True, exist_ok=True)
         onnx.save(model, version / "model.onnx")
-        (version.parent / "config.pbtxt").write_text(f"max_batch_size: {LARGEST_BATCH}\ndynamic_batching {{ }}\n")
+        (version.parent / "config.pbtxt").write_text(f"max_batch_size: {LARGEST_BATCH}\ndynamic_batching {{ }}\n{more}")
 
     both = ["INPUT0", "INPUT1"]
     nodes = [helper.make_node("Add", both, ["OUTPUT0"]), helper.make_node("Sub", both, ["OUTPUT1"])]
@@ -82,7 +82,9 @@ def generate(folder):
             helper.make_node("Relu", [f"g{i}"], [to]),
         ]
         at = to
-    save("onnx_mlp", nodes, ["INPUT0"], ["OUTPUT0"], WIDTH, weights)
+    # One instance gathers larger batches, which cost less a request; see docs/frameworks.md.
+    one = 'instance_group { count: 1 }\nparameters { key: "intra_op_thread_count" value { string_value: "1" } }\n'
+    save("onnx_mlp", nodes, ["INPUT0"], ["OUTPUT0"], WIDTH, weights, one)
 
 
 def goals(results):

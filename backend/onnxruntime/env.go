@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend/internal/library"
@@ -122,17 +123,38 @@ var loggers loggerTable
 type loggerTable struct {
 	mu   sync.Mutex
 	next uintptr
-	all  map[uintptr]*slog.Logger
+	all  map[uintptr]*limitedLog
+}
+
+// limitedLog lets so many lines a second through: clients can bring lines about,
+// one for each request that makes the model fail.
+type limitedLog struct {
+	log    *slog.Logger
+	second int64
+	lines  int
+}
+
+const linesPerSecond = 20
+
+// allow counts a line, and returns how many were left out in the second that
+// ended before it.
+func (l *limitedLog) allow(second int64) (ok bool, omitted int) {
+	if second != l.second {
+		omitted = max(0, l.lines-linesPerSecond)
+		l.second, l.lines = second, 0
+	}
+	l.lines++
+	return l.lines <= linesPerSecond, omitted
 }
 
 func (t *loggerTable) add(log *slog.Logger) uintptr {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.all == nil {
-		t.all = map[uintptr]*slog.Logger{}
+		t.all = map[uintptr]*limitedLog{}
 	}
 	t.next++
-	t.all[t.next] = log
+	t.all[t.next] = &limitedLog{log: log}
 	return t.next
 }
 
@@ -142,16 +164,30 @@ func (t *loggerTable) remove(key uintptr) {
 	delete(t.all, key)
 }
 
-func (t *loggerTable) get(key uintptr) *slog.Logger {
+// get returns the logger for one line, or nil for none, and how many lines were
+// left out before.
+func (t *loggerTable) get(key uintptr, second int64) (*slog.Logger, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.all[key]
+	l := t.all[key]
+	if l == nil {
+		return nil, 0
+	}
+	ok, omitted := l.allow(second)
+	if !ok {
+		return nil, 0
+	}
+	return l.log, omitted
 }
 
 // logCallback is the one C function that all environments log through.
 var logCallback = sync.OnceValue(func() uintptr {
 	return library.Callback(func(key, severity, category, _, location, message uintptr) uintptr {
-		if log := loggers.get(key); log != nil {
+		log, omitted := loggers.get(key, time.Now().Unix())
+		if omitted > 0 {
+			log.Warn("lines of ONNX Runtime left out", "lines", omitted)
+		}
+		if log != nil {
 			log.Log(context.Background(), level(int(int32(severity))), "ONNX Runtime",
 				"message", library.GoString(message), "category", library.GoString(category), "location", library.GoString(location))
 		}

@@ -35,8 +35,10 @@ type scratch struct {
 	buffers              []*tensor.Buffer // of the outputs whose memory is ours, by place in picked
 	shapes               []tensor.Shape   // likewise
 	dims                 []int64
-	nothing              []byte   // where empty tensors lie
-	asked                []string // what picked was made from; nil for requests that differ
+	nothing              []byte     // where empty tensors lie
+	args                 [8]uintptr // of the next call
+	value                uintptr    // that a call returns
+	asked                []string   // what picked was made from; nil for requests that differ
 }
 
 func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
@@ -148,9 +150,32 @@ func (in *instance) run(ctx context.Context, b *backend.Batch, requests []*backe
 var errTerminated = backend.Errorf(backend.Cancelled, "the request was cancelled while the model ran")
 
 func (in *instance) call() error {
-	return in.session.env.call(fnRun, in.session.handle, in.options,
+	in.args = [...]uintptr{
+		in.session.handle, in.options,
 		uintptr(unsafe.Pointer(unsafe.SliceData(in.inputNames))), uintptr(unsafe.Pointer(unsafe.SliceData(in.inputs))), uintptr(len(in.inputs)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(in.outputNames))), uintptr(len(in.outputNames)), uintptr(unsafe.Pointer(unsafe.SliceData(in.outputs))))
+		uintptr(unsafe.Pointer(unsafe.SliceData(in.outputNames))), uintptr(len(in.outputNames)), uintptr(unsafe.Pointer(unsafe.SliceData(in.outputs))),
+	}
+	return in.invoke(fnRun, 8)
+}
+
+// invoke calls a function with the first n of args. They point to memory of the
+// instance, which is allocated and stays where it is, or to what is pinned.
+func (in *instance) invoke(place, n int) error {
+	e := in.session.env
+	status := e.table[place].CallWith(in.args[:n])
+	runtime.KeepAlive(in)
+	if status != 0 {
+		return e.failure(status)
+	}
+	return nil
+}
+
+// free releases a value.
+func (in *instance) free(value uintptr) {
+	if value != 0 {
+		in.args[0] = value
+		in.session.env.table[fnReleaseValue].CallWith(in.args[:1])
+	}
 }
 
 // mispredicted reports whether a run failed because an output has another shape
@@ -228,13 +253,14 @@ func (p *plan) find(name string) int {
 }
 
 // view makes a tensor over data, or, for strings, a copy of it.
-func (in *instance) view(data []byte, shape tensor.Shape, d tensor.Datatype, element uintptr) (value uintptr, err error) {
+func (in *instance) view(data []byte, shape tensor.Shape, d tensor.Datatype, element uintptr) (uintptr, error) {
 	e := in.session.env
 	if len(shape) > len(in.dims) {
 		in.dims = make([]int64, len(shape))
 	}
 	copy(in.dims, shape)
 	if d == tensor.Bytes {
+		var value uintptr
 		if err := e.call(fnCreateTensorAsOrtValue, e.allocator, uintptr(unsafe.Pointer(&in.dims[0])), uintptr(len(shape)), element, uintptr(unsafe.Pointer(&value))); err != nil {
 			return 0, err
 		}
@@ -250,9 +276,13 @@ func (in *instance) view(data []byte, shape tensor.Shape, d tensor.Datatype, ele
 		start = &in.nothing[0]
 	}
 	in.pins.Pin(start)
-	err = e.call(fnCreateTensorWithData, e.memory, uintptr(unsafe.Pointer(start)), uintptr(len(data)),
-		uintptr(unsafe.Pointer(&in.dims[0])), uintptr(len(shape)), element, uintptr(unsafe.Pointer(&value)))
-	return value, err
+	in.value = 0
+	in.args = [8]uintptr{
+		e.memory, uintptr(unsafe.Pointer(start)), uintptr(len(data)), uintptr(unsafe.Pointer(&in.dims[0])), uintptr(len(shape)), element,
+		uintptr(unsafe.Pointer(&in.value)),
+	}
+	err := in.invoke(fnCreateTensorWithData, 7)
+	return in.value, err
 }
 
 // setOutputs gives memory to the outputs whose shape is known beforehand.
@@ -385,7 +415,7 @@ func (in *instance) isInput(address uintptr) bool {
 func (in *instance) letGo() {
 	in.dropOutputs()
 	for _, v := range in.inputs {
-		in.session.env.release(fnReleaseValue, v)
+		in.free(v)
 	}
 	in.inputs, in.inputNames = in.inputs[:0], in.inputNames[:0]
 	clear(in.given)
@@ -394,7 +424,7 @@ func (in *instance) letGo() {
 
 func (in *instance) dropOutputs() {
 	for at, v := range in.outputs {
-		in.session.env.release(fnReleaseValue, v)
+		in.free(v)
 		in.buffers[at].Release()
 		in.buffers[at], in.shapes[at] = nil, nil
 	}

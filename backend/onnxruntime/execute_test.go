@@ -3,9 +3,11 @@ package onnxruntime
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
@@ -150,5 +152,60 @@ func TestModelFileSwapped(t *testing.T) {
 	}
 	if got, err := ask(in, 0, []string{"OUT"}, floats("A", tensor.Shape{1}, 1)); got != "OUT [1] [11]" {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestInstancesShareASession: the instances of a version run at the same time on
+// one session, and have their own with share_session: 0.
+func TestInstancesShareASession(t *testing.T) {
+	for _, share := range []bool{true, false} {
+		d, _ := open(t, nil)
+		cfg := configOf(t, "table", 8, port("IN", tensor.Int32, 1), port("OUT", tensor.Int32, 1))
+		if !share {
+			cfg.Parameters[paramShare] = "0"
+		}
+		cfg.Instances = nil
+		for i := range 4 {
+			cfg.Instances = append(cfg.Instances, backend.InstanceConfig{Name: fmt.Sprint("model_0_", i), Kind: "KIND_CPU"})
+		}
+		m, err := d.Load(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions := map[*session]bool{}
+		var running sync.WaitGroup
+		var instances []*instance
+		for i, c := range cfg.Instances {
+			in, err := m.NewInstance(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := in.(*instance)
+			instances = append(instances, one)
+			sessions[one.session] = true
+			running.Go(func() {
+				for k := range 100 {
+					n := int32((i + k) % 10)
+					got, err := ask(one, 1, []string{"OUT"}, numbers("IN", tensor.Int32, tensor.Shape{1, 1}, []int32{n}))
+					if want := fmt.Sprintf("OUT [1,1] [%d]", n); got != want {
+						t.Errorf("got %s, %v, want %s", got, err, want)
+						return
+					}
+				}
+			})
+		}
+		running.Wait()
+		if want := map[bool]int{true: 1, false: 4}[share]; len(sessions) != want {
+			t.Errorf("share %v: %d sessions, want %d", share, len(sessions), want)
+		}
+		for _, in := range instances {
+			_ = in.Close()
+		}
+		_ = m.Close()
+		for s := range sessions {
+			if n := s.uses.Load(); n != 0 {
+				t.Errorf("share %v: a session has %d uses left", share, n)
+			}
+		}
 	}
 }

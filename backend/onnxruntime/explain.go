@@ -80,6 +80,7 @@ var hints = []struct{ part, hint string }{
 	{"Failed to find kernel", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
 	{"Could not find an implementation", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
 	{"xternal data", "weights outside the model file must lie beside it, under the names that it gives"},
+	{"cannot get file size", "weights outside the model file must lie beside it, under the names that it gives"},
 	{"Protobuf parsing failed", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
 	{"ModelProto does not have a graph", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
 	{"bad_alloc", "there is not enough memory for the model"},

@@ -374,6 +374,23 @@ func TestLog(t *testing.T) {
 	}
 }
 
+func TestLogIsBounded(t *testing.T) {
+	l := &limitedLog{}
+	passed, omitted := 0, 0
+	for second := range int64(3) {
+		for range 3 * linesPerSecond {
+			ok, n := l.allow(second + 1)
+			if ok {
+				passed++
+			}
+			omitted += n
+		}
+	}
+	if passed != 3*linesPerSecond || omitted != 4*linesPerSecond {
+		t.Errorf("%d lines passed, %d told as left out", passed, omitted)
+	}
+}
+
 // TestConfigJSON: the fields are those of the real form.
 func TestConfigJSON(t *testing.T) {
 	cfg := backend.Config{Name: "m", JSON: []byte(`{"max_batch_size":2,"optimization":{"graph":{"level":1},"execution_accelerators":{"gpu_execution_accelerator":[{"name":"tensorrt","parameters":{"precision_mode":"FP16"}}],"cpu_execution_accelerator":[]}},"model_operations":{"op_library_filename":["a.so"]}}`)}

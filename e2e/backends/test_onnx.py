@@ -383,6 +383,37 @@ def test_isolated_model(tmp_path):
     assert not any(alive(p) for p in pids)
 
 
+def test_custom_operators(tmp_path):
+    """An operator of the user's own; where it aborts, an isolated model costs a worker and the server lives."""
+    if not shutil.which("cc"):
+        pytest.skip("there is no C compiler for the operator (Debian: gcc)")
+    library = tmp_path / "acme.so"
+    source = Path(__file__).parent / "custom_op.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=60)
+    repo = tmp_path / "repo"
+    for name, more in {"inside": "", "isolated": ISOLATED}.items():
+        model = put(
+            repo,
+            name,
+            "custom",
+            'model_operations { op_library_filename: "acme.so" }\ninstance_group { count: 1 }\n' + more,
+        )
+        shutil.copy(
+            library, (model.parent if more else model.parent.parent) / "acme.so"
+        )  # of the version, of the model
+    with Server(repo) as s:
+
+        def ask(model, value):
+            return s.infer(model, {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [value]}]})
+
+        assert ask("inside", 21).json["outputs"][0]["data"] == [42]
+        assert ask("isolated", 4).json["outputs"][0]["data"] == [8]
+        broken = ask("isolated", 666)
+        assert broken.status == 500 and "SIGABRT" in broken.error, broken
+        until(lambda: ask("isolated", 5).status == 200)
+        assert ask("inside", 1).json["outputs"][0]["data"] == [2]
+
+
 def neso(*args, **kw):
     return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=120, **kw)
 

@@ -119,7 +119,7 @@ func serveTable() []option {
 
 		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting.", set: checkPair("="), unused: notYet},
 
-		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
+		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries. Default: the directory of neso backends add, where it exists.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
 		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
 		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
 		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting, <cache name>,<setting>=<value>; it may be specified multiple times for one cache. \"local\" needs size (bytes of memory); \"redis\" needs host and port and takes user, password, db, connect_timeout, socket_timeout, wait_timeout (milliseconds), pool_size, tls_enabled, cert, key, cacert, cacert_dir, sni, ttl (seconds).", set: setCacheConfig},

@@ -18,6 +18,14 @@ func (f Function) Call(args ...uintptr) uintptr {
 	return r
 }
 
+// CallWith is Call with arguments that lie in memory of the caller's, so that
+// nothing is allocated. What they point to is the caller's to keep alive and in
+// place.
+func (f Function) CallWith(args []uintptr) uintptr {
+	r, _, _ := purego.SyscallN(uintptr(f), args...)
+	return r
+}
+
 // Callback returns a C function that calls fn, a function of pointer-sized
 // arguments with at most one such result. It is never freed, and there is room
 // for some two thousand in a process: make one per use in the code, not per

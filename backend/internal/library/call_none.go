@@ -7,6 +7,9 @@ func supported() error { return ErrUnsupported }
 // Call panics: nothing can be opened in this build.
 func (Function) Call(...uintptr) uintptr { panic(ErrUnsupported) }
 
+// CallWith panics likewise.
+func (Function) CallWith([]uintptr) uintptr { panic(ErrUnsupported) }
+
 // Callback returns 0 in this build.
 func Callback(any) uintptr { return 0 }
 

@@ -85,8 +85,13 @@ func TestSearchOrder(t *testing.T) {
 }
 
 func TestWhatIsMissing(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the interpreter of this test is a shell script")
+	}
 	top := t.TempDir()
 	broken := put(t, top, file)
+	old := filepath.Join(top, "old")
+	put(t, old, "something/lib", "another")
 	for _, c := range []struct {
 		places Places
 		code   backend.Code
@@ -103,6 +108,7 @@ func TestWhatIsMissing(t *testing.T) {
 			"Something is not found: install it with 'neso backends add some-thing' or 'pip install something', or name its library in NESO_SOME_THING_LIBRARY; searched: " +
 				"--backend-directory (not given), NESO_SOME_THING_LIBRARY (not set), site-packages (no Python), the system",
 		},
+		{Places{Python: fakePython(t, old)}, backend.NotFound, " (its something has no C library: upgrade it), the system"},
 		{Places{Python: func() (string, error) { return "/no/such/python", nil }}, backend.NotFound, "site-packages of /no/such/python (the interpreter does not run: "},
 	} {
 		_, err := spec.Open(c.places)

@@ -45,14 +45,18 @@ func (s *Spec) find(p Places) (path, source string, tried []string, err error) {
 		if err != nil {
 			return "", "", append(tried, "site-packages of "+interpreter+" ("+err.Error()+")"), nil
 		}
+		without := ""
 		for _, dir := range dirs {
-			for _, pkg := range s.Packages {
-				if path := s.in(filepath.Join(dir, filepath.FromSlash(pkg))); path != "" {
+			for _, place := range s.below(dir) {
+				if path := s.in(place); path != "" {
 					return path, "the packages of " + interpreter, nil, nil
+				}
+				if _, err := os.Stat(place); err == nil {
+					without = " (its " + s.Install + " has no C library: upgrade it)"
 				}
 			}
 		}
-		tried = append(tried, "the packages of "+interpreter)
+		tried = append(tried, "the packages of "+interpreter+without)
 	}
 	return "", "", tried, nil
 }
