@@ -36,15 +36,21 @@ def framework(module: str, backend: str, install: str, least: tuple[int, ...] = 
         package = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module.split(".")[0]:
-            raise LoadError(f"backend '{backend}': {where} cannot import '{module}': {error}; {how}", UNAVAILABLE) from None
-        raise LoadError(f"backend '{backend}' needs the package '{module}', which {where} does not have: {how}", UNAVAILABLE) from None
+            raise LoadError(
+                f"backend '{backend}': {where} cannot import '{module}': {error}; {how}", UNAVAILABLE
+            ) from None
+        raise LoadError(
+            f"backend '{backend}' needs the package '{module}', which {where} does not have: {how}", UNAVAILABLE
+        ) from None
     except Exception as error:  # a broken installation: a library that is missing, another numpy
         raise LoadError(f"backend '{backend}': {where} cannot import '{module}': {error}; {how}", UNAVAILABLE) from None
     version = str(getattr(package, "__version__", "0"))
     numbers = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in version.split("+")[0].split(".")[:2])
     if least and numbers < least:
         want = ".".join(map(str, least))
-        raise LoadError(f"backend '{backend}' needs {module} {want} or later, {where} has {version}: {how}", UNAVAILABLE)
+        raise LoadError(
+            f"backend '{backend}' needs {module} {want} or later, {where} has {version}: {how}", UNAVAILABLE
+        )
     return package
 
 

@@ -68,10 +68,15 @@ class Loader(Loader):  # type: ignore[no-redef]
                     UNAVAILABLE,
                 )
             if device >= torch.cuda.device_count():
-                raise LoadError(f"model '{order.name}': PyTorch sees {torch.cuda.device_count()} GPUs, not number {device}", UNAVAILABLE)
+                raise LoadError(
+                    f"model '{order.name}': PyTorch sees {torch.cuda.device_count()} GPUs, not number {device}",
+                    UNAVAILABLE,
+                )
         self.device = torch.device("cpu" if device is None else f"cuda:{device}")
         try:
-            getattr(self, {SCRIPT: "_script", EXPORTED: "_exported", COMPILED: "_compiled", EAGER: "_eager"}[self.kind])(torch)
+            getattr(
+                self, {SCRIPT: "_script", EXPORTED: "_exported", COMPILED: "_compiled", EAGER: "_eager"}[self.kind]
+            )(torch)
         except LoadError:
             raise
         except Exception as error:
@@ -80,7 +85,9 @@ class Loader(Loader):  # type: ignore[no-redef]
             if "Unknown builtin op" in text:
                 text = text[: text.find("Could not find any similar")] if "Could not find any" in text else text
             hint = hint or f"PyTorch {torch.__version__} cannot load the {size_of(order.path)} bytes of it"
-            raise LoadError(f"failed to load model '{order.name}': {order.file()} ({self.kind}): {text} ({hint})") from None
+            raise LoadError(
+                f"failed to load model '{order.name}': {order.file()} ({self.kind}): {text} ({hint})"
+            ) from None
 
     def _settings(self, torch: Any) -> None:
         order = self.order
@@ -120,7 +127,9 @@ class Loader(Loader):  # type: ignore[no-redef]
             except ValueError:
                 options = None
             if not isinstance(options, dict):
-                raise LoadError(f"model '{self.order.name}': parameter TORCH_COMPILE_OPTIONAL_PARAMETERS is not a JSON object")
+                raise LoadError(
+                    f"model '{self.order.name}': parameter TORCH_COMPILE_OPTIONAL_PARAMETERS is not a JSON object"
+                )
             if str(options.get("disable", "")).lower() != "true":
                 self.module = torch.compile(self.module, **{k: v for k, v in options.items() if k != "disable"})
 
@@ -130,7 +139,9 @@ class Loader(Loader):  # type: ignore[no-redef]
         nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
         names = [*positional, *self.keywords]
         self.arguments = [Argument(name, "tensor", False) for name in names]
-        self.inputs = [self._spec(name, nodes.get(graph)) for name, graph in zip(names, program.graph_signature.user_inputs)]
+        self.inputs = [
+            self._spec(name, nodes.get(graph)) for name, graph in zip(names, program.graph_signature.user_inputs)
+        ]
         given = program.graph_signature.user_outputs
         outputs = self.keys or [f"OUTPUT__{i}" for i in range(len(given))]
         self.outputs = [self._spec(name, nodes.get(graph)) for name, graph in zip(outputs, given)]
@@ -167,7 +178,9 @@ class Loader(Loader):  # type: ignore[no-redef]
         try:
             return f"TYPE_{NAMES[NUMBERS['TYPE_' + _TORCH[str(dtype)[6:]]]]}"
         except KeyError:
-            raise LoadError(f"{self.order.file()} has tensors of the type {dtype}, which the protocol does not have", UNSUPPORTED) from None
+            raise LoadError(
+                f"{self.order.file()} has tensors of the type {dtype}, which the protocol does not have", UNSUPPORTED
+            ) from None
 
     # Completion.
 
@@ -245,7 +258,9 @@ class Loader(Loader):  # type: ignore[no-redef]
             return made if cpu else made.to(device)
 
         def value(array: Any, kind: str, bf16: bool) -> Any:
-            return [item.decode("utf-8") for item in array.ravel().tolist()] if kind == "strings" else tensor(array, bf16)
+            return (
+                [item.decode("utf-8") for item in array.ravel().tolist()] if kind == "strings" else tensor(array, bf16)
+            )
 
         names = [name for _, name, _, _ in taken]
         optional = len(taken) != len(self.arguments) or any(a.optional for a in self.arguments)
@@ -296,7 +311,9 @@ class Loader(Loader):  # type: ignore[no-redef]
         elif isinstance(result, dict):
             missing = [name for name in names if name not in result]
             if missing:
-                raise KeyError(f"the model gave the outputs {', '.join(map(str, result))}, the configuration has '{missing[0]}'")
+                raise KeyError(
+                    f"the model gave the outputs {', '.join(map(str, result))}, the configuration has '{missing[0]}'"
+                )
             return {name: self.array(result[name]) for name in names}
         elif isinstance(result, list) and result and isinstance(result[0], (str, bytes)):
             result = (result,)
@@ -325,7 +342,9 @@ class Loader(Loader):  # type: ignore[no-redef]
         if isinstance(value, (list, tuple)) and all(isinstance(item, (str, bytes)) for item in value):
             items = [item.encode("utf-8") if isinstance(item, str) else item for item in value]
             return object_array(items, (len(items),))
-        raise TypeError(f"the model gave an output of the type {type(value).__name__}, expected a tensor or a list of texts")
+        raise TypeError(
+            f"the model gave an output of the type {type(value).__name__}, expected a tensor or a list of texts"
+        )
 
     def explain(self, error: BaseException) -> str:
         hint = memory_hint(error, self.order.path)

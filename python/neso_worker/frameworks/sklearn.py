@@ -38,7 +38,10 @@ class Loader(Loader):  # type: ignore[no-redef]
     def load(self, device: Optional[int]) -> None:
         order = self.order
         if device is not None:
-            raise LoadError(f"model '{order.name}' has instances of KIND_GPU, scikit-learn runs on the CPU: write KIND_CPU", UNAVAILABLE)
+            raise LoadError(
+                f"model '{order.name}' has instances of KIND_GPU, scikit-learn runs on the CPU: write KIND_CPU",
+                UNAVAILABLE,
+            )
         file = order.file()
         self._sklearn = framework("sklearn", "sklearn", "scikit-learn", (1, 0))
         try:
@@ -46,21 +49,30 @@ class Loader(Loader):  # type: ignore[no-redef]
         except LoadError:
             raise
         except ModuleNotFoundError as error:
-            raise LoadError(f"{file} needs the package '{error.name}', which this Python does not have: install it") from None
+            raise LoadError(
+                f"{file} needs the package '{error.name}', which this Python does not have: install it"
+            ) from None
         except Exception as error:
             hint = memory_hint(error, order.path) or (
                 f"the file is damaged, or another scikit-learn than {self._sklearn.__version__} wrote it"
             )
-            raise LoadError(f"failed to load model '{order.name}': {file}: {order.shown(first_line(error))} ({hint})") from None
+            raise LoadError(
+                f"failed to load model '{order.name}': {file}: {order.shown(first_line(error))} ({hint})"
+            ) from None
         if not any(callable(getattr(self.model, method, None)) for method in METHODS):
-            raise LoadError(f"{file} holds a {type(self.model).__name__}, which has none of the methods {', '.join(METHODS)}")
+            raise LoadError(
+                f"{file} holds a {type(self.model).__name__}, which has none of the methods {', '.join(METHODS)}"
+            )
         self.columns = [str(name) for name in getattr(self.model, "feature_names_in_", ())]
 
     def _skops(self) -> Any:
         io = framework("skops.io", "sklearn", "skops")
         order = self.order
         if not zipfile.is_zipfile(order.path):
-            what = looks_like(order.path) or f"cut off, damaged, or something else ({size_of(order.path)} bytes): write the model again"
+            what = (
+                looks_like(order.path)
+                or f"cut off, damaged, or something else ({size_of(order.path)} bytes): write the model again"
+            )
             raise LoadError(f"{order.file()} is not a .skops file: it is {what}")
         trusted = [name.strip() for name in order.parameter("trusted_types").split(",") if name.strip()]
         unknown = [name for name in io.get_untrusted_types(file=order.path) if name not in trusted]
@@ -89,14 +101,19 @@ class Loader(Loader):  # type: ignore[no-redef]
         inputs = io_of(config, "input")
         types = self._types()
         if inputs:
-            specs = [TensorSpec(io["name"], io.get("data_type") or "", (-1, *map(int, io.get("dims") or ()))) for io in inputs]
+            specs = [
+                TensorSpec(io["name"], io.get("data_type") or "", (-1, *map(int, io.get("dims") or ())))
+                for io in inputs
+            ]
         elif types is not None:
             specs = [TensorSpec(name, kind, (-1, 1)) for name, kind in zip(self.columns, types)]
         else:
             specs = [TensorSpec(INPUT, "TYPE_FP32", (-1, int(width)))]
         self.inputs = specs
         if io_of(config, "output"):
-            self.outputs = [TensorSpec(io["name"], "", (-1, *map(int, io.get("dims") or ()))) for io in io_of(config, "output")]
+            self.outputs = [
+                TensorSpec(io["name"], "", (-1, *map(int, io.get("dims") or ()))) for io in io_of(config, "output")
+            ]
             return
         arrays = {s.name: _zeros(s) for s in specs}
         rows = self._rows([s.name for s in specs])

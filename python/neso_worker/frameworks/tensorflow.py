@@ -10,7 +10,17 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ..datatypes import BF16, NAMES, object_array
-from .errors import NOT_FOUND, UNAVAILABLE, UNSUPPORTED, LoadError, first_line, framework, looks_like, memory_hint, size_of
+from .errors import (
+    NOT_FOUND,
+    UNAVAILABLE,
+    UNSUPPORTED,
+    LoadError,
+    first_line,
+    framework,
+    looks_like,
+    memory_hint,
+    size_of,
+)
 from .host import Loader, Order, threads
 from .specs import BFLOAT16, NUMBERS, STRING, TensorSpec, data_type, io_of
 
@@ -42,11 +52,15 @@ class Loader(Loader):  # type: ignore[no-redef]
         if not os.path.exists(path):
             raise LoadError(f"unable to find {order.file()} for model '{order.name}'", NOT_FOUND)
         if directory and not os.path.isfile(os.path.join(path, "saved_model.pb")):
-            raise LoadError(f"{order.file()} is not a SavedModel: it has no saved_model.pb. Write it with tf.saved_model.save or model.export()")
+            raise LoadError(
+                f"{order.file()} is not a SavedModel: it has no saved_model.pb. Write it with tf.saved_model.save or model.export()"
+            )
         if not directory and looks_like(path):
             raise LoadError(f"{order.file()} is not a model of TensorFlow: it is {looks_like(path)}")
         if path.endswith(".keras") and not zipfile.is_zipfile(path):
-            raise LoadError(f"{order.file()} is not a Keras file: it is cut off, damaged, or something else ({size_of(path)} bytes): write the model again")
+            raise LoadError(
+                f"{order.file()} is not a Keras file: it is cut off, damaged, or something else ({size_of(path)} bytes): write the model again"
+            )
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         tf = self._tf = framework("tensorflow", "tensorflow", "tensorflow", (2, 12))
         self._settings(tf, device)
@@ -116,18 +130,24 @@ class Loader(Loader):  # type: ignore[no-redef]
             with open(path, encoding="utf-8") as file:
                 operations = json.load(file)["init_ops"]
         except (OSError, ValueError, KeyError) as error:
-            raise LoadError(f"TF_INIT_OPS_FILE '{name}' of model '{order.name}' cannot be read as {{\"init_ops\": [...]}}: {error}") from None
+            raise LoadError(
+                f"TF_INIT_OPS_FILE '{name}' of model '{order.name}' cannot be read as {{\"init_ops\": [...]}}: {error}"
+            ) from None
         graph = getattr(self._kept, "graph", None)
         for operation in operations:
             try:
                 self._kept.prune([], graph.get_operation_by_name(operation))()
             except Exception as error:
-                raise LoadError(f"TF_INIT_OPS_FILE '{name}' of model '{order.name}': operation '{operation}': {first_line(error)}") from None
+                raise LoadError(
+                    f"TF_INIT_OPS_FILE '{name}' of model '{order.name}': operation '{operation}': {first_line(error)}"
+                ) from None
 
     def _keras(self, tf: Any) -> None:
         model = self._kept = tf.keras.models.load_model(self.order.path, compile=False, safe_mode=True)
         if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
-            raise LoadError(f"{self.order.file()} does not say its inputs: call the model once before it is saved, or model.export() it")
+            raise LoadError(
+                f"{self.order.file()} does not say its inputs: call the model once before it is saved, or model.export() it"
+            )
         names = [tensor.name.split(":")[0] for tensor in model.inputs]
         results = list(getattr(model, "output_names", None) or [f"OUTPUT__{i}" for i in range(len(model.outputs))])
         structure = getattr(model, "_outputs_struct", None)
@@ -140,7 +160,9 @@ class Loader(Loader):  # type: ignore[no-redef]
             if isinstance(getattr(model, "_inputs_struct", None), dict):
                 given = dict(zip(model._inputs_struct, tensors))
             made = model(given, training=False)
-            return dict(zip(results, tf.nest.flatten(made) if not isinstance(made, dict) else [made[k] for k in results]))
+            return dict(
+                zip(results, tf.nest.flatten(made) if not isinstance(made, dict) else [made[k] for k in results])
+            )
 
         function = tf.function(forward, input_signature=signature).get_concrete_function()
         self._function = function
@@ -158,12 +180,20 @@ class Loader(Loader):  # type: ignore[no-redef]
         given = [io["name"] for io in io_of(self.order.config, "input")]
         wanted = [io["name"] for io in io_of(self.order.config, "output")]
         places = given or [node.name for node in graph.node if node.op == "Placeholder"]
-        ends = wanted or [node.name for node in graph.node if node.name not in used and node.op not in ("NoOp", "Const", "Placeholder", "Assert")]
+        ends = wanted or [
+            node.name
+            for node in graph.node
+            if node.name not in used and node.op not in ("NoOp", "Const", "Placeholder", "Assert")
+        ]
         nodes = {node.name for node in graph.node}
         for kind, names in (("input", places), ("output", ends)):
             for name in names:
                 if name.split(":")[0] not in nodes:
-                    has = [n.name for n in graph.node if n.op == "Placeholder"] if kind == "input" else [n.name for n in graph.node if n.name not in used]
+                    has = (
+                        [n.name for n in graph.node if n.op == "Placeholder"]
+                        if kind == "input"
+                        else [n.name for n in graph.node if n.name not in used]
+                    )
                     raise LoadError(f"unexpected inference {kind} '{name}', allowed {kind}s are: {', '.join(has)}")
         wrapped = tf.compat.v1.wrap_function(lambda: tf.compat.v1.import_graph_def(graph, name=""), [])
         find = wrapped.graph.as_graph_element
@@ -185,7 +215,10 @@ class Loader(Loader):  # type: ignore[no-redef]
         else:
             text = data_type(np.dtype(kind.as_numpy_dtype))
         if not text:
-            raise LoadError(f"'{name}' of {self.order.file()} has the datatype {kind.name}, which the protocol does not have", UNSUPPORTED)
+            raise LoadError(
+                f"'{name}' of {self.order.file()} has the datatype {kind.name}, which the protocol does not have",
+                UNSUPPORTED,
+            )
         rank = tensor.shape.rank
         shape = None if rank is None else tuple(-1 if d is None else int(d) for d in tensor.shape)
         return TensorSpec(name, text, shape)

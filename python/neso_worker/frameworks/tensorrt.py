@@ -68,7 +68,10 @@ class Loader(Loader):  # type: ignore[no-redef]
         except TypeError:
             text = ""
         if not text:
-            raise LoadError(f"'{name}' of {self.order.file()} has the datatype {kind}, which the protocol does not have", UNSUPPORTED)
+            raise LoadError(
+                f"'{name}' of {self.order.file()} has the datatype {kind}, which the protocol does not have",
+                UNSUPPORTED,
+            )
         return text
 
     def learn(self, config: dict[str, Any]) -> None:
@@ -86,7 +89,10 @@ class Loader(Loader):  # type: ignore[no-redef]
         self._names = [io["name"] for io in io_of(config, "output")]
         self._context = self.engine.create_execution_context()
         if self._context is None:
-            raise LoadError(f"model '{self.order.name}': TensorRT made no execution context: there is too little memory on the GPU", UNAVAILABLE)
+            raise LoadError(
+                f"model '{self.order.name}': TensorRT made no execution context: there is too little memory on the GPU",
+                UNAVAILABLE,
+            )
         self._stream = torch.cuda.Stream(self._device)
         self._types = {s.name: NUMBERS[s.data_type] for s in (*self.inputs, *self.outputs)}
 
@@ -101,7 +107,9 @@ class Loader(Loader):  # type: ignore[no-redef]
                 # Bytes are what travels: the engine knows the datatypes.
                 held[name] = torch.from_numpy(array.reshape(-1).view(np.uint8)).to(self._device)
                 if not context.set_input_shape(name, tuple(array.shape)):
-                    raise ValueError(f"input '{name}' of shape {list(array.shape)} is outside of what the engine was built for")
+                    raise ValueError(
+                        f"input '{name}' of shape {list(array.shape)} is outside of what the engine was built for"
+                    )
                 context.set_tensor_address(name, held[name].data_ptr())
             for spec in self.outputs:
                 shape = tuple(int(d) for d in context.get_tensor_shape(spec.name))

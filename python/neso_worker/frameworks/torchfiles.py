@@ -36,7 +36,9 @@ def kind_of(order: Order) -> str:
     if not os.path.exists(path):
         raise LoadError(f"unable to find {file} for model '{order.name}'", 4)
     if os.path.isdir(path):
-        raise LoadError(f"{file} is a directory: write the package as one file, as torch.export.save and aoti_compile_and_package do")
+        raise LoadError(
+            f"{file} is a directory: write the package as one file, as torch.export.save and aoti_compile_and_package do"
+        )
     wanted = "a TorchScript, torch.export or AOTInductor file"
     if not zipfile.is_zipfile(path):
         what = looks_like(path)

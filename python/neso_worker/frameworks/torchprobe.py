@@ -75,7 +75,10 @@ def _guesses(loader: Any) -> list[list[TensorSpec]]:
     if not arguments or any(a.kind == "tensors" for a in arguments):
         return []
     return [
-        [TensorSpec(a.name, STRING if a.kind == "strings" else t, (-1,) if a.kind == "strings" else s) for a in arguments]
+        [
+            TensorSpec(a.name, STRING if a.kind == "strings" else t, (-1,) if a.kind == "strings" else s)
+            for a in arguments
+        ]
         for t, s in shapes
     ]
 
