@@ -27,7 +27,7 @@ func Drivers(o python.Options) []backend.Driver {
 	all := make([]backend.Driver, 0, len(table)+1)
 	for i := range table {
 		f := &table[i]
-		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Settings: f.settings, Check: f.check}))
+		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Check: f.check}))
 	}
 	return append(all, dali())
 }

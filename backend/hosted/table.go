@@ -13,6 +13,9 @@ type framework struct {
 	// module is what the worker imports, distribution its packages' names as pip
 	// has them (any of them, between bars), install what to tell users to install.
 	module, distribution, install string
+	// preload is imported once, before workers are forked. TensorFlow starts threads
+	// when it is imported.
+	preload string
 	// files are the names under which a model lies, the first found counts.
 	files    []string
 	devices  []string
@@ -25,7 +28,7 @@ const settingPickle = "allow-pickle"
 
 var table = []framework{
 	{
-		backend: "pytorch", module: "torch", distribution: "torch", install: "torch",
+		backend: "pytorch", module: "torch", distribution: "torch", install: "torch", preload: "torch",
 		files: []string{"model.pt", "model.pt2", "model.py"}, devices: []string{"CPU", "CUDA"},
 	},
 	{
@@ -33,7 +36,7 @@ var table = []framework{
 		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"},
 	},
 	{
-		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops",
+		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops", preload: "sklearn.pipeline",
 		files: []string{"model.skops", "model.joblib", "model.pkl"}, devices: []string{"CPU"},
 		settings: []string{settingPickle}, refuse: refusePickle,
 	},

@@ -2,6 +2,7 @@ package python
 
 import (
 	"context"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 )
@@ -12,6 +13,9 @@ import (
 type Hosted struct {
 	// Name is the backend's, and that of the framework in the worker.
 	Name string
+	// Preload is the package that the process has imported from which workers are
+	// forked, or "": one whose import starts threads cannot be.
+	Preload string
 	// Settings are the keys of --backend-config that the framework knows.
 	Settings []string
 	// Check refuses what no worker need be started for and returns the path of the
@@ -22,6 +26,10 @@ type Hosted struct {
 // hostedDepth is one: while a batch runs, the next one grows. A batch sent ahead
 // would be one of the first request that comes.
 const hostedDepth = 1
+
+// hostedStart is how long a worker may take to start: it imports what takes
+// seconds, and much longer from a cold disk.
+const hostedStart = 2 * time.Minute
 
 // NewHosted returns the driver of a backend of a framework.
 func NewHosted(o Options, h Hosted) backend.Driver {

@@ -71,6 +71,9 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if err != nil {
 		return nil, err
 	}
+	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
+		parsed.stubTimeout = hostedStart
+	}
 	log := slog.New(slog.DiscardHandler)
 	if host != nil && host.Logger() != nil {
 		log = host.Logger()
@@ -175,6 +178,9 @@ func (d *driver) command(cfg *backend.Config) (worker.Command, error) {
 	// Forking is unsafe after Accelerate of macOS was used, and unknown to Windows.
 	if runtime.GOOS == "linux" && os.Getenv("NESO_PYTHON_ZYGOTE") != "0" {
 		c.Zygote = []string{entry, "--zygote"}
+		if d.hosted != nil && d.hosted.Preload != "" {
+			c.Zygote = append(c.Zygote, d.hosted.Preload)
+		}
 	}
 	return c, nil
 }

@@ -107,7 +107,7 @@ def config_of(client, model):
 
 
 def test_texts(client):
-    texts = np.array([["ab".encode(), "cdé".encode()]], np.object_)
+    texts = np.array([[b"ab", "cdé".encode()]], np.object_)
     answer = infer(client, "texts", {"t": (texts, "BYTES")})
     assert answer.as_numpy("upper").tolist() == [[b"AB", "CDé".encode()]]
     assert answer.as_numpy("length").tolist() == [[2, 4]]

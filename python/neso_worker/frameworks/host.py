@@ -137,7 +137,7 @@ class HostedModel:
         self._bf16 = {io["name"] for io in io_of(config, "output") if NUMBERS.get(io.get("data_type", "")) == BF16}
         self.run = loader.run
 
-    config: dict[str, Any] = {}
+    config: dict[str, Any]
 
     def numbers(self, name: str) -> int:
         """The datatype of an output that its dtype does not tell, else 0."""

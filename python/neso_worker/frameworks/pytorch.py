@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from typing import Any, Callable, Optional
@@ -94,10 +95,8 @@ class Loader(Loader):  # type: ignore[no-redef]
         torch.set_num_threads(order.number("INTRA_OP_THREAD_COUNT", threads()))
         between = order.number("INTER_OP_THREAD_COUNT", threads())
         if torch.get_num_interop_threads() != between:
-            try:
+            with contextlib.suppress(RuntimeError):  # only possible before the first parallel work
                 torch.set_num_interop_threads(between)
-            except RuntimeError:  # only possible before the first parallel work
-                pass
         if order.flag("DISABLE_OPTIMIZED_EXECUTION", False):
             torch._C._set_graph_executor_optimize(False)
         for name, setter in (

@@ -11,10 +11,10 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ..datatypes import object_array
+from ..datatypes import DTYPES, object_array
 from .errors import UNAVAILABLE, LoadError, first_line, framework, looks_like, memory_hint, size_of
 from .host import Loader, Order
-from .specs import STRING, TensorSpec, data_type, io_of
+from .specs import NUMBERS, STRING, TensorSpec, data_type, io_of
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
 # Other names of outputs: those of the examples, and what exporters to ONNX write.
@@ -156,7 +156,7 @@ class Loader(Loader):  # type: ignore[no-redef]
     def prepare(self, config: dict[str, Any]) -> None:
         inputs = [io["name"] for io in io_of(config, "input")]
         self._input = self._rows(inputs)
-        self._methods: list[tuple[str, Callable[[Any], Any]]] = []
+        self._methods: list[tuple[str, Callable[[Any], Any], Any]] = []
         for io in io_of(config, "output"):
             name = io["name"]
             method = self.order.parameter(f"output.{name}") or _ALIASES.get(name.lower(), name.lower())
@@ -167,7 +167,8 @@ class Loader(Loader):  # type: ignore[no-redef]
                     f"unexpected inference output '{name}', allowed outputs are: {has} (or any name, with the model's parameter "
                     f"output.{name} that names one of these)"
                 )
-            self._methods.append((name, found))
+            # The same method gives other datatypes for other inputs: the configuration decides.
+            self._methods.append((name, found, DTYPES[NUMBERS.get(io.get("data_type") or "", 0)]))
 
     def _rows(self, names: list[str]) -> Callable[[dict[str, Any]], Any]:
         """What makes the rows for the model of the inputs."""
@@ -199,7 +200,7 @@ class Loader(Loader):  # type: ignore[no-redef]
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         rows = self._input(inputs)
-        return {name: _array(method(rows)) for name, method in self._methods}
+        return {name: _cast(_array(method(rows)), dtype) for name, method, dtype in self._methods}
 
     def explain(self, error: BaseException) -> str:
         return "scikit-learn execute failure: " + self.order.shown(first_line(error))
@@ -220,6 +221,11 @@ def _texts(array: np.ndarray) -> np.ndarray:
     made = np.empty(len(items), np.object_)
     made[:] = items
     return made.reshape(array.shape)
+
+
+def _cast(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """Numbers in the datatype of the configuration; texts stay."""
+    return array if dtype is None or array.dtype == dtype or array.dtype == np.object_ else array.astype(dtype)
 
 
 def _array(value: Any) -> np.ndarray:
