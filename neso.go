@@ -75,8 +75,15 @@ type Server struct {
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default
 	// 65536. Requests beyond are refused at once.
 	MaxQueuedBytes, MaxQueuedRequests int64
+	// SharedMemory says which clients may share memory with the server: "local"
+	// (those on this machine, by a loopback address or a Unix socket), "always" or
+	// "never"; default "local".
+	SharedMemory string
 	// ResponseCache keeps answers of models that enable it.
 	ResponseCache ResponseCache
+
+	// Trace says which requests are traced, and where their traces go.
+	Trace Trace
 
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.

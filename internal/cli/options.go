@@ -18,6 +18,7 @@ type serveOptions struct {
 	log    logging.Settings
 	tlsOptions
 	cloudOptions
+	traceOptions
 	// warnings are logged once the log is open.
 	warnings []string
 
@@ -145,6 +146,16 @@ func setLogFormat(o *serveOptions, s string) error {
 		return nil
 	}
 	return fmt.Errorf("invalid argument for --log-format: got %q, expected %s, %s or %s", s, logging.FormatDefault, logging.FormatISO8601, logging.FormatJSON)
+}
+
+// setSharedMemory opens client shared memory to all clients, or closes it.
+func setSharedMemory(o *serveOptions, s string) error {
+	v, err := parseBool(s)
+	o.server.SharedMemory = "never"
+	if v {
+		o.server.SharedMemory = "always"
+	}
+	return err
 }
 
 func setMaxInput(o *serveOptions, s string) error {

@@ -163,6 +163,9 @@ func (o *serveOptions) complete(given []string) error {
 	if err := o.completeTLS(); err != nil {
 		return err
 	}
+	if err := o.completeTrace(); err != nil {
+		return err
+	}
 	s.NoRepository = s.NoRepository || o.controlFD >= 0
 	slices.Sort(s.ModelRepositories)
 	if o.metricsAddress == "" {

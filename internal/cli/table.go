@@ -117,7 +117,7 @@ func serveTable() []option {
 		{name: "metrics-interval-ms", kind: "float", group: groupMetrics, help: "Metrics will be collected once every <metrics-interval-ms> milliseconds.", set: checkInt(1, 1<<31), unused: "metrics are read when they are asked for"},
 		{name: "metrics-config", kind: "<string>=<string>", group: groupMetrics, help: "Specify a metrics-specific configuration setting: counter_latencies, histogram_latencies, summary_latencies (true or false), summary_quantiles.", set: listVar(func(o *serveOptions) *[]string { return &o.server.Metrics.Config })},
 
-		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting.", set: checkPair("="), unused: notYet},
+		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting, <setting>=<value> or <trace mode>,<setting>=<value>; it may be specified multiple times. Global: mode (triton or opentelemetry), level (OFF, TIMESTAMPS, TENSORS; may be repeated), rate (each n-th request, default 1000), count (how many, -1 for all). triton: file, log-frequency (traces in each of the numbered files). opentelemetry: url (of an OTLP/HTTP receiver, default http://localhost:4318/v1/traces), resource=<key>=<value>, bsp_max_queue_size (2048), bsp_schedule_delay (milliseconds, 5000), bsp_max_export_batch_size (512).", set: setTraceConfig},
 
 		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries. Default: the directory of neso backends add, where it exists.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
 		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
@@ -134,7 +134,8 @@ func serveTable() []option {
 		{name: "buffer-manager-thread-count", kind: "integer", group: groupMemory, help: "The number of threads used to accelerate copies between buffers.", set: checkInt(0, 1<<31), unused: "tensors are not copied between buffers"},
 		{name: "host-policy", kind: "<string>,<string>=<string>", group: groupMemory, help: "Specify a host policy setting.", set: checkPair("="), unused: notYet},
 		{name: "model-load-gpu-limit", kind: "<integer>:<fraction>", group: groupMemory, help: "The limit on GPU memory usage as a fraction.", set: checkPair(":"), unused: noGPU},
-		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register shared memory.", set: refuseTrue("allow-client-shm")},
+		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register system and CUDA shared memory: true all of them, false none. Default: those on this machine, which connect from a loopback address or over a Unix socket.", set: setSharedMemory},
+		{name: "allow-client-shared-memory", kind: "boolean", group: groupSharedMem, help: "Equivalent to --allow-client-shm.", set: setSharedMemory},
 
 		{name: "strict-model-config", kind: "boolean", group: groupDeprecated, help: "DEPRECATED: use --disable-auto-complete-config.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
@@ -142,11 +143,11 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config=local,size=<integer>.", set: setCacheSize},
-		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
-		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
-		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
-		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(-1, 1<<31), unused: notYet},
-		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-file")},
+		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-level")},
+		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-rate")},
+		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-count")},
+		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-log-frequency")},
 
 		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
 		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},

@@ -16,6 +16,8 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/shm"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -40,6 +42,7 @@ type Engine struct {
 	life       *lifecycle.Manager
 	pool       *memory.Pool        // nil when the allocator came with the options
 	cache      responsecache.Store // nil without one
+	shared     *shm.Registry
 
 	endExternal, endInternal func(*infer.Request)
 
@@ -53,13 +56,17 @@ func New(o Options) (*Engine, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
+	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), shared: shm.New(o.SharedMemory), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
 	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
+	}
+	if e.o.Tracer == nil {
+		// Without a file or a collector nothing can fail, and nothing is ever traced.
+		e.o.Tracer, _ = tracing.New(tracing.Config{Settings: tracing.Defaults(), Logger: o.Logger})
 	}
 	if err := e.openCache(); err != nil {
 		return nil, err
@@ -178,6 +185,9 @@ func (e *Engine) controllable() error {
 // Allocator gives ordinary pooled memory, for what belongs to no model.
 func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
+// SharedMemory holds the regions of client shared memory.
+func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
 // Metadata describes the server.
 type Metadata struct {
 	Name, Version string
@@ -189,6 +199,6 @@ func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
-		"model_configuration", "binary_tensor_data", "parameters", "statistics", "logging",
+		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging",
 	}}
 }

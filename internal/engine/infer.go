@@ -74,6 +74,16 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 	return r
 }
 
+// Reserve counts further input bytes for a request that was not handed to Infer
+// yet, against the same caps as Resolve; they end with the request.
+func (e *Engine) Reserve(r *infer.Request, bytes int64) error {
+	if err := e.admission.grow(bytes); err != nil {
+		return err
+	}
+	r.Bytes += bytes
+	return nil
+}
+
 // end lets go of what a request held.
 func (e *Engine) end(m *model.Model, bytes int64, external bool) {
 	m.Unpin()
@@ -91,7 +101,14 @@ func (e *Engine) Infer(r *infer.Request) error {
 	if r.Ctx == nil {
 		r.Ctx = context.Background()
 	}
+	timeline := r.Timeline
+	if timeline != nil {
+		timeline.Begin(r)
+	}
 	if err := m.Infer(r); err != nil {
+		if timeline != nil {
+			timeline.End(r, err)
+		}
 		r.Abandon()
 		return err
 	}

@@ -34,6 +34,7 @@ func serviceDesc(s *Server) *grpc.ServiceDesc {
 			unary("CudaSharedMemoryStatus", s.cudaSharedMemoryStatus),
 			unary("CudaSharedMemoryRegister", s.cudaSharedMemoryRegister),
 			unary("CudaSharedMemoryUnregister", s.cudaSharedMemoryUnregister),
+			unary("TraceSetting", s.traceSetting),
 			unary("LogSettings", s.logSettings),
 		},
 		Streams: []grpc.StreamDesc{

@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // streamRoom is how many responses wait for the client in this package. The
@@ -58,6 +59,11 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, name string, v
 		defer func() { s.access(r, g.req, fail) }()
 	}
 	g.req.Times.Start = backend.Now()
+	trace := s.startTrace(r, g.req)
+	defer trace.Done()
+	if stream {
+		trace.EachResponse()
+	}
 	// The engine may run the model on the goroutine that brings the request, and
 	// this one reads its responses. It ends with the request or, where the model
 	// goes on behind its final response, with the execution.
@@ -77,9 +83,9 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, name string, v
 		return
 	}
 	if stream {
-		fail = s.sendEvents(w, h, &g, first)
+		fail = s.sendEvents(w, h, &g, first, trace)
 	} else {
-		fail = s.sendGenerated(w, h, &g, first)
+		fail = s.sendGenerated(w, h, &g, first, trace)
 	}
 }
 
@@ -131,16 +137,18 @@ func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, 
 
 // sendGenerated answers with the one response, or with the error that there is
 // not exactly one; a second response is enough to know.
-func (s *Server) sendGenerated(w http.ResponseWriter, h http.Header, g *generating, resp *backend.Response) *backend.Error {
+func (s *Server) sendGenerated(w http.ResponseWriter, h http.Header, g *generating, resp *backend.Response, trace *tracing.Trace) *backend.Error {
 	if second := g.sink.Next(); resp == nil || second != nil {
 		resp.Release()
 		second.Release()
 		fail := backend.Errorf(backend.InvalidArg, kserve.TextExactlyOne)
+		defer trace.Send()()
 		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
 	}
 	body, fail := kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
 	resp.Release()
+	defer trace.Send()()
 	if fail != nil {
 		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
@@ -165,7 +173,7 @@ func (s *Server) finish(w http.ResponseWriter, h http.Header, status int, body [
 // one decides about the status. Each leaves at once, unless the next one is
 // there already; a client that takes nothing for ReadTimeout is given up. It
 // returns the first error among the responses.
-func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating, first *backend.Response) (fail *backend.Error) {
+func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating, first *backend.Response, trace *tracing.Trace) (fail *backend.Error) {
 	h["Content-Type"], h["Cache-Control"] = eventType, noCache
 	var event []byte
 	begun := false
@@ -180,12 +188,14 @@ func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating,
 			w.WriteHeader(http.StatusBadRequest)
 		}
 		begun = true
+		sent := trace.Send()
 		end := s.boundWrite(w, len(event))
 		_, err := w.Write(event)
 		if err == nil && !g.sink.Waiting() {
 			err = flush(w)
 		}
 		end()
+		sent()
 		if err != nil {
 			return fail // the client is gone
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // call is the memory of one inference in this package. It is pooled.
@@ -89,6 +90,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
 	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator()}
+	if shared := s.engine.SharedMemory(); !shared.Empty() {
+		target.Memory = seenBy(r, shared)
+	}
 	c.body.Limit = s.o.MaxInputSize
 	if c.raw {
 		err = kserve.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
@@ -97,6 +101,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 	}
 	if err == nil && s.forward != nil {
 		err = s.forwardHeaders(r, &req.Request)
+	}
+	if err == nil {
+		err = c.wishes.ReadRegions(s.engine, req, target.Allocator)
 	}
 	if err != nil {
 		req.Abandon()
@@ -117,13 +124,17 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 	}
 	id := req.ID // the request may be gone once it is answered
 	req.Times.Start = backend.Now()
+	trace := s.startTrace(r, req)
+	defer trace.Done()
 	if err := s.engine.Infer(req); err != nil {
 		fail = backend.AsError(err)
+		defer trace.Send()()
 		replyError(w, h, jsonType, fail)
 		return
 	}
 	var resp *backend.Response
 	if resp, fail = c.sink.Wait(); fail != nil {
+		defer trace.Send()()
 		replyError(w, h, textType, fail)
 		return
 	}
@@ -132,7 +143,18 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 		replyError(w, h, textType, fail)
 		return
 	}
+	defer trace.Send()()
 	s.send(w, r, h, c)
+}
+
+// startTrace begins the timeline of a request that is sampled; the result is nil
+// for all others.
+func (s *Server) startTrace(r *http.Request, req *infer.Request) *tracing.Trace {
+	t := s.engine.Tracer()
+	if !t.On() {
+		return nil // no closure is made
+	}
+	return t.Start(req, tracing.HTTP, func(name string) string { return strings.Join(r.Header.Values(name), ",") })
 }
 
 var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't support models with decoupled transaction policy")

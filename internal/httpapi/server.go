@@ -223,6 +223,8 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 		return s.statistics("", -1)
 	case logSettings:
 		return s.logging(body)
+	case traceSettings:
+		return s.trace(t.name, body)
 	case repositoryIndex:
 		return s.index(body)
 	case repositoryLoad:
@@ -231,17 +233,7 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 		return nil, s.unload(r.Context(), t, body)
 	case repositoryBind:
 		return s.join()
-	case memoryStatus:
-		return memoryRegions(t)
-	default: // memoryRegister
-		return nil, backend.Errorf(backend.Unsupported, "Client shared memory is not supported by this server.")
+	default: // of shared memory
+		return s.sharedMemory(r, t, body)
 	}
-}
-
-// memoryRegions is the status of shared memory that nobody can register.
-func memoryRegions(t target) ([]byte, error) {
-	if t.name != "" {
-		return nil, backend.Errorf(backend.NotFound, "Unable to find %s shared memory region: '%s'", t.memory, t.name)
-	}
-	return []byte("[]"), nil
 }

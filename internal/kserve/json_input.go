@@ -87,11 +87,9 @@ func (d *JSONDecoder) finishInput(in *jsonInput, t *tensor.Tensor, m Target, bod
 		return missing("shape")
 	case !in.typed:
 		return missing("datatype")
-	case !in.region.IsZero():
-		return UnknownRegion(in.region.Name)
 	case in.parsed:
 		return nil
-	case in.binary:
+	case in.binary, !in.region.IsZero():
 		_, _, err := in.extent(t)
 		return err
 	}

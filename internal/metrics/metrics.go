@@ -59,6 +59,8 @@ type Options struct {
 	Resources func() []ratelimit.Usage
 	// Cache returns the numbers of the response cache; nil without one.
 	Cache func() responsecache.Numbers
+	// DroppedTraces returns how many traces could not be exported; nil shows none.
+	DroppedTraces func() uint64
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
