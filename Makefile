@@ -41,6 +41,9 @@ test: setup build ## all tests: Go with the race detector and invariants, Python
 test-nocgo: ## the Go tests as users build: no cgo, no invariants
 	CGO_ENABLED=0 $(GO) test ./...
 
+test-frameworks: build ## PyTorch, TensorFlow and scikit-learn models with the real libraries (7 GB in .venv-frameworks)
+	scripts/frameworks.sh $(FRAMEWORKS)
+
 pythons: setup build ## the Python package on every Python found here, syntax and types on 3.9 to 3.14
 	scripts/pythons.sh
 
@@ -102,6 +105,6 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 	@test -z "$$(git status --porcelain)" || { git status --short; echo 'the tree is not clean'; exit 1; }
 
 clean: ## remove what was built
-	rm -rf bin build dist .tools .venv
+	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo test-frameworks pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload conformance check clean

@@ -4,6 +4,7 @@ package all
 import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
+	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/backend/isolate"
@@ -37,14 +38,16 @@ func (o *Options) Check() error {
 
 // Drivers returns all built-in backends.
 func Drivers(o Options) []backend.Driver {
+	hosts := python.Options{Python: o.Python, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
 	drivers := []backend.Driver{
 		errorbackend.New(),
 		identity.New(),
-		python.New(python.Options{Python: o.Python, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}),
+		python.New(hosts),
 		repeat.New(),
 		sleep.New(),
 		square.New(),
 	}
+	drivers = append(drivers, hosted.Drivers(hosts)...)
 	workers := isolate.Options{Binary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
 	if o.Python != "" {
 		workers.Env = []string{"NESO_PYTHON=" + o.Python}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ func New(o Options) backend.Driver {
 	return backend.Driver{
 		Name: ownName, Implements: implements,
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
-			return open(o, host, settings)
+			return open(o, nil, host, settings)
 		},
 	}
 }
@@ -53,6 +54,8 @@ func New(o Options) backend.Driver {
 // driver is the opened backend.
 type driver struct {
 	options  Options
+	hosted   *Hosted           // nil: models are code of the user
+	values   map[string]string // --backend-config
 	settings settings
 	// directory is --backend-directory, where python-based backends lie.
 	directory string
@@ -70,7 +73,7 @@ type driver struct {
 	closed bool
 }
 
-func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, error) {
+func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (backend.Backend, error) {
 	parsed, err := parseSettings(s.Values)
 	if err != nil {
 		return nil, err
@@ -79,16 +82,22 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 	if err != nil {
 		return nil, err
 	}
+	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
+		parsed.stubTimeout = hostedStart
+	}
 	log := slog.New(slog.DiscardHandler)
 	if host != nil && host.Logger() != nil {
 		log = host.Logger()
 	}
 	for _, name := range parsed.ignored {
-		log.Warn("backend setting has no effect", slog.String("backend", ownName), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
+		if hosted != nil && slices.Contains(hosted.Settings, name) {
+			continue
+		}
+		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
 	}
 	return &driver{
-		options: o, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
-		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", "python"))},
+		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
+		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
 		warm:     map[warmKey]*warmSession{},
 	}, nil
@@ -96,6 +105,9 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
+	if d.hosted != nil {
+		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true}
+	}
 	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true}
 }
 
@@ -190,6 +202,9 @@ func (d *driver) command(cfg *backend.Config) (worker.Command, error) {
 	// Forking is unsafe after Accelerate of macOS was used, and unknown to Windows.
 	if runtime.GOOS == "linux" && os.Getenv("NESO_PYTHON_ZYGOTE") != "0" {
 		c.Zygote = []string{entry, "--zygote"}
+		if d.hosted != nil && d.hosted.Preload != "" {
+			c.Zygote = append(c.Zygote, d.hosted.Preload)
+		}
 	}
 	return c, nil
 }

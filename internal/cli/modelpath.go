@@ -25,7 +25,7 @@ type modelPath struct {
 var backendOf = map[string]string{
 	".onnx": "onnxruntime", ".ort": "onnxruntime", ".xml": "openvino", ".pt": "pytorch", ".pt2": "pytorch", ".pth": "pytorch", ".py": "python",
 	".plan": "tensorrt", ".engine": "tensorrt", ".keras": "tensorflow", ".graphdef": "tensorflow", ".savedmodel": "tensorflow",
-	".ubj": "fil", ".json": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "fil", ".skops": "fil",
+	".ubj": "fil", ".json": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "sklearn", ".skops": "sklearn",
 }
 
 // errRepository says that a path is a whole model repository.
@@ -64,7 +64,7 @@ func readModelPath(path string) (*modelPath, error) {
 		parent, base := filepath.Split(abs)
 		return &modelPath{name: modelName(abs), version: filepath.Clean(parent), config: "platform: \"tensorflow_savedmodel\"\ndefault_model_filename: " + quoted(base) + "\n"}, nil
 	}
-	for _, name := range []string{"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel"} {
+	for _, name := range []string{"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.keras", "model.skops", "model.joblib"} {
 		if has(name) {
 			return &modelPath{name: modelName(filepath.Join(abs, name)), version: abs}, nil
 		}
