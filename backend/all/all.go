@@ -4,6 +4,7 @@ package all
 import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
+	"github.com/nesoserve/neso/backend/fil"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/onnxruntime"
@@ -46,6 +47,7 @@ func Drivers(o Options) []backend.Driver {
 // such a worker has them: those of C libraries.
 func Isolatable(o Options) []backend.Driver {
 	return []backend.Driver{
+		fil.New(fil.Options{Interpreter: interpreter(o)}),
 		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 	}
 }

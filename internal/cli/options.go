@@ -176,6 +176,15 @@ func setBackendConfig(o *serveOptions, s string) error {
 	return nil
 }
 
+// setAllowPickle tells all backends.
+func setAllowPickle(o *serveOptions, s string) error {
+	v, err := parseBool(s)
+	if err != nil {
+		return err
+	}
+	return setBackendConfig(o, fmt.Sprintf("allow-pickle=%t", v))
+}
+
 // setCacheConfig collects the settings of the response cache.
 func setCacheConfig(o *serveOptions, s string) error {
 	head, value, ok := strings.Cut(s, "=")
