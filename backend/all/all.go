@@ -8,6 +8,7 @@ import (
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/onnxruntime"
+	"github.com/nesoserve/neso/backend/openvino"
 	"github.com/nesoserve/neso/backend/python"
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/backend/sleep"
@@ -49,5 +50,6 @@ func Isolatable(o Options) []backend.Driver {
 	return []backend.Driver{
 		fil.New(fil.Options{Interpreter: interpreter(o)}),
 		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
+		openvino.New(openvino.Options{Interpreter: interpreter(o)}),
 	}
 }

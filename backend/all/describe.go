@@ -11,6 +11,7 @@ import (
 	"github.com/nesoserve/neso/backend/fil"
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/backend/onnxruntime"
+	"github.com/nesoserve/neso/backend/openvino"
 	"github.com/nesoserve/neso/backend/python"
 )
 
@@ -19,7 +20,7 @@ import (
 type Report = library.Report
 
 // specs are the backends that run in a C library.
-var specs = []*library.Spec{&fil.Spec, &onnxruntime.Spec}
+var specs = []*library.Spec{&fil.Spec, &onnxruntime.Spec, &openvino.Spec}
 
 // Describe looks for what each built-in backend needs; directory is
 // --backend-directory, or "".
@@ -28,6 +29,7 @@ func Describe(ctx context.Context, o Options, directory string) []Report {
 		describePython(ctx, o),
 		fil.Describe(fil.Options{Interpreter: interpreter(o)}, directory),
 		onnxruntime.Describe(onnxruntime.Options{Interpreter: interpreter(o)}, directory),
+		openvino.Describe(openvino.Options{Interpreter: interpreter(o)}, directory),
 	}
 	for _, d := range Drivers(o) {
 		if !slices.ContainsFunc(reports, func(r Report) bool { return r.Backend == d.Name }) {

@@ -62,6 +62,8 @@ func openAPI(lib *library.Library) (*api, error) {
 
 // call calls a function that returns a status, and returns what the library
 // says of a failure. The message belongs to the thread.
+//
+//go:uintptrescapes
 func (a *api) call(place int, args ...uintptr) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
