@@ -1,6 +1,7 @@
 package openvino
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -15,11 +16,16 @@ type api struct {
 	path, version string
 	functions     [fnCount]library.Function
 	elements      [tensor.BF16 + 1]uintptr // 0: none
+	// core reads and compiles the models. It is never freed: with its last core the
+	// library closes libraries of its own whose threads may still be under way.
+	core        uintptr
+	compileWith library.Function // 0 in versions before 2026
 }
 
 // Places of the functions.
 const (
 	fnLastError = iota
+	fnErrorInfo
 	fnVersion
 	fnVersionFree
 	fnFree
@@ -65,7 +71,7 @@ const (
 )
 
 var symbols = [fnCount]string{
-	fnLastError: "ov_get_last_err_msg", fnVersion: "ov_get_openvino_version", fnVersionFree: "ov_version_free", fnFree: "ov_free",
+	fnLastError: "ov_get_last_err_msg", fnErrorInfo: "ov_get_error_info", fnVersion: "ov_get_openvino_version", fnVersionFree: "ov_version_free", fnFree: "ov_free",
 	fnCoreCreate: "ov_core_create", fnCoreFree: "ov_core_free", fnCoreDevices: "ov_core_get_available_devices", fnDevicesFree: "ov_available_devices_free",
 	fnCoreSetProperty: "ov_core_set_property", fnAddExtension: "ov_core_add_extension",
 	fnReadModel: "ov_core_read_model", fnModelFree: "ov_model_free", fnModelInputs: "ov_model_inputs_size", fnModelOutputs: "ov_model_outputs_size",
@@ -83,8 +89,8 @@ var symbols = [fnCount]string{
 
 // Status values of the library.
 const (
-	statusNotReady  = -9
-	statusCancelled = -13
+	statusNotReady = -9
+	statusInvalid  = -14
 )
 
 func openAPI(lib *library.Library) (*api, error) {
@@ -95,6 +101,13 @@ func openAPI(lib *library.Library) (*api, error) {
 			return nil, backend.Errorf(backend.Unavailable, "OpenVINO at %s has no function %s (found through %s): Neso needs 2024.4 or later: pip install -U openvino", lib.Path, name, lib.Source)
 		}
 		a.functions[i] = f
+	}
+	var err error
+	if a.core, err = a.newCore(); err != nil {
+		return nil, err
+	}
+	if f, err := lib.Symbol("ov_core_compile_model_props"); err == nil {
+		a.compileWith = f
 	}
 	version := new([2]uintptr) // number and description
 	if err := a.call(fnVersion, uintptr(unsafe.Pointer(version))); err != nil {
@@ -113,9 +126,14 @@ func openAPI(lib *library.Library) (*api, error) {
 //
 //go:uintptrescapes
 func (a *api) call(place int, args ...uintptr) error {
+	return a.invoke(a.functions[place], args...)
+}
+
+//go:uintptrescapes
+func (a *api) invoke(f library.Function, args ...uintptr) error {
 	runtime.LockOSThread() // the message belongs to the thread
 	defer runtime.UnlockOSThread()
-	if status := int32(a.functions[place].CallWith(args)); status != 0 {
+	if status := int32(f.CallWith(args)); status != 0 {
 		return a.lastError(status)
 	}
 	return nil
@@ -136,7 +154,7 @@ func (a *api) lastError(status int32) error {
 		a.functions[fnFree].Call(at)
 	}
 	if text == "" {
-		text = "OpenVINO failed and does not say why"
+		text = fmt.Sprintf("OpenVINO fails with status %d (%s)", status, library.GoString(a.functions[fnErrorInfo].Call(uintptr(status))))
 	}
 	return &libraryError{status: status, text: text}
 }

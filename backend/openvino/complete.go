@@ -104,7 +104,10 @@ func completeIO(cfg *backend.Config, ports []port, batching bool) ([]completedIO
 			io.Dims = p.shape[1:]
 		}
 		if len(io.Dims) == 0 {
-			io.Dims, io.Reshape = []int64{1}, &reshape{Shape: []int64{}}
+			io.Dims = []int64{1}
+			if batching {
+				io.Reshape = &reshape{Shape: []int64{}}
+			}
 		}
 		all = append(all, io)
 	}

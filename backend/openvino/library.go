@@ -64,12 +64,6 @@ func Describe(o Options, directory string) library.Report {
 		return r
 	}
 	r.Version, _, _ = strings.Cut(a.version, "-")
-	core, err := a.newCore()
-	if err != nil {
-		r.Err = err
-		return r
-	}
-	defer a.free(fnCoreFree, core)
-	r.Devices, r.Err = a.devices(core)
+	r.Devices, r.Err = a.devices(a.core)
 	return r
 }

@@ -18,7 +18,7 @@ import (
 // network is a compiled model. Any number of requests run it.
 type network struct {
 	api      *api
-	core     uintptr
+	core     uintptr // of this model alone, or 0
 	compiled uintptr
 	inputs   []port
 	outputs  []port
@@ -62,6 +62,7 @@ func modelFile(cfg *backend.Config) (string, error) {
 type reading struct {
 	api         *api
 	core, model uintptr
+	own         bool // the core is no other model's
 	inputs      []port
 	outputs     []port
 }
@@ -86,10 +87,13 @@ func (d *driver) read(cfg *backend.Config, o *options) (*reading, error) {
 
 func (r *reading) open(cfg *backend.Config, o *options, path string) (err error) {
 	a := r.api
-	if r.core, err = a.newCore(); err != nil {
-		return explain(cfg, "", err)
-	}
+	r.core = a.core
 	if o.extension != "" {
+		// Operators that one model adds are not seen by others.
+		if r.core, err = a.newCore(); err != nil {
+			return explain(cfg, "", err)
+		}
+		r.own = true
 		extension := o.extension
 		if !filepath.IsAbs(extension) {
 			extension = filepath.Join(cfg.Directory, extension)
@@ -99,14 +103,10 @@ func (r *reading) open(cfg *backend.Config, o *options, path string) (err error)
 			return backend.Errorf(backend.InvalidArg, "unable to load model '%s': %s '%s' cannot be loaded: %v", cfg.Name, paramExtension, o.extension, err)
 		}
 	}
-	// A mapped file would end the server when somebody shortens it.
-	key, no, all := library.CString("ENABLE_MMAP"), library.CString("NO"), library.CString("")
-	_ = a.call(fnCoreSetProperty, r.core, uintptr(unsafe.Pointer(all)), uintptr(unsafe.Pointer(key)), uintptr(unsafe.Pointer(no)))
 	file, model := library.CString(path), new(uintptr)
 	if err := a.call(fnReadModel, r.core, uintptr(unsafe.Pointer(file)), 0, uintptr(unsafe.Pointer(model))); err != nil {
 		return explain(cfg, path, err)
 	}
-	runtime.KeepAlive([]any{file, key, no, all})
 	r.model = *model
 	return r.describe(cfg, path)
 }
@@ -295,33 +295,16 @@ func (r *reading) compile(cfg *backend.Config, o *options, path string) (*networ
 	if err := r.checkDevice(cfg, o); err != nil {
 		return nil, err
 	}
-	device, compiled := library.CString(o.device), new(uintptr)
-	var pins runtime.Pinner
-	defer pins.Unpin()
-	for _, p := range o.properties {
-		key, value, on := library.CString(p[0]), library.CString(p[1]), library.CString(deviceName(o.device))
-		for _, b := range []*byte{key, value, on} {
-			pins.Pin(b)
-		}
-		if err := a.call(fnCoreSetProperty, r.core, uintptr(unsafe.Pointer(on)), uintptr(unsafe.Pointer(key)), uintptr(unsafe.Pointer(value))); err != nil {
-			return nil, backend.Errorf(backend.InvalidArg, "unable to load model '%s': parameter '%s' with value '%s': %v", cfg.Name, p[0], p[1], err)
-		}
-	}
-	pins.Pin(device)
-	pins.Pin(compiled)
-	if err := a.call(fnCompile, r.core, r.model, uintptr(unsafe.Pointer(device)), 0, uintptr(unsafe.Pointer(compiled))); err != nil {
+	compiled, err := a.compile(r.core, r.model, o.device, o.properties)
+	if err != nil {
 		return nil, explain(cfg, path, err)
 	}
-	n := &network{api: a, core: r.core, compiled: *compiled, inputs: r.inputs, outputs: r.outputs}
+	n := &network{api: a, compiled: compiled, inputs: r.inputs, outputs: r.outputs}
+	if r.own {
+		n.core, r.own = r.core, false // it goes with the network
+	}
 	n.uses.Store(1)
-	r.core = 0 // it goes with the network
 	return n, nil
-}
-
-// deviceName is the part of a device that has properties: MULTI:CPU,GPU is MULTI.
-func deviceName(device string) string {
-	name, _, _ := strings.Cut(device, ":")
-	return name
 }
 
 // checkDevice says what there is when a device is missing.
@@ -354,8 +337,10 @@ func (r *reading) checkDevice(cfg *backend.Config, o *options) error {
 
 func (r *reading) close() {
 	r.api.free(fnModelFree, r.model)
-	r.api.free(fnCoreFree, r.core)
-	r.model, r.core = 0, 0
+	if r.own {
+		r.api.free(fnCoreFree, r.core)
+	}
+	r.model, r.own = 0, false
 }
 
 // drop ends one use of the network; the last one frees it.

@@ -36,7 +36,8 @@ func validate(cfg *backend.Config, r *reading) error {
 				if cfg.MaxBatchSize > 0 {
 					has = append(tensor.Shape{-1}, io.Dims...)
 				}
-				if !fits(want, has, cfg.MaxBatchSize > 0) {
+				scalar := len(want) == 0 && cfg.MaxBatchSize == 0 && has.Equal(tensor.Shape{1})
+				if !scalar && !fits(want, has, cfg.MaxBatchSize > 0) {
 					show := want
 					if cfg.MaxBatchSize > 0 && len(want) > 0 {
 						show = want[1:]

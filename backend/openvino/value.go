@@ -1,6 +1,7 @@
 package openvino
 
 import (
+	"errors"
 	"runtime"
 	"unsafe"
 
@@ -52,14 +53,16 @@ func (a *api) contents(value uintptr) (tensor.Shape, tensor.Datatype, []byte, er
 		element int32
 		data    uintptr
 	})
-	if err := a.call(fnTensorShape, value, uintptr(unsafe.Pointer(&c.shape))); err != nil {
+	shape := tensor.Shape{} // the library does not tell that of a scalar
+	err := a.call(fnTensorShape, value, uintptr(unsafe.Pointer(&c.shape)))
+	if failed, ok := errors.AsType[*libraryError](err); ok && failed.status != statusInvalid {
 		return nil, 0, nil, err
 	}
-	shape := make(tensor.Shape, c.shape.rank)
-	if c.shape.rank > 0 {
+	if err == nil && c.shape.rank > 0 {
+		shape = make(tensor.Shape, c.shape.rank)
 		copy(shape, unsafe.Slice((*int64)(library.Pointer(c.shape.dims)), int(c.shape.rank)))
+		a.functions[fnShapeFree].Call(uintptr(unsafe.Pointer(&c.shape)))
 	}
-	a.functions[fnShapeFree].Call(uintptr(unsafe.Pointer(&c.shape)))
 	if err := a.call(fnTensorElement, value, uintptr(unsafe.Pointer(&c.element))); err != nil {
 		return nil, 0, nil, err
 	}
