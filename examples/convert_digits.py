@@ -45,7 +45,23 @@ def write_onnx(to):
     onnx.save(model, to / "1" / "model.onnx")
 
 
-WRITERS = {"digits_onnx": write_onnx}
+def write_openvino(to):
+    import openvino
+    from openvino import opset13 as ops
+
+    w = weights()
+    image = ops.parameter([-1, 8, 8], np.float32, name="IMAGE")
+    x = ops.divide(ops.reshape(image, [-1, 64], special_zero=False), np.float32(16))
+    hidden = ops.relu(ops.add(ops.matmul(x, w["w1"], False, False), w["b1"]))
+    answer = ops.softmax(ops.add(ops.matmul(hidden, w["w2"], False, False), w["b2"]), 1, name="PROBABILITIES")
+    for node in (image, answer):
+        node.output(0).set_names({node.get_friendly_name()})
+    (to / "1").mkdir(parents=True, exist_ok=True)
+    model = openvino.Model([answer.output(0)], [image], "digits")
+    openvino.save_model(model, to / "1" / "model.xml", compress_to_fp16=False)
+
+
+WRITERS = {"digits_onnx": write_onnx, "digits_openvino": write_openvino}
 
 
 def main():

@@ -18,6 +18,7 @@ type instance struct {
 	batches bool
 	input   tensor.Datatype
 	output  tensor.Datatype
+	name    string       // of the output
 	answer  tensor.Shape // of one row, without the dimension of the rows
 	columns int          // numbers in it
 	memory  tensor.Allocator
@@ -33,7 +34,7 @@ func newInstance(m *model) *instance {
 	out := &m.cfg.Outputs[0]
 	in := &instance{
 		forest: m.forest, options: m.options, threads: m.threads, batches: m.cfg.MaxBatchSize > 0,
-		input: m.cfg.Inputs[0].Datatype, output: out.Datatype, answer: out.Dims, columns: 1,
+		input: m.cfg.Inputs[0].Datatype, output: out.Datatype, name: out.Name, answer: out.Dims, columns: 1,
 		memory: m.driver.host.Allocator(), scratch: make([]scratch, m.threads),
 	}
 	if !in.batches {
@@ -68,11 +69,11 @@ func (in *instance) Execute(ctx context.Context, b *backend.Batch) error {
 	}
 	shape := make(tensor.Shape, 0, 1+len(in.answer))
 	shape = append(append(shape, int64(rows)), in.answer...)
-	outputs := []tensor.Tensor{{Name: outputName, Datatype: in.output, Shape: shape, Buffer: buffer, Data: buffer.Bytes()}}
+	outputs := []tensor.Tensor{{Name: in.name, Datatype: in.output, Shape: shape, Buffer: buffer, Data: buffer.Bytes()}}
 	if len(b.Requests) > 1 {
 		return b.Scatter(outputs)
 	}
-	if !b.Requests[0].Wants(outputName) {
+	if !b.Requests[0].Wants(in.name) {
 		outputs[0].Release()
 		outputs = nil
 	}

@@ -8,15 +8,14 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// validate holds a configuration to the model. Every fault is told at once.
+// validate holds a configuration to the model. Every fault is told at once. A
+// forest has one input and one output without names: any will do.
 func validate(cfg *backend.Config, o *options, f *forest) error {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	switch {
 	case len(cfg.Inputs) != 1:
 		fault("unable to load model '%s', configuration expects %d inputs, model provides 1 ('%s', data_type: TYPE_FP32, dims: [ %d ])", cfg.Name, len(cfg.Inputs), inputName, f.features)
-	case cfg.Inputs[0].Name != inputName:
-		fault("unexpected inference input '%s', allowed inputs are: %s (write '%s')", cfg.Inputs[0].Name, inputName, inputName)
 	default:
 		in := &cfg.Inputs[0]
 		if in.Datatype != tensor.FP32 && in.Datatype != tensor.FP64 {
@@ -27,7 +26,7 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 		}
 	}
 	if len(cfg.Outputs) == 0 {
-		fault("unable to load model '%s', configuration expects no outputs, model provides '%s'", cfg.Name, outputName)
+		fault("unable to load model '%s', configuration expects no outputs, model provides 1 ('%s')", cfg.Name, outputName)
 	}
 	for i := range cfg.Outputs {
 		out := &cfg.Outputs[i]
@@ -35,8 +34,8 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 		case out.Name == shapName:
 			fault("output '%s' of model '%s': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)", shapName, cfg.Name)
 			continue
-		case out.Name != outputName:
-			fault("unexpected inference output '%s', allowed outputs are: %s (write '%s')", out.Name, outputName, outputName)
+		case i > 0:
+			fault("unexpected inference output '%s': the model has one output", out.Name)
 			continue
 		}
 		if !numeric(out.Datatype, o.classes()) {

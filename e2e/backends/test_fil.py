@@ -92,14 +92,18 @@ def trained(tmp_path_factory):
     old = json.loads((DATA / "xgboost.expected.json").read_text())
     want["legacy"] = lambda _: np.array(old["answer"])
 
-    data = xgboost.DMatrix(CATEGORIES, CATEGORY_TARGET, feature_types=["q"] * 3 + ["c"] + ["q"] * 4, enable_categorical=True)
+    data = xgboost.DMatrix(
+        CATEGORIES, CATEGORY_TARGET, feature_types=["q"] * 3 + ["c"] + ["q"] * 4, enable_categorical=True
+    )
     b = xgboost.train({"max_cat_to_onehot": 1}, data, 20)
     b.save_model(place(repo, "xgb_categories", "xgboost.json"))
     want["xgb_categories"] = lambda rows: b.predict(
         xgboost.DMatrix(rows, feature_types=["q"] * 3 + ["c"] + ["q"] * 4, enable_categorical=True)
     )
     g = lightgbm.train(
-        {"verbose": -1, "num_threads": 1, "min_data_per_group": 1}, lightgbm.Dataset(CATEGORIES, CATEGORY_TARGET, categorical_feature=[3]), 20
+        {"verbose": -1, "num_threads": 1, "min_data_per_group": 1},
+        lightgbm.Dataset(CATEGORIES, CATEGORY_TARGET, categorical_feature=[3]),
+        20,
     )
     g.save_model(place(repo, "lgb_categories", "model.txt"))
     want["lgb_categories"] = g.predict
@@ -114,8 +118,17 @@ def trained(tmp_path_factory):
         proba = {"is_classifier": "true", "predict_proba": "true"} if kind != "reg" else {}
         path = place(repo, name, "model.pkl", **proba)
         path.write_bytes(pickle.dumps(model))
-        want[name] = model.predict_proba if proba else (lambda r, m=model: -m.score_samples(r)) if name == "isolation" else model.predict
-    for name, model in {"xgb_estimator": xgboost.XGBRegressor(n_estimators=5), "lgb_estimator": lightgbm.LGBMRegressor(n_estimators=5, verbose=-1)}.items():
+        want[name] = (
+            model.predict_proba
+            if proba
+            else (lambda r, m=model: -m.score_samples(r))
+            if name == "isolation"
+            else model.predict
+        )
+    for name, model in {
+        "xgb_estimator": xgboost.XGBRegressor(n_estimators=5),
+        "lgb_estimator": lightgbm.LGBMRegressor(n_estimators=5, verbose=-1),
+    }.items():
         model.fit(FULL, LINE)
         joblib.dump(model, place(repo, name, "model.joblib"), compress=3)
         want[name] = model.predict
@@ -236,20 +249,30 @@ def bad_models(repo, whole):
     """What cannot be loaded, and what the error must say."""
     files = {
         "empty": ("xgboost.json", b"", "empty"),
-        "truncated_json": ("xgboost.json", whole["json"][:-200], "unable to load the xgboost_json model 'xgboost.json'"),
+        "truncated_json": (
+            "xgboost.json",
+            whole["json"][:-200],
+            "unable to load the xgboost_json model 'xgboost.json'",
+        ),
         "truncated_ubj": ("xgboost.ubj", whole["ubj"][: len(whole["ubj"]) // 2], "unable to load"),
         "truncated_txt": ("model.txt", whole["txt"][: len(whole["txt"]) // 3], "unable to load"),
         "truncated_tl": ("checkpoint.tl", whole["tl"][: len(whole["tl"]) // 2], "unable to load"),
         "other_json": ("xgboost.json", b'{"a": [1, 2, 3]}', "unable to load"),
         "noise": ("xgboost.json", bytes(range(1, 200)), "begins like none of"),
         "pickle": ("model.pkl", pickle.dumps(Trap(repo / "trace")), "--allow-pickle"),
-        "far_child": ("xgboost.json", whole["json"].replace(b'"left_children":[1,', b'"left_children":[9999999,', 1), "unable to load"),
+        "far_child": (
+            "xgboost.json",
+            whole["json"].replace(b'"left_children":[1,', b'"left_children":[9999999,', 1),
+            "unable to load",
+        ),
     }
     for name, (file, content, _) in files.items():
         place(repo, name, file).write_bytes(content)
     place(repo, "missing", "xgboost.json")
     files["missing"] = (None, None, "has none of xgboost.model, xgboost.json")
-    place(repo, "mismatch", "xgboost.json", model_type="lightgbm", config='default_model_filename: "xgboost.json"\n').write_bytes(whole["json"])
+    place(
+        repo, "mismatch", "xgboost.json", model_type="lightgbm", config='default_model_filename: "xgboost.json"\n'
+    ).write_bytes(whole["json"])
     files["mismatch"] = (None, None, 'write model_type: "xgboost_json"')
     place(repo, "unknown_type", "xgboost.json", model_type="catboost").write_bytes(whole["json"])
     files["unknown_type"] = (None, None, "catboost not recognized as a valid serialization format")
@@ -257,7 +280,11 @@ def bad_models(repo, whole):
         repo, "contradiction", "xgboost.json",
         'max_batch_size: 8\ninput { name: "input__0" data_type: TYPE_FP32 dims: [ 9 ] }\noutput { name: "OUT" data_type: TYPE_INT8 dims: [ 1 ] }\n',
     ).write_bytes(whole["json"])  # fmt: skip
-    files["contradiction"] = (None, None, "has 8 features, the configuration specifies dims [9] (write dims: [ 8 ]); unexpected inference output 'OUT'")
+    files["contradiction"] = (
+        None,
+        None,
+        "has 8 features, the configuration specifies dims [9] (write dims: [ 8 ]); unable to load model 'contradiction', configuration expects datatype TYPE_INT8 for output 'OUT'",
+    )
     place(repo, "threshold", "xgboost.json", threshold="high").write_bytes(whole["json"])
     files["threshold"] = (None, None, "failed to convert 'high'")
     return {name: text for name, (_, _, text) in files.items()}

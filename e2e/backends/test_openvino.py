@@ -32,7 +32,9 @@ def save(repo, name, outputs, inputs, config=None, **values):
     d.mkdir(parents=True, exist_ok=True)
     for node in [*outputs, *inputs]:
         node.output(0).set_names({node.get_friendly_name()})
-    openvino.save_model(openvino.Model([o.output(0) for o in outputs], list(inputs), name), d / "model.xml", compress_to_fp16=False)
+    openvino.save_model(
+        openvino.Model([o.output(0) for o in outputs], list(inputs), name), d / "model.xml", compress_to_fp16=False
+    )
     if config is not None or values:
         (repo / name / "config.pbtxt").write_text('backend: "openvino"\n' + (config or "") + parameters(**values))
     return d / "model.xml"
@@ -63,7 +65,17 @@ def models(tmp_path_factory):
     linear(repo, "rebatched", 1, "max_batch_size: 8\n" + IO)
     linear(repo, "padded", 1, "max_batch_size: 8\n" + IO, ENABLE_BATCH_PADDING="YES")
     linear(repo, "skipped", -1, "max_batch_size: 8\n" + IO, SKIP_OV_DYNAMIC_BATCHSIZE="YES")
-    linear(repo, "tuned", -1, None, NUM_STREAMS="1", INFERENCE_NUM_THREADS="1", PERFORMANCE_HINT="LATENCY", TARGET_DEVICE="cpu", CACHE_DIR="")
+    linear(
+        repo,
+        "tuned",
+        -1,
+        None,
+        NUM_STREAMS="1",
+        INFERENCE_NUM_THREADS="1",
+        PERFORMANCE_HINT="LATENCY",
+        TARGET_DEVICE="cpu",
+        CACHE_DIR="",
+    )
     linear(repo, "auto", -1, None, TARGET_DEVICE="AUTO:CPU")
     linear(repo, "isolated", -1, None, isolation="process")
     linear(repo, "two", -1, "instance_group { count: 2 }\n")
@@ -137,7 +149,9 @@ def test_datatypes(client, word):
 ROWS = np.random.default_rng(0).random((8, 4), dtype=np.float32)
 
 
-@pytest.mark.parametrize("model", ["linear", "rebatched", "padded", "skipped", "tuned", "auto", "isolated", "two", "batched"])
+@pytest.mark.parametrize(
+    "model", ["linear", "rebatched", "padded", "skipped", "tuned", "auto", "isolated", "two", "batched"]
+)
 @pytest.mark.parametrize("n", [1, 3, 4])
 def test_answers_are_openvinos_own(client, models, model, n):
     np.testing.assert_allclose(infer(client, model, X=ROWS[:n])["Y"], own(models, "linear", ROWS[:n])[0], atol=1e-6)
@@ -162,7 +176,10 @@ def test_several_tensors_and_onnx_files(client, models):
             meta = client.get_model_metadata("onnx")
             ins = meta["inputs"] if isinstance(meta, dict) else meta.inputs
             get = (lambda i, k: i[k]) if isinstance(meta, dict) else getattr
-            inputs = {get(i, "name"): v.astype(np.float32 if get(i, "datatype") == "FP32" else np.int32) for i, v in zip(ins, (a, b))}
+            inputs = {
+                get(i, "name"): v.astype(np.float32 if get(i, "datatype") == "FP32" else np.int32)
+                for i, v in zip(ins, (a, b))
+            }
         got = infer(client, model, **inputs)
         np.testing.assert_array_equal(sorted(got.items())[0][1], a + b)
         np.testing.assert_array_equal(sorted(got.items())[1][1], a - b)
@@ -228,9 +245,18 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
     put("hint", xml, PERFORMANCE_HINT="fast")
     put("extension", xml, CPU_EXTENSION_PATH="/nowhere.so")
     put("names", xml, config="max_batch_size: 4\n" + IO.replace('"X"', '"Z"'))
-    put("types", xml, config="max_batch_size: 4\n" + IO.replace('"X" data_type: TYPE_FP32', '"X" data_type: TYPE_INT32').replace("[ 3 ]", "[ 5 ]"))
+    put(
+        "types",
+        xml,
+        config="max_batch_size: 4\n"
+        + IO.replace('"X" data_type: TYPE_FP32', '"X" data_type: TYPE_INT32').replace("[ 3 ]", "[ 5 ]"),
+    )
     put("library", xml, openvino_library="/nowhere")
-    libc = next(p for p in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6") if shutil.os.path.exists(p))
+    libc = next(
+        p
+        for p in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6")
+        if shutil.os.path.exists(p)
+    )
     put("old", xml, openvino_library=libc)
     put("good", xml)
     with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s:
@@ -241,6 +267,11 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
 
 
 def test_one_file_is_served(models):
-    done = subprocess.run([BINARY, "config", "init", models / "linear" / "1" / "model.xml", "--output=-"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [BINARY, "config", "init", models / "linear" / "1" / "model.xml", "--output=-"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert "dims: [ 4 ]" in done.stdout and "dims: [ 3 ]" in done.stdout
