@@ -94,3 +94,16 @@ def test_every_documented_option_exists():
             if option not in known | {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer"}:
                 matches = [k for k in known if k.startswith(option)]
                 assert len(matches) == 1, f"{page.name} names {option}, which neso serve does not have"
+
+
+def test_rents_have_categories(example_server):
+    r = subprocess.run(
+        [sys.executable, "examples/rents.py", f"--url={example_server.http}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert r.returncode == 0, r.stdout + r.stderr
+    lake, unknown, yard, mars = (float(line.split()[0]) for line in r.stdout.splitlines())
+    assert lake > 2 * yard and yard > mars > 0 and unknown > yard, r.stdout
