@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"go.uber.org/goleak"
 
@@ -234,4 +237,42 @@ func FuzzFormat(f *testing.F) {
 		}
 		_ = checkLightGBM(path)
 	})
+}
+
+// BenchmarkPredict is the library's own cost of a batch.
+func BenchmarkPredict(b *testing.B) {
+	path := os.Getenv("NESO_BENCH_FOREST")
+	if path == "" {
+		path = filepath.Join("testdata", "xgboost.model")
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := open(b, nil)
+	cfg := configFor(b, filepath.Base(path), content)
+	o, err := readOptions(&cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f, err := d.(*driver).load(b.Context(), &cfg, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.drop()
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, rows := range []int{1, 8, 32} {
+		b.Run(strconv.Itoa(rows), func(b *testing.B) {
+			in, out := make([]float32, rows*f.features), make([]float32, rows*f.outputs())
+			for i := range in {
+				in[i] = random.Float32()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := f.predict(unsafe.Pointer(&in[0]), rows, unsafe.Pointer(&out[0])); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -139,6 +139,21 @@ func (a *api) invoke(f library.Function, args ...uintptr) error {
 	return nil
 }
 
+// wait is a call that waits for a run. It leaves its thread to others meanwhile;
+// the text of a failure is asked for by a second one.
+func (a *api) wait(request, milliseconds uintptr) error {
+	switch int32(a.functions[fnWaitFor].Call(request, milliseconds)) {
+	case 0:
+		return nil
+	case statusNotReady:
+		return errNotReady
+	}
+	return a.call(fnWaitFor, request, milliseconds)
+}
+
+// errNotReady says that a run goes on.
+var errNotReady = &libraryError{status: statusNotReady, text: "the result is not ready"}
+
 // libraryError is a text of the library's.
 type libraryError struct {
 	status int32

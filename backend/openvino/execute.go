@@ -159,7 +159,7 @@ func (in *instance) infer(ctx context.Context, requests []*backend.Request) erro
 	}
 	cancelled := false
 	for {
-		err := a.call(fnWaitFor, in.request, look)
+		err := a.wait(in.request, look)
 		failed, ok := errors.AsType[*libraryError](err)
 		switch {
 		case cancelled && (err == nil || failed.status != statusNotReady):
