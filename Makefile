@@ -30,7 +30,7 @@ wheel: setup ## dist/*.whl: the Python package with the binary, and the import n
 serve: setup build ## serve examples/models on ports 8000, 8001, 8002
 	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'
 	@echo '  or: curl -s localhost:8000/v2/models/digits'
-	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864
+	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864 --trace-config=triton,file=/tmp/neso-trace.json
 
 test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
 	$(GO) test -race -tags invariants ./...
@@ -56,6 +56,13 @@ lint: $(LINT) ## golangci-lint, go vet for every platform, ruff
 $(LINT): tools/go.mod
 	@mkdir -p .tools/bin
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; says so when the database cannot be reached
+	scripts/vuln.sh
+
+.tools/bin/govulncheck: tools/go.mod
+	@mkdir -p .tools/bin
+	cd tools && $(GO) build -o ../.tools/bin/govulncheck golang.org/x/vuln/cmd/govulncheck
 
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
@@ -90,4 +97,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv
 
-.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross fmt generate fuzz bench bench-bound conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross vuln fmt generate fuzz bench bench-bound conformance check clean

@@ -75,12 +75,34 @@ type Server struct {
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default
 	// 65536. Requests beyond are refused at once.
 	MaxQueuedBytes, MaxQueuedRequests int64
+	// SharedMemory says which clients may share memory with the server: "local"
+	// (those on this machine, by a loopback address or a Unix socket), "always" or
+	// "never"; default "local".
+	SharedMemory string
 	// ResponseCache keeps answers of models that enable it.
 	ResponseCache ResponseCache
+
+	// Trace says which requests are traced, and where their traces go.
+	Trace Trace
 
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration
+
+	// AuthFile names the keys that clients must have, see docs/security.md; empty
+	// asks for none. It is read again when it changes.
+	AuthFile string
+	// AdminAddress, "host:port" or "unix:/path", is the only place then where the
+	// server can be changed: load and unload, settings, shared memory, binding. It
+	// speaks HTTP, with the TLS of the HTTP front end. Empty means that every
+	// listener serves these too.
+	AdminAddress string
+	// ReadableModelFiles lets other users of the machine read the files of load
+	// requests, for workers that run as another user.
+	ReadableModelFiles bool
+	// RefuseModelFiles refuses loads over the API that bring the model's files, and
+	// so its code.
+	RefuseModelFiles bool
 
 	HTTP    HTTP
 	GRPC    GRPC
@@ -209,6 +231,11 @@ type GRPC struct {
 	// MaxConnectionAge ends connections (default never), after
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
+	// at most. MaxStreams bounds the calls of one connection (default no bound):
+	// each may hold a message that no model has admitted yet.
+	MaxMessageSize int64
+	MaxStreams     uint32
 }
 
 // Metrics configures the Prometheus endpoint.

@@ -12,7 +12,7 @@ func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options
 		ControlMode: s.ControlMode, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
 		WarmupInStatistics: s.WarmupInStatistics, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
-		Allocator: r.pool, Logger: r.log, NewObserver: newObserver(config),
+		Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
 	}
 }
 

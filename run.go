@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/grpcapi"
 	"github.com/nesoserve/neso/internal/httpapi"
@@ -17,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 const defaultExitTimeout = 30 * time.Second
@@ -26,11 +28,15 @@ type running struct {
 	log     *slog.Logger
 	pool    *memory.Pool
 	limiter *ratelimit.Limiter // nil without
+	tracer  *tracing.Tracer
 	engine  *engine.Engine
 	api     *httpapi.Server
 	metrics *metrics.Metrics
 
+	guard *auth.Guard // nil without keys
+
 	http, metricsHTTP *http.Server
+	admin             *http.Server
 	clouds            []*http.Server
 	vertex            *httpapi.Vertex
 	quiet             quiet // connections of all of them
@@ -100,13 +106,22 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	for _, w := range warnings {
 		r.log.Warn("metrics configuration", "problem", w)
 	}
+	if r.tracer, err = s.Trace.tracer(r.log); err != nil {
+		return err
+	}
 	r.pool = memory.New(memory.Options{})
 	o := s.engineOptions(r, config)
+	if o.SharedMemory.Access, err = s.access(); err != nil {
+		return err
+	}
 	if o.RateLimiter, err = s.rateLimiter(); err != nil {
 		return err
 	}
 	r.limiter = o.RateLimiter
 	if r.engine, err = engine.New(o); err != nil {
+		return err
+	}
+	if r.guard, err = s.openGuard(r.log); err != nil {
 		return err
 	}
 	if err := s.openHTTP(ctx, r); err != nil {
@@ -132,9 +147,13 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	}
 	r.api, err = httpapi.New(httpapi.Options{
 		Restricted: restricted, Join: s.HTTP.Join,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.log, Logger: r.log, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
+	if err == nil {
+		err = s.openAdmin(ctx, r)
+	}
 	if err != nil || s.HTTP.Address == "" {
 		return err
 	}
@@ -165,9 +184,11 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
 		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
 		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
+		MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
 	})
 	if err != nil {
 		return err
@@ -181,8 +202,12 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 }
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
+	var counts func() *auth.Snapshot
+	if r.guard != nil {
+		counts = r.guard.Snapshot
+	}
 	r.metrics = metrics.New(metrics.Options{
-		Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
@@ -194,7 +219,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	if l, err = secure(l, s.Metrics.TLS, r.log); err != nil {
 		return err
 	}
-	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
+	r.metricsHTTP = &http.Server{Handler: r.api.Guarded(auth.Metrics, r.metrics), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
 	r.quiet.watch(r.metricsHTTP)
 	r.serve("Metrics Service", l, r.metricsHTTP.Serve)
 	return nil
@@ -248,7 +273,7 @@ func (r *running) close() error {
 		}
 		r.quiet.close()
 		var wg sync.WaitGroup
-		for _, h := range append(r.clouds, r.http, r.metricsHTTP) {
+		for _, h := range append(r.clouds, r.http, r.admin, r.metricsHTTP) {
 			if h != nil {
 				wg.Go(func() {
 					if h.Shutdown(ctx) != nil {
@@ -265,6 +290,7 @@ func (r *running) close() error {
 			_ = l.Close() // closed by its server, unless that never ran
 		}
 		r.serving.Wait()
+		r.closeTraces()
 		if r.pool != nil {
 			r.pool.Close()
 		}

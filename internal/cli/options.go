@@ -18,6 +18,7 @@ type serveOptions struct {
 	log    logging.Settings
 	tlsOptions
 	cloudOptions
+	traceOptions
 	// warnings are logged once the log is open.
 	warnings []string
 
@@ -25,7 +26,8 @@ type serveOptions struct {
 	httpPort, grpcPort, metricsPort          int
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
-	python                                   string
+	python, workerUser                       string
+	workerEnv                                []string
 	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool
@@ -147,6 +149,16 @@ func setLogFormat(o *serveOptions, s string) error {
 	return fmt.Errorf("invalid argument for --log-format: got %q, expected %s, %s or %s", s, logging.FormatDefault, logging.FormatISO8601, logging.FormatJSON)
 }
 
+// setSharedMemory opens client shared memory to all clients, or closes it.
+func setSharedMemory(o *serveOptions, s string) error {
+	v, err := parseBool(s)
+	o.server.SharedMemory = "never"
+	if v {
+		o.server.SharedMemory = "always"
+	}
+	return err
+}
+
 func setMaxInput(o *serveOptions, s string) error {
 	n, err := parseInt(s)
 	if err != nil {
@@ -226,6 +238,15 @@ func setCount(p func(*serveOptions) *int64) func(*serveOptions, string) error {
 		*p(o) = n
 		return err
 	}
+}
+
+func setMaxStreams(o *serveOptions, s string) error {
+	n, err := parseInt(s)
+	if err == nil && (n < 1 || n > 1<<30) {
+		err = fmt.Errorf("expected a number from 1 to %d, got %d", 1<<30, n)
+	}
+	o.server.GRPC.MaxStreams = uint32(n)
+	return err
 }
 
 // parseBytes reads a number with an optional suffix K, M, G (powers of 1024).

@@ -117,7 +117,7 @@ func serveTable() []option {
 		{name: "metrics-interval-ms", kind: "float", group: groupMetrics, help: "Metrics will be collected once every <metrics-interval-ms> milliseconds.", set: checkInt(1, 1<<31), unused: "metrics are read when they are asked for"},
 		{name: "metrics-config", kind: "<string>=<string>", group: groupMetrics, help: "Specify a metrics-specific configuration setting: counter_latencies, histogram_latencies, summary_latencies (true or false), summary_quantiles.", set: listVar(func(o *serveOptions) *[]string { return &o.server.Metrics.Config })},
 
-		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting.", set: checkPair("="), unused: notYet},
+		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting, <setting>=<value> or <trace mode>,<setting>=<value>; it may be specified multiple times. Global: mode (triton or opentelemetry), level (OFF, TIMESTAMPS, TENSORS; may be repeated), rate (each n-th request, default 1000), count (how many, -1 for all). triton: file, log-frequency (traces in each of the numbered files). opentelemetry: url (of an OTLP/HTTP receiver, default http://localhost:4318/v1/traces), resource=<key>=<value>, bsp_max_queue_size (2048), bsp_schedule_delay (milliseconds, 5000), bsp_max_export_batch_size (512).", set: setTraceConfig},
 
 		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries. Default: the directory of neso backends add, where it exists.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
 		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
@@ -134,7 +134,8 @@ func serveTable() []option {
 		{name: "buffer-manager-thread-count", kind: "integer", group: groupMemory, help: "The number of threads used to accelerate copies between buffers.", set: checkInt(0, 1<<31), unused: "tensors are not copied between buffers"},
 		{name: "host-policy", kind: "<string>,<string>=<string>", group: groupMemory, help: "Specify a host policy setting.", set: checkPair("="), unused: notYet},
 		{name: "model-load-gpu-limit", kind: "<integer>:<fraction>", group: groupMemory, help: "The limit on GPU memory usage as a fraction.", set: checkPair(":"), unused: noGPU},
-		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register shared memory.", set: refuseTrue("allow-client-shm")},
+		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register system and CUDA shared memory: true all of them, false none. Default: those on this machine, which connect from a loopback address or over a Unix socket.", set: setSharedMemory},
+		{name: "allow-client-shared-memory", kind: "boolean", group: groupSharedMem, help: "Equivalent to --allow-client-shm.", set: setSharedMemory},
 
 		{name: "strict-model-config", kind: "boolean", group: groupDeprecated, help: "DEPRECATED: use --disable-auto-complete-config.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
@@ -142,11 +143,11 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config=local,size=<integer>.", set: setCacheSize},
-		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
-		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
-		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
-		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(-1, 1<<31), unused: notYet},
-		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-file")},
+		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-level")},
+		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-rate")},
+		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-count")},
+		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-log-frequency")},
 
 		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
 		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},
@@ -157,6 +158,11 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
+		{name: "worker-user", kind: "string", group: groupNeso, help: "The user that worker processes run as, when root runs the server (Linux). Default: the server's user.", set: func(o *serveOptions, s string) error {
+			o.workerUser, o.server.ReadableModelFiles = s, s != ""
+			return nil
+		}},
+		{name: "worker-env", kind: "string", group: groupNeso, help: "A pattern of names of environment variables that worker processes get, besides basic ones such as PATH. It may be specified multiple times. Default: all but the server's own secrets, such as AWS_SECRET_ACCESS_KEY (docs/security.md).", set: listVar(func(o *serveOptions) *[]string { return &o.workerEnv })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
@@ -166,6 +172,15 @@ func serveTable() []option {
 		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
 		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
 		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
+		{name: "grpc-max-message-bytes", kind: "integer", group: groupNeso, help: "The largest gRPC message in bytes (suffixes K, M, G); larger ones are refused by their head. Default: --max-queued-bytes, at most 2 GiB.", set: setCount(func(o *serveOptions) *int64 { return &o.server.GRPC.MaxMessageSize })},
+		{name: "grpc-max-streams", kind: "integer", group: groupNeso, help: "gRPC calls of one connection at once: each may hold a message that no model has admitted yet. Default: no bound.", set: setMaxStreams},
+		{name: "auth-file", kind: "string", group: groupNeso, help: "A JSON file of the keys that clients must have, with what each may do and how much; read again when it changes. 'neso key new NAME' makes entries, docs/security.md tells all. Default: no keys.", set: nonEmptyVar("auth-file", func(o *serveOptions) *string { return &o.server.AuthFile })},
+		{name: "admin-address", kind: "string", group: groupNeso, help: "host:port or unix:/path of an HTTP listener that is then the only place where the server can be changed: load, unload, settings, shared memory, binding. With the TLS of HTTP, if any. Default: every listener serves these.", set: setAdminAddress},
+		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads over the API bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.RefuseModelFiles = !v
+			return err
+		}},
 		{name: "sagemaker-model-root", kind: "string", group: groupNeso, help: "The directory below which models that Sagemaker loads must lie. Default: /opt/ml/models.", set: stringVar(func(o *serveOptions) *string { return &o.server.Sagemaker.Root })},
 		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
 		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},

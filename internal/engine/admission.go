@@ -38,9 +38,17 @@ func (a *admission) enter(bytes int64) *backend.Error {
 			Message: backend.Errorf(backend.Unavailable, "the server holds its maximum of %d requests (--max-queued-requests)", a.maxRequests).Message,
 		}
 	}
+	if err := a.grow(bytes); err != nil {
+		a.requests.Add(-1)
+		return err
+	}
+	return nil
+}
+
+// grow lets further bytes of a request in that is inside already.
+func (a *admission) grow(bytes int64) *backend.Error {
 	if n := a.bytes.Add(bytes); n > a.maxBytes || n < 0 {
 		a.bytes.Add(-bytes)
-		a.requests.Add(-1)
 		return &backend.Error{
 			Code: backend.Unavailable, RetryAfter: retryAfter,
 			Message: backend.Errorf(backend.Unavailable, "%d bytes of input are more than the server can queue at present, its maximum is %d bytes (--max-queued-bytes)", bytes, a.maxBytes).Message,
@@ -48,6 +56,9 @@ func (a *admission) enter(bytes int64) *backend.Error {
 	}
 	return nil
 }
+
+// shrink undoes grow.
+func (a *admission) shrink(bytes int64) { a.bytes.Add(-bytes) }
 
 // leave undoes enter.
 func (a *admission) leave(bytes int64) {

@@ -16,6 +16,8 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/shm"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -40,8 +42,10 @@ type Engine struct {
 	life       *lifecycle.Manager
 	pool       *memory.Pool        // nil when the allocator came with the options
 	cache      responsecache.Store // nil without one
+	shared     *shm.Registry
 
 	endExternal, endInternal func(*infer.Request)
+	growth                   func(*infer.Request, int64) *backend.Error
 
 	stopping sync.Once
 	stopped  chan struct{}
@@ -53,18 +57,28 @@ func New(o Options) (*Engine, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
+	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), shared: shm.New(o.SharedMemory), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
-	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
+	e.endExternal = func(r *infer.Request) {
+		if r.Payer != nil {
+			r.Payer.Leave(max(0, r.Bytes))
+		}
+		e.end(r.Owner.(*model.Model), r.Bytes, true)
+	}
+	e.growth = e.grow
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
 	}
+	if e.o.Tracer == nil {
+		// Without a file or a collector nothing can fail, and nothing is ever traced.
+		e.o.Tracer, _ = tracing.New(tracing.Config{Settings: tracing.Defaults(), Logger: o.Logger})
+	}
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -178,6 +192,12 @@ func (e *Engine) controllable() error {
 // Allocator gives ordinary pooled memory, for what belongs to no model.
 func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
+// SharedMemory holds the regions of client shared memory.
+func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
+// MaxQueuedBytes is the most input bytes that all requests may hold together.
+func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
+
 // Metadata describes the server.
 type Metadata struct {
 	Name, Version string
@@ -189,6 +209,6 @@ func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
-		"model_configuration", "binary_tensor_data", "parameters", "statistics", "logging",
+		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging",
 	}}
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -56,14 +58,21 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// ReadableFiles lets other users of the machine read them.
+	ReadableFiles bool
 	// Cache is the name of the response cache, "local" or "redis", and
 	// CacheSettings what --cache-config says to it; empty means none.
 	Cache         string
 	CacheSettings map[string]string
+	// SharedMemory says which clients may share memory with the server.
+	SharedMemory shm.Options
 	// Allocator gives ordinary memory for tensors; nil means a pool of the
 	// engine's own.
 	Allocator tensor.Allocator
-	Logger    *slog.Logger
+	// Tracer follows the sampled requests; nil means one that never samples any.
+	// Whoever made it closes it, after the front ends.
+	Tracer *tracing.Tracer
+	Logger *slog.Logger
 }
 
 const defaultQueuedRequests = 65536

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/encoding"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport"
 )
 
 const (
@@ -28,25 +28,21 @@ const (
 	maxExpansion  = 64
 )
 
-// The transport knows encodings by a process-wide table. What the program has
-// put there itself stays.
-func init() {
-	if encoding.GetCompressor(nameGzip) == nil {
-		encoding.RegisterCompressor(&compressor{
-			name:      nameGzip,
-			newWriter: func(w io.Writer) resetWriter { z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed); return z },
-			newReader: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
-			reset:     func(z, r io.Reader) error { return z.(*gzip.Reader).Reset(r) },
-		})
-	}
-	if encoding.GetCompressor(nameDeflate) == nil {
-		encoding.RegisterCompressor(&compressor{
-			name:      nameDeflate,
-			newWriter: func(w io.Writer) resetWriter { return zlib.NewWriter(w) },
-			newReader: func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) },
-			reset:     func(z, r io.Reader) error { return z.(zlib.Resetter).Reset(r, nil) },
-		})
-	}
+// compressors are those of this server, never of the process: what else the
+// program links has none of these bounds.
+var compressors = map[string]encoding.Compressor{
+	nameGzip: &compressor{
+		name:      nameGzip,
+		newWriter: func(w io.Writer) resetWriter { z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed); return z },
+		newReader: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+		reset:     func(z, r io.Reader) error { return z.(*gzip.Reader).Reset(r) },
+	},
+	nameDeflate: &compressor{
+		name:      nameDeflate,
+		newWriter: func(w io.Writer) resetWriter { return zlib.NewWriter(w) },
+		newReader: func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) },
+		reset:     func(z, r io.Reader) error { return z.(zlib.Resetter).Reset(r, nil) },
+	},
 }
 
 type resetWriter interface {
@@ -148,29 +144,24 @@ func (d *decompressing) Close() error {
 	return nil
 }
 
-// received is what the transport's stream knows beyond grpc.ServerStream.
-type received interface{ RecvCompress() string }
-
 // compression sets how an inference response is compressed: as the server is
-// configured, where the client can read it. The transport's own habit, to
-// answer as it was asked, is not the peer's.
-func (s *Server) compression(ctx context.Context) error {
+// configured, where the client can read it. To answer as it was asked is not
+// the peer's habit.
+func (s *Server) compression(stream grpc.ServerStream) {
 	if len(s.encodings) == 0 {
-		if t, ok := grpc.ServerTransportStreamFromContext(ctx).(received); ok && t.RecvCompress() == "" {
-			return nil
-		}
-		return grpc.SetSendCompressor(ctx, encoding.Identity)
+		return
 	}
-	accepted, err := grpc.ClientSupportedCompressors(ctx)
-	if err != nil {
-		return err
+	c, ok := stream.(transport.Compression)
+	if !ok {
+		return
 	}
+	accepted := c.Accepts()
 	for _, name := range s.encodings {
 		if slices.Contains(accepted, name) {
-			return grpc.SetSendCompressor(ctx, name)
+			c.SetSendCompress(name)
+			return
 		}
 	}
-	return grpc.SetSendCompressor(ctx, encoding.Identity)
 }
 
 // encodingsOf returns the encodings of a compression level in order of

@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // call is the state of one ModelInfer, reused from call to call.
@@ -17,6 +18,7 @@ type call struct {
 	meaning  kserve.Call
 	response kserve.ProtoResponse
 	single   *infer.Single
+	trace    *tracing.Trace // nil for a request that is not sampled
 }
 
 var calls = sync.Pool{New: func() any { return &call{single: infer.NewSingle()} }}
@@ -31,13 +33,15 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	ctx := stream.Context()
-	if err := s.compression(ctx); err != nil {
-		return err
-	}
+	s.compression(stream)
 	if s.closing.Load() {
 		return fail(stream, errShutdown())
 	}
 	resp, err := s.run(ctx, c, received)
+	defer c.trace.Done()
+	if c.trace != nil {
+		defer c.trace.Send()()
+	}
 	if err != nil {
 		return fail(stream, err)
 	}
@@ -56,7 +60,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	if bad != nil {
 		return nil, bad
 	}
-	pin, err := s.o.Engine.Resolve(c.request.ModelName, version, c.request.InputBytes())
+	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), c.request.ModelName, version, c.request.InputBytes())
 	if err != nil {
 		return nil, backend.AsError(err)
 	}
@@ -69,7 +73,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	r := pin.NewRequest(c.single)
 	r.Times.Receive = received
 	r.Ctx = ctx
-	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()}); bad != nil {
+	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: s.usable(ctx)}); bad != nil {
 		r.Abandon()
 		return nil, bad
 	}
@@ -78,6 +82,10 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 			r.Abandon()
 			return nil, bad
 		}
+	}
+	if err := c.meaning.ReadRegions(r, m.Allocator()); err != nil {
+		r.Abandon()
+		return nil, backend.AsError(err)
 	}
 	c.request.Reset() // lets go of the transport's buffers while the model runs
 	c.response = kserve.ProtoResponse{ModelName: r.ModelName, ModelVersion: kserve.Version(m.Version()), ID: r.ID}
@@ -89,13 +97,14 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 		}()
 	}
 	r.Times.Start = backend.Now()
+	c.trace = s.startTrace(ctx, r)
 	if err := s.o.Engine.Infer(r); err != nil {
 		return nil, backend.AsError(err)
 	}
 	if resp, bad = c.single.Wait(); bad != nil {
 		return nil, bad
 	}
-	if bad = kserve.ClassifyOutputs(&c.meaning, cfg, m, resp); bad != nil {
+	if bad = kserve.ApplyWishes(&c.meaning, cfg, m, resp); bad != nil {
 		resp.Release()
 		return nil, bad
 	}
@@ -106,5 +115,6 @@ func (c *call) free() {
 	c.request.Reset()
 	c.meaning.Reset()
 	c.response = kserve.ProtoResponse{}
+	c.trace = nil
 	calls.Put(c)
 }

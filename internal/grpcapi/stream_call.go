@@ -5,6 +5,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // streamCall is one request of a stream, and the sink of its responses.
@@ -18,6 +19,7 @@ type streamCall struct {
 	// ordinary says that there is one response, which leaves in request order;
 	// begun that the request reached its model.
 	ordinary, begun bool
+	trace           *tracing.Trace // nil for a request that is not sampled
 
 	// Of an ordinary request, guarded by the stream's mu.
 	answer *backend.Response
@@ -42,7 +44,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		c.refuse(bad)
 		return
 	}
-	pin, err := x.s.o.Engine.Resolve(q.ModelName, version, q.InputBytes())
+	pin, err := x.s.o.Engine.ResolveFor(x.caller, q.ModelName, version, q.InputBytes())
 	if err != nil {
 		c.refuse(backend.AsError(err))
 		return
@@ -52,9 +54,14 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 	c.served, c.version, c.ordinary = m, kserve.Version(m.Version()), !cfg.Decoupled
 	r.Times.Receive = received
 	r.Ctx = x.ctx
-	bad = kserve.DecodeProto(q, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()})
+	bad = kserve.DecodeProto(q, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: x.s.usable(x.ctx)})
 	if bad == nil && x.s.forward != nil {
 		bad = x.s.forward.apply(x.ctx, r)
+	}
+	if bad == nil {
+		if err := c.meaning.ReadRegions(r, m.Allocator()); err != nil {
+			bad = backend.AsError(err)
+		}
 	}
 	if bad != nil {
 		r.Abandon()
@@ -67,6 +74,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		x.mu.Unlock()
 	}
 	r.Times.Start = backend.Now()
+	c.trace = x.s.startTrace(x.ctx, r)
 	x.lanes.run(cfg, m, r, c)
 }
 
@@ -111,8 +119,11 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 		select {
 		case x.room <- struct{}{}:
 		case <-x.ctx.Done():
-			resp.Release()
-			return // nothing is sent any more
+			resp.Release() // nothing is sent any more
+			if !final {
+				return
+			}
+			resp = nil // the writer may still be at an earlier one: it, or close, ends the request
 		}
 	}
 	x.mu.Lock()
@@ -123,6 +134,9 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 	x.mu.Unlock()
 	if dropped {
 		resp.Release()
+		if final {
+			c.end()
+		}
 		return
 	}
 	x.notify()
@@ -141,9 +155,9 @@ func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 			drop = resp
 		}
 	}
-	moved := false
+	moved, over := false, false
 	if final {
-		c.done = true
+		c.done, over = true, x.closed
 		if c.count != 1 && (c.answer == nil || c.answer.Err == nil) && !x.closed {
 			drop, c.answer = c.both(drop), &backend.Response{Err: backend.Errorf(backend.Internal, "expected a single response, got %d", c.count)}
 		}
@@ -155,6 +169,9 @@ func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 	}
 	x.mu.Unlock()
 	drop.Release()
+	if over {
+		c.end()
+	}
 	if moved {
 		x.notify()
 	}
@@ -172,6 +189,13 @@ func (c *streamCall) both(drop *backend.Response) *backend.Response {
 	return drop
 }
 
-func (c *streamCall) classify(resp *backend.Response) *backend.Error {
-	return kserve.ClassifyOutputs(&c.meaning, c.served.Config(), c.served, resp)
+// end lets go of the client's shared memory and ends the trace, once nothing of
+// the request is left to send.
+func (c *streamCall) end() {
+	c.meaning.Reset()
+	c.trace.Done()
+}
+
+func (c *streamCall) apply(resp *backend.Response) *backend.Error {
+	return kserve.ApplyWishes(&c.meaning, c.served.Config(), c.served, resp)
 }

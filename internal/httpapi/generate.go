@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // streamRoom is how many responses wait for the client in this package. The
@@ -37,13 +39,13 @@ type generating struct {
 // generate is hop 1 of both forms of the generate extension: the model's
 // memory is filled from a flat JSON object and the request goes on to
 // engine.Infer (hop 2). Its answers come back from infer.Request.Respond (hop 7).
-func (s *Server) generate(w http.ResponseWriter, r *http.Request, name string, version int64, stream bool) {
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64, stream bool) {
 	h := w.Header()
 	// Whatever ends the answer early, a client that is gone or an answer that is
 	// wrong already, cancels the request.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	g, err := s.decodeGenerate(ctx, w, r, name, version)
+	g, err := s.decodeGenerate(ctx, w, r, caller, name, version)
 	if err != nil {
 		if refused(err) {
 			s.drain(w, r)
@@ -58,6 +60,11 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, name string, v
 		defer func() { s.access(r, g.req, fail) }()
 	}
 	g.req.Times.Start = backend.Now()
+	trace := s.startTrace(r, g.req)
+	defer trace.Done()
+	if stream {
+		trace.EachResponse()
+	}
 	// The engine may run the model on the goroutine that brings the request, and
 	// this one reads its responses. It ends with the request or, where the model
 	// goes on behind its final response, with the execution.
@@ -77,18 +84,18 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, name string, v
 		return
 	}
 	if stream {
-		fail = s.sendEvents(w, h, &g, first)
+		fail = s.sendEvents(w, h, &g, first, trace)
 	} else {
-		fail = s.sendGenerated(w, h, &g, first)
+		fail = s.sendGenerated(w, h, &g, first, trace)
 	}
 }
 
 // decodeGenerate reads the body and makes a request of it.
-func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, version int64) (generating, error) {
+func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64) (generating, error) {
 	c := s.calls.Get().(*call)
 	defer s.release(c)
 	received := backend.Now()
-	pin, err := s.admitGenerate(w, r, c, name, version)
+	pin, err := s.admitGenerate(w, r, c, caller, name, version)
 	if err != nil {
 		return generating{}, err
 	}
@@ -97,7 +104,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	g.req.Times.Receive = received
 	g.req.Ctx = ctx
 	c.body.Limit = s.o.MaxInputSize
-	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator()}
+	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req}
 	if err := c.decoder.DecodeGenerate(&g.req.Request, target, &c.body); err != nil {
 		g.req.Abandon()
 		return generating{}, err
@@ -107,7 +114,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 }
 
 // admitGenerate reads the body, all of which is JSON, and pins the model.
-func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, name string, version int64) (engine.Pin, error) {
+func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
 	if coding := r.Header["Content-Encoding"]; len(coding) > 0 && coding[0] != "" && coding[0] != "identity" {
 		return engine.Pin{}, errGenerateCoding
 	}
@@ -126,21 +133,23 @@ func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, 
 	if err != nil {
 		return engine.Pin{}, err
 	}
-	return s.engine.Resolve(name, version, int64(len(c.body.JSON)))
+	return s.engine.ResolveFor(caller, name, version, int64(len(c.body.JSON)))
 }
 
 // sendGenerated answers with the one response, or with the error that there is
 // not exactly one; a second response is enough to know.
-func (s *Server) sendGenerated(w http.ResponseWriter, h http.Header, g *generating, resp *backend.Response) *backend.Error {
+func (s *Server) sendGenerated(w http.ResponseWriter, h http.Header, g *generating, resp *backend.Response, trace *tracing.Trace) *backend.Error {
 	if second := g.sink.Next(); resp == nil || second != nil {
 		resp.Release()
 		second.Release()
 		fail := backend.Errorf(backend.InvalidArg, kserve.TextExactlyOne)
+		defer trace.Send()()
 		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
 	}
 	body, fail := kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
 	resp.Release()
+	defer trace.Send()()
 	if fail != nil {
 		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
@@ -165,7 +174,7 @@ func (s *Server) finish(w http.ResponseWriter, h http.Header, status int, body [
 // one decides about the status. Each leaves at once, unless the next one is
 // there already; a client that takes nothing for ReadTimeout is given up. It
 // returns the first error among the responses.
-func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating, first *backend.Response) (fail *backend.Error) {
+func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating, first *backend.Response, trace *tracing.Trace) (fail *backend.Error) {
 	h["Content-Type"], h["Cache-Control"] = eventType, noCache
 	var event []byte
 	begun := false
@@ -180,12 +189,14 @@ func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating,
 			w.WriteHeader(http.StatusBadRequest)
 		}
 		begun = true
+		sent := trace.Send()
 		end := s.boundWrite(w, len(event))
 		_, err := w.Write(event)
 		if err == nil && !g.sink.Waiting() {
 			err = flush(w)
 		}
 		end()
+		sent()
 		if err != nil {
 			return fail // the client is gone
 		}

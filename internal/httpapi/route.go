@@ -1,6 +1,10 @@
 package httpapi
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nesoserve/neso/internal/shm"
+)
 
 // endpoint is what a path leads to.
 type endpoint uint8
@@ -19,12 +23,14 @@ const (
 	modelGenerateStream
 	allStats
 	logSettings
+	traceSettings
 	repositoryIndex
 	repositoryLoad
 	repositoryUnload
 	repositoryBind
 	memoryStatus
 	memoryRegister
+	memoryUnregister
 	endpointCount
 )
 
@@ -62,12 +68,14 @@ var endpoints = [endpointCount]struct {
 	modelGenerateStream: {post: true, category: Inference},
 	allStats:            {get: true, category: Statistics},
 	logSettings:         {get: true, post: true, category: Logging},
+	traceSettings:       {get: true, post: true, category: Trace},
 	repositoryIndex:     {post: true, category: ModelRepository},
 	repositoryLoad:      {post: true, category: ModelRepository},
 	repositoryUnload:    {post: true, category: ModelRepository},
 	repositoryBind:      {post: true, category: ModelRepository},
 	memoryStatus:        {get: true, category: SharedMemory},
 	memoryRegister:      {post: true, category: SharedMemory},
+	memoryUnregister:    {post: true, category: SharedMemory},
 }
 
 // target is a routed path. Names are as they stand in the path, not decoded.
@@ -76,7 +84,9 @@ type target struct {
 	name       string // model, or region
 	version    string // digits, or empty
 	repository string
-	memory     string // "system" or "cuda"
+	memory     shm.Kind
+	// admin says that the request came to the listener of the administrators.
+	admin bool
 }
 
 // route takes a path apart by hand: it runs for every request, and a trailing
@@ -107,12 +117,16 @@ func route(path string) target {
 		if rest == "" {
 			return target{endpoint: logSettings}
 		}
+	case "trace":
+		if rest == "/setting" {
+			return target{endpoint: traceSettings}
+		}
 	case "repository":
 		return routeRepository(rest)
 	case "systemsharedmemory":
-		return routeMemory("system", rest)
+		return routeMemory(shm.System, rest)
 	case "cudasharedmemory":
-		return routeMemory("cuda", rest)
+		return routeMemory(shm.CUDA, rest)
 	}
 	return target{}
 }
@@ -165,6 +179,10 @@ func routeModel(rest string) target {
 		t.endpoint = modelGenerate
 	case "/generate_stream":
 		t.endpoint = modelGenerateStream
+	case "/trace/setting":
+		if t.version == "" {
+			t.endpoint = traceSettings
+		}
 	}
 	return t
 }
@@ -217,7 +235,7 @@ func isControl(rest string) bool {
 	return name != "" && (rest == "/load" || rest == "/unload")
 }
 
-func routeMemory(kind, rest string) target {
+func routeMemory(kind shm.Kind, rest string) target {
 	t := target{memory: kind}
 	if after, ok := strings.CutPrefix(rest, "/region/"); ok {
 		if t.name, rest = segment(after); t.name == "" {
@@ -227,8 +245,10 @@ func routeMemory(kind, rest string) target {
 	switch rest {
 	case "/status":
 		t.endpoint = memoryStatus
-	case "/register", "/unregister":
+	case "/register":
 		t.endpoint = memoryRegister
+	case "/unregister":
+		t.endpoint = memoryUnregister
 	}
 	return t
 }

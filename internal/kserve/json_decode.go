@@ -8,6 +8,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -15,6 +16,16 @@ import (
 type Target struct {
 	Config    *modelconfig.Config
 	Allocator tensor.Allocator
+	// Memory holds the shared-memory regions that the client may use; nil for none.
+	Memory *shm.Registry
+	// Reserver is asked where JSON becomes larger than it was as text, which is what
+	// has been reserved; nil asks nobody.
+	Reserver Reserver
+}
+
+// Reserver counts input bytes.
+type Reserver interface {
+	Reserve(bytes int64) *backend.Error
 }
 
 // JSONBody is the body of an infer request: JSON, then the binary tail.
@@ -36,6 +47,9 @@ type JSONDecoder struct {
 	shapes []int64
 	text   []byte // BYTES elements before their size is known
 	params int
+	// decoded are the bytes of tensors that came as JSON, covered how many of them
+	// have been reserved: at first those of the text.
+	decoded, covered int64
 }
 
 // jsonInput is what has been seen of one input.
@@ -57,12 +71,23 @@ const maxParameters = 1 << 16
 const keepText = 1 << 20
 
 // Decode fills r and c from the body: identity, parameters, inputs in memory
-// of the model's allocator, requested outputs. On any error r holds the inputs
-// allocated so far and is the caller's to release. The error is a
+// of the model's allocator, requested outputs. Inputs in shared memory have no
+// data before Call.ReadRegions. On any error r holds the inputs allocated so far
+// and is the caller's to release. The error is a
 // *backend.Error for a fault of the request, else the one of Rest.
 func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBody) error {
 	d.begin(body.JSON)
 	if err := d.document(r, c, m, body); err != nil {
+		return err
+	}
+	for i := range d.inputs {
+		if region := &d.inputs[i].region; !region.IsZero() {
+			if err := c.openInput(m, i, region); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.openOutputs(m); err != nil {
 		return err
 	}
 	return d.tail(r, m, body)
@@ -72,6 +97,7 @@ func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBo
 func (d *JSONDecoder) begin(text []byte) {
 	d.s.Reset(text)
 	d.inputs, d.params = d.inputs[:0], 0
+	d.decoded, d.covered = 0, int64(len(text))
 	// The request keeps its shapes, possibly longer than this decoder works on it.
 	d.shapes = nil
 	if cap(d.text) > keepText {

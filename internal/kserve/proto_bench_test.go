@@ -35,7 +35,7 @@ func BenchmarkProtoDecode(b *testing.B) {
 					b.Fatal(err)
 				}
 				r := infer.New(noSink{}, nil)
-				if err := DecodeProto(&q, &r.Request, &call, Target{protoConfig, pool}); err != nil {
+				if err := DecodeProto(&q, &r.Request, &call, Target{Config: protoConfig, Allocator: pool}); err != nil {
 					b.Fatal(err)
 				}
 				q.Reset()

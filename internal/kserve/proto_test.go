@@ -296,7 +296,7 @@ func TestProtoDecode(t *testing.T) {
 	}
 	a, call := &protoMemory{}, &Call{}
 	r := infer.New(noSink{}, nil)
-	if err := DecodeProto(&q, &r.Request, call, Target{protoConfig, a}); err != nil {
+	if err := DecodeProto(&q, &r.Request, call, Target{Config: protoConfig, Allocator: a}); err != nil {
 		t.Fatal(err)
 	}
 	q.Reset()
@@ -390,7 +390,7 @@ func TestProtoDecodeErrors(t *testing.T) {
 			}
 			r := infer.New(noSink{}, nil)
 			defer r.Abandon()
-			got := DecodeProto(&q, &r.Request, &Call{}, Target{protoConfig, &protoMemory{}})
+			got := DecodeProto(&q, &r.Request, &Call{}, Target{Config: protoConfig, Allocator: &protoMemory{}})
 			if got == nil {
 				t.Fatalf("got no error, want %s", tt.want)
 			}
@@ -443,7 +443,7 @@ func FuzzProtoRequest(f *testing.F) {
 		compareParsed(t, &q, want)
 		a := &protoMemory{}
 		r := infer.New(noSink{}, nil)
-		_ = DecodeProto(&q, &r.Request, &Call{}, Target{protoConfig, a})
+		_ = DecodeProto(&q, &r.Request, &Call{}, Target{Config: protoConfig, Allocator: a})
 		r.Abandon()
 		if a.live != 0 {
 			t.Errorf("%d buffers are left", a.live)

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
@@ -59,6 +60,10 @@ type Options struct {
 	Resources func() []ratelimit.Usage
 	// Cache returns the numbers of the response cache; nil without one.
 	Cache func() responsecache.Numbers
+	// DroppedTraces returns how many traces could not be exported; nil shows none.
+	DroppedTraces func() uint64
+	// Auth returns what the keys have used; nil without keys.
+	Auth func() *auth.Snapshot
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
@@ -143,6 +148,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectServer(ch)
 	if m.options.Cache != nil {
 		collectCache(ch, m.options.Cache())
+	}
+	if m.options.Auth != nil {
+		collectAuth(ch, m.options.Auth())
 	}
 	if m.options.Models != nil {
 		for _, model := range m.options.Models() {

@@ -23,12 +23,15 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// Readable lets other users read these files.
+	Readable bool
 }
 
 // Repository is all model repositories of a server, seen as one.
 type Repository struct {
 	configName string
 	tempDir    string
+	readable   bool
 
 	mu      sync.Mutex
 	sources []source.Source // replaced, never changed
@@ -37,7 +40,7 @@ type Repository struct {
 // Open opens every repository; it fails with the first path that is none.
 // Paths are kept as a sorted set.
 func Open(o Options) (*Repository, error) {
-	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir}
+	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable}
 	seen := map[string]bool{}
 	for _, path := range slices.Sorted(slices.Values(o.Paths)) {
 		// The same directory under two spellings would make each of its models a

@@ -35,11 +35,13 @@ var rows = []string{
 	"internal/repository/...",
 	"internal/lifecycle",
 
+	"internal/auth",
 	"internal/metrics",
 	"internal/engine",
 
 	"internal/kserve/...",
 	"internal/httpapi",
+	"internal/grpcapi/transport",
 	"internal/grpcapi",
 	"web",
 

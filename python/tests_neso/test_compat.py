@@ -68,7 +68,7 @@ def names():
         yield pytest.param(module, rest.split(), id=module)
 
 
-@pytest.mark.parametrize(("module", "wanted"), names())
+@pytest.mark.parametrize(("module", "wanted"), list(names()))
 def test_names(module, wanted):
     found = importlib.import_module(module)
     assert [name for name in wanted if not hasattr(found, name)] == []
