@@ -75,6 +75,10 @@ type Server struct {
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default
 	// 65536. Requests beyond are refused at once.
 	MaxQueuedBytes, MaxQueuedRequests int64
+	// SharedMemory says which clients may share memory with the server: "local"
+	// (those on this machine, by a loopback address or a Unix socket), "always" or
+	// "never"; default "local".
+	SharedMemory string
 	// ResponseCache keeps answers of models that enable it.
 	ResponseCache ResponseCache
 
@@ -225,7 +229,7 @@ type GRPC struct {
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
 	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
-	// at most. MaxStreams bounds the calls of one connection (default no bound):
+	// at most. MaxStreams bounds the calls of one connection (default 16384):
 	// each may hold a message that no model has admitted yet.
 	MaxMessageSize int64
 	MaxStreams     uint32

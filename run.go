@@ -106,6 +106,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	}
 	r.pool = memory.New(memory.Options{})
 	o := s.engineOptions(r, config)
+	if o.SharedMemory.Access, err = s.access(); err != nil {
+		return err
+	}
 	if o.RateLimiter, err = s.rateLimiter(); err != nil {
 		return err
 	}

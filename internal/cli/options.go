@@ -148,6 +148,16 @@ func setLogFormat(o *serveOptions, s string) error {
 	return fmt.Errorf("invalid argument for --log-format: got %q, expected %s, %s or %s", s, logging.FormatDefault, logging.FormatISO8601, logging.FormatJSON)
 }
 
+// setSharedMemory opens client shared memory to all clients, or closes it.
+func setSharedMemory(o *serveOptions, s string) error {
+	v, err := parseBool(s)
+	o.server.SharedMemory = "never"
+	if v {
+		o.server.SharedMemory = "always"
+	}
+	return err
+}
+
 func setMaxInput(o *serveOptions, s string) error {
 	n, err := parseInt(s)
 	if err != nil {

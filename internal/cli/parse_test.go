@@ -57,7 +57,7 @@ func TestParseMistakes(t *testing.T) {
 		"--grpc-infer-thread-count=1":       "from 2 to 128",
 		"--model-config-name=":              "empty argument for --model-config-name",
 		"--rate-limit=fast":                 "invalid argument for --rate-limit",
-		"--allow-client-shm=true":           "not part of this version",
+		"--allow-client-shm=local":          "invalid value for bool option: local",
 		"--rate-limit-resource=R":           "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got R",
 		"--rate-limit-resource=R:1:2:3":     "Got R:1:2:3",
 		"--rate-limit-resource=R:x":         "Invalid option value. Got x",

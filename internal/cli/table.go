@@ -133,7 +133,8 @@ func serveTable() []option {
 		{name: "buffer-manager-thread-count", kind: "integer", group: groupMemory, help: "The number of threads used to accelerate copies between buffers.", set: checkInt(0, 1<<31), unused: "tensors are not copied between buffers"},
 		{name: "host-policy", kind: "<string>,<string>=<string>", group: groupMemory, help: "Specify a host policy setting.", set: checkPair("="), unused: notYet},
 		{name: "model-load-gpu-limit", kind: "<integer>:<fraction>", group: groupMemory, help: "The limit on GPU memory usage as a fraction.", set: checkPair(":"), unused: noGPU},
-		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register shared memory.", set: refuseTrue("allow-client-shm")},
+		{name: "allow-client-shm", kind: "boolean", group: groupSharedMem, help: "Allow clients to register system and CUDA shared memory: true all of them, false none. Default: those on this machine, which connect from a loopback address or over a Unix socket.", set: setSharedMemory},
+		{name: "allow-client-shared-memory", kind: "boolean", group: groupSharedMem, help: "Equivalent to --allow-client-shm.", set: setSharedMemory},
 
 		{name: "strict-model-config", kind: "boolean", group: groupDeprecated, help: "DEPRECATED: use --disable-auto-complete-config.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
@@ -171,7 +172,7 @@ func serveTable() []option {
 		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
 		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
 		{name: "grpc-max-message-bytes", kind: "integer", group: groupNeso, help: "The largest gRPC message in bytes (suffixes K, M, G); larger ones are refused by their head. Default: --max-queued-bytes, at most 2 GiB.", set: setCount(func(o *serveOptions) *int64 { return &o.server.GRPC.MaxMessageSize })},
-		{name: "grpc-max-streams", kind: "integer", group: groupNeso, help: "gRPC calls of one connection at once: each may hold a message that no model has admitted yet. Default: no bound.", set: setMaxStreams},
+		{name: "grpc-max-streams", kind: "integer", group: groupNeso, help: "gRPC calls of one connection at once: each may hold a message that no model has admitted yet. Default: 16384.", set: setMaxStreams},
 		{name: "auth-file", kind: "string", group: groupNeso, help: "A JSON file of the keys that clients must have, with what each may do and how much; read again when it changes. 'neso key new NAME' makes entries, docs/security.md tells all. Default: no keys.", set: nonEmptyVar("auth-file", func(o *serveOptions) *string { return &o.server.AuthFile })},
 		{name: "admin-address", kind: "string", group: groupNeso, help: "host:port or unix:/path of an HTTP listener that is then the only place where the server can be changed: load, unload, settings, shared memory, binding. With the TLS of HTTP, if any. Default: every listener serves these.", set: setAdminAddress},
 		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads over the API bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {

@@ -34,6 +34,7 @@ func (e *Engine) close(ctx context.Context) error {
 	if !drained && err == nil {
 		err = timeout()
 	}
+	e.shared.Close()
 	e.closeCache()
 	if e.pool != nil {
 		e.pool.Close()

@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -40,6 +41,7 @@ type Engine struct {
 	life       *lifecycle.Manager
 	pool       *memory.Pool        // nil when the allocator came with the options
 	cache      responsecache.Store // nil without one
+	shared     *shm.Registry
 
 	endExternal, endInternal func(*infer.Request)
 	growth                   func(*infer.Request, int64) *backend.Error
@@ -54,7 +56,7 @@ func New(o Options) (*Engine, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), stopped: make(chan struct{})}
+	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), shared: shm.New(o.SharedMemory), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
 	e.endExternal = func(r *infer.Request) {
@@ -188,6 +190,9 @@ func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 // MaxQueuedBytes is the most input bytes that all requests may hold together.
 func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
 
+// SharedMemory holds the regions of client shared memory.
+func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
 // Metadata describes the server.
 type Metadata struct {
 	Name, Version string
@@ -199,6 +204,6 @@ func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
-		"model_configuration", "binary_tensor_data", "parameters", "statistics", "logging",
+		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "logging",
 	}}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -62,6 +63,8 @@ type Options struct {
 	// CacheSettings what --cache-config says to it; empty means none.
 	Cache         string
 	CacheSettings map[string]string
+	// SharedMemory says which clients may share memory with the server.
+	SharedMemory shm.Options
 	// Allocator gives ordinary memory for tensors; nil means a pool of the
 	// engine's own.
 	Allocator tensor.Allocator

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/encoding"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport"
 )
 
 const (
@@ -148,29 +148,24 @@ func (d *decompressing) Close() error {
 	return nil
 }
 
-// received is what the transport's stream knows beyond grpc.ServerStream.
-type received interface{ RecvCompress() string }
-
 // compression sets how an inference response is compressed: as the server is
-// configured, where the client can read it. The transport's own habit, to
-// answer as it was asked, is not the peer's.
-func (s *Server) compression(ctx context.Context) error {
+// configured, where the client can read it. To answer as it was asked is not
+// the peer's habit.
+func (s *Server) compression(stream grpc.ServerStream) {
 	if len(s.encodings) == 0 {
-		if t, ok := grpc.ServerTransportStreamFromContext(ctx).(received); ok && t.RecvCompress() == "" {
-			return nil
-		}
-		return grpc.SetSendCompressor(ctx, encoding.Identity)
+		return
 	}
-	accepted, err := grpc.ClientSupportedCompressors(ctx)
-	if err != nil {
-		return err
+	c, ok := stream.(transport.Compression)
+	if !ok {
+		return
 	}
+	accepted := c.Accepts()
 	for _, name := range s.encodings {
 		if slices.Contains(accepted, name) {
-			return grpc.SetSendCompressor(ctx, name)
+			c.SetSendCompress(name)
+			return
 		}
 	}
-	return grpc.SetSendCompressor(ctx, encoding.Identity)
 }
 
 // encodingsOf returns the encodings of a compression level in order of

@@ -80,11 +80,11 @@ func TestControlErrors(t *testing.T) {
 		{"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "m", Parameters: parameters{"unload_dependents": text}}, "InvalidArgument: invalid value type for 'unload_dependents' parameter, expected bool_param."},
 		{"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "fp32", Parameters: parameters{"other": text}}, "Unavailable: explicit model load / unload is not allowed if polling is enabled"},
 		{"SystemSharedMemoryStatus", &pb.SystemSharedMemoryStatusRequest{}, "OK"},
-		{"SystemSharedMemoryRegister", &pb.SystemSharedMemoryRegisterRequest{Name: "r"}, "Unimplemented: " + textSharedMemory},
-		{"SystemSharedMemoryUnregister", &pb.SystemSharedMemoryUnregisterRequest{}, "Unimplemented: " + textSharedMemory},
+		{"SystemSharedMemoryRegister", &pb.SystemSharedMemoryRegisterRequest{Name: "r"}, "InvalidArgument: cannot register shared memory region 'r' - invalid shm key ''"},
+		{"SystemSharedMemoryUnregister", &pb.SystemSharedMemoryUnregisterRequest{}, "OK"},
 		{"CudaSharedMemoryStatus", &pb.CudaSharedMemoryStatusRequest{}, "OK"},
-		{"CudaSharedMemoryRegister", &pb.CudaSharedMemoryRegisterRequest{Name: "r"}, "Unimplemented: " + textSharedMemory},
-		{"CudaSharedMemoryUnregister", &pb.CudaSharedMemoryUnregisterRequest{}, "Unimplemented: " + textSharedMemory},
+		{"CudaSharedMemoryRegister", &pb.CudaSharedMemoryRegisterRequest{Name: "r"}, "InvalidArgument: 'raw_handle' must be a valid cudaIpcMemHandle_t of 64 bytes, got 0"},
+		{"CudaSharedMemoryUnregister", &pb.CudaSharedMemoryUnregisterRequest{}, "OK"},
 	}
 	for _, tt := range tests {
 		// What comes back on success is of no interest here.

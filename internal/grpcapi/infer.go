@@ -31,9 +31,7 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	ctx := stream.Context()
-	if err := s.compression(ctx); err != nil {
-		return err
-	}
+	s.compression(stream)
 	if s.closing.Load() {
 		return fail(stream, errShutdown())
 	}
@@ -69,7 +67,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	r := pin.NewRequest(c.single)
 	r.Times.Receive = received
 	r.Ctx = ctx
-	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()}); bad != nil {
+	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: s.usable(ctx)}); bad != nil {
 		r.Abandon()
 		return nil, bad
 	}
@@ -78,6 +76,10 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 			r.Abandon()
 			return nil, bad
 		}
+	}
+	if err := c.meaning.ReadRegions(s.o.Engine, r, m.Allocator()); err != nil {
+		r.Abandon()
+		return nil, backend.AsError(err)
 	}
 	c.request.Reset() // lets go of the transport's buffers while the model runs
 	c.response = kserve.ProtoResponse{ModelName: r.ModelName, ModelVersion: kserve.Version(m.Version()), ID: r.ID}
@@ -95,7 +97,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	if resp, bad = c.single.Wait(); bad != nil {
 		return nil, bad
 	}
-	if bad = kserve.ClassifyOutputs(&c.meaning, cfg, m, resp); bad != nil {
+	if bad = kserve.ApplyWishes(&c.meaning, cfg, m, resp); bad != nil {
 		resp.Release()
 		return nil, bad
 	}

@@ -10,13 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
 )
@@ -58,7 +56,7 @@ type Options struct {
 	// MaxMessageSize bounds one message in bytes; 0 means what the server can queue
 	// altogether, and 2 GiB at most.
 	MaxMessageSize int64
-	// MaxStreams bounds the calls of one connection; 0 means no bound.
+	// MaxStreams bounds the calls of one connection; 0 means 16384.
 	MaxStreams            uint32
 	MaxConnectionAgeGrace time.Duration // 0 means no end
 }
@@ -69,38 +67,28 @@ const (
 	// server; longer ones get their room once their length is known.
 	streamWindow = 1 << 20
 	connWindow   = 16 << 20
-	readBuffer   = 64 << 10
-	// writeBuffer is what leaves in one write. The largest TCP segment, on the
-	// loopback and towards hardware that segments by itself, has 65,463 bytes: a
-	// write of 64 KiB would leave as two, and wake the client twice.
-	writeBuffer = 64<<10 - 512
-	// streamWorkers are goroutines kept for calls, with stacks that have grown
-	// already. When all are busy, calls run on goroutines of their own.
-	streamWorkers = 64
 )
 
-// helloTimeout is how long a new connection may take over its handshake. The
-// transport cannot stop before that is over.
+// helloTimeout is how long a new connection may take over its handshake.
 const helloTimeout = 10 * time.Second
 
 // Server is the gRPC front end.
 type Server struct {
 	o         Options
-	grpc      *grpc.Server
+	grpc      *transport.Server
 	forward   *forward
 	encodings []string
 
 	closing  atomic.Bool
 	stopping chan struct{} // closed when the server begins to stop
 	stopOnce sync.Once
-	silent   *silent
 	// work is what runs on behalf of streams beside their handlers.
 	work sync.WaitGroup
 }
 
 // New returns a server that does not listen yet.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o, stopping: make(chan struct{}), silent: newSilent()}
+	s := &Server{o: o, stopping: make(chan struct{})}
 	var err error
 	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
 		return nil, err
@@ -108,56 +96,35 @@ func New(o Options) (*Server, error) {
 	if s.encodings, err = encodingsOf(o.ResponseCompression); err != nil {
 		return nil, err
 	}
-	delayDeadlines()
-	s.grpc = grpc.NewServer(s.transport()...)
+	options := transport.Options{
+		Codec: newCodec(), TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, MaxBuffered: s.maxQueued(), MaxStreams: int(o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
+		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout, MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
+		MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
+	}
+	if len(o.Restricted) > 0 || s.guarded() {
+		options.Tap = s.admit()
+	}
+	s.grpc = transport.New(options)
 	s.grpc.RegisterService(serviceDesc(s), s)
 	s.grpc.RegisterService(bindingDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
 	return s, nil
 }
 
-// transport maps the options to those of the gRPC library.
-func (s *Server) transport() []grpc.ServerOption {
-	options := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec()),
-		grpc.MaxRecvMsgSize(s.maxMessage()),
-		grpc.MaxSendMsgSize(kserve.MaxProtoSize),
-		grpc.StaticStreamWindowSize(streamWindow),
-		grpc.StaticConnWindowSize(connWindow),
-		grpc.ReadBufferSize(readBuffer),
-		grpc.WriteBufferSize(writeBuffer),
-		grpc.ConnectionTimeout(helloTimeout),
-		grpc.NumStreamWorkers(streamWorkers),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time:                  s.o.KeepaliveTime,
-			Timeout:               s.o.KeepaliveTimeout,
-			MaxConnectionAge:      s.o.MaxConnectionAge,
-			MaxConnectionAgeGrace: s.o.MaxConnectionAgeGrace,
-		}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-			MinTime:             s.o.MinRecvPingInterval,
-			PermitWithoutStream: s.o.KeepalivePermitWithoutCalls,
-		}),
-	}
-	if len(s.o.Restricted) > 0 || s.guarded() {
-		options = append(options, grpc.InTapHandle(s.admit()))
-	}
-	if s.o.MaxStreams > 0 {
-		options = append(options, grpc.MaxConcurrentStreams(s.o.MaxStreams))
-	}
-	if s.o.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.o.TLS)))
-	}
-	return options
-}
-
 // besides is what a message has besides the bytes of its tensors.
 const besides = 1 << 20
+
+// maxQueued is what messages may hold that nobody has read yet: as much as their
+// inputs may hold afterwards.
+func (s *Server) maxQueued() int64 {
+	n := s.o.Engine.MaxQueuedBytes()
+	return max(n, n+besides) // it may be the largest number there is
+}
 
 // maxMessage is the size above which a message is refused by its head, before
 // the transport makes room for it: what can never be admitted need not come.
 func (s *Server) maxMessage() int {
-	most := min(int64(kserve.MaxProtoSize), max(s.o.Engine.MaxQueuedBytes(), s.o.Engine.MaxQueuedBytes()+besides))
+	most := min(int64(kserve.MaxProtoSize), s.maxQueued())
 	if s.o.MaxMessageSize > 0 {
 		most = min(most, s.o.MaxMessageSize)
 	}
@@ -167,9 +134,8 @@ func (s *Server) maxMessage() int {
 // Serve answers the connections of l until Shutdown, then returns nil. It may
 // be called for several listeners, and closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(s.silent.watch(l))
-	if errors.Is(err, grpc.ErrServerStopped) {
-		l.Close()
+	err := s.grpc.Serve(l)
+	if errors.Is(err, transport.ErrStopped) {
 		return nil
 	}
 	return err
@@ -182,7 +148,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		s.closing.Store(true)
 		close(s.stopping)
-		s.silent.close()
 	})
 	done := make(chan struct{})
 	go func() {
@@ -197,6 +162,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	// Closing the connections cancels what is in flight. A model that does not
 	// heed that is the engine's to end.
-	go s.grpc.Stop() // may wait for connections that have yet to say hello
+	go s.grpc.Stop() // waits for the handlers
 	return ctx.Err()
 }

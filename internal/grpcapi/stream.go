@@ -68,9 +68,7 @@ type outgoing struct {
 
 // modelStreamInfer is hop 1 of the requests of a stream.
 func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
-	if err := s.compression(g.Context()); err != nil {
-		return err
-	}
+	s.compression(g)
 	x := &stream{
 		s: s, grpc: g,
 		inflight: make(chan struct{}, maxInflight),
@@ -97,12 +95,21 @@ func (x *stream) close() {
 	x.queue = nil
 	for f := x.ordered.front(); f != nil; f = x.ordered.front() {
 		x.ordered.pop()
-		queue = append(queue, outgoing{resp: f.answer})
+		// The others end when their models are done with them.
+		queue = append(queue, outgoing{r: f, resp: f.answer, last: f.done})
 		f.answer = nil
 	}
 	x.mu.Unlock()
+	drop(queue)
+}
+
+// drop lets go of what will not be sent.
+func drop(queue []outgoing) {
 	for i := range queue {
 		queue[i].resp.Release()
+		if queue[i].last {
+			queue[i].r.end()
+		}
 	}
 }
 
@@ -145,15 +152,14 @@ func (x *stream) write() error {
 		end, open := x.readEnd, x.open
 		x.mu.Unlock()
 		for i := range batch {
-			err := x.send(&batch[i])
-			batch[i].resp.Release()
+			err := x.send(&batch[i], i+1 < len(batch))
 			if err != nil {
-				for _, rest := range batch[i+1:] {
-					rest.resp.Release()
-				}
+				drop(batch[i:])
 				return err
 			}
+			batch[i].resp.Release()
 			if batch[i].last {
+				batch[i].r.end()
 				<-x.inflight
 				x.mu.Lock()
 				x.open--
@@ -185,8 +191,9 @@ func (x *stream) write() error {
 	}
 }
 
-// send writes one response, or ends the stream with it.
-func (x *stream) send(o *outgoing) error {
+// send writes one response, or ends the stream with it. With more behind it, it
+// may leave together with that.
+func (x *stream) send(o *outgoing, more bool) error {
 	c := o.r
 	if !c.ordinary {
 		if o.resp != nil {
@@ -211,7 +218,7 @@ func (x *stream) send(o *outgoing) error {
 		p.ErrorMessage = failed.Message
 	default:
 		p.ModelName, p.ModelVersion, p.Final = c.model, c.version, finality(o.final)
-		if failed = c.classify(o.resp); failed == nil {
+		if failed = c.apply(o.resp); failed == nil {
 			p.Outputs, p.Parameters = o.resp.Outputs, o.resp.Parameters
 			if _, failed = p.Size(); failed != nil {
 				p.Outputs, p.Parameters = nil, nil
@@ -230,6 +237,9 @@ func (x *stream) send(o *outgoing) error {
 		}
 	} else {
 		o.resp.Outputs = nil // the message owns them now
+	}
+	if later, ok := x.grpc.(interface{ SendLater(m any) error }); ok && more {
+		return later.SendLater(&p)
 	}
 	return x.grpc.SendMsg(&p)
 }

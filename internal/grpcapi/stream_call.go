@@ -52,9 +52,14 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 	c.served, c.version, c.ordinary = m, kserve.Version(m.Version()), !cfg.Decoupled
 	r.Times.Receive = received
 	r.Ctx = x.ctx
-	bad = kserve.DecodeProto(q, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator()})
+	bad = kserve.DecodeProto(q, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: x.s.usable(x.ctx)})
 	if bad == nil && x.s.forward != nil {
 		bad = x.s.forward.apply(x.ctx, r)
+	}
+	if bad == nil {
+		if err := c.meaning.ReadRegions(x.s.o.Engine, r, m.Allocator()); err != nil {
+			bad = backend.AsError(err)
+		}
 	}
 	if bad != nil {
 		r.Abandon()
@@ -111,8 +116,11 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 		select {
 		case x.room <- struct{}{}:
 		case <-x.ctx.Done():
-			resp.Release()
-			return // nothing is sent any more
+			resp.Release() // nothing is sent any more
+			if !final {
+				return
+			}
+			resp = nil // the writer may still be at an earlier one: it, or close, ends the request
 		}
 	}
 	x.mu.Lock()
@@ -123,6 +131,9 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 	x.mu.Unlock()
 	if dropped {
 		resp.Release()
+		if final {
+			c.end()
+		}
 		return
 	}
 	x.notify()
@@ -141,9 +152,9 @@ func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 			drop = resp
 		}
 	}
-	moved := false
+	moved, over := false, false
 	if final {
-		c.done = true
+		c.done, over = true, x.closed
 		if c.count != 1 && (c.answer == nil || c.answer.Err == nil) && !x.closed {
 			drop, c.answer = c.both(drop), &backend.Response{Err: backend.Errorf(backend.Internal, "expected a single response, got %d", c.count)}
 		}
@@ -155,6 +166,9 @@ func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 	}
 	x.mu.Unlock()
 	drop.Release()
+	if over {
+		c.end()
+	}
 	if moved {
 		x.notify()
 	}
@@ -172,6 +186,10 @@ func (c *streamCall) both(drop *backend.Response) *backend.Response {
 	return drop
 }
 
-func (c *streamCall) classify(resp *backend.Response) *backend.Error {
-	return kserve.ClassifyOutputs(&c.meaning, c.served.Config(), c.served, resp)
+// end lets go of the client's shared memory once nothing of the request is left
+// to send.
+func (c *streamCall) end() { c.meaning.Reset() }
+
+func (c *streamCall) apply(resp *backend.Response) *backend.Error {
+	return kserve.ApplyWishes(&c.meaning, c.served.Config(), c.served, resp)
 }

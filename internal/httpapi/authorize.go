@@ -30,6 +30,7 @@ var operations = [endpointCount]auth.Operation{
 	repositoryBind:      auth.Control,
 	memoryStatus:        auth.Observe,
 	memoryRegister:      auth.Control,
+	memoryUnregister:    auth.Control,
 }
 
 // operation says what r means: what reads with GET changes something with POST.

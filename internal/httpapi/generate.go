@@ -98,7 +98,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	g.req.Times.Receive = received
 	g.req.Ctx = ctx
 	c.body.Limit = s.o.MaxInputSize
-	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req}
+	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Grower: g.req}
 	if err := c.decoder.DecodeGenerate(&g.req.Request, target, &c.body); err != nil {
 		g.req.Abandon()
 		return generating{}, err

@@ -89,7 +89,10 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	req := pin.NewRequest(c.sink)
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
-	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req}
+	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Grower: req}
+	if shared := s.engine.SharedMemory(); !shared.Empty() {
+		target.Memory = seenBy(r, shared)
+	}
 	c.body.Limit = s.o.MaxInputSize
 	if c.raw {
 		err = kserve.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
@@ -98,6 +101,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	}
 	if err == nil && s.forward != nil {
 		err = s.forwardHeaders(r, &req.Request)
+	}
+	if err == nil {
+		err = c.wishes.ReadRegions(s.engine, req, target.Allocator)
 	}
 	if err != nil {
 		req.Abandon()

@@ -1,6 +1,10 @@
 package httpapi
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nesoserve/neso/internal/shm"
+)
 
 // endpoint is what a path leads to.
 type endpoint uint8
@@ -25,6 +29,7 @@ const (
 	repositoryBind
 	memoryStatus
 	memoryRegister
+	memoryUnregister
 	endpointCount
 )
 
@@ -68,6 +73,7 @@ var endpoints = [endpointCount]struct {
 	repositoryBind:      {post: true, category: ModelRepository},
 	memoryStatus:        {get: true, category: SharedMemory},
 	memoryRegister:      {post: true, category: SharedMemory},
+	memoryUnregister:    {post: true, category: SharedMemory},
 }
 
 // target is a routed path. Names are as they stand in the path, not decoded.
@@ -76,7 +82,7 @@ type target struct {
 	name       string // model, or region
 	version    string // digits, or empty
 	repository string
-	memory     string // "system" or "cuda"
+	memory     shm.Kind
 	// admin says that the request came to the listener of the administrators.
 	admin bool
 }
@@ -112,9 +118,9 @@ func route(path string) target {
 	case "repository":
 		return routeRepository(rest)
 	case "systemsharedmemory":
-		return routeMemory("system", rest)
+		return routeMemory(shm.System, rest)
 	case "cudasharedmemory":
-		return routeMemory("cuda", rest)
+		return routeMemory(shm.CUDA, rest)
 	}
 	return target{}
 }
@@ -219,7 +225,7 @@ func isControl(rest string) bool {
 	return name != "" && (rest == "/load" || rest == "/unload")
 }
 
-func routeMemory(kind, rest string) target {
+func routeMemory(kind shm.Kind, rest string) target {
 	t := target{memory: kind}
 	if after, ok := strings.CutPrefix(rest, "/region/"); ok {
 		if t.name, rest = segment(after); t.name == "" {
@@ -229,8 +235,10 @@ func routeMemory(kind, rest string) target {
 	switch rest {
 	case "/status":
 		t.endpoint = memoryStatus
-	case "/register", "/unregister":
+	case "/register":
 		t.endpoint = memoryRegister
+	case "/unregister":
+		t.endpoint = memoryUnregister
 	}
 	return t
 }

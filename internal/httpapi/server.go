@@ -247,17 +247,7 @@ func (s *Server) answer(r *http.Request, caller *auth.Caller, t target, version 
 		return nil, s.unload(r.Context(), t, body)
 	case repositoryBind:
 		return s.join()
-	case memoryStatus:
-		return memoryRegions(t)
-	default: // memoryRegister
-		return nil, backend.Errorf(backend.Unsupported, "Client shared memory is not supported by this server.")
+	default: // of shared memory
+		return s.sharedMemory(r, t, body)
 	}
-}
-
-// memoryRegions is the status of shared memory that nobody can register.
-func memoryRegions(t target) ([]byte, error) {
-	if t.name != "" {
-		return nil, backend.Errorf(backend.NotFound, "Unable to find %s shared memory region: '%s'", t.memory, t.name)
-	}
-	return []byte("[]"), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve/jsonscan"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -15,13 +16,15 @@ import (
 type Target struct {
 	Config    *modelconfig.Config
 	Allocator tensor.Allocator
-	// Reserver is asked where JSON becomes larger than it was as text, which is what
+	// Memory holds the shared-memory regions that the client may use; nil for none.
+	Memory *shm.Registry
+	// Grower is asked where JSON becomes larger than it was as text, which is what
 	// has been reserved; nil asks nobody.
-	Reserver Reserver
+	Grower Grower
 }
 
-// Reserver counts input bytes.
-type Reserver interface {
+// Grower counts further input bytes of one request.
+type Grower interface {
 	Reserve(bytes int64) *backend.Error
 }
 
@@ -68,12 +71,23 @@ const maxParameters = 1 << 16
 const keepText = 1 << 20
 
 // Decode fills r and c from the body: identity, parameters, inputs in memory
-// of the model's allocator, requested outputs. On any error r holds the inputs
-// allocated so far and is the caller's to release. The error is a
+// of the model's allocator, requested outputs. Inputs in shared memory have no
+// data before Call.ReadRegions. On any error r holds the inputs allocated so far
+// and is the caller's to release. The error is a
 // *backend.Error for a fault of the request, else the one of Rest.
 func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBody) error {
 	d.begin(body.JSON)
 	if err := d.document(r, c, m, body); err != nil {
+		return err
+	}
+	for i := range d.inputs {
+		if region := &d.inputs[i].region; !region.IsZero() {
+			if err := c.openInput(m, i, region); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.openOutputs(m); err != nil {
 		return err
 	}
 	return d.tail(r, m, body)

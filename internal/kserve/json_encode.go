@@ -75,6 +75,13 @@ func EncodeJSON(w *JSONResponse, cfg *modelconfig.Config, id string, version int
 		b = append(b, o.Datatype.String()...)
 		b = append(b, `","shape":`...)
 		b, _ = o.Shape.AppendText(b)
+		if !want.Region.IsZero() {
+			if err := want.place(o); err != nil {
+				return err
+			}
+			b = append(b, '}')
+			continue
+		}
 		if want.Binary {
 			b = append(b, `,"parameters":{"binary_data_size":`...)
 			b = strconv.AppendInt(b, int64(len(o.Data)), 10)

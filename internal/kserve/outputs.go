@@ -1,8 +1,11 @@
 package kserve
 
 import (
+	"math"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/shm"
 )
 
 // Names of the parameters of requested outputs and of inputs.
@@ -24,6 +27,7 @@ type OutputRequest struct {
 	Classes uint64
 	// Region places the output in a client's shared memory.
 	Region RegionRef
+	part   shm.Part // of Region, once it has been looked up
 }
 
 // RegionRef names a part of a client's registered shared memory.
@@ -48,7 +52,13 @@ func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bo
 		g.Name, g.named = p.Text(), true
 	case paramOffset, paramByteSize:
 		n, ok := unsigned(p)
-		if !ok || w == GRPC && p.Kind != backend.IntParameter {
+		if w == GRPC {
+			// gRPC carries them in a signed field; a negative one lies in no region.
+			if ok = p.Kind == backend.IntParameter; ok && p.Int64() < 0 {
+				n = math.MaxUint64
+			}
+		}
+		if !ok {
 			return true, wrongTensorType(w, tensor, p.Name, offsetType)
 		}
 		if p.Name == paramOffset {
@@ -71,11 +81,6 @@ func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
 		return invalid("'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor '" + tensor + "'")
 	}
 	return nil
-}
-
-// UnknownRegion is the error for a region that nobody has registered.
-func UnknownRegion(name string) *backend.Error {
-	return &backend.Error{Code: backend.NotFound, Message: "Unable to find shared memory region: '" + name + "'"}
 }
 
 // AddOutput adds a requested output and tells the core; a second request for
@@ -162,5 +167,5 @@ func (o *OutputRequest) Check(w Wire) *backend.Error {
 	case o.Binary:
 		return invalid("Output can't set both 'shared_memory_region' and 'binary_data'")
 	}
-	return UnknownRegion(o.Region.Name)
+	return nil
 }

@@ -42,10 +42,14 @@ type Call struct {
 	BinaryDefault bool
 	// EmptyFinal asks for a final response without content on streams.
 	EmptyFinal bool
+
+	inputs []regionInput
 }
 
-// Reset makes c ready for the next request and keeps its memory.
+// Reset makes c ready for the next request and keeps its memory. It lets go of
+// the client's shared memory.
 func (c *Call) Reset() {
+	c.releaseRegions()
 	clear(c.Outputs)
 	c.Outputs, c.BinaryDefault, c.EmptyFinal = c.Outputs[:0], false, false
 }

@@ -11,16 +11,24 @@ type Labeled interface {
 	Labels(output string) []string
 }
 
-// ClassifyOutputs replaces the outputs of resp for which classes were asked.
-func ClassifyOutputs(c *Call, cfg *modelconfig.Config, m Labeled, resp *backend.Response) *backend.Error {
+// ApplyWishes replaces the outputs of resp for which classes were asked, and
+// moves those that have a place in shared memory there, which leaves them empty.
+func ApplyWishes(c *Call, cfg *modelconfig.Config, m Labeled, resp *backend.Response) *backend.Error {
 	for i := range c.Outputs {
 		want := &c.Outputs[i]
-		if want.Classes == 0 {
+		if want.Classes == 0 && want.Region.IsZero() {
 			continue
 		}
 		for j := range resp.Outputs {
 			o := &resp.Outputs[j]
 			if o.Name != want.Name {
+				continue
+			}
+			if !want.Region.IsZero() {
+				if err := want.place(o); err != nil {
+					return err
+				}
+				o.Data = nil
 				continue
 			}
 			if err := Classify(o, want.Classes, cfg.MaxBatchSize > 0, m.Labels(o.Name)); err != nil {

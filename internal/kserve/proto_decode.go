@@ -55,7 +55,8 @@ type tensors struct {
 }
 
 // DecodeProto fills r and c from a parsed message. Tensor bytes go straight from
-// the transport's buffers into memory of the model's allocator. On an error r
+// the transport's buffers into memory of the model's allocator; inputs in shared
+// memory have no data before Call.ReadRegions. On an error r
 // holds the inputs allocated so far and is the caller's to release.
 func DecodeProto(q *ProtoRequest, r *backend.Request, c *Call, m Target) *backend.Error {
 	if q.Fault != nil {
@@ -80,7 +81,10 @@ func DecodeProto(q *ProtoRequest, r *backend.Request, c *Call, m Target) *backen
 	if err := q.decodeOutputs(r, c, m.Config); err != nil {
 		return err
 	}
-	return q.decodeInputs(r, memory.dims[:0], m.Allocator)
+	if err := q.decodeInputs(r, c, memory.dims[:0], m); err != nil {
+		return err
+	}
+	return c.openOutputs(m)
 }
 
 func (q *ProtoRequest) decodeOutputs(r *backend.Request, c *Call, cfg *modelconfig.Config) *backend.Error {
@@ -101,8 +105,8 @@ func (q *ProtoRequest) decodeOutputs(r *backend.Request, c *Call, cfg *modelconf
 	return nil
 }
 
-func (q *ProtoRequest) decodeInputs(r *backend.Request, dims []int64, a tensor.Allocator) *backend.Error {
-	raw := q.raw
+func (q *ProtoRequest) decodeInputs(r *backend.Request, c *Call, dims []int64, m Target) *backend.Error {
+	raw, a := q.raw, m.Allocator
 	for i := range q.inputs {
 		in := &q.inputs[i]
 		var region RegionRef
@@ -118,7 +122,9 @@ func (q *ProtoRequest) decodeInputs(r *backend.Request, dims []int64, a tensor.A
 			if in.contents.present {
 				return invalid("unexpected 'content' provided when using shared memory for input tensor '" + in.name + "' for model '" + q.ModelName + "'")
 			}
-			return UnknownRegion(region.Name)
+			if err := c.openInput(m, len(r.Inputs), &region); err != nil {
+				return err
+			}
 		}
 		t := tensor.Tensor{Name: in.name, Datatype: tensor.LookupDatatype(in.datatype)}
 		from := len(dims)
@@ -126,6 +132,7 @@ func (q *ProtoRequest) decodeInputs(r *backend.Request, dims []int64, a tensor.A
 		t.Shape = tensor.Shape(dims[from:len(dims):len(dims)])
 		var err *backend.Error
 		switch {
+		case !region.IsZero():
 		case in.contents.present && len(q.raw) > 0:
 			return invalid("contents field must not be specified when using raw_input_contents for '" + in.name + "' for model '" + q.ModelName + "'")
 		case in.contents.present:

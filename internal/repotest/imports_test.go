@@ -41,6 +41,7 @@ var rows = []string{
 
 	"internal/kserve/...",
 	"internal/httpapi",
+	"internal/grpcapi/transport",
 	"internal/grpcapi",
 	"web",
 

@@ -1,0 +1,302 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// conn is one client's connection.
+//
+// serve reads it, alone. Handlers write to it: whoever has something to write
+// appends it to out and calls flush, and the first to do so writes what there
+// is until nothing is left, while the others go on. That needs no goroutine of
+// its own, wakes nobody for a small answer, and gathers answers while a write is
+// under way.
+type conn struct {
+	s    *Server
+	nc   net.Conn
+	peer peer.Peer
+
+	// Of the reader alone.
+	rd        reader
+	decoder   *hpack.Decoder
+	head      head                // being decoded
+	fields    []hpack.HeaderField // of the last call; shared, never changed
+	block     []byte
+	lastID    uint32 // the newest stream of the client
+	window    int64  // what the client may still send
+	unread    int64  // taken from window and not given back yet
+	strikes   int
+	lastPing  time.Time
+	handshake bool // settings of the client have come
+
+	lastRead atomic.Int64 // nanoseconds, for keepalive
+	quiet    atomic.Bool  // nothing was sent since the last ping of the client
+
+	mu       sync.Mutex
+	changed  sync.Cond // on mu: room in out, in windows, the end of a write
+	streams  map[uint32]*stream
+	handlers int // running, those of streams that are reset included
+	out      []byte
+	spare    []byte // another buffer for out
+	writing  bool
+	// sendWindow is what the client takes on the connection; streamSend what it
+	// takes on a new stream.
+	sendWindow, streamSend int64
+	maxFrame               int
+	table                  responseTable
+	draining               bool
+	last                   uint32 // streams above it are refused once draining is settled
+	settled                bool   // the second GOAWAY is out
+	closed                 bool
+	timers                 [timerCount]*time.Timer
+	greeted                bool // the handshakes are over
+}
+
+// maxOut bounds what waits to be written, in bytes: whoever would add to it
+// waits. A client that asks without reading is stopped by that.
+const maxOut = 1 << 20
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{
+		s: s, nc: nc, streams: map[uint32]*stream{}, sendWindow: defaultWindow, streamSend: defaultWindow, maxFrame: minMaxFrame,
+		window: int64(s.o.ConnWindow), last: maxWindow,
+	}
+	c.changed.L = &c.mu
+	c.peer.Addr, c.peer.LocalAddr = nc.RemoteAddr(), nc.LocalAddr()
+	c.decoder = hpack.NewDecoder(defaultTableSize, c.field)
+	c.decoder.SetMaxStringLength(maxHeaderList)
+	return c
+}
+
+// errHello is for what is no HTTP/2.
+var errHello = errors.New("transport: not a connection of gRPC")
+
+// serve is the life of the connection.
+func (c *conn) serve() {
+	err := c.hello()
+	if err == nil {
+		c.keep()
+		err = c.read()
+	}
+	var fault *connError
+	if errors.As(err, &fault) {
+		c.farewell(fault)
+	}
+	c.close()
+	c.mu.Lock()
+	for c.handlers > 0 || c.writing { // their requests are cancelled
+		c.changed.Wait()
+	}
+	c.mu.Unlock()
+	c.rd.free()
+}
+
+// hello makes the handshakes.
+func (c *conn) hello() error {
+	_ = c.nc.SetDeadline(time.Now().Add(c.s.o.Hello))
+	if c.s.o.TLS != nil {
+		t := tls.Server(c.nc, c.s.o.TLS)
+		ctx, cancel := context.WithTimeout(context.Background(), c.s.o.Hello)
+		err := t.HandshakeContext(ctx)
+		cancel()
+		if err != nil {
+			return err
+		}
+		state := t.ConnectionState()
+		if p := state.NegotiatedProtocol; p != "" && p != "h2" {
+			return errHello
+		}
+		c.mu.Lock()
+		c.nc = t
+		c.mu.Unlock()
+		c.peer.AuthInfo = credentials.TLSInfo{State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	}
+	c.rd.init(c.nc)
+	var got [len(preface)]byte
+	if err := c.rd.full(got[:]); err != nil {
+		return err
+	}
+	if string(got[:]) != preface {
+		return errHello
+	}
+	_ = c.nc.SetDeadline(time.Time{})
+	var b []byte
+	b = appendFrameHead(b, 4*6, frameSettings, 0, 0)
+	b = appendSetting(b, settingMaxStreams, uint32(c.s.o.MaxStreams))
+	b = appendSetting(b, settingInitialWindow, uint32(c.s.o.StreamWindow))
+	b = appendSetting(b, settingMaxFrame, maxFrame)
+	b = appendSetting(b, settingMaxHeaderList, maxHeaderList)
+	if more := int64(c.s.o.ConnWindow) - defaultWindow; more > 0 {
+		b = appendWindowUpdate(b, 0, more)
+	}
+	c.lastRead.Store(time.Now().UnixNano())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.greeted = true
+	c.out = append(c.out, b...)
+	c.flushLocked()
+	return nil
+}
+
+// farewell tells a client what it has done wrong. Closing over what it may still
+// be sending would destroy that before it has been read.
+func (c *conn) farewell(fault *connError) {
+	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))
+	c.mu.Lock()
+	c.out = appendGoAway(c.out, c.lastID, fault.code, fault.text)
+	c.flushLocked()
+	for c.writing && !c.closed {
+		c.changed.Wait()
+	}
+	c.mu.Unlock()
+	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, c.nc, maxOut)
+	}
+}
+
+// farewellTime bounds farewell.
+const farewellTime = time.Second
+
+// close ends the connection: its calls are cancelled, nothing is written any
+// more. Later calls have no effect.
+func (c *conn) close() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	for _, t := range c.timers {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	streams := make([]*stream, 0, len(c.streams))
+	for _, st := range c.streams {
+		streams = append(streams, st)
+	}
+	clear(c.streams)
+	nc := c.nc
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	_ = nc.Close()
+	for _, st := range streams {
+		st.abort(context.Canceled)
+	}
+}
+
+// connError is a fault of the client's that ends the connection.
+type connError struct {
+	code errorCode
+	text string
+}
+
+func (e *connError) Error() string { return "transport: " + e.text }
+
+func fault(code errorCode, text string) error { return &connError{code, text} }
+
+// drain lets no new calls begin. The connection ends with its last call.
+func (c *conn) drain(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.draining || c.closed:
+		return
+	case !c.greeted:
+		go c.close() // nobody has asked it for anything
+		return
+	}
+	c.draining = true
+	// The client may have sent calls that are still on their way. A ping comes back
+	// behind them: until then they are taken.
+	c.out = appendGoAway(c.out, maxWindow, codeNone, text)
+	c.out = appendPing(c.out, 0, drainPing)
+	c.kickLocked()
+	c.afterLocked(timerDrain, drainWait, c.settle)
+}
+
+var drainPing = [8]byte{'n', 'e', 's', 'o', 'd', 'r', 'a', 'i'}
+
+// drainWait is how long drain waits for the ping.
+const drainWait = time.Second
+
+// settle refuses calls from now on.
+func (c *conn) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled || c.closed {
+		return
+	}
+	c.settled = true
+	c.out = appendGoAway(c.out, c.last, codeNone, "")
+	c.kickLocked()
+	c.endIfDrainedLocked()
+}
+
+// endIfDrainedLocked ends the reader when the last call is over.
+func (c *conn) endIfDrainedLocked() {
+	if c.settled && len(c.streams) == 0 && !c.closed {
+		go c.finish()
+	}
+}
+
+// finish closes the connection once everything is written. The client gets a
+// while to read it and to close its side: closing over what it may still be
+// sending would destroy what it has not read.
+func (c *conn) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flushLocked()
+	for c.writing && !c.closed {
+		c.changed.Wait()
+	}
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		go c.close()
+		return
+	}
+	c.afterLocked(timerDrain, drainWait, func() { c.close() })
+}
+
+// timer is a purpose that a connection has one timer for.
+type timer int
+
+const (
+	timerKeepalive timer = iota
+	timerAge
+	timerDrain
+	timerCount
+)
+
+// afterLocked calls f after d, unless the connection has ended by then.
+func (c *conn) afterLocked(t timer, d time.Duration, f func()) {
+	if !c.closed {
+		c.timers[t] = time.AfterFunc(d, f)
+	}
+}
+
+// lookup returns a stream of the client's, or nil.
+func (c *conn) lookup(id uint32) *stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.streams[id]
+}
+
+// forget ends a stream. Its handler may still run.
+func (c *conn) forgetLocked(st *stream) {
+	if c.streams[st.id] == st {
+		delete(c.streams, st.id)
+		c.endIfDrainedLocked()
+	}
+}

@@ -1,0 +1,79 @@
+package transport
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// keep starts what ends connections that are dead or too old.
+func (c *conn) keep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.afterLocked(timerKeepalive, c.s.o.KeepaliveTime, c.ping)
+	if age := c.s.o.MaxConnectionAge; age > 0 {
+		// Connections that began together must not end together.
+		c.afterLocked(timerAge, time.Duration(float64(age)*(0.9+0.2*rand.Float64())), c.old)
+	}
+}
+
+// old drains a connection that has reached its age.
+func (c *conn) old() {
+	c.drain("max_age")
+	if grace := c.s.o.MaxConnectionAgeGrace; grace > 0 {
+		c.mu.Lock()
+		c.afterLocked(timerAge, grace, func() { c.close() })
+		c.mu.Unlock()
+	}
+}
+
+var keepalivePing = [8]byte{'n', 'e', 's', 'o', 'k', 'e', 'e', 'p'}
+
+// ping asks a client that has been silent whether it is there.
+func (c *conn) ping() {
+	silent := time.Since(time.Unix(0, c.lastRead.Load()))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left := c.s.o.KeepaliveTime - silent; left > 0 {
+		c.afterLocked(timerKeepalive, left, c.ping)
+		return
+	}
+	asked := time.Now().UnixNano()
+	c.out = appendPing(c.out, 0, keepalivePing)
+	c.kickLocked()
+	c.afterLocked(timerKeepalive, c.s.o.KeepaliveTimeout, func() {
+		if c.lastRead.Load() < asked {
+			c.close()
+			return
+		}
+		c.ping()
+	})
+}
+
+const (
+	// maxStrikes is how many pings may come too early.
+	maxStrikes = 2
+	// restingPing is how often a client may ping without a call.
+	restingPing = 2 * time.Hour
+)
+
+// pinged judges a ping of the client.
+func (c *conn) pinged() error {
+	now := time.Now()
+	least := c.s.o.MinPingInterval
+	c.mu.Lock()
+	resting := len(c.streams) == 0
+	c.mu.Unlock()
+	if resting && !c.s.o.PingsWithoutCalls {
+		least = restingPing
+	}
+	if !c.quiet.Swap(true) {
+		c.strikes = 0 // data was sent since the last one
+	} else if !c.lastPing.IsZero() && now.Sub(c.lastPing) < least {
+		c.strikes++
+	}
+	c.lastPing = now
+	if c.strikes > maxStrikes {
+		return fault(codeEnhanceCalm, "too_many_pings")
+	}
+	return nil
+}

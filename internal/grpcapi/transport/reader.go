@@ -1,0 +1,256 @@
+package transport
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// readSize is the buffer of a connection. Large messages do not pass it.
+const readSize = 64 << 10
+
+var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+
+// reader reads a connection through a buffer, and past it what has a place of
+// its own.
+type reader struct {
+	nc     net.Conn
+	buf    *[]byte
+	at, to int // what is buffered
+}
+
+func (r *reader) init(nc net.Conn) {
+	if r.buf == nil {
+		r.buf = readBuffers.Get().(*[]byte)
+	}
+	r.nc = nc
+}
+
+func (r *reader) free() {
+	if r.buf != nil {
+		readBuffers.Put(r.buf)
+		r.buf = nil
+	}
+}
+
+// next returns the next n bytes, valid until the next call; n must fit the
+// buffer.
+func (r *reader) next(n int) ([]byte, error) {
+	b := *r.buf
+	for r.to-r.at < n {
+		if r.at > 0 && r.at+n > len(b) {
+			r.to = copy(b, b[r.at:r.to])
+			r.at = 0
+		} else if r.at == r.to {
+			r.at, r.to = 0, 0
+		}
+		k, err := r.nc.Read(b[r.to:])
+		r.to += k
+		if err != nil && r.to-r.at < n {
+			if err == io.EOF && r.to > r.at { //nolint:errorlint // connections return it as it is
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+	p := b[r.at : r.at+n]
+	r.at += n
+	return p, nil
+}
+
+// full fills p.
+func (r *reader) full(p []byte) error {
+	k := copy(p, (*r.buf)[r.at:r.to])
+	r.at += k
+	if k == len(p) {
+		return nil
+	}
+	_, err := io.ReadFull(r.nc, p[k:])
+	return err
+}
+
+// skip drops n bytes.
+func (r *reader) skip(n int) error {
+	for n > 0 {
+		k := min(n, readSize)
+		if _, err := r.next(k); err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
+}
+
+// maxFrame is what a client may put into a frame: with a large one it hands
+// over a large message in few pieces.
+const maxFrame = 1 << 20
+
+// read takes frames until the connection ends.
+func (c *conn) read() error {
+	for {
+		b, err := c.rd.next(frameHeaderSize)
+		if err != nil {
+			return err
+		}
+		f := parseFrameHead(b)
+		// One look at the clock for what came in one read.
+		if c.rd.at == frameHeaderSize {
+			c.lastRead.Store(time.Now().UnixNano())
+		}
+		if f.length > maxFrame {
+			return fault(codeFrameSize, "a frame is longer than SETTINGS_MAX_FRAME_SIZE")
+		}
+		if !c.handshake && f.kind != frameSettings {
+			return fault(codeProtocol, "expected SETTINGS as the first frame")
+		}
+		if err := c.frame(f); err != nil {
+			return err
+		}
+	}
+}
+
+// frame takes one frame.
+func (c *conn) frame(f frameHead) error {
+	switch f.kind {
+	case frameData:
+		return c.data(f)
+	case frameHeaders:
+		return c.headers(f)
+	case frameReset:
+		return c.resetByClient(f)
+	case frameSettings:
+		return c.settings(f)
+	case framePing:
+		return c.pingFrame(f)
+	case frameWindowUpdate:
+		return c.windowUpdate(f)
+	case framePushPromise, frameContinuation:
+		return fault(codeProtocol, "a frame that must not come here")
+	case frameGoAway, framePriority: // nothing to do
+	default: // kinds to come
+	}
+	return c.rd.skip(f.length)
+}
+
+// small reads the payload of a frame of a fixed size.
+func (c *conn) small(f frameHead, want int) ([]byte, error) {
+	if f.length != want {
+		return nil, fault(codeFrameSize, "a frame of a wrong length")
+	}
+	return c.rd.next(want)
+}
+
+func (c *conn) resetByClient(f frameHead) error {
+	if _, err := c.small(f, 4); err != nil {
+		return err
+	}
+	if f.stream == 0 || f.stream > c.lastID {
+		return fault(codeProtocol, "RST_STREAM of a stream that is not open")
+	}
+	if st := c.lookup(f.stream); st != nil {
+		st.cancelByClient()
+	}
+	return nil
+}
+
+func (c *conn) pingFrame(f frameHead) error {
+	b, err := c.small(f, 8)
+	if err != nil {
+		return err
+	}
+	data := [8]byte(b)
+	if f.flags&flagAck != 0 {
+		if data == drainPing {
+			c.settle()
+		}
+		return nil
+	}
+	if err := c.pinged(); err != nil {
+		return err
+	}
+	return c.control(func(b []byte) []byte { return appendPing(b, flagAck, data) })
+}
+
+func (c *conn) windowUpdate(f frameHead) error {
+	b, err := c.small(f, 4)
+	if err != nil {
+		return err
+	}
+	n := int64(binary.BigEndian.Uint32(b) & maxWindow)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.stream == 0 {
+		if c.sendWindow += n; n == 0 || c.sendWindow > maxWindow {
+			return fault(codeFlowControl, "WINDOW_UPDATE beyond all bounds")
+		}
+	} else if st := c.streams[f.stream]; st != nil {
+		if st.send += n; n == 0 || st.send > maxWindow {
+			c.resetLocked(st, codeFlowControl)
+		}
+	} else if f.stream > c.lastID {
+		return fault(codeProtocol, "WINDOW_UPDATE of a stream that is not open")
+	}
+	c.changed.Broadcast()
+	return nil
+}
+
+// maxSettings is more than there are.
+const maxSettings = 64
+
+func (c *conn) settings(f frameHead) error {
+	if f.stream != 0 {
+		return fault(codeProtocol, "SETTINGS of a stream")
+	}
+	if f.flags&flagAck != 0 {
+		if f.length != 0 {
+			return fault(codeFrameSize, "an acknowledgement with a payload")
+		}
+		return nil
+	}
+	if f.length%6 != 0 || f.length > 6*maxSettings {
+		return fault(codeFrameSize, "SETTINGS of a wrong length")
+	}
+	b, err := c.rd.next(f.length)
+	if err != nil {
+		return err
+	}
+	c.handshake = true
+	c.mu.Lock()
+	err = c.applyLocked(b)
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.control(func(b []byte) []byte { return appendFrameHead(b, 0, frameSettings, flagAck, 0) })
+}
+
+// applyLocked obeys the client's settings.
+func (c *conn) applyLocked(b []byte) error {
+	for ; len(b) > 0; b = b[6:] {
+		value := binary.BigEndian.Uint32(b[2:])
+		switch binary.BigEndian.Uint16(b) {
+		case settingTableSize:
+			c.table.resize(value)
+		case settingInitialWindow:
+			if value > maxWindow {
+				return fault(codeFlowControl, "SETTINGS_INITIAL_WINDOW_SIZE beyond all bounds")
+			}
+			change := int64(value) - c.streamSend
+			c.streamSend = int64(value)
+			for _, st := range c.streams {
+				if st.send += change; st.send > maxWindow {
+					return fault(codeFlowControl, "SETTINGS_INITIAL_WINDOW_SIZE beyond all bounds")
+				}
+			}
+		case settingMaxFrame:
+			if value < minMaxFrame || value > maxMaxFrame {
+				return fault(codeProtocol, "SETTINGS_MAX_FRAME_SIZE out of range")
+			}
+			c.maxFrame = int(value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package transport
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// appendStatus appends the end of an answer.
+func appendStatus(b []byte, t *responseTable, s *status.Status, trailer metadata.MD) []byte {
+	if s.Code() == codes.OK {
+		b = t.appendOK(b)
+	} else {
+		b = appendField(b, "grpc-status", strconv.Itoa(int(s.Code())))
+		b = appendField(b, "grpc-message", appendMessage(s.Message()))
+		if p := s.Proto(); len(p.GetDetails()) > 0 {
+			if details, err := proto.Marshal(p); err == nil {
+				b = appendField(b, "grpc-status-details-bin", base64.RawStdEncoding.EncodeToString(details))
+			}
+		}
+	}
+	return appendMetadata(b, trailer)
+}
+
+// head returns what appends the headers of an answer, nil when they are out.
+// Callers hold conn.mu when they call it and what it returns.
+func (st *stream) head() func(b []byte) []byte {
+	if st.headSent {
+		return nil
+	}
+	return func(b []byte) []byte {
+		c := st.c
+		st.headSent = true
+		place := len(b)
+		b = append(b, make([]byte, frameHeaderSize)...)
+		b = c.table.appendHead(b, 200)
+		if st.sendEncoding != "" {
+			b = appendField(b, "grpc-encoding", st.sendEncoding)
+		}
+		b = appendMetadata(b, st.header)
+		return appendHeaders(b, place, st.id, false, c.maxFrame)
+	}
+}
+
+// SetHeader implements grpc.ServerStream.
+func (st *stream) SetHeader(md metadata.MD) error {
+	st.sendMu.Lock()
+	defer st.sendMu.Unlock()
+	st.header = metadata.Join(st.header, md)
+	return nil
+}
+
+// SendHeader implements grpc.ServerStream.
+func (st *stream) SendHeader(md metadata.MD) error {
+	if err := st.SetHeader(md); err != nil {
+		return err
+	}
+	return st.transmit(nil, false)
+}
+
+// SetTrailer implements grpc.ServerStream.
+func (st *stream) SetTrailer(md metadata.MD) {
+	st.sendMu.Lock()
+	defer st.sendMu.Unlock()
+	st.trailer = metadata.Join(st.trailer, md)
+}
+
+// SendMsg implements grpc.ServerStream. The answer of a unary call leaves with
+// its status.
+func (st *stream) SendMsg(v any) error { return st.sendMsg(v, false) }
+
+// SendLater is SendMsg for a message that may wait for the next one.
+func (st *stream) SendLater(v any) error { return st.sendMsg(v, true) }
+
+func (st *stream) sendMsg(v any, later bool) error {
+	p, err := st.encode(v)
+	if err != nil {
+		return err
+	}
+	if !st.method.streams {
+		st.sendMu.Lock()
+		defer st.sendMu.Unlock()
+		if st.reply != nil {
+			p.parts.Free()
+			return status.Error(codes.Internal, "a unary call has one answer")
+		}
+		st.reply = p
+		return nil
+	}
+	defer p.parts.Free()
+	return st.transmit(p, later)
+}
+
+// transmit sends headers that are not out yet, and a message.
+func (st *stream) transmit(p *payload, later bool) error {
+	st.sendMu.Lock()
+	defer st.sendMu.Unlock()
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sent := c.sendLocked(st, st.head(), p)
+	if !later || len(c.out) > keepOut/2 {
+		c.flushLocked()
+	}
+	if sent {
+		return nil
+	}
+	if err := st.ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, "transport is closing")
+}
+
+// encode makes a message of v.
+func (st *stream) encode(v any) (*payload, error) {
+	parts, err := st.c.s.o.Codec.Marshal(v)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
+	}
+	p := &payload{parts: parts, size: parts.Len()}
+	if name := st.sendEncoding; name != "" && name != encoding.Identity {
+		if p, err = compress(name, p); err != nil {
+			return nil, err
+		}
+	}
+	if p.size > st.c.s.o.MaxSend {
+		p.parts.Free()
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: trying to send message larger than max (%d vs. %d)", p.size, st.c.s.o.MaxSend)
+	}
+	return p, nil
+}
+
+// compress consumes a message and returns it compressed.
+func compress(name string, p *payload) (*payload, error) {
+	defer p.parts.Free()
+	var out mem.BufferSlice
+	w := mem.NewWriter(&out, mem.DefaultBufferPool())
+	z, err := encoding.GetCompressor(name).Compress(w)
+	if err == nil {
+		for _, b := range p.parts {
+			if _, err = z.Write(b.ReadOnlyData()); err != nil {
+				break
+			}
+		}
+		err = errors.Join(err, z.Close())
+	}
+	if err != nil {
+		out.Free()
+		return nil, status.Errorf(codes.Internal, "grpc: error while compressing: %v", err)
+	}
+	return &payload{parts: out, size: out.Len(), compressed: true}, nil
+}
+
+// decompress returns a message as it was.
+func (st *stream) decompress(b mem.Buffer) (mem.BufferSlice, error) {
+	if st.encoding == "" || st.encoding == encoding.Identity {
+		return nil, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
+	}
+	z := encoding.GetCompressor(st.encoding)
+	if z == nil {
+		return nil, status.Errorf(codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", st.encoding)
+	}
+	limit := int64(st.c.s.o.MaxMessage)
+	r, err := z.Decompress(mem.BufferSlice{b}.Reader())
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the received message: %v", err)
+	}
+	var out mem.BufferSlice
+	w := mem.NewWriter(&out, mem.DefaultBufferPool())
+	n, err := io.Copy(w, io.LimitReader(r, limit+1))
+	if closer, ok := r.(io.Closer); ok {
+		_ = closer.Close() // keeps the reader for the next message
+	}
+	if err != nil {
+		out.Free()
+		return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the received message: %v", err)
+	}
+	if n > limit {
+		out.Free()
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", limit)
+	}
+	return out, nil
+}
+
+// Compression is what a handler may know and choose of a call's stream.
+type Compression interface {
+	// RecvCompress is the encoding of what the client sends, or "".
+	RecvCompress() string
+	// Accepts are the encodings that the client can read.
+	Accepts() []string
+	// SetSendCompress chooses one for the answers, before the first.
+	SetSendCompress(name string)
+}
+
+// RecvCompress implements Compression.
+func (st *stream) RecvCompress() string { return st.encoding }
+
+// Accepts implements Compression.
+func (st *stream) Accepts() []string {
+	for _, f := range st.fields {
+		if f.Name == "grpc-accept-encoding" {
+			names := strings.Split(f.Value, ",")
+			for i := range names {
+				names[i] = strings.TrimSpace(names[i])
+			}
+			return names
+		}
+	}
+	return nil
+}
+
+// SetSendCompress implements Compression.
+func (st *stream) SetSendCompress(name string) {
+	if name == encoding.Identity {
+		name = ""
+	}
+	st.sendEncoding = name
+}
+
+var _ Compression = (*stream)(nil)

@@ -1,0 +1,273 @@
+package transport
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/tap"
+)
+
+// Options configure a server. Codec is needed.
+type Options struct {
+	// Codec reads and writes all messages.
+	Codec encoding.CodecV2
+	// Tap sees the head of each call before anything of its messages is read, and
+	// may refuse it with a status. Handlers get the context that it returns.
+	Tap tap.ServerInHandle
+	// TLS is nil for plain text.
+	TLS *tls.Config
+	// Logger takes what goes wrong in handlers; nil keeps nothing.
+	Logger *slog.Logger
+
+	// MaxMessage bounds a message in bytes, before and after decompression.
+	MaxMessage int
+	// MaxSend bounds a message that the server sends; 0 means MaxMessage.
+	MaxSend int
+	// MaxBuffered bounds the bytes of all large messages that are being received or
+	// wait for their handlers, over all connections; further ones are refused with
+	// RESOURCE_EXHAUSTED. 0 means no bound.
+	MaxBuffered int64
+	// StreamWindow and ConnWindow are what a client may send unasked on a stream,
+	// and on a connection, in bytes.
+	StreamWindow, ConnWindow int32
+	// MaxStreams bounds the calls of one connection at the same time.
+	MaxStreams int
+	// Hello bounds the handshake of a new connection.
+	Hello time.Duration
+
+	// KeepaliveTime is the silence after which the server pings, KeepaliveTimeout
+	// how long it waits for the answer.
+	KeepaliveTime, KeepaliveTimeout time.Duration
+	// MinPingInterval is how often a client may ping while no data flows, also
+	// without a call when PingsWithoutCalls is set.
+	MinPingInterval   time.Duration
+	PingsWithoutCalls bool
+	// MaxConnectionAge ends connections, by force after MaxConnectionAgeGrace; 0
+	// means never.
+	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+}
+
+// Defaults of Options, which are those of the library.
+const (
+	defaultKeepaliveTime    = 2 * time.Hour
+	defaultKeepaliveTimeout = 20 * time.Second
+	defaultMinPing          = 5 * time.Minute
+	defaultHello            = 2 * time.Minute
+	defaultMaxStreams       = 1 << 14
+)
+
+func (o *Options) fill() {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	set(&o.KeepaliveTime, defaultKeepaliveTime)
+	set(&o.KeepaliveTimeout, defaultKeepaliveTimeout)
+	set(&o.MinPingInterval, defaultMinPing)
+	set(&o.Hello, defaultHello)
+	if o.MaxStreams <= 0 {
+		o.MaxStreams = defaultMaxStreams
+	}
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = 4 << 20
+	}
+	if o.MaxSend <= 0 {
+		o.MaxSend = o.MaxMessage
+	}
+	o.StreamWindow = max(o.StreamWindow, defaultWindow)
+	o.ConnWindow = max(o.ConnWindow, o.StreamWindow)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// ErrStopped is returned by Serve once the server has been stopped.
+var ErrStopped = errors.New("transport: the server has been stopped")
+
+// Server serves gRPC. Register services first, then Serve.
+type Server struct {
+	o        Options
+	services map[string]bool
+	methods  map[string]*method
+	buffered atomic.Int64
+	work     chan *stream // to handlers that wait for calls
+	waiting  atomic.Int32 // handlers that wait
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	stopping  bool // no new connections; those there drain
+	running   sync.WaitGroup
+	idle      chan struct{} // closed to end handlers that wait
+	idleOnce  sync.Once
+}
+
+// method is a call that clients can make.
+type method struct {
+	name    string
+	impl    any
+	unary   *grpc.MethodDesc
+	stream  *grpc.StreamDesc
+	streams bool // more than one message may come, or go
+}
+
+// New returns a server without services.
+func New(o Options) *Server {
+	o.fill()
+	return &Server{
+		o: o, services: map[string]bool{}, methods: map[string]*method{}, work: make(chan *stream), idle: make(chan struct{}),
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
+	}
+}
+
+// RegisterService implements grpc.ServiceRegistrar. It must come before Serve.
+func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
+	s.services[d.ServiceName] = true
+	for i := range d.Methods {
+		m := &method{name: "/" + d.ServiceName + "/" + d.Methods[i].MethodName, impl: impl, unary: &d.Methods[i]}
+		s.methods[m.name] = m
+	}
+	for i := range d.Streams {
+		x := &d.Streams[i]
+		m := &method{name: "/" + d.ServiceName + "/" + x.StreamName, impl: impl, stream: x, streams: x.ServerStreams || x.ClientStreams}
+		s.methods[m.name] = m
+	}
+}
+
+// acceptPause is how long Serve waits after an error that may pass, such as a
+// lack of descriptors.
+const acceptPause = 5 * time.Millisecond
+
+// Serve answers the connections of l, until the server is stopped or l fails,
+// and closes l.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		l.Close()
+		return ErrStopped
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		l.Close()
+	}()
+	for pause := acceptPause; ; {
+		nc, err := l.Accept()
+		if err == nil {
+			pause = acceptPause
+			s.admit(nc)
+			continue
+		}
+		s.mu.Lock()
+		stopped := s.stopping
+		s.mu.Unlock()
+		var temporary interface{ Temporary() bool }
+		switch {
+		case stopped:
+			return ErrStopped
+		case errors.As(err, &temporary) && temporary.Temporary():
+			pause = min(2*pause, time.Second)
+			select {
+			case <-time.After(pause):
+			case <-s.idle:
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// admit serves a connection, unless the server is stopping.
+func (s *Server) admit(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		nc.Close()
+		return
+	}
+	c := newConn(s, nc)
+	s.conns[c] = struct{}{}
+	s.running.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+}
+
+// begin closes the listeners and returns the connections that there are.
+func (s *Server) begin() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for l := range s.listeners {
+		l.Close()
+	}
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// GracefulStop takes no new connections and calls, and returns when those there
+// are have ended.
+func (s *Server) GracefulStop() {
+	for _, c := range s.begin() {
+		c.drain("server is shutting down")
+	}
+	s.end()
+}
+
+// Stop closes all connections, which cancels their calls, and returns when the
+// calls' handlers have.
+func (s *Server) Stop() {
+	for _, c := range s.begin() {
+		c.close()
+	}
+	s.end()
+}
+
+func (s *Server) end() {
+	s.idleOnce.Do(func() { close(s.idle) })
+	s.running.Wait()
+}
+
+// spareHandlers are goroutines that wait for calls, with stacks that have grown
+// already; when none is free, a call gets a new one.
+const spareHandlers = 64
+
+// start runs the handler of a call on a goroutine of its own.
+func (s *Server) start(st *stream) {
+	select {
+	case s.work <- st:
+	default:
+		s.running.Go(func() { s.handle(st) })
+	}
+}
+
+// handle runs the handler of a call, and of those that come while it waits.
+func (s *Server) handle(st *stream) {
+	for st != nil {
+		st.run()
+		if st = nil; s.waiting.Add(1) <= spareHandlers {
+			select {
+			case st = <-s.work:
+			case <-s.idle:
+			}
+		}
+		s.waiting.Add(-1)
+	}
+}

@@ -1,0 +1,218 @@
+package transport
+
+import (
+	"encoding/binary"
+	"net"
+	"runtime"
+
+	"google.golang.org/grpc/mem"
+)
+
+// keepOut is how much of a write buffer is kept for the next write.
+const keepOut = 128 << 10
+
+// flushLocked writes what is in out, unless somebody is writing: then he will.
+// It lets go of the lock while it writes.
+func (c *conn) flushLocked() {
+	if c.writing || c.closed {
+		return
+	}
+	c.writing = true
+	if c.handlers > 1 {
+		// Others may be about to answer: one write, and one wake-up of the client, for
+		// all of them.
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+	}
+	c.writeLocked(nil)
+}
+
+// writeLocked writes out, then more, then what has been added to out meanwhile.
+// The caller has set writing; it is reset at the end.
+func (c *conn) writeLocked(more net.Buffers) {
+	for (len(c.out) > 0 || len(more) > 0) && !c.closed {
+		buf := c.out
+		c.out, c.spare = c.spare[:0], nil
+		c.mu.Unlock()
+		var err error
+		if len(more) > 0 {
+			if len(buf) > 0 {
+				more = append(net.Buffers{buf}, more...)
+			}
+			_, err = more.WriteTo(c.nc)
+			more = nil
+		} else {
+			_, err = c.nc.Write(buf)
+		}
+		c.mu.Lock()
+		if cap(buf) <= keepOut {
+			c.spare = buf
+		}
+		if err != nil {
+			c.mu.Unlock()
+			c.close()
+			c.mu.Lock()
+		}
+		if len(c.out) > maxOut/2 {
+			c.changed.Broadcast() // there is room again
+		}
+	}
+	c.writing = false
+	c.changed.Broadcast()
+}
+
+// kickLocked has out written by somebody else: the reader must not wait for a
+// client that does not read.
+func (c *conn) kickLocked() {
+	if !c.writing && !c.closed {
+		go func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.flushLocked()
+		}()
+	}
+}
+
+// maxControl bounds the answers to a client's own frames that it does not read.
+const maxControl = 4 * maxOut
+
+// control appends a frame of the reader's.
+func (c *conn) control(add func(b []byte) []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.out) > maxControl {
+		return fault(codeEnhanceCalm, "too many frames that ask for an answer")
+	}
+	c.out = add(c.out)
+	c.kickLocked()
+	return nil
+}
+
+// smallAnswer is what is copied into out: a write of its own costs more.
+const smallAnswer = 16 << 10
+
+// payload is a message to send; parts are borrowed.
+type payload struct {
+	parts      mem.BufferSlice
+	size       int
+	compressed bool
+}
+
+// prefixSize is what stands before each message: whether it is compressed, and
+// its length.
+const prefixSize = 5
+
+func (p *payload) appendPrefix(b []byte) []byte {
+	flag := byte(0)
+	if p.compressed {
+		flag = 1
+	}
+	return binary.BigEndian.AppendUint32(append(b, flag), uint32(p.size))
+}
+
+// sendLocked appends head, and sends a message if there is one. It waits for
+// the client to make room, and reports whether the stream can still be written
+// to. What is small is left in out, for the caller to flush.
+func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload) bool {
+	c.spokenLocked()
+	for len(c.out) > maxOut && c.openLocked(st) {
+		c.changed.Wait()
+	}
+	if !c.openLocked(st) {
+		return false
+	}
+	if head != nil {
+		c.out = head(c.out)
+	}
+	if p == nil {
+		return true
+	}
+	size := prefixSize + p.size
+	if size > smallAnswer || size > c.maxFrame || int64(size) > min(c.sendWindow, st.send) {
+		message := append(mem.BufferSlice{mem.SliceBuffer(p.appendPrefix(nil))}, p.parts...)
+		return c.sendLargeLocked(st, message, size)
+	}
+	c.sendWindow -= int64(size)
+	st.send -= int64(size)
+	c.out = p.appendPrefix(appendFrameHead(c.out, size, frameData, 0, st.id))
+	for _, b := range p.parts {
+		c.out = append(c.out, b.ReadOnlyData()...)
+	}
+	return true
+}
+
+// spokenLocked notes that data is sent: clients may ping to learn how much is
+// under way.
+func (c *conn) spokenLocked() {
+	if c.quiet.Load() {
+		c.quiet.Store(false)
+	}
+}
+
+// openLocked reports whether the stream can still be written to.
+func (c *conn) openLocked(st *stream) bool { return !c.closed && !st.reset }
+
+// maxWrite is what one write takes of a large message, so that others get their
+// turn.
+const maxWrite = 2 << 20
+
+// sendLargeLocked writes a message from where it lies.
+func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int) bool {
+	at := cursor{message: message}
+	for size > 0 {
+		for c.openLocked(st) && (c.writing || min(c.sendWindow, st.send) <= 0) {
+			if len(c.out) > 0 && !c.writing {
+				c.flushLocked() // the head must leave, or the client never makes room
+				continue
+			}
+			c.changed.Wait()
+		}
+		if !c.openLocked(st) {
+			return false
+		}
+		n := int(min(int64(size), c.sendWindow, st.send, maxWrite))
+		c.sendWindow -= int64(n)
+		st.send -= int64(n)
+		size -= n
+		frames := (n + c.maxFrame - 1) / c.maxFrame
+		heads := make([]byte, 0, frames*frameHeaderSize)
+		parts := make(net.Buffers, 0, 2*frames+len(message))
+		for n > 0 {
+			k := min(n, c.maxFrame)
+			n -= k
+			start := len(heads)
+			heads = appendFrameHead(heads, k, frameData, 0, st.id)
+			parts = append(parts, heads[start:])
+			parts = at.take(parts, k)
+		}
+		c.writing = true
+		c.writeLocked(parts)
+		c.spokenLocked()
+	}
+	return c.openLocked(st)
+}
+
+// cursor is a place in a message.
+type cursor struct {
+	message mem.BufferSlice
+	off     int // in the first of message
+}
+
+// take appends the next n bytes.
+func (x *cursor) take(parts net.Buffers, n int) net.Buffers {
+	for n > 0 {
+		b := x.message[0].ReadOnlyData()[x.off:]
+		if len(b) > n {
+			b = b[:n]
+			x.off += n
+		} else {
+			x.message, x.off = x.message[1:], 0
+		}
+		if len(b) > 0 {
+			parts = append(parts, b)
+		}
+		n -= len(b)
+	}
+	return parts
+}
