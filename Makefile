@@ -30,7 +30,7 @@ wheel: setup ## dist/*.whl: the Python package with the binary, and the import n
 serve: setup build ## serve examples/models on ports 8000, 8001, 8002
 	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'
 	@echo '  or: curl -s localhost:8000/v2/models/digits'
-	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864
+	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864 --trace-config=triton,file=/tmp/neso-trace.json
 
 test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
 	$(GO) test -race -tags invariants ./...

@@ -32,7 +32,8 @@ type Server struct {
 	// ID is the server's name in its metadata; default "triton", which clients of
 	// Triton expect.
 	ID string
-	// ModelRepositories are directories of models.
+	// ModelRepositories are directories of models, or URIs of object stores
+	// ("s3://bucket/path", "gs://bucket/path", "as://account/container/path").
 	ModelRepositories []string
 	// NoRepository allows a server without any: its models are bound by the
 	// program, or come over the API.
@@ -41,12 +42,24 @@ type Server struct {
 	Backends []backend.Driver
 	// BackendDirectory is where python-based and native backends lie.
 	BackendDirectory string
+	// RepositoryAgentDirectory is named by the error of a repository agent that is
+	// not part of the server.
+	RepositoryAgentDirectory string
 	// BackendSettings holds settings by backend name; "" holds those for all.
 	BackendSettings map[string]map[string]string
 
-	// ControlMode is "none" (all models are loaded at start) or "explicit" (the
-	// API loads and unloads); default "none".
+	// RepositoryCacheDirectory keeps what is downloaded from object stores from one
+	// start to the next; default a temporary directory.
+	RepositoryCacheDirectory string
+
+	// ControlMode is "none" (all models are loaded at start), "explicit" (the API
+	// loads and unloads) or "poll" (changes of the repositories are taken every
+	// PollInterval); default "none".
 	ControlMode string
+	// PollInterval is the time between two looks in mode "poll"; 0 means never.
+	// PollSettle is how long a changed directory must have stayed the same before
+	// it is taken, at most PollInterval; 0 takes it at the first look.
+	PollInterval, PollSettle time.Duration
 	// StartupModels are loaded at start in explicit mode; "*" alone means all.
 	StartupModels []string
 	// KeepGoing serves the models that load, when others do not. By default Start
@@ -56,6 +69,9 @@ type Server struct {
 	LooseReadiness bool
 	// DisableAutoComplete asks for complete configurations.
 	DisableAutoComplete bool
+	// ModelNamespacing allows models of one name in several repositories. Such a
+	// name is ambiguous for clients; ensembles find those of their own repository.
+	ModelNamespacing bool
 	// ModelConfigName chooses <model>/configs/<name>.pbtxt where it exists.
 	ModelConfigName string
 	// LoadThreads is how many models load at the same time; default 4.
@@ -81,6 +97,9 @@ type Server struct {
 	SharedMemory string
 	// ResponseCache keeps answers of models that enable it.
 	ResponseCache ResponseCache
+
+	// Trace says which requests are traced, and where their traces go.
+	Trace Trace
 
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.

@@ -18,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 const defaultExitTimeout = 30 * time.Second
@@ -27,6 +28,7 @@ type running struct {
 	log     *slog.Logger
 	pool    *memory.Pool
 	limiter *ratelimit.Limiter // nil without
+	tracer  *tracing.Tracer
 	engine  *engine.Engine
 	api     *httpapi.Server
 	metrics *metrics.Metrics
@@ -103,6 +105,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	}
 	for _, w := range warnings {
 		r.log.Warn("metrics configuration", "problem", w)
+	}
+	if r.tracer, err = s.Trace.tracer(r.log); err != nil {
+		return err
 	}
 	r.pool = memory.New(memory.Options{})
 	o := s.engineOptions(r, config)
@@ -202,7 +207,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 		counts = r.guard.Snapshot
 	}
 	r.metrics = metrics.New(metrics.Options{
-		Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
@@ -285,6 +290,7 @@ func (r *running) close() error {
 			_ = l.Close() // closed by its server, unless that never ran
 		}
 		r.serving.Wait()
+		r.closeTraces()
 		if r.pool != nil {
 			r.pool.Close()
 		}

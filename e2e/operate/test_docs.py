@@ -31,9 +31,10 @@ def examples():
 
 
 @pytest.fixture(scope="module")
-def example_server():
+def example_server(tmp_path_factory):
+    traces = tmp_path_factory.mktemp("traces") / "trace.json"
     repositories = [ROOT / "examples" / "models", ROOT / "examples" / "frameworks"]
-    with Server(repositories, "--cache-config=local,size=67108864") as s:
+    with Server(repositories, "--cache-config=local,size=67108864", f"--trace-config=triton,file={traces}") as s:
         yield s
 
 

@@ -18,6 +18,7 @@ type serveOptions struct {
 	log    logging.Settings
 	tlsOptions
 	cloudOptions
+	traceOptions
 	// warnings are logged once the log is open.
 	warnings []string
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -68,6 +69,10 @@ func parse(table []option, args []string, o *serveOptions) ([]string, error) {
 			continue
 		}
 		if err := opt.set(o, value); err != nil {
+			var usage *usageError
+			if errors.As(err, &usage) {
+				return given, usage // says itself which part of the option is bad
+			}
 			return given, &usageError{fmt.Sprintf("Bad option: \"--%s\".\n%v", opt.name, err)}
 		}
 	}

@@ -23,7 +23,7 @@ import (
 func defaults() *serveOptions {
 	return &serveOptions{
 		server: neso.Server{
-			ExitTimeout: 30 * time.Second, ControlMode: "none", LoadThreads: 4,
+			ExitTimeout: 30 * time.Second, ControlMode: "none", PollInterval: 15 * time.Second, PollSettle: 2 * time.Second, LoadThreads: 4,
 			HTTP: neso.HTTP{MaxInputSize: 64 << 20},
 		},
 		log:         logging.DefaultSettings(),
@@ -155,9 +155,6 @@ func (o *serveOptions) complete(given []string) error {
 	if slices.Contains(given, "response-cache-byte-size") && slices.Contains(given, "cache-config") {
 		return &usageError{"Error: Incompatible flags --response-cache-byte-size and --cache-config both provided. Please provide one or the other."}
 	}
-	if s.ControlMode == "poll" {
-		return &usageError{"Bad option: \"--model-control-mode\".\npoll is not part of this version of Neso: use explicit and the load API"}
-	}
 	if o.strictModelConfig != nil && *o.strictModelConfig {
 		s.DisableAutoComplete = true
 	}
@@ -166,6 +163,9 @@ func (o *serveOptions) complete(given []string) error {
 	}
 	s.BackendDirectory = backendDirectory(s.BackendDirectory)
 	if err := o.completeTLS(); err != nil {
+		return err
+	}
+	if err := o.completeTrace(); err != nil {
 		return err
 	}
 	s.NoRepository = s.NoRepository || o.controlFD >= 0

@@ -35,7 +35,7 @@ func serveTable() []option {
 		{name: "log-format", kind: "string", group: groupLogging, help: "Set the logging format: \"" + logging.FormatDefault + "\", \"" + logging.FormatISO8601 + "\", or \"" + logging.FormatJSON + "\" (one JSON object a line).", set: setLogFormat},
 		{name: "log-file", kind: "string", group: groupLogging, help: "Set the name of the log output file. If specified, log outputs are appended to this file, otherwise they go to the console.", set: stringVar(func(o *serveOptions) *string { return &o.log.File })},
 
-		{name: "model-repository", kind: "string", group: groupRepository, help: "Path to a model repository directory. It may be specified multiple times.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
+		{name: "model-repository", kind: "string", group: groupRepository, help: "Path to a model repository directory, or the URI of one in an object store: s3://bucket/path, s3://http://host:port/bucket/path, gs://bucket/path, as://account/container/path. It may be specified multiple times.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
 		{name: "model-store", kind: "string", group: groupRepository, help: "Equivalent to --model-repository.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
 		{name: "exit-on-error", kind: "boolean", group: groupRepository, help: "Exit if an error occurs during initialization; every failure is listed. With false the models that loaded are served.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
@@ -48,8 +48,8 @@ func serveTable() []option {
 			o.server.LooseReadiness = !v
 			return err
 		}},
-		{name: "model-control-mode", kind: "string", group: groupRepository, help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. \"poll\": not in this version.", set: wordVar("model-control-mode", []string{"none", "explicit", "poll"}, func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil })},
-		{name: "repository-poll-secs", kind: "integer", group: groupRepository, help: "Interval in seconds between each poll of the model repository. Valid only with --model-control-mode=poll.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "model-control-mode", kind: "string", group: groupRepository, help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. \"poll\": changes of the repositories are taken every --repository-poll-secs.", set: wordVar("model-control-mode", []string{"none", "explicit", "poll"}, func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil })},
+		{name: "repository-poll-secs", kind: "integer", group: groupRepository, help: "Interval in seconds between each poll of the model repository. Valid only with --model-control-mode=poll. 0 means never. Default: 15.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.PollInterval })},
 		{name: "load-model", kind: "string", group: groupRepository, help: "Name of a model to be loaded on server startup. It may be specified multiple times; '*' alone loads all. Only with --model-control-mode=explicit.", set: listVar(func(o *serveOptions) *[]string { return &o.server.StartupModels })},
 		{name: "model-config-name", kind: "string", group: groupRepository, help: "Use <model>/configs/<name>.pbtxt as the configuration where that file exists, else config.pbtxt.", set: func(o *serveOptions, s string) error {
 			if s == "" {
@@ -60,7 +60,7 @@ func serveTable() []option {
 		}},
 		{name: "model-load-thread-count", kind: "integer", group: groupRepository, help: "The number of models loaded at the same time.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadThreads })},
 		{name: "model-load-retry-count", kind: "integer", group: groupRepository, help: "The number of retries after a failed load.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadRetries })},
-		{name: "model-namespacing", kind: "boolean", group: groupRepository, help: "Whether models of the same name may be loaded from different repositories.", set: checkBool, unused: notYet},
+		{name: "model-namespacing", kind: "boolean", group: groupRepository, help: "Whether models of the same name may be loaded from different repositories. Requests by such a name are ambiguous; ensembles use the models of their own repository.", set: boolVar(func(o *serveOptions) *bool { return &o.server.ModelNamespacing })},
 		{name: "enable-peer-access", kind: "boolean", group: groupRepository, help: "Whether to enable peer access between GPUs.", set: checkBool, unused: noGPU},
 
 		{name: "allow-http", kind: "boolean", group: groupHTTP, help: "Allow the server to listen for HTTP requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowHTTP })},
@@ -117,11 +117,11 @@ func serveTable() []option {
 		{name: "metrics-interval-ms", kind: "float", group: groupMetrics, help: "Metrics will be collected once every <metrics-interval-ms> milliseconds.", set: checkInt(1, 1<<31), unused: "metrics are read when they are asked for"},
 		{name: "metrics-config", kind: "<string>=<string>", group: groupMetrics, help: "Specify a metrics-specific configuration setting: counter_latencies, histogram_latencies, summary_latencies (true or false), summary_quantiles.", set: listVar(func(o *serveOptions) *[]string { return &o.server.Metrics.Config })},
 
-		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting.", set: checkPair("="), unused: notYet},
+		{name: "trace-config", kind: "<string>,<string>=<string>", group: groupTracing, help: "Specify global or trace mode specific configuration setting, <setting>=<value> or <trace mode>,<setting>=<value>; it may be specified multiple times. Global: mode (triton or opentelemetry), level (OFF, TIMESTAMPS, TENSORS; may be repeated), rate (each n-th request, default 1000), count (how many, -1 for all). triton: file, log-frequency (traces in each of the numbered files). opentelemetry: url (of an OTLP/HTTP receiver, default http://localhost:4318/v1/traces), resource=<key>=<value>, bsp_max_queue_size (2048), bsp_schedule_delay (milliseconds, 5000), bsp_max_export_batch_size (512).", set: setTraceConfig},
 
 		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries. Default: the directory of neso backends add, where it exists.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
 		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
-		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
+		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: setAgentDirectory, unused: "the checksum agent is part of the server, there are no others"},
 		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting, <cache name>,<setting>=<value>; it may be specified multiple times for one cache. \"local\" needs size (bytes of memory); \"redis\" needs host and port and takes user, password, db, connect_timeout, socket_timeout, wait_timeout (milliseconds), pool_size, tls_enabled, cert, key, cacert, cacert_dir, sni, ttl (seconds).", set: setCacheConfig},
 		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: "the caches are part of the server"},
 		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\", or \"execution_count\" with which a model instance runs only while the resources of its rate_limiter are free.", set: wordVar("rate-limit", []string{"off", "execution_count"}, stringVar(func(o *serveOptions) *string { return &o.server.RateLimit }))},
@@ -142,11 +142,11 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "response-cache-byte-size", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --cache-config=local,size=<integer>.", set: setCacheSize},
-		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
-		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", unused: notYet},
-		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
-		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(-1, 1<<31), unused: notYet},
-		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "trace-file", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-file")},
+		{name: "trace-level", kind: "string", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-level")},
+		{name: "trace-rate", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-rate")},
+		{name: "trace-count", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-count")},
+		{name: "trace-log-frequency", kind: "integer", group: groupDeprecated, help: "DEPRECATED: use --trace-config.", set: setTraceOld("trace-log-frequency")},
 
 		{name: "control-fd", kind: "integer", group: groupNeso, help: "An inherited socket whose other end binds callables to this server (worker protocol). The server ends when it is closed.", set: intVar(func(o *serveOptions) *int { return &o.controlFD })},
 		{name: "descriptor-fd", kind: "integer", group: groupNeso, help: "The inherited socket that descriptors of shared memory are passed over; goes with --control-fd.", set: intVar(func(o *serveOptions) *int { return &o.descriptorFD })},
@@ -162,6 +162,8 @@ func serveTable() []option {
 			return nil
 		}},
 		{name: "worker-env", kind: "string", group: groupNeso, help: "A pattern of names of environment variables that worker processes get, besides basic ones such as PATH. It may be specified multiple times. Default: all but the server's own secrets, such as AWS_SECRET_ACCESS_KEY (docs/security.md).", set: listVar(func(o *serveOptions) *[]string { return &o.workerEnv })},
+		{name: "repository-cache-directory", kind: "string", group: groupNeso, help: "The directory that keeps what is downloaded from object stores from one start to the next. Default: a temporary one.", set: stringVar(func(o *serveOptions) *string { return &o.server.RepositoryCacheDirectory })},
+		{name: "repository-settle-secs", kind: "integer", group: groupNeso, help: "Seconds a changed model directory must stay the same before --model-control-mode=poll takes it, at most --repository-poll-secs. Default: 2.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.PollSettle })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},

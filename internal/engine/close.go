@@ -27,6 +27,7 @@ func (e *Engine) close(ctx context.Context) error {
 	e.log.Info("Waiting for in-flight requests to complete.")
 	e.finishSequences(ctx)
 	drained := e.drain(ctx)
+	e.poller.close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
 	}
@@ -35,6 +36,9 @@ func (e *Engine) close(ctx context.Context) error {
 		err = timeout()
 	}
 	e.shared.Close()
+	if err := e.repo.Close(); err != nil {
+		e.log.Warn("the local copies of the model repositories cannot be removed", "error", err)
+	}
 	e.closeCache()
 	if e.pool != nil {
 		e.pool.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/shm"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -39,6 +40,7 @@ type Engine struct {
 	loops      loops
 	repo       *repository.Repository
 	life       *lifecycle.Manager
+	poller     *poller             // nil but in control mode "poll"
 	pool       *memory.Pool        // nil when the allocator came with the options
 	cache      responsecache.Store // nil without one
 	shared     *shm.Registry
@@ -70,10 +72,14 @@ func New(o Options) (*Engine, error) {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
 	}
+	if e.o.Tracer == nil {
+		// Without a file or a collector nothing can fail, and nothing is ever traced.
+		e.o.Tracer, _ = tracing.New(tracing.Config{Settings: tracing.Defaults(), Logger: o.Logger})
+	}
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles})
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -85,8 +91,9 @@ func New(o Options) (*Engine, error) {
 		repo, _ = repository.Open(repository.Options{}) // without paths it cannot fail
 	}
 	e.repo = repo
+	e.poller = newPoller(e)
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
+		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
 		WarmupInStatistics: o.WarmupInStatistics, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
@@ -114,6 +121,9 @@ func (e *Engine) Start(ctx context.Context) error {
 const failedStart = 10 * time.Second
 
 func (e *Engine) start(ctx context.Context) error {
+	if e.poller != nil {
+		e.poller.prime(ctx)
+	}
 	names, err := e.startupModels(ctx)
 	if err != nil {
 		if e.o.ExitOnError {
@@ -129,6 +139,9 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	if !e.move(Ready) {
 		return notReady()
+	}
+	if e.poller != nil {
+		e.poller.start()
 	}
 	return nil
 }
@@ -187,11 +200,11 @@ func (e *Engine) controllable() error {
 // Allocator gives ordinary pooled memory, for what belongs to no model.
 func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
-// MaxQueuedBytes is the most input bytes that all requests may hold together.
-func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
-
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
+// MaxQueuedBytes is the most input bytes that all requests may hold together.
+func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
 
 // Metadata describes the server.
 type Metadata struct {
@@ -204,6 +217,6 @@ func (e *Engine) Metadata() Metadata {
 	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
-		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "logging",
+		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging",
 	}}
 }

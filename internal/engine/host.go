@@ -65,6 +65,8 @@ func (h *host) infer(req *backend.Request) error {
 	}
 	r.Times.Receive = backend.Now()
 	r.Times.Start = r.Times.Receive
+	r.Trace = ""
+	r.Timeline = h.e.o.Tracer.Called(req.Trace)
 	if err := h.e.Infer(r); err != nil {
 		leave()
 		return err

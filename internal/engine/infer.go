@@ -108,15 +108,6 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 	return r
 }
 
-// Reserve counts further input bytes for a request that was not handed to Infer
-// yet, against the same caps as Resolve; they end with the request.
-func (e *Engine) Reserve(r *infer.Request, bytes int64) error {
-	if err := e.growth(r, bytes); err != nil {
-		return err
-	}
-	return nil
-}
-
 // grow reserves further bytes for a request.
 func (e *Engine) grow(r *infer.Request, bytes int64) *backend.Error {
 	if err := e.admission.grow(bytes); err != nil {
@@ -149,7 +140,14 @@ func (e *Engine) Infer(r *infer.Request) error {
 	if r.Ctx == nil {
 		r.Ctx = context.Background()
 	}
+	timeline := r.Timeline
+	if timeline != nil {
+		timeline.Begin(r)
+	}
 	if err := m.Infer(r); err != nil {
+		if timeline != nil {
+			timeline.End(r, err)
+		}
 		r.Abandon()
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // call is the state of one ModelInfer, reused from call to call.
@@ -17,6 +18,7 @@ type call struct {
 	meaning  kserve.Call
 	response kserve.ProtoResponse
 	single   *infer.Single
+	trace    *tracing.Trace // nil for a request that is not sampled
 }
 
 var calls = sync.Pool{New: func() any { return &call{single: infer.NewSingle()} }}
@@ -36,6 +38,10 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 		return fail(stream, errShutdown())
 	}
 	resp, err := s.run(ctx, c, received)
+	defer c.trace.Done()
+	if c.trace != nil {
+		defer c.trace.Send()()
+	}
 	if err != nil {
 		return fail(stream, err)
 	}
@@ -77,7 +83,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 			return nil, bad
 		}
 	}
-	if err := c.meaning.ReadRegions(s.o.Engine, r, m.Allocator()); err != nil {
+	if err := c.meaning.ReadRegions(r, m.Allocator()); err != nil {
 		r.Abandon()
 		return nil, backend.AsError(err)
 	}
@@ -91,6 +97,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 		}()
 	}
 	r.Times.Start = backend.Now()
+	c.trace = s.startTrace(ctx, r)
 	if err := s.o.Engine.Infer(r); err != nil {
 		return nil, backend.AsError(err)
 	}
@@ -108,5 +115,6 @@ func (c *call) free() {
 	c.request.Reset()
 	c.meaning.Reset()
 	c.response = kserve.ProtoResponse{}
+	c.trace = nil
 	calls.Put(c)
 }

@@ -56,7 +56,7 @@ type Options struct {
 	// MaxMessageSize bounds one message in bytes; 0 means what the server can queue
 	// altogether, and 2 GiB at most.
 	MaxMessageSize int64
-	// MaxStreams bounds the calls of one connection; 0 means 16384.
+	// MaxStreams bounds the calls of one connection; 0 means no bound.
 	MaxStreams            uint32
 	MaxConnectionAgeGrace time.Duration // 0 means no end
 }
@@ -97,7 +97,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	options := transport.Options{
-		Codec: newCodec(), TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, MaxBuffered: s.maxQueued(), MaxStreams: int(o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
+		Codec: newCodec(), Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, MaxBuffered: s.maxQueued(), MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
 		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout, MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
 	}

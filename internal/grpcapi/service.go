@@ -34,6 +34,7 @@ func serviceDesc(s *Server) *grpc.ServiceDesc {
 			unary(s, "CudaSharedMemoryStatus", s.cudaSharedMemoryStatus),
 			unary(s, "CudaSharedMemoryRegister", s.cudaSharedMemoryRegister),
 			unary(s, "CudaSharedMemoryUnregister", s.cudaSharedMemoryUnregister),
+			unary(s, "TraceSetting", s.traceSetting),
 			unary(s, "LogSettings", s.logSettings),
 		},
 		Streams: []grpc.StreamDesc{

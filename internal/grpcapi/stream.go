@@ -202,6 +202,7 @@ func (x *stream) send(o *outgoing, more bool) error {
 			return nil // a mere mark
 		}
 	}
+	defer c.trace.Send()()
 	p := kserve.ProtoResponse{Stream: true, ID: c.id}
 	var failed *backend.Error
 	switch {

@@ -5,6 +5,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // streamCall is one request of a stream, and the sink of its responses.
@@ -18,6 +19,7 @@ type streamCall struct {
 	// ordinary says that there is one response, which leaves in request order;
 	// begun that the request reached its model.
 	ordinary, begun bool
+	trace           *tracing.Trace // nil for a request that is not sampled
 
 	// Of an ordinary request, guarded by the stream's mu.
 	answer *backend.Response
@@ -57,7 +59,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		bad = x.s.forward.apply(x.ctx, r)
 	}
 	if bad == nil {
-		if err := c.meaning.ReadRegions(x.s.o.Engine, r, m.Allocator()); err != nil {
+		if err := c.meaning.ReadRegions(r, m.Allocator()); err != nil {
 			bad = backend.AsError(err)
 		}
 	}
@@ -72,6 +74,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		x.mu.Unlock()
 	}
 	r.Times.Start = backend.Now()
+	c.trace = x.s.startTrace(x.ctx, r)
 	x.lanes.run(cfg, m, r, c)
 }
 
@@ -186,9 +189,12 @@ func (c *streamCall) both(drop *backend.Response) *backend.Response {
 	return drop
 }
 
-// end lets go of the client's shared memory once nothing of the request is left
-// to send.
-func (c *streamCall) end() { c.meaning.Reset() }
+// end lets go of the client's shared memory and ends the trace, once nothing of
+// the request is left to send.
+func (c *streamCall) end() {
+	c.meaning.Reset()
+	c.trace.Done()
+}
 
 func (c *streamCall) apply(resp *backend.Response) *backend.Error {
 	return kserve.ApplyWishes(&c.meaning, c.served.Config(), c.served, resp)

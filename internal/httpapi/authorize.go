@@ -24,6 +24,7 @@ var operations = [endpointCount]auth.Operation{
 	modelGenerateStream: auth.Inference,
 	allStats:            auth.Observe,
 	logSettings:         auth.Observe,
+	traceSettings:       auth.Observe,
 	repositoryIndex:     auth.Observe,
 	repositoryLoad:      auth.Control,
 	repositoryUnload:    auth.Control,

@@ -10,6 +10,7 @@ import (
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 func (s *Server) metadata() []byte {
@@ -113,6 +114,23 @@ func (s *Server) logging(body []byte) ([]byte, error) {
 		}
 	}
 	return appendLogging(settings), nil
+}
+
+// trace shows the trace settings of the server or of a model, after changing
+// them when there is a body.
+func (s *Server) trace(name string, body []byte) ([]byte, error) {
+	var change tracing.Change
+	if body != nil {
+		var err *backend.Error
+		if change, err = kserve.DecodeTrace(body); err != nil {
+			return nil, err
+		}
+	}
+	fields, err := s.engine.TraceSettings(name, change)
+	if err != nil {
+		return nil, err
+	}
+	return kserve.AppendTrace(nil, fields), nil
 }
 
 func appendLogging(l logging.Settings) []byte {

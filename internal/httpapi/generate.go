@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // streamRoom is how many responses wait for the client in this package. The
@@ -59,6 +60,11 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 		defer func() { s.access(r, g.req, fail) }()
 	}
 	g.req.Times.Start = backend.Now()
+	trace := s.startTrace(r, g.req)
+	defer trace.Done()
+	if stream {
+		trace.EachResponse()
+	}
 	// The engine may run the model on the goroutine that brings the request, and
 	// this one reads its responses. It ends with the request or, where the model
 	// goes on behind its final response, with the execution.
@@ -78,9 +84,9 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 		return
 	}
 	if stream {
-		fail = s.sendEvents(w, h, &g, first)
+		fail = s.sendEvents(w, h, &g, first, trace)
 	} else {
-		fail = s.sendGenerated(w, h, &g, first)
+		fail = s.sendGenerated(w, h, &g, first, trace)
 	}
 }
 
@@ -98,7 +104,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	g.req.Times.Receive = received
 	g.req.Ctx = ctx
 	c.body.Limit = s.o.MaxInputSize
-	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Grower: g.req}
+	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req}
 	if err := c.decoder.DecodeGenerate(&g.req.Request, target, &c.body); err != nil {
 		g.req.Abandon()
 		return generating{}, err
@@ -132,16 +138,18 @@ func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, 
 
 // sendGenerated answers with the one response, or with the error that there is
 // not exactly one; a second response is enough to know.
-func (s *Server) sendGenerated(w http.ResponseWriter, h http.Header, g *generating, resp *backend.Response) *backend.Error {
+func (s *Server) sendGenerated(w http.ResponseWriter, h http.Header, g *generating, resp *backend.Response, trace *tracing.Trace) *backend.Error {
 	if second := g.sink.Next(); resp == nil || second != nil {
 		resp.Release()
 		second.Release()
 		fail := backend.Errorf(backend.InvalidArg, kserve.TextExactlyOne)
+		defer trace.Send()()
 		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
 	}
 	body, fail := kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
 	resp.Release()
+	defer trace.Send()()
 	if fail != nil {
 		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
@@ -166,7 +174,7 @@ func (s *Server) finish(w http.ResponseWriter, h http.Header, status int, body [
 // one decides about the status. Each leaves at once, unless the next one is
 // there already; a client that takes nothing for ReadTimeout is given up. It
 // returns the first error among the responses.
-func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating, first *backend.Response) (fail *backend.Error) {
+func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating, first *backend.Response, trace *tracing.Trace) (fail *backend.Error) {
 	h["Content-Type"], h["Cache-Control"] = eventType, noCache
 	var event []byte
 	begun := false
@@ -181,12 +189,14 @@ func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating,
 			w.WriteHeader(http.StatusBadRequest)
 		}
 		begun = true
+		sent := trace.Send()
 		end := s.boundWrite(w, len(event))
 		_, err := w.Write(event)
 		if err == nil && !g.sink.Waiting() {
 			err = flush(w)
 		}
 		end()
+		sent()
 		if err != nil {
 			return fail // the client is gone
 		}

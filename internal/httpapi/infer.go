@@ -15,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // call is the memory of one inference in this package. It is pooled.
@@ -89,7 +90,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	req := pin.NewRequest(c.sink)
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
-	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Grower: req}
+	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req}
 	if shared := s.engine.SharedMemory(); !shared.Empty() {
 		target.Memory = seenBy(r, shared)
 	}
@@ -103,7 +104,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		err = s.forwardHeaders(r, &req.Request)
 	}
 	if err == nil {
-		err = c.wishes.ReadRegions(s.engine, req, target.Allocator)
+		err = c.wishes.ReadRegions(req, target.Allocator)
 	}
 	if err != nil {
 		req.Abandon()
@@ -124,13 +125,17 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	}
 	id := req.ID // the request may be gone once it is answered
 	req.Times.Start = backend.Now()
+	trace := s.startTrace(r, req)
+	defer trace.Done()
 	if err := s.engine.Infer(req); err != nil {
 		fail = backend.AsError(err)
+		defer trace.Send()()
 		replyError(w, h, jsonType, fail)
 		return
 	}
 	var resp *backend.Response
 	if resp, fail = c.sink.Wait(); fail != nil {
+		defer trace.Send()()
 		replyError(w, h, textType, fail)
 		return
 	}
@@ -139,7 +144,18 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		replyError(w, h, textType, fail)
 		return
 	}
+	defer trace.Send()()
 	s.send(w, r, h, c)
+}
+
+// startTrace begins the timeline of a request that is sampled; the result is nil
+// for all others.
+func (s *Server) startTrace(r *http.Request, req *infer.Request) *tracing.Trace {
+	t := s.engine.Tracer()
+	if !t.On() {
+		return nil // no closure is made
+	}
+	return t.Start(req, tracing.HTTP, func(name string) string { return strings.Join(r.Header.Values(name), ",") })
 }
 
 var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't support models with decoupled transaction policy")

@@ -23,6 +23,7 @@ const (
 	modelGenerateStream
 	allStats
 	logSettings
+	traceSettings
 	repositoryIndex
 	repositoryLoad
 	repositoryUnload
@@ -67,6 +68,7 @@ var endpoints = [endpointCount]struct {
 	modelGenerateStream: {post: true, category: Inference},
 	allStats:            {get: true, category: Statistics},
 	logSettings:         {get: true, post: true, category: Logging},
+	traceSettings:       {get: true, post: true, category: Trace},
 	repositoryIndex:     {post: true, category: ModelRepository},
 	repositoryLoad:      {post: true, category: ModelRepository},
 	repositoryUnload:    {post: true, category: ModelRepository},
@@ -114,6 +116,10 @@ func route(path string) target {
 	case "logging":
 		if rest == "" {
 			return target{endpoint: logSettings}
+		}
+	case "trace":
+		if rest == "/setting" {
+			return target{endpoint: traceSettings}
 		}
 	case "repository":
 		return routeRepository(rest)
@@ -173,6 +179,10 @@ func routeModel(rest string) target {
 		t.endpoint = modelGenerate
 	case "/generate_stream":
 		t.endpoint = modelGenerateStream
+	case "/trace/setting":
+		if t.version == "" {
+			t.endpoint = traceSettings
+		}
 	}
 	return t
 }

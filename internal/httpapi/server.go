@@ -239,6 +239,8 @@ func (s *Server) answer(r *http.Request, caller *auth.Caller, t target, version 
 		return s.statistics(caller, "", -1)
 	case logSettings:
 		return s.logging(body)
+	case traceSettings:
+		return s.trace(t.name, body)
 	case repositoryIndex:
 		return s.index(caller, body)
 	case repositoryLoad:

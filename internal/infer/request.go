@@ -32,6 +32,8 @@ type Request struct {
 	Internal bool
 	// Cache is what the response cache has done for the request.
 	Cache Cache
+	// Timeline follows a sampled request; nil for all others.
+	Timeline Timeline
 	// Payer is whose quotas the request uses, where the server asks for keys; else
 	// nil.
 	Payer Payer

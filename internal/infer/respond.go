@@ -36,11 +36,17 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 			}
 		}
 	}
+	if r.Timeline != nil {
+		r.Timeline.Answer(r, resp)
+	}
 	cancelled := r.Cancelled()
 	if final {
 		r.Times.End = backend.Now()
 		if r.Owner != nil {
 			r.Owner.Finish(r)
+		}
+		if r.Timeline != nil {
+			r.Timeline.End(r, nil)
 		}
 	}
 	r.sink.Deliver(r, resp, final)

@@ -18,13 +18,13 @@ type Target struct {
 	Allocator tensor.Allocator
 	// Memory holds the shared-memory regions that the client may use; nil for none.
 	Memory *shm.Registry
-	// Grower is asked where JSON becomes larger than it was as text, which is what
+	// Reserver is asked where JSON becomes larger than it was as text, which is what
 	// has been reserved; nil asks nobody.
-	Grower Grower
+	Reserver Reserver
 }
 
-// Grower counts further input bytes of one request.
-type Grower interface {
+// Reserver counts input bytes.
+type Reserver interface {
 	Reserve(bytes int64) *backend.Error
 }
 

@@ -312,8 +312,8 @@ func inputTooBig(name string, size, limit int64) *backend.Error {
 // reserved: "0," becomes eight bytes.
 func (d *JSONDecoder) allocate(t *tensor.Tensor, m Target, size int) *backend.Error {
 	d.decoded += int64(size)
-	if more := d.decoded - d.covered; more > 0 && m.Grower != nil {
-		if err := m.Grower.Reserve(more); err != nil {
+	if more := d.decoded - d.covered; more > 0 && m.Reserver != nil {
+		if err := m.Reserver.Reserve(more); err != nil {
 			return err
 		}
 		d.covered = d.decoded

@@ -20,8 +20,10 @@ import (
 
 // Model is one loaded version as the metrics see it.
 type Model struct {
-	Name    string
-	Version int64
+	Name string
+	// Namespace is the value of the label namespace; empty for no such label.
+	Namespace string
+	Version   int64
 	// Tags are the model's metric_tags; each becomes a label with a leading "_".
 	Tags    map[string]string
 	Numbers stats.Snapshot
@@ -60,6 +62,8 @@ type Options struct {
 	Resources func() []ratelimit.Usage
 	// Cache returns the numbers of the response cache; nil without one.
 	Cache func() responsecache.Numbers
+	// DroppedTraces returns how many traces could not be exported; nil shows none.
+	DroppedTraces func() uint64
 	// Auth returns what the keys have used; nil without keys.
 	Auth func() *auth.Snapshot
 	// CPU shows nv_cpu_utilization and the memory of the machine.

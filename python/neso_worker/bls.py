@@ -263,7 +263,7 @@ def _encode(worker: Worker, request: InferenceRequest, decoupled: bool, alone: b
     number, text = (correlation, b"") if isinstance(correlation, int) else (0, correlation.encode("utf-8"))
     identity = request._id.encode("utf-8")
     parameters = request._parameters.encode("utf-8")
-    trace = ((request._trace and request._trace.get_context()) or "").encode("utf-8")
+    trace = (request._trace._context if request._trace else "").encode("utf-8")
     body += REQUEST.pack(
         0, number, request._timeout, getattr(request, "_priority", 0), request._flags & 3, 0,
         len(request._inputs), 0, len(identity), len(text), len(parameters), len(trace),

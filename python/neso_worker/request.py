@@ -41,7 +41,8 @@ class InferenceTrace:
 
     def get_context(self) -> Optional[str]:
         """The propagation context as JSON, or None when the request is not traced."""
-        return self._context or None
+        # What begins so is the server's own mark, by which it knows the trace of a request that is sent with it.
+        return None if self._context[:1] in ("", "#") else self._context
 
 
 class InferenceRequest:

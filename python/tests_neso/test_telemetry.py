@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import subprocess
 import sys
 import threading
@@ -74,6 +75,58 @@ def test_requests_have_spans(spans, form, scheme):
     assert f"{outer.parent.span_id:016x}" == PARENT.split("-")[2]
     assert inner.parent.span_id == outer.context.span_id
     assert outer.status.is_ok
+
+
+@pytest.mark.parametrize("form", [function, coroutine], ids=lambda f: f.__name__)
+def test_the_servers_span_is_above(spans, form):
+    """A server that traces to a collector is between the client and the callable."""
+    exported = queue.Queue()
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self):
+            from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+            request = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+            for scope in request.resource_spans[0].scope_spans:
+                for span in scope.spans:
+                    exported.put(span)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        entries = [
+            "mode=opentelemetry",
+            f"opentelemetry,url=http://127.0.0.1:{server.server_port}/v1/traces",
+            "opentelemetry,bsp_schedule_delay=50",
+            "level=TIMESTAMPS",
+            "rate=1",
+        ]
+        with Triton(config=config(trace_config=entries)) as triton:
+            triton.bind("m", form, X, Y)
+            with ModelClient(triton.url, "m") as client:
+                client.infer_sample(ONE, headers={"traceparent": PARENT})
+                servers = {span.name: span for span in (exported.get(timeout=30) for _ in range(3))}
+        server.shutdown()
+    _, outer = spans()
+    assert set(servers) == {"InferRequest", "m", "compute"}
+    assert servers["m"].trace_id.hex() == TRACE and servers["InferRequest"].parent_span_id.hex() == PARENT.split("-")[2]
+    assert f"{outer.context.trace_id:032x}" == TRACE
+    assert outer.parent.span_id == int(servers["m"].span_id.hex(), 16)
+
+
+def test_a_servers_mark_is_no_parent(spans, tmp_path):
+    """A trace that goes into Triton's file has no W3C context."""
+    entries = ["mode=triton", f"triton,file={tmp_path / 't.json'}", "level=TIMESTAMPS", "rate=1"]
+    with Triton(config=config(trace_config=entries)) as triton:
+        triton.bind("m", function, X, Y)
+        with ModelClient(triton.url, "m") as client:
+            client.infer_sample(ONE)
+    assert spans()[1].parent is None
+    assert '"model_name":"m"' in (tmp_path / "t.json").read_text()
 
 
 def test_batches_are_traced_request_by_request(spans):

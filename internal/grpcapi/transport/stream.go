@@ -24,7 +24,7 @@ type stream struct {
 	id     uint32
 	method *method
 	ctx    callContext
-	tapped context.Context     // what Options.Tap has made of ctx; nil without one
+	outer  context.Context     // what Tap has made of ctx, or nil
 	fields []hpack.HeaderField // metadata of the client
 	// encoding is how the client compresses; sendEncoding how answers are.
 	encoding, sendEncoding string
@@ -157,7 +157,9 @@ func (c *conn) judge(st *stream) (int, *status.Status) {
 			}
 			return 200, s
 		}
-		st.tapped = ctx
+		if ctx != &st.ctx {
+			st.outer = ctx
+		}
 	}
 	return 0, nil
 }
@@ -363,8 +365,8 @@ func (st *stream) call() (err error) {
 
 // Context implements grpc.ServerStream.
 func (st *stream) Context() context.Context {
-	if st.tapped != nil {
-		return st.tapped
+	if st.outer != nil {
+		return st.outer
 	}
 	return &st.ctx
 }

@@ -62,7 +62,10 @@ func (x *run) send(at start) {
 	c.permit = x.s.limits != nil
 	target := x.targets[at.step]
 	r, cfg, o := target.NewRequest(c), target.Config(), x.r
-	r.Ctx, r.ID, r.Trace = x.ctx, o.ID, o.Trace
+	r.Ctx, r.ID = x.ctx, o.ID
+	if o.Timeline != nil {
+		r.Timeline = o.Timeline.Child()
+	}
 	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = o.Correlation, o.Flags, o.Priority, o.Timeout, o.Parameters
 	r.Requested, r.Internal = x.flow.n.request[at.step], o.Internal
 	r.Inputs = x.inputs(c, st, cfg)

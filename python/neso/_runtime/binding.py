@@ -42,7 +42,8 @@ class Binding:
     config: Mapping[str, Any]
     version: int = 1
     shape: str = REQUESTS
-    # Makes a request of (inputs by name, parameters or None, names of the wanted outputs or None for all).
+    # Makes a request of (inputs by name, parameters or None, names of the wanted outputs or None for all). One that the
+    # server traces is then given its attribute trace_context.
     make_request: Callable[[dict[str, Any], Optional[dict[str, Any]], Optional[list[str]]], Any] = PlainRequest
     # Looks at the dict of arrays of each response (in shape batch: of the whole batch), raises what the client gets.
     check: Optional[Callable[[dict[str, Any]], None]] = None

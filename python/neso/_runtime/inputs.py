@@ -35,7 +35,7 @@ _BF16 = np.dtype(np.uint16)
 class Request:
     """One request of a list, as far as its answer needs it."""
 
-    __slots__ = ("handle", "inputs", "leases", "parameters", "wanted")
+    __slots__ = ("handle", "inputs", "leases", "parameters", "trace", "wanted")
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -43,6 +43,8 @@ class Request:
         self.wanted: Optional[list[int]] = None
         self.inputs: dict[str, Any] = {}
         self.parameters: Optional[dict[str, Any]] = None
+        # What the server says of the trace, as JSON; empty when the request is not traced.
+        self.trace = ""
         # Of inputs in shared memory.
         self.leases: list[Lease] = []
 
@@ -120,6 +122,8 @@ def decode_requests(tables: Tables, data: Any, base: int, end: int) -> list[Requ
                 at = pos + n_id + n_text
                 request.parameters = json.loads(bytes(data[at : at + n_parameters]))
             pos += n_id + n_text + n_parameters + n_trace
+            if n_trace:
+                request.trace = str(data[pos - n_trace : pos], "utf-8")
             if flags & ONLY_REQUESTED:
                 request.wanted = [U16.unpack_from(data, pos + 2 * i)[0] for i in range(n_wanted)]
                 pos += 2 * n_wanted

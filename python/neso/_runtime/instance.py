@@ -241,12 +241,14 @@ class Instance:
         binding = self._binding
         if binding.shape != BATCH:
             make, names = binding.make_request, self.tables.output_names
-            return self._callable(
-                [
-                    make(r.inputs, r.parameters, None if r.wanted is None else [names[i] for i in r.wanted])
-                    for r in requests
-                ]
-            )
+            made = [
+                make(r.inputs, r.parameters, None if r.wanted is None else [names[i] for i in r.wanted])
+                for r in requests
+            ]
+            for request, r in zip(made, requests):
+                if r.trace:
+                    request.trace_context = r.trace
+            return self._callable(made)
         if len(requests) == 1:
             return _Split(self, self._callable(**requests[0].inputs), None).result()
         rows = [_rows(r.inputs) for r in requests]

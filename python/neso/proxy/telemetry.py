@@ -1,7 +1,8 @@
 """Spans of OpenTelemetry for the requests that callables get. Needs the extra ``neso[telemetry]``.
 
 A tracer that ``set_telemetry_tracer`` was given, or that ``bind`` makes of its ``trace_config``, gives every request a
-span, ``request.span``. Its parent is that of the client, when the header ``traceparent`` is forwarded
+span, ``request.span``. Its parent is the server's span of the request, when the server traces it to a collector
+(``trace_config`` with ``level=TIMESTAMPS``); else that of the client, when the header ``traceparent`` is forwarded
 (``http_header_forward_pattern``, ``grpc_header_forward_pattern``).
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
@@ -125,9 +127,15 @@ def end_span(span: Any, error: Optional[BaseException] = None) -> None:
 def start_request_spans(requests: Iterable[Any]) -> None:
     """Gives requests their spans."""
     for request in requests:
-        parameters = request.parameters or {}
-        carrier = {key: parameters[key] for key in CARRIED if isinstance(parameters.get(key), str)}
-        request.span = start_span_from_remote(carrier, SPAN_NAME)
+        request.span = start_span_from_remote(_carrier(request), SPAN_NAME)
+
+
+def _carrier(request: Any) -> dict[str, str]:
+    """The headers that name the span above a request: the server's, or those that were forwarded."""
+    given = getattr(request, "trace_context", "")
+    # A trace that goes into a file has no headers, and a mark of the server's instead.
+    source = json.loads(given) if given[:1] == "{" else request.parameters or {}
+    return {key: source[key] for key in CARRIED if isinstance(source.get(key), str)}
 
 
 def end_request_spans(requests: Iterable[Any], error: Optional[BaseException] = None) -> None:

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nesoserve/neso"
+)
+
+// traceOptions is what --trace-config, and the options that it has replaced, say.
+type traceOptions struct {
+	trace     neso.Trace
+	otel      neso.TraceCollector
+	traceMode string
+	// traceGiven are the settings that --trace-config has set; a deprecated option
+	// does not change those.
+	traceGiven map[string]bool
+	// traceOld are the deprecated options in their order.
+	traceOld [][2]string
+	// traceUnknown are settings that mean nothing here.
+	traceUnknown []string
+}
+
+const (
+	modeTriton        = "triton"
+	modeOpenTelemetry = "opentelemetry"
+	traceTexts        = "Available options are \"triton\" and \"opentelemetry\""
+)
+
+// setTraceConfig takes "<setting>=<value>" or "<mode>,<setting>=<value>".
+func setTraceConfig(o *serveOptions, s string) error {
+	mode, setting, value, err := parseSetting("trace-config", "trace mode", s)
+	if err != nil {
+		return err
+	}
+	return o.setTrace(mode, setting, value)
+}
+
+func (o *traceOptions) setTrace(mode, setting, value string) error {
+	mode = strings.ToLower(mode)
+	setting = strings.ToLower(setting)
+	if mode != "" && mode != modeTriton && mode != modeOpenTelemetry {
+		return fmt.Errorf("invalid value for trace mode option: %s. %s", mode, traceTexts)
+	}
+	full := setting
+	if mode != "" {
+		full = mode + "," + setting
+	}
+	if o.traceGiven == nil {
+		o.traceGiven = map[string]bool{}
+	}
+	err := o.setOne(full, value)
+	if err != nil && setting != "mode" && setting != "level" {
+		return &usageError{fmt.Sprintf("Bad option: \"--trace-config %s\".\n%v", full, err)}
+	}
+	o.traceGiven[full] = err == nil
+	return err
+}
+
+// setOne takes one setting. What is not known is not an error: another version
+// of the peer may know it.
+func (o *traceOptions) setOne(setting, value string) (err error) {
+	switch setting {
+	case "mode":
+		o.traceMode = strings.ToLower(value)
+		if o.traceMode != modeTriton && o.traceMode != modeOpenTelemetry {
+			return fmt.Errorf("invalid value for trace mode option: %s. %s", value, traceTexts)
+		}
+	case "level":
+		return o.addLevel(value)
+	case "rate":
+		// 0 asks for no sampling, which is not what the zero value of the field means.
+		if o.trace.Rate, err = parseWithin(value, 0, 1<<32-1); o.trace.Rate == 0 {
+			o.trace.Rate = -1
+		}
+	case "count":
+		n := 0
+		n, err = parseWithin(value, -1, 1<<31-1)
+		o.trace.Count = n
+		switch n {
+		case -1:
+			o.trace.Count = 0
+		case 0:
+			o.trace.Count = -1
+		}
+	case "triton,file":
+		o.trace.File = value
+	case "triton,log-frequency":
+		o.trace.LogFrequency, err = parseWithin(value, 0, 1<<32-1)
+	case "opentelemetry,url":
+		o.otel.URL = value
+	case "opentelemetry,resource":
+		key, text, ok := strings.Cut(value, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("expected resource=<key>=<value>, got %q", value)
+		}
+		o.otel.Resource = append(o.otel.Resource, neso.TraceAttribute{Key: key, Value: text})
+	case "opentelemetry,bsp_max_queue_size":
+		o.otel.MaxQueueSize, err = parseWithin(value, 1, 1<<20)
+	case "opentelemetry,bsp_max_export_batch_size":
+		o.otel.MaxExportBatch, err = parseWithin(value, 1, 1<<20)
+	case "opentelemetry,bsp_schedule_delay":
+		n := 0
+		n, err = parseWithin(value, 1, 1<<31-1)
+		o.otel.ScheduleDelay = time.Duration(n) * time.Millisecond
+	default:
+		o.traceUnknown = append(o.traceUnknown, setting)
+	}
+	return err
+}
+
+func (o *traceOptions) addLevel(value string) error {
+	switch strings.ToLower(value) {
+	case "false", "off":
+	case "true", "on", "min", "max", "timestamps":
+		o.trace.Level = append(o.trace.Level, "TIMESTAMPS")
+	case "tensors":
+		o.trace.Level = append(o.trace.Level, "TENSORS")
+	default:
+		return fmt.Errorf("invalid value for trace level option: %s", value)
+	}
+	return nil
+}
+
+func parseWithin(s string, low, high int) (int, error) {
+	v, err := parseInt(s)
+	if err == nil && (v < low || v > high) {
+		err = fmt.Errorf("expected a number from %d to %d, got %d", low, high, v)
+	}
+	return v, err
+}
+
+// replaced are the deprecated options with the settings that they set, and how
+// the peer writes these.
+var replaced = map[string]struct{ setting, hint string }{
+	"trace-file":          {"triton,file", "triton,file=<file path>"},
+	"trace-level":         {"level", "level=<OFF|TIMESTAMPS|TENSORS>"},
+	"trace-rate":          {"rate", "rate=<rate value>"},
+	"trace-count":         {"count", "count=<count value>"},
+	"trace-log-frequency": {"triton,log-frequency", "triton,log-frequency=<log frequency value>"},
+}
+
+// setTraceOld checks a deprecated option and keeps it until all are known.
+func setTraceOld(name string) func(*serveOptions, string) error {
+	return func(o *serveOptions, value string) error {
+		var check traceOptions
+		if err := check.setOne(replaced[name].setting, value); err != nil {
+			return err
+		}
+		o.traceOld = append(o.traceOld, [2]string{name, value})
+		return nil
+	}
+}
+
+// completeTrace applies the deprecated options and the environment, and makes the
+// server's trace of them all.
+func (o *serveOptions) completeTrace() error {
+	warned := map[string]bool{}
+	for _, old := range o.traceOld {
+		r := replaced[old[0]]
+		if !warned[old[0]] {
+			o.warnings = append(o.warnings, fmt.Sprintf("'--%s' has been deprecated and will be removed in future releases. Please use '--trace-config %s' instead.", old[0], r.hint))
+			warned[old[0]] = true
+		}
+		switch {
+		case o.traceGiven[r.setting]:
+			o.warnings = append(o.warnings, fmt.Sprintf("'--%s' is ignored, since '--trace-config' says otherwise", old[0]))
+		case o.traceMode == modeOpenTelemetry && strings.HasPrefix(r.setting, modeTriton):
+			o.warnings = append(o.warnings, fmt.Sprintf("'--%s' is ignored in trace mode opentelemetry", old[0]))
+		default:
+			if err := o.setOne(r.setting, old[1]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, setting := range o.traceUnknown {
+		o.warnings = append(o.warnings, fmt.Sprintf("--trace-config setting '%s' is not known and has no effect", setting))
+	}
+	if o.traceMode != modeOpenTelemetry {
+		o.server.Trace = o.trace
+		return nil
+	}
+	for _, setting := range []string{"bsp_max_queue_size", "bsp_schedule_delay", "bsp_max_export_batch_size"} {
+		name := "OTEL_" + strings.ToUpper(setting)
+		value := os.Getenv(name)
+		if value == "" || o.traceGiven[modeOpenTelemetry+","+setting] {
+			continue
+		}
+		if err := o.setOne(modeOpenTelemetry+","+setting, value); err != nil {
+			return &usageError{fmt.Sprintf("Bad option: \"%s\".\n%v", name, err)}
+		}
+	}
+	if slices.Contains(o.trace.Level, "TENSORS") {
+		o.warnings = append(o.warnings, "trace level TENSORS has no effect in trace mode opentelemetry: spans hold no tensors")
+	}
+	o.server.Trace = o.trace
+	o.server.Trace.File, o.server.Trace.LogFrequency = "", 0
+	o.server.Trace.Collector = &o.otel
+	return nil
+}

@@ -1,0 +1,244 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	resource "go.opentelemetry.io/proto/otlp/resource/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// Collector is where spans go, and how; zero values are the peer's defaults.
+type Collector struct {
+	// URL is that of an OTLP/HTTP receiver; default http://localhost:4318/v1/traces.
+	URL string
+	// Resource describes the server; default service.name=triton-inference-server.
+	Resource []Attribute
+	// MaxQueueSize bounds the spans that wait, default 2048; what comes on top is
+	// dropped and counted.
+	MaxQueueSize int
+	// ScheduleDelay is the longest pause between exports, default 5 s.
+	ScheduleDelay time.Duration
+	// MaxExportBatch bounds the spans of an export, default 512.
+	MaxExportBatch int
+}
+
+// Attribute is one fact about the server.
+type Attribute struct{ Key, Value string }
+
+const (
+	defaultURL       = "http://localhost:4318/v1/traces"
+	defaultService   = "triton-inference-server"
+	exportTimeout    = 10 * time.Second
+	defaultQueue     = 2048
+	defaultDelay     = 5 * time.Second
+	defaultBatch     = 512
+	serviceAttribute = "service.name"
+)
+
+func (c *Collector) url() string {
+	switch {
+	case c.URL == "":
+		return defaultURL
+	case !strings.Contains(c.URL, "://"):
+		return "http://" + c.URL
+	}
+	return c.URL
+}
+
+func (c *Collector) queue() int {
+	if c.MaxQueueSize <= 0 {
+		return defaultQueue
+	}
+	return c.MaxQueueSize
+}
+
+func (c *Collector) delay() time.Duration {
+	if c.ScheduleDelay <= 0 {
+		return defaultDelay
+	}
+	return c.ScheduleDelay
+}
+
+// batch is not more than waits, or an export would never begin.
+func (c *Collector) batch() int {
+	if c.MaxExportBatch <= 0 {
+		return min(defaultBatch, c.queue())
+	}
+	return min(c.MaxExportBatch, c.queue())
+}
+
+// collector exports spans in batches, from a goroutine that the first trace
+// starts.
+type collector struct {
+	o        Collector
+	client   otlptrace.Client
+	resource *resource.Resource
+	dropped  dropped
+	log      *slog.Logger
+
+	ctx     context.Context // of exports
+	cancel  context.CancelFunc
+	wake    chan struct{} // there is a batch; one place is enough
+	closing chan struct{}
+	stopped chan struct{}
+	broken  bool // the last export failed, which has been said; of the goroutine
+
+	mu      sync.Mutex
+	waiting []*otlp.Span
+	started bool
+	closed  bool
+}
+
+func newCollector(o Collector, log *slog.Logger) (*collector, error) {
+	if u, err := url.Parse(o.url()); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("invalid URL of the trace collector: %q", o.URL)
+	}
+	c := &collector{
+		o: o, log: log, dropped: dropped{log: log},
+		client: otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(o.url()), otlptracehttp.WithTimeout(exportTimeout)),
+		wake:   make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	c.resource = &resource.Resource{Attributes: []*common.KeyValue{
+		text("telemetry.sdk.language", "go"), text("telemetry.sdk.name", "opentelemetry"),
+	}}
+	named := false
+	for _, a := range o.Resource {
+		named = named || a.Key == serviceAttribute
+		c.resource.Attributes = append(c.resource.Attributes, text(a.Key, a.Value))
+	}
+	if !named {
+		c.resource.Attributes = append(c.resource.Attributes, text(serviceAttribute, defaultService))
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+func (c *collector) export(tr *Trace) {
+	all := spans(tr)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case len(all) == 0:
+		return
+	case c.closed:
+		c.dropped.add(len(all), "the server has stopped")
+		return
+	case len(c.waiting)+len(all) > c.o.queue():
+		c.dropped.add(len(all), "the collector is too slow, or the queue too short")
+		return
+	}
+	c.waiting = append(c.waiting, all...)
+	if !c.started {
+		c.started = true
+		go c.run()
+	}
+	if len(c.waiting) >= c.o.batch() {
+		select {
+		case c.wake <- struct{}{}:
+		default: // it has not looked since the last time
+		}
+	}
+}
+
+func (c *collector) retire(*sampler) {}
+
+// run exports until the collector is closed and nothing waits.
+func (c *collector) run() {
+	defer close(c.stopped)
+	defer c.cancel()
+	if err := c.client.Start(c.ctx); err != nil {
+		c.complain(err)
+	}
+	defer func() { _ = c.client.Stop(context.Background()) }() // it has nothing to flush
+	t := time.NewTicker(c.o.delay())
+	defer t.Stop()
+	for {
+		full := false
+		select {
+		case <-c.wake:
+			full = true
+		case <-t.C:
+		case <-c.closing:
+		}
+		for c.exportSome(full) {
+		}
+		select {
+		case <-c.closing:
+			for c.exportSome(false) {
+			}
+			return
+		default:
+		}
+	}
+}
+
+// exportSome exports one batch, a full one only if full, and reports whether
+// there may be another one.
+func (c *collector) exportSome(full bool) bool {
+	c.mu.Lock()
+	n := min(len(c.waiting), c.o.batch())
+	if n == 0 || full && n < c.o.batch() {
+		c.mu.Unlock()
+		return false
+	}
+	batch := append([]*otlp.Span(nil), c.waiting[:n]...)
+	rest := copy(c.waiting, c.waiting[n:])
+	clear(c.waiting[rest:])
+	c.waiting = c.waiting[:rest]
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.ctx, exportTimeout)
+	defer cancel()
+	err := c.client.UploadTraces(ctx, []*otlp.ResourceSpans{{
+		Resource: c.resource, ScopeSpans: []*otlp.ScopeSpans{{Scope: &common.InstrumentationScope{Name: scopeName}, Spans: batch}},
+	}})
+	if err != nil {
+		c.dropped.n.Add(uint64(len(batch)))
+		c.complain(err)
+	} else {
+		c.broken = false
+	}
+	return c.ctx.Err() == nil
+}
+
+// complain says once that exports fail, until one succeeds.
+func (c *collector) complain(err error) {
+	if !c.broken {
+		c.broken = true
+		c.log.Error("failed to export traces; requests go on, and traces are dropped until it works again", "collector", c.o.url(), "error", err.Error())
+	}
+}
+
+func (c *collector) close(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		close(c.closing)
+	}
+	started := c.started
+	c.mu.Unlock()
+	if !started {
+		c.cancel()
+		return nil
+	}
+	select {
+	case <-c.stopped:
+		return nil
+	case <-ctx.Done():
+		c.cancel()
+		<-c.stopped
+		c.mu.Lock()
+		c.dropped.n.Add(uint64(len(c.waiting)))
+		c.waiting = nil
+		c.mu.Unlock()
+		return fmt.Errorf("traces could not be exported in time: %w", ctx.Err())
+	}
+}

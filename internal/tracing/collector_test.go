@@ -1,0 +1,186 @@
+package tracing
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	service "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/nesoserve/neso/internal/infer"
+)
+
+const parentHeader = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// receiver is an OTLP/HTTP receiver that keeps spans.
+func receiver(t *testing.T) (url string, spans chan *otlp.Span) {
+	t.Helper()
+	spans = make(chan *otlp.Span, 1000) // more than a test sends
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var q service.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &q); err != nil {
+			t.Error(err)
+		}
+		for _, rs := range q.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				for _, s := range ss.Spans {
+					spans <- s
+				}
+			}
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1/traces", spans
+}
+
+func traced(t *testing.T, c Collector, log io.Writer) *Tracer {
+	t.Helper()
+	s := Defaults()
+	s.Level, s.Rate = Timestamps, 1
+	tr, err := New(Config{Settings: s, Collector: &c, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func TestSpans(t *testing.T) {
+	url, got := receiver(t)
+	tr := traced(t, Collector{URL: url}, io.Discard)
+	r := infer.New(infer.NewSingle(), nil)
+	r.ModelName = "outer"
+	trace := tr.Start(r, HTTP, func(name string) string {
+		return map[string]string{"traceparent": parentHeader, "tracestate": "a=b"}[name]
+	})
+	r.Timeline.Begin(r)
+	if !strings.HasPrefix(r.Trace, `{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-`) || !strings.HasSuffix(r.Trace, `-01","tracestate":"a=b"}`) {
+		t.Errorf("the model is given %s", r.Trace)
+	}
+	inner := infer.New(infer.NewSingle(), nil)
+	inner.ModelName, inner.Timeline = "inner", tr.Called(r.Trace)
+	inner.Timeline.Begin(inner)
+	_ = inner.Respond(nil, true)
+	// A request with a span that the model has made itself.
+	own := infer.New(infer.NewSingle(), nil)
+	own.ModelName, own.Timeline = "own", tr.Called(`{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-00000000000000ff-01"}`)
+	own.Timeline.Begin(own)
+	_ = own.Respond(nil, true)
+	_ = r.Respond(nil, true)
+	trace.Done()
+	if err := tr.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(got)
+	all := map[string]*otlp.Span{}
+	for s := range got {
+		all[s.Name] = s
+		if string(s.TraceId) != "\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c" {
+			t.Errorf("%s is of trace %x", s.Name, s.TraceId)
+		}
+	}
+	if string(all["InferRequest"].ParentSpanId) != "\xb7\xad\x6b\x71\x69\x20\x33\x31" || string(all["own"].ParentSpanId) != "\x00\x00\x00\x00\x00\x00\x00\xff" {
+		t.Error("spans are not below those of the client and of the model")
+	}
+	for child, parent := range map[string]string{"outer": "InferRequest", "inner": "outer"} {
+		if !bytes.Equal(all[child].ParentSpanId, all[parent].SpanId) {
+			t.Errorf("%s is not below %s", child, parent)
+		}
+	}
+}
+
+func TestClientsThatTraceAreAlwaysTraced(t *testing.T) {
+	url, _ := receiver(t)
+	s := Defaults()
+	s.Level, s.Rate = Timestamps, 0
+	tr := tracer(t, Config{Settings: s, Collector: &Collector{URL: url}})
+	for header, want := range map[string]bool{
+		"": false, parentHeader: true, strings.TrimSuffix(parentHeader, "1") + "0": true, "00-0-0-0": false, "x": false,
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01": false,
+	} {
+		if got := run(tr, "m", map[string]string{"traceparent": header}) != nil; got != want {
+			t.Errorf("%q: traced %v", header, got)
+		}
+	}
+}
+
+func TestCollectorThatIsNotThere(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	url := s.URL
+	s.Close()
+	var log bytes.Buffer
+	tr := traced(t, Collector{URL: url, MaxQueueSize: 6, MaxExportBatch: 3}, &log)
+	for range 20 {
+		run(tr, "m", nil)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_ = tr.Close(ctx) // it may have given up by then
+	if n := strings.Count(log.String(), "failed to export"); n != 1 {
+		t.Errorf("%d lines of failed exports:\n%s", n, log.String())
+	}
+	if got := tr.Dropped(); got != 60 {
+		t.Errorf("dropped %d spans, want all 60", got)
+	}
+}
+
+// never is a collector that takes spans and does not answer.
+type never struct{ began chan struct{} }
+
+func (never) Start(context.Context) error { return nil }
+func (never) Stop(context.Context) error  { return nil }
+func (n never) UploadTraces(ctx context.Context, _ []*otlp.ResourceSpans) error {
+	n.began <- struct{}{}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestCollectorThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := traced(t, Collector{URL: "http://collector/v1/traces"}, io.Discard)
+		began := make(chan struct{}, 10)
+		tr.out.(*collector).client = never{began}
+		run(tr, "m", nil)
+		from := time.Now()
+		<-began
+		if d := time.Since(from); d != defaultDelay {
+			t.Errorf("exported after %v", d)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := tr.Close(ctx); err == nil {
+			t.Error("nothing is lost?")
+		}
+		if d := time.Since(from); d != defaultDelay+time.Second {
+			t.Errorf("the server ends after %v", d)
+		}
+	})
+}
+
+func TestURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"": defaultURL, "collector:4318/v1/traces": "http://collector:4318/v1/traces", "https://c/x": "https://c/x", "ftp://x": "!", "http://": "!", "http://%zz": "!",
+	} {
+		tr, err := New(Config{Settings: Defaults(), Collector: &Collector{URL: url}})
+		if err != nil {
+			if want != "!" {
+				t.Errorf("%q: %v", url, err)
+			}
+			continue
+		}
+		if got := tr.Fields("")[4]; got.Name != "url" || got.Values[0] != want {
+			t.Errorf("%q: %+v, want %s", url, got, want)
+		}
+		_ = tr.Close(t.Context())
+	}
+}
