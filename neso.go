@@ -260,7 +260,7 @@ type GRPC struct {
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
 	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
-	// at most. MaxStreams bounds the calls of one connection (default no bound):
+	// at most. MaxStreams bounds the calls of one connection (default 16384):
 	// each may hold a message that no model has admitted yet.
 	MaxMessageSize int64
 	MaxStreams     uint32

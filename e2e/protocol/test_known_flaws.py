@@ -241,6 +241,19 @@ def test_grpc_messages_that_can_never_be_admitted(tmp_path, option, limit):
         assert s.infer(FP32, X).status == 200
 
 
+def test_answers_may_be_larger_than_requests(tmp_path):
+    python_model(
+        tmp_path,
+        "large",
+        execute="return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', __import__('numpy').ones((1, 900000), 'f4'))]) for r in requests]",
+    )
+    i = grpcclient.InferInput("INPUT0", [1, 1], "FP32")
+    i.set_data_from_numpy(np.ones((1, 1), np.float32))
+    with Server(tmp_path, "--grpc-max-message-bytes=100K", "--max-queued-bytes=1M") as s:
+        with grpcclient.InferenceServerClient(s.grpc) as client:
+            assert client.infer("large", [i]).as_numpy("OUTPUT0").shape == (1, 900_000)
+
+
 # Bombs: a small compressed body became large in memory.
 
 

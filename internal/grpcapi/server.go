@@ -97,7 +97,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	options := transport.Options{
-		Codec: newCodec(), Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
+		Codec: newCodec(), Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, MaxBuffered: s.maxQueued(), MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
 		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout, MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
 	}
@@ -114,10 +114,17 @@ func New(o Options) (*Server, error) {
 // besides is what a message has besides the bytes of its tensors.
 const besides = 1 << 20
 
+// maxQueued is what messages may hold that nobody has read yet: as much as their
+// inputs may hold afterwards.
+func (s *Server) maxQueued() int64 {
+	n := s.o.Engine.MaxQueuedBytes()
+	return max(n, n+besides) // it may be the largest number there is
+}
+
 // maxMessage is the size above which a message is refused by its head, before
 // the transport makes room for it: what can never be admitted need not come.
 func (s *Server) maxMessage() int {
-	most := min(int64(kserve.MaxProtoSize), max(s.o.Engine.MaxQueuedBytes(), s.o.Engine.MaxQueuedBytes()+besides))
+	most := min(int64(kserve.MaxProtoSize), s.maxQueued())
 	if s.o.MaxMessageSize > 0 {
 		most = min(most, s.o.MaxMessageSize)
 	}

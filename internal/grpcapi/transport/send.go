@@ -132,9 +132,9 @@ func (st *stream) encode(v any) (*payload, error) {
 			return nil, err
 		}
 	}
-	if p.size > st.c.s.o.MaxMessage {
+	if p.size > st.c.s.o.MaxSend {
 		p.parts.Free()
-		return nil, status.Errorf(codes.ResourceExhausted, "grpc: trying to send message larger than max (%d vs. %d)", p.size, st.c.s.o.MaxMessage)
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: trying to send message larger than max (%d vs. %d)", p.size, st.c.s.o.MaxSend)
 	}
 	return p, nil
 }

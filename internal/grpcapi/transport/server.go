@@ -21,7 +21,7 @@ type Options struct {
 	// Compressors are the encodings of messages by name; others are refused.
 	Compressors map[string]encoding.Compressor
 	// Tap sees the head of each call before anything of its messages is read, and
-	// may refuse it with a status.
+	// may refuse it with a status. Handlers get the context that it returns.
 	Tap tap.ServerInHandle
 	// TLS is nil for plain text.
 	TLS *tls.Config
@@ -30,6 +30,8 @@ type Options struct {
 
 	// MaxMessage bounds a message in bytes, before and after decompression.
 	MaxMessage int
+	// MaxSend bounds a message that the server sends; 0 means MaxMessage.
+	MaxSend int
 	// MaxBuffered bounds the bytes of all large messages that are being received or
 	// wait for their handlers, over all connections; further ones are refused with
 	// RESOURCE_EXHAUSTED. 0 means no bound.
@@ -78,6 +80,9 @@ func (o *Options) fill() {
 	}
 	if o.MaxMessage <= 0 {
 		o.MaxMessage = 4 << 20
+	}
+	if o.MaxSend <= 0 {
+		o.MaxSend = o.MaxMessage
 	}
 	o.StreamWindow = max(o.StreamWindow, defaultWindow)
 	o.ConnWindow = max(o.ConnWindow, o.StreamWindow)
