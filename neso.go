@@ -104,6 +104,30 @@ type Server struct {
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration
+	// DrainGrace is how long Run goes on serving after ctx ends, not ready, so that
+	// balancers turn away; default 0.
+	DrainGrace time.Duration
+	// HangTimeout is after how long without progress a busy instance is interrupted
+	// and replaced; default never.
+	HangTimeout time.Duration
+	// WatchInterval is how often listeners and instances are looked at; default 10 s,
+	// negative never.
+	WatchInterval time.Duration
+
+	// AuthFile names the keys that clients must have, see docs/security.md; empty
+	// asks for none. It is read again when it changes.
+	AuthFile string
+	// AdminAddress, "host:port" or "unix:/path", is the only place then where the
+	// server can be changed: load and unload, settings, shared memory, binding. It
+	// speaks HTTP, with the TLS of the HTTP front end. Empty means that every
+	// listener serves these too.
+	AdminAddress string
+	// ReadableModelFiles lets other users of the machine read the files of load
+	// requests, for workers that run as another user.
+	ReadableModelFiles bool
+	// RefuseModelFiles refuses loads over the API that bring the model's files, and
+	// so its code.
+	RefuseModelFiles bool
 
 	HTTP    HTTP
 	GRPC    GRPC
@@ -171,6 +195,9 @@ type HTTP struct {
 	// for large bodies the time that 16 KiB/s need on top) and between requests
 	// (default 10 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
+	// MaxConnectionAge is after how long a connection is asked to end with its next
+	// reply (Connection: close), give or take a tenth; default never.
+	MaxConnectionAge time.Duration
 }
 
 // Sagemaker is the form that Amazon SageMaker's containers have: /ping,
@@ -232,6 +259,11 @@ type GRPC struct {
 	// MaxConnectionAge ends connections (default never), after
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
+	// at most. MaxStreams bounds the calls of one connection (default no bound):
+	// each may hold a message that no model has admitted yet.
+	MaxMessageSize int64
+	MaxStreams     uint32
 }
 
 // Metrics configures the Prometheus endpoint.

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the network of examples/models/digits in the formats of other frameworks, into examples/frameworks.
+"""Writes the network of examples/models/digits in the formats of other frameworks, below examples.
 
-Needs what writes each format (`pip install onnx`); a format whose package is missing is left out with a word.
+Needs what writes each format (`pip install onnx torch tensorflow scikit-learn skops`); a format whose package is missing is left out with a word.
 """
 
 import pathlib
+import warnings
 
 import numpy as np
 
@@ -45,14 +46,61 @@ def write_onnx(to):
     onnx.save(model, to / "1" / "model.onnx")
 
 
-WRITERS = {"digits_onnx": write_onnx}
+def write_torchscript(to):
+    import digits_torch
+    import torch
+
+    (to / "1").mkdir(parents=True, exist_ok=True)
+    torch.jit.script(digits_torch.Digits(weights()).eval()).save(str(to / "1" / "model.pt"))
+
+
+def write_tensorflow(to):
+    import tensorflow as tf
+
+    w = {name: tf.constant(value) for name, value in weights().items()}
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8], tf.float32, "IMAGE")])
+    def classify(image):
+        x = tf.reshape(image, [-1, 64]) / 16.0
+        hidden = tf.nn.relu(x @ w["w1"] + w["b1"])
+        return {"PROBABILITIES": tf.nn.softmax(hidden @ w["w2"] + w["b2"])}
+
+    module.classify = classify
+    (to / "1").mkdir(parents=True, exist_ok=True)
+    tf.saved_model.save(module, str(to / "1" / "model.savedmodel"), signatures=classify)
+
+
+def write_sklearn(to):
+    import skops.io
+    from sklearn.neural_network import MLPClassifier
+
+    w = weights()
+    # One step of training gives the classifier its shape; then it gets the weights, grey values divided by 16 included.
+    model = MLPClassifier(hidden_layer_sizes=w["b1"].shape, max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(np.zeros((20, 64), np.float32), np.arange(20) % 10)
+    model.coefs_, model.intercepts_ = [w["w1"] / np.float32(16), w["w2"]], [w["b1"], w["b2"]]
+    model._optimizer, model._random_state = None, None
+    (to / "1").mkdir(parents=True, exist_ok=True)
+    skops.io.dump(model, to / "1" / "model.skops")
+
+
+# Below frameworks what C libraries run, below frameworks_python what needs the framework's own Python package.
+WRITERS = {
+    "frameworks/digits_onnx": write_onnx,
+    "frameworks_python/digits_torchscript": write_torchscript,
+    "frameworks_python/digits_tensorflow": write_tensorflow,
+    "frameworks_python/digits_sklearn": write_sklearn,
+}
 
 
 def main():
     for name, write in WRITERS.items():
         try:
-            write(HERE / "frameworks" / name)
-            print(f"wrote examples/frameworks/{name}")
+            write(HERE / name)
+            print(f"wrote examples/{name}")
         except ImportError as e:
             print(f"left out {name}: {e}")
 

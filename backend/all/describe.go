@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/python"
@@ -27,7 +28,11 @@ func Describe(ctx context.Context, o Options, directory string) []Report {
 		describePython(ctx, o),
 		onnxruntime.Describe(onnxruntime.Options{Interpreter: interpreter(o)}, directory),
 	}
+	reports = append(reports, hosted.Reports(ctx, python.Options{Python: o.Python})...)
 	for _, d := range Drivers(o) {
+		if d.Name == "dali" {
+			continue // only an explanation
+		}
 		if !slices.ContainsFunc(reports, func(r Report) bool { return r.Backend == d.Name }) {
 			reports = append(reports, Report{Backend: d.Name, Version: "-", Library: "built in", Devices: []string{"CPU"}})
 		}

@@ -36,7 +36,7 @@ func isFile(path string) bool {
 // customFolder returns the folder of the python-based backend of the model, or
 // "" for a model with a model.py of its own.
 func (d *driver) customFolder(cfg *backend.Config) string {
-	if cfg.Backend == "" || cfg.Backend == ownName {
+	if cfg.Backend == "" || cfg.Backend == ownName || d.hosted != nil {
 		return ""
 	}
 	return filepath.Join(d.directory, cfg.Backend)

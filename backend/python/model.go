@@ -44,6 +44,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 	if _, err := d.limitOf(cfg); err != nil {
 		return "", err
 	}
+	if d.hosted != nil {
+		return d.hosted.Check(cfg, d.values)
+	}
 	switch v := cfg.Parameters[paramForceCPU]; v {
 	case "", "yes", "no":
 	default:
@@ -58,6 +61,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 		}
 		if !strings.HasSuffix(name, ".py") {
 			return "", backend.Errorf(backend.Internal, "Model name must end with '.py'. Model name is \"%s\".", name)
+		}
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
 		}
 		path = filepath.Join(cfg.VersionDirectory, name)
 	}
@@ -95,8 +101,10 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 		small = d.host.Allocator()
 	}
 	m := &model{driver: d, cfg: cfg, command: command, arena: worker.NewArena(small, worker.DefaultInlineLimit, 0), instances: map[*instance]struct{}{}}
-	for _, io := range cfg.Inputs {
-		m.names[0] = append(m.names[0], io.Name)
+	for _, list := range [][]backend.IO{cfg.Inputs, cfg.BatchInputs} {
+		for i := range list {
+			m.names[0] = append(m.names[0], list[i].Name)
+		}
 	}
 	for _, io := range cfg.Outputs {
 		m.names[1] = append(m.names[1], io.Name)
@@ -146,6 +154,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 		return c.Attach(worker.Instance{
 			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
+			Gather: m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: m.driver.hosted != nil,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)
@@ -169,6 +178,9 @@ func (d *driver) loadModel(ctx context.Context, c *worker.Conn, cfg *backend.Con
 		ModelPath: path, ModelDirectory: cfg.Directory, VersionDirectory: cfg.VersionDirectory, Name: cfg.Name, Version: cfg.Version,
 		Config: cfg.JSON, Complete: complete, Inputs: []string{}, Outputs: []string{}, InlineLimit: worker.DefaultInlineLimit,
 	}
+	if d.hosted != nil {
+		body.Framework, body.Settings = d.hosted.Name, d.values
+	}
 	answer, err := c.Call(ctx, worker.KindLoad, 0, body)
 	if err != nil {
 		return nil, modelError(d.log.With(slog.String("model", cfg.Name)), "model could not be imported", err)
@@ -182,6 +194,9 @@ func modelError(log *slog.Logger, what string, err error) error {
 	var failed *worker.CallError
 	if !errors.As(err, &failed) {
 		return err
+	}
+	if failed.Traceback == "" { // the text says it all
+		return &backend.Error{Code: failed.Code, Message: failed.Message}
 	}
 	log.Error(what, slog.String("error", failed.Message), slog.String("traceback", failed.Traceback)) //nolint:sloglint // the callers give constants
 	return &backend.Error{Code: backend.Internal, Message: failed.Message}

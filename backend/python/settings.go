@@ -30,7 +30,7 @@ var ignoredSettings = map[string]string{
 }
 
 // knownSettings have an effect, here or in the server.
-var knownSettings = []string{"stub-timeout-seconds", settingLimit, "default-max-batch-size", "min-compute-capability"}
+var knownSettings = []string{"allow-pickle", "stub-timeout-seconds", settingLimit, "default-max-batch-size", "min-compute-capability"}
 
 const settingLimit = "execution-timeout-seconds"
 

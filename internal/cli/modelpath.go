@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scratch"
 )
 
 // modelPath is a model that is named by itself, outside of a repository.
@@ -24,7 +25,7 @@ type modelPath struct {
 var backendOf = map[string]string{
 	".onnx": "onnxruntime", ".ort": "onnxruntime", ".xml": "openvino", ".pt": "pytorch", ".pt2": "pytorch", ".pth": "pytorch", ".py": "python",
 	".plan": "tensorrt", ".engine": "tensorrt", ".keras": "tensorflow", ".graphdef": "tensorflow", ".savedmodel": "tensorflow",
-	".ubj": "fil", ".json": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "fil", ".skops": "fil",
+	".ubj": "fil", ".json": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "sklearn", ".skops": "sklearn",
 }
 
 // errRepository says that a path is a whole model repository.
@@ -63,7 +64,7 @@ func readModelPath(path string) (*modelPath, error) {
 		parent, base := filepath.Split(abs)
 		return &modelPath{name: modelName(abs), version: filepath.Clean(parent), config: "platform: \"tensorflow_savedmodel\"\ndefault_model_filename: " + quoted(base) + "\n"}, nil
 	}
-	for _, name := range []string{"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel"} {
+	for _, name := range []string{"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.keras", "model.skops", "model.joblib"} {
 		if has(name) {
 			return &modelPath{name: modelName(filepath.Join(abs, name)), version: abs}, nil
 		}
@@ -175,8 +176,10 @@ func temporaryRepository(paths []string) (repositories []string, models []string
 			continue
 		}
 		if err == nil && dir == "" {
-			if dir, err = os.MkdirTemp("", "neso-model-"); err == nil {
-				remove = func() { _ = os.RemoveAll(dir) } // links only: what they lead to stays
+			var made *scratch.Dir
+			if made, err = scratch.Make("neso-model-"); err == nil {
+				dir = made.Path
+				remove = func() { _ = made.Remove() } // links only: what they lead to stays
 				repositories = append(repositories, dir)
 			}
 		}

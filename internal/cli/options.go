@@ -26,7 +26,8 @@ type serveOptions struct {
 	httpPort, grpcPort, metricsPort          int
 	allowHTTP, allowGRPC, allowMetrics       bool
 	strictModelConfig                        *bool
-	python                                   string
+	python, workerUser                       string
+	workerEnv                                []string
 	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool
@@ -187,6 +188,15 @@ func setBackendConfig(o *serveOptions, s string) error {
 	return nil
 }
 
+// setAllowPickle tells all backends.
+func setAllowPickle(o *serveOptions, s string) error {
+	v, err := parseBool(s)
+	if err != nil {
+		return err
+	}
+	return setBackendConfig(o, fmt.Sprintf("allow-pickle=%t", v))
+}
+
 // setCacheConfig collects the settings of the response cache.
 func setCacheConfig(o *serveOptions, s string) error {
 	head, value, ok := strings.Cut(s, "=")
@@ -228,6 +238,15 @@ func setCount(p func(*serveOptions) *int64) func(*serveOptions, string) error {
 		*p(o) = n
 		return err
 	}
+}
+
+func setMaxStreams(o *serveOptions, s string) error {
+	n, err := parseInt(s)
+	if err == nil && (n < 1 || n > 1<<30) {
+		err = fmt.Errorf("expected a number from 1 to %d, got %d", 1<<30, n)
+	}
+	o.server.GRPC.MaxStreams = uint32(n)
+	return err
 }
 
 // parseBytes reads a number with an optional suffix K, M, G (powers of 1024).

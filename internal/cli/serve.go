@@ -93,7 +93,12 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if o.server.ResponseCache.Name == "redis" {
 		responsecache.SilenceDriver()
 	}
-	o.server.Backends = all.Drivers(all.Options{Python: o.python, WorkerBinary: workerBinary()})
+	backends := all.Options{Python: o.python, WorkerBinary: workerBinary(), WorkerUser: o.workerUser, WorkerEnvironment: o.workerEnv}
+	if err := backends.Check(); err != nil {
+		fmt.Fprintln(env.Stderr, err)
+		return 1
+	}
+	o.server.Backends = all.Drivers(backends)
 
 	if o.controlFD > 0 {
 		ignoreBrokenPipes()

@@ -63,9 +63,15 @@ type Options struct {
 	// DrainTimeout bounds how long a replaced or unloaded version waits for its
 	// requests; 0 means five minutes.
 	DrainTimeout time.Duration
+	// HangTimeout is after how long without progress a busy instance is interrupted,
+	// and replaced if it ignores that; 0 means never. WatchInterval is how often the
+	// instances are looked at; 0 means ten seconds, a negative one never.
+	HangTimeout, WatchInterval time.Duration
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// ReadableFiles lets other users of the machine read them.
+	ReadableFiles bool
 	// RepositoryCache keeps what is downloaded from object stores from one start to
 	// the next; empty means a temporary directory.
 	RepositoryCache string
@@ -96,6 +102,9 @@ func (o *Options) fill() error {
 	}
 	if o.LoadThreads == 0 {
 		o.LoadThreads = 4
+	}
+	if o.WatchInterval == 0 {
+		o.WatchInterval = DefaultWatchInterval
 	}
 	if o.MaxQueuedRequests <= 0 {
 		o.MaxQueuedRequests = defaultQueuedRequests

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -30,6 +31,12 @@ func (e *Engine) Live() error {
 // Ready returns nil, or why the server is not ready.
 func (e *Engine) Ready() error {
 	if err := e.Live(); err != nil {
+		return err
+	}
+	if e.leaving.Load() {
+		return errLeaving()
+	}
+	if err := e.faults.first(); err != nil {
 		return err
 	}
 	if !e.o.StrictReadiness {
@@ -101,6 +108,8 @@ type VersionStats struct {
 	Config    *modelconfig.Config
 	// LoadTime is how long the last load took, warm-up included.
 	LoadTime time.Duration
+	// Instances is how they are.
+	Instances instance.Health
 }
 
 // Statistics returns the numbers of one model (version -1: all its ready
@@ -109,7 +118,7 @@ func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) 
 	var found []VersionStats
 	for _, v := range e.life.Versions(name) {
 		if v.Model != nil && (version < 0 || v.Version == version) {
-			found = append(found, VersionStats{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime})
+			found = append(found, VersionStats{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health()})
 		}
 	}
 	switch {

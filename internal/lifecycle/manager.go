@@ -49,6 +49,8 @@ type Options struct {
 	Steps ensemble.Host
 	// Cache is the server's response cache, or nil.
 	Cache responsecache.Store
+	// HangTimeout is that of instance.Options.
+	HangTimeout time.Duration
 	// HoldRequests is for tests; see model.Options.
 	HoldRequests int
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits

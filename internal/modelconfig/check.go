@@ -200,7 +200,7 @@ func (c *checker) run() {
 // validate reports what is missing from inputs and outputs as hints where the
 // backend may complete it.
 func (c *checker) validate() {
-	completes := c.draft.pb.Platform != platformEnsemble && c.draft.pb.Backend != "pytorch"
+	completes := c.draft.pb.Platform != platformEnsemble
 	for _, f := range c.draft.gaps.own(c.draft.validate(true, true)) {
 		if completes && (strings.Contains(f.Text, " must specify 'data_type' for ") || strings.Contains(f.Text, " must specify 'dims' for ")) {
 			c.hint("%s; loads only if the backend completes it", f.Error())

@@ -31,6 +31,9 @@ var platformRules = []platformRule{
 	{backend: "pytorch", platform: "pytorch_libtorch", alias: "libtorch", filename: "model.pt", file: true},
 	{backend: "pytorch", platform: "torch_aoti", filename: "model.pt2", file: true, directory: true},
 	{backend: "pytorch", platform: "pytorch_libtorch", filename: "model.pt", byName: true},
+	{backend: "tensorflow", filename: "model.keras", file: true},
+	{backend: "sklearn", filename: "model.skops", file: true, byName: true},
+	{backend: "sklearn", filename: "model.joblib", file: true},
 	{backend: "python", filename: "model.py", file: true, byName: true},
 }
 

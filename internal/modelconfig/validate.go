@@ -96,7 +96,13 @@ func (v *validator) versionPolicy() {
 func (v *validator) pair() {
 	var platforms []string
 	for _, r := range platformRules {
-		if r.backend != v.pb.Backend || r.platform == "" {
+		if r.backend != v.pb.Backend {
+			continue
+		}
+		if r.platform == "" {
+			if v.pb.Platform == "" && v.pb.DefaultModelFilename == r.filename {
+				return // a kind of model that Triton has no platform for
+			}
 			continue
 		}
 		if v.pb.Platform == r.platform || r.alias != "" && v.pb.Platform == r.alias {

@@ -25,6 +25,8 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// Readable lets other users read these files.
+	Readable bool
 	// CacheDir keeps what is downloaded from object stores from one start to the
 	// next; empty means a temporary directory.
 	CacheDir string
@@ -36,6 +38,7 @@ type Options struct {
 type Repository struct {
 	configName string
 	tempDir    string
+	readable   bool
 	// namespacing makes the repository's path a part of a model's name.
 	namespacing bool
 
@@ -46,7 +49,7 @@ type Repository struct {
 // Open opens every repository; it fails with the first path that is none.
 // Paths are kept as a sorted set.
 func Open(o Options) (*Repository, error) {
-	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, namespacing: o.Namespacing}
+	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable, namespacing: o.Namespacing}
 	seen := map[string]bool{}
 	for _, path := range slices.Sorted(slices.Values(o.Paths)) {
 		// The same directory under two spellings would make each of its models a

@@ -79,7 +79,7 @@ func (r *Repository) fetch(ctx context.Context, s *Snapshot, model, config strin
 			return source.Directory{}, backend.Errorf(backend.InvalidArg, "override files of model '%s' need the parameter 'config' too", s.Name)
 		}
 		s.Overridden = true
-		return memory.Write(r.tempDir, s.Name, files)
+		return memory.Write(r.tempDir, s.Name, files, r.readable)
 	}
 	src, err := r.find(ctx, model)
 	if err != nil {

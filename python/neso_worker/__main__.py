@@ -5,7 +5,9 @@ Descriptor 3 is the control channel, descriptor 4 the descriptor channel.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -64,20 +66,24 @@ def _compile_ahead() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs what the only argument says; returns the exit status."""
-    if arguments not in (["--worker"], ["--zygote"]):
-        print("usage: python neso_worker --worker | --zygote", file=sys.stderr)
+    """Runs what the arguments say; returns the exit status."""
+    preload = arguments[1] if len(arguments) == 2 and arguments[0] == "--zygote" else ""
+    if arguments not in (["--worker"], ["--zygote"]) and not preload:
+        print("usage: python neso_worker --worker | --zygote [MODULE]", file=sys.stderr)
         return 2
     _prepare_path()
     # Ctrl-C reaches the whole terminal; the server decides when workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_output()
     control, descriptors = CONTROL, DESCRIPTORS
-    if arguments == ["--zygote"]:
+    if arguments[0] == "--zygote":
         gc.disable()  # until everything is imported: nothing of that is garbage
         compiler = _compile_ahead()
         import numpy  # noqa: F401
 
+        if preload:  # what fails here is told by the worker that needs it
+            with contextlib.suppress(Exception):
+                importlib.import_module(preload)
         from neso_worker import zygote
 
         os.waitpid(compiler, 0)

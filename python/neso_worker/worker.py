@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
 import socket
@@ -22,6 +23,7 @@ from .frames import (
     COUNT,
     CREDIT,
     EXECUTE,
+    EXECUTE_BATCH,
     EXIT,
     FAILED,
     HELLO,
@@ -76,6 +78,7 @@ class Worker:
         self.orphans: deque[Any] = deque()
         self.instances: dict[int, Instance] = {}
         self.model_class: Optional[type] = None
+        self._instance: type[Instance] = Instance
         self.inline_limit = DEFAULT_INLINE_LIMIT
         self.link.handlers = {
             CANCEL: self._on_cancel,
@@ -144,6 +147,12 @@ class Worker:
                     raise ProtocolError(f"execute: unknown instance {number}")
                 instance.execute(call, data, start, end, bool(work))
                 data = None
+            elif kind == EXECUTE_BATCH:
+                instance = instances.get(number)
+                if not hasattr(instance, "execute_batch"):
+                    raise ProtocolError(f"execute batch: instance {number} takes no batches")
+                instance.execute_batch(call, data, start, end)
+                data = None
             elif kind in self._orders:
                 self._order(kind, number, call, data, start, end)
             elif kind == EXIT:
@@ -174,6 +183,8 @@ class Worker:
             raise
         except BaseException as error:
             failure = {"message": describe(error), "traceback": full_traceback(error)}
+            if getattr(error, "plain", False):  # says it all itself
+                failure = {"message": str(error), "traceback": "", "code": error.code}
             answer = json_frame(FAILED, number, call, failure)
         self.link.writer.send(answer)
 
@@ -183,6 +194,8 @@ class Worker:
         version_directory = order.get("version_directory") or os.path.dirname(order["model_path"])
         triton_python_backend_utils._model_dir = version_directory
         self.inline_limit = int(order.get("inline_limit") or DEFAULT_INLINE_LIMIT)
+        if order.get("framework"):
+            return self._load_hosted(order)
         version = str(order.get("version") or "")
         self.model_class = import_model(
             order["model_path"], order.get("model_directory") or "", version_directory, version
@@ -192,12 +205,25 @@ class Worker:
         config = complete_config(self.model_class, order.get("name") or "", order.get("config") or {})
         return {} if config is None else {"config": config}
 
+    def _load_hosted(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Loads a model of a framework, which is no code of the user."""
+        from .frameworks import host, instance
+
+        # Frameworks hand models memory that these may write to; the server says which blocks nobody else reads.
+        self.segments.protection = mmap.PROT_READ | mmap.PROT_WRITE
+        hosted = host.model_class(order)
+        answer = {"config": hosted.completed(hosted.config)} if order.get("complete") else {}
+        self.model_class, self._instance = hosted, instance.HostedInstance
+        return answer
+
     def _init(self, number: int, order: dict[str, Any]) -> dict[str, Any]:
         if self.model_class is None:
             raise TritonModelException("The worker has no model yet.")
         if number in self.instances:
             raise TritonModelException(f"Instance {number} is there already.")
-        instance = Instance(self, number, self.model_class, self.inline_limit)
+        if self._instance is not Instance:
+            self.model_class.config = order.get("config") or {}  # as completed
+        instance = self._instance(self, number, self.model_class, self.inline_limit)
         answer = instance.initialize(order)
         self.instances[number] = instance
         self.bls.allowed = True

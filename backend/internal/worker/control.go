@@ -27,6 +27,10 @@ type LoadBody struct {
 	Inputs           []string        `json:"inputs"`
 	Outputs          []string        `json:"outputs"`
 	InlineLimit      int             `json:"inline_limit"`
+	// Framework is the backend of a model that no code of the user runs but the
+	// worker itself; Settings are those of that backend.
+	Framework string            `json:"framework,omitempty"`
+	Settings  map[string]string `json:"settings,omitempty"`
 }
 
 // InitBody is the body of INIT.
@@ -45,7 +49,7 @@ type InitBody struct {
 type FailedBody struct {
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
-	// Code is a backend.Code, which only workers written in Go say; 0 is Internal.
+	// Code is a backend.Code, which only workers of the server's own code say; 0 is Internal.
 	Code int `json:"code,omitempty"`
 }
 
@@ -53,6 +57,8 @@ type FailedBody struct {
 type ForkBody struct {
 	Env map[string]string `json:"env"`
 	Cwd string            `json:"cwd,omitempty"`
+	// Limits are those of the child.
+	Limits Limits `json:"limits,omitzero"`
 }
 
 // blockKey names a block of shared memory.

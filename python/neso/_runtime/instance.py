@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
+from neso_worker.batchshape import BATCH_HELD, Entry, decode_batch, pack_batch
 from neso_worker.channel import Closed, Frame
 from neso_worker.errors import TritonError, TritonModelException, full_traceback
 from neso_worker.frames import (
@@ -32,9 +33,9 @@ from neso_worker.leases import Lease
 from neso_worker.window import Window
 
 from .binding import BATCH, Binding
-from .inputs import Request, decode_batch, decode_requests
+from .inputs import Request, decode_requests
 from .memory import current
-from .outputs import BATCH_HELD, Entry, Responses, Tables, check_list, check_response, pack_batch
+from .outputs import Responses, Tables, check_list, check_response
 
 if TYPE_CHECKING:
     from .connection import Connection

@@ -7,21 +7,10 @@ from typing import Any, Optional
 
 import numpy as np
 
+from neso_worker.batchshape import Entry
 from neso_worker.datatypes import BYTES, DTYPES, number_of, pack_elements
 from neso_worker.encode import ResponseFrame
-from neso_worker.frames import (
-    ENTRIES,
-    FINAL,
-    HEADER,
-    INLINE,
-    MAGIC,
-    MAX_BODY,
-    NO_ERROR,
-    PADDING,
-    PAIR,
-    RESULT_BATCH,
-    VERSION,
-)  # fmt: skip
+from neso_worker.frames import FINAL, INLINE, NO_ERROR
 from neso_worker.leases import Lease
 from neso_worker.tensor import DTYPE_NUMBERS
 
@@ -29,10 +18,6 @@ ndarray = np.ndarray
 
 # Numbers of segments for outputs begin here; below are those of inputs.
 FIRST_OUTPUT_SEGMENT = 1 << 31
-# Flag of RESULT_BATCH: inputs of the batch are still referenced.
-BATCH_HELD = 2
-# As it stands in entries: index, datatype, shape, segment, offset or inline data, bytes, name.
-Entry = tuple[int, int, tuple[int, ...], int, Any, int, bytes]
 
 
 class OutputError(ValueError):
@@ -180,34 +165,6 @@ class Tables:
         self.store.give_back(
             [(entry[3], entry[4]) for entry in entries if entry[3] >= FIRST_OUTPUT_SEGMENT and entry[3] != INLINE]
         )
-
-
-def pack_batch(instance: int, number: int, entries: list[Entry], flags: int) -> bytes:
-    """A RESULT_BATCH frame."""
-    cursor = 8
-    for entry in entries:
-        cursor += 24 + 8 * len(entry[2])
-    parts = [b"", PAIR.pack(len(entries), flags)]
-    data: list[bytes] = []
-    for index, kind, shape, segment, where, length, _ in entries:
-        ndim = len(shape)
-        if segment == INLINE:
-            if cursor & 7:
-                data.append(PADDING[cursor & 7])
-                cursor += -cursor & 7
-            parts.append(ENTRIES[ndim].pack(index, kind, ndim, INLINE, cursor, length, *shape))
-            data.append(where)
-            cursor += length
-        else:
-            parts.append(ENTRIES[ndim].pack(index, kind, ndim, segment, where, length, *shape))
-    if cursor & 7:
-        data.append(PADDING[cursor & 7])
-        cursor += -cursor & 7
-    if cursor > MAX_BODY:
-        raise ValueError(f"the outputs have {cursor} bytes")
-    parts[0] = HEADER.pack(MAGIC, VERSION, RESULT_BATCH, cursor, instance, 0, number)
-    parts += data
-    return b"".join(parts)
 
 
 class Responses(ResponseFrame):

@@ -1,0 +1,93 @@
+package hosted
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/python"
+)
+
+func find(t *testing.T, name string) *framework {
+	t.Helper()
+	for i := range table {
+		if table[i].backend == name {
+			return &table[i]
+		}
+	}
+	t.Fatalf("no backend %s", name)
+	return nil
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name, backend, filename string
+		files                   map[string]string
+		settings                map[string]string
+		want, fault             string
+	}{
+		{name: "first known name", backend: "pytorch", files: map[string]string{"model.pt2": "x", "model.py": "x"}, want: "model.pt2"},
+		{name: "another of the backend's names", backend: "pytorch", filename: "model.pt", files: map[string]string{"model.py": "x"}, want: "model.py"},
+		{name: "a name of the user's", backend: "pytorch", filename: "net.pth", files: map[string]string{"net.pth": "x", "model.pt": "x"}, want: "net.pth"},
+		{name: "the user's name is not there", backend: "pytorch", filename: "net.pth", files: map[string]string{"model.pt": "x"}, fault: "unable to find 'm/3/net.pth' for model 'm'"},
+		{name: "nothing", backend: "tensorflow", fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras"},
+		{name: "empty", backend: "tensorrt", files: map[string]string{"model.plan": ""}, fault: "'m/3/model.plan' is not a model of the backend 'tensorrt': it is empty"},
+		{name: "out of the directory", backend: "pytorch", filename: "../../other/1/model.pt", fault: "leads out of the version's directory"},
+		{name: "pickle", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, fault: "is a pickle, which can run any code when it is read: it is refused"},
+		{name: "pickle by another name", backend: "sklearn", filename: "m.PKL", files: map[string]string{"m.PKL": "x"}, fault: "--allow-pickle"},
+		{name: "not allowed", backend: "sklearn", files: map[string]string{"model.pkl": "x"}, settings: map[string]string{"allow-pickle": "false"}, fault: "--allow-pickle"},
+		{name: "allowed", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, settings: map[string]string{"allow-pickle": "true"}, want: "model.joblib"},
+		{name: "skops", backend: "sklearn", files: map[string]string{"model.skops": "x"}, want: "model.skops"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, content := range c.files {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cfg := &backend.Config{Name: "m", Version: 3, VersionDirectory: dir, Filename: c.filename}
+			path, err := find(t, c.backend).check(cfg, c.settings)
+			if c.fault == "" {
+				if err != nil || path != filepath.Join(dir, c.want) {
+					t.Fatalf("got %q, %v, want %s", path, err, c.want)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.fault) || strings.Contains(err.Error(), dir) {
+				t.Fatalf("got %v, want %q without the directory", err, c.fault)
+			}
+		})
+	}
+}
+
+func TestDriversOfTheTable(t *testing.T) {
+	names := map[string]bool{}
+	for _, d := range Drivers(python.Options{}) {
+		names[d.Name] = true
+	}
+	for _, want := range []string{"pytorch", "tensorflow", "sklearn", "tensorrt", "dali"} {
+		if !names[want] {
+			t.Errorf("no driver %s", want)
+		}
+	}
+}
+
+func TestDaliSaysWhatToUse(t *testing.T) {
+	_, err := dali().Open(t.Context(), nil, backend.Settings{})
+	var told *backend.Error
+	if !errors.As(err, &told) || told.Code != backend.Unsupported || !strings.Contains(told.Message, `backend: "python"`) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestReports(t *testing.T) {
+	for _, r := range Reports(t.Context(), python.Options{Python: "no-such-python"}) {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "no-such-python") {
+			t.Errorf("%s: got %v", r.Backend, r.Err)
+		}
+	}
+}

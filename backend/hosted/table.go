@@ -1,0 +1,63 @@
+package hosted
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// framework is what the server knows of a backend without a worker.
+type framework struct {
+	backend string
+	// module is what the worker imports, distribution its packages' names as pip
+	// has them (any of them, between bars), install what to tell users to install.
+	module, distribution, install string
+	// preload is imported once, before workers are forked. TensorFlow starts threads
+	// when it is imported.
+	preload string
+	// files are the names under which a model lies, the first found counts.
+	files    []string
+	devices  []string
+	settings []string
+	// refuse says no to a file, before a worker touches it.
+	refuse func(cfg *backend.Config, name string, settings map[string]string) error
+}
+
+const settingPickle = "allow-pickle"
+
+var table = []framework{
+	{
+		backend: "pytorch", module: "torch", distribution: "torch", install: "torch", preload: "torch",
+		files: []string{"model.pt", "model.pt2", "model.py"}, devices: []string{"CPU", "CUDA"},
+	},
+	{
+		backend: "tensorflow", module: "tensorflow", distribution: "tensorflow|tensorflow-cpu", install: "tensorflow",
+		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"},
+	},
+	{
+		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops", preload: "sklearn.pipeline",
+		files: []string{"model.skops", "model.joblib", "model.pkl"}, devices: []string{"CPU"},
+		settings: []string{settingPickle}, refuse: refusePickle,
+	},
+	{
+		backend: "tensorrt", module: "tensorrt", distribution: "tensorrt|tensorrt-cu12|tensorrt-cu13", install: "tensorrt",
+		files: []string{"model.plan"}, devices: []string{"CUDA"},
+	},
+}
+
+// refusePickle refuses files that run code when they are read, unless who
+// started the server allows it.
+func refusePickle(cfg *backend.Config, name string, settings map[string]string) error {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".joblib", ".pkl", ".pickle":
+	default:
+		return nil
+	}
+	switch strings.ToLower(settings[settingPickle]) {
+	case "true", "1", "yes", "on":
+		return nil
+	}
+	return backend.Errorf(backend.InvalidArg, "'%s/%d/%s' is a pickle, which can run any code when it is read: it is refused. Save the model with skops.io.dump as model.skops, "+
+		"or, if you trust who can write to the repository, start the server with --allow-pickle", cfg.Name, cfg.Version, name)
+}

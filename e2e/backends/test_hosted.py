@@ -1,0 +1,79 @@
+"""Backends of Python frameworks where the framework is missing: the load says so, and other models go on.
+
+What they answer with the frameworks is tested in e2e/frameworks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import zipfile
+
+import pytest
+from repository import identity_model, until
+from server import Server
+
+
+def script(path):
+    """As much of a TorchScript archive as is looked at before torch is imported."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/code/__torch__.py", "")
+        archive.writestr("m/constants.pkl", b"")
+
+
+def content(data):
+    return lambda path: path.write_bytes(data)
+
+
+MODELS = {
+    "script": ("model.pt", script, None, "torch", ["backend 'pytorch' needs the package 'torch'", "-m pip install torch"]),
+    "graph": ("model.graphdef", content(b"\x0a\x01"), None, "tensorflow", ["needs the package 'tensorflow'", "-m pip install tensorflow"]),
+    "plan": ("model.plan", content(b"ftrt1234"), None, "tensorrt", ["needs the package 'tensorrt'", "-m pip install tensorrt"]),
+    "pickle": ("model.joblib", content(b"\x80\x04N."), None, "", ["is a pickle", "--allow-pickle"]),
+    "lfs": ("model.pt", content(b"version https://git-lfs.github.com/spec/v1\n"), None, "", ["a Git LFS pointer", "git lfs pull"]),
+    "page": ("model.pt2", content(b"<!DOCTYPE html>"), None, "", ["a web page: the download went wrong"]),
+    "empty": ("model.pt", content(b""), None, "", ["it is empty"]),
+    "missing": (None, None, 'backend: "sklearn"\n', "", ["unable to find 'missing/1/model.skops'", "model.joblib"]),
+    "dali": (None, None, 'backend: "dali"\nmax_batch_size: 1\ninput [ { name: "I" data_type: TYPE_UINT8 dims: [ -1 ] } ]\noutput [ { name: "O" data_type: TYPE_UINT8 dims: [ -1 ] } ]\n',
+             "", ["backend 'dali' is not there", 'backend: "python"']),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    repo = tmp_path_factory.mktemp("hosted")
+    for name, (file, write, config, _, _) in MODELS.items():
+        (repo / name / "1").mkdir(parents=True)
+        if file:
+            write(repo / name / "1" / file)
+        if config:
+            (repo / name / "config.pbtxt").write_text(config)
+    identity_model(repo, "good")
+    with Server(repo, "--exit-on-error=false", wait=False) as s:
+
+        def settled():
+            try:
+                rows = s.post("/v2/repository/index").json
+            except (OSError, ValueError):
+                return None
+            states = [r.get("state") == "READY" or bool(r.get("reason")) for r in rows]
+            return rows if len(states) == len(MODELS) + 1 and all(states) else None
+
+        until(settled, timeout=60)
+        yield {row["name"]: row for row in settled()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_load_says_what_is_missing(index, name):
+    _, _, _, package, texts = MODELS[name]
+    if package and importlib.util.find_spec(package):
+        texts = []  # the framework is there, and refuses the file in its own words
+    assert index[name]["state"] == "UNAVAILABLE"
+    for text in texts:
+        assert text in index[name]["reason"]
+    if package and texts:
+        assert sys.executable in index[name]["reason"]
+
+
+def test_other_models_go_on(index):
+    assert index["good"]["state"] == "READY"

@@ -1,0 +1,53 @@
+"""Writes TensorFlow models into a repository, and what TensorFlow answers into expected.json."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+
+class Module(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable(tf.reshape(tf.range(12, dtype=tf.float32), [4, 3]))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, "x")])
+    def product(self, x):
+        return {"y": x @ self.w}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.string, "t")])
+    def texts(self, t):
+        return {"upper": tf.strings.upper(t), "length": tf.strings.length(t)}
+
+
+def main(repo):
+    def place(name, file):
+        (repo / name / "1").mkdir(parents=True)
+        return str(repo / name / "1" / file)
+
+    x = np.arange(8, dtype=np.float32).reshape(2, 4) / 8
+    module = Module()
+    saved = place("saved", "model.savedmodel")
+    tf.saved_model.save(module, saved, signatures={"serving_default": module.product, "texts": module.texts})
+    for name in ("texts", "nosignature", "contradiction"):
+        shutil.copytree(saved, place(name, "model.savedmodel"))
+    keras = tf.keras.Sequential([tf.keras.layers.Input((4,), name="features"), tf.keras.layers.Dense(3, name="out")])
+    keras.save(place("keras", "model.keras"))
+    graph = tf.Graph()
+    with graph.as_default():
+        a = tf.compat.v1.placeholder(tf.float32, [None, 4], "INPUT0")
+        b = tf.compat.v1.placeholder(tf.float32, [None, 4], "INPUT1")
+        tf.add(a, b, name="OUTPUT0")
+        tf.subtract(a, b, name="OUTPUT1")
+    Path(place("graph", "model.graphdef")).write_bytes(graph.as_graph_def().SerializeToString())
+    expected = {"saved": module.product(x)["y"].numpy(), "keras": keras(x).numpy(), "graph": x + x}
+    (repo / "expected.json").write_text(json.dumps({name: value.tolist() for name, value in expected.items()}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

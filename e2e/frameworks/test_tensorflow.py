@@ -1,0 +1,130 @@
+"""TensorFlow models in the built binary: the same answers as TensorFlow itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repository import until
+from server import Server
+from tritonclient import grpc, http
+
+CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
+
+
+def signature(name):
+    return f'parameters {{ key: "TF_SIGNATURE_DEF" value {{ string_value: "{name}" }} }}\n'
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The repository, and what TensorFlow itself answers. It is made in a process of its own, as training is."""
+    repo = tmp_path_factory.mktemp("tensorflow")
+    subprocess.run([sys.executable, Path(__file__).with_name("make_tensorflow.py"), repo], check=True, timeout=180, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})  # fmt: skip
+    (repo / "texts" / "config.pbtxt").write_text('platform: "tensorflow_savedmodel"\n' + signature("texts"))
+    (repo / "nosignature" / "config.pbtxt").write_text('platform: "tensorflow_savedmodel"\n' + signature("other"))
+    (repo / "contradiction" / "config.pbtxt").write_text(
+        'platform: "tensorflow_savedmodel"\nmax_batch_size: 4\ninput [ { name: "x" data_type: TYPE_FP64 dims: [ 4 ] } ]\noutput [ { name: "z" data_type: TYPE_FP32 dims: [ 3 ] } ]\n'
+    )
+    (repo / "cut" / "1").mkdir(parents=True)
+    (repo / "cut" / "1" / "model.keras").write_bytes((repo / "keras" / "1" / "model.keras").read_bytes()[:-100])
+    (repo / "nograph" / "1").mkdir(parents=True)
+    (repo / "nograph" / "1" / "model.graphdef").write_bytes(b"\x0a\xff\xff\xff\x7fnonsense")
+    (repo / "hollow" / "1" / "model.savedmodel").mkdir(parents=True)
+    return repo, json.loads((repo / "expected.json").read_text())
+
+
+BAD = {
+    "nosignature": ["has no signature 'other'; it has 'serving_default', 'texts'", "TF_SIGNATURE_DEF"],
+    "contradiction": [
+        "expects datatype TYPE_FP64 for input 'x', model provides TYPE_FP32",
+        "unexpected inference output 'z', allowed outputs are: y",
+    ],
+    "cut": ["'cut/1/model.keras' is not a Keras file: it is cut off"],
+    "nograph": ["'nograph/1/model.graphdef'", "the file is cut off, damaged"],
+    "hollow": ["'hollow/1/model.savedmodel' is not a SavedModel: it has no saved_model.pb"],
+}
+
+
+@pytest.fixture(scope="module")
+def tf_server(made):
+    repo, _ = made
+    with Server(repo, "--exit-on-error=false", wait=False) as s:
+        until(lambda: settled(s) == len(BAD) + 4, timeout=240)
+        yield s
+    assert s.process.returncode == 0, s.log()[-3000:]
+
+
+def settled(server):
+    try:
+        index = server.post("/v2/repository/index").json
+    except (OSError, ValueError):
+        return 0
+    return sum(
+        m.get("state") in ("READY", "UNAVAILABLE") and bool(m.get("reason")) == (m["state"] != "READY") for m in index
+    )
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request, tf_server):
+    module, port = CLIENTS[request.param]
+    with module.InferenceServerClient(getattr(tf_server, port)) as c:
+        c.module = module
+        yield c
+
+
+def infer(client, model, inputs):
+    tensors = []
+    for name, (array, kind) in inputs.items():
+        tensor = client.module.InferInput(name, list(array.shape), kind)
+        tensor.set_data_from_numpy(array)
+        tensors.append(tensor)
+    return client.infer(model, tensors)
+
+
+X = (np.arange(8, dtype=np.float32).reshape(2, 4) / 8, "FP32")
+
+
+@pytest.mark.parametrize(
+    "model, inputs, output",
+    [("saved", {"x": X}, "y"), ("keras", {"features": X}, None), ("graph", {"INPUT0": X, "INPUT1": X}, "OUTPUT0")],
+)
+def test_the_same_answers_as_tensorflow(client, made, model, inputs, output):
+    if output is None:
+        (output,) = [o["name"] for o in config_of(client, model)["output"]]
+    np.testing.assert_allclose(infer(client, model, inputs).as_numpy(output), made[1][model], atol=1e-5)
+
+
+def config_of(client, model):
+    if client.module is grpc:
+        return client.get_model_config(model, as_json=True)["config"]
+    return client.get_model_config(model)
+
+
+def test_texts(client):
+    texts = np.array([[b"ab", "cdé".encode()]], np.object_)
+    answer = infer(client, "texts", {"t": (texts, "BYTES")})
+    assert answer.as_numpy("upper").tolist() == [[b"AB", "CDé".encode()]]
+    assert answer.as_numpy("length").tolist() == [[2, 4]]
+
+
+def test_completion(tf_server):
+    config = tf_server.get("/v2/models/saved/config").json
+    assert config["max_batch_size"] == 4 and "dynamic_batching" in config
+    assert config["platform"] == "tensorflow_savedmodel"
+    assert [(i["name"], i["data_type"], i["dims"]) for i in config["input"]] == [("x", "TYPE_FP32", [4])]
+    assert tf_server.get("/v2/models/graph").json["platform"] == "tensorflow_graphdef"
+    assert tf_server.get("/v2/models/keras").json["inputs"] == [{"name": "features", "datatype": "FP32", "shape": [-1, 4]}]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_load_error_says_what_where_and_what_to_do(tf_server, name):
+    (row,) = [m for m in tf_server.post("/v2/repository/index").json if m["name"] == name]
+    assert row["state"] == "UNAVAILABLE"
+    for text in BAD[name]:
+        assert text in row["reason"]

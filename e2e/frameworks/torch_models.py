@@ -1,0 +1,72 @@
+"""PyTorch models for the tests. TorchScript compiles from source, so that they lie in a file."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional  # noqa: UP035 (TorchScript knows these)
+
+import torch
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+
+    def forward(self, x: torch.Tensor):
+        return self.net(x)
+
+
+class AddSub(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor):
+        return a + b, a - b
+
+
+class Named(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: Optional[torch.Tensor] = None) -> Dict[str, torch.Tensor]:  # noqa: UP006, UP045
+        if b is None:
+            return {"double": a * 2, "sum": a}
+        return {"double": a * 2, "sum": a + b}
+
+
+class Dictionary(torch.nn.Module):
+    def forward(self, tensors: Dict[str, torch.Tensor]):  # noqa: UP006
+        return tensors["p"] * tensors["q"]
+
+
+class Texts(torch.nn.Module):
+    def forward(self, texts: List[str]) -> List[str]:  # noqa: UP006
+        out: List[str] = []  # noqa: UP006
+        for text in texts:
+            out.append(text + "!")
+        return out
+
+
+class InPlace(torch.nn.Module):
+    """Writes to its input, as models may."""
+
+    def forward(self, x: torch.Tensor):
+        x.mul_(2)
+        return x
+
+
+class Identity(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x
+
+
+class Picky(torch.nn.Module):
+    """Fails on rows whose first value is negative."""
+
+    def forward(self, x: torch.Tensor):
+        if bool((x[:, 0] < 0).any()):
+            raise ValueError("negative")
+        return x
+
+
+class Conv(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 5, 3, padding=1)
+
+    def forward(self, image: torch.Tensor):
+        return self.conv(image).mean((2, 3))

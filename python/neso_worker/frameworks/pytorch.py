@@ -1,0 +1,368 @@
+"""PyTorch: TorchScript, torch.export, AOTInductor packages, and an nn.Module in model.py."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from ..datatypes import BF16, BYTES, NAMES, object_array
+from . import torchprobe
+from .errors import UNAVAILABLE, UNSUPPORTED, LoadError, first_line, framework, memory_hint, size_of
+from .host import Loader, Order, threads
+from .specs import BFLOAT16, NUMBERS, TensorSpec, io_of, validate
+from .torchfiles import (
+    COMPILED,
+    EAGER,
+    EXPORTED,
+    SCRIPT,
+    Argument,
+    compiled_keys,
+    eager,
+    exported_names,
+    kind_of,
+    script_arguments,
+)
+
+_HINTS = (
+    ("Unknown builtin op", "the model uses an operator that this PyTorch lacks: import the package that registers it in a model.py, or use the PyTorch that wrote the model"),
+    ("Unknown type name", "the model uses a type that this PyTorch lacks: load the library that registers it, or use the PyTorch that wrote the model"),
+    ("was it written by a newer", "use the PyTorch that wrote the model, or a later one"),
+    ("version", "use the PyTorch that wrote the model, or a later one"),
+    ("PytorchStreamReader", "the file is cut off or damaged: write the model again"),
+    ("failed finding central directory", "the file is cut off or damaged: write the model again"),
+)  # fmt: skip
+
+
+class Loader(Loader):  # type: ignore[no-redef]
+    """A model of PyTorch."""
+
+    renames = True
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        self.arguments: list[Argument] = []
+        self.keywords: list[str] = []
+        self.keys: list[str] = []
+        self.device: Any = "cpu"
+        self.module: Any = None
+        self.kind = ""
+        self._torch: Any = None
+
+    # Loading.
+
+    def load(self, device: Optional[int]) -> None:
+        order = self.order
+        self.kind = kind_of(order)  # before torch, whose import takes seconds
+        torch = self._torch = framework("torch", "pytorch", "torch", (2, 1))
+        for text in (".*not writable.*", ".*`torch.jit.*` is deprecated.*"):
+            warnings.filterwarnings("ignore", message=text)
+        self._settings(torch)
+        if device is not None:
+            if not torch.cuda.is_available():
+                raise LoadError(
+                    f"model '{order.name}' has instances of KIND_GPU, but PyTorch {torch.__version__} finds no usable GPU: "
+                    "install a PyTorch built for CUDA and its driver, or write KIND_CPU",
+                    UNAVAILABLE,
+                )
+            if device >= torch.cuda.device_count():
+                raise LoadError(
+                    f"model '{order.name}': PyTorch sees {torch.cuda.device_count()} GPUs, not number {device}",
+                    UNAVAILABLE,
+                )
+        self.device = torch.device("cpu" if device is None else f"cuda:{device}")
+        try:
+            getattr(
+                self, {SCRIPT: "_script", EXPORTED: "_exported", COMPILED: "_compiled", EAGER: "_eager"}[self.kind]
+            )(torch)
+        except LoadError:
+            raise
+        except Exception as error:
+            text = order.shown(first_line(error))
+            hint = memory_hint(error, order.path) or next((h for part, h in _HINTS if part in text), "")
+            if "Unknown builtin op" in text:
+                text = text[: text.find("Could not find any similar")] if "Could not find any" in text else text
+            hint = hint or f"PyTorch {torch.__version__} cannot load the {size_of(order.path)} bytes of it"
+            raise LoadError(
+                f"failed to load model '{order.name}': {order.file()} ({self.kind}): {text} ({hint})"
+            ) from None
+
+    def _settings(self, torch: Any) -> None:
+        order = self.order
+        torch.set_num_threads(order.number("INTRA_OP_THREAD_COUNT", threads()))
+        between = order.number("INTER_OP_THREAD_COUNT", threads())
+        if torch.get_num_interop_threads() != between:
+            with contextlib.suppress(RuntimeError):  # only possible before the first parallel work
+                torch.set_num_interop_threads(between)
+        if order.flag("DISABLE_OPTIMIZED_EXECUTION", False):
+            torch._C._set_graph_executor_optimize(False)
+        for name, setter in (
+            ("ENABLE_JIT_PROFILING", "_jit_set_profiling_mode"),
+            ("ENABLE_JIT_EXECUTOR", "_jit_set_profiling_executor"),
+            ("ENABLE_TENSOR_FUSER", "_jit_set_texpr_fuser_enabled"),
+        ):
+            if order.parameter(name):
+                getattr(torch._C, setter)(order.flag(name, True))
+        if order.flag("DISABLE_CUDNN", False):
+            torch.backends.cudnn.enabled = False
+        self.clean_cache = order.flag("ENABLE_CACHE_CLEANING", False)
+        order.flag("ENABLE_WEIGHT_SHARING", False)  # each instance is a process: there is nothing to share it with
+        self._guard = torch.inference_mode if order.flag("INFERENCE_MODE", True) else torch.no_grad
+
+    def _script(self, torch: Any) -> None:
+        self.module = torch.jit.load(self.order.path, map_location=self.device).eval()
+        self.arguments = script_arguments(self.module, self.order)
+
+    def _eager(self, torch: Any) -> None:
+        module, self.arguments = eager(torch, self.order)
+        self.module = module.to(self.device)
+        text = self.order.parameter("TORCH_COMPILE_OPTIONAL_PARAMETERS")
+        if text:
+            try:
+                options = json.loads(text)
+            except ValueError:
+                options = None
+            if not isinstance(options, dict):
+                raise LoadError(
+                    f"model '{self.order.name}': parameter TORCH_COMPILE_OPTIONAL_PARAMETERS is not a JSON object"
+                )
+            if str(options.get("disable", "")).lower() != "true":
+                self.module = torch.compile(self.module, **{k: v for k, v in options.items() if k != "disable"})
+
+    def _exported(self, torch: Any) -> None:
+        program = torch.export.load(self.order.path)
+        positional, self.keywords, self.keys = exported_names(program)
+        nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
+        names = [*positional, *self.keywords]
+        self.arguments = [Argument(name, "tensor", False) for name in names]
+        self.inputs = [
+            self._spec(name, nodes.get(graph)) for name, graph in zip(names, program.graph_signature.user_inputs)
+        ]
+        given = program.graph_signature.user_outputs
+        outputs = self.keys or [f"OUTPUT__{i}" for i in range(len(given))]
+        self.outputs = [self._spec(name, nodes.get(graph)) for name, graph in zip(outputs, given)]
+        self.module = program.module()
+        if self.device.type != "cpu":
+            self.module = self.module.to(self.device)
+
+    def _compiled(self, torch: Any) -> None:
+        self.module = torch._inductor.aoti_load_package(self.order.path)
+        built = self.module.get_metadata().get("AOTI_DEVICE_KEY", "cpu")
+        if built != self.device.type:
+            raise LoadError(
+                f"{self.order.file()} was compiled for the device '{built}': write an instance_group of "
+                f"{'KIND_GPU' if built == 'cuda' else 'KIND_CPU'}, or compile it for '{self.device.type}'"
+            )
+        self.keywords, count, self.keys = compiled_keys(self.module.loader)
+        self.arguments = [Argument(f"INPUT__{i}", "tensor", False) for i in range(count)]
+        self.arguments += [Argument(name, "tensor", False) for name in self.keywords]
+
+    def _spec(self, name: str, value: Any) -> TensorSpec:
+        if value is None or not hasattr(value, "dtype"):
+            raise LoadError(
+                f"input or output '{name}' of {self.order.file()} is not a tensor: export a module that takes and gives "
+                "tensors",
+                UNSUPPORTED,
+            )
+        shape = tuple(size if isinstance(size, int) else -1 for size in value.shape)
+        return TensorSpec(name, self.data_type(value.dtype), shape)
+
+    def data_type(self, dtype: Any) -> str:
+        """The configuration's name of a torch dtype."""
+        if dtype is self._torch.bfloat16:
+            return BFLOAT16
+        try:
+            return f"TYPE_{NAMES[NUMBERS['TYPE_' + _TORCH[str(dtype)[6:]]]]}"
+        except KeyError:
+            raise LoadError(
+                f"{self.order.file()} has tensors of the type {dtype}, which the protocol does not have", UNSUPPORTED
+            ) from None
+
+    # Completion.
+
+    def learn(self, config: dict[str, Any]) -> None:
+        if not self.outputs:
+            self.inputs, self.outputs = torchprobe.learn(self, config)
+
+    # Running.
+
+    def prepare(self, config: dict[str, Any]) -> None:
+        inputs, outputs = io_of(config, "input"), io_of(config, "output")
+        inputs += [{"name": n, **b} for b in config.get("batch_input") or () for n in b.get("target_name") or ()]
+        taken = self.bind_inputs(inputs)
+        specs = {spec.name: spec for spec in self.inputs}
+        validate(config, [specs[a]._replace(name=n) for a, n, _, _ in taken if a in specs], [], True)
+        self.call = self._call(taken)
+        self._names = [io["name"] for io in outputs]
+        self._places = _places(self._names)
+        self.order.config = config
+
+    def bind_inputs(self, inputs: list[dict[str, Any]]) -> list[tuple[Optional[str], str, str, bool]]:
+        """For each input of the configuration its argument (None: by position), name, kind and whether it is BF16."""
+        names = [io["name"] for io in inputs]
+        arguments = self.arguments
+        by_name = {a.name: a for a in arguments}
+        types = {io["name"]: io.get("data_type") or "" for io in inputs}
+        if len(arguments) == 1 and arguments[0].kind == "tensors":
+            return [(arguments[0].name, name, "tensors", types[name] == BFLOAT16) for name in names]
+        bound: dict[str, str] = {}
+        if all(name in by_name for name in names):
+            bound = {name: name for name in names}
+        else:
+            places = _places(names)
+            if places is None:  # in the order of the configuration
+                places = list(range(len(names)))
+            for name, place in zip(names, places):
+                if place >= len(arguments):
+                    raise self._wrong(f"input '{name}' is argument {place}", names)
+                bound[arguments[place].name] = name
+        required = [a.name for a in arguments if not a.optional and a.name not in bound]
+        if required or len(bound) != len(names):
+            raise self._wrong(
+                f"configuration expects {len(names)} inputs, model provides {len(arguments)}"
+                + (f"; nothing gives argument '{required[0]}'" if required else ""), names,
+            )  # fmt: skip
+        taken = []
+        for argument in arguments:
+            name = bound.get(argument.name)
+            if name is None:
+                continue
+            kind = argument.kind
+            if (types[name] == "TYPE_STRING") != (kind == "strings"):
+                raise LoadError(
+                    f"unable to load model '{self.order.name}', configuration expects datatype {types[name]} for input "
+                    f"'{name}', but argument '{argument.name}' of forward takes "
+                    f"{'a list of texts (write data_type: TYPE_STRING)' if kind == 'strings' else 'a tensor: texts go to an argument of the type List[str]'}"
+                )
+            taken.append((argument.name, name, kind, types[name] == BFLOAT16))
+        return taken
+
+    def _wrong(self, what: str, names: list[str]) -> LoadError:
+        arguments = ", ".join(a.name for a in self.arguments)
+        return LoadError(
+            f"unable to load model '{self.order.name}', {what} (forward of {self.order.file()} has the arguments: {arguments}; "
+            f"the configuration has: {', '.join(names)}). Name inputs like the arguments, or INPUT__0, INPUT__1, ..., or "
+            "write them in the order of the arguments"
+        )
+
+    def _call(self, taken: list[tuple[Optional[str], str, str, bool]]) -> Callable[[dict[str, Any]], Any]:
+        torch, module, device = self._torch, self.module, self.device
+        guard, from_numpy, cpu = self._guard, torch.from_numpy, device.type == "cpu"
+
+        def tensor(array: Any, bf16: bool) -> Any:
+            made = from_numpy(array.view(np.int16)).view(torch.bfloat16) if bf16 else from_numpy(array)
+            return made if cpu else made.to(device)
+
+        def value(array: Any, kind: str, bf16: bool) -> Any:
+            return (
+                [item.decode("utf-8") for item in array.ravel().tolist()] if kind == "strings" else tensor(array, bf16)
+            )
+
+        names = [name for _, name, _, _ in taken]
+        optional = len(taken) != len(self.arguments) or any(a.optional for a in self.arguments)
+        if taken and taken[0][2] == "tensors":
+            flags = {name: bf16 for _, name, _, bf16 in taken}
+
+            def call(inputs: dict[str, Any]) -> Any:
+                with guard():
+                    return module({name: tensor(array, flags[name]) for name, array in inputs.items()})
+
+        elif self.keywords:
+            plan = [(None if a in self.keywords else a, a, n, k, b) for a, n, k, b in taken]
+
+            def call(inputs: dict[str, Any]) -> Any:
+                with guard():
+                    return module(
+                        *[value(inputs[n], k, b) for p, _, n, k, b in plan if p is not None],
+                        **{a: value(inputs[n], k, b) for p, a, n, k, b in plan if p is None},
+                    )
+
+        elif optional:
+
+            def call(inputs: dict[str, Any]) -> Any:
+                with guard():
+                    return module(**{a: value(inputs[n], k, b) for a, n, k, b in taken if n in inputs})
+
+        elif all(kind == "tensor" and not bf16 for _, _, kind, bf16 in taken) and cpu:
+
+            def call(inputs: dict[str, Any]) -> Any:
+                with guard():
+                    return module(*[from_numpy(inputs[name]) for name in names])
+
+        else:
+
+            def call(inputs: dict[str, Any]) -> Any:
+                with guard():
+                    return module(*[value(inputs[n], k, b) for _, n, k, b in taken])
+
+        return call
+
+    def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        result = self.call(inputs)
+        if self.clean_cache and self.device.type != "cpu":
+            self._torch.cuda.empty_cache()
+        names = self._names
+        if type(result) is self._torch.Tensor:
+            result = (result,)
+        elif isinstance(result, dict):
+            missing = [name for name in names if name not in result]
+            if missing:
+                raise KeyError(
+                    f"the model gave the outputs {', '.join(map(str, result))}, the configuration has '{missing[0]}'"
+                )
+            return {name: self.array(result[name]) for name in names}
+        elif isinstance(result, list) and result and isinstance(result[0], (str, bytes)):
+            result = (result,)
+        places = self._places
+        if places is None:
+            if len(result) != len(names):
+                raise ValueError(f"the model gave {len(result)} outputs, the configuration has {len(names)}")
+            return {name: self.array(value) for name, value in zip(names, result)}
+        made = {}
+        for name, place in zip(names, places):
+            if place >= len(result):
+                raise ValueError(f"the model gave {len(result)} outputs, none is output '{name}'")
+            made[name] = self.array(result[place])
+        return made
+
+    def array(self, value: Any) -> Any:
+        """An output as an array; BF16 as uint16."""
+        torch = self._torch
+        if isinstance(value, torch.Tensor):
+            if value.requires_grad:
+                value = value.detach()
+            if value.dtype is torch.bfloat16:
+                value = value.contiguous().view(torch.int16)
+                return value.cpu().numpy().view(np.uint16)
+            return value.numpy() if value.device.type == "cpu" else value.cpu().numpy()
+        if isinstance(value, (list, tuple)) and all(isinstance(item, (str, bytes)) for item in value):
+            items = [item.encode("utf-8") if isinstance(item, str) else item for item in value]
+            return object_array(items, (len(items),))
+        raise TypeError(
+            f"the model gave an output of the type {type(value).__name__}, expected a tensor or a list of texts"
+        )
+
+    def explain(self, error: BaseException) -> str:
+        hint = memory_hint(error, self.order.path)
+        return "PyTorch execute failure: " + self.order.shown(first_line(error)) + (f" ({hint})" if hint else "")
+
+
+_TORCH = {
+    "bool": "BOOL", "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64", "int8": "INT8",
+    "int16": "INT16", "int32": "INT32", "int64": "INT64", "float16": "FP16", "float32": "FP32", "float64": "FP64",
+}  # fmt: skip
+assert (BF16, BYTES) == (14, 13)
+
+
+def _places(names: list[str]) -> Optional[list[int]]:
+    """The numbers in names like INPUT__0, None unless all have one."""
+    places = []
+    for name in names:
+        _, separator, number = name.rpartition("__")
+        if not separator or not number.isdigit():
+            return None
+        places.append(int(number))
+    return places

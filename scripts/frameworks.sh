@@ -1,0 +1,22 @@
+#!/bin/sh
+# Makes .venv-frameworks and runs the tests of the framework backends in it.
+# With --if-possible a failed download is told and is no failure: the packages
+# are large, and some networks do not let them through.
+set -eu
+cd "$(dirname "$0")/.."
+python=${NESO_SETUP_PYTHON:-python3}
+venv=.venv-frameworks
+
+if ! [ "$venv/.stamp" -nt scripts/requirements-frameworks.txt ]; then
+  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r scripts/requirements-frameworks.txt; then
+    echo "the frameworks could not be installed (scripts/requirements-frameworks.txt)" >&2
+    if [ "${1:-}" = --if-possible ]; then
+      echo "SKIPPED: tests of the framework backends" >&2
+      exit 0
+    fi
+    exit 1
+  fi
+  touch "$venv/.stamp"
+fi
+exec "$venv/bin/python" -m pytest -q e2e/frameworks
