@@ -78,8 +78,7 @@ func sum(file, path string, h hash.Hash) (string, error) {
 
 // reason is what the C library says of an error.
 func reason(err error) string {
-	var number syscall.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		if text := number.Error(); text != "" {
 			return strings.ToUpper(text[:1]) + text[1:]
 		}

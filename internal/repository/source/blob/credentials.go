@@ -62,8 +62,7 @@ func readCredentials(getenv func(string) string) (*credentialFile, error) {
 func parseCredentials(text []byte) (*credentialFile, error) {
 	f := &credentialFile{}
 	err := json.Unmarshal(text, f)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		err = errors.New("it is not JSON: " + syntax.Error())
 	}
 	return f, err

@@ -126,14 +126,12 @@ func connect(ctx context.Context, uri string, p place, o Options) (store, error)
 
 // unusable is the error of a store that cannot be opened, in the peer's words.
 func (r *Repository) unusable(err error) error {
-	var b *backend.Error
-	if errors.As(err, &b) {
+	if _, ok := errors.AsType[*backend.Error](err); ok {
 		return err
 	}
 	name := map[string]string{"s3": "S3 filesystem", "gs": "GCS", "as": "Azure filesystem"}[r.place.scheme]
 	exception, message := "", err.Error()
-	var s *statusError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*statusError](err); ok {
 		exception, message = cmp.Or(s.code, fmt.Sprintf("HTTP status %d", s.status)), s.message
 	}
 	return backend.Errorf(backend.Internal, "Unable to create %s client. Check account credentials. Exception: '%s' Message: '%s' (%s)", name, exception, message, r.uri)

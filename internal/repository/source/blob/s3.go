@@ -228,7 +228,8 @@ func s3Checksum(h http.Header, etag string) checksum {
 			name string
 			make func() hash.Hash
 		}{
-			{"SHA256", sha256.New}, {"SHA1", sha1.New},
+			{"SHA256", sha256.New},
+			{"SHA1", sha1.New},
 			{"CRC64NVME", func() hash.Hash { return crc64.New(crc64NVME) }},
 			{"CRC32C", func() hash.Hash { return crc32.New(castagnoli) }},
 			{"CRC32", func() hash.Hash { return crc32.NewIEEE() }},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -90,9 +91,7 @@ func (c *client) once(ctx context.Context, method, url string, header http.Heade
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	if c.prepare != nil {
 		if err := c.prepare(ctx, r); err != nil {
 			return nil, err
@@ -198,8 +197,7 @@ func (e *credentialError) Unwrap() error { return e.err }
 // failure makes an error of a store one of the server's. What may pass by
 // itself is Unavailable.
 func failure(what string, err error) error {
-	var b *backend.Error
-	if errors.As(err, &b) {
+	if _, ok := errors.AsType[*backend.Error](err); ok {
 		return err
 	}
 	var s *statusError
