@@ -13,13 +13,6 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Task types of treelite.
-const (
-	taskBinary     = 0
-	taskMulticlass = 2
-	taskIsolation  = 4
-)
-
 // forest is a loaded model. Any number of threads may ask it.
 type forest struct {
 	api      *api
@@ -29,9 +22,8 @@ type forest struct {
 	features int
 	trees    int
 	targets  int
-	classes  []int32 // for each target
-	width    int     // the most classes of a target
-	task     uint8
+	classes  []int32         // for each target
+	width    int             // the most classes of a target
 	datatype tensor.Datatype // of what goes in and comes out: FP32 or FP64
 	typeName *byte           // the same for C
 	stamp    string
@@ -167,10 +159,6 @@ func (f *forest) inspectHeader() error {
 	if err != nil {
 		return err
 	}
-	task, err := field[uint8](f.api, f.handle, -1, "task_type")
-	if err != nil {
-		return err
-	}
 	classes, err := field[int32](f.api, f.handle, -1, "num_class")
 	if err != nil {
 		return err
@@ -184,12 +172,12 @@ func (f *forest) inspectHeader() error {
 		return fmt.Errorf("the model has %d features", f.features)
 	case f.trees < 1:
 		return fmt.Errorf("the model has no trees")
-	case targets < 1 || targets > maxOutputs || len(classes) != int(targets) || len(task) != 1 || len(shape) != 2:
+	case targets < 1 || targets > maxOutputs || len(classes) != int(targets) || len(shape) != 2:
 		return fmt.Errorf("the model has %d targets, and numbers of classes for %d", targets, len(classes))
 	case slices.Min(classes) < 1 || int64(slices.Max(classes))*int64(targets) > maxOutputs:
 		return fmt.Errorf("the model has %d to %d classes", slices.Min(classes), slices.Max(classes))
 	}
-	f.targets, f.task, f.classes, f.width = int(targets), task[0], slices.Clone(classes), int(slices.Max(classes))
+	f.targets, f.classes, f.width = int(targets), slices.Clone(classes), int(slices.Max(classes))
 	for name, limit := range map[string]int{"target_id": f.targets, "class_id": f.width} {
 		ids, err := field[int32](f.api, f.handle, -1, name)
 		if err != nil {

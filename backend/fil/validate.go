@@ -21,7 +21,7 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 		if in.Datatype != tensor.FP32 && in.Datatype != tensor.FP64 {
 			fault("unable to load model '%s', configuration expects datatype %s for input '%s', model provides TYPE_FP32 (write data_type: TYPE_FP32, or TYPE_FP64)", cfg.Name, in.Datatype.ConfigName(), in.Name)
 		}
-		if want := tensor.Shape(rows(cfg, int64(f.features))); !fits(want, in.Dims) || in.Ragged {
+		if want := rows(cfg, int64(f.features)); !fits(want, in.Dims) || in.Ragged {
 			fault("model '%s', tensor '%s': the model has %d features, the configuration specifies dims %s (write dims: %s)", cfg.Name, in.Name, f.features, in.Dims, spaced(want))
 		}
 	}
@@ -42,7 +42,8 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 			fault("unable to load model '%s', configuration expects datatype %s for output '%s', model provides TYPE_FP32 (write data_type: TYPE_FP32)", cfg.Name, out.Datatype.ConfigName(), out.Name)
 		}
 		want := f.dims(o)
-		if !fits(rows(cfg, want...), out.Dims) && !(o.classifier && o.proba && f.outputs() == 1 && fits(rows(cfg, 1), out.Dims)) {
+		second := o.classifier && o.proba && f.outputs() == 1 && fits(rows(cfg, 1), out.Dims) // of two classes, Triton's form
+		if !second && !fits(rows(cfg, want...), out.Dims) {
 			fault("model '%s', tensor '%s': the model gives %s for a row, the configuration specifies dims %s (write dims: %s)", cfg.Name, out.Name, f.gives(o), out.Dims, spaced(rows(cfg, want...)))
 		}
 	}
