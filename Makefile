@@ -57,6 +57,13 @@ $(LINT): tools/go.mod
 	@mkdir -p .tools/bin
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; says so when the database cannot be reached
+	scripts/vuln.sh
+
+.tools/bin/govulncheck: tools/go.mod
+	@mkdir -p .tools/bin
+	cd tools && $(GO) build -o ../.tools/bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 cross: ## build and vet for every platform
@@ -97,4 +104,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv
 
-.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross fmt generate fuzz bench bench-bound soak overload conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload conformance check clean

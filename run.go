@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/grpcapi"
 	"github.com/nesoserve/neso/internal/httpapi"
@@ -33,7 +34,10 @@ type running struct {
 	api     *httpapi.Server
 	metrics *metrics.Metrics
 
+	guard *auth.Guard // nil without keys
+
 	http, metricsHTTP *http.Server
+	admin             *http.Server
 	clouds            []*http.Server
 	vertex            *httpapi.Vertex
 	quiet             quiet // connections of all of them
@@ -122,6 +126,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	if r.engine, err = engine.New(o); err != nil {
 		return err
 	}
+	if r.guard, err = s.openGuard(r.log); err != nil {
+		return err
+	}
 	if err := s.openHTTP(ctx, r); err != nil {
 		return fmt.Errorf("failed to start HTTP service: %w", err)
 	}
@@ -145,9 +152,13 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	}
 	r.api, err = httpapi.New(httpapi.Options{
 		Restricted: restricted, Join: s.HTTP.Join,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.log, Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
+	if err == nil {
+		err = s.openAdmin(ctx, r)
+	}
 	if err != nil || s.HTTP.Address == "" {
 		return err
 	}
@@ -179,9 +190,11 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
 		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
 		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
+		MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
 	})
 	if err != nil {
 		return err
@@ -196,8 +209,12 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 }
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
+	var counts func() *auth.Snapshot
+	if r.guard != nil {
+		counts = r.guard.Snapshot
+	}
 	r.metrics = metrics.New(metrics.Options{
-		Models: r.models, Customs: r.engine.CustomMetrics, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
@@ -210,7 +227,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	if l, err = secure(l, s.Metrics.TLS, r.log); err != nil {
 		return err
 	}
-	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
+	r.metricsHTTP = &http.Server{Handler: r.api.Guarded(auth.Metrics, r.metrics), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
 	r.quiet.watch(r.metricsHTTP)
 	r.serve("Metrics Service", l, r.metricsHTTP.Serve)
 	return nil
@@ -285,7 +302,7 @@ func (r *running) close() error {
 			away() // an engine that was closed before has not called it
 		}
 		r.quiet.close()
-		for _, h := range append(slices.Clone(r.clouds), r.http, r.metricsHTTP) {
+		for _, h := range append(slices.Clone(r.clouds), r.http, r.admin, r.metricsHTTP) {
 			if h != nil {
 				wg.Go(func() {
 					if h.Shutdown(ctx) != nil {
@@ -312,7 +329,7 @@ func (r *running) close() error {
 // goes on: HTTP says so with each reply and goes on answering, that the server
 // stops; gRPC says GOAWAY and takes no new connections. wg waits for gRPC.
 func (r *running) turnAway(ctx context.Context, wg *sync.WaitGroup) {
-	for _, h := range append(slices.Clone(r.clouds), r.http) {
+	for _, h := range append(slices.Clone(r.clouds), r.http, r.admin) {
 		if h != nil {
 			h.SetKeepAlivesEnabled(false)
 		}

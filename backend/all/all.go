@@ -5,6 +5,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/python"
@@ -20,6 +21,18 @@ type Options struct {
 	// WorkerBinary is the neso command, for models that run in a process of their
 	// own (`isolation: process`); see package backend/isolate.
 	WorkerBinary string
+	// WorkerUser and WorkerEnvironment are those of package backend/python, for all
+	// workers.
+	WorkerUser        string
+	WorkerEnvironment []string
+}
+
+// Check reports what of the options no worker could be started with.
+func (o *Options) Check() error {
+	if _, err := worker.FindUser(o.WorkerUser); err != nil {
+		return err
+	}
+	return worker.CheckEnvironment(o.WorkerEnvironment)
 }
 
 // Drivers returns all built-in backends.
@@ -27,12 +40,12 @@ func Drivers(o Options) []backend.Driver {
 	drivers := []backend.Driver{
 		errorbackend.New(),
 		identity.New(),
-		python.New(python.Options{Python: o.Python}),
+		python.New(python.Options{Python: o.Python, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}),
 		repeat.New(),
 		sleep.New(),
 		square.New(),
 	}
-	workers := isolate.Options{Binary: o.WorkerBinary}
+	workers := isolate.Options{Binary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
 	if o.Python != "" {
 		workers.Env = []string{"NESO_PYTHON=" + o.Python}
 	}

@@ -34,6 +34,7 @@ func (e *Engine) close(ctx context.Context, refusing func()) error {
 		refusing()
 	}
 	drained := e.drain(ctx)
+	e.poller.close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
 	}
@@ -43,6 +44,9 @@ func (e *Engine) close(ctx context.Context, refusing func()) error {
 		err = timeout()
 	}
 	e.shared.Close()
+	if err := e.repo.Close(); err != nil {
+		e.log.Warn("the local copies of the model repositories cannot be removed", "error", err)
+	}
 	e.closeCache()
 	if e.pool != nil {
 		e.pool.Close()

@@ -42,11 +42,13 @@ type Engine struct {
 	loops     loops
 	repo      *repository.Repository
 	life      *lifecycle.Manager
+	poller    *poller             // nil but in control mode "poll"
 	pool      *memory.Pool        // nil when the allocator came with the options
 	cache     responsecache.Store // nil without one
 	shared    *shm.Registry
 
 	endExternal, endInternal, forsakeExternal, forsake func(*infer.Request)
+	growth                                             func(*infer.Request, int64) *backend.Error
 
 	watch watch
 
@@ -63,7 +65,13 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), shared: shm.New(o.SharedMemory), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.endRequest(r, false) }
-	e.endExternal = func(r *infer.Request) { e.endRequest(r, true) }
+	e.endExternal = func(r *infer.Request) {
+		if r.Payer != nil {
+			r.Payer.Leave(max(0, r.Bytes))
+		}
+		e.endRequest(r, true)
+	}
+	e.growth = e.grow
 	e.forsake = func(r *infer.Request) { e.forsakeRequest(r, false) }
 	e.forsakeExternal = func(r *infer.Request) { e.forsakeRequest(r, true) }
 	if e.o.Allocator == nil {
@@ -77,7 +85,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -89,8 +97,9 @@ func New(o Options) (*Engine, error) {
 		repo, _ = repository.Open(repository.Options{}) // without paths it cannot fail
 	}
 	e.repo = repo
+	e.poller = newPoller(e)
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
+		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
 		WarmupInStatistics: o.WarmupInStatistics, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, HangTimeout: o.HangTimeout, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
@@ -119,6 +128,9 @@ func (e *Engine) Start(ctx context.Context) error {
 const failedStart = 10 * time.Second
 
 func (e *Engine) start(ctx context.Context) error {
+	if e.poller != nil {
+		e.poller.prime(ctx)
+	}
 	names, err := e.startupModels(ctx)
 	if err != nil {
 		if e.o.ExitOnError {
@@ -134,6 +146,9 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	if !e.move(Ready) {
 		return notReady()
+	}
+	if e.poller != nil {
+		e.poller.start()
 	}
 	return nil
 }
@@ -194,6 +209,9 @@ func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
+// MaxQueuedBytes is the most input bytes that all requests may hold together.
+func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
 
 // Metadata describes the server.
 type Metadata struct {

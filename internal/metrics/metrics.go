@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
@@ -19,8 +20,10 @@ import (
 
 // Model is one loaded version as the metrics see it.
 type Model struct {
-	Name    string
-	Version int64
+	Name string
+	// Namespace is the value of the label namespace; empty for no such label.
+	Namespace string
+	Version   int64
 	// Tags are the model's metric_tags; each becomes a label with a leading "_".
 	Tags    map[string]string
 	Numbers stats.Snapshot
@@ -67,6 +70,8 @@ type Options struct {
 	Cache func() responsecache.Numbers
 	// DroppedTraces returns how many traces could not be exported; nil shows none.
 	DroppedTraces func() uint64
+	// Auth returns what the keys have used; nil without keys.
+	Auth func() *auth.Snapshot
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
@@ -151,6 +156,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectServer(ch)
 	if m.options.Cache != nil {
 		collectCache(ch, m.options.Cache())
+	}
+	if m.options.Auth != nil {
+		collectAuth(ch, m.options.Auth())
 	}
 	if m.options.Models != nil {
 		for _, model := range m.options.Models() {

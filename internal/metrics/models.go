@@ -58,6 +58,9 @@ var histograms = []struct {
 func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 	names := []string{"model", "version"}
 	values := []string{valid(model.Name), strconv.FormatInt(model.Version, 10)}
+	if model.Namespace != "" {
+		names, values = append(names, "namespace"), append(values, valid(model.Namespace))
+	}
 	for _, k := range slices.Sorted(maps.Keys(model.Tags)) {
 		if name := labelName(k); !slices.Contains(names, name) {
 			names = append(names, name)

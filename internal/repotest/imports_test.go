@@ -36,6 +36,7 @@ var rows = []string{
 	"internal/repository/...",
 	"internal/lifecycle",
 
+	"internal/auth",
 	"internal/metrics",
 	"internal/engine",
 
