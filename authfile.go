@@ -113,6 +113,7 @@ func (s *Server) openAdmin(ctx context.Context, r *running) error {
 	if err != nil {
 		return fmt.Errorf("admin address: %w", err)
 	}
+	l = r.watchdog.watch("Admin Service", l, false)
 	if l, err = secure(l, s.HTTP.TLS, r.log); err != nil {
 		return err
 	}

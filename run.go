@@ -329,7 +329,7 @@ func (r *running) close() error {
 // goes on: HTTP says so with each reply and goes on answering, that the server
 // stops; gRPC says GOAWAY and takes no new connections. wg waits for gRPC.
 func (r *running) turnAway(ctx context.Context, wg *sync.WaitGroup) {
-	for _, h := range append(slices.Clone(r.clouds), r.http) {
+	for _, h := range append(slices.Clone(r.clouds), r.http, r.admin) {
 		if h != nil {
 			h.SetKeepAlivesEnabled(false)
 		}

@@ -83,6 +83,9 @@ HTTP = [
     # method, path, key, status, words of the error
     ("GET", "/v2/health/live", None, 200, ""),
     ("GET", "/v2/health/ready", None, 200, ""),
+    ("GET", "/v2/health/ready?verbose", None, 401, "asks for a key"),
+    ("GET", "/v2/health/ready?verbose", "app", 403, "needs the scope read or manage"),
+    ("GET", "/v2/health/ready?verbose", "watcher", 200, ""),
     ("GET", "/v2", None, 401, "this server asks for a key"),
     ("GET", "/v2", "app", 200, ""),
     ("GET", "/v2/models/open-a", "app", 200, ""),

@@ -39,6 +39,9 @@ func operation(r *http.Request, t target) auth.Operation {
 	if e := &endpoints[t.endpoint]; e.get && e.post && r.Method == http.MethodPost {
 		return auth.Control
 	}
+	if t.endpoint == serverReady && verbose(r) {
+		return auth.Observe // it names the models
+	}
 	return operations[t.endpoint]
 }
 

@@ -12,7 +12,7 @@ import (
 // look at: a status and, where it helps, a reason.
 func (s *Server) health(w http.ResponseWriter, r *http.Request, t target, version int64) {
 	h := w.Header()
-	if t.endpoint == serverReady && r.URL.RawQuery != "" && r.URL.Query().Has("verbose") {
+	if t.endpoint == serverReady && verbose(r) {
 		s.readiness(w, h)
 		return
 	}
@@ -34,6 +34,9 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, t target, versio
 	}
 	write(w, h, status, nil)
 }
+
+// verbose reports whether the reasons are asked for, too.
+func verbose(r *http.Request) bool { return r.URL.RawQuery != "" && r.URL.Query().Has("verbose") }
 
 // readiness answers for the server and each model, with reasons. The status is
 // the one that the question has without `verbose`.

@@ -70,7 +70,7 @@ func (l *life) end() {
 // execute runs the batch on the instance. abandoned says that the backend has
 // not come back from its interruption: the requests are to be answered with err,
 // and what they hold stays until it does.
-func (p *Pool) execute(l *life, e *execution) (err error, abandoned bool) { //nolint:revive // the error is of the execution
+func (p *Pool) execute(l *life, e *execution) (err error, abandoned bool) {
 	if p.o.HangTimeout <= 0 {
 		l.begin(e.requests[0].Times.ComputeStart)
 		err = p.call(l, &e.batch)
