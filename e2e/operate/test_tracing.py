@@ -261,7 +261,10 @@ def test_restricted_and_command(models, tmp_path):
 
         def command(*args):
             said = subprocess.run(
-                [BINARY, "trace", "--url", s.http, "-H", "key: secret", *args], capture_output=True, text=True, check=False
+                [BINARY, "trace", "--url", s.http, "-H", "key: secret", *args],
+                capture_output=True,
+                text=True,
+                check=False,
             )
             assert said.returncode == 0, said.stderr
             return json.loads(said.stdout)
