@@ -60,6 +60,13 @@ $(LINT): tools/go.mod
 	@mkdir -p .tools/bin
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; says so when the database cannot be reached
+	scripts/vuln.sh
+
+.tools/bin/govulncheck: tools/go.mod
+	@mkdir -p .tools/bin
+	cd tools && $(GO) build -o ../.tools/bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 cross: ## build and vet for every platform
@@ -84,6 +91,13 @@ bench: setup build ## compare with the real Triton in the same run; writes bench
 bench-bound: setup build ## bound callables against PyTriton; writes bench/BOUND.md
 	$(PYTHON) bench/callables.py
 
+SOAK_MINUTES ?= 10
+soak: setup build ## load, unload, cancel, stream and kill for SOAK_MINUTES; nothing may grow, every request is answered
+	$(PYTHON) bench/soak.py --minutes $(SOAK_MINUTES)
+
+overload: setup build ## ten times the requests that a model can execute: latency of the accepted ones, memory
+	$(PYTHON) bench/overload.py
+
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh
 
@@ -93,4 +107,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build wheel serve test test-nocgo test-frameworks pythons e2e lint cross fmt generate fuzz bench bench-bound conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo test-frameworks pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload conformance check clean

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/httpapi"
 )
 
@@ -23,7 +24,7 @@ func (s *Server) openClouds(ctx context.Context, r *running) error {
 	}
 	if s.VertexAI.Address != "" {
 		h, err := httpapi.NewVertex(r.api, httpapi.VertexOptions{
-			PredictRoute: s.VertexAI.PredictRoute, HealthRoute: s.VertexAI.HealthRoute, Model: s.VertexAI.Model, Metrics: r.metrics,
+			PredictRoute: s.VertexAI.PredictRoute, HealthRoute: s.VertexAI.HealthRoute, Model: s.VertexAI.Model, Metrics: r.api.Guarded(auth.Metrics, r.metrics),
 		})
 		if err == nil {
 			r.vertex = h
@@ -42,6 +43,7 @@ func (s *Server) openCloud(ctx context.Context, r *running, name, address string
 	if err != nil {
 		return err
 	}
+	l = r.watchdog.watch(name, l, false)
 	server := r.api.HTTPServer()
 	server.Handler = h
 	r.quiet.watch(server)

@@ -32,7 +32,8 @@ type Server struct {
 	// ID is the server's name in its metadata; default "triton", which clients of
 	// Triton expect.
 	ID string
-	// ModelRepositories are directories of models.
+	// ModelRepositories are directories of models, or URIs of object stores
+	// ("s3://bucket/path", "gs://bucket/path", "as://account/container/path").
 	ModelRepositories []string
 	// NoRepository allows a server without any: its models are bound by the
 	// program, or come over the API.
@@ -41,12 +42,24 @@ type Server struct {
 	Backends []backend.Driver
 	// BackendDirectory is where python-based and native backends lie.
 	BackendDirectory string
+	// RepositoryAgentDirectory is named by the error of a repository agent that is
+	// not part of the server.
+	RepositoryAgentDirectory string
 	// BackendSettings holds settings by backend name; "" holds those for all.
 	BackendSettings map[string]map[string]string
 
-	// ControlMode is "none" (all models are loaded at start) or "explicit" (the
-	// API loads and unloads); default "none".
+	// RepositoryCacheDirectory keeps what is downloaded from object stores from one
+	// start to the next; default a temporary directory.
+	RepositoryCacheDirectory string
+
+	// ControlMode is "none" (all models are loaded at start), "explicit" (the API
+	// loads and unloads) or "poll" (changes of the repositories are taken every
+	// PollInterval); default "none".
 	ControlMode string
+	// PollInterval is the time between two looks in mode "poll"; 0 means never.
+	// PollSettle is how long a changed directory must have stayed the same before
+	// it is taken, at most PollInterval; 0 takes it at the first look.
+	PollInterval, PollSettle time.Duration
 	// StartupModels are loaded at start in explicit mode; "*" alone means all.
 	StartupModels []string
 	// KeepGoing serves the models that load, when others do not. By default Start
@@ -56,6 +69,9 @@ type Server struct {
 	LooseReadiness bool
 	// DisableAutoComplete asks for complete configurations.
 	DisableAutoComplete bool
+	// ModelNamespacing allows models of one name in several repositories. Such a
+	// name is ambiguous for clients; ensembles find those of their own repository.
+	ModelNamespacing bool
 	// ModelConfigName chooses <model>/configs/<name>.pbtxt where it exists.
 	ModelConfigName string
 	// LoadThreads is how many models load at the same time; default 4.
@@ -88,6 +104,30 @@ type Server struct {
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
 	// default 30 s.
 	ExitTimeout time.Duration
+	// DrainGrace is how long Run goes on serving after ctx ends, not ready, so that
+	// balancers turn away; default 0.
+	DrainGrace time.Duration
+	// HangTimeout is after how long without progress a busy instance is interrupted
+	// and replaced; default never.
+	HangTimeout time.Duration
+	// WatchInterval is how often listeners and instances are looked at; default 10 s,
+	// negative never.
+	WatchInterval time.Duration
+
+	// AuthFile names the keys that clients must have, see docs/security.md; empty
+	// asks for none. It is read again when it changes.
+	AuthFile string
+	// AdminAddress, "host:port" or "unix:/path", is the only place then where the
+	// server can be changed: load and unload, settings, shared memory, binding. It
+	// speaks HTTP, with the TLS of the HTTP front end. Empty means that every
+	// listener serves these too.
+	AdminAddress string
+	// ReadableModelFiles lets other users of the machine read the files of load
+	// requests, for workers that run as another user.
+	ReadableModelFiles bool
+	// RefuseModelFiles refuses loads over the API that bring the model's files, and
+	// so its code.
+	RefuseModelFiles bool
 
 	HTTP    HTTP
 	GRPC    GRPC
@@ -155,6 +195,9 @@ type HTTP struct {
 	// for large bodies the time that 16 KiB/s need on top) and between requests
 	// (default 10 min).
 	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
+	// MaxConnectionAge is after how long a connection is asked to end with its next
+	// reply (Connection: close), give or take a tenth; default never.
+	MaxConnectionAge time.Duration
 }
 
 // Sagemaker is the form that Amazon SageMaker's containers have: /ping,
@@ -216,6 +259,11 @@ type GRPC struct {
 	// MaxConnectionAge ends connections (default never), after
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
+	// at most. MaxStreams bounds the calls of one connection (default no bound):
+	// each may hold a message that no model has admitted yet.
+	MaxMessageSize int64
+	MaxStreams     uint32
 }
 
 // Metrics configures the Prometheus endpoint.

@@ -8,11 +8,11 @@ import (
 
 func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options {
 	return engine.Options{
-		ID: s.ID, Repositories: s.ModelRepositories, NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory, BackendSettings: s.BackendSettings,
-		ControlMode: s.ControlMode, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
+		ID: s.ID, Repositories: s.ModelRepositories, RepositoryCache: s.RepositoryCacheDirectory, NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory, AgentDir: s.RepositoryAgentDirectory, BackendSettings: s.BackendSettings,
+		ControlMode: s.ControlMode, Namespacing: s.ModelNamespacing, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
 		WarmupInStatistics: s.WarmupInStatistics, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
-		Allocator: r.pool, Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
+		HangTimeout: s.HangTimeout, WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
 	}
 }
 
@@ -35,7 +35,7 @@ func (r *running) models() []metrics.Model {
 	models := make([]metrics.Model, len(all))
 	for i, v := range all {
 		summaries, _ := v.Stats.Observer().(*metrics.Summaries)
-		models[i] = metrics.Model{Name: v.Name, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Config.ResponseCache, Summaries: summaries}
+		models[i] = metrics.Model{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Config.ResponseCache, Summaries: summaries, Stuck: v.Instances.Stuck, Hangs: v.Instances.Hangs}
 	}
 	return models
 }

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/grpcapi"
 	"github.com/nesoserve/neso/internal/httpapi"
@@ -32,11 +34,15 @@ type running struct {
 	api     *httpapi.Server
 	metrics *metrics.Metrics
 
+	guard *auth.Guard // nil without keys
+
 	http, metricsHTTP *http.Server
+	admin             *http.Server
 	clouds            []*http.Server
 	vertex            *httpapi.Vertex
 	quiet             quiet // connections of all of them
 	grpc              *grpcapi.Server
+	watchdog          *watchdog
 	listeners         map[string]net.Listener // by front end
 
 	serving sync.WaitGroup
@@ -77,6 +83,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if r.timeout == 0 {
 		r.timeout = defaultExitTimeout
 	}
+	r.watchdog = newWatchdog(s, r)
 	err := s.open(ctx, r)
 	if err == nil {
 		err = s.bindEarly(ctx)
@@ -90,6 +97,8 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, r.close())
 	}
+	r.watchdog.engine = r.engine
+	r.watchdog.start()
 	return nil
 }
 
@@ -117,6 +126,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	if r.engine, err = engine.New(o); err != nil {
 		return err
 	}
+	if r.guard, err = s.openGuard(r.log); err != nil {
+		return err
+	}
 	if err := s.openHTTP(ctx, r); err != nil {
 		return fmt.Errorf("failed to start HTTP service: %w", err)
 	}
@@ -140,9 +152,13 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	}
 	r.api, err = httpapi.New(httpapi.Options{
 		Restricted: restricted, Join: s.HTTP.Join,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
-		Log: s.log, Logger: r.log, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
+		Log: s.log, Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
+	if err == nil {
+		err = s.openAdmin(ctx, r)
+	}
 	if err != nil || s.HTTP.Address == "" {
 		return err
 	}
@@ -150,6 +166,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	if err != nil {
 		return err
 	}
+	l = r.watchdog.watch("HTTPService", l, s.HTTP.ReusePort)
 	if l, err = secure(l, s.HTTP.TLS, r.log); err != nil {
 		return err
 	}
@@ -173,9 +190,11 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
 		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
 		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
+		MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
 	})
 	if err != nil {
 		return err
@@ -184,13 +203,18 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	if err != nil {
 		return err
 	}
+	l = r.watchdog.watch("GRPCInferenceService", l, s.GRPC.ReusePort)
 	r.serve("GRPCInferenceService", l, r.grpc.Serve)
 	return nil
 }
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
+	var counts func() *auth.Snapshot
+	if r.guard != nil {
+		counts = r.guard.Snapshot
+	}
 	r.metrics = metrics.New(metrics.Options{
-		Models: r.models, Customs: r.engine.CustomMetrics, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
@@ -199,10 +223,11 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	if err != nil {
 		return err
 	}
+	l = r.watchdog.watch("Metrics Service", l, false)
 	if l, err = secure(l, s.Metrics.TLS, r.log); err != nil {
 		return err
 	}
-	r.metricsHTTP = &http.Server{Handler: r.metrics, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
+	r.metricsHTTP = &http.Server{Handler: r.api.Guarded(auth.Metrics, r.metrics), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
 	r.quiet.watch(r.metricsHTTP)
 	r.serve("Metrics Service", l, r.metricsHTTP.Serve)
 	return nil
@@ -231,9 +256,27 @@ func (s *Server) Wait(ctx context.Context) error {
 	var failure error
 	select {
 	case <-ctx.Done():
+		failure = r.leave(s.DrainGrace)
 	case failure = <-r.failed:
 	}
 	return errors.Join(failure, r.close())
+}
+
+// leave serves on for the grace, not ready. It ends early when a front end fails.
+func (r *running) leave(grace time.Duration) error {
+	if grace <= 0 {
+		return nil
+	}
+	r.engine.Leave()
+	r.log.Info("not ready from now on, still serving", "seconds", grace.Seconds())
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case failure := <-r.failed:
+		return failure
+	}
 }
 
 // Close ends the server as Wait does: not ready, no new requests, those in
@@ -250,13 +293,16 @@ func (r *running) close() error {
 	r.closing.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 		defer cancel()
+		r.watchdog.end()
 		var drained error
+		var wg sync.WaitGroup
 		if r.engine != nil {
-			drained = r.engine.Close(ctx) // front ends go on answering: they say that the server is stopping
+			away := sync.OnceFunc(func() { r.turnAway(ctx, &wg) })
+			drained = r.engine.CloseWith(ctx, away)
+			away() // an engine that was closed before has not called it
 		}
 		r.quiet.close()
-		var wg sync.WaitGroup
-		for _, h := range append(r.clouds, r.http, r.metricsHTTP) {
+		for _, h := range append(slices.Clone(r.clouds), r.http, r.admin, r.metricsHTTP) {
 			if h != nil {
 				wg.Go(func() {
 					if h.Shutdown(ctx) != nil {
@@ -264,9 +310,6 @@ func (r *running) close() error {
 					}
 				})
 			}
-		}
-		if r.grpc != nil {
-			wg.Go(func() { _ = r.grpc.Shutdown(ctx) }) // an overrun is in drained
 		}
 		wg.Wait()
 		for _, l := range r.listeners {
@@ -280,4 +323,18 @@ func (r *running) close() error {
 		r.closeErr = drained
 	})
 	return r.closeErr
+}
+
+// turnAway has clients take their connections elsewhere, while what is in flight
+// goes on: HTTP says so with each reply and goes on answering, that the server
+// stops; gRPC says GOAWAY and takes no new connections. wg waits for gRPC.
+func (r *running) turnAway(ctx context.Context, wg *sync.WaitGroup) {
+	for _, h := range append(slices.Clone(r.clouds), r.http) {
+		if h != nil {
+			h.SetKeepAlivesEnabled(false)
+		}
+	}
+	if r.grpc != nil {
+		wg.Go(func() { _ = r.grpc.Shutdown(ctx) }) // an overrun is in the engine's error
+	}
 }

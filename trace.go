@@ -45,9 +45,11 @@ type TraceCollector struct {
 	ScheduleDelay time.Duration
 	// MaxExportBatch bounds the spans of one export; default 512.
 	MaxExportBatch int
+	// Headers go with each export, a key for example.
+	Headers []TraceAttribute
 }
 
-// TraceAttribute is one fact about the server, such as service.name.
+// TraceAttribute is one fact about the server, such as service.name, or a header.
 type TraceAttribute struct{ Key, Value string }
 
 // traceFlush is how long a server that stops waits for its last traces.
@@ -82,6 +84,9 @@ func (t *Trace) tracer(log *slog.Logger) (*tracing.Tracer, error) {
 		c.Collector = &tracing.Collector{URL: o.URL, MaxQueueSize: o.MaxQueueSize, ScheduleDelay: o.ScheduleDelay, MaxExportBatch: o.MaxExportBatch}
 		for _, a := range o.Resource {
 			c.Collector.Resource = append(c.Collector.Resource, tracing.Attribute(a))
+		}
+		for _, h := range o.Headers {
+			c.Collector.Headers = append(c.Collector.Headers, tracing.Attribute(h))
 		}
 	}
 	return tracing.New(c)

@@ -22,8 +22,17 @@ const (
 	Cancelled
 )
 
+// Codes of ours, for who may use the server and how much of it. The C API has
+// none for them and says Unavailable.
+const (
+	Unauthenticated Code = iota + Cancelled + 1
+	PermissionDenied
+	ResourceExhausted
+)
+
 var codeWords = [...]string{
 	"Unknown", "Internal", "Not found", "Invalid argument", "Unavailable", "Unsupported", "Already exists", "Cancelled",
+	"Unauthenticated", "Permission denied", "Resource exhausted",
 }
 
 // String returns the word used in log and error texts, for example "Invalid argument".

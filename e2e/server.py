@@ -46,8 +46,18 @@ class Reply:
 class Server:
     """The server under test; use as a context manager."""
 
-    def __init__(self, repository, *options: str, wait: bool = True, env: dict | None = None, log: Path | None = None):
-        self.http_port, self.grpc_port, self.metrics_port = free_port(), free_port(), free_port()
+    def __init__(
+        self,
+        repository,
+        *options: str,
+        wait: bool = True,
+        env: dict | None = None,
+        log: Path | None = None,
+        ports: tuple[int, int, int] | None = None,
+        prepare=None,
+    ):
+        """ports are those of HTTP, gRPC and metrics, default free ones; prepare runs in the process before the binary."""
+        self.http_port, self.grpc_port, self.metrics_port = ports or (free_port(), free_port(), free_port())
         self.http, self.grpc = f"127.0.0.1:{self.http_port}", f"127.0.0.1:{self.grpc_port}"
         repositories = repository if isinstance(repository, (list, tuple)) else [repository]
         command = [str(BINARY), "serve", *[f"--model-repository={r}" for r in repositories]]
@@ -57,7 +67,12 @@ class Server:
         self._log = self.log_path.open("wb")
         environment = {**os.environ, "NESO_PYTHON": sys.executable, **(env or {})}
         self.process = subprocess.Popen(
-            [*command, *options], stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+            [*command, *options],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            preexec_fn=prepare,
         )
         if wait:
             self.wait_ready()

@@ -21,3 +21,9 @@ fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+
+# The emulator of Azure's storage is a program for Node; without it its tests
+# say that they are skipped.
+if command -v npm >/dev/null && [ ! -x .tools/azurite/node_modules/.bin/azurite-blob ]; then
+  npm install --silent --no-fund --no-audit --prefix .tools/azurite azurite@3 || echo "setup: azurite is not installed" >&2
+fi

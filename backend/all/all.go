@@ -6,6 +6,7 @@ import (
 	errorbackend "github.com/nesoserve/neso/backend/error"
 	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/python"
@@ -21,20 +22,33 @@ type Options struct {
 	// WorkerBinary is the neso command, for models that run in a process of their
 	// own (`isolation: process`); see package backend/isolate.
 	WorkerBinary string
+	// WorkerUser and WorkerEnvironment are those of package backend/python, for all
+	// workers.
+	WorkerUser        string
+	WorkerEnvironment []string
+}
+
+// Check reports what of the options no worker could be started with.
+func (o *Options) Check() error {
+	if _, err := worker.FindUser(o.WorkerUser); err != nil {
+		return err
+	}
+	return worker.CheckEnvironment(o.WorkerEnvironment)
 }
 
 // Drivers returns all built-in backends.
 func Drivers(o Options) []backend.Driver {
+	hosts := python.Options{Python: o.Python, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
 	drivers := []backend.Driver{
 		errorbackend.New(),
 		identity.New(),
-		python.New(python.Options{Python: o.Python}),
+		python.New(hosts),
 		repeat.New(),
 		sleep.New(),
 		square.New(),
 	}
-	drivers = append(drivers, hosted.Drivers(python.Options{Python: o.Python})...)
-	workers := isolate.Options{Binary: o.WorkerBinary}
+	drivers = append(drivers, hosted.Drivers(hosts)...)
+	workers := isolate.Options{Binary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
 	if o.Python != "" {
 		workers.Env = []string{"NESO_PYTHON=" + o.Python}
 	}

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nesoserve/neso/backend/internal/scratch"
+	"github.com/nesoserve/neso/internal/scratch"
 )
 
 const (

@@ -28,6 +28,9 @@ type Options struct {
 	Arguments []string
 	// Env is added to the server's environment.
 	Env []string
+	// WorkerUser and WorkerEnvironment are those of package backend/python.
+	WorkerUser        string
+	WorkerEnvironment []string
 }
 
 // Wrap returns a driver whose models run in workers if they say so, and as
@@ -42,8 +45,12 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 		if err != nil {
 			return nil, err
 		}
+		user, err := worker.FindUser(o.WorkerUser)
+		if err != nil {
+			return nil, err
+		}
 		log := host.Logger().With(slog.String("backend", d.Name))
-		return &wrapped{Backend: inner, name: d.Name, options: o, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}, warm: map[string]*warm{}}, nil
+		return &wrapped{Backend: inner, name: d.Name, options: o, user: user, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}, warm: map[string]*warm{}}, nil
 	}
 	return d
 }
@@ -53,6 +60,7 @@ type wrapped struct {
 	backend.Backend
 	name     string
 	options  Options
+	user     *worker.User // of workers; nil for the server's
 	host     backend.Host
 	settings backend.Settings
 	log      *slog.Logger
@@ -87,7 +95,8 @@ func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
 	case w.options.Binary == "":
 		return false, backend.Errorf(backend.Unsupported, "model '%s' wants '%s: process', for which this program names no neso command (all.Options.WorkerBinary)", cfg.Name, Param)
 	}
-	return true, nil
+	_, err := worker.LimitsOf(cfg.Parameters)
+	return err == nil, err
 }
 
 // Complete implements backend.Backend.
@@ -145,11 +154,12 @@ func (w *wrapped) spec(cfg *backend.Config, instance string) worker.Spec {
 	// The cores are divided among the workers of a version: the libraries take
 	// GOMAXPROCS for what there is.
 	cores := max(1, runtime.GOMAXPROCS(0)/max(1, len(cfg.Instances)))
-	env := append(os.Environ(), w.options.Env...)
+	env := append(worker.Environment(os.Environ(), w.options.WorkerEnvironment, w.user), w.options.Env...)
+	limits, _ := worker.LimitsOf(cfg.Parameters) // checked by isolated
 	env = append(env, fmt.Sprintf("GOMAXPROCS=%d", cores))
 	return worker.Spec{
 		Launcher: w.launcher, Name: instance, Host: w.host,
-		Command: worker.Command{Path: w.options.Binary, Args: w.options.Arguments, Env: env},
+		Command: worker.Command{Path: w.options.Binary, Args: w.options.Arguments, Env: env, User: w.user, Limits: limits},
 		Logger:  w.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
 )
 
@@ -183,7 +184,7 @@ func (t *loggerTable) get(key uintptr, second int64) (*slog.Logger, int) {
 // logCallback is the one C function that all environments log through.
 var logCallback = sync.OnceValue(func() uintptr {
 	return library.Callback(func(key, severity, category, _, location, message uintptr) uintptr {
-		log, omitted := loggers.get(key, time.Now().Unix())
+		log, omitted := loggers.get(key, backend.Now()/int64(time.Second))
 		if omitted > 0 {
 			log.Warn("lines of ONNX Runtime left out", "lines", omitted)
 		}

@@ -62,6 +62,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 		if !strings.HasSuffix(name, ".py") {
 			return "", backend.Errorf(backend.Internal, "Model name must end with '.py'. Model name is \"%s\".", name)
 		}
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
+		}
 		path = filepath.Join(cfg.VersionDirectory, name)
 	}
 	if !isFile(path) {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/scratch"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/internal/scratch"
 	pyfiles "github.com/nesoserve/neso/python"
 )
 
@@ -29,6 +29,12 @@ type Options struct {
 	// CacheDirectory is where environments are unpacked. Empty: neso/environments
 	// in the user's cache directory.
 	CacheDirectory string
+	// WorkerUser is who workers run as; empty means the server's user. Only root can
+	// say it, on Linux.
+	WorkerUser string
+	// WorkerEnvironment are patterns of the names of variables that workers get; nil
+	// means all but those with the server's own secrets.
+	WorkerEnvironment []string
 }
 
 // depth is how many batches may be on their way to one worker: enough that it
@@ -53,6 +59,7 @@ type driver struct {
 	settings settings
 	// directory is --backend-directory, where python-based backends lie.
 	directory string
+	user      *worker.User // of workers; nil for the server's
 	host      backend.Host
 	log       *slog.Logger
 	env       []string // of the server, for workers
@@ -74,6 +81,10 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
 		parsed.stubTimeout = hostedStart
 	}
+	user, err := worker.FindUser(o.WorkerUser)
+	if err != nil {
+		return nil, err
+	}
 	log := slog.New(slog.DiscardHandler)
 	if host != nil && host.Logger() != nil {
 		log = host.Logger()
@@ -85,7 +96,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
 	}
 	return &driver{
-		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, env: os.Environ(),
+		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
 		warm:     map[warmKey]*warmSession{},
@@ -136,33 +147,45 @@ func (d *driver) sources() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", err)
 	}
-	if err := unpack(dir.Path); err != nil {
+	if err := unpack(dir.Path, d.user != nil); err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", errors.Join(err, dir.Remove()))
 	}
 	d.files = dir
 	return dir.Path, nil
 }
 
-func unpack(dir string) error {
+// unpack writes the worker's sources; shared says that another user reads them.
+func unpack(dir string, shared bool) error {
+	var others fs.FileMode
+	if shared {
+		others = 0o055
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return err
+		}
+	}
 	return fs.WalkDir(pyfiles.Worker, ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || path == "." {
 			return err
 		}
 		to := filepath.Join(dir, filepath.FromSlash(path))
 		if e.IsDir() {
-			return os.Mkdir(to, 0o700)
+			return os.Mkdir(to, 0o700|others)
 		}
 		data, err := pyfiles.Worker.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(to, data, 0o600)
+		return os.WriteFile(to, data, 0o600|others&^0o011)
 	})
 }
 
 // command says how to start a worker of the model.
 func (d *driver) command(cfg *backend.Config) (worker.Command, error) {
 	dir, err := d.sources()
+	if err != nil {
+		return worker.Command{}, err
+	}
+	limits, err := worker.LimitsOf(cfg.Parameters)
 	if err != nil {
 		return worker.Command{}, err
 	}
@@ -173,6 +196,7 @@ func (d *driver) command(cfg *backend.Config) (worker.Command, error) {
 	entry := filepath.Join(dir, "neso_worker")
 	c := worker.Command{
 		Path: in.path, Args: []string{entry, "--worker"},
+		User: d.user, Limits: limits,
 		Env: workerEnvironment(d.env, in.root, threads(len(cfg.Instances))),
 	}
 	// Forking is unsafe after Accelerate of macOS was used, and unknown to Windows.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +20,8 @@ def examples():
     for page in PAGES:
         for i, (language, text) in enumerate(BLOCK.findall(page.read_text())):
             name = f"{page.name}-{i}"
+            if "KEY" in text:  # with keys, see test_keys
+                continue
             if language == "sh" and re.match(
                 r"(curl|bin/neso config|bin/neso backends$|bin/neso test-model|\.venv/bin/python examples/client)", text
             ):
@@ -46,6 +50,26 @@ def test_example(example_server, language, text):
     )
     r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert r.returncode == 0 and r.stdout.strip(), r.stdout + r.stderr
+
+
+def test_keys(tmp_path):
+    """The examples of docs/security.md with a key, against the file that stands there."""
+    blocks = BLOCK.findall((ROOT / "docs" / "security.md").read_text())
+    [file] = [text for language, text in blocks if language == "json"]
+    assert hashlib.sha256(b"foo").hexdigest() in file
+    (tmp_path / "keys.json").write_text(file)
+    uses = [(language, text) for language, text in blocks if language in ("sh", "python") and "KEY" in text]
+    assert [language for language, _ in uses] == ["sh", "python"]
+    with Server(ROOT / "examples" / "models", f"--auth-file={tmp_path}/keys.json") as s:
+        for key, works in (("foo", True), ("wrong", False)):
+            for language, text in uses:
+                for port, real in ((8000, s.http_port), (8001, s.grpc_port)):
+                    text = text.replace(f"localhost:{port}", f"127.0.0.1:{real}")
+                shell = ["bash", "-euo", "pipefail", "-c", text.replace("curl -s ", "curl -sS --fail-with-body ")]
+                command = [sys.executable, "-c", text] if language == "python" else shell
+                env = {**os.environ, "KEY": key}
+                r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
+                assert (r.returncode == 0) == works and ("digits" in r.stdout) == works, r.stdout + r.stderr
 
 
 def test_there_are_examples():
@@ -95,3 +119,17 @@ def test_every_documented_option_exists():
             if option not in known | {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer"}:
                 matches = [k for k in known if k.startswith(option)]
                 assert len(matches) == 1, f"{page.name} names {option}, which neso serve does not have"
+
+
+def test_options_of_the_deployment_examples_exist():
+    usage = subprocess.run(
+        [ROOT / "bin" / "neso", "serve", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    known = set(re.findall(r"^  (--[a-z0-9-]+)", usage, re.M))
+    blocks = [
+        t for n, t in BLOCK.findall((ROOT / "docs" / "operations.md").read_text()) if n in ("ini", "dockerfile", "yaml")
+    ]
+    assert len(blocks) == 3
+    for text in blocks:
+        used = {o for line in text.splitlines() if line[:3] != "RUN" for o in re.findall(r"(--[a-z0-9-]+)=", line)}
+        assert used and used <= known, used - known

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scratch"
 )
 
 // modelPath is a model that is named by itself, outside of a repository.
@@ -175,8 +176,10 @@ func temporaryRepository(paths []string) (repositories []string, models []string
 			continue
 		}
 		if err == nil && dir == "" {
-			if dir, err = os.MkdirTemp("", "neso-model-"); err == nil {
-				remove = func() { _ = os.RemoveAll(dir) } // links only: what they lead to stays
+			var made *scratch.Dir
+			if made, err = scratch.Make("neso-model-"); err == nil {
+				dir = made.Path
+				remove = func() { _ = made.Remove() } // links only: what they lead to stays
 				repositories = append(repositories, dir)
 			}
 		}

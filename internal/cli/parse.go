@@ -69,8 +69,7 @@ func parse(table []option, args []string, o *serveOptions) ([]string, error) {
 			continue
 		}
 		if err := opt.set(o, value); err != nil {
-			var usage *usageError
-			if errors.As(err, &usage) {
+			if usage, ok := errors.AsType[*usageError](err); ok {
 				return given, usage // says itself which part of the option is bad
 			}
 			return given, &usageError{fmt.Sprintf("Bad option: \"--%s\".\n%v", opt.name, err)}

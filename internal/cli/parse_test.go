@@ -79,7 +79,6 @@ func TestCrossChecks(t *testing.T) {
 		{[]string{"--metrics-port=8000"}, "HTTP requests and metrics requests"},
 		{[]string{"--http-port=70000"}, "not between 0 and 65535"},
 		{[]string{"--response-cache-byte-size=1", "--cache-config=local,size=1"}, "Incompatible flags"},
-		{[]string{"--model-control-mode=poll"}, "poll is not part"},
 		{[]string{"--http-port=0", "--grpc-port=0", "--metrics-port=0"}, ""},
 		{[]string{"--allow-http=false", "--grpc-port=8000"}, ""},
 		{[]string{"--http-address=unix:/a", "--grpc-address=unix:/b"}, ""},

@@ -1,17 +1,13 @@
 package cli
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 var errEmptyConfigName = errors.New("Error: empty argument for --model-config-name")
 
-func nonEmpty(name string) func(*serveOptions, string) error {
-	return func(_ *serveOptions, s string) error {
-		if s == "" {
-			return fmt.Errorf("--%s can not be empty", name)
-		}
-		return nil
+func setAgentDirectory(o *serveOptions, s string) error {
+	if s == "" {
+		return errors.New("--repoagent-directory can not be empty")
 	}
+	o.server.RepositoryAgentDirectory = s
+	return nil
 }

@@ -46,7 +46,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.AddCommand(serveCommand(env), configCommand(env), testModelCommand(env), backendsCommand(env), isolateCommand(), versionCommand(env))
-	root.AddCommand(doctorCommand(env))
+	root.AddCommand(doctorCommand(env), keyCommand(env))
 	root.AddCommand(remote.Commands(env.Stdout)...)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

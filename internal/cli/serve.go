@@ -23,7 +23,7 @@ import (
 func defaults() *serveOptions {
 	return &serveOptions{
 		server: neso.Server{
-			ExitTimeout: 30 * time.Second, ControlMode: "none", LoadThreads: 4,
+			ExitTimeout: 30 * time.Second, ControlMode: "none", PollInterval: 15 * time.Second, PollSettle: 2 * time.Second, LoadThreads: 4,
 			HTTP: neso.HTTP{MaxInputSize: 64 << 20},
 		},
 		log:         logging.DefaultSettings(),
@@ -93,7 +93,12 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if o.server.ResponseCache.Name == "redis" {
 		responsecache.SilenceDriver()
 	}
-	o.server.Backends = all.Drivers(all.Options{Python: o.python, WorkerBinary: workerBinary()})
+	backends := all.Options{Python: o.python, WorkerBinary: workerBinary(), WorkerUser: o.workerUser, WorkerEnvironment: o.workerEnv}
+	if err := backends.Check(); err != nil {
+		fmt.Fprintln(env.Stderr, err)
+		return 1
+	}
+	o.server.Backends = all.Drivers(backends)
 
 	if o.controlFD > 0 {
 		ignoreBrokenPipes()
@@ -149,9 +154,6 @@ func (o *serveOptions) complete(given []string) error {
 	}
 	if slices.Contains(given, "response-cache-byte-size") && slices.Contains(given, "cache-config") {
 		return &usageError{"Error: Incompatible flags --response-cache-byte-size and --cache-config both provided. Please provide one or the other."}
-	}
-	if s.ControlMode == "poll" {
-		return &usageError{"Bad option: \"--model-control-mode\".\npoll is not part of this version of Neso: use explicit and the load API"}
 	}
 	if o.strictModelConfig != nil && *o.strictModelConfig {
 		s.DisableAutoComplete = true

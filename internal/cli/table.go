@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -35,7 +36,7 @@ func serveTable() []option {
 		{name: "log-format", kind: "string", group: groupLogging, help: "Set the logging format: \"" + logging.FormatDefault + "\", \"" + logging.FormatISO8601 + "\", or \"" + logging.FormatJSON + "\" (one JSON object a line).", set: setLogFormat},
 		{name: "log-file", kind: "string", group: groupLogging, help: "Set the name of the log output file. If specified, log outputs are appended to this file, otherwise they go to the console.", set: stringVar(func(o *serveOptions) *string { return &o.log.File })},
 
-		{name: "model-repository", kind: "string", group: groupRepository, help: "Path to a model repository directory. It may be specified multiple times.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
+		{name: "model-repository", kind: "string", group: groupRepository, help: "Path to a model repository directory, or the URI of one in an object store: s3://bucket/path, s3://http://host:port/bucket/path, gs://bucket/path, as://account/container/path. It may be specified multiple times.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
 		{name: "model-store", kind: "string", group: groupRepository, help: "Equivalent to --model-repository.", set: listVar(func(o *serveOptions) *[]string { return &o.server.ModelRepositories })},
 		{name: "exit-on-error", kind: "boolean", group: groupRepository, help: "Exit if an error occurs during initialization; every failure is listed. With false the models that loaded are served.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
@@ -48,8 +49,8 @@ func serveTable() []option {
 			o.server.LooseReadiness = !v
 			return err
 		}},
-		{name: "model-control-mode", kind: "string", group: groupRepository, help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. \"poll\": not in this version.", set: wordVar("model-control-mode", []string{"none", "explicit", "poll"}, func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil })},
-		{name: "repository-poll-secs", kind: "integer", group: groupRepository, help: "Interval in seconds between each poll of the model repository. Valid only with --model-control-mode=poll.", set: checkInt(0, 1<<31), unused: notYet},
+		{name: "model-control-mode", kind: "string", group: groupRepository, help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. \"poll\": changes of the repositories are taken every --repository-poll-secs.", set: wordVar("model-control-mode", []string{"none", "explicit", "poll"}, func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil })},
+		{name: "repository-poll-secs", kind: "integer", group: groupRepository, help: "Interval in seconds between each poll of the model repository. Valid only with --model-control-mode=poll. 0 means never. Default: 15.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.PollInterval })},
 		{name: "load-model", kind: "string", group: groupRepository, help: "Name of a model to be loaded on server startup. It may be specified multiple times; '*' alone loads all. Only with --model-control-mode=explicit.", set: listVar(func(o *serveOptions) *[]string { return &o.server.StartupModels })},
 		{name: "model-config-name", kind: "string", group: groupRepository, help: "Use <model>/configs/<name>.pbtxt as the configuration where that file exists, else config.pbtxt.", set: func(o *serveOptions, s string) error {
 			if s == "" {
@@ -60,7 +61,7 @@ func serveTable() []option {
 		}},
 		{name: "model-load-thread-count", kind: "integer", group: groupRepository, help: "The number of models loaded at the same time.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadThreads })},
 		{name: "model-load-retry-count", kind: "integer", group: groupRepository, help: "The number of retries after a failed load.", set: intVar(func(o *serveOptions) *int { return &o.server.LoadRetries })},
-		{name: "model-namespacing", kind: "boolean", group: groupRepository, help: "Whether models of the same name may be loaded from different repositories.", set: checkBool, unused: notYet},
+		{name: "model-namespacing", kind: "boolean", group: groupRepository, help: "Whether models of the same name may be loaded from different repositories. Requests by such a name are ambiguous; ensembles use the models of their own repository.", set: boolVar(func(o *serveOptions) *bool { return &o.server.ModelNamespacing })},
 		{name: "enable-peer-access", kind: "boolean", group: groupRepository, help: "Whether to enable peer access between GPUs.", set: checkBool, unused: noGPU},
 
 		{name: "allow-http", kind: "boolean", group: groupHTTP, help: "Allow the server to listen for HTTP requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowHTTP })},
@@ -122,7 +123,7 @@ func serveTable() []option {
 		{name: "backend-directory", kind: "string", group: groupBackend, help: "The global directory searched for backend shared libraries. Default: the directory of neso backends add, where it exists.", set: stringVar(func(o *serveOptions) *string { return &o.server.BackendDirectory })},
 		{name: "backend-config", kind: "<string>,<string>=<string>", group: groupBackend, help: "Specify a backend-specific configuration setting, <backend name>,<setting>=<value>, or one for all, <setting>=<value>.", set: setBackendConfig},
 		{name: "allow-pickle", kind: "boolean", group: groupBackend, help: "Read models that are Python pickles (scikit-learn's), each in a process of its own. A pickle may run any code: without this they are refused. Neso's own option.", set: setAllowPickle},
-		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: nonEmpty("repoagent-directory"), unused: notYet},
+		{name: "repoagent-directory", kind: "string", group: groupAgent, help: "The global directory searched for repository agent shared libraries.", set: setAgentDirectory, unused: "the checksum agent is part of the server, there are no others"},
 		{name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache, help: "Specify a cache-specific configuration setting, <cache name>,<setting>=<value>; it may be specified multiple times for one cache. \"local\" needs size (bytes of memory); \"redis\" needs host and port and takes user, password, db, connect_timeout, socket_timeout, wait_timeout (milliseconds), pool_size, tls_enabled, cert, key, cacert, cacert_dir, sni, ttl (seconds).", set: setCacheConfig},
 		{name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.", unused: "the caches are part of the server"},
 		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\", or \"execution_count\" with which a model instance runs only while the resources of its rate_limiter are free.", set: wordVar("rate-limit", []string{"off", "execution_count"}, stringVar(func(o *serveOptions) *string { return &o.server.RateLimit }))},
@@ -158,6 +159,13 @@ func serveTable() []option {
 			return err
 		}},
 		{name: "python", kind: "string", group: groupNeso, help: "The interpreter of Python models. Default: $NESO_PYTHON, else .venv/bin/python where it exists, else python3.", set: stringVar(func(o *serveOptions) *string { return &o.python })},
+		{name: "worker-user", kind: "string", group: groupNeso, help: "The user that worker processes run as, when root runs the server (Linux). Default: the server's user.", set: func(o *serveOptions, s string) error {
+			o.workerUser, o.server.ReadableModelFiles = s, s != ""
+			return nil
+		}},
+		{name: "worker-env", kind: "string", group: groupNeso, help: "A pattern of names of environment variables that worker processes get, besides basic ones such as PATH. It may be specified multiple times. Default: all but the server's own secrets, such as AWS_SECRET_ACCESS_KEY (docs/security.md).", set: listVar(func(o *serveOptions) *[]string { return &o.workerEnv })},
+		{name: "repository-cache-directory", kind: "string", group: groupNeso, help: "The directory that keeps what is downloaded from object stores from one start to the next. Default: a temporary one.", set: stringVar(func(o *serveOptions) *string { return &o.server.RepositoryCacheDirectory })},
+		{name: "repository-settle-secs", kind: "integer", group: groupNeso, help: "Seconds a changed model directory must stay the same before --model-control-mode=poll takes it, at most --repository-poll-secs. Default: 2.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.PollSettle })},
 		{name: "max-queued-bytes", kind: "integer", group: groupNeso, help: "Bytes of input that all requests in the server may hold together (suffixes K, M, G); further ones are refused at once. Default: a quarter of the memory.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedBytes })},
 		{name: "max-queued-requests", kind: "integer", group: groupNeso, help: "Requests in the server at once; further ones are refused at once. Default: 65536.", set: setCount(func(o *serveOptions) *int64 { return &o.server.MaxQueuedRequests })},
 		{name: "warmup-in-statistics", kind: "boolean", group: groupNeso, help: "Count warm-up runs in the statistics, as Triton does.", set: boolVar(func(o *serveOptions) *bool { return &o.server.WarmupInStatistics })},
@@ -167,7 +175,20 @@ func serveTable() []option {
 		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
 		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
 		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
+		{name: "grpc-max-message-bytes", kind: "integer", group: groupNeso, help: "The largest gRPC message in bytes (suffixes K, M, G); larger ones are refused by their head. Default: --max-queued-bytes, at most 2 GiB.", set: setCount(func(o *serveOptions) *int64 { return &o.server.GRPC.MaxMessageSize })},
+		{name: "grpc-max-streams", kind: "integer", group: groupNeso, help: "gRPC calls of one connection at once: each may hold a message that no model has admitted yet. Default: no bound.", set: setMaxStreams},
+		{name: "auth-file", kind: "string", group: groupNeso, help: "A JSON file of the keys that clients must have, with what each may do and how much; read again when it changes. 'neso key new NAME' makes entries, docs/security.md tells all. Default: no keys.", set: nonEmptyVar("auth-file", func(o *serveOptions) *string { return &o.server.AuthFile })},
+		{name: "admin-address", kind: "string", group: groupNeso, help: "host:port or unix:/path of an HTTP listener that is then the only place where the server can be changed: load, unload, settings, shared memory, binding. With the TLS of HTTP, if any. Default: every listener serves these.", set: setAdminAddress},
+		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads over the API bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.RefuseModelFiles = !v
+			return err
+		}},
 		{name: "sagemaker-model-root", kind: "string", group: groupNeso, help: "The directory below which models that Sagemaker loads must lie. Default: /opt/ml/models.", set: stringVar(func(o *serveOptions) *string { return &o.server.Sagemaker.Root })},
+		{name: "drain-grace-secs", kind: "integer", group: groupNeso, help: "Seconds after SIGTERM for which the server is not ready, so that balancers turn away, but serves everything; only then are clients sent elsewhere and requests drained. Default: 0.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.DrainGrace })},
+		{name: "instance-hang-timeout", kind: "float", group: groupNeso, help: "Seconds without progress after which a busy instance is interrupted, its requests answered with an error, and the instance replaced; it is reported after half of them. Must be above the longest execution. Default: 0, never (reported after a minute).", set: floatSecondsVar(func(o *serveOptions) *time.Duration { return &o.server.HangTimeout })},
+		{name: "watchdog-interval-secs", kind: "integer", group: groupNeso, help: "Seconds between two looks at the listeners and instances; 0 turns them off. Default: 10.", set: setWatchInterval},
+		{name: "http-max-connection-age-secs", kind: "integer", group: groupNeso, help: "Seconds after which an HTTP connection is asked to end with its next reply (Connection: close), give or take a tenth, so that clients spread over the servers behind a plain balancer. Default: 0, never.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.MaxConnectionAge })},
 		{name: "http-idle-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds after which an idle HTTP connection is closed. Default: 600.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.IdleTimeout })},
 		{name: "http-header-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send the headers of a request. Default: that of --http-read-timeout-secs.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.HeaderTimeout })},
 		{name: "http-read-timeout-secs", kind: "integer", group: groupNeso, help: "Seconds a client may take to send a whole request; a large body gets the time that 16 KiB/s need on top. Default: 60.", set: secondsVar(func(o *serveOptions) *time.Duration { return &o.server.HTTP.ReadTimeout })},
@@ -177,6 +198,9 @@ func serveTable() []option {
 func secondsVar(p func(*serveOptions) *time.Duration) func(*serveOptions, string) error {
 	return func(o *serveOptions, s string) error {
 		v, err := parseInt(s)
+		if err == nil && (v < 0 || v > mostSeconds) {
+			err = fmt.Errorf("expected a number of seconds, got %q", s)
+		}
 		*p(o) = time.Duration(v) * time.Second
 		return err
 	}

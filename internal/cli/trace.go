@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -77,9 +78,8 @@ func (o *traceOptions) setOne(setting, value string) (err error) {
 			o.trace.Rate = -1
 		}
 	case "count":
-		n := 0
-		n, err = parseWithin(value, -1, 1<<31-1)
-		o.trace.Count = n
+		n, fault := parseWithin(value, -1, 1<<31-1)
+		o.trace.Count, err = n, fault
 		switch n {
 		case -1:
 			o.trace.Count = 0
@@ -103,9 +103,8 @@ func (o *traceOptions) setOne(setting, value string) (err error) {
 	case "opentelemetry,bsp_max_export_batch_size":
 		o.otel.MaxExportBatch, err = parseWithin(value, 1, 1<<20)
 	case "opentelemetry,bsp_schedule_delay":
-		n := 0
-		n, err = parseWithin(value, 1, 1<<31-1)
-		o.otel.ScheduleDelay = time.Duration(n) * time.Millisecond
+		n, fault := parseWithin(value, 1, 1<<31-1)
+		o.otel.ScheduleDelay, err = time.Duration(n)*time.Millisecond, fault
 	default:
 		o.traceUnknown = append(o.traceUnknown, setting)
 	}
@@ -193,11 +192,38 @@ func (o *serveOptions) completeTrace() error {
 			return &usageError{fmt.Sprintf("Bad option: \"%s\".\n%v", name, err)}
 		}
 	}
+	if err := o.traceHeaders(); err != nil {
+		return err
+	}
 	if slices.Contains(o.trace.Level, "TENSORS") {
 		o.warnings = append(o.warnings, "trace level TENSORS has no effect in trace mode opentelemetry: spans hold no tensors")
 	}
 	o.server.Trace = o.trace
 	o.server.Trace.File, o.server.Trace.LogFrequency = "", 0
 	o.server.Trace.Collector = &o.otel
+	return nil
+}
+
+// traceHeaders takes the headers of exports from the environment, as
+// OpenTelemetry has it: "name=value,name=value" with percent-encoding.
+func (o *traceOptions) traceHeaders() error {
+	name := "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
+	list := os.Getenv(name)
+	if list == "" {
+		name = "OTEL_EXPORTER_OTLP_HEADERS"
+		list = os.Getenv(name)
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(item) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(item, "=")
+		text, err := url.PathUnescape(strings.TrimSpace(value))
+		key = strings.TrimSpace(key)
+		if !ok || err != nil || key == "" || strings.ContainsAny(key, "\r\n\x00: ") || strings.ContainsAny(text, "\r\n\x00") {
+			return &usageError{fmt.Sprintf("Bad option: \"%s\".\nexpected <name>=<value>[,...]", name)} // not what it holds: it may be a key
+		}
+		o.otel.Headers = append(o.otel.Headers, neso.TraceAttribute{Key: key, Value: text})
+	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (a *admission) enter(bytes int64) *backend.Error {
 	return nil
 }
 
-// grow lets bytes more in for a request that is inside.
+// grow lets further bytes of a request in that is inside already.
 func (a *admission) grow(bytes int64) *backend.Error {
 	if n := a.bytes.Add(bytes); n > a.maxBytes || n < 0 {
 		a.bytes.Add(-bytes)
@@ -56,6 +56,9 @@ func (a *admission) grow(bytes int64) *backend.Error {
 	}
 	return nil
 }
+
+// shrink undoes grow.
+func (a *admission) shrink(bytes int64) { a.bytes.Add(-bytes) }
 
 // leave undoes enter.
 func (a *admission) leave(bytes int64) {

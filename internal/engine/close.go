@@ -12,29 +12,41 @@ import (
 // flight until ctx ends, unloads all models and closes the backends. What has
 // not ended by then fails, and the error says so. It may be called more than
 // once; every call returns when the first one has.
-func (e *Engine) Close(ctx context.Context) error {
+func (e *Engine) Close(ctx context.Context) error { return e.CloseWith(ctx, nil) }
+
+// CloseWith is Close, which calls refusing, unless it is nil, from when on every
+// new request is refused: the sequences that had begun have ended.
+func (e *Engine) CloseWith(ctx context.Context, refusing func()) error {
 	e.stopping.Do(func() {
 		e.continuing.Store(true)
 		e.move(Exiting)
-		e.closeErr = e.close(ctx)
+		e.closeErr = e.close(ctx, refusing)
 		close(e.stopped)
 	})
 	<-e.stopped
 	return e.closeErr
 }
 
-func (e *Engine) close(ctx context.Context) error {
+func (e *Engine) close(ctx context.Context, refusing func()) error {
 	e.log.Info("Waiting for in-flight requests to complete.")
 	e.finishSequences(ctx)
+	if refusing != nil {
+		refusing()
+	}
 	drained := e.drain(ctx)
+	e.poller.close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
 	}
 	err := e.life.Close(ctx)
+	e.watch.end()
 	if !drained && err == nil {
 		err = timeout()
 	}
 	e.shared.Close()
+	if err := e.repo.Close(); err != nil {
+		e.log.Warn("the local copies of the model repositories cannot be removed", "error", err)
+	}
 	e.closeCache()
 	if e.pool != nil {
 		e.pool.Close()

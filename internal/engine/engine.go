@@ -13,7 +13,6 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
-	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/shm"
@@ -35,16 +34,23 @@ type Engine struct {
 	state atomic.Uint32
 	// continuing says that the server stops but sequences that have begun may go on.
 	continuing atomic.Bool
-	admission  *admission
-	custom     *customMetrics
-	loops      loops
-	repo       *repository.Repository
-	life       *lifecycle.Manager
-	pool       *memory.Pool        // nil when the allocator came with the options
-	cache      responsecache.Store // nil without one
-	shared     *shm.Registry
+	// leaving says that the server serves, but is about to stop: not ready.
+	leaving   atomic.Bool
+	faults    faults
+	admission *admission
+	custom    *customMetrics
+	loops     loops
+	repo      *repository.Repository
+	life      *lifecycle.Manager
+	poller    *poller             // nil but in control mode "poll"
+	pool      *memory.Pool        // nil when the allocator came with the options
+	cache     responsecache.Store // nil without one
+	shared    *shm.Registry
 
-	endExternal, endInternal func(*infer.Request)
+	endExternal, endInternal, forsakeExternal, forsake func(*infer.Request)
+	growth                                             func(*infer.Request, int64) *backend.Error
+
+	watch watch
 
 	stopping sync.Once
 	stopped  chan struct{}
@@ -58,8 +64,11 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), shared: shm.New(o.SharedMemory), stopped: make(chan struct{})}
 	// The owner is the version that NewRequest has set.
-	e.endInternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, false) }
-	e.endExternal = func(r *infer.Request) { e.end(r.Owner.(*model.Model), r.Bytes, true) }
+	e.endInternal = func(r *infer.Request) { e.endRequest(r, false) }
+	e.endExternal = func(r *infer.Request) { e.endRequest(r, true) }
+	e.forsake = func(r *infer.Request) { e.forsakeRequest(r, false) }
+	e.forsakeExternal = func(r *infer.Request) { e.forsakeRequest(r, true) }
+	e.growth = e.grow
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
 		e.o.Allocator = e.pool
@@ -71,7 +80,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir})
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -83,10 +92,11 @@ func New(o Options) (*Engine, error) {
 		repo, _ = repository.Open(repository.Options{}) // without paths it cannot fail
 	}
 	e.repo = repo
+	e.poller = newPoller(e)
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
+		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
-		WarmupInStatistics: o.WarmupInStatistics, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+		WarmupInStatistics: o.WarmupInStatistics, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, HangTimeout: o.HangTimeout, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
 	return e, nil
 }
@@ -98,6 +108,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if e.State() == Failed {
 		return nil // said in New, and not to be a reason to exit
 	}
+	e.watch.start(e)
 	err := e.start(ctx)
 	if err != nil {
 		e.move(Failed)
@@ -112,6 +123,9 @@ func (e *Engine) Start(ctx context.Context) error {
 const failedStart = 10 * time.Second
 
 func (e *Engine) start(ctx context.Context) error {
+	if e.poller != nil {
+		e.poller.prime(ctx)
+	}
 	names, err := e.startupModels(ctx)
 	if err != nil {
 		if e.o.ExitOnError {
@@ -127,6 +141,9 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	if !e.move(Ready) {
 		return notReady()
+	}
+	if e.poller != nil {
+		e.poller.start()
 	}
 	return nil
 }
@@ -187,6 +204,9 @@ func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
+// MaxQueuedBytes is the most input bytes that all requests may hold together.
+func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
 
 // Metadata describes the server.
 type Metadata struct {

@@ -212,7 +212,6 @@ func TestOptions(t *testing.T) {
 		"missing":           {Options{Repositories: []string{missing}, ExitOnError: true}, backend.Internal, "failed to stat file " + missing},
 		"not a directory":   {Options{Repositories: []string{filepath.Join(top, "file")}, ExitOnError: true}, backend.InvalidArg, "repository path is not a valid directory"},
 		"mode":              {Options{Repositories: []string{top}, ControlMode: "x"}, backend.InvalidArg, "invalid argument for --model-control-mode"},
-		"poll":              {Options{Repositories: []string{top}, ControlMode: "POLL"}, backend.Unsupported, "model control mode 'poll' is not supported, use 'none' or 'explicit'"},
 		"startup, not none": {Options{Repositories: []string{top}, StartupModels: []string{"a"}}, backend.InvalidArg, "Use of '--load-model' requires setting '--model-control-mode=explicit' as well."},
 		"star and more":     {Options{Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"*", "a"}}, backend.InvalidArg, "Wildcard model name '*' must be the ONLY startup model if specified at all."},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/model"
 )
@@ -13,6 +14,30 @@ import (
 // one for -1. The caller must hand the pin on with Infer, or end it with Unpin.
 // Errors carry the protocol's texts and codes, RetryAfter on overload.
 func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
+	return e.ResolveFor(nil, name, version, bytes)
+}
+
+// ResolveFor is Resolve for a caller with a key: whether it may use the model,
+// and its quotas, are looked at before anything else. A nil caller may
+// everything.
+func (e *Engine) ResolveFor(caller *auth.Caller, name string, version int64, bytes int64) (Pin, error) {
+	if caller == nil {
+		return e.resolve(name, version, bytes)
+	}
+	usage, refusal := caller.Enter(name, bytes)
+	if refusal != nil {
+		return Pin{}, refusal
+	}
+	p, err := e.resolve(name, version, bytes)
+	if err != nil {
+		usage.Leave(max(0, bytes))
+		return Pin{}, err
+	}
+	p.usage = usage
+	return p, nil
+}
+
+func (e *Engine) resolve(name string, version int64, bytes int64) (Pin, error) {
 	state := e.State()
 	if state != Ready && (state != Exiting || !e.continuing.Load()) {
 		return Pin{}, notReady()
@@ -55,10 +80,16 @@ type Pin struct {
 	e     *Engine
 	// external marks a request that came through a front end.
 	external bool
+	usage    *auth.Usage // nil without keys
 }
 
 // Unpin lets go of a pin that was not handed to Infer.
-func (p Pin) Unpin() { p.e.end(p.Model, p.bytes, p.external) }
+func (p Pin) Unpin() {
+	if p.usage != nil {
+		p.usage.Leave(max(0, p.bytes))
+	}
+	p.e.end(p.Model, p.bytes, p.external)
+}
 
 // NewRequest returns a request pinned to p's version that answers into sink.
 // The pin and its reserved bytes end with the request (also with Abandon).
@@ -69,16 +100,54 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 		done = p.e.endExternal
 	}
 	r := infer.New(sink, done)
-	r.Owner, r.Bytes = p.Model, p.bytes
+	r.Owner, r.Bytes, r.Growth, r.OnForsaken = p.Model, p.bytes, p.e.growth, p.e.forsake
+	if p.external {
+		r.OnForsaken = p.e.forsakeExternal
+	}
+	if p.usage != nil {
+		r.Payer = p.usage
+	}
 	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
 	return r
 }
 
-// Reserve counts further input bytes for a request that was not handed to Infer
-// yet, against the same caps as Resolve; they end with the request.
-func (e *Engine) Reserve(r *infer.Request, bytes int64) error {
+func (e *Engine) endRequest(r *infer.Request, external bool) {
+	m := r.Owner.(*model.Model)
+	if r.Forsaken {
+		m.Forsake(false)
+		external = false // the server has ceased to count it
+	}
+	if r.Payer != nil {
+		r.Payer.Leave(max(0, r.Bytes))
+	}
+	e.end(m, r.Bytes, external)
+}
+
+// forsakeRequest ceases to count a request that has been answered, but whose
+// execution may never come back: neither the server's stop nor that of its model
+// waits for it. Its inputs and their bytes stay taken.
+func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
+	r.Forsaken = true
+	r.Owner.(*model.Model).Forsake(true)
+	if external {
+		e.admission.leaveExternal()
+	}
+	if r.Payer != nil {
+		r.Payer.Leave(max(0, r.Bytes))
+		r.Payer = nil
+	}
+}
+
+// grow reserves further bytes for a request.
+func (e *Engine) grow(r *infer.Request, bytes int64) *backend.Error {
 	if err := e.admission.grow(bytes); err != nil {
 		return err
+	}
+	if r.Payer != nil {
+		if err := r.Payer.Grow(bytes); err != nil {
+			e.admission.shrink(bytes)
+			return err
+		}
 	}
 	r.Bytes += bytes
 	return nil

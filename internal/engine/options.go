@@ -24,18 +24,26 @@ type Options struct {
 	NoRepository bool
 	Backends     []backend.Driver
 	BackendDir   string
+	// AgentDir is what --repoagent-directory says.
+	AgentDir string
 	// BackendSettings holds --backend-config values by backend name; "" holds the
 	// global ones.
-	BackendSettings     map[string]map[string]string
-	ControlMode         string // "none", "explicit" ("poll" is refused for now)
-	StartupModels       []string
-	ExitOnError         bool
-	DisableAutoComplete bool
-	StrictReadiness     bool
-	ModelConfigName     string
-	LoadThreads         int // default 4
-	LoadRetries         int
-	WarmupInStatistics  bool
+	BackendSettings map[string]map[string]string
+	ControlMode     string // "none", "explicit" or "poll"
+	// Namespacing allows models of one name in several repositories.
+	Namespacing bool
+	// PollInterval is the time between two looks at the repositories in mode
+	// "poll"; 0 means never. PollSettle is how long a change must have been the
+	// same before it is taken, at most PollInterval.
+	PollInterval, PollSettle time.Duration
+	StartupModels            []string
+	ExitOnError              bool
+	DisableAutoComplete      bool
+	StrictReadiness          bool
+	ModelConfigName          string
+	LoadThreads              int // default 4
+	LoadRetries              int
+	WarmupInStatistics       bool
 	// RateLimiter makes the instances of all models wait for the resources that
 	// they need; nil for none.
 	RateLimiter *ratelimit.Limiter
@@ -55,9 +63,18 @@ type Options struct {
 	// DrainTimeout bounds how long a replaced or unloaded version waits for its
 	// requests; 0 means five minutes.
 	DrainTimeout time.Duration
+	// HangTimeout is after how long without progress a busy instance is interrupted,
+	// and replaced if it ignores that; 0 means never. WatchInterval is how often the
+	// instances are looked at; 0 means ten seconds, a negative one never.
+	HangTimeout, WatchInterval time.Duration
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// ReadableFiles lets other users of the machine read them.
+	ReadableFiles bool
+	// RepositoryCache keeps what is downloaded from object stores from one start to
+	// the next; empty means a temporary directory.
+	RepositoryCache string
 	// Cache is the name of the response cache, "local" or "redis", and
 	// CacheSettings what --cache-config says to it; empty means none.
 	Cache         string
@@ -86,6 +103,9 @@ func (o *Options) fill() error {
 	if o.LoadThreads == 0 {
 		o.LoadThreads = 4
 	}
+	if o.WatchInterval == 0 {
+		o.WatchInterval = DefaultWatchInterval
+	}
 	if o.MaxQueuedRequests <= 0 {
 		o.MaxQueuedRequests = defaultQueuedRequests
 	}
@@ -95,9 +115,7 @@ func (o *Options) fill() error {
 	switch o.ControlMode = strings.ToLower(o.ControlMode); o.ControlMode {
 	case "", "none":
 		o.ControlMode = "none"
-	case "explicit":
-	case "poll":
-		return backend.Errorf(backend.Unsupported, "model control mode 'poll' is not supported, use 'none' or 'explicit'")
+	case "explicit", "poll":
 	default:
 		return backend.Errorf(backend.InvalidArg, "invalid argument for --model-control-mode")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -30,6 +31,12 @@ func (e *Engine) Live() error {
 // Ready returns nil, or why the server is not ready.
 func (e *Engine) Ready() error {
 	if err := e.Live(); err != nil {
+		return err
+	}
+	if e.leaving.Load() {
+		return errLeaving()
+	}
+	if err := e.faults.first(); err != nil {
 		return err
 	}
 	if !e.o.StrictReadiness {
@@ -93,12 +100,16 @@ func (e *Engine) Model(name string, version int64) (*modelconfig.Config, []int64
 
 // VersionStats is the statistics of one ready version.
 type VersionStats struct {
-	Name    string
-	Version int64
-	Stats   *stats.Version
-	Config  *modelconfig.Config
+	Name string
+	// Namespace is the model's repository with namespacing, else empty.
+	Namespace string
+	Version   int64
+	Stats     *stats.Version
+	Config    *modelconfig.Config
 	// LoadTime is how long the last load took, warm-up included.
 	LoadTime time.Duration
+	// Instances is how they are.
+	Instances instance.Health
 }
 
 // Statistics returns the numbers of one model (version -1: all its ready
@@ -107,7 +118,7 @@ func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) 
 	var found []VersionStats
 	for _, v := range e.life.Versions(name) {
 		if v.Model != nil && (version < 0 || v.Version == version) {
-			found = append(found, VersionStats{Name: v.Name, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime})
+			found = append(found, VersionStats{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health()})
 		}
 	}
 	switch {
@@ -125,12 +136,16 @@ type IndexEntry struct {
 	Name, Version, State, Reason string
 }
 
+// indexTimeout bounds how long the index waits for repositories; then it shows
+// what is known.
+const indexTimeout = 5 * time.Second
+
 // Index lists the models of all repositories; with ready only the ready ones.
 // A model that was never loaded has a name only.
 func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 	known := map[string][]lifecycle.Version{}
 	for _, v := range e.life.Versions("") {
-		known[v.Name] = append(known[v.Name], v)
+		known[v.Key] = append(known[v.Key], v)
 	}
 	index := []IndexEntry{}
 	serving := map[string]bool{}
@@ -138,8 +153,10 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 		serving[name] = true
 	}
 	if !ready {
-		stored, err := e.repo.List(context.Background())
-		if err != nil && len(stored) == 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
+		defer cancel()
+		stored, err := e.repo.List(ctx)
+		if err != nil && len(stored) == 0 && len(known) == 0 {
 			return nil, err
 		}
 		for _, s := range stored {
@@ -148,16 +165,17 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 				delete(known, s.Name)
 				index = append(index, IndexEntry{Name: s.Name, State: lifecycle.Unavailable.String(), Reason: "model appears in two or more repositories"})
 			case known[s.Name] == nil:
-				index = append(index, IndexEntry{Name: s.Name})
+				_, name := e.repo.Split(s.Name)
+				index = append(index, IndexEntry{Name: name})
 			}
 		}
 	}
-	for name, versions := range known {
+	for _, versions := range known {
 		for _, v := range versions {
 			if ready && v.State != lifecycle.Ready {
 				continue
 			}
-			entry := IndexEntry{Name: name, State: v.State.String(), Reason: v.Reason}
+			entry := IndexEntry{Name: v.Name, State: v.State.String(), Reason: v.Reason}
 			if v.State == lifecycle.Ready && v.Model != nil {
 				if err := v.Model.Ready(); err != nil { // loaded, but its worker keeps dying, say
 					entry.State, entry.Reason = lifecycle.Unavailable.String(), err.Error()

@@ -17,7 +17,7 @@ func bindingDesc(s *Server) *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: "neso.Binding",
 		HandlerType: (*any)(nil),
-		Methods:     []grpc.MethodDesc{unary("RepositoryBind", s.repositoryBind)},
+		Methods:     []grpc.MethodDesc{unary(s, "RepositoryBind", s.repositoryBind)},
 		Metadata:    "neso/binding.proto",
 	}
 }

@@ -28,25 +28,21 @@ const (
 	maxExpansion  = 64
 )
 
-// The transport knows encodings by a process-wide table. What the program has
-// put there itself stays.
-func init() {
-	if encoding.GetCompressor(nameGzip) == nil {
-		encoding.RegisterCompressor(&compressor{
-			name:      nameGzip,
-			newWriter: func(w io.Writer) resetWriter { z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed); return z },
-			newReader: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
-			reset:     func(z, r io.Reader) error { return z.(*gzip.Reader).Reset(r) },
-		})
-	}
-	if encoding.GetCompressor(nameDeflate) == nil {
-		encoding.RegisterCompressor(&compressor{
-			name:      nameDeflate,
-			newWriter: func(w io.Writer) resetWriter { return zlib.NewWriter(w) },
-			newReader: func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) },
-			reset:     func(z, r io.Reader) error { return z.(zlib.Resetter).Reset(r, nil) },
-		})
-	}
+// compressors are those of this server, never of the process: what else the
+// program links has none of these bounds.
+var compressors = map[string]encoding.Compressor{
+	nameGzip: &compressor{
+		name:      nameGzip,
+		newWriter: func(w io.Writer) resetWriter { z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed); return z },
+		newReader: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+		reset:     func(z, r io.Reader) error { return z.(*gzip.Reader).Reset(r) },
+	},
+	nameDeflate: &compressor{
+		name:      nameDeflate,
+		newWriter: func(w io.Writer) resetWriter { return zlib.NewWriter(w) },
+		newReader: func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) },
+		reset:     func(z, r io.Reader) error { return z.(zlib.Resetter).Reset(r, nil) },
+	},
 }
 
 type resetWriter interface {

@@ -33,12 +33,16 @@ func newForward(pattern string) (*forward, error) {
 
 // apply adds the matching metadata of the call to r, in the order of the names.
 func (f *forward) apply(ctx context.Context, r *infer.Request) *backend.Error {
+	keyed := callerOf(ctx) != nil
 	md, ok := metadata.FromIncomingContext(ctx)
 	if !ok {
 		return nil
 	}
 	var names []string
 	for name := range md {
+		if keyed && (name == keyAuthorization || name == keyAPIKey) {
+			continue // a key is for the server, not for models
+		}
 		// Pseudo headers are the transport's, not the client's.
 		if !strings.HasPrefix(name, ":") && f.pattern.MatchString(name) {
 			names = append(names, name)

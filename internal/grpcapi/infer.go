@@ -60,7 +60,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	if bad != nil {
 		return nil, bad
 	}
-	pin, err := s.o.Engine.Resolve(c.request.ModelName, version, c.request.InputBytes())
+	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), c.request.ModelName, version, c.request.InputBytes())
 	if err != nil {
 		return nil, backend.AsError(err)
 	}
@@ -83,7 +83,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 			return nil, bad
 		}
 	}
-	if err := c.meaning.ReadRegions(s.o.Engine, r, m.Allocator()); err != nil {
+	if err := c.meaning.ReadRegions(r, m.Allocator()); err != nil {
 		r.Abandon()
 		return nil, backend.AsError(err)
 	}

@@ -4,13 +4,17 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/kserve"
 )
 
 // textRepository refuses the choice of one repository among several.
 const textRepository = "'repository_name' specification is not supported"
 
-func (s *Server) repositoryIndex(_ context.Context, q *pb.RepositoryIndexRequest) (*pb.RepositoryIndexResponse, error) {
+func (s *Server) repositoryIndex(ctx context.Context, q *pb.RepositoryIndexRequest) (*pb.RepositoryIndexResponse, error) {
 	if q.RepositoryName != "" {
 		return nil, unsupported(textRepository)
 	}
@@ -19,7 +23,11 @@ func (s *Server) repositoryIndex(_ context.Context, q *pb.RepositoryIndexRequest
 		return nil, failure(err)
 	}
 	p := &pb.RepositoryIndexResponse{}
+	caller := callerOf(ctx)
 	for _, e := range entries {
+		if !caller.Sees(e.Name) {
+			continue
+		}
 		p.Models = append(p.Models, &pb.RepositoryIndexResponse_ModelIndex{Name: e.Name, Version: e.Version, State: e.State, Reason: e.Reason})
 	}
 	return p, nil
@@ -49,6 +57,9 @@ func (s *Server) repositoryModelLoad(ctx context.Context, q *pb.RepositoryModelL
 		default:
 			return nil, invalidArgument("unrecognized load parameter '" + name + "'.")
 		}
+	}
+	if s.o.RefuseModelFiles && len(files) > 0 {
+		return nil, status.Error(codes.PermissionDenied, kserve.TextNoModelFiles)
 	}
 	if err := s.o.Engine.Load(ctx, q.ModelName, config, files); err != nil {
 		return nil, failure(err)

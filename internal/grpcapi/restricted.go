@@ -36,23 +36,31 @@ var categories = map[string]string{
 	"LogSettings":                  "logging",
 }
 
-// admit refuses restricted calls before anything of their messages is read. It
-// is not installed, and costs nothing, where nothing is restricted.
+// admit refuses calls before anything of their messages is read: restricted
+// ones, and those of callers that may not make them. It is not installed, and
+// costs nothing, where nothing is restricted and no key is asked for.
 func (s *Server) admit() tap.ServerInHandle {
 	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		name := call.FullMethodName[strings.LastIndexByte(call.FullMethodName, '/')+1:]
-		category, ok := categories[name]
-		if !ok {
-			category = "health"
+		if err := s.restricted(name, call); err != nil || !s.guarded() {
+			return ctx, err
 		}
-		must, ok := s.o.Restricted[category]
-		if !ok {
-			return ctx, nil
-		}
-		given := call.Header.Get(must.Key)
-		if len(given) > 0 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(must.Value)) == 1 {
-			return ctx, nil
-		}
-		return nil, status.Errorf(codes.Unavailable, "This protocol is restricted, expecting header '%s'", must.Key)
+		return s.identify(ctx, name, call)
 	}
+}
+
+func (s *Server) restricted(name string, call *tap.Info) error {
+	category, ok := categories[name]
+	if !ok {
+		category = "health"
+	}
+	must, ok := s.o.Restricted[category]
+	if !ok {
+		return nil
+	}
+	given := call.Header.Get(must.Key)
+	if len(given) > 0 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(must.Value)) == 1 {
+		return nil
+	}
+	return status.Errorf(codes.Unavailable, "This protocol is restricted, expecting header '%s'", must.Key)
 }

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	"github.com/nesoserve/neso/internal/kserve"
@@ -36,6 +37,12 @@ type Options struct {
 	// Join hands out a socket and a token with which another process can bind
 	// models; nil refuses.
 	Join func() (socket, token string, err error)
+	// Guard asks for keys; nil asks for none.
+	Guard *auth.Guard
+	// ManagedElsewhere refuses what changes the server.
+	ManagedElsewhere bool
+	// RefuseModelFiles refuses loads that bring the model's files.
+	RefuseModelFiles bool
 	// Restricted holds, for a category, the metadata that a call must bring.
 	Restricted map[string]Restriction
 
@@ -44,8 +51,13 @@ type Options struct {
 	KeepalivePermitWithoutCalls bool
 	// MinRecvPingInterval is how often a client may ping while it sends no data;
 	// 0 means 5 min.
-	MinRecvPingInterval   time.Duration
-	MaxConnectionAge      time.Duration // 0 means no end
+	MinRecvPingInterval time.Duration
+	MaxConnectionAge    time.Duration // 0 means no end
+	// MaxMessageSize bounds one message in bytes; 0 means what the server can queue
+	// altogether, and 2 GiB at most.
+	MaxMessageSize int64
+	// MaxStreams bounds the calls of one connection; 0 means no bound.
+	MaxStreams            uint32
 	MaxConnectionAgeGrace time.Duration // 0 means no end
 }
 
@@ -85,11 +97,11 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	options := transport.Options{
-		Codec: newCodec(), TLS: o.TLS, Logger: o.Logger, MaxMessage: kserve.MaxProtoSize, StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
+		Codec: newCodec(), Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
 		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout, MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
 	}
-	if len(o.Restricted) > 0 {
+	if len(o.Restricted) > 0 || s.guarded() {
 		options.Tap = s.admit()
 	}
 	s.grpc = transport.New(options)
@@ -97,6 +109,19 @@ func New(o Options) (*Server, error) {
 	s.grpc.RegisterService(bindingDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
 	return s, nil
+}
+
+// besides is what a message has besides the bytes of its tensors.
+const besides = 1 << 20
+
+// maxMessage is the size above which a message is refused by its head, before
+// the transport makes room for it: what can never be admitted need not come.
+func (s *Server) maxMessage() int {
+	most := min(int64(kserve.MaxProtoSize), max(s.o.Engine.MaxQueuedBytes(), s.o.Engine.MaxQueuedBytes()+besides))
+	if s.o.MaxMessageSize > 0 {
+		most = min(most, s.o.MaxMessageSize)
+	}
+	return int(most)
 }
 
 // Serve answers the connections of l until Shutdown, then returns nil. It may

@@ -18,24 +18,24 @@ func serviceDesc(s *Server) *grpc.ServiceDesc {
 		ServiceName: serviceName,
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{
-			unary("ServerLive", s.serverLive),
-			unary("ServerReady", s.serverReady),
-			unary("ModelReady", s.modelReady),
-			unary("ServerMetadata", s.serverMetadata),
-			unary("ModelMetadata", s.modelMetadata),
-			unary("ModelConfig", s.modelConfig),
-			unary("ModelStatistics", s.modelStatistics),
-			unary("RepositoryIndex", s.repositoryIndex),
-			unary("RepositoryModelLoad", s.repositoryModelLoad),
-			unary("RepositoryModelUnload", s.repositoryModelUnload),
-			unary("SystemSharedMemoryStatus", s.systemSharedMemoryStatus),
-			unary("SystemSharedMemoryRegister", s.systemSharedMemoryRegister),
-			unary("SystemSharedMemoryUnregister", s.systemSharedMemoryUnregister),
-			unary("CudaSharedMemoryStatus", s.cudaSharedMemoryStatus),
-			unary("CudaSharedMemoryRegister", s.cudaSharedMemoryRegister),
-			unary("CudaSharedMemoryUnregister", s.cudaSharedMemoryUnregister),
-			unary("TraceSetting", s.traceSetting),
-			unary("LogSettings", s.logSettings),
+			unary(s, "ServerLive", s.serverLive),
+			unary(s, "ServerReady", s.serverReady),
+			unary(s, "ModelReady", s.modelReady),
+			unary(s, "ServerMetadata", s.serverMetadata),
+			unary(s, "ModelMetadata", s.modelMetadata),
+			unary(s, "ModelConfig", s.modelConfig),
+			unary(s, "ModelStatistics", s.modelStatistics),
+			unary(s, "RepositoryIndex", s.repositoryIndex),
+			unary(s, "RepositoryModelLoad", s.repositoryModelLoad),
+			unary(s, "RepositoryModelUnload", s.repositoryModelUnload),
+			unary(s, "SystemSharedMemoryStatus", s.systemSharedMemoryStatus),
+			unary(s, "SystemSharedMemoryRegister", s.systemSharedMemoryRegister),
+			unary(s, "SystemSharedMemoryUnregister", s.systemSharedMemoryUnregister),
+			unary(s, "CudaSharedMemoryStatus", s.cudaSharedMemoryStatus),
+			unary(s, "CudaSharedMemoryRegister", s.cudaSharedMemoryRegister),
+			unary(s, "CudaSharedMemoryUnregister", s.cudaSharedMemoryUnregister),
+			unary(s, "TraceSetting", s.traceSetting),
+			unary(s, "LogSettings", s.logSettings),
 		},
 		Streams: []grpc.StreamDesc{
 			{StreamName: "ModelInfer", Handler: s.modelInfer},
@@ -46,13 +46,18 @@ func serviceDesc(s *Server) *grpc.ServiceDesc {
 }
 
 // unary describes one call whose messages are generated code.
-func unary[Q, P any](name string, handle func(context.Context, *Q) (*P, error)) grpc.MethodDesc {
+func unary[Q, P any](s *Server, name string, handle func(context.Context, *Q) (*P, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{
 		MethodName: name,
 		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			q := new(Q)
 			if err := decode(q); err != nil {
 				return nil, err
+			}
+			if s.guarded() {
+				if err := s.authorize(ctx, name, q); err != nil {
+					return nil, err
+				}
 			}
 			p, err := handle(ctx, q)
 			if err != nil {

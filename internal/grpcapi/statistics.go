@@ -10,7 +10,7 @@ import (
 	"github.com/nesoserve/neso/internal/stats"
 )
 
-func (s *Server) modelStatistics(_ context.Context, q *pb.ModelStatisticsRequest) (*pb.ModelStatisticsResponse, error) {
+func (s *Server) modelStatistics(ctx context.Context, q *pb.ModelStatisticsRequest) (*pb.ModelStatisticsResponse, error) {
 	version, bad := kserve.ParseVersion(q.Version)
 	if bad != nil {
 		return nil, statusOf(bad)
@@ -20,7 +20,11 @@ func (s *Server) modelStatistics(_ context.Context, q *pb.ModelStatisticsRequest
 		return nil, failure(err)
 	}
 	p := &pb.ModelStatisticsResponse{}
+	caller := callerOf(ctx)
 	for _, v := range all {
+		if !caller.Sees(v.Name) {
+			continue
+		}
 		p.ModelStats = append(p.ModelStats, versionStatistics(v))
 	}
 	return p, nil

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 )
@@ -35,6 +36,7 @@ type stream struct {
 	s      *Server
 	grpc   grpc.ServerStream
 	ctx    context.Context // of all requests; ends with the handler
+	caller *auth.Caller    // used by the reader only
 	cancel context.CancelFunc
 	// errorEnds says that the first error of a model ends the stream.
 	errorEnds bool
@@ -74,6 +76,7 @@ func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
 		wake:     make(chan struct{}, 1),
 	}
 	x.ctx, x.cancel = context.WithCancel(g.Context())
+	x.caller = s.caller(x.ctx)
 	v := metadata.ValueFromIncomingContext(x.ctx, errorMode)
 	x.errorEnds = len(v) > 0 && v[0] == "true"
 	s.work.Go(x.read)

@@ -44,7 +44,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		c.refuse(bad)
 		return
 	}
-	pin, err := x.s.o.Engine.Resolve(q.ModelName, version, q.InputBytes())
+	pin, err := x.s.o.Engine.ResolveFor(x.caller, q.ModelName, version, q.InputBytes())
 	if err != nil {
 		c.refuse(backend.AsError(err))
 		return
@@ -59,7 +59,7 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		bad = x.s.forward.apply(x.ctx, r)
 	}
 	if bad == nil {
-		if err := c.meaning.ReadRegions(x.s.o.Engine, r, m.Allocator()); err != nil {
+		if err := c.meaning.ReadRegions(r, m.Allocator()); err != nil {
 			bad = backend.AsError(err)
 		}
 	}

@@ -3,8 +3,11 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -34,11 +37,12 @@ func (s *Server) modelConfig(name string, version int64) ([]byte, error) {
 	return cfg.JSON(), nil
 }
 
-func (s *Server) statistics(name string, version int64) ([]byte, error) {
+func (s *Server) statistics(caller *auth.Caller, name string, version int64) ([]byte, error) {
 	all, err := s.engine.Statistics(name, version)
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, func(v engine.VersionStats) bool { return !caller.Sees(v.Name) })
 	b := kserve.BeginStatistics(nil)
 	for i := range all {
 		b = kserve.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot())
@@ -46,7 +50,7 @@ func (s *Server) statistics(name string, version int64) ([]byte, error) {
 	return kserve.EndStatistics(b), nil
 }
 
-func (s *Server) index(body []byte) ([]byte, error) {
+func (s *Server) index(caller *auth.Caller, body []byte) ([]byte, error) {
 	ready, err := kserve.DecodeIndex(body)
 	if err != nil {
 		return nil, err
@@ -55,6 +59,7 @@ func (s *Server) index(body []byte) ([]byte, error) {
 	if fault != nil {
 		return nil, fault
 	}
+	entries = slices.DeleteFunc(entries, func(e engine.IndexEntry) bool { return !caller.Sees(e.Name) })
 	b := []byte{'['}
 	for i := range entries {
 		e := &entries[i]
@@ -62,6 +67,8 @@ func (s *Server) index(body []byte) ([]byte, error) {
 	}
 	return append(b, ']'), nil
 }
+
+var errModelFiles = backend.Errorf(backend.PermissionDenied, "%s", kserve.TextNoModelFiles)
 
 var errRepositoryName = backend.Errorf(backend.Unsupported, "'repository_name' specification is not supported")
 
@@ -72,6 +79,9 @@ func (s *Server) load(ctx context.Context, t target, body []byte) error {
 	config, files, err := kserve.DecodeLoad(body)
 	if err != nil {
 		return err
+	}
+	if s.o.RefuseModelFiles && len(files) > 0 {
+		return errModelFiles
 	}
 	return s.engine.Load(ctx, t.name, config, files)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
@@ -38,13 +39,13 @@ type generating struct {
 // generate is hop 1 of both forms of the generate extension: the model's
 // memory is filled from a flat JSON object and the request goes on to
 // engine.Infer (hop 2). Its answers come back from infer.Request.Respond (hop 7).
-func (s *Server) generate(w http.ResponseWriter, r *http.Request, name string, version int64, stream bool) {
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64, stream bool) {
 	h := w.Header()
 	// Whatever ends the answer early, a client that is gone or an answer that is
 	// wrong already, cancels the request.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	g, err := s.decodeGenerate(ctx, w, r, name, version)
+	g, err := s.decodeGenerate(ctx, w, r, caller, name, version)
 	if err != nil {
 		if refused(err) {
 			s.drain(w, r)
@@ -90,11 +91,11 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, name string, v
 }
 
 // decodeGenerate reads the body and makes a request of it.
-func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, version int64) (generating, error) {
+func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64) (generating, error) {
 	c := s.calls.Get().(*call)
 	defer s.release(c)
 	received := backend.Now()
-	pin, err := s.admitGenerate(w, r, c, name, version)
+	pin, err := s.admitGenerate(w, r, c, caller, name, version)
 	if err != nil {
 		return generating{}, err
 	}
@@ -103,7 +104,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	g.req.Times.Receive = received
 	g.req.Ctx = ctx
 	c.body.Limit = s.o.MaxInputSize
-	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator()}
+	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req}
 	if err := c.decoder.DecodeGenerate(&g.req.Request, target, &c.body); err != nil {
 		g.req.Abandon()
 		return generating{}, err
@@ -113,7 +114,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 }
 
 // admitGenerate reads the body, all of which is JSON, and pins the model.
-func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, name string, version int64) (engine.Pin, error) {
+func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
 	if coding := r.Header["Content-Encoding"]; len(coding) > 0 && coding[0] != "" && coding[0] != "identity" {
 		return engine.Pin{}, errGenerateCoding
 	}
@@ -132,7 +133,7 @@ func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, 
 	if err != nil {
 		return engine.Pin{}, err
 	}
-	return s.engine.Resolve(name, version, int64(len(c.body.JSON)))
+	return s.engine.ResolveFor(caller, name, version, int64(len(c.body.JSON)))
 }
 
 // sendGenerated answers with the one response, or with the error that there is

@@ -1,11 +1,21 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/kserve"
+)
 
 // health answers the three readiness questions. The replies are what probes
 // look at: a status and, where it helps, a reason.
-func (s *Server) health(w http.ResponseWriter, t target, version int64) {
+func (s *Server) health(w http.ResponseWriter, r *http.Request, t target, version int64) {
 	h := w.Header()
+	if t.endpoint == serverReady && r.URL.RawQuery != "" && r.URL.Query().Has("verbose") {
+		s.readiness(w, h)
+		return
+	}
 	h["Content-Type"] = textType
 	status, text := http.StatusOK, ""
 	switch {
@@ -24,3 +34,31 @@ func (s *Server) health(w http.ResponseWriter, t target, version int64) {
 	}
 	write(w, h, status, nil)
 }
+
+// readiness answers for the server and each model, with reasons. The status is
+// the one that the question has without `verbose`.
+func (s *Server) readiness(w http.ResponseWriter, h http.Header) {
+	r := s.engine.Readiness()
+	status := http.StatusOK
+	switch {
+	case r.State == engine.Exiting.String() || s.engine.Live() != nil:
+		status = http.StatusServiceUnavailable
+	case r.Err != nil:
+		status = http.StatusBadRequest
+	}
+	reply := kserve.Readiness{Ready: status == http.StatusOK, State: r.State, Models: make([]kserve.ModelReadiness, len(r.Models))}
+	if r.Err != nil {
+		reply.Reason = r.Err.Error()
+	}
+	for i, m := range r.Models {
+		reply.Models[i] = kserve.ModelReadiness{Name: m.Name, State: m.State, Ready: m.Ready, Reason: m.Reason}
+		if m.Version != 0 {
+			reply.Models[i].Version = strconv.FormatInt(m.Version, 10)
+		}
+	}
+	h["Content-Type"] = jsonType
+	h["Cache-Control"] = noStore
+	write(w, h, status, kserve.EncodeReadiness(&reply))
+}
+
+var noStore = []string{"no-store"}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
@@ -63,12 +64,12 @@ const (
 // infer is hop 1: it comes from the network and goes on to engine.Infer
 // (hop 2) with a request whose inputs lie in the model's memory. Its answer
 // comes back from infer.Request.Respond (hop 7).
-func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, version int64) {
+func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64) {
 	h := w.Header()
 	c := s.calls.Get().(*call)
 	defer s.release(c)
 	c.received = backend.Now()
-	pin, err := s.admit(w, r, c, name, version)
+	pin, err := s.admit(w, r, c, caller, name, version)
 	if err != nil {
 		if refused(err) {
 			s.drain(w, r)
@@ -89,7 +90,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 	req := pin.NewRequest(c.sink)
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
-	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator()}
+	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req}
 	if shared := s.engine.SharedMemory(); !shared.Empty() {
 		target.Memory = seenBy(r, shared)
 	}
@@ -103,7 +104,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, name string, vers
 		err = s.forwardHeaders(r, &req.Request)
 	}
 	if err == nil {
-		err = c.wishes.ReadRegions(s.engine, req, target.Allocator)
+		err = c.wishes.ReadRegions(req, target.Allocator)
 	}
 	if err != nil {
 		req.Abandon()
@@ -163,14 +164,14 @@ var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't s
 // A small body is read first: a slow client then holds no pin. A large one is
 // admitted first, so that its bytes are counted before there is memory for
 // them, and its binary tail is read straight into tensors.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, name string, version int64) (engine.Pin, error) {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
 	coded := len(r.Header["Content-Encoding"]) > 0 && r.Header["Content-Encoding"][0] != "" && r.Header["Content-Encoding"][0] != "identity"
 	switch {
 	case coded || r.ContentLength < 0:
 		if err := s.readUnsized(w, r, c); err != nil {
 			return engine.Pin{}, err
 		}
-		return s.engine.Resolve(name, version, int64(len(c.body.JSON)+len(c.body.Tail)))
+		return s.engine.ResolveFor(caller, name, version, int64(len(c.body.JSON)+len(c.body.Tail)))
 	case r.ContentLength <= smallBody:
 		b := s.buffer(c, int(r.ContentLength))
 		if err := readFull(r.Body, b); err != nil {
@@ -179,13 +180,13 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, name str
 		if err := s.split(r, c, b, r.ContentLength); err != nil {
 			return engine.Pin{}, err
 		}
-		return s.engine.Resolve(name, version, r.ContentLength)
+		return s.engine.ResolveFor(caller, name, version, r.ContentLength)
 	}
 	json, raw, err := s.jsonSize(r, r.ContentLength)
 	if err != nil {
 		return engine.Pin{}, err
 	}
-	pin, err := s.engine.Resolve(name, version, r.ContentLength)
+	pin, err := s.engine.ResolveFor(caller, name, version, r.ContentLength)
 	if err != nil {
 		return engine.Pin{}, err
 	}
@@ -301,6 +302,9 @@ var reservedHeaders = []string{"sequence_id", "sequence_start", "sequence_end", 
 func (s *Server) forwardHeaders(r *http.Request, req *backend.Request) error {
 	from := len(req.Parameters)
 	for name, values := range r.Header {
+		if s.o.Guard != nil && (name == "Authorization" || name == apiKeyHeader) {
+			continue // a key is for the server, not for models
+		}
 		if !s.forward.MatchString(name) || len(values) == 0 {
 			continue
 		}

@@ -17,6 +17,7 @@ var (
 	textType   = []string{"text/plain"}
 	gzipCoding = []string{"gzip"}
 	zlibCoding = []string{"deflate"}
+	bearer     = []string{`Bearer realm="neso"`}
 	bothCoding = []string{"gzip, deflate"}
 )
 
@@ -49,6 +50,9 @@ func replyText(w http.ResponseWriter, h http.Header, status int, text string) {
 // replyError sends an error of the core.
 func replyError(w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
 	h["Content-Type"] = contentType
+	if err.Code == backend.Unauthenticated {
+		h["Www-Authenticate"] = bearer
+	}
 	if err.RetryAfter > 0 {
 		seconds := (err.RetryAfter + time.Second - 1) / time.Second
 		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
@@ -65,8 +69,11 @@ type stamp struct {
 	header []string
 }
 
-func (c *clock) date() []string {
-	t := time.Now()
+func (c *clock) date() []string { return c.at(time.Now()) }
+
+// at formats the time unless its second is the one it has. The wall clock may
+// jump either way.
+func (c *clock) at(t time.Time) []string {
 	s := c.now.Load()
 	if s == nil || s.second != t.Unix() {
 		s = &stamp{second: t.Unix(), header: []string{t.UTC().Format(http.TimeFormat)}}

@@ -85,6 +85,8 @@ type target struct {
 	version    string // digits, or empty
 	repository string
 	memory     shm.Kind
+	// admin says that the request came to the listener of the administrators.
+	admin bool
 }
 
 // route takes a path apart by hand: it runs for every request, and a trailing

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/kserve"
 )
 
@@ -89,9 +90,13 @@ func (m *Sagemaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			m.infer(w, r, m.o.Model, false)
 		}
 	case path == "/models" && r.Method == http.MethodGet:
-		m.list(w)
+		if caller, ok := m.s.authorize(w, r, target{endpoint: repositoryIndex}); ok {
+			m.list(w, caller)
+		}
 	case path == "/models" && r.Method == http.MethodPost:
-		m.load(w, r)
+		if caller, ok := m.s.authorize(w, r, target{endpoint: repositoryLoad}); ok {
+			m.load(w, r, caller)
+		}
 	case strings.HasPrefix(path, "/models/"):
 		m.model(w, r, path[len("/models/"):])
 	default:
@@ -120,6 +125,15 @@ func (m *Sagemaker) ping(w http.ResponseWriter, r *http.Request) {
 // model answers what is asked of one model.
 func (m *Sagemaker) model(w http.ResponseWriter, r *http.Request, rest string) {
 	name, after := segment(rest)
+	if after != "/invoke" { // else serve looks, once the model is known
+		t := target{endpoint: modelMetadata, name: name}
+		if r.Method == http.MethodDelete {
+			t.endpoint = repositoryUnload
+		}
+		if _, ok := m.s.authorize(w, r, t); !ok {
+			return
+		}
+	}
 	m.mu.Lock()
 	found, ok := m.loaded[name]
 	m.mu.Unlock()
@@ -161,13 +175,16 @@ type sagemakerEntry struct {
 	URL  string `json:"modelUrl"`
 }
 
-func (m *Sagemaker) list(w http.ResponseWriter) {
+func (m *Sagemaker) list(w http.ResponseWriter, caller *auth.Caller) {
 	m.mu.Lock()
 	names := slices.Sorted(maps.Keys(m.loaded))
 	all := struct {
 		Models []sagemakerEntry `json:"models"`
 	}{Models: []sagemakerEntry{}}
 	for _, name := range names {
+		if !caller.Sees(name) {
+			continue
+		}
 		all.Models = append(all.Models, sagemakerEntry{name, m.loaded[name].url})
 	}
 	m.mu.Unlock()
@@ -185,15 +202,18 @@ func (m *Sagemaker) answer(w http.ResponseWriter, status int, body []byte) {
 func (m *Sagemaker) fail(w http.ResponseWriter, err error) {
 	fault := backend.AsError(err)
 	status := flatStatus(fault.Message)
-	if fault.Code == backend.AlreadyExists {
+	switch fault.Code { //nolint:exhaustive // the others have no code of their own
+	case backend.AlreadyExists:
 		status = http.StatusConflict
+	case backend.PermissionDenied:
+		status = http.StatusForbidden
 	}
 	h := w.Header()
 	h["Content-Type"] = textType
 	write(w, h, status, kserve.AppendError(nil, fault.Message))
 }
 
-func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request) {
+func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Caller) {
 	body, err := m.s.controlBody(w, r)
 	if err == nil {
 		var q struct {
@@ -202,6 +222,8 @@ func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request) {
 		}
 		if fault := json.Unmarshal(body, &q); fault != nil {
 			err = backend.Errorf(backend.InvalidArg, "failed to parse the request JSON buffer: %v; expected {\"model_name\": ..., \"url\": ...}", fault)
+		} else if refusal := caller.May(auth.Control, q.Name); refusal != nil {
+			err = refusal
 		} else {
 			err = m.register(r.Context(), q.Name, q.URL)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/logging"
 )
@@ -26,6 +27,12 @@ type Options struct {
 	HeaderForwardPattern string
 	// Restricted holds, for a category, the header that a request must bring.
 	Restricted map[Category]Restriction
+	// Guard asks for keys; nil asks for none.
+	Guard *auth.Guard
+	// ManagedElsewhere refuses what changes the server, which Admin serves then.
+	ManagedElsewhere bool
+	// RefuseModelFiles refuses loads that bring the model's files.
+	RefuseModelFiles bool
 	// Join hands out a place where another process can bind models; nil refuses.
 	Join func() (socket, token string, err error)
 	// Log is what the logging endpoint shows and changes; without it the
@@ -40,6 +47,9 @@ type Options struct {
 	// HeaderTimeout bounds the arrival of the headers; 0 leaves that to
 	// ReadTimeout, which costs one timer less a request.
 	HeaderTimeout time.Duration
+	// MaxConnectionAge is after how long a connection is asked to end, with its next
+	// reply, give or take a tenth; 0 means never.
+	MaxConnectionAge time.Duration
 	// MaxUnadmitted bounds the bytes of all bodies that have to be in memory
 	// before the model is asked to admit them: chunked and compressed ones. 0
 	// means 1 GiB.
@@ -113,6 +123,7 @@ func (s *Server) HTTPServer() *http.Server {
 		ReadTimeout:       s.o.ReadTimeout,
 		IdleTimeout:       s.o.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       s.age(),
 		// Connection errors are the clients' and of no use in a log by default.
 		ErrorLog: slog.NewLogLogger(s.handler(), slog.LevelDebug),
 	}
@@ -126,9 +137,16 @@ func (s *Server) handler() slog.Handler {
 }
 
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handle(w, r, false) }
+
+// handle answers one request that came to the listener of the administrators, or
+// to another one.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request, admin bool) {
 	h := w.Header()
 	h["Date"] = s.clock.date()
+	if s.o.MaxConnectionAge > 0 && aged(r.Context()) {
+		h["Connection"] = closeConnection
+	}
 	t := route(r.URL.EscapedPath())
 	if t.endpoint == notFound {
 		s.drain(w, r)
@@ -142,6 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	t.admin = admin
 	s.serve(w, r, t)
 }
 
@@ -162,6 +181,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 	if !s.allowed(w, r, t) {
 		return
 	}
+	caller, ok := s.authorize(w, r, t)
+	if !ok {
+		return
+	}
 	version := int64(-1)
 	if t.version != "" {
 		var err error
@@ -174,20 +197,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 	}
 	switch t.endpoint {
 	case modelInfer:
-		s.infer(w, r, t.name, version)
+		s.infer(w, r, caller, t.name, version)
 	case modelGenerate, modelGenerateStream:
-		s.generate(w, r, t.name, version, t.endpoint == modelGenerateStream)
+		s.generate(w, r, caller, t.name, version, t.endpoint == modelGenerateStream)
 	default:
-		s.control(w, r, t, version)
+		s.control(w, r, caller, t, version)
 	}
 }
 
 // control answers everything but inference.
-func (s *Server) control(w http.ResponseWriter, r *http.Request, t target, version int64) {
+func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Caller, t target, version int64) {
 	h := w.Header()
 	switch t.endpoint {
 	case serverLive, serverReady, modelReady:
-		s.health(w, t, version)
+		s.health(w, r, t, version)
 		return
 	default:
 	}
@@ -199,7 +222,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, t target, versi
 			return
 		}
 	}
-	reply, err := s.answer(r, t, version, body)
+	reply, err := s.answer(r, caller, t, version, body)
 	if err != nil {
 		replyError(w, h, jsonType, backend.AsError(err))
 		return
@@ -209,7 +232,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, t target, versi
 }
 
 // answer returns the JSON reply of a control request.
-func (s *Server) answer(r *http.Request, t target, version int64, body []byte) ([]byte, error) {
+func (s *Server) answer(r *http.Request, caller *auth.Caller, t target, version int64, body []byte) ([]byte, error) {
 	switch t.endpoint {
 	case serverMetadata:
 		return s.metadata(), nil
@@ -218,15 +241,15 @@ func (s *Server) answer(r *http.Request, t target, version int64, body []byte) (
 	case modelConfig:
 		return s.modelConfig(t.name, version)
 	case modelStats:
-		return s.statistics(t.name, version)
+		return s.statistics(caller, t.name, version)
 	case allStats:
-		return s.statistics("", -1)
+		return s.statistics(caller, "", -1)
 	case logSettings:
 		return s.logging(body)
 	case traceSettings:
 		return s.trace(t.name, body)
 	case repositoryIndex:
-		return s.index(body)
+		return s.index(caller, body)
 	case repositoryLoad:
 		return nil, s.load(r.Context(), t, body)
 	case repositoryUnload:

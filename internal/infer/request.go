@@ -30,10 +30,20 @@ type Request struct {
 	// Internal marks a request that a model has sent: a waiting model must not wait
 	// for an answer that may be its own.
 	Internal bool
+	// OnForsaken, if not nil, is called when the request has been answered but its
+	// execution does not come back: it goes on to hold its inputs and its version.
+	// Forsaken says so from then on.
+	OnForsaken func(*Request)
+	Forsaken   bool
 	// Cache is what the response cache has done for the request.
 	Cache Cache
 	// Timeline follows a sampled request; nil for all others.
 	Timeline Timeline
+	// Payer is whose quotas the request uses, where the server asks for keys; else
+	// nil.
+	Payer Payer
+	// Growth reserves further input bytes; set by the engine.
+	Growth func(r *Request, bytes int64) *backend.Error
 
 	sink  Sink
 	refs  atomic.Int32
@@ -74,6 +84,16 @@ type Cache struct {
 	Missed int64
 	// Pending is what the owner keeps of the request until its answer is there.
 	Pending any
+}
+
+// Payer is the key that a request was sent with.
+type Payer interface {
+	// Name is the key's name, never the key.
+	Name() string
+	// Leave ends the use of so many bytes and of one request.
+	Leave(bytes int64)
+	// Grow adds bytes to those of a request.
+	Grow(bytes int64) *backend.Error
 }
 
 // Reason classifies a failure for the metric label `reason`.
@@ -166,6 +186,15 @@ func (r *Request) Abandon() {
 	if !r.ended.Swap(true) {
 		r.Drop()
 	}
+}
+
+// Reserve asks for further input bytes, before there is memory for them: what
+// has been decoded may be larger than what came. They end with the request.
+func (r *Request) Reserve(bytes int64) *backend.Error {
+	if r.Growth == nil {
+		return nil
+	}
+	return r.Growth(r, bytes)
 }
 
 // Size returns what the request counts for in a batch: at least 1.

@@ -53,9 +53,19 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 		b.Requests = append(b.Requests, &r.Request)
 		b.Size += r.Size()
 	}
+	l := s.life.Load()
 	err := p.gather(e)
 	if err == nil {
-		err = p.call(s.instance, b)
+		var abandoned bool
+		if err, abandoned = p.execute(l, e); abandoned {
+			p.finish(e, err)
+			for _, r := range e.requests {
+				if r.OnForsaken != nil {
+					r.OnForsaken(r)
+				}
+			}
+			return // what is left to do is done when the backend comes back, if it does
+		}
 	}
 	reuse := p.finish(e, err)
 	if v != nil && err == nil {
@@ -78,7 +88,7 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 }
 
 // call runs the backend; a panic fails the batch, not the server.
-func (p *Pool) call(in backend.Instance, b *backend.Batch) (err error) {
+func (p *Pool) call(l *life, b *backend.Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if p.o.Logger != nil {
@@ -87,7 +97,7 @@ func (p *Pool) call(in backend.Instance, b *backend.Batch) (err error) {
 			err = backend.Errorf(backend.Internal, "backend panicked: %v", v)
 		}
 	}()
-	return in.Execute(p.ctx, b)
+	return l.instance.Execute(l.ctx, b)
 }
 
 // finish answers what the backend left unanswered and says whether the
@@ -104,7 +114,7 @@ func (p *Pool) finish(e *execution, err error) (reuse bool) {
 		if r.Ended() {
 			continue
 		}
-		if a, ok := r.Responder.(answerer); ok && a.Answered() {
+		if a, ok := own(r.Responder).(answerer); ok && a.Answered() {
 			continue // held until it is its turn
 		}
 		cause := err
@@ -113,7 +123,7 @@ func (p *Pool) finish(e *execution, err error) (reuse bool) {
 		}
 		// Through the Responder, which may be a scheduler's: it refuses when it
 		// already has the final response.
-		_ = r.Request.Respond(&backend.Response{Err: backend.AsError(cause)}, true)
+		_ = own(r.Responder).Respond(&backend.Response{Err: backend.AsError(cause)}, true)
 	}
 	return reuse
 }

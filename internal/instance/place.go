@@ -5,14 +5,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/nesoserve/neso/backend"
 )
 
 // slot is one instance and how many batches it holds.
 type slot struct {
-	instance backend.Instance
+	life     atomic.Pointer[life] // nil until the instance is made
 	load     atomic.Int32
+	reported bool     // only Watch looks
 	_        [40]byte // instances that run at once do not share a cache line
 }
 
@@ -108,6 +107,11 @@ func (p *places) Acquire(ctx context.Context) (int, error) {
 // Release gives a place back, to the first in line if there is one.
 func (p *places) Release(i int) {
 	p.slots[i].load.Add(-1)
+	p.Admit()
+}
+
+// Admit gives the places that are free to those in line.
+func (p *places) Admit() {
 	if p.waiting.Load() == 0 {
 		return
 	}

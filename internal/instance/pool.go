@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -39,6 +40,10 @@ type Options struct {
 	Allocator tensor.Allocator
 	Stats     *stats.Version
 	Logger    *slog.Logger
+	// HangTimeout is after how long without progress a busy instance is interrupted,
+	// and replaced if it ignores that; 0 means never. Executions run on goroutines of
+	// their own then, since one that never returns must not hold a client's.
+	HangTimeout time.Duration
 	// Warm, if not nil, is called for every instance before the pool is ready.
 	Warm func(ctx context.Context, run Run) error
 }
@@ -56,6 +61,11 @@ type Pool struct {
 
 	ctx  context.Context // of all executions, ends with Close
 	stop context.CancelFunc
+
+	hung     atomic.Int32 // instances that are stuck or being replaced
+	stuck    atomic.Int32 // instances without progress, those included
+	hangs    atomic.Int64 // interruptions so far
+	replaces sync.WaitGroup
 
 	closeOnce sync.Once
 	closeErr  error
@@ -99,17 +109,11 @@ func (p *Pool) create(ctx context.Context, i int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	cfg := p.o.Instances[i]
-	err := Guard(p.o.Logger, "create instance "+cfg.Name, func() (err error) {
-		p.slots[i].instance, err = p.o.Model.NewInstance(ctx, cfg)
-		return err
-	})
+	in, err := p.newInstance(ctx, i)
 	if err != nil {
 		return err
 	}
-	if p.slots[i].instance == nil {
-		return backend.Errorf(backend.Internal, "the backend made no instance '%s'", cfg.Name)
-	}
+	p.slots[i].life.Store(p.newLife(in, 1))
 	if p.o.Warm == nil {
 		return nil
 	}
@@ -124,6 +128,18 @@ func (p *Pool) create(ctx context.Context, i int) error {
 	})
 }
 
+func (p *Pool) newInstance(ctx context.Context, i int) (in backend.Instance, err error) {
+	cfg := p.o.Instances[i]
+	err = Guard(p.o.Logger, "create instance "+cfg.Name, func() (err error) {
+		in, err = p.o.Model.NewInstance(ctx, cfg)
+		return err
+	})
+	if err == nil && in == nil {
+		err = backend.Errorf(backend.Internal, "the backend made no instance '%s'", cfg.Name)
+	}
+	return in, err
+}
+
 // Limits says when an instance may run, or is nil.
 func (p *Pool) Limits() *ratelimit.Group { return p.o.Limits }
 
@@ -132,12 +148,13 @@ func (p *Pool) Limits() *ratelimit.Group { return p.o.Limits }
 func (p *Pool) Close() error {
 	p.closeOnce.Do(func() {
 		p.stop()
+		p.replaces.Wait()
 		errs := make([]error, len(p.slots))
 		var wg sync.WaitGroup
 		for i := range p.slots {
-			if in := p.slots[i].instance; in != nil {
+			if l := p.slots[i].life.Load(); l != nil && !l.abandoned() {
 				wg.Go(func() {
-					errs[i] = Guard(p.o.Logger, "close instance "+p.o.Instances[i].Name, in.Close)
+					errs[i] = p.closeInstance(i, l.instance)
 				})
 			}
 		}
@@ -145,6 +162,10 @@ func (p *Pool) Close() error {
 		p.closeErr = errors.Join(errs...)
 	})
 	return p.closeErr
+}
+
+func (p *Pool) closeInstance(i int, in backend.Instance) error {
+	return Guard(p.o.Logger, "close instance "+p.o.Instances[i].Name, in.Close)
 }
 
 // Interrupt ends the context of all executions.

@@ -22,6 +22,9 @@ func LogAccess(ctx context.Context, log *slog.Logger, r *infer.Request, answer .
 	if r.Cache.Hit {
 		answer = append(answer, slog.String("cache", "hit"))
 	}
+	if r.Payer != nil {
+		answer = append(answer, slog.String("key", r.Payer.Name()))
+	}
 	attrs := append([]slog.Attr{slog.String("model", r.ModelName), slog.Int64("version", r.ModelVersion), slog.String("request_id", r.ID)}, answer...)
 	log.LogAttrs(ctx, logging.Verbose(1), "infer", append(attrs,
 		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", time.Duration(queue)),

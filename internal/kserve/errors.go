@@ -13,6 +13,12 @@ func HTTPStatus(c backend.Code) int {
 		return 503
 	case backend.Unsupported:
 		return 501
+	case backend.Unauthenticated:
+		return 401
+	case backend.PermissionDenied:
+		return 403
+	case backend.ResourceExhausted:
+		return 429
 	default:
 		return 400
 	}
@@ -29,12 +35,18 @@ func GRPCCode(c backend.Code) uint32 {
 		return 5
 	case backend.AlreadyExists:
 		return 6
+	case backend.PermissionDenied:
+		return 7
+	case backend.ResourceExhausted:
+		return 8
 	case backend.Unsupported:
 		return 12
 	case backend.Internal:
 		return 13
 	case backend.Unavailable:
 		return 14
+	case backend.Unauthenticated:
+		return 16
 	default:
 		return 2
 	}
@@ -44,3 +56,11 @@ func GRPCCode(c backend.Code) uint32 {
 func invalid(text string) *backend.Error {
 	return &backend.Error{Code: backend.InvalidArg, Message: text}
 }
+
+// What the front ends say where the server is managed elsewhere, or takes no
+// model files.
+const (
+	TextManagedElsewhere = "this server is managed at the address of --admin-address, not here"
+	TextOnlyManaged      = "inference is not served at --admin-address"
+	TextNoModelFiles     = "this server takes no model files over the API (--allow-model-files=false)"
+)

@@ -143,7 +143,7 @@ func (d *JSONDecoder) generateInput(r *backend.Request, m Target, body *JSONBody
 	if n == 0 {
 		return d.skipTo(nil)
 	}
-	if err := allocate(t, m.Allocator, int(size)); err != nil {
+	if err := d.allocate(t, m, int(size)); err != nil {
 		return err
 	}
 	return d.s.data(in.Datatype, t.Data, n)
@@ -160,7 +160,7 @@ func (d *JSONDecoder) generateStrings(t *tensor.Tensor, m Target, body *JSONBody
 	if countStrings(d.text) != n {
 		return errShape
 	}
-	if err := allocate(t, m.Allocator, len(d.text)); err != nil {
+	if err := d.allocate(t, m, len(d.text)); err != nil {
 		return err
 	}
 	copy(t.Data, d.text)

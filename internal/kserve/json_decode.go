@@ -18,6 +18,14 @@ type Target struct {
 	Allocator tensor.Allocator
 	// Memory holds the shared-memory regions that the client may use; nil for none.
 	Memory *shm.Registry
+	// Reserver is asked where JSON becomes larger than it was as text, which is what
+	// has been reserved; nil asks nobody.
+	Reserver Reserver
+}
+
+// Reserver counts input bytes.
+type Reserver interface {
+	Reserve(bytes int64) *backend.Error
 }
 
 // JSONBody is the body of an infer request: JSON, then the binary tail.
@@ -39,6 +47,9 @@ type JSONDecoder struct {
 	shapes []int64
 	text   []byte // BYTES elements before their size is known
 	params int
+	// decoded are the bytes of tensors that came as JSON, covered how many of them
+	// have been reserved: at first those of the text.
+	decoded, covered int64
 }
 
 // jsonInput is what has been seen of one input.
@@ -86,6 +97,7 @@ func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBo
 func (d *JSONDecoder) begin(text []byte) {
 	d.s.Reset(text)
 	d.inputs, d.params = d.inputs[:0], 0
+	d.decoded, d.covered = 0, int64(len(text))
 	// The request keeps its shapes, possibly longer than this decoder works on it.
 	d.shapes = nil
 	if cap(d.text) > keepText {

@@ -282,7 +282,7 @@ func (d *JSONDecoder) inputData(in *jsonInput, t *tensor.Tensor, m Target, body 
 	if n > int64(len(s.B)-s.I)/2 {
 		return d.skipTo(errShape)
 	}
-	if err := allocate(t, m.Allocator, int(size)); err != nil {
+	if err := d.allocate(t, m, int(size)); err != nil {
 		return err
 	}
 	return s.data(t.Datatype, t.Data, int(n))
@@ -296,7 +296,7 @@ func (d *JSONDecoder) inputStrings(t *tensor.Tensor, m Target, body *JSONBody) *
 	if body.Limit > 0 && int64(len(d.text)) > body.Limit {
 		return inputTooBig(t.Name, int64(len(d.text)), body.Limit)
 	}
-	if err := allocate(t, m.Allocator, len(d.text)); err != nil {
+	if err := d.allocate(t, m, len(d.text)); err != nil {
 		return err
 	}
 	copy(t.Data, d.text)
@@ -306,6 +306,19 @@ func (d *JSONDecoder) inputStrings(t *tensor.Tensor, m Target, body *JSONBody) *
 func inputTooBig(name string, size, limit int64) *backend.Error {
 	return invalid("JSON input '" + name + "' has a byte_size (" + strconv.FormatInt(size, 10) + " bytes) that exceeds the maximum allowed value of " +
 		strconv.FormatInt(limit, 10) + " bytes. Use --http-max-input-size to increase the limit.")
+}
+
+// allocate gives t memory of its own for what stands in the text, once that is
+// reserved: "0," becomes eight bytes.
+func (d *JSONDecoder) allocate(t *tensor.Tensor, m Target, size int) *backend.Error {
+	d.decoded += int64(size)
+	if more := d.decoded - d.covered; more > 0 && m.Reserver != nil {
+		if err := m.Reserver.Reserve(more); err != nil {
+			return err
+		}
+		d.covered = d.decoded
+	}
+	return allocate(t, m.Allocator, size)
 }
 
 // allocate gives t memory of its own. A tensor without bytes has none.

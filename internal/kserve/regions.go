@@ -47,18 +47,12 @@ func (g *RegionRef) use(memory *shm.Registry) (shm.Part, *backend.Error) {
 	return memory.Use(g.Name, g.Offset, size)
 }
 
-// Reserver counts the bytes of a request's inputs against the server's bounds; it
-// is the engine.
-type Reserver interface {
-	Reserve(r *infer.Request, bytes int64) error
-}
-
 // ReadRegions copies the inputs that lie in shared memory into memory of a,
 // after reserving their bytes in the server. It has to come after decoding and
 // before engine.Infer: what the client changes later is not seen by the response
 // cache nor by the model. On an error r is the caller's to release, as it is
 // after decoding.
-func (c *Call) ReadRegions(e Reserver, r *infer.Request, a tensor.Allocator) error {
+func (c *Call) ReadRegions(r *infer.Request, a tensor.Allocator) error {
 	if len(c.inputs) == 0 {
 		return nil
 	}
@@ -69,7 +63,7 @@ func (c *Call) ReadRegions(e Reserver, r *infer.Request, a tensor.Allocator) err
 			return invalid("the inputs in shared memory are too large together")
 		}
 	}
-	if err := e.Reserve(r, total); err != nil {
+	if err := r.Reserve(total); err != nil {
 		return err
 	}
 	for i := range c.inputs {

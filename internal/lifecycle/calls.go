@@ -48,10 +48,11 @@ func (m *Manager) loopsLocked() {
 	}
 	g := m.graphLocked()
 	for c := range m.calls.seen {
-		g[c.caller] = append(g[c.caller], c.callee)
+		caller := m.keyLocked(c.caller)
+		g[caller] = append(g[caller], m.keyLocked(c.callee))
 	}
 	for c := range m.calls.seen {
-		m.calls.seen[c] = c.caller == c.callee || slices.Contains(g.users(c.caller), c.callee)
+		m.calls.seen[c] = c.caller == c.callee || slices.Contains(g.users(m.keyLocked(c.caller)), m.keyLocked(c.callee))
 	}
 }
 
@@ -62,7 +63,8 @@ func (m *Manager) callersLocked() graph {
 	defer m.calls.mu.RUnlock()
 	for c := range m.calls.seen {
 		if c.caller != c.callee {
-			g[c.caller] = append(g[c.caller], c.callee)
+			caller := m.keyLocked(c.caller)
+			g[caller] = append(g[caller], m.keyLocked(c.callee))
 		}
 	}
 	return g

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository/agent"
 )
 
 // configure reads the configuration of a plan as far as it goes without the
@@ -14,13 +15,16 @@ import (
 func (m *Manager) configure(p *plan) error {
 	draft, err := m.draft(p)
 	if err != nil {
-		return draft.Explain(err, p.name, os.DirFS(p.snapshot.Directory), m.o.DisableAutoComplete)
+		return draft.Explain(err, p.snapshot.Name, os.DirFS(p.snapshot.Directory), m.o.DisableAutoComplete)
 	}
-	if err := draft.CompleteBackend(p.name, os.DirFS(p.snapshot.Directory)); err != nil {
+	if err := agent.Load(p.snapshot.Directory, draft.Agents(), m.o.AgentDir); err != nil {
+		return err
+	}
+	if err := draft.CompleteBackend(p.snapshot.Name, os.DirFS(p.snapshot.Directory)); err != nil {
 		return err
 	}
 	if p.snapshot.Renamed {
-		draft.Rename(p.name)
+		draft.Rename(p.snapshot.Name)
 	}
 	draft.Normalize()
 	if err := draft.Validate(m.o.DisableAutoComplete); err != nil {
@@ -32,6 +36,7 @@ func (m *Manager) configure(p *plan) error {
 		}
 	}
 	p.draft, p.policy, p.ensemble, p.parts = draft, draft.Versions(), draft.IsEnsemble(), draft.Parts()
+	m.resolveParts(p)
 	return nil
 }
 
@@ -39,7 +44,7 @@ func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {
 	s := p.snapshot
 	switch {
 	case s.Config == nil && m.o.DisableAutoComplete:
-		return nil, modelconfig.NotProvided(p.name)
+		return nil, modelconfig.NotProvided(p.snapshot.Name)
 	case s.Config == nil:
 		return modelconfig.NewDraft(), nil
 	case s.ConfigPath == "":
@@ -51,7 +56,7 @@ func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {
 		if err != nil {
 			file = filepath.Base(s.ConfigPath)
 		}
-		return modelconfig.Parse(s.Config, filepath.ToSlash(filepath.Join(p.name, file)))
+		return modelconfig.Parse(s.Config, filepath.ToSlash(filepath.Join(p.snapshot.Name, file)))
 	}
 }
 

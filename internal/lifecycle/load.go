@@ -60,6 +60,13 @@ func (m *Manager) load(r Request) error {
 	if err := repository.CheckName(r.Name); err != nil {
 		return err
 	}
+	if len(r.Files) == 0 {
+		key, err := m.resolve(r.Name)
+		if err != nil {
+			return pollError(r.Name, err)
+		}
+		r.Name = key
+	}
 	if err := m.claim(r.Name); err != nil {
 		return err
 	}
@@ -98,6 +105,9 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 // loadWithParts loads a model once its parts serve. load is called for each
 // part that does not, and returns the error for the ensemble.
 func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
+	m.mu.Lock()
+	m.entryLocked(p.name).wants = p.parts
+	m.mu.Unlock()
 	for _, part := range p.parts {
 		if len(m.Lookup(part)) > 0 {
 			continue
@@ -290,7 +300,7 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 	if e.snapshot != nil {
 		e.snapshot.Release()
 	}
-	e.snapshot, e.parts = p.snapshot.Retain(), p.parts
+	e.snapshot, e.parts, e.rejected = p.snapshot.Retain(), p.parts, ""
 	m.publishLocked(p.name)
 	m.retireLocked(map[string][]retired{p.name: old})
 }

@@ -31,6 +31,8 @@ type Options struct {
 	// Allocator gives ordinary memory to models whose backend has none.
 	Allocator           tensor.Allocator
 	DisableAutoComplete bool
+	// AgentDir is named by the error of a repository agent that is not there.
+	AgentDir string
 	// GPUs are the numbers of the usable GPUs.
 	GPUs []int
 	// LoadThreads bounds how many versions load at once; at least 1.
@@ -47,6 +49,8 @@ type Options struct {
 	Steps ensemble.Host
 	// Cache is the server's response cache, or nil.
 	Cache responsecache.Store
+	// HangTimeout is that of instance.Options.
+	HangTimeout time.Duration
 	// HoldRequests is for tests; see model.Options.
 	HoldRequests int
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits
@@ -106,11 +110,15 @@ type entry struct {
 	snapshot *repository.Snapshot
 	// parts are the models that an ensemble is made of.
 	parts []string
+	// wants are the parts of the ensemble that was tried last, loaded or not.
+	wants []string
 	// failure says why the model has no version at all. unread marks one whose
 	// configuration could not even be read: the peer does not count it among the
 	// known models.
 	failure string
 	unread  bool
+	// rejected says why the latest change of a model that serves was not taken.
+	rejected string
 }
 
 // version is what is known of one version.
@@ -146,10 +154,12 @@ func New(o Options) *Manager {
 
 // Version is the state of one version as others see it.
 type Version struct {
-	Name    string
-	Version int64 // 0 for a model without versions
-	State   State
-	Reason  string
+	Name string
+	// Key is the name with its namespace, which is empty without namespacing.
+	Key, Namespace string
+	Version        int64 // 0 for a model without versions
+	State          State
+	Reason         string
 	// LoadTime is how long the load took, for a ready version.
 	LoadTime time.Duration
 	// Model is set for a ready version.
@@ -161,7 +171,7 @@ type Version struct {
 func (m *Manager) Versions(name string) []Version {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names := []string{name}
+	names := m.keysLocked(name)
 	if name == "" {
 		names = slices.Sorted(maps.Keys(m.models))
 	}
@@ -171,12 +181,17 @@ func (m *Manager) Versions(name string) []Version {
 		if e == nil {
 			continue
 		}
+		namespace, plain := m.split(name)
 		if len(e.versions) == 0 {
-			all = append(all, Version{Name: name, State: Unavailable, Reason: e.failure})
+			all = append(all, Version{Name: plain, Key: name, Namespace: namespace, State: Unavailable, Reason: e.failure})
 		}
 		for _, n := range e.numbers() {
 			v := e.versions[n]
-			all = append(all, Version{Name: name, Version: n, State: v.state, Reason: v.reason, LoadTime: v.took, Model: v.model})
+			reason := v.reason
+			if v.state == Ready && e.rejected != "" {
+				reason = "the latest change is not served: " + e.rejected
+			}
+			all = append(all, Version{Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason, LoadTime: v.took, Model: v.model})
 		}
 	}
 	return all
@@ -186,7 +201,10 @@ func (m *Manager) Versions(name string) []Version {
 func (m *Manager) Explain(name string, version int64) *backend.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[name]
+	if err := m.ambiguousLocked(name); err != nil {
+		return backend.AsError(err)
+	}
+	e := m.models[m.keyLocked(name)]
 	switch {
 	case e == nil || e.unread:
 		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", name)
@@ -209,7 +227,7 @@ func (m *Manager) AllReady() error {
 				return fmt.Errorf("model '%s' version %d is not ready: %w", v.Name, v.Version, err)
 			}
 		case v.State == Unloading || v.Reason == reasonUnloaded:
-		case v.Version == 0 && m.unread(v.Name):
+		case v.Version == 0 && m.unread(v.Key):
 		default:
 			return fmt.Errorf("model '%s' version %d is at %s state: %s", v.Name, v.Version, v.State, v.Reason)
 		}

@@ -16,6 +16,8 @@ import (
 type Failure struct {
 	Model string
 	Err   error
+	// Temporary says that the same model may load when it is tried again.
+	Temporary bool
 }
 
 // startup is one LoadAll.
@@ -25,7 +27,10 @@ type startup struct {
 	graph graph
 
 	mu     sync.Mutex
+	read   map[string]outcome
 	failed map[string]error
+	// temporary are the failed models whose storage could not be reached.
+	temporary map[string]bool
 }
 
 // LoadAll loads the given models and the parts of those that are ensembles,
@@ -34,7 +39,7 @@ type startup struct {
 // once; Close waits for what is left of the loads, but not for ever.
 func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 	done := make(chan []Failure, 1)
-	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}}
+	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, temporary: map[string]bool{}}
 	if err := m.begin(func() { done <- s.run(names) }); err != nil {
 		return []Failure{{Err: err}}
 	}
@@ -48,6 +53,7 @@ func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 }
 
 func (s *startup) run(names []string) []Failure {
+	s.readAll(names)
 	for _, name := range names {
 		s.poll(name)
 	}
@@ -66,7 +72,7 @@ func (s *startup) run(names []string) []Failure {
 	}
 	failures := make([]Failure, 0, len(s.failed))
 	for name, err := range s.failed {
-		failures = append(failures, Failure{Model: name, Err: err})
+		failures = append(failures, Failure{Model: name, Err: err, Temporary: s.temporary[name]})
 	}
 	slices.SortFunc(failures, func(a, b Failure) int { return cmp.Compare(a.Model, b.Model) })
 	return failures
@@ -78,14 +84,53 @@ func (s *startup) fail(name string, err error) {
 	s.failed[name] = err
 }
 
+// outcome is what reading a model has come to.
+type outcome struct {
+	plan *plan
+	err  error
+}
+
+// readAll reads models at the same time, as many as there are load threads:
+// some have to be downloaded first.
+func (s *startup) readAll(names []string) {
+	s.read = make(map[string]outcome, len(names))
+	for _, name := range names {
+		if key, err := s.m.resolve(name); err == nil {
+			name = key
+		}
+		s.read[name] = outcome{}
+	}
+	width := make(chan struct{}, cap(s.m.slots))
+	var wg sync.WaitGroup
+	for _, name := range slices.Sorted(maps.Keys(s.read)) {
+		width <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-width }()
+			p, err := s.m.poll(Request{Name: name})
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.read[name] = outcome{p, err}
+		})
+	}
+	wg.Wait()
+}
+
 // poll reads a model and the parts of it, so that the order of loading is
 // known before the first one loads.
 func (s *startup) poll(name string) {
+	if key, err := s.m.resolve(name); err == nil {
+		name = key // else the same error comes from reading it
+	}
 	if s.plans[name] != nil || s.failed[name] != nil {
 		return
 	}
-	p, err := s.m.poll(Request{Name: name})
+	o, known := s.read[name]
+	if !known {
+		o.plan, o.err = s.m.poll(Request{Name: name})
+	}
+	p, err := o.plan, o.err
 	if err != nil {
+		s.temporary[name] = backend.AsError(err).Code == backend.Unavailable
 		err = pollError(name, err)
 		s.failed[name] = err
 		s.m.unreadable(name, err)

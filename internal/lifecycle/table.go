@@ -83,6 +83,7 @@ func (m *Manager) publishLocked(names ...string) {
 			models[name] = &served{versions: ready}
 		}
 	}
+	m.aliasesLocked(models, names)
 	m.table.Store(&table{models: models})
 	m.loopsLocked() // ensembles may have come or gone
 }

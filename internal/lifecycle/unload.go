@@ -106,7 +106,8 @@ func (m *Manager) retired(r retired) {
 // request can reach them, before those in flight have ended. To unload what is
 // not known is no error.
 func (m *Manager) Unload(name string, dependents bool) error {
-	if err := repository.CheckName(name); err != nil {
+	if _, plain := m.split(name); repository.CheckName(plain) != nil {
+		err := repository.CheckName(plain)
 		return err
 	}
 	m.mu.Lock()
@@ -114,6 +115,10 @@ func (m *Manager) Unload(name string, dependents bool) error {
 	if m.refuse {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
+	if err := m.ambiguousLocked(name); err != nil {
+		return err
+	}
+	name = m.keyLocked(name)
 	g := m.graphLocked()
 	names := append([]string{name}, g.users(name)...)
 	if dependents {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
@@ -19,13 +20,19 @@ import (
 
 // Model is one loaded version as the metrics see it.
 type Model struct {
-	Name    string
-	Version int64
+	Name string
+	// Namespace is the value of the label namespace; empty for no such label.
+	Namespace string
+	Version   int64
 	// Tags are the model's metric_tags; each becomes a label with a leading "_".
 	Tags    map[string]string
 	Numbers stats.Snapshot
 	// LoadTime is how long the load took.
 	LoadTime time.Duration
+	// Stuck is how many instances make no progress, Hangs how many were interrupted
+	// for that so far.
+	Stuck int
+	Hangs int64
 	// Cached says that the model asks for the response cache. Without one its
 	// numbers are shown all the same, as with Triton.
 	Cached bool
@@ -55,12 +62,16 @@ type Options struct {
 	// may be nil.
 	Models  func() []Model
 	Customs func() []Custom
+	// Listeners says which of the listeners do not answer; may be nil.
+	Listeners func() map[string]bool
 	// Resources lists those of the rate limiter; may be nil.
 	Resources func() []ratelimit.Usage
 	// Cache returns the numbers of the response cache; nil without one.
 	Cache func() responsecache.Numbers
 	// DroppedTraces returns how many traces could not be exported; nil shows none.
 	DroppedTraces func() uint64
+	// Auth returns what the keys have used; nil without keys.
+	Auth func() *auth.Snapshot
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
@@ -145,6 +156,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectServer(ch)
 	if m.options.Cache != nil {
 		collectCache(ch, m.options.Cache())
+	}
+	if m.options.Auth != nil {
+		collectAuth(ch, m.options.Auth())
 	}
 	if m.options.Models != nil {
 		for _, model := range m.options.Models() {

@@ -58,6 +58,9 @@ var histograms = []struct {
 func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 	names := []string{"model", "version"}
 	values := []string{valid(model.Name), strconv.FormatInt(model.Version, 10)}
+	if model.Namespace != "" {
+		names, values = append(names, "namespace"), append(values, valid(model.Namespace))
+	}
 	for _, k := range slices.Sorted(maps.Keys(model.Tags)) {
 		if name := labelName(k); !slices.Contains(names, name) {
 			names = append(names, name)
@@ -88,6 +91,8 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 	emit(family{"nv_inference_pending_request_count", "Requests accepted and not yet executing", func(s *stats.Snapshot) float64 { return float64(s.Pending) }}, prometheus.GaugeValue)
 	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(*stats.Snapshot) float64 { return model.LoadTime.Seconds() }}, prometheus.GaugeValue)
 	emit(family{"neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", func(s *stats.Snapshot) float64 { return float64(s.Warmups) }}, prometheus.CounterValue)
+	emit(family{"neso_instances_stuck", "Busy instances that make no progress", func(*stats.Snapshot) float64 { return float64(model.Stuck) }}, prometheus.GaugeValue)
+	emit(family{"neso_instance_hangs_total", "Instances interrupted by --instance-hang-timeout", func(*stats.Snapshot) float64 { return float64(model.Hangs) }}, prometheus.CounterValue)
 	closed := prometheus.NewDesc("neso_batch_closed_total", "Batches by the reason why the batcher did not wait for one more request", append(slices.Clip(names), "reason"), nil)
 	for why, n := range s.BatchesClosed {
 		ch <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(n), append(slices.Clip(values), why.String())...)

@@ -13,6 +13,7 @@ import (
 
 var (
 	buildInfo     = prometheus.NewDesc("neso_build_info", "Always 1; the label says which version runs", []string{"version"}, nil)
+	listenerUp    = prometheus.NewDesc("neso_listener_up", "Whether the listener accepts the connections that the watchdog makes", []string{"listener"}, nil)
 	droppedTraces = prometheus.NewDesc("neso_traces_dropped_total", "Traces, or with a collector spans, that could not be exported", nil, nil)
 	pinnedTotal   = prometheus.NewDesc("nv_pinned_memory_pool_total_bytes", "Pinned memory pool size, in bytes", nil, nil)
 	pinnedUsed    = prometheus.NewDesc("nv_pinned_memory_pool_used_bytes", "Pinned memory pool in use, in bytes", nil, nil)
@@ -31,6 +32,15 @@ func (m *Metrics) collectServer(ch chan<- prometheus.Metric) {
 	// Without a GPU there is no pinned memory, and dashboards expect the names.
 	gauge(pinnedTotal, 0)
 	gauge(pinnedUsed, 0)
+	if m.options.Listeners != nil {
+		for name, stuck := range m.options.Listeners() {
+			up := 1.0
+			if stuck {
+				up = 0
+			}
+			gauge(listenerUp, up, name)
+		}
+	}
 	if m.options.DroppedTraces != nil {
 		ch <- prometheus.MustNewConstMetric(droppedTraces, prometheus.CounterValue, float64(m.options.DroppedTraces()))
 	}

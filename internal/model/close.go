@@ -23,11 +23,26 @@ func (m *Model) Pin() bool {
 
 // Unpin ends a Pin.
 func (m *Model) Unpin() {
-	if m.pins.Add(-1) == closing {
-		select {
-		case m.drained <- struct{}{}:
-		default: // one signal is enough
-		}
+	if n := m.pins.Add(-1); n < 0 && n-closing <= m.forsaken.Load() {
+		m.signal()
+	}
+}
+
+// Forsake notes that the execution of a pinned request was abandoned, and with
+// false that it has come back.
+func (m *Model) Forsake(on bool) {
+	if !on {
+		m.forsaken.Add(-1)
+		return
+	}
+	m.forsaken.Add(1)
+	m.signal()
+}
+
+func (m *Model) signal() {
+	select {
+	case m.drained <- struct{}{}:
+	default: // one signal is enough
 	}
 }
 
@@ -60,18 +75,19 @@ func (m *Model) Close(ctx context.Context) error {
 	if m.closed {
 		return m.closeErr
 	}
-	if !m.drain(ctx) {
+	// Executions that were abandoned have been interrupted, and had their grace.
+	if !m.drain(ctx, !m.interrupted) || m.pins.Load() != closing {
 		end, cancel := context.WithTimeout(context.Background(), instance.Grace)
 		defer cancel()
 		err := m.scheduler.Close(end) // answers what is queued
 		if m.pool != nil {
 			m.pool.Interrupt()
 		}
-		if m.interrupted { // it has had its grace
+		if m.interrupted || m.Inflight() <= int(m.forsaken.Load()) { // it has had its grace
 			cancel()
 		}
 		m.interrupted = true
-		if !m.drain(end) {
+		if !m.drain(end, false) {
 			return errors.Join(err, fmt.Errorf("%w: %w", backend.Errorf(backend.Unavailable,
 				"model '%s' version %d still executes %d requests; its instances stay open", m.config.Name, m.version, m.Inflight()), ErrBusy))
 		}
@@ -90,14 +106,18 @@ func (m *Model) Close(ctx context.Context) error {
 	return m.closeErr
 }
 
-// drain waits until nothing is pinned.
-func (m *Model) drain(ctx context.Context) bool {
-	for m.pins.Load() != closing {
+// drain waits until nothing is pinned, or, with loose, nothing but what was
+// abandoned.
+func (m *Model) drain(ctx context.Context, loose bool) bool {
+	for {
+		left := m.pins.Load() - closing
+		if left == 0 || loose && left <= m.forsaken.Load() {
+			return true
+		}
 		select {
 		case <-m.drained:
 		case <-ctx.Done():
 			return m.pins.Load() == closing
 		}
 	}
-	return true
 }

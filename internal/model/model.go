@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
@@ -44,6 +45,8 @@ type Options struct {
 	// and the way to their models.
 	Graph *ensemble.Graph
 	Host  ensemble.Host
+	// HangTimeout is that of instance.Options.
+	HangTimeout time.Duration
 	// HoldRequests makes a dynamic batcher wait until so many requests are queued
 	// before it runs the first (TRITONSERVER_DELAY_SCHEDULER, for tests).
 	HoldRequests int
@@ -77,8 +80,10 @@ type Model struct {
 
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
-	pins    atomic.Int64
-	drained chan struct{} // one place: pins may have come down to closing
+	pins atomic.Int64
+	// forsaken counts those pins whose execution was abandoned.
+	forsaken atomic.Int64
+	drained  chan struct{} // one place: pins may have come down to closing
 
 	closing   atomic.Bool // Close has begun
 	closeLock sync.Mutex  // held by the Close that does the work
@@ -157,7 +162,7 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	p := instance.Options{
 		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
-		Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
+		HangTimeout: o.HangTimeout, Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
 		p.Warm = func(ctx context.Context, run instance.Run) error {
@@ -229,7 +234,36 @@ func (m *Model) Ready() error {
 	if m.graph != nil {
 		return m.stepsReady()
 	}
+	if h := m.pool.Health(); h.Replacing == h.Instances {
+		return backend.Errorf(backend.Unavailable, "%s", m.Trouble())
+	}
 	return m.loaded.Ready()
+}
+
+// Trouble says what is wrong with a version that may serve all the same, or "".
+func (m *Model) Trouble() string {
+	switch h := m.Health(); {
+	case h.Replacing > 0:
+		return fmt.Sprintf("%d of %d instances hang and are being replaced", h.Replacing, h.Instances)
+	case h.Stuck > 0:
+		return fmt.Sprintf("%d of %d instances have made no progress for long", h.Stuck, h.Instances)
+	}
+	return ""
+}
+
+// Health is how the instances are; an ensemble has none.
+func (m *Model) Health() instance.Health {
+	if m.pool == nil {
+		return instance.Health{}
+	}
+	return m.pool.Health()
+}
+
+// Watch looks for instances that hang; see instance.Pool.Watch.
+func (m *Model) Watch(now int64) {
+	if m.pool != nil {
+		m.pool.Watch(now)
+	}
 }
 
 // Stats returns the version's numbers.

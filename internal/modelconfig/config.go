@@ -35,8 +35,6 @@ type Config struct {
 	Parameters    map[string]string
 	MetricTags    map[string]string
 	EagerBatching bool
-	// RepositoryAgents run before the model is loaded, in order.
-	RepositoryAgents []Agent
 	// HistogramBuckets overrides the buckets of metric families, by family name.
 	HistogramBuckets map[string][]float64
 

@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"encoding/binary"
 	"maps"
+	"strings"
 	"math"
 	"slices"
 	"time"
@@ -96,9 +97,6 @@ func fromProto(pb *inferencepb.ModelConfig) *Config {
 	}
 	for key, p := range pb.Parameters {
 		c.Parameters[key] = p.GetStringValue()
-	}
-	for _, a := range pb.GetModelRepositoryAgents().GetAgents() {
-		c.RepositoryAgents = append(c.RepositoryAgents, Agent{Name: a.Name, Parameters: a.Parameters})
 	}
 	for _, m := range pb.GetModelMetrics().GetMetricControl() {
 		if c.HistogramBuckets == nil {
@@ -243,7 +241,7 @@ func ensemble(pb *inferencepb.ModelEnsembling) *Ensemble {
 	}
 	e := &Ensemble{MaxInflight: int(pb.MaxInflightRequests)}
 	for _, s := range pb.Step {
-		e.Steps = append(e.Steps, Step{Model: s.ModelName, Version: s.ModelVersion, InputMap: s.InputMap, OutputMap: s.OutputMap})
+		e.Steps = append(e.Steps, Step{Model: strings.TrimPrefix(s.ModelNamespace+"::"+s.ModelName, "::"), Version: s.ModelVersion, InputMap: s.InputMap, OutputMap: s.OutputMap})
 	}
 	return e
 }

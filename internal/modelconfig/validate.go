@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,7 +101,7 @@ func (v *validator) pair() {
 			continue
 		}
 		if r.platform == "" {
-			if v.pb.Platform == "" && v.pb.DefaultModelFilename == r.filename {
+			if v.pb.Platform == "" && path.Ext(v.pb.DefaultModelFilename) == path.Ext(r.filename) {
 				return // a kind of model that Triton has no platform for
 			}
 			continue

@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/repository/source"
+	"github.com/nesoserve/neso/internal/repository/source/blob"
 	"github.com/nesoserve/neso/internal/repository/source/local"
 )
 
@@ -23,12 +25,22 @@ type Options struct {
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
+	// Readable lets other users read these files.
+	Readable bool
+	// CacheDir keeps what is downloaded from object stores from one start to the
+	// next; empty means a temporary directory.
+	CacheDir string
+	// Namespacing allows models of one name in several repositories.
+	Namespacing bool
 }
 
 // Repository is all model repositories of a server, seen as one.
 type Repository struct {
 	configName string
 	tempDir    string
+	readable   bool
+	// namespacing makes the repository's path a part of a model's name.
+	namespacing bool
 
 	mu      sync.Mutex
 	sources []source.Source // replaced, never changed
@@ -37,7 +49,7 @@ type Repository struct {
 // Open opens every repository; it fails with the first path that is none.
 // Paths are kept as a sorted set.
 func Open(o Options) (*Repository, error) {
-	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir}
+	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable, namespacing: o.Namespacing}
 	seen := map[string]bool{}
 	for _, path := range slices.Sorted(slices.Values(o.Paths)) {
 		// The same directory under two spellings would make each of its models a
@@ -52,8 +64,9 @@ func Open(o Options) (*Repository, error) {
 			continue
 		}
 		seen[key] = true
-		s, err := open(path)
+		s, err := open(path, o.CacheDir)
 		if err != nil {
+			_ = r.Close() // the first error says more
 			return nil, err
 		}
 		r.sources = append(r.sources, s)
@@ -61,13 +74,23 @@ func Open(o Options) (*Repository, error) {
 	return r, nil
 }
 
-func open(path string) (source.Source, error) {
-	for scheme, flag := range map[string]string{"gs": "GCS", "s3": "S3", "as": "AZURE_STORAGE"} {
-		if strings.HasPrefix(path, scheme+"://") {
-			return nil, backend.Errorf(backend.Unsupported, "%s:// file-system not supported. To enable, build with -DTRITON_ENABLE_%s=ON.", scheme, flag)
-		}
+func open(path, cacheDir string) (source.Source, error) {
+	if blob.IsURI(path) {
+		return blob.Open(context.Background(), path, blob.Options{CacheDir: cacheDir}) // it has a bound of its own
 	}
 	return local.Open(path)
+}
+
+// Close gives back what the repositories hold on this machine. No snapshot may
+// be in use any more.
+func (r *Repository) Close() error {
+	var errs []error
+	for _, s := range r.all() {
+		if c, ok := s.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Paths returns the repositories' paths: those of Open, sorted, then those
@@ -83,6 +106,7 @@ func (r *Repository) Paths() []string {
 
 // Entry is one name found in the repositories.
 type Entry struct {
+	// Name is the model's name, with namespacing its key.
 	Name string
 	// Duplicate says that two or more repositories have a directory of that name,
 	// so that it is not clear which one is meant.
@@ -101,7 +125,7 @@ func (r *Repository) List(ctx context.Context) ([]Entry, error) {
 			failed = append(failed, err)
 		}
 		for _, n := range names {
-			count[n]++
+			count[r.key(s, n)]++
 		}
 	}
 	entries := make([]Entry, 0, len(count))
@@ -113,6 +137,12 @@ func (r *Repository) List(ctx context.Context) ([]Entry, error) {
 
 // find returns the one source that holds the model.
 func (r *Repository) find(ctx context.Context, model string) (source.Source, error) {
+	if s, name := r.split(model); s != nil {
+		if ok, err := s.Has(ctx, name); ok || err != nil {
+			return s, err
+		}
+		return nil, backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", model)
+	}
 	var found source.Source
 	for _, s := range r.all() {
 		ok, err := s.Has(ctx, model)

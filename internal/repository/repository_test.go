@@ -62,8 +62,8 @@ func TestOpenPaths(t *testing.T) {
 	wantError(t, err, backend.Internal, "failed to stat file "+missing)
 	_, err = Open(Options{Paths: []string{filepath.Join(top, "file")}})
 	wantError(t, err, backend.InvalidArg, "repository path is not a valid directory")
-	_, err = Open(Options{Paths: []string{"s3://bucket/x"}})
-	wantError(t, err, backend.Unsupported, "s3:// file-system not supported. To enable, build with -DTRITON_ENABLE_S3=ON.")
+	_, err = Open(Options{Paths: []string{"s3://"}})
+	wantError(t, err, backend.Internal, "No bucket name found in path: s3://")
 }
 
 func TestListFindsDuplicates(t *testing.T) {

@@ -41,8 +41,9 @@ type Snapshot struct {
 	bound bool // by a program
 
 	directories map[int64]string
-	stamps      map[int64]stamp
-	common      stamp
+	stamps      map[int64]source.Stamp
+	common      source.Stamp
+	origin      string // see source.Directory
 	refs        atomic.Int32
 	release     func() error
 }
@@ -51,16 +52,20 @@ type Snapshot struct {
 // configuration file; files, when there are any, replace the whole directory.
 // Every other error than a bad name is a failure to poll.
 func (r *Repository) Read(ctx context.Context, model, config string, files map[string][]byte, log *slog.Logger) (*Snapshot, error) {
-	if err := CheckName(model); err != nil {
+	_, name := r.split(model)
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Name: model}
+	s := &Snapshot{Name: name}
 	s.refs.Store(1)
-	dir, err := r.fetch(ctx, s, config, files)
+	dir, err := r.fetch(ctx, s, model, config, files)
 	if err != nil {
 		return nil, err
 	}
-	s.Directory, s.Renamed, s.release = dir.Path, dir.Renamed, dir.Release
+	s.Directory, s.Renamed, s.release, s.origin = dir.Path, dir.Renamed, dir.Release, dir.Origin
+	if s.origin == "" {
+		s.origin = s.Directory
+	}
 	if err := s.read(r.configName, config, log); err != nil {
 		s.Release()
 		return nil, err
@@ -68,15 +73,15 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 	return s, nil
 }
 
-func (r *Repository) fetch(ctx context.Context, s *Snapshot, config string, files map[string][]byte) (source.Directory, error) {
+func (r *Repository) fetch(ctx context.Context, s *Snapshot, model, config string, files map[string][]byte) (source.Directory, error) {
 	if len(files) > 0 {
 		if config == "" {
 			return source.Directory{}, backend.Errorf(backend.InvalidArg, "override files of model '%s' need the parameter 'config' too", s.Name)
 		}
 		s.Overridden = true
-		return memory.Write(r.tempDir, s.Name, files)
+		return memory.Write(r.tempDir, s.Name, files, r.readable)
 	}
-	src, err := r.find(ctx, s.Name)
+	src, err := r.find(ctx, model)
 	if err != nil {
 		return source.Directory{}, err
 	}

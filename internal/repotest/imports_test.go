@@ -14,6 +14,7 @@ const module = "github.com/nesoserve/neso"
 var rows = []string{
 	"internal/invariants",
 	"internal/logging",
+	"internal/scratch",
 	"internal/inferencepb",
 	"tensor",
 	"backend",
@@ -35,6 +36,7 @@ var rows = []string{
 	"internal/repository/...",
 	"internal/lifecycle",
 
+	"internal/auth",
 	"internal/metrics",
 	"internal/engine",
 
@@ -50,7 +52,7 @@ var rows = []string{
 }
 
 // backends is row 8: it sees the vocabulary, memory, shm, python and itself.
-var backends = []string{"internal/invariants", "internal/logging", "tensor", "backend", "internal/memory", "internal/shm", "python"}
+var backends = []string{"internal/invariants", "internal/logging", "internal/scratch", "tensor", "backend", "internal/memory", "internal/shm", "python"}
 
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}

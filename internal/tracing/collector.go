@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -29,6 +27,8 @@ type Collector struct {
 	ScheduleDelay time.Duration
 	// MaxExportBatch bounds the spans of an export, default 512.
 	MaxExportBatch int
+	// Headers go with each export, a key for example.
+	Headers []Attribute
 }
 
 // Attribute is one fact about the server.
@@ -80,7 +80,8 @@ func (c *Collector) batch() int {
 // starts.
 type collector struct {
 	o        Collector
-	client   otlptrace.Client
+	upload   func(context.Context, *otlp.ResourceSpans) (refused int64, err error)
+	hangUp   func()
 	resource *resource.Resource
 	dropped  dropped
 	log      *slog.Logger
@@ -102,10 +103,10 @@ func newCollector(o Collector, log *slog.Logger) (*collector, error) {
 	if u, err := url.Parse(o.url()); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("invalid URL of the trace collector: %q", o.URL)
 	}
+	client := newOTLP(o.url(), o.Headers)
 	c := &collector{
-		o: o, log: log, dropped: dropped{log: log},
-		client: otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(o.url()), otlptracehttp.WithTimeout(exportTimeout)),
-		wake:   make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
+		o: o, log: log, dropped: dropped{log: log}, upload: client.upload, hangUp: client.close,
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	c.resource = &resource.Resource{Attributes: []*common.KeyValue{
 		text("telemetry.sdk.language", "go"), text("telemetry.sdk.name", "opentelemetry"),
@@ -155,10 +156,7 @@ func (c *collector) retire(*sampler) {}
 func (c *collector) run() {
 	defer close(c.stopped)
 	defer c.cancel()
-	if err := c.client.Start(c.ctx); err != nil {
-		c.complain(err)
-	}
-	defer func() { _ = c.client.Stop(context.Background()) }() // it has nothing to flush
+	defer c.hangUp()
 	t := time.NewTicker(c.o.delay())
 	defer t.Stop()
 	for {
@@ -197,13 +195,16 @@ func (c *collector) exportSome(full bool) bool {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, exportTimeout)
 	defer cancel()
-	err := c.client.UploadTraces(ctx, []*otlp.ResourceSpans{{
+	refused, err := c.upload(ctx, &otlp.ResourceSpans{
 		Resource: c.resource, ScopeSpans: []*otlp.ScopeSpans{{Scope: &common.InstrumentationScope{Name: scopeName}, Spans: batch}},
-	}})
-	if err != nil {
+	})
+	switch {
+	case err != nil:
 		c.dropped.n.Add(uint64(len(batch)))
 		c.complain(err)
-	} else {
+	case refused > 0:
+		c.dropped.add(int(min(refused, int64(len(batch)))), "the collector has refused them")
+	default:
 		c.broken = false
 	}
 	return c.ctx.Err() == nil

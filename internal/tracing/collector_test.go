@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	service "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -27,7 +27,7 @@ func receiver(t *testing.T) (url string, spans chan *otlp.Span) {
 	spans = make(chan *otlp.Span, 1000) // more than a test sends
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		var q service.ExportTraceServiceRequest
+		var q otlp.TracesData // the same on the wire as the service's request
 		if err := proto.Unmarshal(body, &q); err != nil {
 			t.Error(err)
 		}
@@ -134,22 +134,15 @@ func TestCollectorThatIsNotThere(t *testing.T) {
 	}
 }
 
-// never is a collector that takes spans and does not answer.
-type never struct{ began chan struct{} }
-
-func (never) Start(context.Context) error { return nil }
-func (never) Stop(context.Context) error  { return nil }
-func (n never) UploadTraces(ctx context.Context, _ []*otlp.ResourceSpans) error {
-	n.began <- struct{}{}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 func TestCollectorThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := traced(t, Collector{URL: "http://collector/v1/traces"}, io.Discard)
 		began := make(chan struct{}, 10)
-		tr.out.(*collector).client = never{began}
+		tr.out.(*collector).upload = func(ctx context.Context, _ *otlp.ResourceSpans) (int64, error) {
+			began <- struct{}{}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
 		run(tr, "m", nil)
 		from := time.Now()
 		<-began
@@ -183,4 +176,49 @@ func TestURLs(t *testing.T) {
 		}
 		_ = tr.Close(t.Context())
 	}
+}
+
+func TestCollectorThatIsBusyOrRefuses(t *testing.T) {
+	var posts atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n := posts.Add(1); {
+		case r.Header.Get("api-key") != "k" || r.Header.Get("Content-Type") != "application/x-protobuf":
+			t.Errorf("headers %v", r.Header)
+		case n == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			_, _ = w.Write([]byte{10, 5, 8, 2, 18, 1, 'x'}) // partial_success: 2 spans rejected, "x"
+		}
+	}))
+	defer s.Close()
+	tr := traced(t, Collector{URL: s.URL, Headers: []Attribute{{"api-key", "k"}}}, io.Discard)
+	run(tr, "m", nil)
+	if err := tr.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if posts.Load() != 2 || tr.Dropped() != 2 {
+		t.Errorf("%d exports, %d dropped", posts.Load(), tr.Dropped())
+	}
+}
+
+func FuzzRefusedSpans(f *testing.F) {
+	f.Add([]byte{10, 5, 8, 2, 18, 1, 'x'})
+	f.Add([]byte{18, 1, 'x', 10, 2, 8, 2})
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		if n := refusedSpans(answer); n < 0 || n > 1<<31 {
+			t.Fatal(n)
+		}
+	})
+}
+
+func FuzzContext(f *testing.F) {
+	f.Add(`{"traceparent":"` + parentHeader + `","tracestate":"a=b"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if p := fromContext(text); p.valid() {
+			// What is made of it can be read again.
+			if again := fromContext(p.context(p.span)); again != p {
+				t.Fatalf("%+v, want %+v", again, p)
+			}
+		}
+	})
 }

@@ -32,7 +32,7 @@ func tracer(t *testing.T, c Config) *Tracer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := tr.Close(context.Background()); err != nil { //nolint:usetesting // it has ended
+		if err := tr.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -111,6 +111,8 @@ def _ticket(url: str, access_token: Optional[str]) -> tuple[str, str]:
             f"A server is joined over HTTP or gRPC, as in http://localhost:8000, not over {url}"
         ) from None
     headers = create_auth_headers(access_token, parsed.scheme) if access_token else {}
+    if os.environ.get("NESO_KEY"):  # of a server with --auth-file; not an argument, which tracebacks show
+        headers["x-api-key"] = os.environ["NESO_KEY"]
     told = (_ask_grpc if parsed.scheme == "grpc" else _ask_http)(parsed, headers)
     if not told.get("socket") or not told.get("token"):
         raise ServerError(f"The server at {url} does not let processes bind")

@@ -171,8 +171,24 @@ class Zygote:
                 os.environ[name] = str(value)
         if order.get("cwd"):
             os.chdir(order["cwd"])
+        if order.get("limits"):
+            self._limit(order["limits"])
         random.seed()
         np.random.seed()
+
+    def _limit(self, limits: dict[str, int]) -> None:
+        import resource
+
+        for name, which in (
+            ("memory", resource.RLIMIT_DATA),
+            ("open_files", resource.RLIMIT_NOFILE),
+            ("cpu", resource.RLIMIT_CPU),
+        ):
+            value = limits.get(name)
+            if value:
+                most = resource.getrlimit(which)[1]
+                value = value if most == resource.RLIM_INFINITY else min(value, most)
+                resource.setrlimit(which, (value, value))
 
 
 def run(control: int, descriptors: int) -> Optional[list[int]]:

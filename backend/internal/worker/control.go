@@ -57,6 +57,8 @@ type FailedBody struct {
 type ForkBody struct {
 	Env map[string]string `json:"env"`
 	Cwd string            `json:"cwd,omitempty"`
+	// Limits are those of the child.
+	Limits Limits `json:"limits,omitzero"`
 }
 
 // blockKey names a block of shared memory.

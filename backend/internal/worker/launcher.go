@@ -16,6 +16,10 @@ type Command struct {
 	Args []string
 	Env  []string
 	Dir  string
+	// User is who the worker runs as; nil means the server's user.
+	User *User
+	// Limits bound the worker. A zygote has none, its children have them.
+	Limits Limits
 	// Zygote, when not nil, are the arguments with which the same executable
 	// becomes a zygote that forks workers.
 	Zygote []string
@@ -24,6 +28,9 @@ type Command struct {
 // key names the zygote that can fork workers for the command.
 func (c *Command) key() string {
 	parts := append([]string{c.Path}, c.Zygote...)
+	if c.User != nil {
+		parts = append(parts, c.User.Name)
+	}
 	return strings.Join(append(append(parts, ""), c.Env...), "\x00")
 }
 

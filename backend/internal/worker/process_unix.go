@@ -21,7 +21,7 @@ func (l *Launcher) spawn(cmd Command, lines *lineLog) (*process, error) {
 	c.Env, c.Dir = cmd.Env, cmd.Dir
 	c.ExtraFiles = theirs[:2]
 	c.Stdout, c.Stderr = theirs[2], theirs[2]
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential(cmd.User)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -29,7 +29,14 @@ func (l *Launcher) spawn(cmd Command, lines *lineLog) (*process, error) {
 		_ = p.output.Close()
 		return nil, errLauncherClosed
 	}
-	if err := c.Start(); err != nil {
+	err = startConfined(c)
+	if err == nil {
+		if err = cmd.Limits.apply(c.Process.Pid); err != nil {
+			_ = c.Process.Kill()
+			_ = c.Wait() // killed: there is nothing to learn
+		}
+	}
+	if err != nil {
 		p.closeChannels()
 		_ = p.output.Close()
 		return nil, err

@@ -42,7 +42,7 @@ const forkWait = 15 * time.Second
 // takes its output.
 func (l *Launcher) startZygote(ctx context.Context, cmd Command, lines *lineLog) (*zygote, error) {
 	direct := cmd
-	direct.Args, direct.Zygote, direct.Dir = cmd.Zygote, nil, ""
+	direct.Args, direct.Zygote, direct.Dir, direct.Limits = cmd.Zygote, nil, "", Limits{}
 	p, err := l.spawn(direct, lines)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (z *zygote) fork(ctx context.Context, cmd Command, lines *lineLog) (*proces
 		_ = p.output.Close()
 		return nil, err
 	}
-	body, err := json.Marshal(ForkBody{Env: map[string]string{}, Cwd: cmd.Dir})
+	body, err := json.Marshal(ForkBody{Env: map[string]string{}, Cwd: cmd.Dir, Limits: cmd.Limits})
 	if err != nil {
 		closeFiles(theirs)
 		return abort(err)

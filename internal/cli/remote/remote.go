@@ -35,13 +35,16 @@ func (r *remote) flags(c *cobra.Command) *cobra.Command {
 		address = "localhost:8000"
 	}
 	c.Flags().StringVarP(&r.url, "url", "u", address, "the server's HTTP address, host:port, a URL or unix:/path; $NESO_URL changes the default")
-	c.Flags().StringArrayVarP(&r.headers, "header", "H", nil, "a header of every request, 'Name: value'; repeatable")
+	c.Flags().StringArrayVarP(&r.headers, "header", "H", nil, "a header of every request, 'Name: value'; repeatable; a key of --auth-file is better in $NESO_KEY")
 	return c
 }
 
 func (r *remote) client() (*client.Client, error) {
 	c := client.New(r.url)
 	c.Header = http.Header{}
+	if key := os.Getenv("NESO_KEY"); key != "" {
+		c.Header.Set("X-API-Key", key)
+	}
 	for _, h := range r.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || strings.TrimSpace(name) == "" {

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
+
+	"github.com/nesoserve/neso/backend"
 )
 
 // conn is one client's connection.
@@ -140,7 +142,7 @@ func (c *conn) hello() error {
 	if more := int64(c.s.o.ConnWindow) - defaultWindow; more > 0 {
 		b = appendWindowUpdate(b, 0, more)
 	}
-	c.lastRead.Store(time.Now().UnixNano())
+	c.lastRead.Store(backend.Now())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.greeted = true

@@ -3,6 +3,8 @@ package transport
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/nesoserve/neso/backend"
 )
 
 // keep starts what ends connections that are dead or too old.
@@ -30,14 +32,14 @@ var keepalivePing = [8]byte{'n', 'e', 's', 'o', 'k', 'e', 'e', 'p'}
 
 // ping asks a client that has been silent whether it is there.
 func (c *conn) ping() {
-	silent := time.Since(time.Unix(0, c.lastRead.Load()))
+	silent := time.Duration(backend.Now() - c.lastRead.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if left := c.s.o.KeepaliveTime - silent; left > 0 {
 		c.afterLocked(timerKeepalive, left, c.ping)
 		return
 	}
-	asked := time.Now().UnixNano()
+	asked := backend.Now()
 	c.out = appendPing(c.out, 0, keepalivePing)
 	c.kickLocked()
 	c.afterLocked(timerKeepalive, c.s.o.KeepaliveTimeout, func() {

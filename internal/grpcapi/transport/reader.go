@@ -5,7 +5,8 @@ import (
 	"io"
 	"net"
 	"sync"
-	"time"
+
+	"github.com/nesoserve/neso/backend"
 )
 
 // readSize is the buffer of a connection. Large messages do not pass it.
@@ -97,7 +98,7 @@ func (c *conn) read() error {
 		f := parseFrameHead(b)
 		// One look at the clock for what came in one read.
 		if c.rd.at == frameHeaderSize {
-			c.lastRead.Store(time.Now().UnixNano())
+			c.lastRead.Store(backend.Now())
 		}
 		if f.length > maxFrame {
 			return fault(codeFrameSize, "a frame is longer than SETTINGS_MAX_FRAME_SIZE")

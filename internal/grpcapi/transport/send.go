@@ -128,7 +128,7 @@ func (st *stream) encode(v any) (*payload, error) {
 	}
 	p := &payload{parts: parts, size: parts.Len()}
 	if name := st.sendEncoding; name != "" && name != encoding.Identity {
-		if p, err = compress(name, p); err != nil {
+		if p, err = compress(st.c.s.o.Compressors[name], p); err != nil {
 			return nil, err
 		}
 	}
@@ -140,11 +140,11 @@ func (st *stream) encode(v any) (*payload, error) {
 }
 
 // compress consumes a message and returns it compressed.
-func compress(name string, p *payload) (*payload, error) {
+func compress(c encoding.Compressor, p *payload) (*payload, error) {
 	defer p.parts.Free()
 	var out mem.BufferSlice
 	w := mem.NewWriter(&out, mem.DefaultBufferPool())
-	z, err := encoding.GetCompressor(name).Compress(w)
+	z, err := c.Compress(w)
 	if err == nil {
 		for _, b := range p.parts {
 			if _, err = z.Write(b.ReadOnlyData()); err != nil {
@@ -165,7 +165,7 @@ func (st *stream) decompress(b mem.Buffer) (mem.BufferSlice, error) {
 	if st.encoding == "" || st.encoding == encoding.Identity {
 		return nil, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
-	z := encoding.GetCompressor(st.encoding)
+	z := st.c.s.o.Compressors[st.encoding]
 	if z == nil {
 		return nil, status.Errorf(codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", st.encoding)
 	}
@@ -197,7 +197,8 @@ type Compression interface {
 	RecvCompress() string
 	// Accepts are the encodings that the client can read.
 	Accepts() []string
-	// SetSendCompress chooses one for the answers, before the first.
+	// SetSendCompress chooses one of Options.Compressors for the answers, before the
+	// first.
 	SetSendCompress(name string)
 }
 

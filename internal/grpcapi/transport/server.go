@@ -18,6 +18,8 @@ import (
 type Options struct {
 	// Codec reads and writes all messages.
 	Codec encoding.CodecV2
+	// Compressors are the encodings of messages by name; others are refused.
+	Compressors map[string]encoding.Compressor
 	// Tap sees the head of each call before anything of its messages is read, and
 	// may refuse it with a status.
 	Tap tap.ServerInHandle

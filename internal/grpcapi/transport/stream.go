@@ -24,6 +24,7 @@ type stream struct {
 	id     uint32
 	method *method
 	ctx    callContext
+	outer  context.Context     // what Tap has made of ctx, or nil
 	fields []hpack.HeaderField // metadata of the client
 	// encoding is how the client compresses; sendEncoding how answers are.
 	encoding, sendEncoding string
@@ -148,12 +149,16 @@ func (c *conn) judge(st *stream) (int, *status.Status) {
 		c.mu.Unlock()
 	}
 	if c.s.o.Tap != nil {
-		if _, err := c.s.o.Tap(&st.ctx, &tap.Info{FullMethodName: h.path, Header: st.metadata()}); err != nil {
+		ctx, err := c.s.o.Tap(&st.ctx, &tap.Info{FullMethodName: h.path, Header: st.metadata()})
+		if err != nil {
 			s, ok := status.FromError(err)
 			if !ok {
 				s = status.New(codes.PermissionDenied, err.Error())
 			}
 			return 200, s
+		}
+		if ctx != &st.ctx {
+			st.outer = ctx
 		}
 	}
 	return 0, nil
@@ -351,7 +356,7 @@ func (st *stream) call() (err error) {
 	if m.stream != nil {
 		return m.stream.Handler(m.impl, st)
 	}
-	reply, err := m.unary.Handler(m.impl, &st.ctx, st.RecvMsg, nil)
+	reply, err := m.unary.Handler(m.impl, st.Context(), st.RecvMsg, nil)
 	if err != nil {
 		return err
 	}
@@ -359,7 +364,12 @@ func (st *stream) call() (err error) {
 }
 
 // Context implements grpc.ServerStream.
-func (st *stream) Context() context.Context { return &st.ctx }
+func (st *stream) Context() context.Context {
+	if st.outer != nil {
+		return st.outer
+	}
+	return &st.ctx
+}
 
 func (st *stream) metadata() metadata.MD {
 	st.mdOnce.Do(func() { st.md = metadataOf(st.fields) })

@@ -13,6 +13,9 @@ type Source interface {
 	List(ctx context.Context) ([]string, error)
 	// Has reports whether the place holds a directory of that name.
 	Has(ctx context.Context, model string) (bool, error)
+	// Marks returns the names of all model directories, each with a mark of what it
+	// holds: as long as that is the same, nothing in it has changed.
+	Marks(ctx context.Context) (map[string]string, error)
 	// Fetch makes one model available as a local directory. It fails when there is
 	// none of that name.
 	Fetch(ctx context.Context, model string) (Directory, error)
@@ -26,4 +29,6 @@ type Directory struct {
 	Renamed bool
 	// Release gives back what Fetch made for it; it may be nil. It is called once.
 	Release func() error
+	// Origin names what Path is a copy of; empty when it is the original.
+	Origin string
 }

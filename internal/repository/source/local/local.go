@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
@@ -66,6 +67,24 @@ func (r *Repository) Has(_ context.Context, model string) (bool, error) {
 		return false, backend.Errorf(backend.Internal, "failed to stat file %s", filepath.Join(r.path, model))
 	}
 	return info.IsDir(), nil
+}
+
+// Marks returns the names of List with the stamps of their directories. One
+// that vanishes meanwhile is left out.
+func (r *Repository) Marks(ctx context.Context) (map[string]string, error) {
+	names, err := r.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	marks := make(map[string]string, len(names))
+	for _, name := range names {
+		stamp, err := source.StampTree(filepath.Join(r.path, name), nil)
+		if err != nil {
+			continue
+		}
+		marks[name] = strconv.FormatUint(uint64(stamp), 16)
+	}
+	return marks, nil
 }
 
 // Fetch returns the directory in place.

@@ -53,3 +53,13 @@ func (r *Renamed) Fetch(ctx context.Context, model string) (source.Directory, er
 	d.Renamed = true
 	return d, err
 }
+
+// Marks returns the marks of the directories, under the names they are served.
+func (r *Renamed) Marks(ctx context.Context) (map[string]string, error) {
+	marks, err := r.Repository.Marks(ctx)
+	if mark, ok := marks[r.directory]; ok {
+		delete(marks, r.directory)
+		marks[r.model] = mark
+	}
+	return marks, err
+}

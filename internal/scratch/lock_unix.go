@@ -19,5 +19,5 @@ func lock(f *os.File) bool {
 // to it: only then nobody can put another one in its place.
 func private(info os.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && info.IsDir() && info.Mode().Perm() == 0o700 && int(s.Uid) == os.Geteuid()
+	return ok && info.IsDir() && info.Mode().Perm()&0o722 == 0o700 && int(s.Uid) == os.Geteuid()
 }

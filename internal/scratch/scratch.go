@@ -25,8 +25,10 @@ type Dir struct {
 // Make makes a directory in the system's place for temporary ones, readable
 // for this user only, whose name begins with prefix. Before that it removes
 // those with the same prefix whose processes have ended.
-func Make(prefix string) (*Dir, error) {
-	parent := os.TempDir()
+func Make(prefix string) (*Dir, error) { return MakeIn(os.TempDir(), prefix) }
+
+// MakeIn is Make in another place.
+func MakeIn(parent, prefix string) (*Dir, error) {
 	sweep(parent, prefix)
 	for range attempts {
 		path, err := os.MkdirTemp(parent, prefix) // 0700

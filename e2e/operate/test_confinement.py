@@ -1,0 +1,222 @@
+"""What worker processes may do: rights, limits, user and environment, told by real workers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repository import X, python_model, until
+from server import Server
+
+TELL = """import json, os, resource
+        status = dict(l.split(":\\t", 1) for l in open("/proc/self/status").read().splitlines() if ":\\t" in l)
+        told = {"nnp": status["NoNewPrivs"], "uid": status["Uid"].split(), "gid": status["Gid"].split(), "groups": status["Groups"].split(),
+                "pgid": os.getpgid(0), "pid": os.getpid(), "ppgid": os.getpgid(os.getppid()), "env": dict(os.environ),
+                "data": resource.getrlimit(resource.RLIMIT_DATA), "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+                "cpu": resource.getrlimit(resource.RLIMIT_CPU), "threads": [open(f"/proc/self/task/{t}/status").read().count("NoNewPrivs:\\t1") for t in os.listdir("/proc/self/task")]}
+        print("TOLD " + json.dumps(told), flush=True)"""
+
+
+def told(s):
+    assert until(lambda: "TOLD " in s.log()), s.log()[-2000:]
+    text = s.log().split("TOLD ", 1)[1]
+    text = text.replace('\\"', '"').replace("\\\\", "\\")
+    return json.JSONDecoder().raw_decode(text)[0]
+
+
+def parameter(name, value):
+    return f'parameters {{ key: "{name}" value {{ string_value: "{value}" }} }}\n'
+
+
+@pytest.mark.parametrize("zygote", ["1", "0"])
+def test_limits_and_rights(tmp_path, zygote):
+    limits = parameter("WORKER_MEMORY_BYTES", "1G") + parameter("WORKER_OPEN_FILES", "100")
+    limits += parameter("WORKER_CPU_SECONDS", "3600")
+    python_model(tmp_path, "m", init=TELL, extra=limits)
+    python_model(tmp_path, "free")
+    with Server(tmp_path, env={"NESO_PYTHON_ZYGOTE": zygote}) as s:
+        t = told(s)
+        assert t["nnp"] == "1" and set(t["threads"]) == {1}
+        assert t["pgid"] == t["pid"] != t["ppgid"]
+        assert t["data"] == [1 << 30] * 2 and t["files"] == [100] * 2 and t["cpu"] == [3600] * 2
+        assert s.infer("m", X).status == s.infer("free", X).status == 200
+        with open(f"/proc/{s.process.pid}/status") as f:
+            server = f.read()
+        assert "Uid:\t" in server  # the server itself keeps its rights: its threads serve on
+        tasks = os.listdir(f"/proc/{s.process.pid}/task")
+        kept = [t for t in tasks if "NoNewPrivs:\t0" in open(f"/proc/{s.process.pid}/task/{t}/status").read()]
+        assert len(kept) >= len(tasks) - 1, "threads that served a start are not to stay"
+
+
+def test_memory_limit_ends_an_allocation(tmp_path):
+    python_model(
+        tmp_path,
+        "hungry",
+        execute="bytearray(2 << 30)",
+        extra=parameter("WORKER_MEMORY_BYTES", "1G"),
+    )
+    with Server(tmp_path) as s:
+        r = s.infer("hungry", X)
+        assert r.status == 500 and "MemoryError" in r.error, r
+        assert s.get("/v2/health/live").status == 200
+
+
+def test_cpu_limit_replaces_the_worker(tmp_path):
+    python_model(
+        tmp_path,
+        "busy",
+        init="self.spun = False",
+        execute="""
+        if float(pb_utils.get_input_tensor_by_name(requests[0], "INPUT0").as_numpy()[0, 0]) > 1:
+            while True: pass""",
+        extra=parameter("WORKER_CPU_SECONDS", "3"),
+    )
+    with Server(tmp_path) as s:
+        r = s.infer("busy", {"inputs": [{**X["inputs"][0], "data": [2]}]}, timeout=60)
+        assert r.status >= 500 and "killed by SIG" in r.error, r
+        assert until(lambda: s.infer("busy", X).status == 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("WORKER_MEMORY_BYTES", "lots"), ("WORKER_OPEN_FILES", "3"), ("WORKER_CPU_SECONDS", "-1")]
+)
+def test_bad_limits(tmp_path, name, value):
+    python_model(tmp_path, "m", extra=parameter(name, value))
+    s = Server(tmp_path, wait=False)
+    assert s.process.wait(30) == 1
+    s.stop()
+    assert f"Incorrect value for {name}: '{value}' is not a number from" in s.log()
+
+
+SECRETS = {
+    "TRITONCACHE_REDIS_PASSWORD": "s3cr3t-1",
+    "AWS_SECRET_ACCESS_KEY": "s3cr3t-2",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": "s3cr3t-3",
+    "AZURE_STORAGE_KEY": "s3cr3t-4",
+    "GOOGLE_APPLICATION_CREDENTIALS": "s3cr3t-5",
+    "NESO_ADMIN_KEY": "s3cr3t-6",
+}
+OPEN = {"HF_TOKEN": "for-the-model", "AWS_REGION": "eu-1", "SOME_SETTING": "yes"}
+
+
+def test_environment(tmp_path):
+    python_model(tmp_path, "m", init=TELL)
+    with Server(tmp_path, env={**SECRETS, **OPEN}) as s:
+        env = told(s)["env"]
+        assert not set(SECRETS) & set(env)
+        assert {k: env.get(k) for k in OPEN} == OPEN
+        assert env["PATH"] == os.environ["PATH"]
+        assert "s3cr3t" not in s.log()
+
+
+def test_environment_by_list(tmp_path):
+    python_model(tmp_path, "m", init=TELL)
+    with Server(tmp_path, "--worker-env=AWS_*", "--worker-env=SOME_SETTING", env={**SECRETS, **OPEN}) as s:
+        env = told(s)["env"]
+    names = set(env) & (set(SECRETS) | set(OPEN))
+    assert names == {"AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_REGION", "SOME_SETTING"}
+    assert env["PATH"] == os.environ["PATH"]
+
+
+def python_for_all(directory):
+    """An interpreter with numpy that user nobody may run, and its PYTHONPATH; or None.
+
+    The one of the tests lies in somebody's home often. Another one of the same version takes a copy of its numpy.
+    """
+    nobody = pwd.getpwnam("nobody")
+    site = Path(np.__file__).parent.parent
+    for python in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}"):
+        for path in ("", directory / "site"):
+            if path:
+                for part in ("numpy", "numpy.libs"):
+                    if (site / part).exists() and not (path / part).exists():
+                        shutil.copytree(site / part, path / part, ignore=shutil.ignore_patterns("tests", "*.pyi"))
+            command = [python, "-c", "import numpy"]
+            try:
+                as_nobody = dict(user=nobody.pw_uid, group=nobody.pw_gid, cwd="/", env={"PYTHONPATH": str(path)})
+                if subprocess.run(command, **as_nobody, capture_output=True).returncode == 0:
+                    return python, str(path)
+            except OSError:
+                break
+    return None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers of another user")
+@pytest.mark.parametrize("zygote", ["1", "0"])
+def test_user(tmp_path, zygote):
+    for d in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        d.chmod(d.stat().st_mode | 0o055)
+    found = python_for_all(tmp_path)
+    if found is None:
+        pytest.skip("user nobody can run no Python with numpy here")
+    python, path = found
+    python_model(tmp_path / "models", "m", init=TELL)
+    options = ["--worker-user=nobody", f"--python={python}", "--model-control-mode=explicit", "--load-model=m"]
+    env = {"NESO_PYTHON_ZYGOTE": zygote, "PYTHONPATH": path}
+    with Server(tmp_path / "models", *options, env=env) as s:
+        t = told(s)
+        nobody = pwd.getpwnam("nobody")
+        assert t["uid"] == [str(nobody.pw_uid)] * 4 and t["gid"] == [str(nobody.pw_gid)] * 4
+        assert "0" not in t["groups"] and t["env"]["USER"] == "nobody" and t["env"]["HOME"] == nobody.pw_dir
+        assert s.infer("m", X).status == 200
+        # Files of a load request can be read by the worker, too.
+        code = (tmp_path / "models" / "m" / "1" / "model.py").read_bytes()
+        config = '{"backend": "python", "input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1, -1]}], '
+        config += '"output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1, -1]}]}'
+        load = {"parameters": {"config": config, "file:1/model.py": base64.b64encode(code).decode()}}
+        r = s.post("/v2/repository/models/n/load", load)
+        assert r.status == 200, r
+        assert s.infer("n", X).status == 200
+        # A crash is followed by a worker of the same user, and the server can end it.
+        os.kill(t["pid"], signal.SIGKILL)
+        assert until(lambda: s.log().count("TOLD ") >= 3 and s.infer("m", X).status == 200)
+        assert s.stop() == 0
+
+
+def test_unknown_user(tmp_path):
+    python_model(tmp_path, "m")
+    s = Server(tmp_path, "--worker-user=nobody-at-all", wait=False)
+    assert s.process.wait(30) == 1
+    s.stop()
+    assert "--worker-user" in s.log() and "nobody-at-all" in s.log()
+
+
+def test_isolated_backend(tmp_path):
+    """A worker that is the server's own binary is confined in the same way."""
+    onnx = pytest.importorskip("onnx", reason="onnx makes the model")
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["X"], ["Y"])],
+        "g",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [1, 1])],
+        [helper.make_tensor_value_info("Y", TensorProto.FLOAT, [1, 1])],
+    )
+    m = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    onnx.save(m, tmp_path / "m" / "1" / "model.onnx")
+    config = 'backend: "onnxruntime"\n' + parameter("isolation", "process") + parameter("WORKER_OPEN_FILES", "200")
+    (tmp_path / "m" / "config.pbtxt").write_text(config)
+    with Server(tmp_path, env=SECRETS) as s:
+        children = subprocess.run(["pgrep", "-P", str(s.process.pid)], capture_output=True, text=True).stdout.split()
+        found = 0
+        for pid in children:
+            if b"isolate" in open(f"/proc/{pid}/cmdline", "rb").read():
+                found += 1
+                assert "NoNewPrivs:\t1" in open(f"/proc/{pid}/status").read()
+                assert b"s3cr3t" not in open(f"/proc/{pid}/environ", "rb").read()
+                limits = open(f"/proc/{pid}/limits").read()
+                assert [line.split()[3] for line in limits.splitlines() if line.startswith("Max open files")] == ["200"]
+                assert os.getpgid(int(pid)) == int(pid)
+        assert found >= 1
+        body = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [1, 1], "data": [3]}]}
+        assert s.infer("m", body).status == 200

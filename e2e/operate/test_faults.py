@@ -1,0 +1,456 @@
+"""Faults under load: what is lost (only what had no answer), and that everything comes back.
+
+Redis that goes, hangs and comes back: e2e/scheduling/test_response_cache.py.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import tritonclient.grpc as tgrpc
+from repository import X, answer, identity_model, metric, python_model, until
+from server import ROOT, Server, alive, descendants
+from tritonclient.utils import InferenceServerException
+
+
+class Load:
+    """Clients that ask one model over kept connections until the end; every answer and every lost request is kept."""
+
+    def __init__(self, server, model, clients=4):
+        self.server, self.model = server, model
+        self.answers: Counter = Counter()  # by status and text of the error
+        self.lost: list[str] = []
+        self.lock = threading.Lock()
+        self.end = threading.Event()
+        self.threads = [threading.Thread(target=self.run) for _ in range(clients)]
+
+    def run(self):
+        connection = None
+        while not self.end.is_set():
+            try:
+                connection = connection or http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=30)
+                connection.request("POST", f"/v2/models/{self.model}/infer", json.dumps(X))
+                response = connection.getresponse()
+                body = response.read()
+                text = "" if response.status == 200 else json.loads(body)["error"]
+                with self.lock:
+                    self.answers[response.status, text] += 1
+            except (OSError, http.client.HTTPException) as e:
+                with self.lock:
+                    self.lost.append(repr(e))
+                if connection:
+                    connection.close()
+                connection = None
+                self.end.wait(0.02)
+
+    def good(self) -> int:
+        with self.lock:
+            return self.answers[200, ""]
+
+    def bad(self) -> dict:
+        with self.lock:
+            return {k: n for k, n in self.answers.items() if k[0] != 200}
+
+    def grows(self, by=20) -> bool:
+        before = self.good()
+        return until(lambda: self.good() >= before + by)
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *_):
+        self.end.set()
+        for t in self.threads:
+            t.join()
+
+
+NOTE_PID = "import os; open({pids!r} + '/' + str(os.getpid()), 'w').close()"
+
+
+def noting_model(repository, name, pids, **more):
+    """A Python model whose workers leave files named after their processes in pids."""
+    pids.mkdir(exist_ok=True)
+    python_model(repository, name, init=NOTE_PID.format(pids=str(pids)), **more)
+
+
+def workers(pids):
+    return [int(f.name) for f in pids.iterdir() if alive(int(f.name))]
+
+
+def test_killed_workers(tmp_path):
+    """Lost: what the killed worker was executing, answered with an error that names the cause. The other instance goes on."""
+    pids = tmp_path / "pids"
+    noting_model(tmp_path / "m", "py", pids, extra="instance_group [ { count: 2 kind: KIND_CPU } ]\n")
+    identity_model(tmp_path / "m", "other")
+    with Server(tmp_path / "m") as s, Load(s, "py") as load, Load(s, "other", clients=1) as other:
+        for _ in range(3):
+            assert load.grows()
+            os.kill(workers(pids)[0], signal.SIGKILL)
+            assert until(lambda: len(workers(pids)) == 2), s.log()[-2000:]
+        assert load.grows() and other.grows()
+        assert not load.lost and not other.lost and not other.bad()
+        assert 1 <= sum(load.bad().values()) <= 3 * 8, load.bad()
+        assert all(status == 500 and "is not healthy" in text for status, text in load.bad()), load.bad()
+        assert s.get("/v2/health/ready").status == 200
+
+
+def test_killed_zygote(tmp_path):
+    """The process that workers are forked from is of the same kind: a new one is started, and nothing that serves is lost."""
+    pids = tmp_path / "pids"
+    noting_model(tmp_path / "m", "py", pids)
+    with Server(tmp_path / "m") as s, Load(s, "py", clients=2) as load:
+        assert load.grows()
+        for p in set(descendants(s.process.pid)) - set(workers(pids)):
+            os.kill(p, signal.SIGKILL)
+        assert load.grows(), s.log()[-2000:]
+        os.kill(workers(pids)[0], signal.SIGKILL)
+        assert until(lambda: s.infer("py", X).status == 200, timeout=30), s.log()[-3000:]
+        assert not load.lost
+
+
+def test_killed_server(tmp_path):
+    """Lost: what had no answer, which clients see as a broken connection. Another start takes the same ports and files."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    python_model(tmp_path / "m", "py")
+    identity_model(tmp_path / "m", "go")
+    env = {"TMPDIR": str(temporary)}
+    explicit = ("--model-control-mode=explicit", "--load-model=*")
+    s = Server(tmp_path / "m", *explicit, env=env, log=tmp_path / "log1")
+    config = json.dumps({"backend": "identity", "input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1]}],
+                         "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1]}]})  # fmt: skip
+    r = s.post("/v2/repository/models/made/load", {"parameters": {"config": config, "file:1/data": "AAAA"}})
+    assert r.status == 200, r
+    assert {p.name.rsplit("-", 1)[0] for p in temporary.iterdir()} >= {"neso-model", "neso-python"}
+    left = set(temporary.iterdir())
+    children = descendants(s.process.pid)
+    with Load(s, "py") as load:
+        assert load.grows()
+        s.process.send_signal(signal.SIGKILL)
+        s.process.wait()
+        before = load.good()
+        assert until(lambda: not any(alive(p) for p in children))
+        again = Server(
+            tmp_path / "m", *explicit, env=env, log=tmp_path / "log2", ports=(s.http_port, s.grpc_port, s.metrics_port)
+        )
+        try:
+            assert load.grows(), again.log()[-2000:]
+            # While the models load, the new server says so.
+            assert load.lost and set(load.bad()) <= {(503, "Server not ready")} and load.good() > before
+            r = again.post("/v2/repository/models/made/load", {"parameters": {"config": config, "file:1/data": "AAAA"}})
+            assert r.status == 200, r
+            assert not left & set(temporary.iterdir()), "directories of the killed server are left"
+        finally:
+            load.end.set()
+            assert again.stop() == 0, again.log()[-2000:]
+    assert not list(temporary.iterdir())
+    s.stop()
+
+
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="needs /dev/full, a device on which every write says that the disk is full"
+)
+def test_full_disk_for_logs(tmp_path):
+    """Lost: the lines of the log."""
+    python_model(tmp_path, "py", execute="print('words', flush=True)")
+    with Server(tmp_path, "--log-file=/dev/full", "--log-verbose=1") as s:
+        for _ in range(50):
+            assert answer(s, "py") == 1
+        # A worker that dies says its last words into the full log, too.
+        for p in descendants(s.process.pid):
+            os.kill(p, signal.SIGKILL)
+        assert until(lambda: s.infer("py", X).status == 200)
+        assert s.get("/v2/health/ready").status == 200
+        assert s.stop() == 0
+
+
+def test_disk_that_fills_up(tmp_path):
+    """A log on a file system of 64 KiB: it ends where the disk ends, the server goes on, and so does the log once there is room."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode != 0:
+        pytest.skip("this system does not let root mount a file system")
+    try:
+        identity_model(tmp_path / "m", "go")
+        with Server(tmp_path / "m", f"--log-file={disk}/log", "--log-verbose=1") as s:
+            (disk / "ballast").write_bytes(bytes(16 << 10))
+            for _ in range(600):
+                assert answer(s, "go") == 1
+            size = (disk / "log").stat().st_size
+            assert size < 64 << 10
+            (disk / "ballast").unlink()
+            assert answer(s, "go") == 1
+            assert until(lambda: answer(s, "go") == 1 and (disk / "log").stat().st_size > size)
+            assert s.stop() == 0
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
+
+
+def connections(port, n):
+    made = []
+    for _ in range(n):
+        c = socket.create_connection(("127.0.0.1", port), timeout=20)
+        made.append(c)
+    return made
+
+
+def test_thousands_of_half_open_connections(tmp_path):
+    """Connections that say nothing, or half a request, cost descriptors for a time, not service. Lost: nothing of others."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    n = min(3000, most // 4)
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 2 * n + 500), most))
+    identity_model(tmp_path, "go")
+    held = []
+    try:
+        with Server(tmp_path, "--http-read-timeout-secs=5", "--http-header-timeout-secs=5") as s:
+            goroutines = metric_value(s, "go_goroutines")
+            with Load(s, "go", clients=2) as load:
+                held = connections(s.http_port, n // 2)
+                for c in held[: n // 4]:
+                    c.sendall(b"POST /v2/models/go/infer HTTP/1.1\r\nHost: x\r\nContent-Le")
+                held += connections(s.grpc_port, n // 2)
+                for c in held[-n // 4 :]:
+                    c.sendall(b"PRI * HTTP/2.0\r\n")
+                assert load.grows(200)
+                with tgrpc.InferenceServerClient(s.grpc) as client:
+                    assert client.is_server_ready()
+                assert metric_value(s, "process_open_fds") > n // 2
+                # They are closed by the server when their time is up: 5 s for HTTP, 10 s for gRPC.
+                assert until(lambda: metric_value(s, "process_open_fds") < 100, timeout=60), metric_value(
+                    s, "process_open_fds"
+                )
+                assert until(lambda: metric_value(s, "go_goroutines") < goroutines + 50)
+            assert not load.lost and not load.bad()
+    finally:
+        for c in held:
+            c.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, soft)
+
+
+def metric_value(server, name):
+    for line in server.metrics().splitlines():
+        if line.startswith(name + " "):
+            return float(line.rpartition(" ")[2])
+    raise KeyError(name)
+
+
+def few_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+
+
+@pytest.mark.parametrize("kind", ["go", "py"])
+def test_descriptors_exhausted(tmp_path, kind):
+    """Connections beyond the limit wait in the kernel; those that are there go on, and the listeners come back. Lost: nothing."""
+    (python_model if kind == "py" else identity_model)(tmp_path, "m")
+    with Server(tmp_path, prepare=few_descriptors) as s, Load(s, "m", clients=2) as load:
+        assert load.grows()
+        held = connections(s.http_port, 150)
+        assert until(lambda: len(os.listdir(f"/proc/{s.process.pid}/fd")) >= 94), os.listdir(
+            f"/proc/{s.process.pid}/fd"
+        )
+        assert load.grows(200), "requests on connections that exist wait"
+        for c in held:
+            c.close()
+        assert until(lambda: s.get("/v2/health/ready").status == 200)
+        with tgrpc.InferenceServerClient(s.grpc) as client:
+            assert client.is_server_ready()
+        assert metric_value(s, "process_open_fds") < 60
+        assert load.grows() and not load.lost and not load.bad(), (load.lost, load.bad())
+
+
+def test_reload_storm(tmp_path):
+    """Reloads from many sides at once: one at a time takes place, the others are told so. Lost: nothing."""
+    python_model(tmp_path, "py")
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=py") as s, Load(s, "py") as load:
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(lambda _: s.post("/v2/repository/models/py/load", "{}"), range(60)))
+        assert [r for r in replies if r.status == 200]
+        assert all(r.status == 200 or "currently loading or unloading" in r.error for r in replies), replies
+        assert load.grows()
+        assert not load.lost and not load.bad(), (load.lost, load.bad())
+        assert until(lambda: len(descendants(s.process.pid)) <= 3), descendants(s.process.pid)
+
+
+def test_unload_storm(tmp_path):
+    """Loads and unloads from many sides. Lost: requests that find the model gone, which are told so."""
+    python_model(tmp_path, "py")
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=py") as s, Load(s, "py") as load:
+        assert load.grows()
+
+        def change(i):
+            return s.post(f"/v2/repository/models/py/{'load' if i % 2 else 'unload'}", "{}")
+
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(change, range(80)))
+        assert all(r.status == 200 or "currently loading or unloading" in r.error for r in replies), replies
+        assert until(lambda: s.post("/v2/repository/models/py/load", "{}").status == 200)
+        assert load.grows()
+        assert not load.lost
+        known = ("Request for unknown model", "Server is stopping, scheduler for model has stopped")
+        assert all(any(k in text for k in known) for _, text in load.bad()), load.bad()
+        assert until(lambda: len(descendants(s.process.pid)) <= 3), descendants(s.process.pid)
+
+
+def test_cancel_storm(tmp_path):
+    """Hundreds of clients that give up: their requests leave the server, and those of others are answered. Lost: nothing of others."""
+    python_model(tmp_path, "py", execute="time.sleep(0.005)")
+    body = json.dumps(X).encode()
+    request = b"POST /v2/models/py/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    with Server(tmp_path) as s, Load(s, "py", clients=1) as load:
+        x = tgrpc.InferInput("INPUT0", [1, 1], "FP32")
+        x.set_data_from_numpy(__import__("numpy").ones((1, 1), "float32"))
+
+        def give_up_http(_):
+            with socket.create_connection(("127.0.0.1", s.http_port)) as c:
+                c.sendall(request)
+
+        def give_up_grpc(_):
+            with tgrpc.InferenceServerClient(s.grpc) as client:
+                try:
+                    client.infer("py", [x], client_timeout=0.01)
+                except InferenceServerException as e:
+                    assert e.status() == "StatusCode.DEADLINE_EXCEEDED", e
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(give_up_http, range(400)))
+            list(pool.map(give_up_grpc, range(100)))
+        assert until(lambda: (metric(s, "nv_inference_pending_request_count", model="py", version="1") or 0) <= 1)
+        assert load.grows() and not load.lost and not load.bad(), (load.lost, load.bad())
+
+
+def test_hung_python_worker_is_replaced(tmp_path):
+    """Lost: the requests of the worker that hangs, with an error that says so."""
+    pids = tmp_path / "pids"
+    flag = tmp_path / "hang"
+    noting_model(tmp_path / "m", "py", pids, execute=f"import os; os.path.exists({str(flag)!r}) and time.sleep(600)")
+    identity_model(tmp_path / "m", "go")
+    with Server(tmp_path / "m", "--instance-hang-timeout=1") as s, ThreadPoolExecutor(1) as pool:
+        assert answer(s, "py") == 1
+        first = workers(pids)
+        flag.touch()
+        hung = pool.submit(s.infer, "py", X)
+
+        def model():
+            r = s.get("/v2/health/ready?verbose")
+            return r.status, next(m for m in r.json["models"] if m["name"] == "py")
+
+        assert until(lambda: "no progress" in model()[1].get("reason", "")), model()
+        assert metric(s, "neso_instances_stuck", model="py", version="1") == 1
+        assert answer(s, "go") == 1
+        r = hung.result()
+        assert r.status == 500 and "has made no progress for 1s (--instance-hang-timeout)" in r.error, r
+        flag.unlink()
+        assert until(lambda: s.infer("py", X).status == 200)
+        assert until(lambda: not any(alive(p) for p in first))
+        assert until(lambda: model() == (200, {"name": "py", "version": "1", "state": "READY", "ready": True})), model()
+        assert metric(s, "neso_instance_hangs_total", model="py", version="1") == 1
+        assert "an instance hangs and is interrupted" in s.log()
+
+
+def test_stop_with_a_grace(tmp_path):
+    """With --drain-grace-secs all is served after SIGTERM, not ready; then connections are told to close. Lost: nothing."""
+    python_model(tmp_path, "py", execute="time.sleep(0.01)")
+    s = Server(tmp_path, "--drain-grace-secs=2")
+    try:
+        kept = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=20)
+
+        def ask(path, body=None):
+            kept.request("POST" if body else "GET", path, json.dumps(body) if body else None)
+            r = kept.getresponse()
+            return r.status, r.read(), r.getheader("connection")
+
+        infer = ("/v2/models/py/infer", X)
+        assert ask(*infer)[0] == 200
+        s.process.send_signal(signal.SIGTERM)
+        assert until(lambda: s.get("/v2/health/ready").status == 400)
+        status, body, _ = ask("/v2/health/ready?verbose")
+        assert status == 400 and json.loads(body)["reason"] == "the server is about to stop"
+        assert json.loads(body)["models"][0]["ready"] is True
+        assert ask("/v2/health/live")[0] == 200
+        with tgrpc.InferenceServerClient(s.grpc) as client:
+            assert not client.is_server_ready() and client.is_server_live()
+        status, _, connection = ask(*infer)
+        assert (status, connection) == (200, None)
+        with ThreadPoolExecutor(1) as pool:  # in flight when the grace is over
+            late = pool.submit(s.post, "/v2/models/py/infer", X)
+            assert late.result().status == 200
+        assert s.process.wait(20) == 0, s.log()
+    finally:
+        s.stop()
+
+
+def test_second_signal_ends_the_grace(tmp_path):
+    identity_model(tmp_path, "go")
+    s = Server(tmp_path, "--drain-grace-secs=600")
+    s.process.send_signal(signal.SIGTERM)
+    assert until(lambda: s.get("/v2/health/ready").status == 400)
+    s.process.send_signal(signal.SIGTERM)
+    assert s.process.wait(10) == 1
+    s.stop()
+
+
+def test_connections_are_told_to_close_while_requests_drain(tmp_path):
+    python_model(tmp_path, "py", execute="time.sleep(1.5)")
+    s = Server(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(s.infer, "py", X)
+        assert until(lambda: metric_value(s, "go_goroutines") and "1" in json.dumps(s.get("/v2/models/py/stats").json))
+        time.sleep(0.3)  # it is executing: nothing outside shows it
+        s.process.send_signal(signal.SIGTERM)
+        assert until(lambda: s.get("/v2/health/live").status == 503)
+        r = s.infer("py", X)
+        assert r.status == 503 and r.headers["connection"] == "close", r
+        r = slow.result()
+        assert r.status == 200 and r.headers["connection"] == "close", r
+    assert s.process.wait(20) == 0
+    s.stop()
+
+
+def test_connection_age(tmp_path):
+    """Connections end with a reply after their age, and no request is lost to that."""
+    identity_model(tmp_path, "go")
+    with Server(tmp_path, "--http-max-connection-age-secs=1") as s:
+        kept = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=20)
+        begin, asked, closed = time.monotonic(), 0, []
+        while time.monotonic() < begin + 3:
+            kept.request("POST", "/v2/models/go/infer", json.dumps(X))
+            r = kept.getresponse()
+            r.read()
+            assert r.status == 200
+            asked += 1
+            if r.getheader("connection") == "close":
+                closed.append(asked)
+        assert 2 <= len(closed) <= 3 and asked > 100, (closed, asked)
+
+
+def test_soak(tmp_path):
+    """Half a minute of bench/soak.py, which `make soak` runs for ten."""
+    soak = [sys.executable, str(ROOT / "bench" / "soak.py"), "--minutes", "0.5"]
+    r = subprocess.run(soak, capture_output=True, text=True, timeout=400)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+def test_overload():
+    """Seconds of bench/overload.py: no request is lost, refusals say when to come again. Its figures are `make overload`'s to judge."""
+    overload = [sys.executable, str(ROOT / "bench" / "overload.py"), "--seconds", "2"]
+    r = subprocess.run(overload, capture_output=True, text=True, timeout=120)
+    assert "gRPC: p99 ratio" in r.stdout, r.stdout + r.stderr
+    assert "lost" not in r.stdout and "do not say" not in r.stdout, r.stdout

@@ -1,0 +1,190 @@
+"""Poll mode, namespaces, repository agents, parallel loads and retries, through the built binary."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+import time
+
+import pytest
+from repository import X, answer, ensemble, metric, python_model, until
+from server import Server
+
+POLL = ["--model-control-mode=poll", "--repository-poll-secs=1", "--repository-settle-secs=1"]
+
+
+def index(server):
+    return {
+        (m["name"], m.get("version")): (m.get("state"), m.get("reason", ""))
+        for m in server.post("/v2/repository/index").json
+    }
+
+
+def test_poll_follows_the_directory(tmp_path):
+    repo, aside = tmp_path / "repo", tmp_path / "aside"
+    python_model(repo, "m", add=1)
+    ensemble(repo, "e", "m", "m")
+    with Server(repo, *POLL) as s:
+        assert answer(s, "e") == 3
+        python_model(repo, "new", add=5)
+        assert until(lambda: s.infer("new", X).status == 200), s.log()
+        python_model(repo, "m", version=3, add=10)
+        assert until(lambda: answer(s, "e") == 21), s.log()
+        # A configuration that is no good, then one whose backend fails.
+        config = (repo / "m" / "config.pbtxt").read_text()
+        (repo / "m" / "config.pbtxt").write_text("nonsense {")
+        assert until(lambda: "nonsense" in index(s)[("m", "3")][1]), s.log()
+        assert index(s)[("m", "3")][0] == "READY" and answer(s, "m") == 11
+        (repo / "m" / "config.pbtxt").write_text(config)
+        python_model(repo, "m", version=4, init="raise ValueError('bad change')")
+        assert until(lambda: "bad change" in index(s)[("m", "3")][1]), s.log()
+        assert answer(s, "m") == 11 and s.get("/v2/models/m/versions/4/ready").status == 400
+        assert s.log().count("failed to load 'm' version 4") == 1
+        shutil.rmtree(repo / "m" / "4")
+        assert until(lambda: index(s)[("m", "3")] == ("READY", "")), index(s)
+        (repo / "new").rename(aside)
+        assert until(lambda: index(s).get(("new", "1"), ("UNAVAILABLE", ""))[0] == "UNAVAILABLE"), s.log()
+        assert s.infer("new", X).status == 404 and s.get("/v2/health/ready").status == 200
+        for verb in ("load", "unload"):
+            r = s.post(f"/v2/repository/models/m/{verb}")
+            assert r.status == 503
+            assert r.error == "explicit model load / unload is not allowed if polling is enabled"
+    assert s.process.returncode == 0
+
+
+def test_poll_loses_no_request(tmp_path):
+    python_model(tmp_path, "m", add=0)
+    failures, answers, stop = [], set(), threading.Event()
+
+    def ask(server):
+        while not stop.is_set():
+            r = server.infer("m", X)
+            if r.status == 200:
+                answers.add(r.json["outputs"][0]["data"][0])
+            else:
+                failures.append(r)
+
+    with Server(tmp_path, *POLL) as s:
+        thread = threading.Thread(target=ask, args=(s,))
+        thread.start()
+        for add in (10, 20):
+            python_model(tmp_path, "m", add=add)
+            assert until(lambda add=add: 1 + add in answers), s.log()
+        stop.set()
+        thread.join()
+    assert not failures and answers == {1, 11, 21}
+
+
+def test_one_name_in_two_repositories(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    python_model(a, "m", add=1)
+    python_model(b, "m", add=2)
+    python_model(a, "only", add=7)
+    ensemble(a, "ea", "m")
+    ensemble(b, "eb", "m")
+    s = Server([a, b], wait=False)
+    assert s.process.wait(60) == 1
+    assert "failed to poll model 'm': not unique across all model repositories" in s.log()
+    with Server([a, b], "--exit-on-error=false", "--strict-readiness=false") as s:
+        assert answer(s, "only") == 8
+        assert s.infer("m", X).status == 404 and s.infer("ea", X).status == 404
+        assert index(s)[("m", None)] == ("UNAVAILABLE", "model appears in two or more repositories")
+
+
+def test_namespaces(tmp_path):
+    """What the peer answers: the ensembles find their own, the plain name is ambiguous."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    python_model(a, "m", add=1)
+    python_model(b, "m", add=2)
+    python_model(a, "only", add=7)
+    ensemble(a, "ea", "m")
+    ensemble(b, "eb", "m", "only")
+    ambiguous = (
+        "There are 2 identifiers of model 'm' in global map, model namespace must be provided to resolve ambiguity."
+    )
+    with Server([a, b], "--model-namespacing=true", *POLL) as s:
+        assert answer(s, "ea") == 2 and answer(s, "eb") == 10 and answer(s, "only") == 8
+        for r in (s.infer("m", X), s.get("/v2/models/m")):
+            assert (r.status, r.error) == (400, ambiguous)
+        assert s.get("/v2/models/m/ready").status == 400
+        rows = s.post("/v2/repository/index").json
+        assert [m["name"] for m in rows if m["state"] == "READY"] == ["ea", "eb", "m", "m", "only"]
+        (step,) = s.get("/v2/models/ea/config").json["ensemble_scheduling"]["step"]
+        assert (step["model_name"], step["model_namespace"]) == ("m", str(a))
+        assert metric(s, "nv_inference_request_success", model="m", namespace=str(a), version="1") == 1
+        assert metric(s, "nv_inference_request_success", model="m", namespace=str(b), version="1") == 1
+        shutil.rmtree(b / "m")
+        shutil.rmtree(b / "eb")
+        python_model(a, "m", add=4)
+        assert until(lambda: answer(s, "ea") == 5), s.log()
+        assert until(lambda: s.infer("eb", X).status == 404), s.log()
+
+
+def test_checksum_agent(tmp_path):
+    agents = 'model_repository_agents { agents { name: "%s" parameters { key: "%s" value: "%s" } } }'
+    python_model(tmp_path, "good")
+    sum = hashlib.md5((tmp_path / "good" / "1" / "model.py").read_bytes()).hexdigest()
+    python_model(tmp_path, "good", extra=agents % ("checksum", "MD5:1/model.py", sum))
+    python_model(tmp_path, "bad", extra=agents % ("checksum", "MD5:1/model.py", "0" * 32))
+    python_model(tmp_path, "unknown", extra=agents % ("nosuch", "a", "b"))
+    with Server(tmp_path, "--model-control-mode=explicit", "--repoagent-directory=/agents") as s:
+        assert s.post("/v2/repository/models/good/load").status == 200 and answer(s, "good") == 1
+        for name, why in (
+            ("bad", f"Mismatched MD5 hash for file 1/model.py, expect: {'0' * 32}, got: {sum}"),
+            ("unknown", "unable to find 'libtritonrepoagent_nosuch.so' for repo agent 'nosuch', searched: /agents"),
+        ):
+            r = s.post(f"/v2/repository/models/{name}/load")
+            assert r.status == 500
+            assert r.error == f"failed to load '{name}', failed to poll from model repository: {why}"
+
+
+def test_config_name(tmp_path):
+    python_model(tmp_path, "m")
+    python_model(tmp_path, "n")
+    (tmp_path / "m" / "configs").mkdir()
+    text = (tmp_path / "m" / "config.pbtxt").read_text()
+    (tmp_path / "m" / "configs" / "small.pbtxt").write_text(
+        text + 'parameters { key: "size" value { string_value: "small" } }'
+    )
+    with Server(tmp_path, "--model-config-name=small") as s:
+        assert s.get("/v2/models/m/config").json["parameters"] == {"size": {"string_value": "small"}}
+        assert s.get("/v2/models/n/config").json["parameters"] == {}
+
+
+@pytest.mark.parametrize(("threads", "together"), [(1, 1), (4, 4)])
+def test_load_threads(tmp_path, threads, together):
+    """Each model notes how many load at the same time."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    init = f"""
+        import os, time
+        mine = os.path.join({str(notes)!r}, args["model_name"])
+        open(mine, "w").close()
+        end = time.monotonic() + (20 if {together} > 1 else 0.3)
+        most = 1
+        while time.monotonic() < end and most < {together}:
+            most = max(most, sum(1 for n in os.listdir({str(notes)!r}) if n.startswith("m") and not n.endswith(".done")))
+            time.sleep(0.01)
+        open(os.path.join({str(notes)!r}, "most-%d" % most), "w").close()
+        os.rename(mine, mine + ".done") if {together} == 1 else None"""
+    for i in range(4):
+        python_model(tmp_path / "repo", f"m{i}", init=init.lstrip())
+    with Server(tmp_path / "repo", f"--model-load-thread-count={threads}"):
+        assert {p.name for p in notes.glob("most-*")} == {f"most-{together}"}
+
+
+def test_load_retries(tmp_path):
+    flag = tmp_path / "tries"
+    init = f"""
+        with open({str(flag)!r}, "a") as f:
+            f.write("x")
+        if len(open({str(flag)!r}).read()) < 3:
+            raise ValueError("not yet")"""
+    python_model(tmp_path / "repo", "m", init=init.lstrip())
+    with Server(tmp_path / "repo", "--model-load-retry-count=2") as s:
+        assert answer(s, "m") == 1 and s.log().count("failed to load 'm' version 1") == 2
+    flag.unlink()
+    start = time.monotonic()
+    s = Server(tmp_path / "repo", "--model-load-retry-count=1", wait=False)
+    assert s.process.wait(60) == 1 and time.monotonic() - start < 60

@@ -1,0 +1,133 @@
+package grpcapi
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/nesoserve/neso/internal/auth"
+	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/kserve"
+)
+
+// Metadata that may hold a key.
+const (
+	keyAuthorization = "authorization"
+	keyAPIKey        = "x-api-key"
+)
+
+// operations says what the calls mean for keys. LogSettings and TraceSetting
+// change something when they carry settings, see authorize. A call that is not
+// here is refused.
+var operations = map[string]auth.Operation{
+	"Check":                        auth.Probe,
+	"Watch":                        auth.Probe,
+	"List":                         auth.Probe,
+	"ServerLive":                   auth.Probe,
+	"ServerReady":                  auth.Probe,
+	"ModelReady":                   auth.Inspect,
+	"ServerMetadata":               auth.Inspect,
+	"ModelMetadata":                auth.Inspect,
+	"ModelConfig":                  auth.Inspect,
+	"ModelInfer":                   auth.Inference,
+	"ModelStreamInfer":             auth.Inference,
+	"ModelStatistics":              auth.Observe,
+	"RepositoryIndex":              auth.Observe,
+	"RepositoryModelLoad":          auth.Control,
+	"RepositoryModelUnload":        auth.Control,
+	"RepositoryBind":               auth.Control,
+	"SystemSharedMemoryStatus":     auth.Observe,
+	"SystemSharedMemoryRegister":   auth.Control,
+	"SystemSharedMemoryUnregister": auth.Control,
+	"CudaSharedMemoryStatus":       auth.Observe,
+	"CudaSharedMemoryRegister":     auth.Control,
+	"CudaSharedMemoryUnregister":   auth.Control,
+	"TraceSetting":                 auth.Observe,
+	"LogSettings":                  auth.Observe,
+}
+
+// guarded reports whether calls are looked at.
+func (s *Server) guarded() bool { return s.o.Guard != nil || s.o.ManagedElsewhere }
+
+type callerKey struct{}
+
+// caller is callerOf without a look where no keys are asked for.
+func (s *Server) caller(ctx context.Context) *auth.Caller {
+	if s.o.Guard == nil {
+		return nil
+	}
+	return callerOf(ctx)
+}
+
+// callerOf returns who makes a call; nil where no keys are asked for.
+func callerOf(ctx context.Context) *auth.Caller {
+	c, _ := ctx.Value(callerKey{}).(*auth.Caller)
+	return c
+}
+
+// identify finds who makes a call and whether it may, as far as its headers
+// tell; the context knows the caller from then on.
+func (s *Server) identify(ctx context.Context, name string, call *tap.Info) (context.Context, error) {
+	op, ok := operations[name]
+	if !ok {
+		op = auth.Unsaid // what nobody knows is refused by the transport, behind this
+	}
+	if s.o.ManagedElsewhere && ok && op.Changes() {
+		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
+	}
+	if s.o.Guard == nil {
+		return ctx, nil
+	}
+	caller, err := s.o.Guard.Admit(firstOf(call.Header.Get(keyAuthorization)), firstOf(call.Header.Get(keyAPIKey)), op, "")
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return context.WithValue(ctx, callerKey{}, caller), nil
+}
+
+func firstOf(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// authorize looks at the message of a call: which model it means, and whether
+// it changes settings.
+func (s *Server) authorize(ctx context.Context, name string, message any) error {
+	op, model := operations[name], ""
+	switch q := message.(type) {
+	case *pb.ModelReadyRequest:
+		model = q.Name
+	case *pb.ModelMetadataRequest:
+		model = q.Name
+	case *pb.ModelConfigRequest:
+		model = q.Name
+	case *pb.ModelStatisticsRequest:
+		model = q.Name
+	case *pb.RepositoryModelLoadRequest:
+		model = q.ModelName
+	case *pb.RepositoryModelUnloadRequest:
+		model = q.ModelName
+	case *pb.LogSettingsRequest:
+		if len(q.Settings) > 0 {
+			op = auth.Control
+		}
+	case *pb.TraceSettingRequest:
+		model = q.ModelName
+		if len(q.Settings) > 0 {
+			op = auth.Control
+		}
+	default:
+		return nil
+	}
+	if s.o.ManagedElsewhere && op.Changes() {
+		return status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
+	}
+	if bad := callerOf(ctx).May(op, model); bad != nil {
+		return statusOf(bad)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/kserve"
+)
+
+const apiKeyHeader = "X-Api-Key"
+
+// operations says what the endpoints mean for keys.
+var operations = [endpointCount]auth.Operation{
+	serverMetadata:      auth.Inspect,
+	serverLive:          auth.Probe,
+	serverReady:         auth.Probe,
+	modelReady:          auth.Inspect,
+	modelMetadata:       auth.Inspect,
+	modelConfig:         auth.Inspect,
+	modelStats:          auth.Observe,
+	modelInfer:          auth.Inference,
+	modelGenerate:       auth.Inference,
+	modelGenerateStream: auth.Inference,
+	allStats:            auth.Observe,
+	logSettings:         auth.Observe,
+	traceSettings:       auth.Observe,
+	repositoryIndex:     auth.Observe,
+	repositoryLoad:      auth.Control,
+	repositoryUnload:    auth.Control,
+	repositoryBind:      auth.Control,
+	memoryStatus:        auth.Observe,
+	memoryRegister:      auth.Control,
+	memoryUnregister:    auth.Control,
+}
+
+// operation says what r means: what reads with GET changes something with POST.
+func operation(r *http.Request, t target) auth.Operation {
+	if e := &endpoints[t.endpoint]; e.get && e.post && r.Method == http.MethodPost {
+		return auth.Control
+	}
+	return operations[t.endpoint]
+}
+
+// authorize finds who has sent r and whether it may do what t means here; if
+// not it answers. Nothing of the body has been read.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*auth.Caller, bool) {
+	if s.o.Guard == nil && !s.o.ManagedElsewhere {
+		return nil, true
+	}
+	op := operation(r, t)
+	model := t.name
+	if endpoints[t.endpoint].category == SharedMemory {
+		model = "" // it is the name of a region
+	}
+	caller, err := s.o.Guard.Admit(first(r.Header["Authorization"]), first(r.Header[apiKeyHeader]), op, model)
+	if err == nil && s.o.ManagedElsewhere {
+		switch {
+		case op.Changes() && !t.admin:
+			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextManagedElsewhere}
+		case op == auth.Inference && t.admin:
+			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextOnlyManaged}
+		}
+	}
+	if err != nil {
+		s.drain(w, r)
+		replyError(w, w.Header(), jsonType, err)
+		return nil, false
+	}
+	return caller, true
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// Admin is s for administrators: what changes the server is served here, and
+// inference is not.
+func (s *Server) Admin() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handle(w, r, true) })
+}
+
+// Guarded is h for callers that may do op.
+func (s *Server) Guarded(op auth.Operation, h http.Handler) http.Handler {
+	if s.o.Guard == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := s.o.Guard.Admit(first(r.Header["Authorization"]), first(r.Header[apiKeyHeader]), op, ""); err != nil {
+			s.drain(w, r)
+			replyError(w, w.Header(), jsonType, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,82 @@
+package repository
+
+import (
+	"context"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/repository/source"
+)
+
+// separator stands between a namespace and a model's name in a key.
+const separator = "::"
+
+// key returns the name by which a model of a repository is known to the server:
+// with namespacing that of the repository, which is the namespace, belongs to it.
+func (r *Repository) key(s source.Source, model string) string {
+	if !r.namespacing {
+		return model
+	}
+	return s.Path() + separator + model
+}
+
+// Namespacing reports whether models of one name may be in several repositories.
+func (r *Repository) Namespacing() bool { return r.namespacing }
+
+// Split takes a key apart. The namespace is empty without namespacing, and for
+// what is no key.
+func (r *Repository) Split(key string) (namespace, model string) {
+	s, model := r.split(key)
+	if s == nil {
+		return "", key
+	}
+	return s.Path(), model
+}
+
+func (r *Repository) split(key string) (source.Source, string) {
+	if r.namespacing {
+		for _, s := range r.all() {
+			if model, ok := strings.CutPrefix(key, s.Path()+separator); ok {
+				return s, model
+			}
+		}
+	}
+	return nil, key
+}
+
+// Resolve returns the key of the model that is called name in a namespace: that
+// of the namespace itself, else the only one there is. Keys are returned as they
+// are.
+func (r *Repository) Resolve(ctx context.Context, namespace, name string) (string, error) {
+	if s, _ := r.split(name); s != nil || !r.namespacing {
+		return name, nil
+	}
+	if err := CheckName(name); err != nil {
+		return "", err
+	}
+	var keys []string
+	for _, s := range r.all() {
+		ok, err := s.Has(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if ok && s.Path() == namespace {
+			return r.key(s, name), nil
+		}
+		if ok {
+			keys = append(keys, r.key(s, name))
+		}
+	}
+	switch len(keys) {
+	case 0:
+		return "", backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", name)
+	case 1:
+		return keys[0], nil
+	}
+	return "", Ambiguous(name, len(keys))
+}
+
+// Ambiguous is the error of a name that count models have.
+func Ambiguous(name string, count int) *backend.Error {
+	return backend.Errorf(backend.InvalidArg, "There are %d identifiers of model '%s' in global map, model namespace must be provided to resolve ambiguity.", count, name)
+}

@@ -1,0 +1,214 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+const (
+	// attempts is how often a request is sent before its failure counts.
+	attempts = 5
+	// defaultPause is that before the second attempt; it doubles with each.
+	defaultPause = 200 * time.Millisecond
+	// stall is how long a transfer may bring nothing.
+	stall = 30 * time.Second
+	// maxReply bounds a listing or an error of a store.
+	maxReply = 32 << 20
+)
+
+// statusError is a refusal of the store.
+type statusError struct {
+	status        int
+	code, message string // the store's own; they name no single request
+	region        string // S3: where the bucket is
+	after         time.Duration
+}
+
+func (e *statusError) Error() string {
+	if e.code == "" {
+		return fmt.Sprintf("HTTP status %d", e.status)
+	}
+	if e.message == "" {
+		return e.code
+	}
+	return e.code + ": " + e.message
+}
+
+// errChanged says that an object is not the one that was listed.
+var errChanged = errors.New("the object has changed while it was read")
+
+// client sends requests with retries.
+type client struct {
+	http  *http.Client
+	pause time.Duration // before the second attempt
+	// prepare signs one attempt.
+	prepare func(ctx context.Context, r *http.Request) error
+	// explain reads the store's error out of a reply.
+	explain func(status int, header http.Header, body []byte) *statusError
+}
+
+func newHTTPClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.ResponseHeaderTimeout = stall
+	t.MaxIdleConnsPerHost = parallel
+	t.DisableCompression = true // ranges and checksums are of the bytes as stored
+	return &http.Client{Transport: t}
+}
+
+// do sends a GET or HEAD and returns a reply with a good status; the caller
+// closes its body.
+func (c *client) do(ctx context.Context, method, url string, header http.Header) (*http.Response, error) {
+	var last error
+	for attempt := range attempts {
+		if attempt > 0 {
+			if err := pause(ctx, c.pause, attempt, last); err != nil {
+				return nil, last
+			}
+		}
+		resp, err := c.once(ctx, method, url, header)
+		if err == nil {
+			return resp, nil
+		}
+		last = err
+		if !temporary(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+func (c *client) once(ctx context.Context, method, url string, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if c.prepare != nil {
+		if err := c.prepare(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // an error without its text is still one
+	e := c.explain(resp.StatusCode, resp.Header, body)
+	e.status = resp.StatusCode
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
+		e.after = min(time.Duration(n)*time.Second, 10*time.Second)
+	}
+	return nil, e
+}
+
+// get returns the whole body of a reply.
+func (c *client) get(ctx context.Context, url string, header http.Header) ([]byte, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	resp, err := c.do(ctx, http.MethodGet, url, header)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(body) > maxReply {
+		return nil, nil, fmt.Errorf("the reply of the store is larger than %d bytes", maxReply)
+	}
+	return body, resp.Header, nil
+}
+
+// open returns the body of a ranged read.
+func (c *client) open(ctx context.Context, url string, header http.Header, offset, length int64) (io.ReadCloser, error) {
+	h := header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
+	resp, err := c.once(ctx, http.MethodGet, url, h)
+	if s := (*statusError)(nil); errors.As(err, &s) && (s.status == http.StatusPreconditionFailed || s.status == http.StatusNotFound) {
+		return nil, errChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A store that ignores ranges sends all of it.
+	if resp.StatusCode != http.StatusPartialContent && offset > 0 {
+		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
+			resp.Body.Close()
+			return nil, err
+		}
+	}
+	return resp.Body, nil
+}
+
+// pause waits before another attempt.
+func pause(ctx context.Context, first time.Duration, attempt int, last error) error {
+	d := first << (attempt - 1)
+	d += time.Duration(rand.Int64N(int64(d)))
+	if s := (*statusError)(nil); errors.As(last, &s) && s.after > d {
+		d = s.after
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// temporary reports whether another attempt may succeed.
+func temporary(err error) bool {
+	var s *statusError
+	var credentials *credentialError
+	var disk *diskError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, errChanged), errors.As(err, &credentials), errors.As(err, &disk):
+		return false
+	case errors.As(err, &s):
+		return s.status == http.StatusRequestTimeout || s.status == http.StatusTooManyRequests || s.status >= 500
+	}
+	return true // the network
+}
+
+// credentialError is a failure to get credentials.
+type credentialError struct{ err error }
+
+func (e *credentialError) Error() string { return "no credentials: " + e.err.Error() }
+func (e *credentialError) Unwrap() error { return e.err }
+
+// failure makes an error of a store one of the server's. What may pass by
+// itself is Unavailable.
+func failure(what string, err error) error {
+	var b *backend.Error
+	if errors.As(err, &b) {
+		return err
+	}
+	var s *statusError
+	code := backend.Internal
+	switch {
+	case errors.As(err, &s) && s.status == http.StatusNotFound:
+		code = backend.NotFound
+	case temporary(err), errors.Is(err, errChanged):
+		code = backend.Unavailable
+	}
+	return backend.Errorf(code, "%s: %v", what, err)
+}

@@ -1,0 +1,36 @@
+package repotest
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// wallClock are the ways to get a number off the wall clock. Times that Go's
+// time.Now returns are compared and subtracted on the monotonic clock; only what
+// has been made a number, or has lost that reading, jumps when the clock is set.
+var wallClock = regexp.MustCompile(`\.(Unix|UnixNano|UnixMilli|UnixMicro)\(\)|\.Round\(0\)|\btime\.Unix(Milli|Micro)?\(|\btime\.(time|time_ns)\(|datetime\.(now|utcnow)`)
+
+// showsTime lists the files that may, with the reason.
+var showsTime = map[string]string{
+	"internal/stats/stats.go":             "last_inference, as the protocol has it: shown, never computed with",
+	"internal/httpapi/reply.go":           "the Date header of a second; any other second makes a new one (TestDateFollowsTheClock)",
+	"internal/tracing/spans.go":           "times of spans: shown; their lengths are of backend.Now",
+	"internal/repository/source/stamp.go": "the modification time of a file is part of its identity: other, not later",
+	"internal/repository/stamp.go":        "the modification time of a file is part of its identity: other, not later",
+	"backend/python/environment.go":       "the modification time of a file is part of a name",
+	"backend/internal/worker/expire.go":   "a deadline in the past",
+}
+
+// Clock jumps do no harm: durations, deadlines, queues and expiries are of the
+// monotonic clock.
+func TestNothingIsMeasuredByTheWallClock(t *testing.T) {
+	sources(t, func(path string, text []byte) {
+		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/test") || strings.HasPrefix(path, "bench/") || showsTime[path] != "" {
+			return
+		}
+		if m := wallClock.Find(text); m != nil {
+			t.Errorf("%s measures by the wall clock (%s): use backend.Now, time.Since or time.monotonic, or say in clock_test.go why not", path, m)
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package neso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/internal/engine"
+)
+
+// probeTimeout is how long a listener may take to accept a connection.
+const probeTimeout = 5 * time.Second
+
+// accepting is a listener that counts the connections it has given away, by
+// which the watchdog sees that its owner goes on accepting.
+type accepting struct {
+	net.Listener
+	accepted atomic.Int64
+	changed  chan struct{} // one place: looked at after each wake-up
+}
+
+func (a *accepting) Accept() (net.Conn, error) {
+	c, err := a.Listener.Accept()
+	if err == nil {
+		a.accepted.Add(1)
+		select {
+		case a.changed <- struct{}{}:
+		default:
+		}
+	}
+	return c, err
+}
+
+// watchdog connects to each listener from inside, now and then, and sees whether
+// the connection is accepted. One that is not makes the server not ready.
+type watchdog struct {
+	log      *slog.Logger
+	engine   *engine.Engine
+	interval time.Duration
+	timeout  time.Duration
+
+	mu        sync.Mutex
+	listeners map[string]*accepting
+	stuck     map[string]bool
+
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// watch returns l as the watchdog follows it. One whose port other processes
+// share is not followed: a connection to it may be theirs.
+func (w *watchdog) watch(name string, l net.Listener, shared bool) net.Listener {
+	if w.interval <= 0 || shared {
+		return l
+	}
+	a := &accepting{Listener: l, changed: make(chan struct{}, 1)}
+	w.mu.Lock()
+	w.listeners[name] = a
+	w.mu.Unlock()
+	return a
+}
+
+// start begins to probe, until end.
+func (w *watchdog) start() {
+	if w.interval <= 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, a := range w.listeners {
+		w.wg.Go(func() {
+			t := time.NewTicker(w.interval)
+			defer t.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-t.C:
+				}
+				err := w.probe(ctx, a)
+				if ctx.Err() != nil {
+					return // the server stops, and its listeners with it
+				}
+				w.report(name, err)
+			}
+		})
+	}
+}
+
+// end stops probing. It may be called more than once.
+func (w *watchdog) end() {
+	if w.stop != nil {
+		w.stop()
+		w.wg.Wait()
+	}
+}
+
+// probe connects and waits until a connection has been accepted: any, since the
+// first that is shows what is asked.
+func (w *watchdog) probe(ctx context.Context, a *accepting) error {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	before := a.accepted.Load()
+	network, address := reachable(a.Addr())
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		if a.accepted.Load() > before {
+			return nil // it was this process that could not connect
+		}
+		return fmt.Errorf("a connection from inside failed: %w", err)
+	}
+	defer c.Close()
+	for a.accepted.Load() == before {
+		select {
+		case <-a.changed:
+		case <-ctx.Done():
+			return errNotAccepted
+		}
+	}
+	return nil
+}
+
+var errNotAccepted = errors.New("connections are not accepted")
+
+// reachable returns where a listener's own machine reaches it.
+func reachable(addr net.Addr) (network, address string) {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.Network(), addr.String()
+	}
+	host := "127.0.0.1"
+	if tcp.IP.To4() == nil {
+		host = "::1" // a wildcard of both families listens there, too
+	}
+	return "tcp", net.JoinHostPort(host, fmt.Sprint(tcp.Port))
+}
+
+// report keeps what was found, and logs changes.
+func (w *watchdog) report(name string, err error) {
+	w.mu.Lock()
+	was := w.stuck[name]
+	w.stuck[name] = err != nil
+	w.mu.Unlock()
+	w.engine.SetFault(name, err)
+	switch {
+	case err != nil && !was:
+		w.log.Error("a listener does not answer", "listener", name, "error", err)
+	case err == nil && was:
+		w.log.Info("a listener answers again", "listener", name)
+	}
+}
+
+// Stuck returns the listeners that are followed, and whether they are stuck.
+func (w *watchdog) Stuck() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[string]bool, len(w.listeners))
+	for name := range w.listeners {
+		all[name] = w.stuck[name]
+	}
+	return all
+}
+
+func newWatchdog(s *Server, r *running) *watchdog {
+	w := &watchdog{log: r.log, interval: s.WatchInterval, timeout: probeTimeout, listeners: map[string]*accepting{}, stuck: map[string]bool{}}
+	if w.interval == 0 {
+		w.interval = engine.DefaultWatchInterval
+	}
+	return w
+}
