@@ -46,6 +46,22 @@ def write_onnx(to):
     onnx.save(model, to / "1" / "model.onnx")
 
 
+def write_openvino(to):
+    import openvino
+    from openvino import opset13 as ops
+
+    w = weights()
+    image = ops.parameter([-1, 8, 8], np.float32, name="IMAGE")
+    x = ops.divide(ops.reshape(image, [-1, 64], special_zero=False), np.float32(16))
+    hidden = ops.relu(ops.add(ops.matmul(x, w["w1"], False, False), w["b1"]))
+    answer = ops.softmax(ops.add(ops.matmul(hidden, w["w2"], False, False), w["b2"]), 1, name="PROBABILITIES")
+    for node in (image, answer):
+        node.output(0).set_names({node.get_friendly_name()})
+    (to / "1").mkdir(parents=True, exist_ok=True)
+    model = openvino.Model([answer.output(0)], [image], "digits")
+    openvino.save_model(model, to / "1" / "model.xml", compress_to_fp16=False)
+
+
 def write_torchscript(to):
     import digits_torch
     import torch
@@ -90,6 +106,7 @@ def write_sklearn(to):
 # Below frameworks what C libraries run, below frameworks_python what needs the framework's own Python package.
 WRITERS = {
     "frameworks/digits_onnx": write_onnx,
+    "frameworks/digits_openvino": write_openvino,
     "frameworks_python/digits_torchscript": write_torchscript,
     "frameworks_python/digits_tensorflow": write_tensorflow,
     "frameworks_python/digits_sklearn": write_sklearn,

@@ -4,11 +4,13 @@ package all
 import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
+	"github.com/nesoserve/neso/backend/fil"
 	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/onnxruntime"
+	"github.com/nesoserve/neso/backend/openvino"
 	"github.com/nesoserve/neso/backend/python"
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/backend/sleep"
@@ -62,6 +64,8 @@ func Drivers(o Options) []backend.Driver {
 // such a worker has them: those of C libraries.
 func Isolatable(o Options) []backend.Driver {
 	return []backend.Driver{
+		fil.New(fil.Options{Interpreter: interpreter(o)}),
 		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
+		openvino.New(openvino.Options{Interpreter: interpreter(o)}),
 	}
 }

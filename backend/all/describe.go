@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/fil"
 	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/backend/onnxruntime"
+	"github.com/nesoserve/neso/backend/openvino"
 	"github.com/nesoserve/neso/backend/python"
 )
 
@@ -19,14 +21,16 @@ import (
 type Report = library.Report
 
 // specs are the backends that run in a C library.
-var specs = []*library.Spec{&onnxruntime.Spec}
+var specs = []*library.Spec{&fil.Spec, &onnxruntime.Spec, &openvino.Spec}
 
 // Describe looks for what each built-in backend needs; directory is
 // --backend-directory, or "".
 func Describe(ctx context.Context, o Options, directory string) []Report {
 	reports := []Report{
 		describePython(ctx, o),
+		fil.Describe(fil.Options{Interpreter: interpreter(o)}, directory),
 		onnxruntime.Describe(onnxruntime.Options{Interpreter: interpreter(o)}, directory),
+		openvino.Describe(openvino.Options{Interpreter: interpreter(o)}, directory),
 	}
 	reports = append(reports, hosted.Reports(ctx, python.Options{Python: o.Python})...)
 	for _, d := range Drivers(o) {

@@ -78,12 +78,12 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if err != nil {
 		return nil, err
 	}
-	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
-		parsed.stubTimeout = hostedStart
-	}
 	user, err := worker.FindUser(o.WorkerUser)
 	if err != nil {
 		return nil, err
+	}
+	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
+		parsed.stubTimeout = hostedStart
 	}
 	log := slog.New(slog.DiscardHandler)
 	if host != nil && host.Logger() != nil {

@@ -133,3 +133,16 @@ def test_options_of_the_deployment_examples_exist():
     for text in blocks:
         used = {o for line in text.splitlines() if line[:3] != "RUN" for o in re.findall(r"(--[a-z0-9-]+)=", line)}
         assert used and used <= known, used - known
+
+
+def test_rents_have_categories(example_server):
+    r = subprocess.run(
+        [sys.executable, "examples/rents.py", f"--url={example_server.http}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert r.returncode == 0, r.stdout + r.stderr
+    lake, unknown, yard, mars = (float(line.split()[0]) for line in r.stdout.splitlines())
+    assert lake > 2 * yard and yard > mars > 0 and unknown > yard, r.stdout

@@ -3,9 +3,9 @@ package modelconfig
 import (
 	"encoding/binary"
 	"maps"
-	"strings"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"

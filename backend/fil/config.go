@@ -1,0 +1,98 @@
+package fil
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Names of Triton's parameters.
+const (
+	paramType         = "model_type"
+	paramClassifier   = "is_classifier"
+	paramOutputClass  = "output_class" // the older name of is_classifier
+	paramProba        = "predict_proba"
+	paramThreshold    = "threshold"
+	paramUnknownField = "xgboost_allow_unknown_field"
+	paramThreads      = "cpu_nthread"
+)
+
+// withoutMeaning are parameters of Triton's GPU code and of code that it no
+// longer has: accepted, and reported once a load.
+var withoutMeaning = []string{
+	"algo", "layout", "storage_type", "blocks_per_sm", "threads_per_tree", "chunk_size", "transfer_threshold", "use_experimental_optimizations",
+}
+
+// options are what a configuration says to this backend.
+type options struct {
+	format       format // "" when the file says
+	classifier   bool
+	proba        bool
+	threshold    float64
+	unknownField bool
+	threads      int // 0: the model's share of the cores
+}
+
+// completion is what this backend reads of a configuration's JSON form.
+type completion struct {
+	MaxBatchSize       int               `json:"max_batch_size"`
+	Input              []json.RawMessage `json:"input"`
+	Output             []json.RawMessage `json:"output"`
+	DynamicBatching    json.RawMessage   `json:"dynamic_batching"`
+	SequenceBatching   json.RawMessage   `json:"sequence_batching"`
+	EnsembleScheduling json.RawMessage   `json:"ensemble_scheduling"`
+}
+
+func readOptions(cfg *backend.Config) (*options, error) {
+	o := &options{threshold: 0.5}
+	boolean := func(name string, into *bool) error {
+		text, ok := cfg.Parameters[name]
+		if !ok {
+			return nil
+		}
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case "true", "1":
+			*into = true
+		case "false", "0":
+			*into = false
+		default:
+			return backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to boolean (write \"true\" or \"false\")", name, cfg.Name, text)
+		}
+		return nil
+	}
+	if word := cfg.Parameters[paramType]; word != "" {
+		var err error
+		if o.format, err = parseFormat(word); err != nil {
+			return nil, err
+		}
+	}
+	for _, err := range []error{
+		boolean(paramClassifier, &o.classifier), boolean(paramOutputClass, &o.classifier), boolean(paramProba, &o.proba),
+		boolean(paramUnknownField, &o.unknownField),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if text, ok := cfg.Parameters[paramThreshold]; ok {
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
+		if err != nil || v != v {
+			return nil, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to a number", paramThreshold, cfg.Name, text)
+		}
+		o.threshold = v
+	}
+	if text, ok := cfg.Parameters[paramThreads]; ok {
+		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
+		if err != nil {
+			return nil, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to integral number", paramThreads, cfg.Name, text)
+		}
+		o.threads = max(0, int(n))
+	}
+	return o, nil
+}
+
+// classes reports whether the answer is a class: else it is what the forest
+// says, scores or probabilities.
+func (o *options) classes() bool { return o.classifier && !o.proba }

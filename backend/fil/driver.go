@@ -1,0 +1,90 @@
+package fil
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Options configure the backend; the zero value uses a library of the backend
+// directory, the environment or the system.
+type Options struct {
+	// Interpreter returns the Python interpreter whose packages are searched for
+	// the library, and which reads pickles; may be nil.
+	Interpreter func() (string, error)
+}
+
+// New returns the driver.
+func New(o Options) backend.Driver {
+	return backend.Driver{Name: Spec.Backend, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+		set, err := parseSettings(s)
+		if err != nil {
+			return nil, err
+		}
+		return &driver{options: o, host: host, settings: set, libraries: map[string]*api{}, ready: map[string]*readyForest{}}, nil
+	}}
+}
+
+// driver is the open backend.
+type driver struct {
+	options  Options
+	host     backend.Host
+	settings settings
+
+	mu        sync.Mutex
+	libraries map[string]*api // by what the configuration names; "" is the default
+	ready     map[string]*readyForest
+	closed    bool
+}
+
+// settings are the --backend-config=fil,... values.
+type settings struct {
+	directory    string
+	maxBatchSize int  // of models that do not say how much
+	allowPickle  bool // read files that run code
+}
+
+// defaultMaxBatchSize is large: a row costs a few hundred bytes and some
+// microseconds.
+const defaultMaxBatchSize = 32768
+
+func parseSettings(s backend.Settings) (settings, error) {
+	set := settings{directory: s.Directory, maxBatchSize: defaultMaxBatchSize}
+	if text, ok := s.Values["default-max-batch-size"]; ok {
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return set, backend.Errorf(backend.InvalidArg, "--backend-config=fil,default-max-batch-size=%s: expected a whole number", text)
+		}
+		set.maxBatchSize = int(n)
+	}
+	if text, ok := s.Values["allow-pickle"]; ok {
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			return set, backend.Errorf(backend.InvalidArg, "--backend-config=fil,allow-pickle=%s: expected true or false", text)
+		}
+		set.allowPickle = v
+	}
+	return set, nil
+}
+
+// Capabilities: an instance runs one batch at a time, and wants it in one
+// piece.
+func (d *driver) Capabilities() backend.Capabilities {
+	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU"}
+}
+
+// Close frees what no model uses any more.
+func (d *driver) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	ready := d.ready
+	d.ready = nil
+	d.mu.Unlock()
+	for _, r := range ready {
+		r.expire.Stop()
+		r.forest.drop()
+	}
+	return nil
+}
