@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,10 +67,8 @@ func (f *framework) check(cfg *backend.Config, settings map[string]string) (stri
 // instead are the names under which a model may lie that the configuration, or
 // its completion by the backend's name, calls otherwise.
 func (f *framework) instead(name string) []string {
-	for _, known := range f.files {
-		if name == known {
-			return f.files
-		}
+	if slices.Contains(f.files, name) {
+		return f.files
 	}
 	return nil
 }

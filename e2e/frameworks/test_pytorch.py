@@ -368,3 +368,14 @@ def test_a_file_that_is_swapped_under_a_running_server(tmp_path, nets):
         shutil.copy(put(tmp_path / "other", "m", script(models.Mlp())) / "model.pt", d / "model.pt")
         assert s.post("/v2/repository/models/m/load").status == 200
         assert s.infer("m", body).json["outputs"] != before
+
+
+def test_a_model_that_needs_too_much_memory(tmp_path, nets):
+    put(tmp_path, "huge", script(models.Huge()), config=IO.format("x", "FP32", -1, "OUT"))
+    put(tmp_path, "good", script(nets["mlp"]))
+    with Server(tmp_path) as s:
+        reply = s.infer("huge", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}]})
+        assert reply.status == 500 and "there is not enough memory for the model" in reply.error, reply
+        assert s.get("/v2/models/huge/ready").status == 200
+        body = {"inputs": [{"name": "x", "shape": [1, 16], "datatype": "FP32", "data": [0.0] * 16}]}
+        assert s.infer("good", body).status == 200

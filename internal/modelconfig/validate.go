@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,16 +100,12 @@ func (v *validator) pair() {
 		if r.backend != v.pb.Backend {
 			continue
 		}
-		if r.platform == "" {
-			if v.pb.Platform == "" && v.pb.DefaultModelFilename == r.filename {
-				return // a kind of model that Triton has no platform for
-			}
-			continue
-		}
-		if v.pb.Platform == r.platform || r.alias != "" && v.pb.Platform == r.alias {
+		// Files of a kind that Triton has no platform for, as Keras's, have none.
+		ours := r.platform != "" || path.Ext(v.pb.DefaultModelFilename) == path.Ext(r.filename)
+		if v.pb.Platform == r.platform && ours || r.alias != "" && v.pb.Platform == r.alias {
 			return
 		}
-		if !slices.Contains(platforms, r.platform) {
+		if r.platform != "" && !slices.Contains(platforms, r.platform) {
 			platforms = append(platforms, r.platform)
 		}
 	}
