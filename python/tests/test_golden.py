@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from neso._runtime.inputs import decode_batch, decode_requests
-from neso._runtime.outputs import Responses, Tables, pack_batch
+from neso._runtime.inputs import decode_requests
+from neso._runtime.outputs import Responses, Tables
 from neso_worker import bls, frames
 from neso_worker import triton_python_backend_utils as pb_utils
+from neso_worker.batchshape import decode_batch, pack_batch
 from neso_worker.channel import Reader
 from neso_worker.encode import ResponseFrame
 from neso_worker.received import decode
