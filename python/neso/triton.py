@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Optional, Union
 
 from . import _callables
 from ._model import Address, Model
@@ -93,6 +93,9 @@ class _Wake:
 class TritonBase:
     """Binds models and keeps the connection with a server."""
 
+    # Whether this process has made one: what a script without any is told.
+    any_made: ClassVar[bool] = False
+
     def __init__(
         self,
         url: str = "",
@@ -101,6 +104,7 @@ class TritonBase:
         access_token: Optional[str] = None,
     ) -> None:
         """Starts nothing."""
+        TritonBase.any_made = True
         self._url = url
         # The server needs no folder: there is one only where the user wants it.
         self._workspace = Workspace(workspace) if isinstance(workspace, (str, pathlib.Path)) else workspace
@@ -422,7 +426,8 @@ class Triton(TritonBase):
                 server.start(timeout=DEFAULT_TRITON_STARTUP_TIMEOUT_S)
         except ServerError as error:
             server.stop()
-            raise PyTritonRuntimeError(f"The server did not start: {error}") from error
+            hint = "\nTritonConfig chooses other ports; 0 means any free one." if "already in use" in str(error) else ""
+            raise PyTritonRuntimeError(f"The server did not start: {error}{hint}") from error
         except BaseException:
             server.stop()
             raise
@@ -523,4 +528,9 @@ class RemoteTriton(TritonBase):
                         raise TimeoutError("Triton Inference Server is not ready after timeout.") from None
                     time.sleep(CONNECT_PAUSE_S)
                 except ServerError as error:
-                    raise PyTritonRuntimeError(f"No connection with {self._url}: {error}") from error
+                    hint = ""
+                    if "restricted" in str(error):
+                        hint = (
+                            "; RemoteTriton(url, access_token=...) takes what get_access_token() of its Triton returns"
+                        )
+                    raise PyTritonRuntimeError(f"No connection with {self._url}: {error}{hint}") from error

@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from neso._runtime.inputs import decode_requests
+from neso._runtime.outputs import Responses, Tables
 from neso_worker import bls, frames
 from neso_worker import triton_python_backend_utils as pb_utils
+from neso_worker.batchshape import decode_batch, pack_batch
 from neso_worker.channel import Reader
 from neso_worker.encode import ResponseFrame
 from neso_worker.received import decode
@@ -79,7 +82,18 @@ def batch(instance=0):
     return SimpleNamespace(model=model, leases=None, number=0)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if load(name)[0]["kind"] == "EXECUTE"])
+EXECUTE = [name for name in CASES if load(name)[0]["kind"] == "EXECUTE"]
+OWN = "execute_own_block"
+
+
+def test_workers_are_not_sent_blocks_of_their_own():
+    """What only processes with bound callables are sent is refused, not misread."""
+    data = load(OWN)[1]
+    with pytest.raises(frames.ProtocolError, match="unknown datatype 130"):
+        decode(batch(), data, 24, len(data))
+
+
+@pytest.mark.parametrize("name", [name for name in EXECUTE if name != OWN])
 def test_execute(name):
     want, data = load(name)
     got = batch()
@@ -110,6 +124,91 @@ def test_execute(name):
         assert ((got.leases or {}).get(fields["handle"]) or []) == leases
 
 
+class _Leases:
+    """Notes which blocks are taken."""
+
+    def __init__(self):
+        self.blocks = []
+
+    def lease(self, view, segment, offset):
+        self.blocks.append((segment, offset))
+        return self.blocks[-1]
+
+    def held(self, leases):
+        return True
+
+
+def callable_tables(instance):
+    """The tables of a bound callable's instance, without a connection."""
+    connection = SimpleNamespace(
+        link=None, segments=_Memory(), leases=_Leases(), store=SimpleNamespace(place=lambda data: (2147483648, 128)),
+        inline_limit=4096,
+    )  # fmt: skip
+    return Tables(connection, instance, {"inputs": INPUTS, "outputs": OUTPUTS, "config": {"name": "m"}})
+
+
+def check_arrays(arrays, entries):
+    assert list(arrays) == [e.get("name", INPUTS[e["index"]] if e["index"] >= 0 else "") for e in entries]
+    for array, entry in zip(arrays.values(), entries):
+        assert list(array.shape) == entry["shape"]
+        if entry["datatype"] == "BYTES":
+            continue
+        if "data_hex" in entry:
+            assert array.tobytes().hex() == entry["data_hex"]
+        # Inline data lies in the frame; a block may be written to only where the server says so.
+        assert array.flags.writeable == entry.get("own", False)
+
+
+@pytest.mark.parametrize("name", EXECUTE)
+def test_execute_of_callables(name):
+    want, data = load(name)
+    tables = callable_tables(want["instance"])
+    requests = decode_requests(tables, data, 24, len(data))
+    assert [r.handle for r in requests] == [fields["handle"] for fields in want["body"]["requests"]]
+    for request, fields in zip(requests, want["body"]["requests"]):
+        assert request.wanted == (fields["requested"] if fields["flags"] & 4 else None)
+        assert (request.parameters or {}) == json.loads(fields["parameters"] or "{}")
+        check_arrays(request.inputs, fields["inputs"])
+        assert request.leases == [(e["segment"], e["offset"]) for e in fields["inputs"] if "data_hex" not in e]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if load(name)[0]["kind"] == "EXECUTE_BATCH"])
+def test_execute_batch_of_callables(name):
+    want, data = load(name)
+    rows, inputs, leases = decode_batch(callable_tables(want["instance"]), data, 24, len(data))
+    assert rows == want["body"]["total"]
+    check_arrays(inputs, want["body"]["inputs"])
+    assert leases == [(e["segment"], e["offset"]) for e in want["body"]["inputs"] if "data_hex" not in e]
+
+
+class _Lease:
+    """A block of inputs that the callable still holds."""
+
+    def __init__(self, memory, block):
+        self.memory, self.block = memory, block
+
+    def __call__(self):
+        return self.memory
+
+
+def test_outputs_in_inputs():
+    """An output that lies in an input is named by the input's block, in both shapes, byte for byte."""
+    memory = np.zeros(3 * 4096, np.uint8)
+    leases = [_Lease(memory, (2, 65536))]
+    whole = memory.reshape(3, 4096)
+
+    want, data = load("responses_in_input")
+    tables = callable_tables(want["instance"])
+    frame = Responses(tables, want["id"])
+    ((handle, flags),) = [(r["handle"], r["flags"]) for r in want["body"]["responses"]]
+    frame.add_dict(handle, {"OUT0": whole, "OUT1": whole[1:]}, None, flags & ~4, leases)
+    assert frame.pack(want["body"]["ends"], {handle: [1]}).hex() == data.hex()
+
+    want, data = load("result_batch_in_input")
+    entries = [tables.entry("OUT0", whole, None, leases)]
+    assert pack_batch(want["instance"], want["id"], entries, want["body"]["ends"]) == data
+
+
 def config_name(number):
     from neso_worker.datatypes import NAMES
 
@@ -127,7 +226,9 @@ def tensor(name, entry):
     return pb_utils.Tensor(name, np.frombuffer(bytes.fromhex(entry["data_hex"]), dtype).reshape(entry["shape"]))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if load(name)[0]["kind"] == "RESPONSES"])
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if load(name)[0]["kind"] == "RESPONSES" and "in_input" not in name]
+)
 def test_responses(name):
     """The worker builds the golden frame, byte for byte."""
     want, data = load(name)

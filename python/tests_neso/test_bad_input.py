@@ -49,7 +49,7 @@ class Strange:
 ANSWERS = [
     (lambda rs: None, "must be list of response dicts"),
     (lambda rs: 7, "must be list of response dicts"),
-    (lambda rs: {"y": rs[0]["x"]}, "must be list of response dicts"),
+    (lambda rs: {"y": rs[0]["x"]}, r"(?s)must be list of response dicts.*@batch"),
     (lambda rs: [], r"\(0\) does not match number of requests \(1\)"),
     (lambda rs: [{"y": rs[0]["x"]}] * 3, r"\(3\) does not match number of requests \(1\)"),
     (lambda rs: [None], "Got response=None instead"),
@@ -183,6 +183,15 @@ def test_clients_hear_what_is_wrong_with_their_inputs(beside, arrays, text):
     for url in (beside.url, beside.grpc_url):
         with ModelClient(url, "other") as client, pytest.raises(PyTritonClientInferenceServerError, match=text):
             client.infer_batch(**arrays)
+
+
+def test_a_mistyped_output_is_said_once(beside, caplog):
+    beside.bind("mistyped", batch(lambda x: {"z": x}), X, Y)
+    with ModelClient(beside.url, "mistyped") as client:
+        assert client.infer_batch(ROWS) == {} == client.infer_batch(ROWS)
+    beside.unbind("mistyped")
+    said = [r.getMessage() for r in caplog.records if "mistyped" in r.getMessage()]
+    assert len(said) == 1 and "returns `z`, which is none of its outputs (`y`)" in said[0]
 
 
 def test_empty_arrays_are_arrays(beside):

@@ -98,6 +98,31 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	}, []uint64{11, 12}, tables, inline)
 	keep("execute_batch", frame, err)
 
+	// Of bound callables: an input block that nothing else reads, and outputs left in it.
+	alone := placeFunc(func(t *tensor.Tensor) place {
+		if t.Name == "IN1" {
+			return place{segment: 2, offset: 65536, own: true}
+		}
+		return place{segment: InlineSegment}
+	})
+	frame, err = e.appendExecute(nil, 4, 13, []*backend.Request{{
+		BatchSize: 3, Inputs: []tensor.Tensor{fp32("IN0", tensor.Shape{3, 1}, append(append(append([]byte{}, pi...), one...), pi...)...), big},
+		Requested: []string{"OUT0", "OUT1"},
+	}}, []uint64{14}, tables, alone)
+	keep("execute_own_block", frame, err)
+	frame, err = e.appendExecuteBatch(nil, 4, 15, &backend.Batch{
+		Requests: []*backend.Request{{BatchSize: 1}, {BatchSize: 2}}, Size: 3, Inputs: []tensor.Tensor{big},
+	}, []uint64{16, 17}, tables, alone)
+	keep("execute_batch_own_block", frame, err)
+	part := tensor.Tensor{Name: "OUT1", Datatype: tensor.Uint8, Shape: tensor.Shape{2, 4096}, Data: make([]byte, 2*4096)}
+	frame, err = e.appendResponses(nil, KindResponses, 4, 13, flagEnds, []outgoing{{
+		handle: 14, flags: responseFinal | responseRetained, outputs: []tensor.Tensor{big, part}, indices: []int{0, 1},
+		places: []place{{segment: 2, offset: 65536}, {segment: 2, offset: 65536 + 4096}},
+	}})
+	keep("responses_in_input", frame, err)
+	frame, err = e.appendResultBatch(nil, 4, 15, flagEnds, []tensor.Tensor{big}, []int{0}, []place{{segment: 2, offset: 65536}})
+	keep("result_batch_in_input", frame, err)
+
 	frame, err = e.appendResponses(nil, KindResponses, 0, 7, flagEnds, []outgoing{{
 		handle: 1 << 32, flags: responseFinal, outputs: []tensor.Tensor{fp32("OUT0", tensor.Shape{1, 1}, one...)}, indices: []int{0},
 	}})
@@ -168,6 +193,7 @@ type goldenEntry struct {
 	Segment  uint32  `json:"segment"`
 	Offset   uint64  `json:"offset"`
 	Length   uint64  `json:"length"`
+	Own      bool    `json:"own,omitempty"`
 	Data     *string `json:"data_hex,omitempty"`
 }
 
@@ -175,7 +201,7 @@ func describeEntries(body []byte, entries []Entry) []goldenEntry {
 	all := []goldenEntry{}
 	for i := range entries {
 		e := &entries[i]
-		g := goldenEntry{Index: e.Index, Name: string(e.Name), Datatype: e.Datatype.String(), Shape: append([]int64{}, e.Shape...), Segment: e.Segment, Offset: e.Offset, Length: e.Length}
+		g := goldenEntry{Index: e.Index, Name: string(e.Name), Datatype: e.Datatype.String(), Shape: append([]int64{}, e.Shape...), Segment: e.Segment, Offset: e.Offset, Length: e.Length, Own: e.Own}
 		if e.Inline() {
 			s := hex.EncodeToString(body[e.Offset : e.Offset+e.Length])
 			g.Data = &s

@@ -1,4 +1,4 @@
-"""The console commands: the binary of this package, with one addition, ``neso serve FILE.py``."""
+"""The console commands: the binary of this package, with one addition, ``neso serve FILE.py`` for bindings."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ def _become(name: str, arguments: list[str]) -> NoReturn:
 
 
 def main() -> None:
-    """``neso``: ``neso serve FILE.py`` serves the bindings of a file, all else is the binary's."""
+    """``neso``: ``neso serve FILE.py`` serves the bindings of a file; all else, also a model.py, is the binary's."""
     arguments = sys.argv[1:]
     if len(arguments) >= 2 and arguments[0] == "serve" and arguments[1].endswith(".py"):
-        from .script import run
+        from .script import holds_python_model, run
 
-        sys.exit(run(arguments[1:]))
+        if not holds_python_model(arguments[1]):
+            sys.exit(run(arguments[1:]))
     _become("neso", arguments)
 
 

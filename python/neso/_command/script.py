@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pathlib
 import runpy
@@ -14,10 +15,19 @@ from typing import Any, Optional
 USAGE = """usage: python -m neso SCRIPT.py [--reload] [arguments of the script]
 
 Runs the script. Triton objects that it leaves at module level are served until Ctrl-C.
---reload starts it again when a Python file beside it changes."""
+--reload starts it again when a Python file beside it changes, unless that has a syntax error."""
 
 # Between two looks at the files.
 LOOK_EVERY_S = 0.3
+
+
+def holds_python_model(script: str) -> bool:
+    """Whether a file is a model.py of Triton's Python backend: it defines TritonPythonModel."""
+    try:
+        tree = ast.parse(pathlib.Path(script).read_bytes(), script)
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.ClassDef) and node.name == "TritonPythonModel" for node in tree.body)
 
 
 def _serve(script: str) -> None:
@@ -31,6 +41,8 @@ def _serve(script: str) -> None:
             found.append(value)
     for triton in found[1:]:
         triton.connect()
+    if not found and not TritonBase.any_made:
+        sys.exit(f"neso: {script} binds nothing: it makes no Triton object")
     try:
         if found:
             found[0].serve()
@@ -50,6 +62,21 @@ def _state(folder: pathlib.Path) -> dict[str, int]:
     return out
 
 
+def _faulty(files: dict[str, int], served: dict[str, int]) -> bool:
+    """Whether a file that differs from what is served is no Python, which is said."""
+    for path, changed in files.items():
+        if served.get(path) == changed:
+            continue
+        try:
+            ast.parse(pathlib.Path(path).read_bytes(), path)
+        except OSError:  # gone meanwhile
+            continue
+        except (SyntaxError, ValueError) as error:
+            print(f"{path}: {error}: what is served stays", file=sys.stderr, flush=True)
+            return True
+    return False
+
+
 def _end(child: subprocess.Popen[bytes]) -> int:
     if child.poll() is None:
         child.send_signal(signal.SIGTERM)
@@ -67,10 +94,15 @@ def _reload(script: str, rest: list[str]) -> int:
     child: Optional[subprocess.Popen[bytes]] = None
     try:
         while not stop:
-            seen = _state(folder)
+            served = seen = _state(folder)
             # A session of its own: Ctrl-C is for this process, which ends the child in order.
             child = subprocess.Popen([sys.executable, "-m", "neso", script, *rest], start_new_session=True)
-            while not stop and _state(folder) == seen:
+            while not stop:
+                files = _state(folder)
+                if files != seen:
+                    if not _faulty(files, served):
+                        break
+                    seen = files
                 time.sleep(LOOK_EVERY_S)
             status = _end(child)
             if not stop:

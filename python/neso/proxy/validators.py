@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -10,6 +11,8 @@ import numpy as np
 from ..model_config.datatypes import triton_type
 from ..model_config.triton_model_config import TritonModelConfig
 from .types import Request, Response
+
+LOGGER = logging.getLogger("neso")
 
 Array = np.ndarray[Any, Any]
 
@@ -47,14 +50,30 @@ class TritonResultsValidator:
         self._model = model_config.model_name
         self._strict = strict
         self._batching = model_config.batching
+        # Names that were warned of.
+        self._unknown: set[str] = set()
         self._outputs = {s.name: _Output(s.name, s.dtype, tuple(s.shape)) for s in model_config.outputs or ()}
+
+    def _warn_unknown(self, name: str) -> None:
+        """Says once that an output goes nowhere: who mistyped its name sees an answer without it, as on PyTriton."""
+        if name in self._unknown:
+            return
+        self._unknown.add(name)
+        LOGGER.warning(
+            "The callable of model `%s` returns `%s`, which is none of its outputs (%s) and is dropped; "
+            "strict=True makes this an error.",
+            self._model,
+            name,
+            ", ".join(f"`{n}`" for n in self._outputs),
+        )
 
     def validate_responses(self, requests: Sequence[Request], responses: Any) -> list[dict[str, Array]]:
         """The checked answers to ``requests``. Raises ValueError."""
         if responses.__class__ is not list and not isinstance(responses, list):
+            hint = " A callable of named arrays needs the decorator @batch." if isinstance(responses, dict) else ""
             raise ValueError(
                 f"Outputs returned by `{self._model}` model callable must be list of response dicts with numpy arrays. "
-                f"Got outputs={_show(responses)} instead."
+                f"Got outputs={_show(responses)} instead.{hint}"
             )
         if len(responses) != len(requests):
             raise ValueError(
@@ -112,6 +131,7 @@ class TritonResultsValidator:
         if output is None:
             if self._strict:
                 raise ValueError(f"Returned output `{name}` is not defined in model config for model `{model}`.")
+            self._warn_unknown(name)
             return
         fits = kind in "OSU" if output.text else value.dtype.newbyteorder("=") == output.dtype
         if self._strict and not fits:

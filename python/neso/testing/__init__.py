@@ -23,7 +23,7 @@ from neso_worker.request import InferenceRequest
 
 from .._server import find_binary
 
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray[Any, Any]]
 # Another model: a function of arrays by input name that returns arrays by output name, or a list of such.
 StandIn = Callable[..., Union[Mapping[str, Any], Iterable[Mapping[str, Any]]]]
 
