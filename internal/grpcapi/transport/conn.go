@@ -91,8 +91,7 @@ func (c *conn) serve() {
 		c.keep()
 		err = c.read()
 	}
-	var fault *connError
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*connError](err); ok {
 		c.farewell(fault)
 	}
 	c.close()

@@ -51,9 +51,7 @@ func (c *conn) data(f frameHead) error {
 	case st == nil && f.stream > c.lastID:
 		return fault(codeProtocol, "DATA of a stream that is not open")
 	case !ok:
-		n += pad
-		pad = 0
-		if err := c.rd.skip(n); err != nil {
+		if err := c.rd.skip(n + pad); err != nil {
 			return err
 		}
 	default:
