@@ -13,6 +13,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 )
@@ -151,8 +152,14 @@ func (x *stream) write() error {
 		batch, x.queue = x.queue, batch[:0]
 		end, open := x.readEnd, x.open
 		x.mu.Unlock()
+		// What is ready together leaves together. The last one may be a mark that is
+		// not sent, so they are flushed behind it.
+		later, _ := x.grpc.(transport.Later)
+		if len(batch) < 2 {
+			later = nil
+		}
 		for i := range batch {
-			err := x.send(&batch[i], i+1 < len(batch))
+			err := x.send(&batch[i], later)
 			if err != nil {
 				drop(batch[i:])
 				return err
@@ -166,6 +173,9 @@ func (x *stream) write() error {
 				x.mu.Unlock()
 			}
 			batch[i] = outgoing{}
+		}
+		if later != nil {
+			later.Flush()
 		}
 		if len(batch) > 0 {
 			continue
@@ -191,9 +201,9 @@ func (x *stream) write() error {
 	}
 }
 
-// send writes one response, or ends the stream with it. With more behind it, it
-// may leave together with that.
-func (x *stream) send(o *outgoing, more bool) error {
+// send writes one response, or ends the stream with it. With later it waits for
+// a flush.
+func (x *stream) send(o *outgoing, later transport.Later) error {
 	c := o.r
 	if !c.ordinary {
 		if o.resp != nil {
@@ -239,7 +249,7 @@ func (x *stream) send(o *outgoing, more bool) error {
 	} else {
 		o.resp.Outputs = nil // the message owns them now
 	}
-	if later, ok := x.grpc.(interface{ SendLater(m any) error }); ok && more {
+	if later != nil {
 		return later.SendLater(&p)
 	}
 	return x.grpc.SendMsg(&p)

@@ -55,6 +55,13 @@ func echo(_ any, s grpc.ServerStream) error {
 		case "wait":
 			<-s.Context().Done()
 			return s.Context().Err()
+		case "later":
+			if err := s.(Later).SendLater(&b); err != nil {
+				return err
+			}
+			s.(Later).Flush()
+			<-s.Context().Done()
+			return s.Context().Err()
 		}
 		if err := s.SendMsg(&b); err != nil {
 			return err
@@ -248,6 +255,25 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s %s:\n got %s\nwant %s", c.path, c.text, got, c.want)
 		}
 	}
+}
+
+func TestLaterIsFlushed(t *testing.T) {
+	_, addr := serve(t, Options{})
+	r := connect(t, addr, true)
+	id := r.call("/test.Echo/Stream", "later")
+	for {
+		f, b, err := r.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.kind == frameData {
+			if string(b[5:]) != "later" {
+				t.Errorf("got %q", b)
+			}
+			break // while the handler waits
+		}
+	}
+	r.write(appendReset(nil, id, codeCancel))
 }
 
 func TestRefusedCalls(t *testing.T) {

@@ -78,8 +78,17 @@ func (st *stream) SetTrailer(md metadata.MD) {
 // its status.
 func (st *stream) SendMsg(v any) error { return st.sendMsg(v, false) }
 
-// SendLater is SendMsg for a message that may wait for the next one.
+// SendLater implements Later.
 func (st *stream) SendLater(v any) error { return st.sendMsg(v, true) }
+
+// Flush implements Later.
+func (st *stream) Flush() {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	if len(st.c.out) > 0 {
+		st.c.flushLocked()
+	}
+}
 
 func (st *stream) sendMsg(v any, later bool) error {
 	p, err := st.encode(v)
@@ -191,6 +200,14 @@ func (st *stream) decompress(b mem.Buffer) (mem.BufferSlice, error) {
 	return out, nil
 }
 
+// Later is how a handler of streams sends several messages in one piece.
+type Later interface {
+	// SendLater is SendMsg for a message that may wait for the next one.
+	SendLater(m any) error
+	// Flush sends what SendLater has kept; it has to follow.
+	Flush()
+}
+
 // Compression is what a handler may know and choose of a call's stream.
 type Compression interface {
 	// RecvCompress is the encoding of what the client sends, or "".
@@ -227,4 +244,7 @@ func (st *stream) SetSendCompress(name string) {
 	st.sendEncoding = name
 }
 
-var _ Compression = (*stream)(nil)
+var (
+	_ Compression = (*stream)(nil)
+	_ Later       = (*stream)(nil)
+)

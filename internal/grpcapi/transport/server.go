@@ -101,13 +101,13 @@ type Server struct {
 	methods  map[string]*method
 	buffered atomic.Int64
 	work     chan *stream // to handlers that wait for calls
-	waiting  atomic.Int32 // handlers that wait
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	stopping  bool // no new connections; those there drain
 	running   sync.WaitGroup
+	spare     sync.Once
 	idle      chan struct{} // closed to end handlers that wait
 	idleOnce  sync.Once
 }
@@ -158,6 +158,11 @@ func (s *Server) Serve(l net.Listener) error {
 		return ErrStopped
 	}
 	s.listeners[l] = struct{}{}
+	s.spare.Do(func() {
+		for range spareHandlers {
+			s.running.Go(s.handle)
+		}
+	})
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -247,29 +252,27 @@ func (s *Server) end() {
 	s.running.Wait()
 }
 
-// spareHandlers are goroutines that wait for calls, with stacks that have grown
-// already; when none is free, a call gets a new one.
-const spareHandlers = 64
+// spareHandlers are goroutines that wait for calls from the start on, with
+// stacks that grow once; when none is free, a call gets one of its own.
+const spareHandlers = 16
 
-// start runs the handler of a call on a goroutine of its own.
+// start runs the handler of a call on another goroutine.
 func (s *Server) start(st *stream) {
 	select {
 	case s.work <- st:
 	default:
-		s.running.Go(func() { s.handle(st) })
+		s.running.Go(st.run)
 	}
 }
 
-// handle runs the handler of a call, and of those that come while it waits.
-func (s *Server) handle(st *stream) {
-	for st != nil {
-		st.run()
-		if st = nil; s.waiting.Add(1) <= spareHandlers {
-			select {
-			case st = <-s.work:
-			case <-s.idle:
-			}
+// handle runs handlers of calls until the server stops.
+func (s *Server) handle() {
+	for {
+		select {
+		case st := <-s.work:
+			st.run()
+		case <-s.idle:
+			return
 		}
-		s.waiting.Add(-1)
 	}
 }
