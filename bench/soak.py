@@ -218,7 +218,7 @@ def look(server, baseline):
     }
 
 
-# What a figure may gain from the first to the last third of the run, as medians: an absolute part, and a share of the first.
+# What a figure may gain from the first to the last third of the run, as medians (see judge for short runs): an absolute part, and a share of the first.
 ROOM = {
     "memory_mib": (12, 0.15),
     "tree_mib": (60, 0.15),
@@ -235,11 +235,16 @@ def median(values):
 def judge(looks):
     """The figures before and after, and those that grew."""
     settled = looks[1:] if len(looks) > 3 else looks  # pools and caches fill in the first cycle
-    third = max(1, len(settled) // 3)
+    third = len(settled) // 3
     rows, grown = [], []
     for name, (room, share) in ROOM.items():
-        first = median([sample[name] for sample in settled[:third]])
-        last = median([sample[name] for sample in settled[-third:]])
+        values = [sample[name] for sample in settled]
+        if third >= 3:
+            first, last = median(values[:third]), median(values[-third:])
+        else:
+            # A single look swings by what happens to be under way. What leaks is above all that was seen before.
+            half = len(values) // 2
+            first, last = max(values[:half] or values), min(values[half:])
         most = max(sample[name] for sample in looks)
         rows.append((name, first, last, most))
         if last - first > room + share * first:
