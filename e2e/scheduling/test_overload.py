@@ -116,7 +116,9 @@ def test_vanished_clients_leave_the_queue(tmp_path):
 
 @pytest.mark.parametrize("form", ["http", "grpc"])
 def test_priorities(tmp_path, form):
-    python_model(tmp_path, "slow", init="self.n = 0", execute="time.sleep(0.7); self.n += 1", add="self.n")
+    begun = tmp_path / "begun"
+    run = f"open({str(begun)!r}, 'w').close(); time.sleep(0.7); self.n += 1"
+    python_model(tmp_path, "slow", init="self.n = 0", execute=run, add="self.n")
     config = (tmp_path / "slow" / "config.pbtxt").read_text().replace("[ -1, -1 ]", "[ -1 ]")
     (tmp_path / "slow" / "config.pbtxt").write_text(
         config + BATCHING.format(policy="priority_levels: 2 default_priority_level: 2")
@@ -138,7 +140,7 @@ def test_priorities(tmp_path, form):
             t = threading.Thread(target=ask, args=(name, priority))
             t.start()
             threads.append(t)
-            assert until(lambda i=i: pending(s) == i), "requests must arrive in this order"
+            assert until(lambda i=i: begun.exists() and pending(s) == i), "requests must arrive in this order"
         for t in threads:
             t.join()
         assert order["high"] < order["low"] and order["high"] < order["low2"], order
