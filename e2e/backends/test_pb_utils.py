@@ -111,7 +111,7 @@ self.family = family
 
 def test_the_load_that_balancers_ask_for(tmp_path):
     """ORCA: how full the key-value cache is, as gauges of a model say it, in a header of generate requests."""
-    body = 'for gauge, v in zip(self.blocks.values(), x):\n    gauge.set(float(v))\nreturn self.reply(1)'
+    body = "for gauge, v in zip(self.blocks.values(), x):\n    gauge.set(float(v))\nreturn self.reply(1)"
     write(tmp_path, "llm", body, init=BLOCKS)
     write(tmp_path, "other", body, init=BLOCKS)
     write(tmp_path, "plain", "return self.reply(1)")
@@ -126,12 +126,21 @@ def test_the_load_that_balancers_ask_for(tmp_path):
         for model in ("llm", "other"):
             assert s.post(f"/v2/repository/models/{model}/load").status == 200
         # Reported as it is when the reply begins: this request's own numbers.
-        assert load(s, "llm", [8, 2, 64]) == (200, 'JSON {"named_metrics":{"kv_cache_utilization":0.25,"max_token_capacity":512}}')
+        assert load(s, "llm", [8, 2, 64]) == (
+            200,
+            'JSON {"named_metrics":{"kv_cache_utilization":0.25,"max_token_capacity":512}}',
+        )
         text = "TEXT named_metrics.kv_cache_utilization={}, named_metrics.max_token_capacity={}"
         assert load(s, "llm", [3, 1, 64], "text") == (200, text.format("0.333333", 192))
         assert load(s, "llm", [4, 1, 64], "text", "generate_stream") == (200, text.format("0.250000", 256))
-        assert load(s, "other", [0, 0, 16]) == (200, 'JSON {"named_metrics":{"kv_cache_utilization":0.0,"max_token_capacity":0}}')
-        assert load(s, "llm", [4, 4, 2]) == (200, 'JSON {"named_metrics":{"kv_cache_utilization":1.0,"max_token_capacity":8}}')
+        assert load(s, "other", [0, 0, 16]) == (
+            200,
+            'JSON {"named_metrics":{"kv_cache_utilization":0.0,"max_token_capacity":0}}',
+        )
+        assert load(s, "llm", [4, 4, 2]) == (
+            200,
+            'JSON {"named_metrics":{"kv_cache_utilization":1.0,"max_token_capacity":8}}',
+        )
         assert load(s, "plain", [1], "text")[1] is not None  # of others: a model in front of it has none of its own
         for form in (None, "", "xml", "JSON"):
             assert load(s, "llm", [4, 1, 64], form) == (200, None), form
