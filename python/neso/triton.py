@@ -475,6 +475,16 @@ class Triton(TritonBase):
         return self._port("metrics")
 
     @property
+    def vertex_ai_port(self) -> int:
+        """The port of Vertex AI's form, 0 when there is none."""
+        return self._port("vertex-ai")
+
+    @property
+    def sagemaker_port(self) -> int:
+        """The port of SageMaker's form, 0 when there is none."""
+        return self._port("sagemaker")
+
+    @property
     def url(self) -> str:
         """The URL of HTTP, or of gRPC where HTTP is off."""
         for end in ("http", "grpc"):
