@@ -28,13 +28,14 @@ def _show(value: Any) -> str:
 class _Output:
     """One output of a model: its dtype and shape."""
 
-    __slots__ = ("dtype", "fixed", "given", "name", "ndim", "served", "shape", "text")
+    __slots__ = ("dtype", "fixed", "given", "name", "ndim", "served", "shape", "skip", "text")
 
     def __init__(self, name: str, dtype: Any, shape: tuple[int, ...], batching: bool) -> None:
         self.name = name
         # With the batch dimension, if there is one.
         self.served = (-1, *shape) if batching else shape
         self.ndim = len(self.served)
+        self.skip = 1 if batching else 0
         # Whether any dimension is fixed.
         self.fixed = any(d != -1 for d in shape)
         self.given = dtype
@@ -50,9 +51,9 @@ class _Output:
 class TritonResultsValidator:
     """Checks the answers of one model's callables and brings them to the model's datatypes.
 
-    Without ``strict`` unknown outputs are dropped, numbers converted, and missing outputs and other shapes passed on, on
-    which scripts for PyTriton may rely; the log says each once. With it all of these are errors, as are wrong numbers
-    of rows.
+    Without ``strict`` unknown outputs are dropped, numbers converted, and missing outputs and other shapes passed on;
+    scripts for PyTriton may rely on that. The log says each once. With it all of these are errors, as are wrong
+    numbers of rows.
     """
 
     def __init__(self, model_config: TritonModelConfig, strict: bool) -> None:
@@ -126,10 +127,13 @@ class TritonResultsValidator:
             else:
                 self._validate_value(checked, response, name, output, value)
         if not self._strict:
-            for name, value in checked.items():
+            for name, value in checked.items():  # for every batch: the cheapest question first
                 output = self._outputs[name]
-                if value.ndim != output.ndim or (output.fixed and not output.takes(value.shape)):
-                    self._warn_shape(output, value.shape)
+                shape = value.shape
+                if len(shape) != output.ndim or (
+                    output.fixed and shape[output.skip :] != output.shape and not output.takes(shape)
+                ):
+                    self._warn_shape(output, shape)
             if len(checked) != len(self._outputs):
                 self._warn_missing(checked, request)
         else:
