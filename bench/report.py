@@ -99,7 +99,7 @@ def spread(side, field):
 def absolutes(scenarios):
     rows = []
     for name, entry in scenarios.items():
-        for server in ("neso", "peer"):
+        for server in ("neso", "peer", "library"):
             side = entry.get(server)
             if not side:
                 continue
@@ -251,7 +251,7 @@ def lifecycle(entries):
 def commands(scenarios):
     lines = []
     for name, entry in scenarios.items():
-        for server in ("neso", "peer"):
+        for server in ("neso", "peer", "library"):
             side = entry.get(server)
             if side and side["command"]:
                 lines.append(f"# {name}, {server}\n{side['command']}")

@@ -1,10 +1,11 @@
+import engines
 import frameworks
 import goals
 import pipelines
 import pytest
 import scenarios
 
-ALL = scenarios.SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS
+ALL = scenarios.SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES
 
 
 def test_names_are_unique():
