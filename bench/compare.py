@@ -23,6 +23,7 @@ import engines
 import frameworks
 import library_runner
 import lifecycle
+import many
 import measure
 import peer as peers
 import pipelines
@@ -203,6 +204,16 @@ def run_load(args, launchers, chosen, peer, results):
         )
 
 
+def run_many(neso, rounds):
+    try:
+        found = many.measure(neso, engines.onnx_library(), rounds)
+    except Exception as error:  # noqa: BLE001  the other scenarios go on
+        return {"neso many": {"failure": f"{type(error).__name__}: {error}"[:400]}}
+    for name, entry in found.items():
+        print(f"{name:42} | ready {entry['ready_ms']:.0f} ms | RSS {entry['rss_mib']:.0f} MiB", flush=True)
+    return found
+
+
 def line(name, entry):
     parts = [f"{name:42}"]
     for side, data in entry.items():
@@ -243,7 +254,7 @@ def main(argv=None):
     ]
     long_runs = [s for s in ENDURANCE if names.search(s.name)]
     if args.list:
-        print("\n".join([s.name for s in chosen + long_runs] + [LIFECYCLE]))
+        print("\n".join([s.name for s in chosen + long_runs] + [many.NAME, LIFECYCLE]))
         return
     for tool in ("wrk", "h2load"):
         if not shutil.which(tool):
@@ -277,8 +288,10 @@ def main(argv=None):
     neso, peer_launcher = build_launchers(args, peer)
     launchers = {"neso": neso, "peer": peer_launcher}
     try:
+        if names.search(many.NAME) and neso:
+            results["lifecycle"] = run_many(neso, args.rounds)
         if names.search(LIFECYCLE) and neso:
-            results["lifecycle"] = lifecycle.measure(neso, peer_launcher, args.neso, args.rounds)
+            results["lifecycle"] |= lifecycle.measure(neso, peer_launcher, args.neso, args.rounds)
             if peer:
                 size = sum(lifecycle.tree_mib(folder) for folder in (peer.home, peer.libraries))
                 results["lifecycle"]["peer size"] = {"binary_mib": size}

@@ -50,7 +50,8 @@ ENGINES = LARGE + SMALL
 SHARE = 0.97
 
 
-def _model(repository, name, config):
+def model_folder(repository, name, config):
+    """The version directory of a generated model, emptied, with its configuration beside it."""
     folder = GENERATED / repository / name / "1"
     shutil.rmtree(folder.parent, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -63,11 +64,13 @@ def generate(chosen):
     wanted = {s.repository for s in chosen}
     batching = "max_batch_size: 32\ndynamic_batching { }\n"
     if "resnet" in wanted:
-        networks.resnet50(_model("resnet", "resnet50", "max_batch_size: 8\ndynamic_batching { }\n") / "model.onnx")
+        networks.resnet50(
+            model_folder("resnet", "resnet50", "max_batch_size: 8\ndynamic_batching { }\n") / "model.onnx"
+        )
     if "forest" in wanted:
-        networks.forest(_model("forest", "forest", 'backend: "fil"\n' + batching) / "xgboost.ubj")
+        networks.forest(model_folder("forest", "forest", 'backend: "fil"\n' + batching) / "xgboost.ubj")
     if "torch" in wanted and FRAMEWORKS_PYTHON.exists():
-        folder = _model(
+        folder = model_folder(
             "torch", "torch_mlp", f'backend: "pytorch"\n{batching}{ONE_THREAD}input {{ name: "input" data_type: TYPE_FP32 '
             f'dims: [ {networks.WIDTH} ] }}\noutput {{ name: "output" data_type: TYPE_FP32 dims: [ {networks.WIDTH} ] }}\n'
         )  # fmt: skip
@@ -127,6 +130,15 @@ def answers_of(model):
     return {session.get_outputs()[0].name: session.run(None, inputs)[0]}, 1e-3
 
 
+def onnx_library():
+    """The file of the ONNX Runtime that the loops import."""
+    spec = importlib.util.find_spec("onnxruntime")
+    if spec is None:
+        raise FileNotFoundError("onnxruntime is missing: pip install onnxruntime")
+    folder = pathlib.Path(spec.origin).parent / "capi"
+    return str(next(folder.glob("libonnxruntime.*")))
+
+
 def library_environment(environment):
     """Neso loads the ONNX Runtime and the treelite that the loops import."""
     found = dict(environment)
@@ -164,3 +176,16 @@ def goals(results):
         else:
             yield judge(goal, a - b, allowed, "{:.1f} µs (" + f"{a:.1f} less {b:.1f} of a {own['model']})")
         yield no_errors(results, s.name)
+    yield from _many(results.get("lifecycle", {}))
+
+
+def _many(entries):
+    neso, bare = entries.get("neso many", {}), entries.get("library many", {})
+    for field, text in (("ready_ms", "start to all ready"), ("rss_mib", "resident memory")):
+        a, b = neso.get(field), bare.get(field)
+        value = a / b if a is not None and b else None
+        told = "{:.2f} times (" + f"{a:,.0f} against {b:,.0f} {field[-3:].strip('_')})" if value else ""
+        yield judge(
+            f"50 small ONNX models, {text}: at most 1.2 times a bare ONNX Runtime process",
+            value, 1.2, told, failure=failure_of(neso),
+        )  # fmt: skip

@@ -232,6 +232,8 @@ def lifecycle(entries):
             "neso python",
             "peer python",
         ),
+        ("50 ONNX models, start to ready; second: bare ONNX Runtime, ms", "ready_ms", 0, "neso many", "library many"),
+        ("50 ONNX models, RSS; second: bare ONNX Runtime, MiB", "rss_mib", 1, "neso many", "library many"),
         ("idle PSS, one Python model, MiB", "pss_mib", 1, "neso python", "peer python"),
         (
             "binary; peer: the wheel's server folder, MiB",
