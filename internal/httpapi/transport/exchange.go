@@ -34,7 +34,7 @@ type exchange struct {
 
 func newExchange(c *conn) *exchange {
 	x := &exchange{c: c, remote: c.RemoteAddr().String(), ctx: context.WithValue(c.base, http.LocalAddrContextKey, c.LocalAddr())}
-	x.body.x, x.response.x = x, x
+	x.response.x = x
 	x.response.header = http.Header{}
 	x.watch.begin(c)
 	return x
@@ -66,7 +66,7 @@ func (c *conn) serve() bool {
 	c.r += c.head.size
 	goesOn := x.run()
 	if x.body.left > 0 {
-		if !x.body.failed {
+		if !x.body.over && !x.body.failed {
 			_ = c.CloseWrite() // the client is gone if this fails
 			time.Sleep(linger)
 		}
@@ -86,7 +86,7 @@ func (x *exchange) run() bool {
 	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
 	x.watch.cancel = cancel
-	x.body.left, x.body.timed, x.body.failed = x.c.head.length, false, false
+	x.body = body{x: x, left: x.c.head.length}
 	x.response.reset()
 	if x.body.left == 0 {
 		x.watch.start()
@@ -143,13 +143,14 @@ type body struct {
 	x      *exchange
 	left   int64
 	timed  bool // reads are bound
+	over   bool // the client has closed its half early
 	failed bool
 }
 
 // Read reads of this message only. As in net/http, the time that a request may
 // take to arrive ends an endless one.
 func (b *body) Read(p []byte) (n int, err error) {
-	if b.left == 0 {
+	if b.left == 0 || b.over {
 		return 0, io.EOF
 	}
 	p = p[:min(int64(len(p)), b.left)]
@@ -165,7 +166,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 		b.x.watch.start()
 		return n, io.EOF
 	case errors.Is(err, io.EOF):
-		err = io.ErrUnexpectedEOF
+		b.over, err = true, io.ErrUnexpectedEOF
 	}
 	b.failed = b.failed || err != nil
 	return n, err
@@ -174,12 +175,12 @@ func (b *body) Read(p []byte) (n int, err error) {
 // Close does nothing: what is left is read when the request is answered.
 func (b *body) Close() error { return nil }
 
-// settle reads what the handler has left. It reports whether the end of the body
-// has been reached.
+// settle reads what the handler has left. It reports whether the connection may
+// go on, as far as the answer can tell.
 func (b *body) settle() bool {
-	if b.left >= mostUnread || b.failed {
-		return b.left == 0
+	if b.left >= mostUnread {
+		return false
 	}
-	_, _ = io.Copy(io.Discard, b)
-	return b.left == 0
+	_, err := io.Copy(io.Discard, b)
+	return err == nil
 }
