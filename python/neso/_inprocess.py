@@ -25,13 +25,6 @@ def open_calls(connection: Connection) -> Bls:
     return calls
 
 
-class _Request(InferenceRequest):
-    """A request with a level of the model's queue, which those of models lack."""
-
-    __slots__ = ("_priority",)
-    _priority: int
-
-
 class InProcessClient:
     """A client of one bound model, with the calls of ModelClient; those of a decoupled model give an iterator.
 
@@ -81,14 +74,14 @@ class InProcessClient:
         except TypeError as error:
             raise PyTritonClientValueError(str(error)) from None
         options = call.options
-        request = _Request(
+        request = InferenceRequest(
             inputs=tensors,
             model_name=self._config.model_name,
             model_version=self._config.model_version,
             timeout=options.timeout or 0,
             parameters=dict(options.parameters or {}),
+            priority=options.priority,
         )
-        request._priority = options.priority
         if self._config.decoupled:
             return self._answers(self._calls.exec(request, True), call)
         return call.answer(self._config, _arrays(self._calls.exec(request, False)))

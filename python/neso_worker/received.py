@@ -19,7 +19,7 @@ from .tensor import Tensor
 RELEASE_ALL, RELEASE_RESCHEDULE = 1, 2
 
 # Places in the tuple of a request block.
-HANDLE, CORRELATION, TIMEOUT, FLAGS = 0, 1, 2, 4
+HANDLE, CORRELATION, TIMEOUT, PRIORITY, FLAGS = 0, 1, 2, 3, 4
 _INPUTS, _REQUESTED, _ID, _CORRELATION_TEXT, _PARAMETERS, _TRACE = 6, 7, 8, 9, 10, 11
 
 
@@ -49,6 +49,9 @@ class ReceivedRequest(InferenceRequest):
 
     def timeout(self) -> int:
         return self._head[TIMEOUT]
+
+    def priority(self) -> int:
+        return self._head[PRIORITY]
 
     def parameters(self) -> str:
         return self._text(_PARAMETERS) if self._head[_PARAMETERS] else "{}"
