@@ -108,12 +108,8 @@ class InProcessClient:
             parameters=dict(options.parameters or {}),
             priority=options.priority,
         )
-<<<<<<< HEAD
-=======
-        request._priority = options.priority
         calls = self._calls
         calls.enter()
->>>>>>> main
         if self._config.decoupled:
             return _Answers(calls, request, call, self._config)
         try:
@@ -125,7 +121,7 @@ class InProcessClient:
 class _Answers:
     """The answers to one request of a decoupled model, as they come."""
 
-    def __init__(self, calls: Calls, request: _Request, call: Call, config: TritonModelConfig) -> None:
+    def __init__(self, calls: Calls, request: InferenceRequest, call: Call, config: TritonModelConfig) -> None:
         """Sends the request, for which there is a place."""
         self._calls: Optional[Calls] = calls
         self._call, self._config = call, config
