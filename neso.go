@@ -225,7 +225,8 @@ type VertexAI struct {
 	Address string
 	// PredictRoute and HealthRoute are the paths the cloud has chosen.
 	PredictRoute, HealthRoute string
-	// Model answers predictions; empty means the only one there is.
+	// Model answers predictions; empty means the only one there is. It must be
+	// there at the start, unless NoRepository lets models come later.
 	Model string
 }
 
