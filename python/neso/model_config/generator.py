@@ -108,7 +108,7 @@ def _batcher(b: DynamicBatcher) -> dict[str, Any]:
     if b.default_queue_policy:
         out["defaultQueuePolicy"] = _policy(b.default_queue_policy)
     if b.priority_queue_policy:
-        out["priorityQueuePolicy"] = {str(k): _policy(v) for k, v in b.priority_queue_policy.items()}
+        out["priorityQueuePolicy"] = {int(k): _policy(v) for k, v in b.priority_queue_policy.items()}
     return out
 
 
