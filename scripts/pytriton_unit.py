@@ -8,11 +8,14 @@ import sys
 import types
 
 import neso.client.utils
+import neso.config
 import pytriton.proxy.validators
 import pytriton.triton
+from neso.config import TritonSecurityConfig
 from neso.model_config.generator import ModelConfigGenerator
 from neso.proxy.validators import TritonResultsValidator
 from neso.triton import Triton
+from pytriton.server.triton_server_config import TritonServerConfig
 
 
 def piece(*fields):
@@ -34,7 +37,6 @@ ModelConfigGenerator._set_model_signature = piece("input", "output")
 
 def validate_outputs(model_config, model_outputs, outputs, strict, requests_number):
     validator = TritonResultsValidator(model_config, strict)
-    validator._batching = False if not strict else validator._batching  # the tests' arrays have no batch dimension
     # The requests have no inputs: there are no rows to compare.
     requests = [types.SimpleNamespace(values=tuple, requested_output_names=[])] * requests_number
     validator.validate_responses(requests, outputs)
@@ -57,23 +59,28 @@ pytriton.proxy.validators._validate_output_dtype_and_shape = validate_shape
 pytriton.triton.TRITONSERVER_DIST_DIR = None
 data = sys.modules["pytriton.proxy.data"] = types.ModuleType("pytriton.proxy.data")
 data.BaseRequestsResponsesSerializerDeserializer = object
-backend = sys.modules["pytriton.server.python_backend_config"] = types.ModuleType("pytriton.server.python_backend_config")
+backend = sys.modules["pytriton.server.python_backend_config"] = types.ModuleType(
+    "pytriton.server.python_backend_config"
+)
 backend.PythonBackendConfig = dict
 
 
-def prepare(self):
+def prepare(self, workspace=None):
     """What the server would be started with."""
-    self._triton_server_config = {"backend_directory": "", **self.config.to_dict()}
-    for argument in (*self.config.arguments(), *self._private_arguments()):
+    self._triton_server_config = TritonServerConfig()
+    self._triton_server_config.update_config({k: v for k, v in self.config.to_dict().items() if v is not None})
+    if self.config.model_repository:
+        self._triton_server_config["model_repository"] = str(self.config.model_repository)
+    for argument in self._private_arguments():
         name, _, value = argument[2:].partition("=")
-        name = name.replace("-", "_")
-        if isinstance(self._triton_server_config.get(name), bool):
-            continue
-        self._triton_server_config[name] = int(value) if value.isdigit() else value
+        self._triton_server_config[name] = value
 
 
 Triton._prepare_triton_inference_server = prepare
+Triton._prepare_triton_config = prepare
 Triton._initialize_server = prepare
+pytriton.triton.secrets = neso.config.secrets
+TritonSecurityConfig._validate_endpoint_names = lambda names: TritonSecurityConfig(restricted_endpoints=names)
 
 
 def is_grpc(client, real=neso.client.utils.is_grpc):

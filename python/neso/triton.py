@@ -451,9 +451,9 @@ class Triton(TritonBase):
         )
 
     @property
-    def _triton_server(self) -> Triton:
-        """What PyTriton's own tests ask whether the server is alive."""
-        return self
+    def _triton_server(self) -> Optional[Triton]:
+        """What PyTriton's own tests ask whether the server is alive; None before it is started."""
+        return None if self._server is None else self
 
     def _port(self, end: str) -> int:
         address = self._addresses.get(end)
