@@ -13,7 +13,7 @@ import pytest
 from conftest import config
 from program import Program, alive, infer, wait_until
 
-from neso import FuturesModelClient, ModelClient, ModelConfig, Tensor, Triton, batch
+from neso import DynamicBatcher, FuturesModelClient, ModelClient, ModelConfig, Tensor, Triton, batch
 from neso.client import PyTritonClientInferenceServerError, PyTritonClientTimeoutError
 from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 
@@ -256,15 +256,23 @@ def test_models_are_bound_before_and_after_run():
         triton.stop()
 
 
-def test_a_model_that_cannot_be_loaded_leaves_the_others(triton):
-    triton.bind("good", double, X, Y)
-    from neso.exceptions import PyTritonBadParameterError
-
-    with pytest.raises((PyTritonRuntimeError, PyTritonBadParameterError)):
-        triton.bind("bad", double, X, Y, config=ModelConfig(max_batch_size=-1))
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"max_batch_size": 2**40}, "max_batch_size: expected an integer"),
+        ({"batcher": DynamicBatcher(preferred_batch_size=[0])}, "preferred size must be positive"),
+        ({"max_batch_size": 4, "batcher": DynamicBatcher(preferred_batch_size=[9])}, "must be <= max batch size"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_leaves_the_others(triton, settings, text):
+    """What only the server refuses."""
+    triton.bind("good", double, X, Y, replace=True)
+    with pytest.raises(PyTritonRuntimeError, match=rf"(?s)Model `bad` could not be loaded.*{text}"):
+        triton.bind("bad", double, X, Y, config=ModelConfig(**settings))
     assert infer(triton.url, "good") == 6.0
     triton.bind("bad", double, X, Y)  # the name is free
     assert infer(triton.url, "bad") == 6.0
+    triton.unbind("bad")
 
 
 def test_binding_again_under_load_loses_nothing(triton):
