@@ -44,6 +44,7 @@ func (d *driver) openEnvironment(p library.Places) (*environment, error) {
 	if e := d.byName[key]; e != nil {
 		return e, nil
 	}
+	silence()
 	lib, err := Spec.Open(p)
 	if err != nil {
 		return nil, err
