@@ -275,6 +275,12 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 	s.writeParts(w, h, c.reply.JSON, c.reply.Tail, c.reply.TailSize)
 }
 
+// gatherer is what package transport's response writer has beside the interface
+// of net/http.
+type gatherer interface {
+	WriteParts(first []byte, more [][]byte) error
+}
+
 // writeParts writes a large reply and bounds the time that takes.
 func (s *Server) writeParts(w http.ResponseWriter, h http.Header, first []byte, more [][]byte, moreSize int) {
 	size := len(first) + moreSize
@@ -283,6 +289,10 @@ func (s *Server) writeParts(w http.ResponseWriter, h http.Header, first []byte, 
 		defer func() { _ = d.SetWriteDeadline(time.Time{}) }()
 	}
 	h["Content-Length"] = []string{strconv.Itoa(size)}
+	if g, ok := w.(gatherer); ok {
+		_ = g.WriteParts(first, more) // an error says that the client is gone
+		return
+	}
 	if _, err := w.Write(first); err != nil {
 		return // the client is gone
 	}
