@@ -151,7 +151,12 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 	if size <= smallBuffer {
 		// The library does not count references of smaller ones.
 		in.data = make([]byte, size)
-		in.buffer = mem.SliceBuffer(in.data)
+		if st.method.streams || st.small != nil {
+			in.buffer = mem.SliceBuffer(in.data)
+		} else {
+			st.small = in.data
+			in.buffer = &st.small
+		}
 	} else {
 		p := mem.DefaultBufferPool().Get(int(size))
 		in.data, in.buffer = *p, mem.NewBuffer(p, mem.DefaultBufferPool())

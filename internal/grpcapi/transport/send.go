@@ -135,7 +135,11 @@ func (st *stream) encode(v any) (*payload, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
 	}
-	p := &payload{parts: parts, size: parts.Len()}
+	p := &st.payload
+	if st.method.streams || p.parts != nil {
+		p = new(payload)
+	}
+	*p = payload{parts: parts, size: parts.Len()}
 	if name := st.sendEncoding; name != "" && name != encoding.Identity {
 		if p, err = compress(st.c.s.o.Compressors[name], p); err != nil {
 			return nil, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +30,11 @@ type stream struct {
 
 	in     incoming      // of the reader
 	arrive chan struct{} // something has come; of methods with streams only
+
+	// What a unary call needs one of, so that it is not made each time.
+	small   mem.SliceBuffer // the buffer of a small message
+	whole   [1]mem.Buffer   // the list of the message's one buffer
+	payload payload         // the answer
 
 	// Guarded by conn.mu.
 	inbox      inbox
@@ -90,9 +94,6 @@ func (c *conn) open(f frameHead) error {
 	h := &c.head
 	st := &stream{c: c, id: f.stream, encoding: h.encoding, window: int64(c.s.o.StreamWindow), clientDone: f.flags&flagEndStream != 0}
 	st.ctx.st = st
-	if !slices.Equal(c.fields, h.fields) { // clients send the same with each call
-		c.fields = slices.Clone(h.fields)
-	}
 	st.fields = c.fields
 	c.mu.Lock()
 	if refused := c.settled && f.stream > c.last || c.handlers >= c.s.o.MaxStreams || len(c.streams) >= c.s.o.MaxStreams; refused || c.closed {
@@ -386,7 +387,13 @@ func (st *stream) RecvMsg(v any) error {
 		return err
 	}
 	defer m.buffer.Free()
-	data := mem.BufferSlice{m.buffer}
+	var data mem.BufferSlice
+	if st.method.streams {
+		data = mem.BufferSlice{m.buffer}
+	} else {
+		st.whole[0] = m.buffer
+		data = st.whole[:]
+	}
 	if m.compressed {
 		if data, err = st.decompress(m.buffer); err != nil {
 			return err

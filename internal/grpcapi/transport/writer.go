@@ -43,7 +43,8 @@ func (c *conn) writeLocked(more net.Buffers) {
 			if w, ok := c.nc.(partsWriter); ok {
 				_, err = w.WriteParts(more)
 			} else {
-				_, err = more.WriteTo(c.nc)
+				rest := more // which WriteTo changes
+				_, err = rest.WriteTo(c.nc)
 			}
 			more = nil
 		} else {
