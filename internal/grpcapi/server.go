@@ -63,9 +63,10 @@ type Options struct {
 
 // Sizes of the transport, from measurements with 64 B and 1 MiB messages.
 const (
-	// streamWindow lets a message of usual size come without waiting for the
-	// server; longer ones get their room once their length is known.
-	streamWindow = 1 << 20
+	// streamWindow lets a message of usual size, such as a tensor of 1 MiB and what
+	// describes it, come without waiting for the server; longer ones get their room
+	// once their length is known.
+	streamWindow = 2 << 20
 	connWindow   = 16 << 20
 )
 

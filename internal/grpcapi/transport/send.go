@@ -116,7 +116,7 @@ func (st *stream) transmit(p *payload, later bool) error {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sent := c.sendLocked(st, st.head(), p)
+	sent := c.sendLocked(st, st.head(), p, nil)
 	if !later || len(c.out) > keepOut/2 {
 		c.flushLocked()
 	}

@@ -332,7 +332,7 @@ func (st *stream) run() {
 	c.mu.Lock()
 	c.handlers--
 	if reply != nil && s.Code() == codes.OK {
-		c.sendLocked(st, st.head(), reply)
+		c.sendLocked(st, st.head(), reply, s)
 	}
 	c.finishLocked(st, 200, s)
 	c.flushLocked()
