@@ -174,7 +174,7 @@ func compress(c encoding.Compressor, p *payload) (*payload, error) {
 }
 
 // decompress returns a message as it was.
-func (st *stream) decompress(b mem.Buffer) (mem.BufferSlice, error) {
+func (st *stream) decompress(b mem.BufferSlice) (mem.BufferSlice, error) {
 	if st.encoding == "" || st.encoding == encoding.Identity {
 		return nil, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
@@ -183,7 +183,7 @@ func (st *stream) decompress(b mem.Buffer) (mem.BufferSlice, error) {
 		return nil, status.Errorf(codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", st.encoding)
 	}
 	limit := int64(st.c.s.o.MaxMessage)
-	r, err := z.Decompress(mem.BufferSlice{b}.Reader())
+	r, err := z.Decompress(b.Reader())
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the received message: %v", err)
 	}

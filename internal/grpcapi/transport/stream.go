@@ -28,12 +28,12 @@ type stream struct {
 	// encoding is how the client compresses; sendEncoding how answers are.
 	encoding, sendEncoding string
 
-	in     incoming      // of the reader
+	in     incoming      // of the reader while filling is set, else guarded by conn.mu
 	arrive chan struct{} // something has come; of methods with streams only
 
 	// What a unary call needs one of, so that it is not made each time.
 	small   mem.SliceBuffer // the buffer of a small message
-	whole   [1]mem.Buffer   // the list of the message's one buffer
+	whole   [1]mem.Buffer   // the list of its one buffer
 	payload payload         // the answer
 
 	// Guarded by conn.mu.
@@ -46,6 +46,7 @@ type stream struct {
 	begun      bool  // the handler runs, or has
 	clientDone bool  // nothing more comes
 	deaf       bool  // what comes is not wanted
+	filling    bool  // the reader is in what in holds
 	headSent   bool
 	finished   bool // the status is out
 	reset      bool // nothing can be written any more
@@ -256,11 +257,12 @@ func (c *conn) finishLocked(st *stream, httpStatus int, s *status.Status) {
 // endLocked lets go of what a stream holds. Its handler may still run.
 func (c *conn) endLocked(st *stream) {
 	st.deaf, st.reset = true, true
+	if !st.filling {
+		st.letGoLocked()
+	}
 	for st.inbox.n > 0 {
 		st.dropLocked(st.inbox.pop())
 	}
-	c.s.buffered.Add(-st.held)
-	st.held = 0
 	if st.timer != nil {
 		st.timer.Stop()
 	}
@@ -296,7 +298,7 @@ func (st *stream) abort(err error) {
 
 // dropLocked frees a message.
 func (st *stream) dropLocked(m message) {
-	m.buffer.Free()
+	m.parts.Free()
 	st.releaseLocked(&m)
 }
 
@@ -386,16 +388,10 @@ func (st *stream) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
-	defer m.buffer.Free()
-	var data mem.BufferSlice
-	if st.method.streams {
-		data = mem.BufferSlice{m.buffer}
-	} else {
-		st.whole[0] = m.buffer
-		data = st.whole[:]
-	}
+	defer m.parts.Free()
+	data := m.parts
 	if m.compressed {
-		if data, err = st.decompress(m.buffer); err != nil {
+		if data, err = st.decompress(data); err != nil {
 			return err
 		}
 		defer data.Free()
