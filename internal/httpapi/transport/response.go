@@ -192,7 +192,7 @@ func (r *response) flush() {
 	}
 	start := frontRoom - len(head)
 	copy(out[start:], head)
-	n, err := r.x.c.Conn.Write(out[start:])
+	n, err := r.x.c.transmit(out[start:])
 	r.sent += n
 	r.failed = err != nil
 }
