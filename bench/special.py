@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 import bodies
+import library_runner
 import load
 import measure
 import pipelines
@@ -73,5 +74,7 @@ RUNNERS = {"stream": StreamRunner, "sequences": SequenceRunner}
 
 def runner(scenario, *args):
     """The runner for a scenario."""
+    if scenario.library:
+        return library_runner.NesoRunner(scenario, *args)
     kind = CacheRunner if scenario.repository == "cache" else RUNNERS.get(scenario.protocol, measure.Runner)
     return kind(scenario, *args)

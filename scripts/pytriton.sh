@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 # Without those that need torch, tensorflow, jax, GPUs, containers or hours.
 tests=${*:-L0_example_add_sub_python L0_example_add_sub_python_with_optionals L0_example_identity_python
-  L0_example_multiple_models_example L0_example_simple_python_remote_mode L0_example_use_parameters_and_headers
+  L0_example_multiple_models_example L0_example_add_sub_vertex_ai L0_example_simple_python_remote_mode L0_example_use_parameters_and_headers
   L0_decoupled_mode L0_fatal_error_handling L0_inference_with_variable_io_size L0_model_error_handling L0_network_timeouts
   L0_remote_life_cycle L0_resources_released_after_signals L0_response_cache L0_run_in_thread
   L0_token_based_access_restriction L0_triton_close_on_parent_death L0_tritons_cohabitation L0_warmup_functionality

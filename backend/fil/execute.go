@@ -48,7 +48,7 @@ func newInstance(m *model) *instance {
 
 // Close implements backend.Instance.
 func (in *instance) Close() error {
-	in.forest.drop()
+	in.forest.Drop()
 	return nil
 }
 

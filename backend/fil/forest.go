@@ -58,7 +58,7 @@ func (a *api) loadFile(path string, kind format, o *options) (*forest, error) {
 	f := &forest{api: a, handle: *handle, format: kind}
 	f.uses.Store(1)
 	if err := f.inspect(); err != nil {
-		f.drop()
+		f.Drop()
 		return nil, err
 	}
 	return f, nil
@@ -298,8 +298,8 @@ func (f *forest) predict(in unsafe.Pointer, rows int, out unsafe.Pointer) error 
 	return nil
 }
 
-// drop ends one use of the forest; the last one frees it.
-func (f *forest) drop() {
+// Drop ends one use of the forest; the last one frees it.
+func (f *forest) Drop() {
 	if f.uses.Add(-1) > 0 {
 		return
 	}

@@ -46,7 +46,7 @@ func allSteps(t *testing.T, d *Draft) {
 	d.Normalize()
 	_ = d.Validate(true)
 	_ = d.NormalizeInstances([]int{0}, backend.Capabilities{})
-	view := d.view()
+	view := d.View()
 	if err := protojson.Unmarshal(view.JSON(), &inferencepb.ModelConfig{}); err != nil {
 		t.Fatalf("the JSON form is not protobuf JSON: %v\n%s", err, view.JSON())
 	}

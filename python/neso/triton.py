@@ -348,7 +348,7 @@ class TritonBase:
 
     def client(self, model_name: str, model_version: Optional[int] = None) -> InProcessClient:
         """A client of a bound model that needs no port: it speaks over the control socket."""
-        from ._inprocess import InProcessClient, open_calls
+        from ._inprocess import Calls, InProcessClient
 
         with self._lock:
             if not self._connected:
@@ -357,7 +357,7 @@ class TritonBase:
             if not found:
                 raise PyTritonInvalidOperationError(f"Model `{model_name}` is not bound.")
             if self._calls is None:
-                self._calls = open_calls(self._server.connection)
+                self._calls = Calls(self._server.connection)
             return InProcessClient(self._calls, max(found, key=lambda m: m.version).config)
 
 
@@ -473,6 +473,16 @@ class Triton(TritonBase):
     def metrics_port(self) -> int:
         """The port of the metrics, 0 when there is none."""
         return self._port("metrics")
+
+    @property
+    def vertex_ai_port(self) -> int:
+        """The port of Vertex AI's form, 0 when there is none."""
+        return self._port("vertex-ai")
+
+    @property
+    def sagemaker_port(self) -> int:
+        """The port of SageMaker's form, 0 when there is none."""
+        return self._port("sagemaker")
 
     @property
     def url(self) -> str:

@@ -23,6 +23,7 @@ from neso import (
     ModelConfig,
     Tensor,
     Triton,
+    _inprocess,
 )
 from neso.client import (
     PyTritonClientClosedError,
@@ -389,6 +390,41 @@ def test_a_client_in_the_process(served):
     before = connections(served)
     client.infer_sample(ONE)
     assert connections(served) == before  # no port
+
+
+def test_a_client_in_the_process_has_room_for_so_many_requests(monkeypatch):
+    monkeypatch.setattr(_inprocess, "IN_FLIGHT", 2)
+    monkeypatch.setattr(_inprocess, "WAIT_S", 0.05)
+    go_on = threading.Event()
+
+    def held(requests):
+        yield [{"y": r["x"]} for r in requests]
+        go_on.wait(60)
+
+    def fail(requests):
+        raise ValueError("no")
+
+    with Triton(config=config()) as triton:
+        triton.bind("held", [held] * 2, X, Y, config=ModelConfig(decoupled=True, max_batch_size=1))
+        triton.bind("m", double, X, Y)
+        triton.bind("fail", fail, X, Y)
+        stream, plain, wrong = (triton.client(name) for name in ("held", "m", "fail"))
+        for _ in range(3):  # an error gives its place back
+            with pytest.raises(PyTritonClientInferenceServerError, match="ValueError: no"):
+                wrong.infer_sample(ONE)
+        first, second = stream.infer_sample(ONE), stream.infer_sample(ONE)
+        assert next(first)["y"].tolist() == next(second)["y"].tolist() == [1.0]
+        with pytest.raises(PyTritonClientQueueFullError, match="Queue is full: 2 requests"):
+            plain.infer_sample(ONE)
+        with pytest.raises(PyTritonClientQueueFullError):
+            stream.infer_sample(ONE)
+        first.close()  # a stream that nobody reads on
+        assert plain.infer_sample(ONE)["y"].tolist() == [2.0]
+        go_on.set()
+        assert list(second) == []
+        assert list(second) == []
+        third, fourth = stream.infer_sample(ONE), stream.infer_sample(ONE)
+        assert len(list(third)) == len(list(fourth)) == 1
 
 
 def test_a_futures_client_starts_threads_as_they_are_needed(served):

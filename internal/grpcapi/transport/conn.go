@@ -71,7 +71,7 @@ const maxOut = 1 << 20
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
-		s: s, nc: nc, streams: map[uint32]*stream{}, sendWindow: defaultWindow, streamSend: defaultWindow, maxFrame: minMaxFrame,
+		s: s, nc: newSocket(nc), streams: map[uint32]*stream{}, sendWindow: defaultWindow, streamSend: defaultWindow, maxFrame: minMaxFrame,
 		window: int64(s.o.ConnWindow), last: maxWindow,
 	}
 	c.changed.L = &c.mu

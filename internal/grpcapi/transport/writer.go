@@ -40,7 +40,11 @@ func (c *conn) writeLocked(more net.Buffers) {
 			if len(buf) > 0 {
 				more = append(net.Buffers{buf}, more...)
 			}
-			_, err = more.WriteTo(c.nc)
+			if w, ok := c.nc.(partsWriter); ok {
+				_, err = w.WriteParts(more)
+			} else {
+				_, err = more.WriteTo(c.nc)
+			}
 			more = nil
 		} else {
 			_, err = c.nc.Write(buf)
@@ -60,6 +64,11 @@ func (c *conn) writeLocked(more net.Buffers) {
 	}
 	c.writing = false
 	c.changed.Broadcast()
+}
+
+// partsWriter is a connection that gathers by itself what net.Buffers would.
+type partsWriter interface {
+	WriteParts(parts net.Buffers) (int, error)
 }
 
 // kickLocked has out written by somebody else: the reader must not wait for a
