@@ -146,7 +146,7 @@ func (c *conn) look() (verdict, error) {
 		if c.w == len(c.buf) {
 			return isOdd, nil
 		}
-		if first && !(c.fresh && c.since.IsZero()) { // else net/http has armed it
+		if first && (!c.fresh || !c.since.IsZero()) { // else net/http has armed it
 			c.arm(c.s.headerTimeout())
 		}
 		n, err := c.receive(c.buf[c.w:])
