@@ -74,7 +74,7 @@ func TestSocket(t *testing.T) {
 				t.Errorf("nothing: %d, %v", n, err)
 			}
 			_ = client.Close()
-			if n, err := c.receive(b); n != 0 || err != io.EOF {
+			if n, err := c.receive(b); n != 0 || !errors.Is(err, io.EOF) {
 				t.Errorf("%d, %v", n, err)
 			}
 			// The client is gone: the system says so at the latest on the second try.
