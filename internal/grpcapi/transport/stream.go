@@ -31,6 +31,11 @@ type stream struct {
 	in     incoming      // of the reader while filling is set, else guarded by conn.mu
 	arrive chan struct{} // something has come; of methods with streams only
 
+	onReader bool // its handler runs on the reader
+	began    int64
+	company  bool // the client has sent more meanwhile
+	slow     bool // it took very long
+
 	// What a unary call needs one of, so that it is not made each time.
 	small   mem.SliceBuffer // the buffer of a small message
 	whole   [1]mem.Buffer   // the list of its one buffer
@@ -324,6 +329,9 @@ func (st *stream) signal() {
 func (st *stream) run() {
 	c := st.c
 	err := st.call()
+	if st.onReader {
+		st.look()
+	}
 	s, ok := status.FromError(err)
 	if !ok {
 		s = status.FromContextError(err)
