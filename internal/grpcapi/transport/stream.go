@@ -216,6 +216,7 @@ const deadlineGrace = time.Second
 // expire ends a call whose time is up.
 func (st *stream) expire() {
 	st.ctx.cancel(context.DeadlineExceeded)
+	st.signal() // a handler of streams may wait for the client
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
 	if !st.finished && !st.reset {
