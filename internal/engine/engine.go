@@ -80,7 +80,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing})
+	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing, RequireManifest: o.RequireManifest})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()

@@ -212,6 +212,17 @@ type Later interface {
 	Flush()
 }
 
+// Sent is how a handler learns when the answer of its call has left.
+type Sent interface {
+	// AfterSend has f called once the answer and its status have been given to the
+	// kernel, or to whoever is writing to the connection at that time; also when the
+	// client is gone.
+	AfterSend(f func())
+}
+
+// AfterSend implements Sent.
+func (st *stream) AfterSend(f func()) { st.afterSend = f }
+
 // Compression is what a handler may know and choose of a call's stream.
 type Compression interface {
 	// RecvCompress is the encoding of what the client sends, or "".
@@ -251,4 +262,5 @@ func (st *stream) SetSendCompress(name string) {
 var (
 	_ Compression = (*stream)(nil)
 	_ Later       = (*stream)(nil)
+	_ Sent        = (*stream)(nil)
 )

@@ -60,6 +60,7 @@ type stream struct {
 	sendMu          sync.Mutex
 	header, trailer metadata.MD
 	reply           *payload // of a unary call, sent with the status
+	afterSend       func()   // nil for none; used by the handler's goroutine only
 	timer           *time.Timer
 	md              metadata.MD
 	mdOnce          sync.Once
@@ -351,6 +352,9 @@ func (st *stream) run() {
 	st.sendMu.Unlock()
 	if reply != nil {
 		reply.parts.Free()
+	}
+	if st.afterSend != nil {
+		st.afterSend()
 	}
 	st.ctx.cancel(context.Canceled)
 	st.signal() // for those who still wait for messages
