@@ -164,16 +164,17 @@ class Writer:
 
 
 class Link:
-    """Both directions of the control channel, shared by the threads of a worker.
+    """Frames in and out, shared by the threads of a worker.
 
     Whoever waits for a frame reads for all: one thread at a time receives,
     hands every frame to its place, and wakes the others. The worker's main
     loop is such a waiter, and so is a call that a model makes into the server.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._reader = Reader(sock)
-        self.writer = Writer(sock)
+    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+        self._reader = Reader(control)
+        # Not over control: whoever waits for a frame there would be woken when the server takes an answer.
+        self.writer = Writer(descriptors)
         self.changed = threading.Condition(threading.Lock())
         # EXECUTE and the other frames that are the main loop's work, in order.
         self.work: deque[Frame] = deque()
