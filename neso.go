@@ -45,6 +45,8 @@ type Server struct {
 	// RepositoryAgentDirectory is named by the error of a repository agent that is
 	// not part of the server.
 	RepositoryAgentDirectory string
+	// GPU says which GPUs models may use.
+	GPU GPU
 	// BackendSettings holds settings by backend name; "" holds those for all.
 	BackendSettings map[string]map[string]string
 
@@ -60,6 +62,9 @@ type Server struct {
 	// PollSettle is how long a changed directory must have stayed the same before
 	// it is taken, at most PollInterval; 0 takes it at the first look.
 	PollInterval, PollSettle time.Duration
+	// RequireManifest takes only models whose directory has a manifest.sha256; one
+	// that has is not loaded before it is what the manifest says, in any case.
+	RequireManifest bool
 	// StartupModels are loaded at start in explicit mode; "*" alone means all.
 	StartupModels []string
 	// KeepGoing serves the models that load, when others do not. By default Start
@@ -222,7 +227,8 @@ type VertexAI struct {
 	Address string
 	// PredictRoute and HealthRoute are the paths the cloud has chosen.
 	PredictRoute, HealthRoute string
-	// Model answers predictions; empty means the only one there is.
+	// Model answers predictions; empty means the only one there is. It must be
+	// there at the start, unless NoRepository lets models come later.
 	Model string
 }
 
@@ -274,6 +280,8 @@ type Metrics struct {
 	TLS *TLS
 	// NoCPU leaves out the machine's CPU and memory.
 	NoCPU bool
+	// NoGPU leaves out the GPUs.
+	NoGPU bool
 	// Config holds settings such as "summary_latencies=true".
 	Config []string
 }

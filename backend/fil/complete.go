@@ -2,9 +2,10 @@ package fil
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // Names of the tensors, Triton's.
@@ -17,14 +18,11 @@ const (
 // Complete implements backend.Backend: input, output, the largest batch and the
 // default batcher. The forest that is read for it also serves the version.
 func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, error) {
-	c := completion{}
-	all := map[string]json.RawMessage{}
-	for _, into := range []any{&c, &all} {
-		if err := json.Unmarshal(cfg.JSON, into); err != nil {
-			return nil, backend.Errorf(backend.Internal, "configuration of model '%s': %v", cfg.Name, err)
-		}
+	c, err := completion.Read(&cfg)
+	if err != nil {
+		return nil, err
 	}
-	if len(c.Input) > 0 && len(c.Output) > 0 {
+	if c.Inputs > 0 && c.Outputs > 0 {
 		return nil, nil // nothing is left to say
 	}
 	o, err := readOptions(&cfg)
@@ -35,38 +33,23 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	d.keepReady(readyKey(&cfg), f)
-	set := func(name string, v any) {
-		if text, err := json.Marshal(v); err == nil {
-			all[name] = text
-		}
-	}
+	features, answer := int64(f.features), f.dims(o)
+	d.ready.Keep(&cfg, f)
 	batch := c.MaxBatchSize
 	if batch == 0 {
 		batch = d.settings.maxBatchSize
-		set("max_batch_size", batch)
 	}
-	if batch > 1 && c.SequenceBatching == nil && c.DynamicBatching == nil && c.EnsembleScheduling == nil {
-		set("dynamic_batching", struct{}{})
+	c.Batch(batch)
+	rows := func(name string, dims ...int64) []completion.IO {
+		return []completion.IO{completion.NewIO(name, tensor.FP32, append(tensor.Shape{-1}, dims...), batch > 0)}
 	}
-	rows := func(dims ...int64) []int64 {
-		if batch > 0 {
-			return dims
-		}
-		return append([]int64{-1}, dims...)
+	if c.Inputs == 0 {
+		c.SetInputs(rows(inputName, features))
 	}
-	type io struct {
-		Name     string  `json:"name"`
-		DataType string  `json:"data_type"`
-		Dims     []int64 `json:"dims"`
+	if c.Outputs == 0 {
+		c.SetOutputs(rows(outputName, answer...))
 	}
-	if len(c.Input) == 0 {
-		set("input", []io{{inputName, "TYPE_FP32", rows(int64(f.features))}})
-	}
-	if len(c.Output) == 0 {
-		set("output", []io{{outputName, "TYPE_FP32", rows(f.dims(o)...)}})
-	}
-	return json.Marshal(all)
+	return c.JSON()
 }
 
 // dims is the shape of a row's answer.

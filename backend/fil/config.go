@@ -1,7 +1,6 @@
 package fil
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -33,16 +32,6 @@ type options struct {
 	threshold    float64
 	unknownField bool
 	threads      int // 0: the model's share of the cores
-}
-
-// completion is what this backend reads of a configuration's JSON form.
-type completion struct {
-	MaxBatchSize       int               `json:"max_batch_size"`
-	Input              []json.RawMessage `json:"input"`
-	Output             []json.RawMessage `json:"output"`
-	DynamicBatching    json.RawMessage   `json:"dynamic_batching"`
-	SequenceBatching   json.RawMessage   `json:"sequence_batching"`
-	EnsembleScheduling json.RawMessage   `json:"ensemble_scheduling"`
 }
 
 func readOptions(cfg *backend.Config) (*options, error) {

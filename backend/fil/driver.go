@@ -3,9 +3,10 @@ package fil
 import (
 	"context"
 	"strconv"
-	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
+	"github.com/nesoserve/neso/backend/internal/library"
 )
 
 // Options configure the backend; the zero value uses a library of the backend
@@ -23,7 +24,7 @@ func New(o Options) backend.Driver {
 		if err != nil {
 			return nil, err
 		}
-		return &driver{options: o, host: host, settings: set, libraries: map[string]*api{}, ready: map[string]*readyForest{}}, nil
+		return &driver{options: o, host: host, settings: set}, nil
 	}}
 }
 
@@ -33,10 +34,8 @@ type driver struct {
 	host     backend.Host
 	settings settings
 
-	mu        sync.Mutex
-	libraries map[string]*api // by what the configuration names; "" is the default
-	ready     map[string]*readyForest
-	closed    bool
+	libraries library.Opened[*api]
+	ready     library.Ready[*forest]
 }
 
 // settings are the --backend-config=fil,... values.
@@ -52,12 +51,8 @@ const defaultMaxBatchSize = 32768
 
 func parseSettings(s backend.Settings) (settings, error) {
 	set := settings{directory: s.Directory, maxBatchSize: defaultMaxBatchSize}
-	if text, ok := s.Values["default-max-batch-size"]; ok {
-		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil {
-			return set, backend.Errorf(backend.InvalidArg, "--backend-config=fil,default-max-batch-size=%s: expected a whole number", text)
-		}
-		set.maxBatchSize = int(n)
+	if err := completion.Number(Spec.Backend, s, completion.MaxBatchSize, &set.maxBatchSize); err != nil {
+		return set, err
 	}
 	if text, ok := s.Values["allow-pickle"]; ok {
 		v, err := strconv.ParseBool(text)
@@ -72,19 +67,11 @@ func parseSettings(s backend.Settings) (settings, error) {
 // Capabilities: an instance runs one batch at a time, and wants it in one
 // piece.
 func (d *driver) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU"}
+	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU", UsesGPU: func() bool { return false }}
 }
 
-// Close frees what no model uses any more.
+// Close frees what no model uses any more; a library stays open.
 func (d *driver) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	ready := d.ready
-	d.ready = nil
-	d.mu.Unlock()
-	for _, r := range ready {
-		r.expire.Stop()
-		r.forest.drop()
-	}
+	d.ready.Close()
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,40 +18,20 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
-	"github.com/nesoserve/neso/backend/python"
-	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/backend/internal/librarytest"
 	"github.com/nesoserve/neso/tensor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// interpreter is that of the virtual environment that `make setup` makes.
-func interpreter() (string, error) {
-	if path, err := filepath.Abs("../../.venv/bin/python"); err == nil {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return python.DefaultInterpreter("")
-}
-
 // configFor puts content into the version directory of a model.
 func configFor(t testing.TB, name string, content []byte) backend.Config {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "model")
-	version := filepath.Join(dir, "1")
-	if err := os.MkdirAll(version, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(version, name), content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return backend.Config{
-		Name: "model", Version: 1, Directory: dir, VersionDirectory: version, Filename: name, Parameters: map[string]string{}, MaxBatchSize: 1 << 20,
-		Inputs:    []backend.IO{{Name: inputName, Datatype: tensor.FP32, Dims: tensor.Shape{8}}},
-		Outputs:   []backend.IO{{Name: outputName, Datatype: tensor.FP32, Dims: tensor.Shape{1}}},
-		Instances: []backend.InstanceConfig{{Name: "model_0_0", Kind: "KIND_CPU"}},
-	}
+	cfg := librarytest.Config(t, name, content)
+	cfg.MaxBatchSize = 1 << 20
+	cfg.Inputs = []backend.IO{{Name: inputName, Datatype: tensor.FP32, Dims: tensor.Shape{8}}}
+	cfg.Outputs = []backend.IO{{Name: outputName, Datatype: tensor.FP32, Dims: tensor.Shape{1}}}
+	return cfg
 }
 
 func legacy(t testing.TB) []byte {
@@ -64,52 +43,16 @@ func legacy(t testing.TB) []byte {
 	return content
 }
 
-type host struct {
-	backend.Host
-	memory *memory.Pool
-	log    *slog.Logger
-}
-
-func (h *host) Allocator() tensor.Allocator { return h.memory }
-func (h *host) Logger() *slog.Logger        { return h.log }
-
 func open(t testing.TB, values map[string]string) backend.Backend {
 	t.Helper()
-	h := &host{memory: memory.New(memory.Options{}), log: slog.New(slog.DiscardHandler)}
-	b, err := New(Options{Interpreter: interpreter}).Open(t.Context(), h, backend.Settings{Values: values})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-		if leaks := h.memory.Leaks(); len(leaks) > 0 {
-			t.Errorf("%d buffers leaked, the first:\n%s", len(leaks), leaks[0])
-		}
-		h.memory.Close()
-	})
+	b, _ := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), values)
 	return b
 }
 
 func start(t testing.TB, b backend.Backend, cfg backend.Config) *instance {
 	t.Helper()
-	m, err := b.Load(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := m.NewInstance(t.Context(), cfg.Instances[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = in.Close(), m.Close() })
-	return in.(*instance)
+	return librarytest.Start(t, b, cfg).(*instance)
 }
-
-type sink struct{ got []*backend.Response }
-
-func (s *sink) Respond(r *backend.Response, _ bool) error { s.got = append(s.got, r); return nil }
-func (*sink) Cancelled() bool                             { return false }
 
 // ask runs one request with rows of 8 and returns its numbers.
 func ask(t testing.TB, in *instance, rows []float32) []float32 {
@@ -119,15 +62,15 @@ func ask(t testing.TB, in *instance, rows []float32) []float32 {
 		t.Fatal(err)
 	}
 	n := int64(len(rows) / 8)
-	s := &sink{}
+	s := &librarytest.Answers{}
 	input := tensor.Tensor{Name: inputName, Datatype: tensor.FP32, Shape: tensor.Shape{n, 8}, Data: data.Bytes()}
 	r := &backend.Request{BatchSize: int(n), Requested: []string{outputName}, Inputs: []tensor.Tensor{input}, Responder: s}
 	if err := in.Execute(context.Background(), &backend.Batch{Requests: []*backend.Request{r}, Inputs: r.Inputs, Size: int(n)}); err != nil {
 		t.Fatal(err)
 	}
-	defer s.got[0].Release()
+	defer s.Got[0].Release()
 	got := make([]float32, n)
-	if err := binary.Read(bytes.NewReader(s.got[0].Outputs[0].Data), binary.LittleEndian, got); err != nil {
+	if err := binary.Read(bytes.NewReader(s.Got[0].Outputs[0].Data), binary.LittleEndian, got); err != nil {
 		t.Fatal(err)
 	}
 	return got
@@ -188,7 +131,7 @@ func TestLegacyModelAnswersAsItsFrameworkDid(t *testing.T) {
 
 func TestSuite(t *testing.T) {
 	backendtest.Run(t, backendtest.Suite{
-		Driver: New(Options{Interpreter: interpreter}),
+		Driver: New(Options{Interpreter: librarytest.Interpreter}),
 		Slow: func(t *testing.T) (backend.Config, []tensor.Tensor) {
 			cfg := configFor(t, "xgboost.model", legacy(t))
 			cfg.MaxBatchSize = 1 << 30
@@ -259,7 +202,7 @@ func BenchmarkPredict(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.drop()
+	defer f.Drop()
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, rows := range []int{1, 8, 32} {
 		b.Run(strconv.Itoa(rows), func(b *testing.B) {

@@ -28,6 +28,9 @@ type forest struct {
 	typeName *byte           // the same for C
 	stamp    string
 	uses     atomic.Int64
+	// The same laid out for speed; nil where it cannot be.
+	flat32 *flat[float32]
+	flat64 *flat[float64]
 }
 
 // outputs is how many numbers a row gives.
@@ -58,9 +61,10 @@ func (a *api) loadFile(path string, kind format, o *options) (*forest, error) {
 	f := &forest{api: a, handle: *handle, format: kind}
 	f.uses.Store(1)
 	if err := f.inspect(); err != nil {
-		f.drop()
+		f.Drop()
 		return nil, err
 	}
+	f.layOut()
 	return f, nil
 }
 
@@ -298,8 +302,8 @@ func (f *forest) predict(in unsafe.Pointer, rows int, out unsafe.Pointer) error 
 	return nil
 }
 
-// drop ends one use of the forest; the last one frees it.
-func (f *forest) drop() {
+// Drop ends one use of the forest; the last one frees it.
+func (f *forest) Drop() {
 	if f.uses.Add(-1) > 0 {
 		return
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/library"
 )
 
 // load reads the forest of a version.
@@ -20,12 +20,12 @@ func (d *driver) load(ctx context.Context, cfg *backend.Config, o *options) (*fo
 	if err != nil {
 		return nil, err
 	}
-	stamp := stampOf(path)
-	if f := d.takeReady(readyKey(cfg), nil); f != nil {
+	stamp := library.StampOf(path)
+	if f, ok := d.ready.Take(cfg); ok {
 		if f.api == a && f.stamp == stamp && (o.format == "" || o.format == f.format) {
 			return f, nil
 		}
-		f.drop()
+		f.Drop()
 	}
 	kind, err := kindOf(cfg, o, path)
 	if err != nil {
@@ -114,63 +114,4 @@ func tidy(text string) string {
 		text = rest
 	}
 	return strings.Join(strings.Fields(text), " ")
-}
-
-// stampOf tells one content of a file from another, as far as its size and time
-// of change do.
-func stampOf(path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprint(path, info.ModTime(), info.Size())
-}
-
-// readyFor is how long a forest that has completed a configuration waits for
-// the load of its model.
-const readyFor = time.Minute
-
-type readyForest struct {
-	forest *forest
-	expire *time.Timer
-}
-
-func readyKey(cfg *backend.Config) string {
-	return fmt.Sprint(cfg.Name, "\x00", cfg.Version, "\x00", cfg.VersionDirectory)
-}
-
-// keepReady keeps the forest for the load that should follow.
-func (d *driver) keepReady(key string, f *forest) {
-	r := &readyForest{forest: f}
-	d.mu.Lock()
-	old, closed := d.ready[key], d.closed
-	if !closed {
-		r.expire = time.AfterFunc(readyFor, func() {
-			if d.takeReady(key, r) != nil {
-				f.drop()
-			}
-		})
-		d.ready[key] = r
-	}
-	d.mu.Unlock()
-	if old != nil {
-		old.expire.Stop()
-		old.forest.drop()
-	}
-	if closed {
-		f.drop()
-	}
-}
-
-// takeReady takes the forest with the key out, only that of want unless nil.
-func (d *driver) takeReady(key string, want *readyForest) *forest {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r := d.ready[key]
-	if r == nil || want != nil && r != want {
-		return nil
-	}
-	delete(d.ready, key)
-	r.expire.Stop()
-	return r.forest
 }

@@ -32,7 +32,7 @@ func (d *driver) Load(ctx context.Context, cfg backend.Config) (backend.Model, e
 		return nil, err
 	}
 	if err := validate(&cfg, o, f); err != nil {
-		f.drop()
+		f.Drop()
 		return nil, err
 	}
 	d.report(&cfg)
@@ -74,6 +74,6 @@ func (m *model) NewInstance(context.Context, backend.InstanceConfig) (backend.In
 
 // Close implements backend.Model.
 func (m *model) Close() error {
-	m.forest.drop()
+	m.forest.Drop()
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -22,7 +23,7 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 			fault("unable to load model '%s', configuration expects datatype %s for input '%s', model provides TYPE_FP32 (write data_type: TYPE_FP32, or TYPE_FP64)", cfg.Name, in.Datatype.ConfigName(), in.Name)
 		}
 		if want := rows(cfg, int64(f.features)); !fits(want, in.Dims) || in.Ragged {
-			fault("model '%s', tensor '%s': the model has %d features, the configuration specifies dims %s (write dims: %s)", cfg.Name, in.Name, f.features, in.Dims, spaced(want))
+			fault("model '%s', tensor '%s': the model has %d features, the configuration specifies dims %s (write dims: %s)", cfg.Name, in.Name, f.features, in.Dims, completion.Dims(want))
 		}
 	}
 	if len(cfg.Outputs) == 0 {
@@ -44,7 +45,7 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 		want := f.dims(o)
 		second := o.classifier && o.proba && f.outputs() == 1 && fits(rows(cfg, 1), out.Dims) // of two classes, Triton's form
 		if !second && !fits(rows(cfg, want...), out.Dims) {
-			fault("model '%s', tensor '%s': the model gives %s for a row, the configuration specifies dims %s (write dims: %s)", cfg.Name, out.Name, f.gives(o), out.Dims, spaced(rows(cfg, want...)))
+			fault("model '%s', tensor '%s': the model gives %s for a row, the configuration specifies dims %s (write dims: %s)", cfg.Name, out.Name, f.gives(o), out.Dims, completion.Dims(rows(cfg, want...)))
 		}
 	}
 	if len(faults) == 0 {
@@ -98,9 +99,4 @@ func fits(want, has tensor.Shape) bool {
 		}
 	}
 	return true
-}
-
-// spaced prints a shape as configuration files have it.
-func spaced(s tensor.Shape) string {
-	return "[ " + strings.ReplaceAll(strings.Trim(s.String(), "[]"), ",", ", ") + " ]"
 }

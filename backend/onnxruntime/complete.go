@@ -2,9 +2,10 @@ package onnxruntime
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
 )
 
 // Complete implements backend.Backend: inputs, outputs, the largest batch and
@@ -22,57 +23,47 @@ func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	d.keepReady(readyKey(&cfg), s)
-	all := map[string]json.RawMessage{}
-	if err := json.Unmarshal(cfg.JSON, &all); err != nil {
-		return nil, backend.Errorf(backend.Internal, "configuration of model '%s': %v", cfg.Name, err)
-	}
-	batch, err := d.completeBatch(&cfg, c, s)
+	inputs, outputs := s.inputs, s.outputs
+	d.ready.Keep(&cfg, s)
+	done, err := completion.Read(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	set := func(name string, v any) {
-		text, err := json.Marshal(v)
-		if err == nil {
-			all[name] = text
+	batch, err := d.completeBatch(&cfg, c, slices.Concat(inputs, outputs))
+	if err != nil {
+		return nil, err
+	}
+	done.Batch(batch)
+	for _, side := range []struct {
+		given int
+		list  []tensorInfo
+		set   func([]completion.IO)
+	}{{done.Inputs + len(c.BatchInput), inputs, done.SetInputs}, {done.Outputs, outputs, done.SetOutputs}} {
+		if side.given > 0 {
+			continue
 		}
-	}
-	set("max_batch_size", batch)
-	if batch > 1 && c.SequenceBatching == nil && c.DynamicBatching == nil && c.EnsembleScheduling == nil {
-		set("dynamic_batching", struct{}{})
-	}
-	if len(c.Input)+len(c.BatchInput) == 0 {
-		list, err := completeIO(&cfg, s.inputs, batch > 0)
+		list, err := completeIO(&cfg, side.list, batch > 0)
 		if err != nil {
 			return nil, err
 		}
-		set("input", list)
+		side.set(list)
 	}
-	if len(c.Output) == 0 {
-		list, err := completeIO(&cfg, s.outputs, batch > 0)
-		if err != nil {
-			return nil, err
-		}
-		set("output", list)
-	}
-	return json.Marshal(all)
+	return done.JSON()
 }
 
 // completeBatch says the largest batch: that of the configuration, else the
 // default when the first dimension of everything is open.
-func (d *driver) completeBatch(cfg *backend.Config, c *modelConfig, s *session) (int, error) {
-	for _, list := range [][]tensorInfo{s.inputs, s.outputs} {
-		for i := range list {
-			t := &list[i]
-			if len(t.shape) > 0 && t.shape[0] == -1 {
-				continue
-			}
-			if c.MaxBatchSize == 0 {
-				return 0, nil
-			}
-			return 0, backend.Errorf(backend.InvalidArg, "autofill failed for model '%s': model does not support batching while non-zero max_batch_size is specified ('%s' has shape %s; write max_batch_size: 0, or export the model with a dynamic first dimension)",
-				cfg.Name, t.name, t.shape)
+func (d *driver) completeBatch(cfg *backend.Config, c *modelConfig, all []tensorInfo) (int, error) {
+	for i := range all {
+		t := &all[i]
+		if len(t.shape) > 0 && t.shape[0] == -1 {
+			continue
 		}
+		if c.MaxBatchSize == 0 {
+			return 0, nil
+		}
+		return 0, backend.Errorf(backend.InvalidArg, "autofill failed for model '%s': model does not support batching while non-zero max_batch_size is specified ('%s' has shape %s; write max_batch_size: 0, or export the model with a dynamic first dimension)",
+			cfg.Name, t.name, t.shape)
 	}
 	if c.MaxBatchSize > 0 {
 		return c.MaxBatchSize, nil
@@ -83,37 +74,15 @@ func (d *driver) completeBatch(cfg *backend.Config, c *modelConfig, s *session) 
 	return d.settings.maxBatchSize, nil
 }
 
-// completedIO is one input or output of the JSON form.
-type completedIO struct {
-	Name     string   `json:"name"`
-	DataType string   `json:"data_type"`
-	Dims     []int64  `json:"dims"`
-	Reshape  *reshape `json:"reshape,omitempty"`
-}
-
-type reshape struct {
-	Shape []int64 `json:"shape"`
-}
-
-func completeIO(cfg *backend.Config, list []tensorInfo, batching bool) ([]completedIO, error) {
-	all := []completedIO{}
+func completeIO(cfg *backend.Config, list []tensorInfo, batching bool) ([]completion.IO, error) {
+	all := []completion.IO{}
 	for i := range list {
 		t := &list[i]
 		if t.kind != kindTensor {
 			return nil, backend.Errorf(backend.Unsupported, "Unsupported ONNX Type 'ONNX_TYPE_%s' for I/O '%s', expected 'ONNX_TYPE_TENSOR'. (model '%s'; name the tensors to serve as input and output in its configuration%s)",
 				onnxType(t.kind), t.name, cfg.Name, prefixed("; ", kindHint(t.kind)))
 		}
-		io := completedIO{Name: t.name, DataType: t.datatype.ConfigName(), Dims: t.shape}
-		if batching {
-			io.Dims = t.shape[1:]
-		}
-		if len(io.Dims) == 0 {
-			io.Dims = []int64{1}
-			if batching {
-				io.Reshape = &reshape{Shape: []int64{}}
-			}
-		}
-		all = append(all, io)
+		all = append(all, completion.NewIO(t.name, t.datatype, t.shape, batching))
 	}
 	return all, nil
 }

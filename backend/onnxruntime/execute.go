@@ -66,7 +66,7 @@ func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 func (in *instance) Close() error {
 	in.watch.remove(in)
 	in.session.env.release(fnReleaseRunOptions, in.options)
-	in.session.drop()
+	in.session.Drop()
 	return nil
 }
 

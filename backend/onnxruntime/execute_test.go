@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/librarytest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -80,14 +81,14 @@ func TestOutputsOutliveTheModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := &answers{}
+	sink := &librarytest.Answers{}
 	inputs := []tensor.Tensor{floats("IN", tensor.Shape{3}, 1, 0, 3)}
 	r := &backend.Request{Requested: []string{"OUT"}, Inputs: inputs, Responder: sink}
 	if err := in.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{r}, Inputs: inputs, Size: 1}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, _ = in.Close(), m.Close(), d.Close()
-	if got, err := show1(sink.got[0]); got != "OUT [1,2] [0 2]" || err != nil {
+	if got, err := show1(sink.Got[0]); got != "OUT [1,2] [0 2]" || err != nil {
 		t.Errorf("got %s, %v", got, err)
 	}
 }
@@ -113,14 +114,14 @@ func TestCancelledWhileRunning(t *testing.T) {
 		t.Fatalf("%s, %v", got, err)
 	}
 	inputs := []tensor.Tensor{int64s("STEPS", tensor.Shape{1}, 1<<50)}
-	r := &backend.Request{Requested: []string{"COUNT"}, Inputs: inputs, Responder: &answers{cancelled: true}}
+	r := &backend.Request{Requested: []string{"COUNT"}, Inputs: inputs, Responder: &librarytest.Answers{Gone: true}}
 	err := in.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{r}, Inputs: inputs, Size: 1})
 	if e := backend.AsError(err); e == nil || e.Code != backend.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as when the model is closed while it runs
-	r.Responder = &answers{}
+	r.Responder = &librarytest.Answers{}
 	if e := backend.AsError(in.Execute(ctx, &backend.Batch{Requests: []*backend.Request{r}, Inputs: inputs, Size: 1})); e == nil || e.Code != backend.Cancelled {
 		t.Errorf("closed: %v", err)
 	}

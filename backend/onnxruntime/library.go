@@ -1,7 +1,7 @@
 package onnxruntime
 
 import (
-	"os"
+	"strings"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
@@ -17,45 +17,40 @@ var Spec = library.Spec{
 	Packages:   []string{"onnxruntime/capi"},
 	Companions: []string{"libonnxruntime_providers_*", "onnxruntime_providers_*"},
 	Install:    "onnxruntime",
+	Parameter:  "onnxruntime_library",
 }
-
-// paramLibrary is the parameter of a model configuration that names the library
-// or its directory.
-const paramLibrary = "onnxruntime_library"
 
 // environment returns the opened library that a model uses, with its
 // process-wide state.
 func (d *driver) environment(cfg *backend.Config) (*environment, error) {
-	return d.openEnvironment(library.Places{
-		Named: cfg.Parameters[paramLibrary], Base: cfg.Directory,
-		BackendDirectory: d.settings.directory, Python: d.options.Interpreter, Getenv: os.Getenv,
+	silence()
+	return d.environments.Get(&Spec, Spec.PlacesFor(cfg, d.settings.directory, d.options.Interpreter), func(lib *library.Library) (*environment, error) {
+		log := d.host.Logger()
+		e, err := newEnvironment(lib, &d.settings, log)
+		if err != nil {
+			return nil, err
+		}
+		log.Info("ONNX Runtime opened", "version", e.version, "library", lib.Path, "found", lib.Source, "providers", e.providers)
+		return e, nil
 	})
 }
 
-// openEnvironment opens a library once; one that was missing is searched again
-// for the next model.
-func (d *driver) openEnvironment(p library.Places) (*environment, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := p.Named
-	if key != "" {
-		key = p.Base + "\x00" + key
-	}
-	if e := d.byName[key]; e != nil {
-		return e, nil
-	}
-	lib, err := Spec.Open(p)
-	if err != nil {
-		return nil, err
-	}
-	e := d.environments[lib.Path]
-	if e == nil {
-		if e, err = newEnvironment(lib, &d.settings, d.host.Logger()); err != nil {
-			return nil, err
+// Describe looks for the library and says what it has.
+func Describe(o Options, directory string) library.Report {
+	silence()
+	return Spec.Describe(directory, o.Interpreter, func(lib *library.Library, r *library.Report) error {
+		a, err := openAPI(lib)
+		if err != nil {
+			return err
 		}
-		d.environments[lib.Path] = e
-		d.host.Logger().Info("ONNX Runtime opened", "version", e.version, "library", lib.Path, "found", lib.Source, "providers", e.providers)
-	}
-	d.byName[key] = e
-	return e, nil
+		defer a.release(fnReleaseMemoryInfo, a.memory)
+		r.Version = a.version
+		providers, err := a.availableProviders()
+		for _, p := range providers {
+			if p != "AzureExecutionProvider" { // a way to call models elsewhere
+				r.Devices = append(r.Devices, strings.TrimSuffix(p, "ExecutionProvider"))
+			}
+		}
+		return err
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/librarytest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -57,7 +58,11 @@ func TestCompletedSessionServes(t *testing.T) {
 		if _, err := d.Complete(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
-		ready := d.ready[readyKey(&cfg)].session
+		ready, ok := d.ready.Take(&cfg)
+		if !ok {
+			t.Fatal("no session waits for the load")
+		}
+		d.ready.Keep(&cfg, ready)
 		if changed {
 			content, err := os.ReadFile("testdata/identity_fp32.onnx")
 			if err == nil {
@@ -148,7 +153,7 @@ func TestBadFiles(t *testing.T) {
 		"weights gone": {content("external"), []string{"weights.bin", "must lie beside it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := configFor(t, c.content)
+			cfg := librarytest.Config(t, defaultFilename, c.content)
 			cfg.JSON = []byte("{}")
 			_, err := d.Complete(t.Context(), cfg)
 			if err == nil {
@@ -164,7 +169,7 @@ func TestBadFiles(t *testing.T) {
 			}
 		})
 	}
-	cfg := configFor(t, nil)
+	cfg := librarytest.Config(t, defaultFilename, nil)
 	for filename, want := range map[string]string{
 		"other.onnx":    "unable to find 'model/1/other.onnx' for model instance 'model'",
 		"../model.onnx": "default_model_filename '../model.onnx' of model 'model' leads out of the version directory",
@@ -184,7 +189,7 @@ func TestCorruptFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := configFor(t, nil)
+	cfg := librarytest.Config(t, defaultFilename, nil)
 	cfg.JSON = []byte("{}")
 	for i := range whole {
 		broken := append([]byte(nil), whole...)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -35,7 +36,7 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 		return nil, err
 	}
 	if err := validate(&cfg, c, s); err != nil {
-		s.drop()
+		s.Drop()
 		return nil, err
 	}
 	return &model{driver: d, cfg: cfg, config: c, shared: s, plan: newPlan(&cfg, s)}, nil
@@ -59,17 +60,13 @@ func (d *driver) session(cfg *backend.Config, c *modelConfig, in backend.Instanc
 	if err != nil {
 		return nil, err
 	}
-	if s := d.takeReady(readyKey(cfg), nil); s != nil {
-		if path, err := modelFile(cfg); err == nil && s.env == e && s.options == o.key() && s.stamp == stampOf(path) {
+	if s, ok := d.ready.Take(cfg); ok {
+		if path, err := modelFile(cfg); err == nil && s.env == e && s.options == o.key() && s.stamp == library.StampOf(path) {
 			return s, nil
 		}
-		s.drop()
+		s.Drop()
 	}
 	return e.newSession(cfg, o)
-}
-
-func readyKey(cfg *backend.Config) string {
-	return cfg.Name + "\x00" + show64(cfg.Version) + "\x00" + cfg.VersionDirectory
 }
 
 // Allocator implements backend.Model: ordinary memory is as good as any.
@@ -108,6 +105,6 @@ func (m *model) sessionFor(o *sessionOptions, in backend.InstanceConfig) (*sessi
 
 // Close implements backend.Model.
 func (m *model) Close() error {
-	m.shared.drop()
+	m.shared.Drop()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/library"
 )
 
 // session is a loaded model. ONNX Runtime lets any number of threads run it.
@@ -59,7 +60,7 @@ func (e *environment) newSession(cfg *backend.Config, o *sessionOptions) (*sessi
 		return nil, explain(err, cfg, path, e)
 	}
 	defer e.release(fnReleaseSessionOptions, options)
-	s := &session{env: e, stamp: stampOf(path), options: o.key()}
+	s := &session{env: e, stamp: library.StampOf(path), options: o.key()}
 	p := pathArgument(path)
 	if err := e.call(fnCreateSession, e.env, uintptr(unsafe.Pointer(p)), options, uintptr(unsafe.Pointer(&s.handle))); err != nil {
 		return nil, explain(err, cfg, path, e)
@@ -67,24 +68,14 @@ func (e *environment) newSession(cfg *backend.Config, o *sessionOptions) (*sessi
 	e.uses.Add(1)
 	s.uses.Store(1)
 	if err := s.introspect(); err != nil {
-		s.drop()
+		s.Drop()
 		return nil, explain(err, cfg, path, e)
 	}
 	return s, nil
 }
 
-// stampOf tells one content of a file from another, as far as its size and time
-// of change do.
-func stampOf(path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	return path + info.ModTime().String() + show64(info.Size())
-}
-
-// drop ends one use of the session; the last one frees it.
-func (s *session) drop() {
+// Drop ends one use of the session; the last one frees it.
+func (s *session) Drop() {
 	if s.uses.Add(-1) > 0 {
 		return
 	}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
+	"github.com/nesoserve/neso/backend/internal/librarytest"
 	"github.com/nesoserve/neso/tensor"
 )
 
 func TestSuite(t *testing.T) {
 	backendtest.Run(t, backendtest.Suite{
-		Driver: New(Options{Interpreter: interpreter}),
+		Driver: New(Options{Interpreter: librarytest.Interpreter}),
 		Identity: func(t *testing.T, d tensor.Datatype, batch int) backend.Config {
 			name := "identity_" + strings.ToLower(d.String())
 			if batch == 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -211,13 +212,7 @@ func (v *validation) dimsHint(want tensor.Shape) string {
 	if len(want) == 0 {
 		return "write dims: [ 1 ] and reshape { shape: [ ] }"
 	}
-	return "write dims: " + spaced(want)
-}
-
-// spaced prints a shape as configuration files have it.
-func spaced(s tensor.Shape) string {
-	text := strings.ReplaceAll(strings.Trim(s.String(), "[]"), ",", ", ")
-	return "[ " + text + " ]"
+	return "write dims: " + completion.Dims(want)
 }
 
 // fits compares the model's shape with the configuration's.
@@ -239,7 +234,7 @@ func describe(t *tensorInfo, batching bool) string {
 	if batching && len(shape) > 0 {
 		shape = shape[1:]
 	}
-	return fmt.Sprintf("'%s' (data_type: %s, dims: %s)", t.name, t.typeName(), spaced(shape))
+	return fmt.Sprintf("'%s' (data_type: %s, dims: %s)", t.name, t.typeName(), completion.Dims(shape))
 }
 
 // isControl reports whether an input carries a sequence control.

@@ -94,5 +94,5 @@ type owned struct {
 // ReleaseBuffer implements tensor.Releaser.
 func (o *owned) ReleaseBuffer(*tensor.Buffer) {
 	o.session.env.release(fnReleaseValue, o.value)
-	o.session.drop()
+	o.session.Drop()
 }

@@ -2,24 +2,21 @@ package openvino
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/tensor"
 )
 
 // Complete implements backend.Backend: inputs, outputs, the largest batch and
 // the default batcher.
 func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error) {
-	c := completion{}
-	all := map[string]json.RawMessage{}
-	for _, into := range []any{&c, &all} {
-		if err := json.Unmarshal(cfg.JSON, into); err != nil {
-			return nil, backend.Errorf(backend.Internal, "configuration of model '%s': %v", cfg.Name, err)
-		}
+	c, err := completion.Read(&cfg)
+	if err != nil {
+		return nil, err
 	}
-	if len(c.Input) > 0 && len(c.Output) > 0 {
+	if c.Inputs > 0 && c.Outputs > 0 {
 		return nil, nil // nothing is left to say
 	}
 	o, err := readOptions(&cfg)
@@ -36,20 +33,12 @@ func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error)
 		batch = d.settings.maxBatchSize
 		d.host.Logger().Info("the model can batch and its configuration does not say how much", "model", cfg.Name, "max_batch_size", batch)
 	}
-	set := func(name string, v any) {
-		if text, err := json.Marshal(v); err == nil {
-			all[name] = text
-		}
-	}
-	set("max_batch_size", batch)
-	if batch > 1 && c.SequenceBatching == nil && c.DynamicBatching == nil && c.EnsembleScheduling == nil {
-		set("dynamic_batching", struct{}{})
-	}
+	c.Batch(batch)
 	for _, side := range []struct {
-		name  string
 		given int
 		ports []port
-	}{{"input", len(c.Input), r.inputs}, {"output", len(c.Output), r.outputs}} {
+		set   func([]completion.IO)
+	}{{c.Inputs, r.inputs, c.SetInputs}, {c.Outputs, r.outputs, c.SetOutputs}} {
 		if side.given > 0 {
 			continue
 		}
@@ -57,9 +46,9 @@ func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error)
 		if err != nil {
 			return nil, err
 		}
-		set(side.name, list)
+		side.set(list)
 	}
-	return json.Marshal(all)
+	return c.JSON()
 }
 
 // batches reports whether the first dimension of everything is open.
@@ -74,20 +63,8 @@ func (r *reading) batches() bool {
 	return len(r.inputs) > 0
 }
 
-type reshape struct {
-	Shape []int64 `json:"shape"`
-}
-
-// completedIO is one input or output of the JSON form.
-type completedIO struct {
-	Name     string   `json:"name"`
-	DataType string   `json:"data_type"`
-	Dims     []int64  `json:"dims"`
-	Reshape  *reshape `json:"reshape,omitempty"`
-}
-
-func completeIO(cfg *backend.Config, ports []port, batching bool) ([]completedIO, error) {
-	all := []completedIO{}
+func completeIO(cfg *backend.Config, ports []port, batching bool) ([]completion.IO, error) {
+	all := []completion.IO{}
 	for i := range ports {
 		p := &ports[i]
 		switch {
@@ -95,21 +72,10 @@ func completeIO(cfg *backend.Config, ports []port, batching bool) ([]completedIO
 			return nil, unsupported(cfg, p)
 		case p.unranked:
 			return nil, backend.Errorf(backend.InvalidArg, "unable to autofill for '%s': '%s' has an open number of dimensions (name the inputs and outputs, with their dims, in the configuration)", cfg.Name, p.name)
+		case batching && len(p.shape) == 0:
+			return nil, backend.Errorf(backend.InvalidArg, "unable to autofill for '%s': '%s' has no dimension for the batch (write max_batch_size: 0)", cfg.Name, p.name)
 		}
-		io := completedIO{Name: p.name, DataType: p.datatype.ConfigName(), Dims: p.shape}
-		if batching {
-			if len(p.shape) == 0 {
-				return nil, backend.Errorf(backend.InvalidArg, "unable to autofill for '%s': '%s' has no dimension for the batch (write max_batch_size: 0)", cfg.Name, p.name)
-			}
-			io.Dims = p.shape[1:]
-		}
-		if len(io.Dims) == 0 {
-			io.Dims = []int64{1}
-			if batching {
-				io.Reshape = &reshape{Shape: []int64{}}
-			}
-		}
-		all = append(all, io)
+		all = append(all, completion.NewIO(p.name, p.datatype, p.shape, batching))
 	}
 	return all, nil
 }

@@ -2,7 +2,6 @@ package openvino
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"runtime"
 	"slices"
@@ -40,16 +39,6 @@ type options struct {
 	padding    bool // always run the largest batch
 	reshape    bool // give inputs the dims of the configuration
 	properties [][2]string
-}
-
-// completion is what this backend reads of a configuration's JSON form.
-type completion struct {
-	MaxBatchSize       int               `json:"max_batch_size"`
-	Input              []json.RawMessage `json:"input"`
-	Output             []json.RawMessage `json:"output"`
-	DynamicBatching    json.RawMessage   `json:"dynamic_batching"`
-	SequenceBatching   json.RawMessage   `json:"sequence_batching"`
-	EnsembleScheduling json.RawMessage   `json:"ensemble_scheduling"`
 }
 
 // readOptions takes the options out of a configuration.

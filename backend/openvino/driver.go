@@ -2,10 +2,10 @@ package openvino
 
 import (
 	"context"
-	"strconv"
-	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
+	"github.com/nesoserve/neso/backend/internal/library"
 )
 
 // Options configure the backend; the zero value uses a library of the backend
@@ -19,13 +19,9 @@ type Options struct {
 // New returns the driver.
 func New(o Options) backend.Driver {
 	return backend.Driver{Name: Spec.Backend, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
-		d := &driver{options: o, host: host, settings: settings{directory: s.Directory, maxBatchSize: 4}, libraries: map[string]*api{}}
-		if text, ok := s.Values["default-max-batch-size"]; ok {
-			n, err := strconv.ParseUint(text, 10, 31)
-			if err != nil {
-				return nil, backend.Errorf(backend.InvalidArg, "--backend-config=openvino,default-max-batch-size=%s: expected a whole number", text)
-			}
-			d.settings.maxBatchSize = int(n)
+		d := &driver{options: o, host: host, settings: settings{directory: s.Directory, maxBatchSize: 4}}
+		if err := completion.Number(Spec.Backend, s, completion.MaxBatchSize, &d.settings.maxBatchSize); err != nil {
+			return nil, err
 		}
 		return d, nil
 	}}
@@ -33,12 +29,10 @@ func New(o Options) backend.Driver {
 
 // driver is the open backend.
 type driver struct {
-	options  Options
-	host     backend.Host
-	settings settings
-
-	mu        sync.Mutex
-	libraries map[string]*api // by what the configuration names; "" is the default
+	options   Options
+	host      backend.Host
+	settings  settings
+	libraries library.Opened[*api]
 }
 
 // settings are the --backend-config=openvino,... values.
@@ -48,9 +42,9 @@ type settings struct {
 }
 
 // Capabilities: an instance runs one batch at a time, and wants it in one
-// piece.
+// piece. OpenVINO knows the GPUs of Intel, the server those of NVIDIA.
 func (d *driver) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true}
+	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: func() bool { return false }}
 }
 
 // Close implements backend.Backend: a library stays open.

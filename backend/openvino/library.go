@@ -1,8 +1,6 @@
 package openvino
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
@@ -19,51 +17,23 @@ var Spec = library.Spec{
 	Packages:   []string{"openvino/libs"},
 	Companions: []string{"libopenvino*", "openvino*", "libtbb*", "tbb*", "libhwloc*", "cache.json"},
 	Install:    "openvino",
+	Parameter:  "openvino_library",
 }
 
-// paramLibrary is the parameter of a model configuration that names the library
-// or its directory.
-const paramLibrary = "openvino_library"
-
-// library returns the opened library that a model uses; one that was missing is
-// searched again for the next model.
+// library returns the opened library that a model uses.
 func (d *driver) library(cfg *backend.Config) (*api, error) {
-	named := cfg.Parameters[paramLibrary]
-	if named != "" && !filepath.IsAbs(named) {
-		named = filepath.Join(cfg.Directory, named)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if a := d.libraries[named]; a != nil {
-		return a, nil
-	}
-	lib, err := Spec.Open(library.Places{Named: named, BackendDirectory: d.settings.directory, Python: d.options.Interpreter, Getenv: os.Getenv})
-	if err != nil {
-		return nil, err
-	}
-	a, err := openAPI(lib)
-	if err != nil {
-		return nil, err
-	}
-	d.libraries[named] = a
-	return a, nil
+	return d.libraries.Get(&Spec, Spec.PlacesFor(cfg, d.settings.directory, d.options.Interpreter), openAPI)
 }
 
 // Describe looks for the library and says what it has.
 func Describe(o Options, directory string) library.Report {
-	r := library.Report{Backend: Spec.Backend}
-	lib, err := Spec.Open(library.Places{BackendDirectory: directory, Python: o.Interpreter, Getenv: os.Getenv})
-	if err != nil {
-		r.Err = err
-		return r
-	}
-	r.Library = lib.Path + " (" + lib.Source + ")"
-	a, err := openAPI(lib)
-	if err != nil {
-		r.Err = err
-		return r
-	}
-	r.Version, _, _ = strings.Cut(a.version, "-")
-	r.Devices, r.Err = a.devices(a.core)
-	return r
+	return Spec.Describe(directory, o.Interpreter, func(lib *library.Library, r *library.Report) (err error) {
+		a, err := openAPI(lib)
+		if err != nil {
+			return err
+		}
+		r.Version, _, _ = strings.Cut(a.version, "-")
+		r.Devices, err = a.devices(a.core)
+		return err
+	})
 }

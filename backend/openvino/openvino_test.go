@@ -11,21 +11,11 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
-	"github.com/nesoserve/neso/backend/python"
+	"github.com/nesoserve/neso/backend/internal/librarytest"
 	"github.com/nesoserve/neso/tensor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// interpreter is that of the virtual environment that `make setup` makes.
-func interpreter() (string, error) {
-	if path, err := filepath.Abs("../../.venv/bin/python"); err == nil {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return python.DefaultInterpreter("")
-}
 
 // words are OpenVINO's names of the datatypes.
 var words = map[tensor.Datatype]string{
@@ -94,26 +84,18 @@ func (m ir) String() string {
 
 func configFor(t testing.TB, content string, d tensor.Datatype, batch int, dims ...int64) backend.Config {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "model")
-	version := filepath.Join(dir, "1")
-	if err := os.MkdirAll(version, 0o755); err != nil {
+	cfg := librarytest.Config(t, defaultFilename, []byte(content))
+	if err := os.WriteFile(filepath.Join(cfg.VersionDirectory, "model.bin"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{defaultFilename: content, "model.bin": ""} {
-		if err := os.WriteFile(filepath.Join(version, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return backend.Config{
-		Name: "model", Version: 1, Directory: dir, VersionDirectory: version, Filename: defaultFilename, Parameters: map[string]string{}, MaxBatchSize: batch,
-		Inputs: []backend.IO{{Name: "IN", Datatype: d, Dims: dims}}, Outputs: []backend.IO{{Name: "OUT", Datatype: d, Dims: dims}},
-		Instances: []backend.InstanceConfig{{Name: "model_0_0", Kind: "KIND_CPU"}},
-	}
+	cfg.MaxBatchSize = batch
+	cfg.Inputs, cfg.Outputs = []backend.IO{{Name: "IN", Datatype: d, Dims: dims}}, []backend.IO{{Name: "OUT", Datatype: d, Dims: dims}}
+	return cfg
 }
 
 func TestSuite(t *testing.T) {
 	backendtest.Run(t, backendtest.Suite{
-		Driver: New(Options{Interpreter: interpreter}),
+		Driver: New(Options{Interpreter: librarytest.Interpreter}),
 		Identity: func(t *testing.T, d tensor.Datatype, batch int) backend.Config {
 			if words[d] == "" {
 				t.Skipf("the backend has no tensors of %s", d)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -43,7 +44,7 @@ func validate(cfg *backend.Config, r *reading) error {
 						show = want[1:]
 					}
 					fault("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (shape %s) (write dims: %s)",
-						cfg.Name, io.Name, len(want), want, len(has), has, spaced(show))
+						cfg.Name, io.Name, len(want), want, len(has), has, completion.Dims(show))
 				}
 			}
 		}
@@ -86,12 +87,7 @@ func list(cfg *backend.Config, ports []port) string {
 		if cfg.MaxBatchSize > 0 && len(shape) > 0 {
 			shape = shape[1:]
 		}
-		all[i] = fmt.Sprintf("'%s' (data_type: %s, dims: %s)", ports[i].name, ports[i].datatype.ConfigName(), spaced(shape))
+		all[i] = fmt.Sprintf("'%s' (data_type: %s, dims: %s)", ports[i].name, ports[i].datatype.ConfigName(), completion.Dims(shape))
 	}
 	return strings.Join(all, ", ")
-}
-
-// spaced prints a shape as configuration files have it.
-func spaced(s tensor.Shape) string {
-	return "[ " + strings.ReplaceAll(strings.Trim(s.String(), "[]"), ",", ", ") + " ]"
 }

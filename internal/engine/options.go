@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/stats"
@@ -32,6 +33,8 @@ type Options struct {
 	ControlMode     string // "none", "explicit" or "poll"
 	// Namespacing allows models of one name in several repositories.
 	Namespacing bool
+	// RequireManifest takes only models with a repository.Manifest.
+	RequireManifest bool
 	// PollInterval is the time between two looks at the repositories in mode
 	// "poll"; 0 means never. PollSettle is how long a change must have been the
 	// same before it is taken, at most PollInterval.
@@ -50,8 +53,8 @@ type Options struct {
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
-	// GPUs are the numbers of the usable GPUs.
-	GPUs []int
+	// GPUs are those that models may use.
+	GPUs gpu.Set
 	// HoldRequests makes dynamic batchers wait until so many requests are queued
 	// (TRITONSERVER_DELAY_SCHEDULER, for tests).
 	HoldRequests int

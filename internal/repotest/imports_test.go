@@ -16,6 +16,7 @@ var rows = []string{
 	"internal/logging",
 	"internal/scratch",
 	"internal/inferencepb",
+	"internal/gpu",
 	"tensor",
 	"backend",
 	"internal/modelconfig/...",
@@ -41,6 +42,7 @@ var rows = []string{
 	"internal/engine",
 
 	"internal/kserve/...",
+	"internal/httpapi/transport",
 	"internal/httpapi",
 	"internal/grpcapi/transport",
 	"internal/grpcapi",

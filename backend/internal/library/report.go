@@ -12,3 +12,17 @@ type Report struct {
 	// Err says what is missing, and what to install; nil when all is there.
 	Err error
 }
+
+// Describe looks for the library of a backend, opens it, and lets ask fill in
+// the version and the devices. The arguments are those of PlacesFor.
+func (s *Spec) Describe(directory string, python func() (string, error), ask func(*Library, *Report) error) Report {
+	r := Report{Backend: s.Backend}
+	lib, err := s.Open(s.PlacesFor(nil, directory, python))
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	r.Library = lib.Path + " (" + lib.Source + ")"
+	r.Err = ask(lib, &r)
+	return r
+}

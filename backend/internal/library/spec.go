@@ -27,6 +27,9 @@ type Spec struct {
 	Companions []string
 	// Install is the name to give to pip.
 	Install string
+	// Parameter is that of a model's configuration which names the library or its
+	// directory.
+	Parameter string
 }
 
 // Places are where a library is searched, beside what its Spec says.

@@ -1,0 +1,43 @@
+package completion
+
+import (
+	"strings"
+
+	"github.com/nesoserve/neso/tensor"
+)
+
+// IO is an input or output in the JSON form of a configuration.
+type IO struct {
+	Name     string   `json:"name"`
+	DataType string   `json:"data_type"`
+	Dims     []int64  `json:"dims"`
+	Reshape  *Reshape `json:"reshape,omitempty"`
+}
+
+// Reshape is the shape that the model gets in place of the dims.
+type Reshape struct {
+	Shape []int64 `json:"shape"`
+}
+
+// NewIO describes a tensor of a model. With batching the first dimension, which
+// must be there, is that of the batch and left out. A configuration cannot say
+// "no dimensions": that becomes one of length 1, with an empty reshape when
+// batching.
+func NewIO(name string, d tensor.Datatype, shape tensor.Shape, batching bool) IO {
+	io := IO{Name: name, DataType: d.ConfigName(), Dims: shape}
+	if batching {
+		io.Dims = shape[1:]
+	}
+	if len(io.Dims) == 0 {
+		io.Dims = []int64{1}
+		if batching {
+			io.Reshape = &Reshape{Shape: []int64{}}
+		}
+	}
+	return io
+}
+
+// Dims prints a shape as configuration files have it: "[ 3, -1 ]".
+func Dims(s tensor.Shape) string {
+	return "[ " + strings.ReplaceAll(strings.Trim(s.String(), "[]"), ",", ", ") + " ]"
+}

@@ -1,0 +1,76 @@
+package library
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// counted counts how often it was dropped.
+type counted struct{ drops int }
+
+func (c *counted) Drop() { c.drops++ }
+
+func TestReadyKeepsUntilTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Ready[*counted]
+		a, b := &backend.Config{Name: "a", Version: 1}, &backend.Config{Name: "a", Version: 2}
+		taken, replaced, expired, left, late := &counted{}, &counted{}, &counted{}, &counted{}, &counted{}
+
+		r.Keep(a, taken)
+		if _, ok := r.Take(b); ok {
+			t.Error("another version has what was kept")
+		}
+		if got, ok := r.Take(a); !ok || got != taken {
+			t.Error("what was kept is not there")
+		}
+		if _, ok := r.Take(a); ok {
+			t.Error("it is there twice")
+		}
+		r.Keep(a, replaced)
+		time.Sleep(readyFor / 2)
+		r.Keep(a, expired)
+		time.Sleep(readyFor/2 + 1)
+		synctest.Wait()
+		if expired.drops != 0 || replaced.drops != 1 {
+			t.Errorf("the first one's end took the second: %d drops of the first, %d of the second", replaced.drops, expired.drops)
+		}
+		time.Sleep(readyFor)
+		synctest.Wait()
+		r.Keep(b, left)
+		r.Close()
+		r.Close()
+		r.Keep(b, late)
+		if _, ok := r.Take(b); ok {
+			t.Error("something is kept after the end")
+		}
+		for name, got := range map[string]int{"expired": expired.drops, "left": left.drops, "late": late.drops} {
+			if got != 1 {
+				t.Errorf("%s was dropped %d times", name, got)
+			}
+		}
+		if taken.drops != 0 {
+			t.Error("what was taken was dropped")
+		}
+	})
+}
+
+func TestStampOf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if StampOf(path) != "" {
+		t.Error("a file that is not there has a stamp")
+	}
+	for _, content := range []string{"a", "ab"} {
+		before := StampOf(path)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if StampOf(path) == before {
+			t.Error("another content has the same stamp")
+		}
+	}
+}
