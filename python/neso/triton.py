@@ -152,10 +152,19 @@ class TritonBase:
     ) -> None:
         """Serves ``infer_func`` as a model: at once when the server runs, else when it starts.
 
-        A list of callables gives one instance each. ``strict`` makes every difference between an answer and ``outputs``
-        an error. ``trace_config`` gives requests spans of OpenTelemetry, see ``neso.proxy.telemetry``; without it
-        that of ``TritonConfig`` does. ``replace`` puts a bound model's new callable in place of the old one without a
-        lost request.
+        The callable takes a list of ``Request`` and returns a list with a dictionary of arrays for each, or what its
+        decorators make of that (``neso.decorators``); it may be a coroutine function, and with
+        ``ModelConfig(decoupled=True)`` a generator. A list of callables gives one instance each, with a thread of its
+        own. ``inputs`` and ``outputs`` are in the order in which clients may give them; shapes are without the batch
+        dimension. ``model_version`` is 1 or more, ``config`` by default ``ModelConfig()``.
+
+        ``strict`` makes every difference between an answer and ``outputs`` an error. ``trace_config`` gives
+        requests spans of OpenTelemetry, see ``neso.proxy.telemetry``; without it that of ``TritonConfig`` does.
+        ``replace`` puts a bound model's new callable in place of the old one without a lost request.
+
+        Raises PyTritonInvalidOperationError for a name and version that is taken, PyTritonValidationError and
+        PyTritonBadParameterError for what is wrong with the arguments, and PyTritonRuntimeError when the running server
+        refuses the model; the other models go on.
         """
         with self._lock:
             for name, version in self._models:
@@ -304,6 +313,9 @@ class TritonBase:
 
     def serve(self, monitoring_period_s: float = MONITORING_PERIOD_S) -> None:
         """Connects and blocks until SIGINT, SIGTERM, ``stop`` or the end of the server; then everything is stopped.
+
+        ``monitoring_period_s`` is the time in seconds between two looks whether the server lives; its end and ``stop``
+        are seen at once.
 
         Raises PyTritonRuntimeError with the server's last words when it ended by itself.
         """
