@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Optional, Union
 
 from . import _callables
+from ._context import TritonContext
 from ._model import Model
 from .config import DefaultTritonLifecyclePolicy, TritonLifecyclePolicy
-from .decorators import TritonContext
 from .exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 from .model_config import ModelConfig, Tensor
 from .utils.announce import slow
