@@ -268,3 +268,34 @@ def test_priorities_and_full_queues_of_a_callee(tmp_path):
         gate.unlink()
         found = [b.result().json["outputs"][0]["data"] for b in (first, low, high)]
         assert found == [[2, 1], [2, 3], [1, 2]]
+
+
+# The name and the permissions of the mapping that an address lies in.
+MAPPED = """
+def mapped(array):
+    address = array.__array_interface__["data"][0]
+    for line in open("/proc/self/maps"):
+        span, allowed, _, _, _, *name = line.split()
+        first, last = (int(x, 16) for x in span.split("-"))
+        if first <= address < last:
+            return f"{allowed} {' '.join(name)}"
+"""
+
+
+def test_large_tensors_of_a_call_are_in_shared_memory(tmp_path):
+    """Both sides read them where the server has put them, and cannot write there."""
+    write(
+        tmp_path,
+        "callee",
+        MAPPED + "where = mapped(x)\nassert where.startswith('r--s /memfd:'), where\nreturn self.reply(x + 1)",
+    )
+    write(
+        tmp_path,
+        "caller",
+        MAPPED + "big = self.value(self.call('callee', np.arange(1 << 18)))\nwhere = mapped(big)\n"
+        "assert where.startswith('r--s /memfd:'), where\n"
+        "return self.reply([big.size, int(big[0]), int(big[-1])])",
+    )
+    with Server(tmp_path) as s:
+        for _ in range(3):
+            assert value(s, "caller") == [1 << 18, 1, 1 << 18]
