@@ -297,7 +297,7 @@ func (g *flat[T]) agrees(f *forest) bool {
 	g.predict(rows, f.features, agreeRows, ours)
 	for i := range ours {
 		a, b := float64(ours[i]), float64(theirs[i])
-		if !(math.Abs(a-b) <= 1e-6*max(1, math.Abs(b))) && a != b { //nolint:staticcheck // NaN does not agree
+		if !(math.Abs(a-b) <= 1e-6*max(1, math.Abs(b))) && a != b { // so that NaN does not agree
 			return false
 		}
 	}
