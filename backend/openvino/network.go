@@ -359,6 +359,9 @@ func explain(cfg *backend.Config, path string, err error) error {
 	if path != "" {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, cfg.VersionDirectory+string(os.PathSeparator), ""), cfg.VersionDirectory, "")
 	}
+	if memory := library.MemoryHint(text); memory != "" {
+		return backend.Errorf(backend.Unavailable, "unable to load model '%s': '%s': %s%s", cfg.Name, name, strings.TrimSpace(text), memory)
+	}
 	hint := "is the file whole, and of a version that this OpenVINO reads?"
 	if strings.HasSuffix(name, ".xml") {
 		hint = "are the file and its .bin whole, and beside each other?"
