@@ -31,7 +31,7 @@ COMPILE = 'backend: "pytorch"\nparameters {{ key: "TORCH_COMPILE_OPTIONAL_PARAME
 BAD = {
     "cut": "'cut/1/model.pt2' is not a",
     "guess": "Write 'input'",
-    "contradiction": "input 'z' is argument 1 (forward of 'contradiction/1/model.pt2' has the arguments: x;",
+    "contradiction": "input 'z' is argument 1 (forward of 'contradiction/1/model.pt2'",
     "nojson": "parameter TORCH_COMPILE_OPTIONAL_PARAMETERS is not a JSON object",
 }
 GOOD = ("package", "compiled", "disabled", "plain")

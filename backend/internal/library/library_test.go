@@ -196,3 +196,19 @@ func TestText(t *testing.T) {
 }
 
 func addressOf(b *byte) uintptr { return uintptr(unsafe.Pointer(b)) }
+
+func TestBeside(t *testing.T) {
+	top := t.TempDir()
+	p := Places{BackendDirectory: top}
+	if spec.Beside(p, "helper_*") {
+		t.Error("without a library there is something beside it")
+	}
+	put(t, top, "some-thing", file)
+	if spec.Beside(p, "helper_*") {
+		t.Error("there is a helper where there is none")
+	}
+	put(t, top, "some-thing", "helper_a")
+	if !spec.Beside(p, "helper_*") {
+		t.Error("the helper is not found")
+	}
+}
