@@ -44,6 +44,9 @@ test-nocgo: ## the Go tests as users build: no cgo, no invariants
 test-frameworks: build ## PyTorch, TensorFlow and scikit-learn models with the real libraries (7 GB in .venv-frameworks)
 	scripts/frameworks.sh $(FRAMEWORKS)
 
+minilm: ## build/minilm: a model repository of a sentence encoder, exported from PyTorch
+	scripts/frameworks.sh -- examples/export_minilm.py --out=build/minilm
+
 pythons: setup build ## the Python package on every Python found here, syntax and types on 3.9 to 3.14
 	scripts/pythons.sh
 
@@ -93,10 +96,10 @@ bench-bound: setup build ## bound callables against PyTriton; writes bench/BOUND
 
 SOAK_MINUTES ?= 10
 soak: setup build ## load, unload, cancel, stream and kill for SOAK_MINUTES; nothing may grow, every request is answered
-	$(PYTHON) bench/soak.py --minutes $(SOAK_MINUTES)
+	$(PYTHON) bench/operate/soak.py --minutes $(SOAK_MINUTES)
 
 overload: setup build ## ten times the requests that a model can execute: latency of the accepted ones, memory
-	$(PYTHON) bench/overload.py
+	$(PYTHON) bench/operate/overload.py
 
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh
@@ -107,4 +110,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build wheel serve test test-nocgo test-frameworks pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo test-frameworks minilm pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload conformance check clean

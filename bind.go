@@ -37,13 +37,17 @@ func (s *Server) Host() backend.Host {
 	return s.running.engine.Host()
 }
 
-// Addresses are those that the server listens on: "http", "grpc" and "metrics".
+// Addresses are those that the server listens on: "http", "grpc", "metrics",
+// "sagemaker" and "vertex-ai".
 func (s *Server) Addresses() map[string]string {
 	all := map[string]string{}
 	if s.running == nil {
 		return all
 	}
-	for name, key := range map[string]string{"HTTPService": "http", "GRPCInferenceService": "grpc", "Metrics Service": "metrics"} {
+	for name, key := range map[string]string{
+		"HTTPService": "http", "GRPCInferenceService": "grpc", "Metrics Service": "metrics",
+		"Sagemaker HTTPService": "sagemaker", "Vertex AI HTTPService": "vertex-ai",
+	} {
 		if l := s.running.listeners[name]; l != nil {
 			all[key] = l.Addr().String()
 			if l.Addr().Network() == "unix" {

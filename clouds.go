@@ -24,7 +24,7 @@ func (s *Server) openClouds(ctx context.Context, r *running) error {
 	}
 	if s.VertexAI.Address != "" {
 		h, err := httpapi.NewVertex(r.api, httpapi.VertexOptions{
-			PredictRoute: s.VertexAI.PredictRoute, HealthRoute: s.VertexAI.HealthRoute, Model: s.VertexAI.Model, Metrics: r.api.Guarded(auth.Metrics, r.metrics),
+			PredictRoute: s.VertexAI.PredictRoute, HealthRoute: s.VertexAI.HealthRoute, Model: s.VertexAI.Model, Late: s.NoRepository, Metrics: r.api.Guarded(auth.Metrics, r.metrics),
 		})
 		if err == nil {
 			r.vertex = h

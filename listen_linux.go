@@ -1,6 +1,7 @@
 package neso
 
 import (
+	"net"
 	"syscall"
 	"time"
 
@@ -22,4 +23,23 @@ func boundSilence(c syscall.RawConn) error {
 		return e
 	}
 	return err
+}
+
+// waiting returns how many connections wait to be accepted, and whether l says so.
+func waiting(l net.Listener) (n int, ok bool) {
+	t, isTCP := l.(*net.TCPListener)
+	if !isTCP {
+		return 0, false
+	}
+	c, err := t.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var info *unix.TCPInfo
+	if e := c.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); e != nil || err != nil {
+		return 0, false
+	}
+	return int(info.Unacked), true // of a listener these are the ones not accepted
 }

@@ -62,6 +62,9 @@ type Server struct {
 	// PollSettle is how long a changed directory must have stayed the same before
 	// it is taken, at most PollInterval; 0 takes it at the first look.
 	PollInterval, PollSettle time.Duration
+	// RequireManifest takes only models whose directory has a manifest.sha256; one
+	// that has is not loaded before it is what the manifest says, in any case.
+	RequireManifest bool
 	// StartupModels are loaded at start in explicit mode; "*" alone means all.
 	StartupModels []string
 	// KeepGoing serves the models that load, when others do not. By default Start
@@ -224,7 +227,8 @@ type VertexAI struct {
 	Address string
 	// PredictRoute and HealthRoute are the paths the cloud has chosen.
 	PredictRoute, HealthRoute string
-	// Model answers predictions; empty means the only one there is.
+	// Model answers predictions; empty means the only one there is. It must be
+	// there at the start, unless NoRepository lets models come later.
 	Model string
 }
 

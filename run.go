@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/grpcapi"
 	"github.com/nesoserve/neso/internal/httpapi"
+	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/metrics"
@@ -38,14 +38,15 @@ type running struct {
 
 	guard *auth.Guard // nil without keys
 
-	http, metricsHTTP *http.Server
-	admin             *http.Server
-	clouds            []*http.Server
-	vertex            *httpapi.Vertex
-	quiet             quiet // connections of all of them
-	grpc              *grpcapi.Server
-	watchdog          *watchdog
-	listeners         map[string]net.Listener // by front end
+	http        *transport.Server
+	metricsHTTP *http.Server
+	admin       *http.Server
+	clouds      []*http.Server
+	vertex      *httpapi.Vertex
+	quiet       quiet // connections of all of them
+	grpc        *grpcapi.Server
+	watchdog    *watchdog
+	listeners   map[string]net.Listener // by front end
 
 	serving sync.WaitGroup
 	failed  chan error // the first front end that stopped by itself
@@ -173,8 +174,8 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	if l, err = secure(l, s.HTTP.TLS, r.log); err != nil {
 		return err
 	}
-	r.http = r.api.HTTPServer()
-	r.quiet.watch(r.http)
+	r.http = r.api.Transport()
+	r.quiet.watch(r.http.Server)
 	r.serve("HTTPService", l, r.http.Serve)
 	return nil
 }
@@ -309,14 +310,16 @@ func (r *running) close() error {
 			away() // an engine that was closed before has not called it
 		}
 		r.quiet.close()
-		for _, h := range append(slices.Clone(r.clouds), r.http, r.admin, r.metricsHTTP) {
-			if h != nil {
-				wg.Go(func() {
-					if h.Shutdown(ctx) != nil {
-						_ = h.Close() // the time is up: connections are cut
-					}
-				})
-			}
+		front := r.httpServers()
+		if r.metricsHTTP != nil {
+			front = append(front, r.metricsHTTP)
+		}
+		for _, h := range front {
+			wg.Go(func() {
+				if h.Shutdown(ctx) != nil {
+					_ = h.Close() // the time is up: connections are cut
+				}
+			})
 		}
 		wg.Wait()
 		for _, l := range r.listeners {
@@ -333,14 +336,33 @@ func (r *running) close() error {
 	return r.closeErr
 }
 
+// httpServer is an http.Server, or the one that serves inference past it.
+type httpServer interface {
+	SetKeepAlivesEnabled(on bool)
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
+// httpServers returns the front ends over HTTP that are open.
+func (r *running) httpServers() (open []httpServer) {
+	for _, h := range r.clouds {
+		open = append(open, h)
+	}
+	if r.http != nil {
+		open = append(open, r.http)
+	}
+	if r.admin != nil {
+		open = append(open, r.admin)
+	}
+	return open
+}
+
 // turnAway has clients take their connections elsewhere, while what is in flight
 // goes on: HTTP says so with each reply and goes on answering, that the server
 // stops; gRPC says GOAWAY and takes no new connections. wg waits for gRPC.
 func (r *running) turnAway(ctx context.Context, wg *sync.WaitGroup) {
-	for _, h := range append(slices.Clone(r.clouds), r.http, r.admin) {
-		if h != nil {
-			h.SetKeepAlivesEnabled(false)
-		}
+	for _, h := range r.httpServers() {
+		h.SetKeepAlivesEnabled(false)
 	}
 	if r.grpc != nil {
 		wg.Go(func() { _ = r.grpc.Shutdown(ctx) }) // an overrun is in the engine's error

@@ -22,6 +22,9 @@ type accepting struct {
 	net.Listener
 	accepted atomic.Int64
 	changed  chan struct{} // one place: looked at after each wake-up
+	// shared says that other processes listen on the same port: a connection from
+	// inside may be theirs, so only connections that wait here show anything.
+	shared bool
 }
 
 func (a *accepting) Accept() (net.Conn, error) {
@@ -37,7 +40,8 @@ func (a *accepting) Accept() (net.Conn, error) {
 }
 
 // watchdog connects to each listener from inside, now and then, and sees whether
-// the connection is accepted. One that is not makes the server not ready.
+// the connection is accepted; of a shared port it sees whether connections that
+// wait are. One that accepts nothing makes the server not ready.
 type watchdog struct {
 	log      *slog.Logger
 	engine   *engine.Engine
@@ -52,13 +56,16 @@ type watchdog struct {
 	wg   sync.WaitGroup
 }
 
-// watch returns l as the watchdog follows it. One whose port other processes
-// share is not followed: a connection to it may be theirs.
+// watch returns l as the watchdog follows it. Of one whose port other processes
+// share it looks at the connections that wait, which it can on Linux only.
 func (w *watchdog) watch(name string, l net.Listener, shared bool) net.Listener {
-	if w.interval <= 0 || shared {
+	if w.interval <= 0 {
 		return l
 	}
-	a := &accepting{Listener: l, changed: make(chan struct{}, 1)}
+	if _, ok := waiting(l); shared && !ok {
+		return l
+	}
+	a := &accepting{Listener: l, changed: make(chan struct{}, 1), shared: shared}
 	w.mu.Lock()
 	w.listeners[name] = a
 	w.mu.Unlock()
@@ -108,16 +115,22 @@ func (w *watchdog) probe(ctx context.Context, a *accepting) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	before := a.accepted.Load()
-	network, address := reachable(a.Addr())
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, address)
-	if err != nil {
-		if a.accepted.Load() > before {
-			return nil // it was this process that could not connect
+	if a.shared {
+		if n, ok := waiting(a.Listener); !ok || n == 0 {
+			return nil
 		}
-		return fmt.Errorf("a connection from inside failed: %w", err)
+	} else {
+		network, address := reachable(a.Addr())
+		var d net.Dialer
+		c, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			if a.accepted.Load() > before {
+				return nil // it was this process that could not connect
+			}
+			return fmt.Errorf("a connection from inside failed: %w", err)
+		}
+		defer c.Close()
 	}
-	defer c.Close()
 	for a.accepted.Load() == before {
 		select {
 		case <-a.changed:

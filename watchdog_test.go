@@ -62,12 +62,60 @@ func TestStuckListenerIsReported(t *testing.T) {
 	}
 }
 
-// Ports that are shared are not probed, nor is anything without an interval.
+// Of listeners that share a port the one that accepts nothing is found by the
+// connections that wait in it, and the other one is not blamed.
+func TestStuckSharedListenerIsReported(t *testing.T) {
+	w := newTestWatchdog(t)
+	var listeners [2]net.Listener
+	address := "127.0.0.1:0"
+	for i, name := range []string{"stuck", "good"} {
+		l, err := listen(t.Context(), address, true)
+		if err != nil {
+			t.Skip("this platform shares no ports: ", err)
+		}
+		if _, ok := waiting(l); !ok {
+			t.Skip("this platform does not say what waits in a listener")
+		}
+		address = l.Addr().String()
+		listeners[i] = w.watch(name, l, true)
+	}
+	h := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 2)
+	go func() { served <- h.Serve(listeners[1]) }()
+	w.start()
+	if w.engine.Ready() != nil {
+		t.Error("blamed while nobody connects")
+	}
+	// The kernel spreads connections over both.
+	for n, i := 0, 0; n == 0; i++ {
+		if i == 1000 {
+			t.Fatal("no connection of 1000 came to the first listener")
+		}
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		n, _ = waiting(listeners[0].(*accepting).Listener)
+	}
+	until(t, "not reported", func() bool { return w.Stuck()["stuck"] })
+	if w.Stuck()["good"] {
+		t.Error("the listener that accepts is blamed")
+	}
+	go func() { served <- h.Serve(listeners[0]) }()
+	until(t, "no recovery", func() bool { return !w.Stuck()["stuck"] && w.engine.Ready() == nil })
+	w.end()
+	_ = h.Close()
+	<-served
+	<-served
+}
+
+// Nothing is watched without an interval, nor what does not say what waits.
 func TestNotWatched(t *testing.T) {
 	l := make(pipes)
 	w := newTestWatchdog(t)
 	if w.watch("HTTPService", l, true) != net.Listener(l) {
-		t.Error("a shared port is watched")
+		t.Error("a shared port that says nothing is watched")
 	}
 	w.interval = -1
 	if w.watch("HTTPService", l, false) != net.Listener(l) {

@@ -19,12 +19,16 @@ import subprocess
 import sys
 
 import endurance
+import engines
 import frameworks
+import library_runner
 import lifecycle
+import many
 import measure
 import peer as peers
 import pipelines
 import report
+import sentences
 import special
 from scenarios import ENDURANCE, SCENARIOS
 from servers import Launcher, ServerFailed
@@ -32,7 +36,7 @@ from servers import Launcher, ServerFailed
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "bench" / "models"
 WORK = ROOT / "build" / "bench"
-FLAGS = {"cache": ["--cache-config=local,size=67108864"]}  # by repository, both sides alike
+FLAGS = {"cache": ["--cache-config=local,size=67108864"], **engines.FLAGS}  # by repository, both sides alike
 LIFECYCLE = "start, load, stop, size"
 
 
@@ -131,7 +135,7 @@ def without_paths(text, peer):
 def build_launchers(args, peer):
     neso = peer_launcher = None
     if not args.no_neso:
-        environment = dict(os.environ, NESO_PYTHON=str(args.python))
+        environment = engines.library_environment(dict(os.environ, NESO_PYTHON=str(args.python)))
         neso = Launcher("neso", [args.neso, "serve"], environment, MODELS, WORK)
     if peer:
         command = peer.command(peer.backends(WORK / "peer-backends"))
@@ -177,11 +181,17 @@ def run_load(args, launchers, chosen, peer, results):
         for number, scenario in enumerate(chosen, 1):
             runners, entry = {}, {}
             for side, model, repository in pairs(scenario, launchers):
+                if reason := engines.missing(repository):
+                    entry[side] = measure.Side(model, failure=reason).as_dict()
+                    continue
                 server = fleet.get(side, repository)
                 if isinstance(server, ServerFailed):
                     entry[side] = measure.Side(model, failure=str(server)).as_dict()
                 else:
                     runners[side] = special.runner(scenario, server, model, WORK)
+            if scenario.library and "neso" in runners:
+                runners["library"] = library_runner.LibraryRunner(scenario, runners["neso"], WORK)
+                stack.callback(runners["library"].stop)
             measure.run(list(runners.values()), args.rounds, args.seconds)
             for side, runner in runners.items():
                 runner.side.command = portable(runner.side.command, peer)
@@ -193,6 +203,16 @@ def run_load(args, launchers, chosen, peer, results):
             for (side, repository), server in fleet.servers.items()
             if not isinstance(server, ServerFailed)
         )
+
+
+def run_many(neso, rounds):
+    try:
+        found = many.measure(neso, engines.onnx_library(), rounds)
+    except Exception as error:  # noqa: BLE001  the other scenarios go on
+        return {"neso many": {"failure": f"{type(error).__name__}: {error}"[:400]}}
+    for name, entry in found.items():
+        print(f"{name:42} | ready {entry['ready_ms']:.0f} ms | RSS {entry['rss_mib']:.0f} MiB", flush=True)
+    return found
 
 
 def line(name, entry):
@@ -230,10 +250,14 @@ def run_endurance(args, launchers, chosen, peer, results):
 def main(argv=None):
     args = parse_arguments(argv)
     names = re.compile(args.only or "", re.IGNORECASE)
-    chosen = [s for s in SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS if names.search(s.name)]
+    chosen = [
+        s
+        for s in SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES + sentences.SENTENCES
+        if names.search(s.name)
+    ]
     long_runs = [s for s in ENDURANCE if names.search(s.name)]
     if args.list:
-        print("\n".join([s.name for s in chosen + long_runs] + [LIFECYCLE]))
+        print("\n".join([s.name for s in chosen + long_runs] + [many.NAME, LIFECYCLE]))
         return
     for tool in ("wrk", "h2load"):
         if not shutil.which(tool):
@@ -248,6 +272,9 @@ def main(argv=None):
     WORK.mkdir(parents=True, exist_ok=True)
     if any(s in frameworks.FRAMEWORKS for s in chosen):
         frameworks.generate(WORK / "generated")
+    if any(s in sentences.SENTENCES for s in chosen):
+        sentences.generate()
+    engines.generate([s for s in chosen if s.library])
 
     results = {
         "meta": {
@@ -266,8 +293,10 @@ def main(argv=None):
     neso, peer_launcher = build_launchers(args, peer)
     launchers = {"neso": neso, "peer": peer_launcher}
     try:
+        if names.search(many.NAME) and neso:
+            results["lifecycle"] = run_many(neso, args.rounds)
         if names.search(LIFECYCLE) and neso:
-            results["lifecycle"] = lifecycle.measure(neso, peer_launcher, args.neso, args.rounds)
+            results["lifecycle"] |= lifecycle.measure(neso, peer_launcher, args.neso, args.rounds)
             if peer:
                 size = sum(lifecycle.tree_mib(folder) for folder in (peer.home, peer.libraries))
                 results["lifecycle"]["peer size"] = {"binary_mib": size}

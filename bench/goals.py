@@ -1,5 +1,6 @@
 """The goals that Neso has set itself, and whether the measured figures meet them."""
 
+import engines
 import frameworks
 import pipeline_goals
 from verdicts import MET, MISSED, UNKNOWN, Row, absolute, clean, failure_of, judge, median_of, no_errors, relative
@@ -157,6 +158,15 @@ def _endurance(results):
 def evaluate(results):
     """One row a goal and scenario, in the order of the goals."""
     rows = []
-    for group in (_noop_small, _noop_large, _python, pipeline_goals.rows, frameworks.goals, _lifecycle, _endurance):
+    for group in (
+        _noop_small,
+        _noop_large,
+        _python,
+        pipeline_goals.rows,
+        frameworks.goals,
+        engines.goals,
+        _lifecycle,
+        _endurance,
+    ):
         rows.extend(group(results))
     return rows

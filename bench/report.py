@@ -99,7 +99,7 @@ def spread(side, field):
 def absolutes(scenarios):
     rows = []
     for name, entry in scenarios.items():
-        for server in ("neso", "peer"):
+        for server in ("neso", "peer", "library"):
             side = entry.get(server)
             if not side:
                 continue
@@ -232,6 +232,8 @@ def lifecycle(entries):
             "neso python",
             "peer python",
         ),
+        ("50 ONNX models, start to ready; second: bare ONNX Runtime, ms", "ready_ms", 0, "neso many", "library many"),
+        ("50 ONNX models, RSS; second: bare ONNX Runtime, MiB", "rss_mib", 1, "neso many", "library many"),
         ("idle PSS, one Python model, MiB", "pss_mib", 1, "neso python", "peer python"),
         (
             "binary; peer: the wheel's server folder, MiB",
@@ -251,7 +253,7 @@ def lifecycle(entries):
 def commands(scenarios):
     lines = []
     for name, entry in scenarios.items():
-        for server in ("neso", "peer"):
+        for server in ("neso", "peer", "library"):
             side = entry.get(server)
             if side and side["command"]:
                 lines.append(f"# {name}, {server}\n{side['command']}")

@@ -18,6 +18,7 @@ class Scenario:
     streams: int = 1  # HTTP/2 streams a connection
     seconds: float = 1.0  # length relative to the others
     repository: str = ""  # of both sides; else it follows from the model
+    library: tuple = ()  # kind and model file of the loop over the framework's own API that it is set against
 
     @property
     def same_model(self):

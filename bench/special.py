@@ -5,9 +5,11 @@ import pathlib
 import subprocess
 
 import bodies
+import library_runner
 import load
 import measure
 import pipelines
+import sentences
 import servers
 
 STREAM_PATH = "/inference.GRPCInferenceService/ModelStreamInfer"
@@ -68,10 +70,12 @@ class CacheRunner(measure.Runner):
             raise load.LoadError("no cache hit: the server keeps no responses")
 
 
-RUNNERS = {"stream": StreamRunner, "sequences": SequenceRunner}
+RUNNERS = {"stream": StreamRunner, "sequences": SequenceRunner, "sentences_http": sentences.Runner}
 
 
 def runner(scenario, *args):
     """The runner for a scenario."""
+    if scenario.library:
+        return library_runner.NesoRunner(scenario, *args)
     kind = CacheRunner if scenario.repository == "cache" else RUNNERS.get(scenario.protocol, measure.Runner)
     return kind(scenario, *args)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes .venv-frameworks and runs the tests of the framework backends in it.
 # With --if-possible a failed download is told and is no failure: the packages
-# are large, and some networks do not let them through.
+# are large, and some networks do not let them through. After -- comes a program
+# to run in place of the tests.
 set -eu
 cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
@@ -18,5 +19,9 @@ if ! [ "$venv/.stamp" -nt scripts/requirements-frameworks.txt ]; then
     exit 1
   fi
   touch "$venv/.stamp"
+fi
+if [ "${1:-}" = -- ]; then
+  shift
+  exec "$venv/bin/python" "$@"
 fi
 exec "$venv/bin/python" -m pytest -q e2e/frameworks

@@ -1,10 +1,12 @@
+import engines
 import frameworks
 import goals
 import pipelines
 import pytest
 import scenarios
+import sentences
 
-ALL = scenarios.SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS
+ALL = scenarios.SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES + sentences.SENTENCES
 
 
 def test_names_are_unique():
@@ -37,5 +39,5 @@ def test_only_runs_one_group(group, capsys):
     import compare
 
     compare.main(["--list", "--only", group.lower()])
-    listed = capsys.readouterr().out.splitlines()[:-1]
+    listed = capsys.readouterr().out.splitlines()[:-2]
     assert listed and all(name.startswith(group) for name in listed)

@@ -102,6 +102,57 @@ def test_metrics_are_shown_shared_and_taken_away(tmp_path):
         assert until(lambda: "my_" not in s.metrics() and "shared" not in s.metrics())
 
 
+BLOCKS = """
+family = pb_utils.MetricFamily("nv_trt_llm_kv_cache_block_metrics", "blocks", pb_utils.MetricFamily.GAUGE)
+self.blocks = {k: family.Metric(labels={"kv_cache_block_type": k, "model": args["model_name"]}) for k in ("max", "used", "tokens_per")}
+self.family = family
+"""
+
+
+def test_the_load_that_balancers_ask_for(tmp_path):
+    """ORCA: how full the key-value cache is, as gauges of a model say it, in a header of generate requests."""
+    body = "for gauge, v in zip(self.blocks.values(), x):\n    gauge.set(float(v))\nreturn self.reply(1)"
+    write(tmp_path, "llm", body, init=BLOCKS)
+    write(tmp_path, "other", body, init=BLOCKS)
+    write(tmp_path, "plain", "return self.reply(1)")
+
+    def load(s, model, blocks, form="json", route="generate"):
+        headers = {} if form is None else {"endpoint-load-metrics-format": form}
+        r = s.post(f"/v2/models/{model}/{route}", {"X": blocks}, headers)
+        return r.status, r.headers.get("endpoint-load-metrics")
+
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=plain") as s:
+        assert load(s, "plain", [1]) == (200, None)  # nobody says anything
+        for model in ("llm", "other"):
+            assert s.post(f"/v2/repository/models/{model}/load").status == 200
+        # Reported as it is when the reply begins: this request's own numbers.
+        assert load(s, "llm", [8, 2, 64]) == (
+            200,
+            'JSON {"named_metrics":{"kv_cache_utilization":0.25,"max_token_capacity":512}}',
+        )
+        text = "TEXT named_metrics.kv_cache_utilization={}, named_metrics.max_token_capacity={}"
+        assert load(s, "llm", [3, 1, 64], "text") == (200, text.format("0.333333", 192))
+        assert load(s, "llm", [4, 1, 64], "text", "generate_stream") == (200, text.format("0.250000", 256))
+        assert load(s, "other", [0, 0, 16]) == (
+            200,
+            'JSON {"named_metrics":{"kv_cache_utilization":0.0,"max_token_capacity":0}}',
+        )
+        assert load(s, "llm", [4, 4, 2]) == (
+            200,
+            'JSON {"named_metrics":{"kv_cache_utilization":1.0,"max_token_capacity":8}}',
+        )
+        assert load(s, "plain", [1], "text")[1] is not None  # of others: a model in front of it has none of its own
+        for form in (None, "", "xml", "JSON"):
+            assert load(s, "llm", [4, 1, 64], form) == (200, None), form
+        assert load(s, "llm", [-1, 2, 64]) == (200, None)  # no number of blocks
+        r = s.infer("llm", ask(8, 2, 64), {"endpoint-load-metrics-format": "json"})
+        assert r.status == 200 and "endpoint-load-metrics" not in r.headers
+        for model in ("llm", "other"):
+            assert s.post(f"/v2/repository/models/{model}/unload").status == 200
+        assert until(lambda: "kv_cache" not in s.metrics())
+        assert load(s, "plain", [1]) == (200, None)
+
+
 def test_faults_of_metrics_are_exceptions_of_the_model(tmp_path):
     write(tmp_path, "m", FAULTS + "raise RuntimeError(json.dumps(faults))", init=METRICS)
     with Server(tmp_path) as s:
@@ -116,7 +167,7 @@ def test_faults_of_metrics_are_exceptions_of_the_model(tmp_path):
 REPORT = """
 r = request
 seen = {
-    "id": r.request_id(), "correlation": r.correlation_id(), "flags": r.flags(), "timeout": r.timeout(),
+    "id": r.request_id(), "correlation": r.correlation_id(), "flags": r.flags(), "timeout": r.timeout(), "priority": r.priority(),
     "parameters": r.parameters(), "outputs": r.requested_output_names(), "cancelled": r.is_cancelled(),
     "trace": r.trace().get_context(), "inputs": [[t.name(), t.shape(), t.triton_dtype(), t.is_cpu()] for t in r.inputs()],
 }

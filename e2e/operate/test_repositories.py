@@ -53,6 +53,52 @@ def test_poll_follows_the_directory(tmp_path):
     assert s.process.returncode == 0
 
 
+def manifest(directory):
+    files = sorted(f for f in directory.rglob("*") if f.is_file() and f.name != "manifest.sha256")
+    return "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  ./{f.relative_to(directory)}\n" for f in files)
+
+
+def test_manifest(tmp_path):
+    """What is copied slower than the settle time is taken once it is what its manifest says."""
+    repo, whole = tmp_path / "repo", tmp_path / "whole"
+    python_model(repo, "m", add=1)
+    for version in (1, 2):
+        python_model(whole, "m", version=version, add=10 * version)
+        python_model(whole, "new", version=version, add=5)
+    with Server(repo, *POLL) as s:
+        for name in ("m", "new"):
+            (repo / name).mkdir(exist_ok=True)
+            (repo / name / "manifest.sha256").write_text(manifest(whole / name))
+        # Half of it stays half for longer than the settle time.
+        missing = "not complete: manifest.sha256 names "
+        assert until(lambda: missing in index(s)[("m", "1")][1]), (index(s), s.log())
+        assert until(lambda: missing in index(s)[("new", None)][1]), index(s)
+        assert index(s)[("m", "1")][0] == "READY" and answer(s, "m") == 2
+        assert s.get("/v2/health/ready").status == 200 and s.infer("new", X).status == 404
+        shutil.copytree(whole, repo, dirs_exist_ok=True)
+        assert until(lambda: s.infer("new", X).status == 200 and answer(s, "m") == 21), s.log()
+        assert index(s)[("m", "2")] == ("READY", "")
+        # An old version that the manifest of the next state does not name any more.
+        shutil.rmtree(whole / "m" / "2")
+        (repo / "m" / "manifest.sha256").write_text(manifest(whole / "m"))
+        assert until(lambda: "2/model.py is not in manifest.sha256" in index(s)[("m", "2")][1]), index(s)
+        assert answer(s, "m") == 21
+        shutil.rmtree(repo / "m" / "2")
+        assert until(lambda: answer(s, "m") == 11), s.log()
+        assert "[E" not in s.log() and "\nE" not in s.log(), s.log()
+
+
+def test_required_manifest(tmp_path):
+    python_model(tmp_path, "m", add=1)
+    explicit = ("--model-control-mode=explicit", "--repository-require-manifest=true")
+    with Server(tmp_path, *explicit) as s:
+        r = s.post("/v2/repository/models/m/load", {})
+        assert r.status != 200 and "it has no manifest.sha256" in r.error, r
+        (tmp_path / "m" / "manifest.sha256").write_text(manifest(tmp_path / "m"))
+        assert s.post("/v2/repository/models/m/load", {}).status == 200
+        assert answer(s, "m") == 2
+
+
 def test_poll_loses_no_request(tmp_path):
     python_model(tmp_path, "m", add=0)
     failures, answers, stop = [], set(), threading.Event()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
+from google.protobuf import duration_pb2
 from repository import X, identity_model, metric, python_model, until
 from server import BINARY, ROOT, Server, free_port
 from tritonclient.utils import InferenceServerException
@@ -236,7 +237,20 @@ def test_every_request_of_a_stream(setting):
         with pytest.raises(grpc.RpcError) as e:
             call(b"\x0a\x06open-a", metadata=[("x-api-key", keys.key["slow"])])
     assert e.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert int(dict(e.value.trailing_metadata())["grpc-retry-pushback-ms"]) > 50_000
+    trailer = dict(e.value.trailing_metadata())
+    assert int(trailer["grpc-retry-pushback-ms"]) > 50_000
+    assert 50 < retry_delay(trailer["grpc-status-details-bin"]) <= 100
+
+
+def retry_delay(details):
+    """The seconds of the google.rpc.RetryInfo in a google.rpc.Status: its only detail, an Any in field 3."""
+    mark = b"type.googleapis.com/google.rpc.RetryInfo"
+    assert mark in details, details
+    value = details.partition(mark)[2]
+    assert value[:1] == b"\x12" and value[2:3] == b"\x0a", value
+    delay = duration_pb2.Duration()
+    delay.ParseFromString(value[4 : 4 + value[3]])
+    return delay.seconds + delay.nanos / 1e9
 
 
 def test_concurrent_requests_and_bytes(setting):

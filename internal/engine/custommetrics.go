@@ -60,6 +60,14 @@ func newCustomMetrics() *customMetrics {
 // CustomMetrics returns the metrics that backends publish, by name and labels.
 func (e *Engine) CustomMetrics() []metrics.Custom { return e.custom.list() }
 
+// CustomFamily returns the metrics of one family that backends publish, by
+// labels.
+func (e *Engine) CustomFamily(name string) []metrics.Custom {
+	e.custom.mu.Lock()
+	defer e.custom.mu.Unlock()
+	return e.custom.families[name].list(nil)
+}
+
 // metric implements backend.Host.Metric.
 func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
 	if err := checkFamily(f, labels); err != nil {
@@ -141,10 +149,18 @@ func (c *customMetrics) list() []metrics.Custom {
 	defer c.mu.Unlock()
 	all := make([]metrics.Custom, 0, c.series)
 	for _, name := range slices.Sorted(maps.Keys(c.families)) {
-		f := c.families[name]
-		for _, key := range slices.Sorted(maps.Keys(f.series)) {
-			all = append(all, f.series[key].custom())
-		}
+		all = c.families[name].list(all)
+	}
+	return all
+}
+
+// list appends the metrics of a family, by labels; of nil, none.
+func (f *metricFamily) list(all []metrics.Custom) []metrics.Custom {
+	if f == nil {
+		return all
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.series)) {
+		all = append(all, f.series[key].custom())
 	}
 	return all
 }

@@ -461,7 +461,7 @@ func TestEnsembles(t *testing.T) {
 	o.ExitOnError = false
 	s := server(t, o, &nesotest.Echo{Name: "echo"})
 	got := index(t, s)
-	for _, text := range []string{"\nb 1 READY\n", "\ne 1 READY\n", "c1  UNAVAILABLE circular dependency between ensembles: c1 -> c2 -> c1\n"} {
+	for _, text := range []string{"\nb 1 READY\n", "\ne 1 READY\n", "c1  UNAVAILABLE circular dependency between ensembles: c1 -> c2 -> c1; in ensemble c1, ensemble tensor X is mapping to non-existing input IN in model c2"} {
 		if !strings.Contains(got, text) {
 			t.Errorf("no %q in\n%s", text, got)
 		}

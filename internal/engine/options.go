@@ -33,6 +33,8 @@ type Options struct {
 	ControlMode     string // "none", "explicit" or "poll"
 	// Namespacing allows models of one name in several repositories.
 	Namespacing bool
+	// RequireManifest takes only models with a repository.Manifest.
+	RequireManifest bool
 	// PollInterval is the time between two looks at the repositories in mode
 	// "poll"; 0 means never. PollSettle is how long a change must have been the
 	// same before it is taken, at most PollInterval.

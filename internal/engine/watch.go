@@ -39,10 +39,8 @@ func (w *watch) start(e *Engine) {
 				return
 			case <-t.C:
 			}
-			for _, v := range e.life.Versions("") {
-				if v.Model != nil {
-					v.Model.Watch(backend.Now())
-				}
+			for _, m := range e.life.Alive() {
+				m.Watch(backend.Now())
 			}
 		}
 	})

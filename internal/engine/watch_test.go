@@ -80,6 +80,38 @@ func TestHungModelRecovers(t *testing.T) {
 	})
 }
 
+// A version that is being unloaded is still looked at: the request that hangs in
+// it is answered, and the version goes, at the hang timeout and not when the drain
+// gives up.
+func TestHangWhileUnloading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, echo, release := hung(t, server)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := ask(e, "a", -1)
+			failed <- err
+		}()
+		synctest.Wait()
+		if err := e.Unload(t.Context(), "a", false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second)
+		select {
+		case err := <-failed:
+			if err == nil || !strings.Contains(err.Error(), "instance 'a_0' has made no progress for 1s") {
+				t.Errorf("the hung request: %v", err)
+			}
+		default:
+			t.Error("the hung request waits for the drain to give up")
+		}
+		close(release)
+		time.Sleep(time.Second)
+		if n := echo.Models.Load(); n != 1 {
+			t.Errorf("%d models after it came back, want 1", n)
+		}
+	})
+}
+
 // Neither the drain nor the unload of a stopping server waits for an execution
 // that was abandoned.
 func TestCloseDoesNotWaitForAbandoned(t *testing.T) {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
@@ -226,6 +228,35 @@ func TestAccessLines(t *testing.T) {
 	for _, want := range []string{"request_id=one status=OK", "request_id=two status=NotFound", "request_id=three status=OK", "request_id=four status=InvalidArgument"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in %s", want, out.String())
+		}
+	}
+}
+
+// TestRetryInfo: a refusal that knows when to try again says it as a detail that
+// every gRPC library knows, and as the trailer that gRPC's own retries obey;
+// another one says nothing of the kind.
+func TestRetryInfo(t *testing.T) {
+	var failure *backend.Error
+	f := start(t, &nesotest.Echo{OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) { return false, failure }}, Options{})
+	for _, c := range []struct {
+		err     *backend.Error
+		trailer string
+		delay   time.Duration
+	}{
+		{&backend.Error{Code: backend.Unavailable, Message: "full", RetryAfter: 1500 * time.Millisecond}, "1500", 1500 * time.Millisecond},
+		{&backend.Error{Code: backend.ResourceExhausted, Message: "quota", RetryAfter: time.Second}, "1000", time.Second},
+		{&backend.Error{Code: backend.Unavailable, Message: "gone"}, "", 0},
+	} {
+		failure = c.err
+		var trailer metadata.MD
+		_, err := invoke[pb.ModelInferResponse](f, "ModelInfer", request("int32", "", 1), grpc.Trailer(&trailer))
+		s := status.Convert(err)
+		var delay time.Duration
+		for _, d := range s.Details() {
+			delay += d.(*errdetails.RetryInfo).RetryDelay.AsDuration()
+		}
+		if got := strings.Join(trailer.Get("grpc-retry-pushback-ms"), ","); got != c.trailer || delay != c.delay || s.Message() != c.err.Message {
+			t.Errorf("%s: %v, trailer %q, delay %v; want %q, %v", c.err.Message, s, got, delay, c.trailer, c.delay)
 		}
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strconv"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve"
@@ -24,9 +26,15 @@ const (
 )
 
 // statusOf turns an error of the core into a gRPC status, with the core's text
-// as it is.
+// as it is. When to try again is said as google.rpc.RetryInfo, in the details.
 func statusOf(err *backend.Error) error {
-	return status.Error(codes.Code(kserve.GRPCCode(err.Code)), err.Message)
+	s := status.New(codes.Code(kserve.GRPCCode(err.Code)), err.Message)
+	if err.RetryAfter > 0 {
+		if detailed, bad := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(err.RetryAfter)}); bad == nil {
+			s = detailed
+		}
+	}
+	return s.Err()
 }
 
 // failure is statusOf for any error; it returns nil for nil.
@@ -37,7 +45,8 @@ func failure(err error) error {
 	return statusOf(backend.AsError(err))
 }
 
-// fail is statusOf for a call that can say when to try again.
+// fail is statusOf for a call with trailers of its own, by which gRPC's clients
+// learn when to try again.
 func fail(stream grpc.ServerStream, err *backend.Error) error {
 	if err.RetryAfter > 0 {
 		stream.SetTrailer(metadata.Pairs(pushback, strconv.FormatInt(err.RetryAfter.Milliseconds(), 10)))

@@ -78,6 +78,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 		g.sink.Drain()
 	}()
 	first := g.sink.Next()
+	s.reportLoad(h, r, name)
 	if err := g.sink.Refusal(); err != nil {
 		fail = backend.AsError(err)
 		replyError(w, h, jsonType, fail)

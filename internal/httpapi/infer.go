@@ -31,9 +31,20 @@ type call struct {
 	reserved int64 // of Server.unadmitted
 	raw      bool
 	received int64
+	length   []string // see jsonLength
+	lengthOf int
 }
 
 func newCall() *call { return &call{sink: infer.NewSingle()} }
+
+// jsonLength returns the value of the length header of c's reply. Most replies of
+// a model have the same; a value that was given away does not change.
+func (c *call) jsonLength() []string {
+	if n := len(c.reply.JSON); c.length == nil || n != c.lengthOf {
+		c.length, c.lengthOf = []string{strconv.Itoa(n)}, n
+	}
+	return c.length
+}
 
 // release gives everything back that the call holds.
 func (s *Server) release(c *call) {
@@ -253,7 +264,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 	h["Content-Type"] = jsonType
 	if c.reply.TailSize > 0 {
 		h["Content-Type"] = binaryType
-		h[lengthHeader] = []string{strconv.Itoa(len(c.reply.JSON))}
+		h[lengthHeader] = c.jsonLength()
 	}
 	if accept := r.Header["Accept-Encoding"]; accept != nil {
 		if k := chooseCoding(accept); k != uncoded {
@@ -275,6 +286,12 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 	s.writeParts(w, h, c.reply.JSON, c.reply.Tail, c.reply.TailSize)
 }
 
+// gatherer is what package transport's response writer has beside the interface
+// of net/http.
+type gatherer interface {
+	WriteParts(first []byte, more [][]byte) error
+}
+
 // writeParts writes a large reply and bounds the time that takes.
 func (s *Server) writeParts(w http.ResponseWriter, h http.Header, first []byte, more [][]byte, moreSize int) {
 	size := len(first) + moreSize
@@ -283,6 +300,10 @@ func (s *Server) writeParts(w http.ResponseWriter, h http.Header, first []byte, 
 		defer func() { _ = d.SetWriteDeadline(time.Time{}) }()
 	}
 	h["Content-Length"] = []string{strconv.Itoa(size)}
+	if g, ok := w.(gatherer); ok {
+		_ = g.WriteParts(first, more) // an error says that the client is gone
+		return
+	}
 	if _, err := w.Write(first); err != nil {
 		return // the client is gone
 	}

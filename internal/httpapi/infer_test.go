@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -300,13 +302,15 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 func TestSlowHeadersAreCutOff(t *testing.T) {
 	addr := serve(t, nil, func(o *Options, _ *engine.Options) { o.HeaderTimeout = 50 * time.Millisecond })
 	c := dial(t, addr)
+	// The time runs from the connection on: on a busy machine it may be up before
+	// this is sent, and then the connection is reset, since nobody reads it.
 	if _, err := io.WriteString(c.c, "GET /v2 HTTP/1.1\r\nHo"); err != nil {
-		t.Fatal(err)
+		return
 	}
 	if err := c.c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, c.br); err != nil {
+	if _, err := io.Copy(io.Discard, c.br); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("still open: %v", err)
 	}
 }

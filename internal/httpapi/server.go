@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/logging"
 )
 
@@ -60,7 +61,7 @@ type Options struct {
 type Restriction struct{ Header, Value string }
 
 // Server is the front end. It is an http.Handler; HTTPServer wraps it with the
-// settings of a server of its own.
+// settings of a server of its own, Transport makes that a fast one.
 type Server struct {
 	o          Options
 	engine     *engine.Engine
@@ -127,6 +128,11 @@ func (s *Server) HTTPServer() *http.Server {
 		// Connection errors are the clients' and of no use in a log by default.
 		ErrorLog: slog.NewLogLogger(s.handler(), slog.LevelDebug),
 	}
+}
+
+// Transport returns a server for s that serves inference requests past net/http.
+func (s *Server) Transport() *transport.Server {
+	return transport.New(s.HTTPServer(), func(path string) bool { return route(path).endpoint == modelInfer })
 }
 
 func (s *Server) handler() slog.Handler {

@@ -90,7 +90,7 @@ func serve(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := s.HTTPServer()
+	server := s.Transport()
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	t.Cleanup(func() {

@@ -20,6 +20,9 @@ type VertexOptions struct {
 	PredictRoute, HealthRoute string
 	// Model answers predictions; "" means the only one there is.
 	Model string
+	// Late says that models may come after the start: what is missing then is
+	// looked for again with each prediction.
+	Late bool
 	// Metrics answers the redirection to "metrics"; nil refuses.
 	Metrics http.Handler
 }
@@ -48,24 +51,34 @@ func NewVertex(s *Server, o VertexOptions) (*Vertex, error) {
 // CheckModel finds the model that answers predictions, once models are loaded.
 func (v *Vertex) CheckModel() error {
 	if v.o.Model != "" {
-		if v.s.engine.ModelReady(v.o.Model, -1) != nil {
+		if !v.o.Late && v.s.engine.ModelReady(v.o.Model, -1) != nil {
 			return backend.Errorf(backend.InvalidArg, "Expect the default model '%s' is loaded", v.o.Model)
 		}
 		return nil
 	}
+	name, err := v.only()
+	if err == nil {
+		v.model.Store(&name)
+	} else if v.o.Late {
+		return nil
+	}
+	return err
+}
+
+// only returns the name of the only model there is.
+func (v *Vertex) only() (string, error) {
 	entries, err := v.s.engine.Index(true)
 	if err != nil {
-		return err
+		return "", err
 	}
 	names := map[string]bool{}
 	for _, e := range entries {
 		names[e.Name] = true
 	}
 	if len(names) != 1 {
-		return backend.Errorf(backend.InvalidArg, "Expect the model repository contains only a single model if default model is not specified")
+		return "", backend.Errorf(backend.InvalidArg, "Expect the model repository contains only a single model if default model is not specified")
 	}
-	v.model.Store(&entries[0].Name)
-	return nil
+	return entries[0].Name, nil
 }
 
 // ServeHTTP answers one request.
@@ -104,6 +117,14 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 		return
 	} else if to != "" {
 		t = route("/" + to)
+	} else if t.name == "" {
+		name, err := v.only()
+		if err != nil {
+			v.s.drain(w, r)
+			replyError(w, w.Header(), jsonType, backend.AsError(err))
+			return
+		}
+		t.name = name
 	}
 	switch t.endpoint {
 	case modelInfer:

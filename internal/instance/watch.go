@@ -87,16 +87,17 @@ func (p *Pool) interrupt(i int, l *life, now int64) {
 	l.ended = true
 	idle := make(chan struct{})
 	l.idle = idle
-	l.mu.Unlock()
 	p.slots[i].load.Add(blocked)
 	p.hung.Add(1)
 	p.hangs.Add(1)
-	p.warn("an instance hangs and is interrupted", i)
-	l.cancel(p.errHung(l))
+	// Close does not come before these calls have left, for which they need the lock.
 	p.replaces.Go(func() {
 		defer p.hung.Add(-1)
 		p.replace(i, l, idle)
 	})
+	l.mu.Unlock()
+	p.warn("an instance hangs and is interrupted", i)
+	l.cancel(p.errHung(l))
 }
 
 // blocked is more places than an instance has.

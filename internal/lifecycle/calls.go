@@ -114,6 +114,27 @@ func (m *Manager) PinFor(caller, name string, version int64) *model.Model {
 	return best
 }
 
+// Alive returns the versions that execute requests: those that serve, and those
+// that still end what they have begun.
+func (m *Manager) Alive() []*model.Model {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []*model.Model
+	for _, e := range m.models {
+		for _, v := range e.versions {
+			if v.model != nil {
+				all = append(all, v.model)
+			}
+		}
+	}
+	for _, list := range m.departing {
+		for _, d := range list {
+			all = append(all, d.model)
+		}
+	}
+	return all
+}
+
 // departLocked notes a departure, which departed ends.
 func (m *Manager) departLocked(name string, v *model.Model) *departure {
 	d := &departure{model: v, done: make(chan struct{})}

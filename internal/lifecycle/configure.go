@@ -27,6 +27,7 @@ func (m *Manager) configure(p *plan) error {
 		draft.Rename(p.snapshot.Name)
 	}
 	draft.Normalize()
+	p.draft, p.policy, p.ensemble, p.parts = draft, draft.Versions(), draft.IsEnsemble(), draft.Parts()
 	if err := draft.Validate(m.o.DisableAutoComplete); err != nil {
 		return err
 	}
@@ -35,7 +36,6 @@ func (m *Manager) configure(p *plan) error {
 			return err
 		}
 	}
-	p.draft, p.policy, p.ensemble, p.parts = draft, draft.Versions(), draft.IsEnsemble(), draft.Parts()
 	m.resolveParts(p)
 	return nil
 }

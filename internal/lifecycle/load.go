@@ -23,6 +23,9 @@ type Request struct {
 	// Nested marks a request of a model, which may itself be loading: it needs no
 	// load thread, since the one that waits for it may hold the last.
 	Nested bool
+	// bare leaves out what the models of an ensemble's steps make of a faulty one:
+	// they are being read for that.
+	bare bool
 }
 
 // Load loads or reloads one model and waits for the outcome. When ctx ends
@@ -108,22 +111,25 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 	m.mu.Lock()
 	m.entryLocked(p.name).wants = p.parts
 	m.mu.Unlock()
-	for _, part := range p.parts {
-		if len(m.Lookup(part)) > 0 {
-			continue
-		}
-		if err := load(part); err != nil {
-			return m.fail(p, err)
-		}
-	}
 	if !p.ensemble {
 		return m.apply(p)
 	}
-	// Claims do not cover parts that serve already: two loads could make a circle.
-	if err := m.compose(p); err != nil {
-		return m.fail(p, err)
+	var faults faultList
+	for _, part := range p.parts {
+		if len(m.Lookup(part)) == 0 {
+			faults.add(load(part))
+		}
 	}
-	defer m.composed(p)
+	// Claims do not cover parts that serve already: two loads could make a circle.
+	err := m.compose(p)
+	if err == nil {
+		defer m.composed(p)
+	}
+	faults.add(err)
+	if len(faults) > 0 {
+		// The parts that do serve may have something to say as well.
+		return m.fail(p, append(faults, m.survey(p).faults(p)...).err())
+	}
 	if err := m.check(p); err != nil {
 		return m.fail(p, err)
 	}

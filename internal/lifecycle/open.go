@@ -41,6 +41,9 @@ func (m *Manager) poll(r Request) (*plan, error) {
 	}
 	p := &plan{name: r.Name, nested: r.Nested, snapshot: snapshot}
 	if err := m.configure(p); err != nil {
+		if p.ensemble && !r.bare {
+			err = m.explain(p, err)
+		}
 		snapshot.Release()
 		return nil, err
 	}

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/repository"
 )
 
 // Failure says why a model did not load.
@@ -131,9 +133,13 @@ func (s *startup) poll(name string) {
 	p, err := o.plan, o.err
 	if err != nil {
 		s.temporary[name] = backend.AsError(err).Code == backend.Unavailable
+		level := slog.LevelError
+		if repository.Incomplete(err) {
+			level = slog.LevelWarn // the rest of it may be on its way
+		}
 		err = pollError(name, err)
 		s.failed[name] = err
-		s.m.unreadable(name, err)
+		s.m.unreadable(name, level, err)
 		return
 	}
 	s.plans[name] = p
@@ -146,8 +152,8 @@ func (s *startup) poll(name string) {
 }
 
 // unreadable records a model whose configuration could not be read.
-func (m *Manager) unreadable(name string, err error) {
-	m.log.Error(err.Error(), "model", name)
+func (m *Manager) unreadable(name string, level slog.Level, err error) {
+	m.log.Log(m.ctx, level, err.Error(), "model", name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.entryLocked(name); len(e.versions) == 0 {

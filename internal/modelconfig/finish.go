@@ -22,12 +22,13 @@ func (d *Draft) Finish() (*Config, error) {
 	if faults := d.validate(true, true); len(faults) > 0 {
 		return nil, faults
 	}
-	return d.view(), nil
+	return d.View(), nil
 }
 
-// view makes a Config of the draft as it stands, for backends that complete it
-// and for printing. It accepts what validation would refuse.
-func (d *Draft) view() *Config {
+// View makes a Config of the draft as it stands, for backends that complete it,
+// for printing and for what else can be said of a faulty one. It accepts what
+// validation would refuse.
+func (d *Draft) View() *Config {
 	pb := proto.Clone(d.pb).(*inferencepb.ModelConfig)
 	if pb.GetEnsembleScheduling() != nil && pb.ModelTransactionPolicy == nil {
 		// Triton derives this for ensembles and always shows it.

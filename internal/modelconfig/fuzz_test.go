@@ -47,7 +47,7 @@ func allSteps(t *testing.T, d *Draft) {
 	d.Normalize()
 	_ = d.Validate(true)
 	_ = d.NormalizeInstances(gpu.Set{Devices: []gpu.Device{{Major: 7, Minor: 5}}}, backend.Capabilities{})
-	view := d.view()
+	view := d.View()
 	if err := protojson.Unmarshal(view.JSON(), &inferencepb.ModelConfig{}); err != nil {
 		t.Fatalf("the JSON form is not protobuf JSON: %v\n%s", err, view.JSON())
 	}

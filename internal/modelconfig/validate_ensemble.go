@@ -154,7 +154,11 @@ func (v *validator) dataFlow(graph map[string]*graphNode) {
 		if root := unconnected(n, unwritten); root != n {
 			why = ": at least one of its depending tensors, '" + root.name + "', is not connected"
 		}
-		v.add(at, "an output that a step writes", quote(out.Name), "output '%s' for ensemble '%s' is not written%s", out.Name, name, why)
+		found := quote(out.Name)
+		if c := circle(n); c != "" {
+			found = c
+		}
+		v.add(at, "an output that a step writes", found, "output '%s' for ensemble '%s' is not written%s", out.Name, name, why)
 	}
 	tensors := slices.SortedFunc(maps.Keys(graph), func(a, b string) int {
 		// Tensors that nothing writes first: they are the cause of the others.
@@ -172,8 +176,36 @@ func (v *validator) dataFlow(graph map[string]*graphNode) {
 		if outputs[tensor] || unwritten[n] || n.ready && len(n.to) > 0 {
 			continue
 		}
-		v.add(n.path, "a tensor that a later step or an output uses", quote(tensor), "ensemble tensor '%s' is unused in ensemble '%s'", tensor, name)
+		found := quote(tensor)
+		if c := circle(n); c != "" {
+			found = c
+		}
+		v.add(n.path, "a tensor that a later step or an output uses", found, "ensemble tensor '%s' is unused in ensemble '%s'", tensor, name)
 	}
+}
+
+// circle describes the circle that a tensor is part of, or waits for, if there
+// is one: Triton's texts do not say that there is.
+func circle(n *graphNode) string {
+	var path []*graphNode
+	for n != nil && !n.ready {
+		if i := slices.Index(path, n); i >= 0 {
+			text := "the circle "
+			for _, t := range path[i:] {
+				text += quote(t.name) + " <- "
+			}
+			return text + quote(n.name)
+		}
+		path = append(path, n)
+		next := n
+		n = nil
+		if next.from != nil {
+			if i := slices.IndexFunc(next.from.in, func(p *graphNode) bool { return !p.ready }); i >= 0 {
+				n = next.from.in[i]
+			}
+		}
+	}
+	return ""
 }
 
 // unconnected follows the tensors that never become ready back to the first

@@ -82,7 +82,7 @@ func (s *SequenceBatching) addTo(view *backend.Config) {
 
 // ToBackend returns what a backend is told when it completes the draft.
 func (d *Draft) ToBackend(directory, versionDirectory string, version int64) backend.Config {
-	return d.view().ToBackend(directory, versionDirectory, version)
+	return d.View().ToBackend(directory, versionDirectory, version)
 }
 
 func reshaped(dims, reshape tensor.Shape, has bool) tensor.Shape {

@@ -32,6 +32,8 @@ type Options struct {
 	CacheDir string
 	// Namespacing allows models of one name in several repositories.
 	Namespacing bool
+	// RequireManifest takes only models with a Manifest.
+	RequireManifest bool
 }
 
 // Repository is all model repositories of a server, seen as one.
@@ -40,7 +42,8 @@ type Repository struct {
 	tempDir    string
 	readable   bool
 	// namespacing makes the repository's path a part of a model's name.
-	namespacing bool
+	namespacing     bool
+	requireManifest bool
 
 	mu      sync.Mutex
 	sources []source.Source // replaced, never changed
@@ -49,7 +52,7 @@ type Repository struct {
 // Open opens every repository; it fails with the first path that is none.
 // Paths are kept as a sorted set.
 func Open(o Options) (*Repository, error) {
-	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable, namespacing: o.Namespacing}
+	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable, namespacing: o.Namespacing, requireManifest: o.RequireManifest}
 	seen := map[string]bool{}
 	for _, path := range slices.Sorted(slices.Values(o.Paths)) {
 		// The same directory under two spellings would make each of its models a

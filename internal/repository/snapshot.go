@@ -50,7 +50,7 @@ type Snapshot struct {
 
 // Read looks at one model. config, when not empty, is JSON that replaces the
 // configuration file; files, when there are any, replace the whole directory.
-// Every other error than a bad name is a failure to poll.
+// Every other error than a bad name is a failure to poll; see Incomplete.
 func (r *Repository) Read(ctx context.Context, model, config string, files map[string][]byte, log *slog.Logger) (*Snapshot, error) {
 	_, name := r.split(model)
 	if err := CheckName(name); err != nil {
@@ -66,7 +66,13 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 	if s.origin == "" {
 		s.origin = s.Directory
 	}
-	if err := s.read(r.configName, config, log); err != nil {
+	if !s.Overridden {
+		err = checkManifest(ctx, s.Directory, r.requireManifest)
+	}
+	if err == nil {
+		err = s.read(r.configName, config, log)
+	}
+	if err != nil {
 		s.Release()
 		return nil, err
 	}

@@ -42,6 +42,7 @@ var rows = []string{
 	"internal/engine",
 
 	"internal/kserve/...",
+	"internal/httpapi/transport",
 	"internal/httpapi",
 	"internal/grpcapi/transport",
 	"internal/grpcapi",

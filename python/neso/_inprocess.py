@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
 from typing import TYPE_CHECKING, Any, Optional
 
 from neso_worker.bls import Bls
@@ -10,35 +10,54 @@ from neso_worker.request import InferenceRequest
 from neso_worker.tensor import Tensor
 
 from .client._inputs import Arrays, Call, Values
-from .client.exceptions import PyTritonClientInferenceServerError, PyTritonClientValueError
+from .client.exceptions import (
+    PyTritonClientInferenceServerError,
+    PyTritonClientQueueFullError,
+    PyTritonClientValueError,
+)
 from .model_config.triton_model_config import TritonModelConfig
 
 if TYPE_CHECKING:
     from ._runtime.connection import Connection
 
 
-def open_calls(connection: Connection) -> Bls:
-    """The calls in flight of a connection."""
-    calls = Bls(connection)  # type: ignore[arg-type]
-    calls.allowed = True
-    connection.on_responses = calls.on_responses
-    return calls
+# Requests of all in-process clients of a server that may be in flight: half of what the server takes of one process.
+IN_FLIGHT = 512
+# Seconds that a request waits for a place among them.
+WAIT_S = 60.0
 
 
-class _Request(InferenceRequest):
-    """A request with a level of the model's queue, which those of models lack."""
+class Calls(Bls):
+    """The calls in flight of a connection, and the places for them."""
 
-    __slots__ = ("_priority",)
-    _priority: int
+    def __init__(self, connection: Connection) -> None:
+        """Made once for a connection."""
+        super().__init__(connection)  # type: ignore[arg-type]
+        self.allowed = True
+        connection.on_responses = self.on_responses
+        self._places = threading.BoundedSemaphore(IN_FLIGHT)
+
+    def enter(self) -> None:
+        """Takes a place; ``leave`` gives it back. Raises PyTritonClientQueueFullError when none gets free in time."""
+        if not self._places.acquire(timeout=WAIT_S):
+            raise PyTritonClientQueueFullError(
+                f"Queue is full: {IN_FLIGHT} requests of this process have been in flight for {WAIT_S:g} s"
+            )
+
+    def leave(self) -> None:
+        """Gives a place back."""
+        self._places.release()
 
 
 class InProcessClient:
     """A client of one bound model, with the calls of ModelClient; those of a decoupled model give an iterator.
 
     Safe to use from many threads, but not from the model's own callable: with one instance it would wait for itself.
+    512 requests of all such clients may be in flight, an iterator that is not at its end counts as one; a further one
+    waits for a minute at most and then raises PyTritonClientQueueFullError.
     """
 
-    def __init__(self, calls: Bls, config: TritonModelConfig) -> None:
+    def __init__(self, calls: Calls, config: TritonModelConfig) -> None:
         """Made by ``Triton.client``."""
         self._calls = calls
         self._config = config
@@ -81,22 +100,65 @@ class InProcessClient:
         except TypeError as error:
             raise PyTritonClientValueError(str(error)) from None
         options = call.options
-        request = _Request(
+        request = InferenceRequest(
             inputs=tensors,
             model_name=self._config.model_name,
             model_version=self._config.model_version,
             timeout=options.timeout or 0,
             parameters=dict(options.parameters or {}),
+            priority=options.priority,
         )
-        request._priority = options.priority
+        calls = self._calls
+        calls.enter()
         if self._config.decoupled:
-            return self._answers(self._calls.exec(request, True), call)
-        return call.answer(self._config, _arrays(self._calls.exec(request, False)))
+            return _Answers(calls, request, call, self._config)
+        try:
+            return call.answer(self._config, _arrays(calls.exec(request, False)))
+        finally:
+            calls.leave()
 
-    def _answers(self, responses: Any, call: Call) -> Iterator[Arrays]:
-        for response in responses:
-            if response.has_error() or response.output_tensors():
-                yield call.answer(self._config, _arrays(response))
+
+class _Answers:
+    """The answers to one request of a decoupled model, as they come."""
+
+    def __init__(self, calls: Calls, request: InferenceRequest, call: Call, config: TritonModelConfig) -> None:
+        """Sends the request, for which there is a place."""
+        self._calls: Optional[Calls] = calls
+        self._call, self._config = call, config
+        try:
+            self._responses = calls.exec(request, True)
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> _Answers:
+        """Itself."""
+        return self
+
+    def __next__(self) -> Arrays:
+        """The next answer; waits for it."""
+        if self._calls is None:
+            raise StopIteration
+        try:
+            for response in self._responses:
+                if response.has_error() or response.output_tensors():
+                    return self._call.answer(self._config, _arrays(response))
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        raise StopIteration
+
+    def close(self) -> None:
+        """Cancels the request if it is not at its end, and gives its place back. Safe twice."""
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            self._responses = None
+            calls.leave()
+
+    def __del__(self) -> None:
+        """Like ``close``."""
+        self.close()
 
 
 def _arrays(response: Any) -> Arrays:

@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
@@ -20,6 +20,7 @@ import wrapt
 from .constants import TRITON_CONTEXT_FIELD_NAME
 from .exceptions import PyTritonBadParameterError, PyTritonRuntimeError, PyTritonValidationError
 from .model_config.triton_model_config import TritonModelConfig
+from .proxy import telemetry
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -175,18 +176,73 @@ def _batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str,
     else:
         inputs = {name: np.concatenate([request[name] for request in requests], axis=0) for name in names}
     sizes = [get_inference_request_batch_size(request) for request in requests]
-    outputs = wrapped(*args[1:], **inputs, **kwargs)
-    if inspect.isgenerator(outputs):
-        return (_split(convert_output(item, wrapped, instance), sizes) for item in outputs)
-    if inspect.isawaitable(outputs):
-        return _batch_later(outputs, wrapped, instance, sizes)
-    if inspect.isasyncgen(outputs):
-        return (_split(convert_output(item, wrapped, instance), sizes) async for item in outputs)
-    return _split(convert_output(outputs, wrapped, instance), sizes)
+    spans = telemetry.BatchSpans(requests)
+    try:
+        with spans.current():
+            outputs = wrapped(*args[1:], **inputs, **kwargs)
+        if inspect.isgenerator(outputs):
+            return _batch_each(outputs, wrapped, instance, sizes, spans)
+        if inspect.isawaitable(outputs):
+            return _batch_later(outputs, wrapped, instance, sizes, spans)
+        if inspect.isasyncgen(outputs):
+            return _batch_each_later(outputs, wrapped, instance, sizes, spans)
+        results = _split(convert_output(outputs, wrapped, instance), sizes)
+    except BaseException as error:
+        spans.end(error)
+        raise
+    spans.end()
+    return results
 
 
-async def _batch_later(outputs: Any, wrapped: Any, instance: Any, sizes: Sequence[int]) -> list[Arrays]:
-    return _split(convert_output(await outputs, wrapped, instance), sizes)
+# After the last item of a generator; None is an answer, a wrong one.
+_END = object()
+
+
+def _batch_each(
+    outputs: Iterator[Any], wrapped: Any, instance: Any, sizes: Sequence[int], spans: telemetry.BatchSpans
+) -> Iterator[list[Arrays]]:
+    try:
+        while True:
+            with spans.current():
+                item = next(outputs, _END)
+            if item is _END:
+                break
+            yield _split(convert_output(item, wrapped, instance), sizes)
+    except BaseException as error:
+        spans.end(error)
+        raise
+    spans.end()
+
+
+async def _batch_later(
+    outputs: Any, wrapped: Any, instance: Any, sizes: Sequence[int], spans: telemetry.BatchSpans
+) -> list[Arrays]:
+    try:
+        with spans.current():
+            results = _split(convert_output(await outputs, wrapped, instance), sizes)
+    except BaseException as error:
+        spans.end(error)
+        raise
+    spans.end()
+    return results
+
+
+async def _batch_each_later(
+    outputs: Any, wrapped: Any, instance: Any, sizes: Sequence[int], spans: telemetry.BatchSpans
+) -> AsyncIterator[list[Arrays]]:
+    items = outputs.__aiter__()
+    try:
+        while True:
+            try:
+                with spans.current():
+                    item = await items.__anext__()
+            except StopAsyncIteration:
+                break
+            yield _split(convert_output(item, wrapped, instance), sizes)
+    except BaseException as error:
+        spans.end(error)
+        raise
+    spans.end()
 
 
 def _sample(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

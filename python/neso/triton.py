@@ -348,7 +348,7 @@ class TritonBase:
 
     def client(self, model_name: str, model_version: Optional[int] = None) -> InProcessClient:
         """A client of a bound model that needs no port: it speaks over the control socket."""
-        from ._inprocess import InProcessClient, open_calls
+        from ._inprocess import Calls, InProcessClient
 
         with self._lock:
             if not self._connected:
@@ -357,7 +357,7 @@ class TritonBase:
             if not found:
                 raise PyTritonInvalidOperationError(f"Model `{model_name}` is not bound.")
             if self._calls is None:
-                self._calls = open_calls(self._server.connection)
+                self._calls = Calls(self._server.connection)
             return InProcessClient(self._calls, max(found, key=lambda m: m.version).config)
 
 
@@ -377,8 +377,8 @@ class Triton(TritonBase):
         if triton_lifecycle_policy is None:
             vertex = self.config.allow_vertex_ai
             triton_lifecycle_policy = VertextAILifecyclePolicy if vertex else DefaultTritonLifecyclePolicy
-        self._security = security_config or TritonSecurityConfig()
-        super().__init__("", workspace, triton_lifecycle_policy, self._security.token())
+        self._security_config = security_config or TritonSecurityConfig()
+        super().__init__("", workspace, triton_lifecycle_policy, self._security_config.access_token)
         self._expose_tracebacks = bool(self.config.expose_tracebacks)
         self._inference_timeout_s = self.config.inference_timeout_s
         self._addresses: dict[str, Address] = {}
@@ -405,9 +405,9 @@ class Triton(TritonBase):
 
     def _private_arguments(self) -> list[str]:
         """Those that hold the token, which no list of processes is to show."""
-        if not self._security.restricted_endpoints:
+        if not self._security_config.restricted_endpoints:
             return []
-        rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
+        rule = f"{','.join(self._security_config.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
         return [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
 
     def _open(self) -> Any:
@@ -451,9 +451,9 @@ class Triton(TritonBase):
         )
 
     @property
-    def _triton_server(self) -> Triton:
-        """What PyTriton's own tests ask whether the server is alive."""
-        return self
+    def _triton_server(self) -> Optional[Triton]:
+        """What PyTriton's own tests ask whether the server is alive; None before it is started."""
+        return None if self._server is None else self
 
     def _port(self, end: str) -> int:
         address = self._addresses.get(end)
@@ -475,6 +475,16 @@ class Triton(TritonBase):
         return self._port("metrics")
 
     @property
+    def vertex_ai_port(self) -> int:
+        """The port of Vertex AI's form, 0 when there is none."""
+        return self._port("vertex-ai")
+
+    @property
+    def sagemaker_port(self) -> int:
+        """The port of SageMaker's form, 0 when there is none."""
+        return self._port("sagemaker")
+
+    @property
     def url(self) -> str:
         """The URL of HTTP, or of gRPC where HTTP is off."""
         for end in ("http", "grpc"):
@@ -488,7 +498,7 @@ class Triton(TritonBase):
         return f"grpc://{self._addresses['grpc'].local()}" if "grpc" in self._addresses else ""
 
     def get_access_token(self) -> Optional[str]:
-        """The token that restricted parts of the protocol ask for."""
+        """The token that restricted parts of the protocol ask for; None when nothing is and none was given."""
         return self._access_token
 
 

@@ -6,39 +6,44 @@ makes anything else only when asked.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from .datatypes import BF16
 from .errors import TritonModelException
-from .frames import ENTRIES, INLINE, NAMED, ONLY_REQUESTED, PAIR, REQUEST, U16, ProtocolError
+from .frames import ENTRIES, INLINE, NAMED, U16, ProtocolError
 from .leases import Lease
 from .request import InferenceRequest, InferenceTrace
+from .requesthead import (
+    CORRELATION,
+    CORRELATION_TEXT,
+    FLAGS,
+    HANDLE,
+    ID,
+    INPUTS,
+    PARAMETERS,
+    PRIORITY,
+    TIMEOUT,
+    TRACE,
+    RequestHead,
+    walk,
+)
 from .sender import Answer, InferenceResponseSender
 from .tensor import Tensor
 
 RELEASE_ALL, RELEASE_RESCHEDULE = 1, 2
 
-# Places in the tuple of a request block.
-HANDLE, CORRELATION, TIMEOUT, FLAGS = 0, 1, 2, 4
-_INPUTS, _REQUESTED, _ID, _CORRELATION_TEXT, _PARAMETERS, _TRACE = 6, 7, 8, 9, 10, 11
 
-
-class ReceivedRequest(InferenceRequest):
+class ReceivedRequest(RequestHead, InferenceRequest):
     """A request that a model was given."""
 
     # _at is where its texts begin in _data; _sender is made when asked for.
     __slots__ = ("_at", "_batch", "_data", "_head", "_sender")
 
-    def _text(self, place: int) -> str:
-        head = self._head
-        start = self._at + sum(head[_ID:place])
-        return str(self._data[start : start + head[place]], "utf-8", "replace")
-
     def request_id(self) -> str:
-        return self._text(_ID) if self._head[_ID] else ""
+        return self._text(ID) if self._head[ID] else ""
 
     def correlation_id(self) -> Union[int, str]:
-        return self._text(_CORRELATION_TEXT) if self._head[_CORRELATION_TEXT] else self._head[CORRELATION]
+        return self._text(CORRELATION_TEXT) if self._head[CORRELATION_TEXT] else self._head[CORRELATION]
 
     def flags(self) -> int:
         return self._head[FLAGS] & 3
@@ -50,19 +55,14 @@ class ReceivedRequest(InferenceRequest):
     def timeout(self) -> int:
         return self._head[TIMEOUT]
 
+    def priority(self) -> int:
+        return self._head[PRIORITY]
+
     def parameters(self) -> str:
-        return self._text(_PARAMETERS) if self._head[_PARAMETERS] else "{}"
+        return self._text(PARAMETERS) if self._head[PARAMETERS] else "{}"
 
     def trace(self) -> InferenceTrace:
-        return InferenceTrace(self._text(_TRACE) if self._head[_TRACE] else "")
-
-    def _wanted(self) -> Optional[list[int]]:
-        """Indices of the wanted outputs, None for all."""
-        head = self._head
-        if not head[FLAGS] & ONLY_REQUESTED:
-            return None
-        start = self._at + sum(head[_ID:])
-        return [U16.unpack_from(self._data, start + 2 * i)[0] for i in range(head[_REQUESTED])]
+        return InferenceTrace(self._text(TRACE) if self._head[TRACE] else "")
 
     def requested_output_names(self) -> list[str]:
         names = self._batch.model.output_names
@@ -95,69 +95,50 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
     Everything is checked to lie inside the body. Notes in batch.leases which
     requests have inputs in shared memory.
     """
-    new_request, new_tensor = ReceivedRequest.__new__, Tensor.__new__
-    unpack_request, entries, names = REQUEST.unpack_from, ENTRIES, batch.model.input_names
-    requests: list[ReceivedRequest] = []
-    pos = base
-    try:
-        count, _ = PAIR.unpack_from(data, base)
-        pos = base + 8
-        for _ in range(count):
-            request = new_request(ReceivedRequest)
-            request._head = head = unpack_request(data, pos)
-            pos += 56
-            request._at = pos
-            request._data = data
-            request._batch = batch
-            request._sender = None
-            _, _, _, _, _, _, n_inputs, n_requested, n_id, n_correlation, n_parameters, n_trace = head
-            extra = n_id + n_correlation + n_parameters + n_trace + 2 * n_requested
-            if extra or pos - base & 7:  # a block that follows a name begins anywhere
-                pos += extra
+    new_tensor = Tensor.__new__
+    entries, names = ENTRIES, batch.model.input_names
+
+    def read(request: ReceivedRequest, pos: int) -> int:
+        request._batch = batch
+        request._sender = None
+        request._inputs = inputs = []
+        named = 0  # after a name the next entry begins at a multiple of 8
+        for _ in range(request._head[INPUTS]):
+            if named:
                 pos += base - pos & 7
-            request._inputs = inputs = []
-            named = 0  # after a name the next entry begins at a multiple of 8
-            for _ in range(n_inputs):
-                if named:
-                    pos += base - pos & 7
-                    named = 0
-                ndim = data[pos + 3]
-                entry = entries[ndim].unpack_from(data, pos)
-                pos += 24 + 8 * ndim
-                tensor = new_tensor(Tensor)
-                index = entry[0]
-                if index == NAMED:
-                    (length,) = U16.unpack_from(data, pos)
-                    tensor._name = str(data[pos + 2 : pos + 2 + length], "utf-8")
-                    pos += 2 + length
-                    named = pos
-                else:
-                    tensor._name = names[index]
-                tensor._number = number = entry[1]
-                if not 0 < number <= BF16:
-                    raise ProtocolError(f"tensor entry: unknown datatype {number} at offset {pos - base}")
-                tensor._shape = entry[6:]
-                tensor._array = None
-                tensor._size = size = entry[5]
-                if entry[3] == INLINE:
-                    tensor._source = data
-                    tensor._start = start = base + entry[4]
-                    if start + size > end:
-                        raise ProtocolError(f"tensor entry: offset {entry[4]}, {size} bytes, body of {end - base}")
-                else:
-                    view = batch.model.segments.view(entry[3], entry[4], size)
-                    tensor._source = view
-                    tensor._start = 0
-                    _lease(batch, head[0], batch.model.leases.lease(view, entry[3], entry[4]))
-                inputs.append(tensor)
-            requests.append(request)
-        if pos > end:
-            raise ProtocolError(f"execute: {count} requests end at offset {pos - base} of a body of {end - base}")
-    except ProtocolError:
-        raise
-    except Exception as error:
-        raise ProtocolError(f"execute: request {len(requests)} at offset {pos - base}: {error}") from None
-    return requests
+                named = 0
+            ndim = data[pos + 3]
+            entry = entries[ndim].unpack_from(data, pos)
+            pos += 24 + 8 * ndim
+            tensor = new_tensor(Tensor)
+            index = entry[0]
+            if index == NAMED:
+                (length,) = U16.unpack_from(data, pos)
+                tensor._name = str(data[pos + 2 : pos + 2 + length], "utf-8")
+                pos += 2 + length
+                named = pos
+            else:
+                tensor._name = names[index]
+            tensor._number = number = entry[1]
+            if not 0 < number <= BF16:
+                raise ProtocolError(f"tensor entry: unknown datatype {number} at offset {pos - base}")
+            tensor._shape = entry[6:]
+            tensor._array = None
+            tensor._size = size = entry[5]
+            if entry[3] == INLINE:
+                tensor._source = data
+                tensor._start = start = base + entry[4]
+                if start + size > end:
+                    raise ProtocolError(f"tensor entry: offset {entry[4]}, {size} bytes, body of {end - base}")
+            else:
+                view = batch.model.segments.view(entry[3], entry[4], size)
+                tensor._source = view
+                tensor._start = 0
+                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
+            inputs.append(tensor)
+        return pos
+
+    return walk(ReceivedRequest, data, base, end, read)
 
 
 def _lease(batch: Any, handle: int, lease: Lease) -> None:

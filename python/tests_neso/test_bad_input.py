@@ -194,6 +194,57 @@ def test_a_mistyped_output_is_said_once(beside, caplog):
     assert len(said) == 1 and "returns `z`, which is none of its outputs (`y`)" in said[0]
 
 
+@pytest.mark.parametrize("form", ["requests", "batch"])
+@pytest.mark.parametrize(
+    ("answer", "text", "got"),
+    [
+        (lambda x: {}, "does not return `y`", {}),
+        (lambda x: {"y": x[:, :2]}, r"returns `y` with the shape (2, 2), not (-1, 3)", {"y": (2, 2)}),
+        (lambda x: {"y": x[..., None]}, r"returns `y` with the shape (2, 3, 1), not (-1, 3)", {"y": (2, 3, 1)}),
+    ],
+    ids=["missing", "size", "rank"],
+)
+def test_what_pytriton_lets_pass_is_said_once(beside, caplog, answer, text, got, form):
+    """Without strict: scripts may rely on it."""
+    function = batch(answer) if form == "batch" else lambda requests: [answer(**r) for r in requests]
+    beside.bind("let_pass", function, X, [Tensor((3,), np.float32, "y")])
+    try:
+        with ModelClient(beside.url, "let_pass") as client:
+            for _ in range(2):
+                assert {name: value.shape for name, value in client.infer_batch(ROWS).items()} == got
+    finally:
+        beside.unbind("let_pass")
+    (said,) = [r.getMessage() for r in caplog.records if "The callable of model `let_pass`" in r.getMessage()]
+    assert text in said and "strict=True" in said
+
+
+@pytest.mark.parametrize("form", ["requests", "batch"])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (lambda x: {}, "Output `y` is missing"),
+        (lambda x: {"y": x[:, :2]}, r"invalid shapes at one or more positions. Returned: \(2,\). Expected: \(3,\)"),
+        (lambda x: {"y": x[..., None]}, r"invalid shapes. Returned: \(3, 1\). Expected: \(3,\)"),
+        (lambda x: {"y": x[:1]}, "rows for a batch of|different batch sizes"),
+        (
+            lambda x: {"y": x.astype(np.float64)},
+            r"invalid type. Returned: float64 \(f\). Expected: <class",
+        ),
+        (lambda x: {"y": x, "z": x}, "Returned output `z` is not defined"),
+    ],
+    ids=["missing", "size", "rank", "rows", "dtype", "unknown"],
+)
+def test_strict_lets_nothing_pass(beside, answer, text, form):
+    function = batch(answer) if form == "batch" else lambda requests: [answer(**r) for r in requests]
+    beside.bind("strict", function, X, [Tensor((3,), np.float32, "y")], strict=True)
+    try:
+        with ModelClient(beside.url, "strict") as client:
+            with pytest.raises(PyTritonClientInferenceServerError, match=text):
+                client.infer_batch(ROWS)
+    finally:
+        beside.unbind("strict")
+
+
 def test_empty_arrays_are_arrays(beside):
     with ModelClient(beside.url, "other") as client:
         assert client.infer_sample(np.zeros(0, np.float32))["y"].shape == (0,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import socket
 import threading
 import time
@@ -23,6 +24,7 @@ from neso import (
     ModelConfig,
     Tensor,
     Triton,
+    _inprocess,
 )
 from neso.client import (
     PyTritonClientClosedError,
@@ -154,8 +156,9 @@ def test_waiting_for_a_model(url, served):
     for version in (None, "9"):
         name = "m" if version else "never"
         with ModelClient(url, name, version) as client:
+            client.wait_for_server(30)  # a connection takes its time on a busy machine
             with pytest.raises(PyTritonClientTimeoutError, match=f"model {name}/{version or '<latest>'} to be ready"):
-                client.wait_for_model(0.1)
+                client.wait_for_model(2)
     with pytest.raises(PyTritonClientTimeoutError, match="to be ready timed out"):
         ModelClient(url, "never", lazy_init=False, init_timeout_s=0.1)
     with FuturesModelClient(url, "never", init_timeout_s=0.1) as client:
@@ -373,6 +376,33 @@ def test_all_kinds_at_once_from_many_threads(served):
     assert not wrong
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts the descriptors in /proc")
+@pytest.mark.parametrize("kind", ["threads", "futures", "unclosed"])
+def test_threads_that_end_leave_nothing(served, kind):
+    """Each thread of an HTTP client has a connection and an event loop of gevent."""
+
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    def use():
+        if kind == "futures":
+            with FuturesModelClient(served.url, "m", max_workers=2) as futures:
+                for future in [futures.infer_sample(ONE) for _ in range(4)]:
+                    future.result()
+            return
+        client = ModelClient(served.url, "m") if kind == "unclosed" else shared
+        thread = threading.Thread(target=client.infer_sample, args=(ONE,))
+        thread.start()
+        thread.join()
+
+    with ModelClient(served.url, "m") as shared:
+        use()
+        before = descriptors()
+        for _ in range(10):
+            use()
+        wait_until(lambda: descriptors() <= before)
+
+
 def test_a_client_in_the_process(served):
     client = served.client("m")
     assert client.model_config.model_name == "m"
@@ -389,6 +419,41 @@ def test_a_client_in_the_process(served):
     before = connections(served)
     client.infer_sample(ONE)
     assert connections(served) == before  # no port
+
+
+def test_a_client_in_the_process_has_room_for_so_many_requests(monkeypatch):
+    monkeypatch.setattr(_inprocess, "IN_FLIGHT", 2)
+    monkeypatch.setattr(_inprocess, "WAIT_S", 0.05)
+    go_on = threading.Event()
+
+    def held(requests):
+        yield [{"y": r["x"]} for r in requests]
+        go_on.wait(60)
+
+    def fail(requests):
+        raise ValueError("no")
+
+    with Triton(config=config()) as triton:
+        triton.bind("held", [held] * 2, X, Y, config=ModelConfig(decoupled=True, max_batch_size=1))
+        triton.bind("m", double, X, Y)
+        triton.bind("fail", fail, X, Y)
+        stream, plain, wrong = (triton.client(name) for name in ("held", "m", "fail"))
+        for _ in range(3):  # an error gives its place back
+            with pytest.raises(PyTritonClientInferenceServerError, match="ValueError: no"):
+                wrong.infer_sample(ONE)
+        first, second = stream.infer_sample(ONE), stream.infer_sample(ONE)
+        assert next(first)["y"].tolist() == next(second)["y"].tolist() == [1.0]
+        with pytest.raises(PyTritonClientQueueFullError, match="Queue is full: 2 requests"):
+            plain.infer_sample(ONE)
+        with pytest.raises(PyTritonClientQueueFullError):
+            stream.infer_sample(ONE)
+        first.close()  # a stream that nobody reads on
+        assert plain.infer_sample(ONE)["y"].tolist() == [2.0]
+        go_on.set()
+        assert list(second) == []
+        assert list(second) == []
+        third, fourth = stream.infer_sample(ONE), stream.infer_sample(ONE)
+        assert len(list(third)) == len(list(fourth)) == 1
 
 
 def test_a_futures_client_starts_threads_as_they_are_needed(served):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import config
 
-from neso import ModelClient, ModelConfig, Tensor, Triton, batch
+from neso import ModelClient, ModelConfig, Request, Tensor, Triton, batch
 from neso.proxy import telemetry
 
 pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is in scripts/requirements.txt")
@@ -129,17 +129,78 @@ def test_a_servers_mark_is_no_parent(spans, tmp_path):
     assert '"model_name":"m"' in (tmp_path / "t.json").read_text()
 
 
-def test_batches_are_traced_request_by_request(spans):
-    @batch
+def in_a_batch(form):
+    """A callable under @batch that makes a span by OpenTelemetry's own means."""
+
     def double(x):
-        return {"y": 2 * x}
+        from opentelemetry import trace
+
+        with telemetry.get_telemetry_tracer().start_as_current_span("mine"):
+            assert trace.get_current_span().get_span_context().is_valid
+            return {"y": 2 * x}
+
+    async def later(x):
+        await asyncio.sleep(0)
+        return double(x)
+
+    def steps(x):
+        yield double(x)
+
+    async def later_steps(x):
+        yield double(x)
+
+    return batch({"function": double, "coroutine": later, "generator": steps, "async_generator": later_steps}[form])
+
+
+@pytest.mark.parametrize("form", ["function", "coroutine", "generator", "async_generator"])
+def test_a_span_of_a_batch_is_below_its_request(spans, form):
+    with Triton(config=config(http_header_forward_pattern="traceparent")) as triton:
+        triton.bind("m", in_a_batch(form), X, Y, config=ModelConfig(max_batch_size=8))
+        with ModelClient(triton.url, "m") as client:
+            assert client.infer_sample(ONE, headers={"traceparent": PARENT})["y"].tolist() == [2.0]
+    mine, batched, outer = spans()
+    assert [s.name for s in (mine, batched, outer)] == [
+        "mine",
+        "pytriton-batch-decorator-span",
+        "proxy_inference_callable",
+    ]
+    assert mine.parent.span_id == batched.context.span_id
+    assert batched.parent.span_id == outer.context.span_id
+    assert {f"{s.context.trace_id:032x}" for s in (mine, batched, outer)} == {TRACE}
+    assert batched.status.is_ok
+
+
+def test_requests_of_a_batch_have_a_span_each(spans):
+    """The batch is one call: what it does belongs to the first request, which names the others."""
+    requests = [Request({"x": np.ones((rows, 1), np.float32)}) for rows in (1, 2, 3)]
+    telemetry.start_request_spans(requests)
+    answers = in_a_batch("function")(requests)
+    telemetry.end_request_spans(requests)
+    assert [len(answer["y"]) for answer in answers] == [1, 2, 3]
+    by_name = {}
+    for span in spans():
+        by_name.setdefault(span.name, []).append(span)
+    batched = {s.parent.span_id: s for s in by_name["pytriton-batch-decorator-span"]}
+    above = [request.span.context.span_id for request in requests]
+    assert sorted(batched) == sorted(above)
+    first = batched[above[0]]
+    assert by_name["mine"][0].parent.span_id == first.context.span_id
+    assert {link.context.span_id for link in first.links} == {batched[i].context.span_id for i in above[1:]}
+
+
+def test_a_batch_that_fails_is_marked(spans):
+    @batch
+    def fail(x):
+        raise ValueError("no")
 
     with Triton(config=config()) as triton:
-        triton.bind("m", double, X, Y, config=ModelConfig(max_batch_size=8))
-        with ModelClient(triton.url, "m") as client:
-            for _ in range(3):
-                assert client.infer_sample(ONE)["y"].tolist() == [2.0]
-    assert [s.name for s in spans()] == ["proxy_inference_callable"] * 3
+        triton.bind("m", fail, X, Y)
+        with ModelClient(triton.url, "m") as client, pytest.raises(Exception, match="ValueError: no"):
+            client.infer_sample(ONE)
+    assert [(s.name, s.status.description) for s in spans()] == [
+        ("pytriton-batch-decorator-span", "no"),
+        ("proxy_inference_callable", "no"),
+    ]
 
 
 def test_what_fails_is_marked(spans):
@@ -181,11 +242,18 @@ def test_trace_config_is_parsed():
 PROGRAM = """
 import numpy as np
 from neso import ModelClient, Tensor, Triton, TritonConfig
+from opentelemetry import trace
+mine = trace.get_tracer("mine")
+def infer(requests):
+    for request in requests:
+        with trace.use_span(request.span, end_on_exit=False), mine.start_as_current_span("own_part"):
+            pass
+    return [{{"y": r["x"]}} for r in requests]
 entries = ["mode=opentelemetry", "opentelemetry,url={url}", "opentelemetry,resource=service.name=asked"]
 ends = {{"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "metrics_address": "127.0.0.1"}}
 config = TritonConfig(http_port=0, grpc_port=0, metrics_port=0, **ends{more})
 with Triton(config=config) as triton:
-    triton.bind("m", lambda rs: [{{"y": r["x"]}} for r in rs], [Tensor((-1,), np.float32, "x")],
+    triton.bind("m", infer, [Tensor((-1,), np.float32, "x")],
                 [Tensor((-1,), np.float32, "y")]{bind})
     with ModelClient(triton.url, "m") as client:
         client.infer_sample(np.ones(1, np.float32))
@@ -220,4 +288,5 @@ def test_a_collector_gets_the_spans(where):
 
     assert json.loads(base64.b64decode(said.stdout))[0] == "mode=opentelemetry"
     assert b"proxy_inference_callable" in b"".join(got)
+    assert b"own_part" in b"".join(got)  # of a tracer that the module has made before
     assert b"asked" in b"".join(got)

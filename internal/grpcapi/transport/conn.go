@@ -35,6 +35,7 @@ type conn struct {
 	head      head                // being decoded
 	fields    []hpack.HeaderField // of the last call; shared, never changed
 	block     []byte
+	lastBlock []byte // what head was decoded from, if the same bytes mean the same again
 	lastID    uint32 // the newest stream of the client
 	window    int64  // what the client may still send
 	unread    int64  // taken from window and not given back yet
@@ -71,7 +72,7 @@ const maxOut = 1 << 20
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
-		s: s, nc: nc, streams: map[uint32]*stream{}, sendWindow: defaultWindow, streamSend: defaultWindow, maxFrame: minMaxFrame,
+		s: s, nc: newSocket(nc), streams: map[uint32]*stream{}, sendWindow: defaultWindow, streamSend: defaultWindow, maxFrame: minMaxFrame,
 		window: int64(s.o.ConnWindow), last: maxWindow,
 	}
 	c.changed.L = &c.mu

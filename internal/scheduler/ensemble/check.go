@@ -18,14 +18,7 @@ type Lookup func(model string, version int64) *modelconfig.Config
 // NewGraph checks an ensemble against the models of its steps and makes its graph.
 // The error names all faults, in the peer's words and order.
 func NewGraph(c *modelconfig.Config, parts Lookup) (*Graph, error) {
-	k := checker{
-		c: c, parts: parts, index: map[string]int{}, origin: map[string]origin{},
-		g: &Graph{name: c.Name, inflight: c.Ensemble.MaxInflight, labels: 1},
-	}
-	k.declare()
-	for i := range c.Ensemble.Steps {
-		k.step(&c.Ensemble.Steps[i])
-	}
+	k := check(c, parts, nil)
 	if len(k.faults) == 0 {
 		k.connect()
 	}
@@ -38,6 +31,28 @@ func NewGraph(c *modelconfig.Config, parts Lookup) (*Graph, error) {
 	}
 	k.g.all = k.g.trace(wanted)
 	return k.g, nil
+}
+
+// Faults returns what is wrong with an ensemble that cannot load for another
+// reason, as [NewGraph] would say it. Steps of the models in unknown are left
+// out: of those nothing can be said.
+func Faults(c *modelconfig.Config, parts Lookup, unknown map[string]bool) []string {
+	return check(c, parts, unknown).faults
+}
+
+// check looks at each tensor and step by itself.
+func check(c *modelconfig.Config, parts Lookup, unknown map[string]bool) *checker {
+	k := &checker{
+		c: c, parts: parts, index: map[string]int{}, origin: map[string]origin{},
+		g: &Graph{name: c.Name, inflight: c.Ensemble.MaxInflight, labels: 1},
+	}
+	k.declare()
+	for i := range c.Ensemble.Steps {
+		if s := &c.Ensemble.Steps[i]; !unknown[s.Model] {
+			k.step(s)
+		}
+	}
+	return k
 }
 
 type checker struct {
@@ -161,6 +176,9 @@ func (k *checker) step(s *modelconfig.Step) {
 
 // consistent compares what a model says of a tensor with what was said first.
 func (k *checker) consistent(name string, m *modelconfig.Config, d tensor.Datatype, dims tensor.Shape) {
+	if !d.Valid() {
+		return // a fault of its own
+	}
 	now := origin{m.Name, d, dims, dims}
 	if m.MaxBatchSize > 0 {
 		now.full = append(tensor.Shape{-1}, dims...)

@@ -18,6 +18,7 @@ from typing import Any, Optional
 LOGGER = logging.getLogger("neso")
 
 SPAN_NAME = "proxy_inference_callable"
+BATCH_SPAN_NAME = "pytriton-batch-decorator-span"
 # What a parent comes in.
 PARENT = "traceparent"
 # Beside it: the vendors' part of a trace.
@@ -71,8 +72,13 @@ def parse_trace_config(trace_config_list: Sequence[str]) -> tuple[str, Any]:
 
 
 def build_proxy_tracer_from_triton_config(trace_config: Sequence[str]) -> Any:
-    """A tracer that sends its spans to the collector of ``trace_config`` by OTLP over HTTP."""
+    """A tracer that sends its spans to the collector of ``trace_config`` by OTLP over HTTP.
+
+    Where the program has no tracer provider yet it gets this one: then spans of ``opentelemetry.trace.get_tracer`` go
+    the same way.
+    """
     raise_if_no_telemetry()
+    from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -80,6 +86,8 @@ def build_proxy_tracer_from_triton_config(trace_config: Sequence[str]) -> Any:
     url, resource = parse_trace_config(trace_config)
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # nobody has set one
+        trace.set_tracer_provider(provider)
     return provider.get_tracer("neso")
 
 
@@ -136,6 +144,43 @@ def _carrier(request: Any) -> dict[str, str]:
     # A trace that goes into a file has no headers, and a mark of the server's instead.
     source = json.loads(given) if given[:1] == "{" else request.parameters or {}
     return {key: source[key] for key in CARRIED if isinstance(source.get(key), str)}
+
+
+class BatchSpans:
+    """The spans of a call under ``@batch``: one for each request that has a span, below it.
+
+    In the call the first of them is the current one, and names the others as links.
+    """
+
+    def __init__(self, requests: Iterable[Any]) -> None:
+        """Starts them; there are none without a tracer."""
+        self._spans: list[Any] = []
+        if _tracer is None:
+            return
+        from opentelemetry import trace
+
+        above = [s for s in (getattr(request, "span", None) for request in requests) if s is not None]
+        for span in reversed(above):
+            links = [trace.Link(s.get_span_context()) for s in self._spans] if span is above[0] else []
+            context = trace.set_span_in_context(span)
+            self._spans.append(_tracer.start_span(BATCH_SPAN_NAME, context=context, links=links))
+
+    def current(self) -> contextlib.AbstractContextManager[Any]:
+        """Makes the first one the current span of OpenTelemetry in the block."""
+        if not self._spans:
+            return contextlib.nullcontext()
+        from opentelemetry import trace
+
+        current: contextlib.AbstractContextManager[Any] = trace.use_span(
+            self._spans[-1], end_on_exit=False, record_exception=False, set_status_on_exception=False
+        )
+        return current
+
+    def end(self, error: Optional[BaseException] = None) -> None:
+        """Ends them. A stream that nobody reads on is closed: that is no failure."""
+        spans, self._spans = self._spans, []
+        for span in spans:
+            end_span(span, None if isinstance(error, GeneratorExit) else error)
 
 
 def end_request_spans(requests: Iterable[Any], error: Optional[BaseException] = None) -> None:

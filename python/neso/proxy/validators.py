@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -28,21 +28,32 @@ def _show(value: Any) -> str:
 class _Output:
     """One output of a model: its dtype and shape."""
 
-    __slots__ = ("dtype", "given", "name", "shape", "text")
+    __slots__ = ("dtype", "fixed", "given", "name", "ndim", "served", "shape", "skip", "text")
 
-    def __init__(self, name: str, dtype: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, name: str, dtype: Any, shape: tuple[int, ...], batching: bool) -> None:
         self.name = name
+        # With the batch dimension, if there is one.
+        self.served = (-1, *shape) if batching else shape
+        self.ndim = len(self.served)
+        self.skip = 1 if batching else 0
+        # Whether any dimension is fixed.
+        self.fixed = any(d != -1 for d in shape)
         self.given = dtype
         self.shape = shape
         self.text = triton_type(dtype) == "TYPE_STRING"
         self.dtype: np.dtype[Any] = np.dtype(object) if self.text else np.dtype(dtype)
 
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape, of the right number of dimensions, may be served."""
+        return all(e in (-1, n) for n, e in zip(shape, self.served))
+
 
 class TritonResultsValidator:
     """Checks the answers of one model's callables and brings them to the model's datatypes.
 
-    Without ``strict`` unknown outputs are dropped and numbers converted; with it both are errors, as are missing
-    outputs, wrong shapes and wrong numbers of rows.
+    Without ``strict`` unknown outputs are dropped, numbers converted, and missing outputs and other shapes passed on;
+    scripts for PyTriton may rely on that. The log says each once. With it all of these are errors, as are wrong
+    numbers of rows.
     """
 
     def __init__(self, model_config: TritonModelConfig, strict: bool) -> None:
@@ -50,22 +61,36 @@ class TritonResultsValidator:
         self._model = model_config.model_name
         self._strict = strict
         self._batching = model_config.batching
-        # Names that were warned of.
-        self._unknown: set[str] = set()
-        self._outputs = {s.name: _Output(s.name, s.dtype, tuple(s.shape)) for s in model_config.outputs or ()}
+        # What was warned of: a kind of fault and the name of an output.
+        self._warned: set[tuple[str, str]] = set()
+        self._outputs = {
+            s.name: _Output(s.name, s.dtype, tuple(s.shape), model_config.batching) for s in model_config.outputs or ()
+        }
+
+    def _warn(self, kind: str, name: str, fault: str) -> None:
+        """Says once what is wrong with an output: who relies on it sees no error, as on PyTriton."""
+        if (kind, name) not in self._warned:
+            self._warned.add((kind, name))
+            LOGGER.warning("The callable of model `%s` %s; strict=True makes this an error.", self._model, fault)
 
     def _warn_unknown(self, name: str) -> None:
-        """Says once that an output goes nowhere: who mistyped its name sees an answer without it, as on PyTriton."""
-        if name in self._unknown:
+        known = ", ".join(f"`{n}`" for n in self._outputs)
+        self._warn("unknown", name, f"returns `{name}`, which is none of its outputs ({known}) and is dropped")
+
+    def _warn_shape(self, output: _Output, shape: tuple[int, ...]) -> None:
+        self._warn("shape", output.name, f"returns `{output.name}` with the shape {shape}, not {output.served}")
+
+    def _warn_missing(self, checked: dict[str, Array], request: Optional[Request]) -> None:
+        if any(kind == "unknown" for kind, _ in self._warned):  # mistyped: that has been said
             return
-        self._unknown.add(name)
-        LOGGER.warning(
-            "The callable of model `%s` returns `%s`, which is none of its outputs (%s) and is dropped; "
-            "strict=True makes this an error.",
-            self._model,
-            name,
-            ", ".join(f"`{n}`" for n in self._outputs),
-        )
+        for name in self._wanted(request):
+            if name not in checked:
+                self._warn("missing", name, f"does not return `{name}`: answers go without it")
+
+    def _wanted(self, request: Optional[Request]) -> Iterable[str]:
+        """Names of the outputs that an answer must have."""
+        wanted = request.requested_output_names if request is not None else None
+        return self._outputs if wanted is None else wanted
 
     def validate_responses(self, requests: Sequence[Request], responses: Any) -> list[dict[str, Array]]:
         """The checked answers to ``requests``. Raises ValueError."""
@@ -101,7 +126,17 @@ class TritonResultsValidator:
                 checked[name] = value
             else:
                 self._validate_value(checked, response, name, output, value)
-        if self._strict:
+        if not self._strict:
+            for name, value in checked.items():  # for every batch: the cheapest question first
+                output = self._outputs[name]
+                shape = value.shape
+                if len(shape) != output.ndim or (
+                    output.fixed and shape[output.skip :] != output.shape and not output.takes(shape)
+                ):
+                    self._warn_shape(output, shape)
+            if len(checked) != len(self._outputs):
+                self._warn_missing(checked, request)
+        else:
             if request is not None:
                 rows = next((len(v) for v in request.values()), None)
             self._validate_strict(checked, rows if self._batching else None, request)
@@ -153,8 +188,7 @@ class TritonResultsValidator:
             ) from None
 
     def _validate_strict(self, checked: dict[str, Array], rows: Optional[int], request: Optional[Request]) -> None:
-        wanted = request.requested_output_names if request is not None else None
-        for name in self._outputs if wanted is None else wanted:
+        for name in self._wanted(request):
             if name not in checked:
                 raise ValueError(f"Output `{name}` is missing in what the callable of model `{self._model}` returned.")
         for name, value in checked.items():

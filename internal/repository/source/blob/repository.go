@@ -63,7 +63,9 @@ func Open(ctx context.Context, uri string, o Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.http = newHTTPClient()
+	if o.http == nil {
+		o.http = newHTTPClient()
+	}
 	if o.getenv == nil {
 		o.getenv = os.Getenv
 	}

@@ -1,0 +1,315 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// headRoom is how long a head may be to be looked at here. Longer ones leave
+// their connections to net/http.
+const headRoom = 4 << 10
+
+// mode says who has the word on a connection.
+type mode uint8
+
+const (
+	// boundary: all messages so far have been answered, and net/http waits for a
+	// byte of the next one.
+	boundary mode = iota
+	// message: net/http has one message, of which `left` bytes are still to be
+	// handed up.
+	message
+	// handed: the connection is net/http's for good.
+	handed
+)
+
+// What Close finds a connection doing.
+const (
+	idle    = iota // nothing here
+	busy           // it serves a hot request
+	parting        // as well, and has been closed meanwhile
+)
+
+// conn is a connection as net/http sees it. Its fields belong to the goroutine
+// on which net/http reads; that is not always the same one, but there is one at
+// a time.
+type conn struct {
+	net.Conn
+	writeHalf interface{ CloseWrite() error }
+	s         *Server
+	base      context.Context // of all its requests
+	use       atomic.Int32
+	socket    socket
+
+	mode mode
+	left int64
+	buf  []byte // read and not yet used: buf[r:w]
+	r, w int
+	head head // of the message at buf[r]
+
+	armed time.Time // the deadline of reads on the socket
+	begun time.Time // when net/http asked for the first byte
+	since time.Time // when the latest hot request ended; zero: none since net/http has set a deadline
+	fresh bool      // net/http has begun, and has not been given anything
+	late  time.Duration
+	abort chan struct{} // one place: net/http takes back its background read
+
+	x *exchange // made for the first hot request
+}
+
+func newConn(c net.Conn, writeHalf interface{ CloseWrite() error }, s *Server) *conn {
+	return &conn{Conn: c, writeHalf: writeHalf, s: s, abort: make(chan struct{}, 1)}
+}
+
+// Read gives net/http what it may see.
+func (c *conn) Read(p []byte) (int, error) {
+	switch {
+	case c.mode == boundary:
+		return c.next(p)
+	case c.mode == message && c.left == 0:
+		return 0, c.tail()
+	case c.mode == message:
+		n, err := c.pass(p[:min(int64(len(p)), c.left)])
+		c.left -= int64(n)
+		return n, err
+	}
+	return c.pass(p)
+}
+
+// pass reads what is buffered, then from the socket.
+func (c *conn) pass(p []byte) (int, error) {
+	if c.r < c.w {
+		n := copy(p, c.buf[c.r:c.w])
+		c.r += n
+		return n, nil
+	}
+	return c.receive(p)
+}
+
+// next serves hot requests until something comes that is net/http's.
+func (c *conn) next(p []byte) (int, error) {
+	if c.buf == nil {
+		c.buf = make([]byte, headRoom)
+		c.socket.open(c.Conn)
+		c.fresh, c.begun = true, time.Now()
+	}
+	for {
+		v, err := c.look()
+		if err != nil {
+			return 0, err
+		}
+		switch v {
+		case isHot:
+			if !c.serve() {
+				return 0, io.EOF
+			}
+			continue
+		case isPlain:
+			c.mode, c.left = message, int64(c.head.size)+max(0, c.head.length)
+			select {
+			case <-c.abort: // meant for the message before
+			default:
+			}
+		default:
+			c.mode = handed
+		}
+		c.catchUp()
+		return c.Read(p)
+	}
+}
+
+// look reads until it knows what the next message is.
+func (c *conn) look() (verdict, error) {
+	if c.r == c.w {
+		if err := c.await(); err != nil {
+			return 0, err
+		}
+	}
+	if c.x != nil && c.x.again(c.buf[c.r:c.w]) {
+		return isHot, nil
+	}
+	if !c.since.IsZero() {
+		if err := c.skip(); err != nil {
+			return 0, err
+		}
+	}
+	c.head = head{length: noLength}
+	for first := true; ; first = false {
+		if v := c.head.parse(c.buf[c.r:c.w], c.s.hot); v != isPart {
+			return v, nil
+		}
+		c.makeRoom()
+		if c.w == len(c.buf) {
+			return isOdd, nil
+		}
+		if first && !(c.fresh && c.since.IsZero()) { // else net/http has armed it
+			c.arm(c.s.headerTimeout())
+		}
+		n, err := c.receive(c.buf[c.w:])
+		c.w += n
+		switch {
+		case n > 0:
+		case isTimeout(err):
+			return 0, err
+		case err != nil:
+			return isOdd, nil // net/http has an answer to the part that came
+		}
+	}
+}
+
+// skip does after a hot request what net/http does after a POST request: it
+// waits for four bytes, and passes over ends of lines among them.
+func (c *conn) skip() error {
+	const least = 4
+	for c.w-c.r < least {
+		if err := c.await(); err != nil {
+			return err
+		}
+	}
+	for end := c.r + least; c.r < end && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n'); {
+		c.r++
+	}
+	return nil
+}
+
+// await waits for a byte between messages. Deadlines are not moved with each
+// request: one that passes is looked at then.
+func (c *conn) await() error {
+	c.makeRoom()
+	for {
+		n, err := c.receive(c.buf[c.w:])
+		if n > 0 {
+			c.w += n
+			return nil
+		}
+		if c.since.IsZero() || !isTimeout(err) {
+			return err
+		}
+		idle := c.s.idleTimeout()
+		if idle > 0 && time.Since(c.since) >= idle {
+			return err
+		}
+		c.armAt(c.idleEnd(idle))
+	}
+}
+
+// makeRoom moves what is buffered to the beginning of the buffer.
+func (c *conn) makeRoom() {
+	if c.r > 0 {
+		c.r, c.w = 0, copy(c.buf, c.buf[c.r:c.w])
+	}
+}
+
+// idleEnd is when a client has been silent for too long.
+func (c *conn) idleEnd(idle time.Duration) time.Time {
+	if idle <= 0 {
+		return time.Time{}
+	}
+	return c.since.Add(idle)
+}
+
+// arm bounds reads by a duration from now; 0 ends that.
+func (c *conn) arm(d time.Duration) {
+	if d <= 0 {
+		c.armAt(time.Time{})
+		return
+	}
+	c.armAt(time.Now().Add(d))
+}
+
+func (c *conn) armAt(t time.Time) {
+	if !c.armed.Equal(t) {
+		c.armed = t
+		_ = c.Conn.SetReadDeadline(t) // a closed connection tells when it is read
+	}
+}
+
+// catchUp prepares for net/http to go on after hot requests it knows nothing
+// about. At the beginning of a connection it has begun to measure the time of
+// the request when it asked for it.
+func (c *conn) catchUp() {
+	if c.fresh && !c.since.IsZero() {
+		c.late = time.Since(c.begun)
+		c.arm(c.s.headerTimeout())
+	}
+	c.fresh, c.since = false, time.Time{}
+}
+
+// SetReadDeadline is for net/http, and for handlers of what it has been handed.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() {
+		t = t.Add(c.late)
+		if !t.After(time.Now()) {
+			c.wake()
+		}
+	}
+	c.late = 0
+	c.armed = t
+	return c.Conn.SetReadDeadline(t)
+}
+
+// tail is the read in the background by which net/http learns that the client
+// is gone. What comes is the next message and not for it to see: then nothing
+// is to be learnt any more, and it waits to be taken back.
+func (c *conn) tail() error {
+	if c.r == c.w {
+		n, err := c.Conn.Read(c.buf)
+		if n == 0 {
+			return err
+		}
+		c.r, c.w = 0, n
+	}
+	<-c.abort
+	return errAborted
+}
+
+// answered is called when net/http has answered a message and waits for the
+// next.
+func (c *conn) answered() {
+	switch {
+	case c.mode != message:
+	case c.left == 0:
+		c.mode = boundary
+	default: // it has found another end than we did
+		c.mode = handed
+		_ = c.Conn.Close()
+	}
+}
+
+// Close ends the connection, with the answer to the hot request in flight if
+// there is one.
+func (c *conn) Close() error {
+	if c.use.Load() != idle && c.s.part(c) {
+		return nil
+	}
+	c.wake()
+	return c.Conn.Close()
+}
+
+// CloseWrite is what net/http does before it lingers.
+func (c *conn) CloseWrite() error { return c.writeHalf.CloseWrite() }
+
+func (c *conn) wake() {
+	select {
+	case c.abort <- struct{}{}:
+	default:
+	}
+}
+
+// errAborted is what net/http expects of the read that it takes back.
+var errAborted net.Error = abortError{}
+
+type abortError struct{}
+
+func (abortError) Error() string   { return "transport: read taken back" }
+func (abortError) Timeout() bool   { return true }
+func (abortError) Temporary() bool { return true }
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
