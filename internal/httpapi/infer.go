@@ -31,9 +31,20 @@ type call struct {
 	reserved int64 // of Server.unadmitted
 	raw      bool
 	received int64
+	length   []string // see jsonLength
+	lengthOf int
 }
 
 func newCall() *call { return &call{sink: infer.NewSingle()} }
+
+// jsonLength returns the value of the length header of c's reply. Most replies of
+// a model have the same; a value that was given away does not change.
+func (c *call) jsonLength() []string {
+	if n := len(c.reply.JSON); c.length == nil || n != c.lengthOf {
+		c.length, c.lengthOf = []string{strconv.Itoa(n)}, n
+	}
+	return c.length
+}
 
 // release gives everything back that the call holds.
 func (s *Server) release(c *call) {
@@ -253,7 +264,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 	h["Content-Type"] = jsonType
 	if c.reply.TailSize > 0 {
 		h["Content-Type"] = binaryType
-		h[lengthHeader] = []string{strconv.Itoa(len(c.reply.JSON))}
+		h[lengthHeader] = c.jsonLength()
 	}
 	if accept := r.Header["Accept-Encoding"]; accept != nil {
 		if k := chooseCoding(accept); k != uncoded {

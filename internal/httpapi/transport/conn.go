@@ -43,6 +43,7 @@ type conn struct {
 	s         *Server
 	base      context.Context // of all its requests
 	use       atomic.Int32
+	socket    socket
 
 	mode mode
 	left int64
@@ -86,13 +87,14 @@ func (c *conn) pass(p []byte) (int, error) {
 		c.r += n
 		return n, nil
 	}
-	return c.Conn.Read(p)
+	return c.receive(p)
 }
 
 // next serves hot requests until something comes that is net/http's.
 func (c *conn) next(p []byte) (int, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, headRoom)
+		c.socket.open(c.Conn)
 		c.fresh, c.begun = true, time.Now()
 	}
 	for {
@@ -147,7 +149,7 @@ func (c *conn) look() (verdict, error) {
 		if first && !(c.fresh && c.since.IsZero()) { // else net/http has armed it
 			c.arm(c.s.headerTimeout())
 		}
-		n, err := c.Conn.Read(c.buf[c.w:])
+		n, err := c.receive(c.buf[c.w:])
 		c.w += n
 		switch {
 		case n > 0:
@@ -179,7 +181,7 @@ func (c *conn) skip() error {
 func (c *conn) await() error {
 	c.makeRoom()
 	for {
-		n, err := c.Conn.Read(c.buf[c.w:])
+		n, err := c.receive(c.buf[c.w:])
 		if n > 0 {
 			c.w += n
 			return nil

@@ -151,7 +151,7 @@ func (r *response) begin(length int) []byte {
 func appendField(b []byte, name, value string) []byte {
 	b = append(b, name...)
 	b = append(b, ": "...)
-	if strings.ContainsAny(value, "\r\n") {
+	if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
 		value = strings.NewReplacer("\r", " ", "\n", " ").Replace(value)
 	}
 	b = append(b, value...)
@@ -192,7 +192,7 @@ func (r *response) flush() {
 	}
 	start := frontRoom - len(head)
 	copy(out[start:], head)
-	n, err := r.x.c.Conn.Write(out[start:])
+	n, err := r.x.c.transmit(out[start:])
 	r.sent += n
 	r.failed = err != nil
 }

@@ -10,7 +10,7 @@ import (
 // patience is how often a connection is looked at while hot requests come. One
 // that runs at two looks has its client watched, so that it is cancelled when
 // the client goes; to watch each of them would cost more than most of them take.
-const patience = 25 * time.Millisecond
+const patience = 50 * time.Millisecond
 
 // The phases of watch.state, below a number of the request.
 const (

@@ -1,0 +1,101 @@
+package transport
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// rawMost is up to how many bytes go through a system call that the runtime is
+// not told of: copying more may keep a processor for too long.
+const rawMost = 64 << 10
+
+// socket reads and writes small messages on a connection whose descriptor does
+// not block. The runtime prepares for each system call of package net to take
+// long; where others want the processors as well, its monitor then often takes
+// the call for a long one, and starts a thread in its place. That costs more than
+// the call itself, which only copies.
+type socket struct {
+	raw syscall.RawConn // nil: everything goes through Conn
+
+	in, out         []byte // of the call that is made
+	n, m            int
+	readErr, failed error
+	tryRead         func(fd uintptr) bool
+	tryWrite        func(fd uintptr) bool
+}
+
+// open finds out whether c can be used like this.
+func (s *socket) open(c net.Conn) {
+	if !rawCalls {
+		return
+	}
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	s.raw = raw
+	s.tryRead = func(fd uintptr) bool {
+		n, errno := readOnce(fd, s.in)
+		switch {
+		case errno == syscall.EAGAIN:
+			return false
+		case errno != 0:
+			s.readErr = os.NewSyscallError("read", errno)
+		case n == 0:
+			s.readErr = io.EOF
+		}
+		s.n = max(0, n)
+		return true
+	}
+	s.tryWrite = func(fd uintptr) bool {
+		for s.m < len(s.out) {
+			n, errno := writeOnce(fd, s.out[s.m:])
+			switch {
+			case errno == syscall.EAGAIN:
+				return false
+			case errno != 0:
+				s.failed = os.NewSyscallError("write", errno)
+				return true
+			}
+			s.m += n
+		}
+		return true
+	}
+}
+
+// receive reads from the socket. Only the goroutine that net/http reads on may
+// call it, as with the connection's fields.
+func (c *conn) receive(p []byte) (int, error) {
+	s := &c.socket
+	if s.raw == nil || len(p) == 0 || len(p) > rawMost {
+		return c.Conn.Read(p)
+	}
+	s.in, s.n, s.readErr = p, 0, nil
+	err := s.raw.Read(s.tryRead)
+	s.in = nil
+	if err == nil {
+		err = s.readErr
+	}
+	return s.n, err
+}
+
+// transmit writes a whole answer.
+func (c *conn) transmit(p []byte) (int, error) {
+	s := &c.socket
+	if s.raw == nil || len(p) > rawMost {
+		return c.Conn.Write(p)
+	}
+	s.out, s.m, s.failed = p, 0, nil
+	err := s.raw.Write(s.tryWrite)
+	s.out = nil
+	if err == nil {
+		err = s.failed
+	}
+	return s.m, err
+}
