@@ -6,6 +6,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -25,6 +26,10 @@ type Request struct {
 	Timeout     uint64 // microseconds, for the model's queue policy
 	Correlation backend.CorrelationID
 	Flags       backend.Flags
+	// TraceParent and TraceState are the W3C context of the program's own span,
+	// as in the headers of these names; the request's spans are below it where
+	// the server traces to a Collector. Empty begins a trace of its own.
+	TraceParent, TraceState string
 }
 
 // Infer runs a request without any network and returns its one response, which
@@ -32,12 +37,14 @@ type Request struct {
 // client would see. When ctx ends first, the request leaves its queue.
 func (s *Server) Infer(ctx context.Context, q Request) (*backend.Response, error) {
 	sink := infer.NewSingle()
-	if err := s.infer(ctx, q, sink); err != nil {
-		return nil, err
-	}
-	resp, err := sink.Wait()
+	trace, err := s.infer(ctx, q, sink)
+	defer trace.Done()
 	if err != nil {
 		return nil, err
+	}
+	resp, bad := sink.Wait()
+	if bad != nil {
+		return nil, bad
 	}
 	return resp, nil
 }
@@ -72,7 +79,9 @@ func (s *Server) Stream(ctx context.Context, q Request, yield func(*backend.Resp
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sink := &streamSink{yield: yield, cancel: cancel, done: make(chan struct{})}
-	if err := s.infer(ctx, q, sink); err != nil {
+	trace, err := s.infer(ctx, q, sink)
+	defer trace.Done()
+	if err != nil {
 		return err
 	}
 	<-sink.done
@@ -102,9 +111,11 @@ func (s *streamSink) Deliver(_ *infer.Request, resp *backend.Response, final boo
 	}
 }
 
-func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) error {
+// infer hands a request on. The caller owes the trace, which may be nil, a Done
+// once the request is over, or has failed.
+func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) (*tracing.Trace, error) {
 	if s.running == nil || s.running.engine == nil {
-		return ErrNotRunning
+		return nil, ErrNotRunning
 	}
 	if q.Version == 0 {
 		q.Version = -1
@@ -115,7 +126,7 @@ func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) error {
 	}
 	pin, err := s.running.engine.Resolve(q.Model, q.Version, bytes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := pin.NewRequest(sink)
 	r.Ctx, r.ID, r.Requested, r.Parameters = ctx, q.ID, q.Outputs, q.Parameters
@@ -127,7 +138,24 @@ func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) error {
 		r.Inputs[i] = t
 	}
 	r.Times.Start = backend.Now()
-	return s.running.engine.Infer(r)
+	trace := s.startTrace(r, q.TraceParent, q.TraceState)
+	return trace, s.running.engine.Infer(r)
+}
+
+func (s *Server) startTrace(r *infer.Request, parent, state string) *tracing.Trace {
+	t := s.running.tracer
+	if !t.On() {
+		return nil // no closure is made
+	}
+	return t.Start(r, nil, func(name string) string {
+		switch name {
+		case "traceparent":
+			return parent
+		case "tracestate":
+			return state
+		}
+		return ""
+	})
 }
 
 // Handler is the HTTP front end, to be mounted in a mux of the program; nil

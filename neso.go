@@ -45,6 +45,8 @@ type Server struct {
 	// RepositoryAgentDirectory is named by the error of a repository agent that is
 	// not part of the server.
 	RepositoryAgentDirectory string
+	// GPU says which GPUs models may use.
+	GPU GPU
 	// BackendSettings holds settings by backend name; "" holds those for all.
 	BackendSettings map[string]map[string]string
 
@@ -278,6 +280,8 @@ type Metrics struct {
 	TLS *TLS
 	// NoCPU leaves out the machine's CPU and memory.
 	NoCPU bool
+	// NoGPU leaves out the GPUs.
+	NoGPU bool
 	// Config holds settings such as "summary_latencies=true".
 	Config []string
 }

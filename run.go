@@ -12,6 +12,7 @@ import (
 
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/grpcapi"
 	"github.com/nesoserve/neso/internal/httpapi"
 	"github.com/nesoserve/neso/internal/httpapi/transport"
@@ -29,6 +30,7 @@ type running struct {
 	log     *slog.Logger
 	pool    *memory.Pool
 	limiter *ratelimit.Limiter // nil without
+	gpus    *gpu.Driver        // nil without
 	tracer  *tracing.Tracer
 	engine  *engine.Engine
 	api     *httpapi.Server
@@ -117,6 +119,7 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	}
 	r.pool = memory.New(memory.Options{})
 	o := s.engineOptions(r, config)
+	r.gpus, o.GPUs = s.GPU.open(r.log)
 	if o.SharedMemory.Access, err = s.access(); err != nil {
 		return err
 	}
@@ -214,8 +217,12 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	if r.guard != nil {
 		counts = r.guard.Snapshot
 	}
+	var readings func() []gpu.Reading
+	if r.gpus != nil && !s.Metrics.NoGPU {
+		readings = r.gpus.Read
+	}
 	r.metrics = metrics.New(metrics.Options{
-		Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		GPUs: readings, Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
@@ -323,6 +330,7 @@ func (r *running) close() error {
 		if r.pool != nil {
 			r.pool.Close()
 		}
+		r.gpus.Close()
 		r.closeErr = drained
 	})
 	return r.closeErr

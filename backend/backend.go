@@ -92,6 +92,10 @@ type Capabilities struct {
 	// Count is the preferred instance count where the configuration has none; 0
 	// means 1.
 	Count int
+	// UsesGPU reports whether what the backend is made of can use an NVIDIA GPU:
+	// if not, KIND_AUTO means the CPU. It is asked only where there are GPUs; nil
+	// means that it can.
+	UsesGPU func() bool
 	// Lingers says that Execute may go on for long after its requests have been
 	// answered: it must not run where a client waits for it.
 	Lingers bool

@@ -28,6 +28,7 @@ import measure
 import peer as peers
 import pipelines
 import report
+import sentences
 import special
 from scenarios import ENDURANCE, SCENARIOS
 from servers import Launcher, ServerFailed
@@ -250,7 +251,9 @@ def main(argv=None):
     args = parse_arguments(argv)
     names = re.compile(args.only or "", re.IGNORECASE)
     chosen = [
-        s for s in SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES if names.search(s.name)
+        s
+        for s in SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES + sentences.SENTENCES
+        if names.search(s.name)
     ]
     long_runs = [s for s in ENDURANCE if names.search(s.name)]
     if args.list:
@@ -269,6 +272,8 @@ def main(argv=None):
     WORK.mkdir(parents=True, exist_ok=True)
     if any(s in frameworks.FRAMEWORKS for s in chosen):
         frameworks.generate(WORK / "generated")
+    if any(s in sentences.SENTENCES for s in chosen):
+        sentences.generate()
     engines.generate([s for s in chosen if s.library])
 
     results = {

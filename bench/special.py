@@ -9,6 +9,7 @@ import library_runner
 import load
 import measure
 import pipelines
+import sentences
 import servers
 
 STREAM_PATH = "/inference.GRPCInferenceService/ModelStreamInfer"
@@ -69,7 +70,7 @@ class CacheRunner(measure.Runner):
             raise load.LoadError("no cache hit: the server keeps no responses")
 
 
-RUNNERS = {"stream": StreamRunner, "sequences": SequenceRunner}
+RUNNERS = {"stream": StreamRunner, "sequences": SequenceRunner, "sentences_http": sentences.Runner}
 
 
 def runner(scenario, *args):

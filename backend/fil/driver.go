@@ -67,7 +67,7 @@ func parseSettings(s backend.Settings) (settings, error) {
 // Capabilities: an instance runs one batch at a time, and wants it in one
 // piece.
 func (d *driver) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU"}
+	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU", UsesGPU: func() bool { return false }}
 }
 
 // Close frees what no model uses any more; a library stays open.

@@ -154,10 +154,10 @@ func (in *instance) part(s *scratch, data, out []byte, from, to int) error {
 		convert(source, f.datatype, data, in.input, rows*f.features)
 	}
 	if in.columns == f.outputs() && in.output == f.datatype && !in.options.classes() {
-		return f.predict(source, rows, unsafe.Pointer(unsafe.SliceData(out)))
+		return f.compute(source, rows, unsafe.Pointer(unsafe.SliceData(out)))
 	}
 	s.out = grown(s.out, rows*f.outputs())
-	if err := f.predict(source, rows, unsafe.Pointer(unsafe.SliceData(s.out))); err != nil {
+	if err := f.compute(source, rows, unsafe.Pointer(unsafe.SliceData(s.out))); err != nil {
 		return err
 	}
 	in.finish(s, out, rows)

@@ -28,6 +28,9 @@ type forest struct {
 	typeName *byte           // the same for C
 	stamp    string
 	uses     atomic.Int64
+	// The same laid out for speed; nil where it cannot be.
+	flat32 *flat[float32]
+	flat64 *flat[float64]
 }
 
 // outputs is how many numbers a row gives.
@@ -61,6 +64,7 @@ func (a *api) loadFile(path string, kind format, o *options) (*forest, error) {
 		f.Drop()
 		return nil, err
 	}
+	f.layOut()
 	return f, nil
 }
 

@@ -28,9 +28,22 @@ func Drivers(o python.Options) []backend.Driver {
 	all := make([]backend.Driver, 0, len(table)+1)
 	for i := range table {
 		f := &table[i]
-		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Check: f.check}))
+		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Check: f.check, UsesGPU: func() bool { return f.usesGPU(o) }}))
 	}
 	return append(all, dali())
+}
+
+// usesGPU looks for the framework's code for NVIDIA GPUs, which packages for the
+// CPU lack. An interpreter that a model names for itself is not asked: its
+// configuration can write KIND_GPU.
+func (f *framework) usesGPU(o python.Options) bool {
+	switch f.cuda {
+	case "":
+		return false
+	case ".":
+		return true
+	}
+	return library.PackageHas(func() (string, error) { return python.DefaultInterpreter(o.Python) }, f.cuda)
 }
 
 // check finds the model's file.

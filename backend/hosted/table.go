@@ -17,8 +17,11 @@ type framework struct {
 	// when it is imported.
 	preload string
 	// files are the names under which a model lies, the first found counts.
-	files    []string
-	devices  []string
+	files   []string
+	devices []string
+	// cuda is what the interpreter's packages have, as a path below site-packages,
+	// when the framework can use an NVIDIA GPU; "" for never, "." for always.
+	cuda     string
 	settings []string
 	// refuse says no to a file, before a worker touches it.
 	refuse func(cfg *backend.Config, name string, settings map[string]string) error
@@ -29,11 +32,11 @@ const settingPickle = "allow-pickle"
 var table = []framework{
 	{
 		backend: "pytorch", module: "torch", distribution: "torch", install: "torch", preload: "torch",
-		files: []string{"model.pt", "model.pt2", "model.py"}, devices: []string{"CPU", "CUDA"},
+		files: []string{"model.pt", "model.pt2", "model.py"}, devices: []string{"CPU", "CUDA"}, cuda: "torch/lib/libtorch_cuda.so",
 	},
 	{
 		backend: "tensorflow", module: "tensorflow", distribution: "tensorflow|tensorflow-cpu", install: "tensorflow",
-		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"},
+		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn",
 	},
 	{
 		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops", preload: "sklearn.pipeline",
@@ -42,7 +45,7 @@ var table = []framework{
 	},
 	{
 		backend: "tensorrt", module: "tensorrt", distribution: "tensorrt|tensorrt-cu12|tensorrt-cu13", install: "tensorrt",
-		files: []string{"model.plan"}, devices: []string{"CUDA"},
+		files: []string{"model.plan"}, devices: []string{"CUDA"}, cuda: ".",
 	},
 }
 

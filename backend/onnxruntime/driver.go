@@ -65,7 +65,13 @@ func parseSettings(s backend.Settings) (settings, error) {
 // Capabilities: an instance runs one batch at a time, and wants it in one
 // piece.
 func (d *driver) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true}
+	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.usesGPU}
+}
+
+// usesGPU looks for the CUDA provider, which is a library of its own: to open
+// ONNX Runtime for the question would keep it out of no process.
+func (d *driver) usesGPU() bool {
+	return Spec.Beside(Spec.PlacesFor(nil, d.settings.directory, d.options.Interpreter), "*onnxruntime_providers_cuda*")
 }
 
 // Close frees what no model uses any more.

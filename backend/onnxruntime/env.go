@@ -3,6 +3,7 @@ package onnxruntime
 import (
 	"context"
 	"log/slog"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -33,6 +34,20 @@ const (
 	severityError   = 3
 	severityFatal   = 4
 )
+
+// variableNoTelemetry is what ONNX Runtime asks before it opens a database below
+// the home directory, and threads, to report what it is used for (from 1.31 on,
+// also on Linux). The function of the C API that switches it off comes too late:
+// it needs the environment that opens them.
+const variableNoTelemetry = "ORT_DISABLE_TELEMETRY"
+
+// silence keeps a library that is not yet open from reporting, unless the user
+// has said otherwise.
+func silence() {
+	if _, said := os.LookupEnv(variableNoTelemetry); !said {
+		_ = os.Setenv(variableNoTelemetry, "1") // only fails for names and values that are none
+	}
+}
 
 func newEnvironment(lib *library.Library, s *settings, log *slog.Logger) (e *environment, err error) {
 	a, err := openAPI(lib)

@@ -23,6 +23,7 @@ var Spec = library.Spec{
 // environment returns the opened library that a model uses, with its
 // process-wide state.
 func (d *driver) environment(cfg *backend.Config) (*environment, error) {
+	silence()
 	return d.environments.Get(&Spec, Spec.PlacesFor(cfg, d.settings.directory, d.options.Interpreter), func(lib *library.Library) (*environment, error) {
 		log := d.host.Logger()
 		e, err := newEnvironment(lib, &d.settings, log)
@@ -36,6 +37,7 @@ func (d *driver) environment(cfg *backend.Config) (*environment, error) {
 
 // Describe looks for the library and says what it has.
 func Describe(o Options, directory string) library.Report {
+	silence()
 	return Spec.Describe(directory, o.Interpreter, func(lib *library.Library, r *library.Report) error {
 		a, err := openAPI(lib)
 		if err != nil {

@@ -42,9 +42,9 @@ type settings struct {
 }
 
 // Capabilities: an instance runs one batch at a time, and wants it in one
-// piece.
+// piece. OpenVINO knows the GPUs of Intel, the server those of NVIDIA.
 func (d *driver) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true}
+	return backend.Capabilities{Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: func() bool { return false }}
 }
 
 // Close implements backend.Backend: a library stays open.

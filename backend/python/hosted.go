@@ -21,6 +21,8 @@ type Hosted struct {
 	// Check refuses what no worker need be started for and returns the path of the
 	// model's file; settings are those of --backend-config.
 	Check func(cfg *backend.Config, settings map[string]string) (path string, err error)
+	// UsesGPU reports whether the framework that is there can use an NVIDIA GPU.
+	UsesGPU func() bool
 }
 
 // hostedDepth is one: while a batch runs, the next one grows. A batch sent ahead

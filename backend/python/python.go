@@ -106,9 +106,9 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
-		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true}
+		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true}
+	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
 }
 
 // Close implements backend.Backend.

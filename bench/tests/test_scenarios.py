@@ -4,8 +4,9 @@ import goals
 import pipelines
 import pytest
 import scenarios
+import sentences
 
-ALL = scenarios.SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES
+ALL = scenarios.SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES + sentences.SENTENCES
 
 
 def test_names_are_unique():

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from bls import ask, value, write
-from repository import until
+from repository import metric, until
 from server import Server
 
 PASS_ON = "a = self.call('callee', x)\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))"
@@ -230,3 +230,41 @@ def test_a_call_under_way_when_its_model_is_unloaded(tmp_path):
         assert not wrong, wrong[:3]
         assert seen == {200, 500}
         assert value(s, "caller", 1) == [2]
+
+
+def test_priorities_and_full_queues_of_a_callee(tmp_path):
+    """A call has its level in the callee's queue; when that is full the call ends with its error."""
+    repo, gate, running = tmp_path / "repo", tmp_path / "gate", tmp_path / "running"
+    write(
+        repo,
+        "callee",
+        "self.order.append(int(x[0]))\n"
+        f"open({str(running)!r}, 'w').close()\n"
+        f"while os.path.exists({str(gate)!r}):\n    time.sleep(0.005)\n"
+        "return self.reply([request.priority(), len(self.order)])",
+        init="self.order = []",
+        config="dynamic_batching { priority_levels: 2 default_priority_level: 2 default_queue_policy { max_queue_size: 1 } }",
+    )
+    write(
+        repo,
+        "caller",
+        PASS_ON.replace("'callee', x", "'callee', x[:1], priority=int(x[1])"),
+        config="instance_group { count: 4 }",
+    )
+    with Server(repo) as s:
+        gate.touch()
+        first = Background(s, "caller", 0, 0)
+        started(running)
+
+        def queued(n):
+            return until(lambda: metric(s, "nv_inference_pending_request_count", model="callee", version="1") == n)
+
+        low = Background(s, "caller", 1, 2)
+        assert queued(1)
+        high = Background(s, "caller", 2, 1)
+        assert queued(2)
+        full = s.infer("caller", ask(3, 2))
+        assert full.status == 500 and full.error.endswith("Exceeds maximum queue size"), full  # as Triton has it
+        gate.unlink()
+        found = [b.result().json["outputs"][0]["data"] for b in (first, low, high)]
+        assert found == [[2, 1], [2, 3], [1, 2]]

@@ -497,3 +497,12 @@ def test_committed_models_are_those_of_the_script(tmp_path):
     assert made == sorted(p.name for p in DATA.glob("*.onnx"))
     for name in made:
         assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes(), name
+
+
+def test_the_library_reports_nothing_home(models, tmp_path):
+    """ONNX Runtime 1.31 and later open a database below the home directory to report their use, unless told not to."""
+    with Server(models, env={"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}) as s:
+        assert s.get("/v2/models/add_sub/ready").status == 200
+        opened = [os.readlink(link) for link in Path(f"/proc/{s.process.pid}/fd").iterdir() if link.exists()]
+        assert not [path for path in opened if "onnxruntime.db" in path]
+    assert not list(tmp_path.rglob("*onnxruntime*"))

@@ -167,7 +167,7 @@ def test_faults_of_metrics_are_exceptions_of_the_model(tmp_path):
 REPORT = """
 r = request
 seen = {
-    "id": r.request_id(), "correlation": r.correlation_id(), "flags": r.flags(), "timeout": r.timeout(),
+    "id": r.request_id(), "correlation": r.correlation_id(), "flags": r.flags(), "timeout": r.timeout(), "priority": r.priority(),
     "parameters": r.parameters(), "outputs": r.requested_output_names(), "cancelled": r.is_cancelled(),
     "trace": r.trace().get_context(), "inputs": [[t.name(), t.shape(), t.triton_dtype(), t.is_cpu()] for t in r.inputs()],
 }

@@ -146,6 +146,12 @@ def test_infer_text_and_half(server, tmp_path):
         (["stats", "nope"], "nope"),
         (["ready", "--header", "x"], "expected 'Name: value'"),
         (["log", "x"], "expected NAME=VALUE"),
+        (["log", "nope=1"], "the server has no setting 'nope', it has log_error, "),
+        (["trace", "nope=1"], "the server has no setting 'nope', it has log_frequency, "),
+        (["load"], "accepts 1 arg(s), received 0\nUsage: neso load MODEL"),
+        (["load", "--nope"], "unknown flag: --nope\nUsage: neso load MODEL"),
+        (["ready", "--url", "localhost:1"], "no server answers at localhost:1: connection refused\nStart one with"),
+        (["ready", "--url", "unix:/nope"], "no server answers at unix:/nope: no such file"),
     ],
 )
 def test_mistakes_are_explained(server, args, fault):

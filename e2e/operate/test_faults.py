@@ -179,8 +179,9 @@ def test_full_disk_for_logs(tmp_path):
         assert s.stop() == 0
 
 
-def test_disk_that_fills_up(tmp_path):
-    """A log on a file system of 64 KiB: it ends where the disk ends, the server goes on, and so does the log once there is room."""
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 KiB, of which 16 are taken by a file that can go."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
     disk = tmp_path / "disk"
@@ -188,19 +189,53 @@ def test_disk_that_fills_up(tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode != 0:
         pytest.skip("this system does not let root mount a file system")
     try:
-        identity_model(tmp_path / "m", "go")
-        with Server(tmp_path / "m", f"--log-file={disk}/log", "--log-verbose=1") as s:
-            (disk / "ballast").write_bytes(bytes(16 << 10))
-            for _ in range(600):
-                assert answer(s, "go") == 1
-            size = (disk / "log").stat().st_size
-            assert size < 64 << 10
-            (disk / "ballast").unlink()
-            assert answer(s, "go") == 1
-            assert until(lambda: answer(s, "go") == 1 and (disk / "log").stat().st_size > size)
-            assert s.stop() == 0
+        (disk / "ballast").write_bytes(bytes(16 << 10))
+        yield disk
     finally:
         subprocess.run(["umount", "-l", disk], check=False)
+
+
+def test_disk_that_fills_up(tmp_path, small_disk):
+    """Lost: the lines that the log had no room for. It ends where the disk ends, the server goes on, and so does the log once there is room."""
+    identity_model(tmp_path / "m", "go")
+    with Server(tmp_path / "m", f"--log-file={small_disk}/log", "--log-verbose=1") as s:
+        for _ in range(600):
+            assert answer(s, "go") == 1
+        size = (small_disk / "log").stat().st_size
+        assert size < 64 << 10
+        (small_disk / "ballast").unlink()
+        assert answer(s, "go") == 1
+        assert until(lambda: answer(s, "go") == 1 and (small_disk / "log").stat().st_size > size)
+        assert s.stop() == 0
+
+
+def test_disk_that_fills_up_with_traces(tmp_path, small_disk):
+    """Lost: the traces that the disk had no room for, which are counted. Those before and after are a whole file."""
+    identity_model(tmp_path / "m", "go")
+    file = small_disk / "trace.json"
+    options = ("triton,file=" + str(file), "rate=1", "level=TIMESTAMPS")
+    with Server(tmp_path / "m", *[f"--trace-config={o}" for o in options]) as s:
+
+        def ask(name):
+            assert s.infer("go", {**X, "id": name}).status == 200
+
+        asked = 0
+        while metric_value(s, "neso_traces_dropped_total") < 3:
+            asked += 1
+            ask(f"before{asked}")
+            assert asked < 2000, "the disk does not become full"
+        assert s.log().count("failed to write traces") == 1 and s.get("/v2/health/ready").status == 200
+        (small_disk / "ballast").unlink()
+        kept = file.stat().st_size
+
+        def comes_again():
+            ask("after")
+            return file.stat().st_size > kept
+
+        assert until(comes_again)
+        assert s.stop() == 0
+    names = {t["request_id"] for t in json.loads(file.read_bytes()) if "request_id" in t}
+    assert {"before1", "after"} <= names and f"before{asked}" not in names, sorted(names)
 
 
 def connections(port, n):
@@ -442,15 +477,15 @@ def test_connection_age(tmp_path):
 
 
 def test_soak(tmp_path):
-    """Half a minute of bench/soak.py, which `make soak` runs for ten."""
-    soak = [sys.executable, str(ROOT / "bench" / "soak.py"), "--minutes", "0.5"]
+    """Half a minute of bench/operate/soak.py, which `make soak` runs for ten."""
+    soak = [sys.executable, str(ROOT / "bench" / "operate" / "soak.py"), "--minutes", "0.5"]
     r = subprocess.run(soak, capture_output=True, text=True, timeout=400)
     assert r.returncode == 0, r.stdout + r.stderr
 
 
 def test_overload():
-    """Seconds of bench/overload.py: no request is lost, refusals say when to come again. Its figures are `make overload`'s to judge."""
-    overload = [sys.executable, str(ROOT / "bench" / "overload.py"), "--seconds", "2"]
+    """Seconds of bench/operate/overload.py: no request is lost, refusals say when to come again. Its figures are `make overload`'s to judge."""
+    overload = [sys.executable, str(ROOT / "bench" / "operate" / "overload.py"), "--seconds", "2"]
     r = subprocess.run(overload, capture_output=True, text=True, timeout=120)
     assert "gRPC: p99 ratio" in r.stdout, r.stdout + r.stderr
     assert "lost" not in r.stdout and "do not say" not in r.stdout, r.stdout

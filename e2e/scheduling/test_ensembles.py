@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import tritonclient.grpc as tgrpc
-from repository import X, answer, ensemble, python_model, until
+from repository import X, answer, ensemble, metric, python_model, until
 from server import Server, descendants
 
 STREAM = """import numpy as np
@@ -115,3 +115,39 @@ def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
                 break
         client.stop_stream()
         client.close()
+
+
+def test_a_full_queue_of_a_step_is_an_error(tmp_path):
+    """Triton's ensemble never answers then. What is in the queue is served; the next request finds room again."""
+    gate, running = tmp_path / "gate", tmp_path / "running"
+    python_model(tmp_path / "repo", "one", add=1)
+    python_model(
+        tmp_path / "repo",
+        "two",
+        init="import os; self.os = os",
+        execute=f"open({str(running)!r}, 'w').close()\n        while self.os.path.exists({str(gate)!r}): time.sleep(0.005)",
+        extra="dynamic_batching { default_queue_policy { max_queue_size: 1 } }",
+    )
+    ensemble(tmp_path / "repo", "both", "one", "two")
+    with Server(tmp_path / "repo") as s:
+        gate.touch()
+        got = queue.Queue()
+
+        def send():
+            got.put(s.infer("both", X).status)
+
+        threads = [threading.Thread(target=send)]
+        threads[0].start()
+        assert until(running.exists)
+        threads.append(threading.Thread(target=send))
+        threads[1].start()
+        assert until(lambda: metric(s, "nv_inference_pending_request_count", model="two", version="1") == 1)
+        for _ in range(3):
+            r = s.infer("both", X)
+            assert r.status == 503 and r.error.startswith("in ensemble 'both', "), r
+            assert "Exceeds maximum queue size" in r.error, r
+        gate.unlink()
+        for t in threads:
+            t.join()
+        assert [got.get(), got.get()] == [200, 200]
+        assert answer(s, "both") == 2

@@ -49,10 +49,11 @@ type Usage struct {
 // Name is the name of the key.
 func (u *Usage) Name() string { return u.name }
 
-// Leave gives back what a request of so many bytes has taken.
+// Leave gives back what a request of so many bytes has taken; less than none
+// is none.
 func (u *Usage) Leave(bytes int64) {
 	u.requests.Add(-1)
-	u.bytes.Add(-bytes)
+	u.bytes.Add(-max(0, bytes))
 }
 
 // Grow adds bytes to those of a request that is in the server, or says why not.

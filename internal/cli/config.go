@@ -14,6 +14,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/cli/remote"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
@@ -152,7 +153,7 @@ func readConfig(path string) (*modelconfig.Config, error) {
 		return nil, err
 	}
 	draft.Normalize()
-	if err := draft.NormalizeInstances(nil, backend.Capabilities{}); err != nil {
+	if err := draft.NormalizeInstances(gpu.Set{}, backend.Capabilities{}); err != nil {
 		return nil, err
 	}
 	return draft.Finish()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nesoserve/neso"
@@ -32,4 +33,33 @@ func text(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// FuzzRestricted: whatever the text, an option is refused in words or closes the
+// categories that it names, all to the same key, and prints back as it was.
+func FuzzRestricted(f *testing.F) {
+	for _, s := range []string{"health,trace:key=a=b", "logging:key=v", ":=", "health:k=", "health,,trace:k=v", "health,health:k=v", "inference:k:=v"} {
+		f.Add(s)
+	}
+	set := setRestricted("grpc-restricted-protocol", "protocol", grpcPrefix, func(o *serveOptions) *map[string]neso.Restriction { return &o.server.GRPC.Restricted })
+	f.Fuzz(func(t *testing.T, s string) {
+		o := &serveOptions{}
+		if err := set(o, s); err != nil {
+			if err.Error() == "" {
+				t.Error("an error without words")
+			}
+			return
+		}
+		list, rest, _ := strings.Cut(s, ":")
+		categories := strings.Split(list, ",")
+		if len(categories) != len(o.server.GRPC.Restricted) {
+			t.Errorf("%q closes %v", s, o.server.GRPC.Restricted)
+		}
+		for _, c := range categories {
+			r, ok := o.server.GRPC.Restricted[c]
+			if key, isOurs := strings.CutPrefix(r.Key, grpcPrefix); !ok || !isOurs || key == "" || r.Value == "" || key+"="+r.Value != rest {
+				t.Errorf("%q: category %q has %+v", s, c, r)
+			}
+		}
+	})
 }

@@ -48,6 +48,7 @@ func Main(ctx context.Context, env Env) int {
 	root.AddCommand(serveCommand(env), configCommand(env), testModelCommand(env), backendsCommand(env), isolateCommand(), versionCommand(env))
 	root.AddCommand(doctorCommand(env), keyCommand(env))
 	root.AddCommand(remote.Commands(env.Stdout)...)
+	explainUsage(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -60,6 +61,25 @@ func Main(ctx context.Context, env Env) int {
 	}
 	fmt.Fprintln(env.Stderr, "neso:", err)
 	return 1
+}
+
+// explainUsage has mistakes in a command line say what is expected.
+func explainUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w\nUsage: %s ('%s --help' says more)", err, c.UseLine(), c.CommandPath())
+	})
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if err != nil {
+				err = fmt.Errorf("%w\nUsage: %s", err, c.UseLine())
+			}
+			return err
+		}
+	}
+	for _, sub := range c.Commands() {
+		explainUsage(sub)
+	}
 }
 
 func serveCommand(env Env) *cobra.Command {

@@ -24,7 +24,7 @@ func defaults() *serveOptions {
 	return &serveOptions{
 		server: neso.Server{
 			ExitTimeout: 30 * time.Second, ControlMode: "none", PollInterval: 15 * time.Second, PollSettle: 2 * time.Second, LoadThreads: 4,
-			HTTP: neso.HTTP{MaxInputSize: 64 << 20},
+			HTTP: neso.HTTP{MaxInputSize: 64 << 20}, GPU: neso.GPU{MinComputeCapability: 6},
 		},
 		log:         logging.DefaultSettings(),
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
@@ -139,6 +139,7 @@ func (o *serveOptions) read(table []option, args []string) ([]string, error) {
 	if err := o.cloudDefaults(os.Getenv); err != nil {
 		return nil, err
 	}
+	o.gpuDefaults(os.LookupEnv)
 	given, err := parse(table, args, o)
 	if err == nil && o.optionsFD >= 0 {
 		given, err = o.inherited(table, given)

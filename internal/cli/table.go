@@ -107,7 +107,11 @@ func serveTable() []option {
 		{name: "vertex-ai-default-model", kind: "string", group: groupVertex, help: "The model used for single-model inference. Default: the only model there is.", set: stringVar(func(o *serveOptions) *string { return &o.server.VertexAI.Model })},
 
 		{name: "allow-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide prometheus metrics.", set: boolVar(func(o *serveOptions) *bool { return &o.allowMetrics })},
-		{name: "allow-gpu-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide GPU metrics.", set: checkBool, unused: noGPU},
+		{name: "allow-gpu-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide GPU metrics.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.Metrics.NoGPU = !v
+			return err
+		}},
 		{name: "allow-cpu-metrics", kind: "boolean", group: groupMetrics, help: "Allow the server to provide CPU metrics.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
 			o.server.Metrics.NoCPU = !v
@@ -131,7 +135,10 @@ func serveTable() []option {
 		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: checkInt(math.MinInt, math.MaxInt), unused: noGPU},
 		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total byte size that can be allocated as CUDA memory for the GPU device.", set: checkPair(":"), unused: noGPU},
 		{name: "cuda-virtual-address-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total CUDA virtual address size for growable implicit state.", set: checkPair(":"), unused: noGPU},
-		{name: "min-supported-compute-capability", kind: "float", group: groupMemory, help: "The minimum supported CUDA compute capability.", unused: noGPU},
+		{name: "min-supported-compute-capability", kind: "float", group: groupMemory, help: "The minimum supported CUDA compute capability.", set: func(o *serveOptions, s string) (err error) {
+			o.server.GPU.MinComputeCapability, err = parseCapability(s)
+			return err
+		}},
 		{name: "buffer-manager-thread-count", kind: "integer", group: groupMemory, help: "The number of threads used to accelerate copies between buffers.", set: checkInt(0, 1<<31), unused: "tensors are not copied between buffers"},
 		{name: "host-policy", kind: "<string>,<string>=<string>", group: groupMemory, help: "Specify a host policy setting.", set: checkPair("="), unused: notYet},
 		{name: "model-load-gpu-limit", kind: "<integer>:<fraction>", group: groupMemory, help: "The limit on GPU memory usage as a fraction.", set: checkPair(":"), unused: noGPU},

@@ -202,6 +202,18 @@ func (e *Engine) controllable() error {
 // Allocator gives ordinary pooled memory, for what belongs to no model.
 func (e *Engine) Allocator() tensor.Allocator { return e.o.Allocator }
 
+// AllocatorOf returns the memory for inputs of a model's version, the latest for
+// -1, or nil where there is none that is ready. It may be another one by the
+// time of a request.
+func (e *Engine) AllocatorOf(name string, version int64) tensor.Allocator {
+	m := e.life.PinFor("", name, version)
+	if m == nil {
+		return nil
+	}
+	defer m.Unpin()
+	return m.Allocator()
+}
+
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
 

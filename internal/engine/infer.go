@@ -30,10 +30,10 @@ func (e *Engine) ResolveFor(caller *auth.Caller, name string, version int64, byt
 	}
 	p, err := e.resolve(name, version, bytes)
 	if err != nil {
-		usage.Leave(max(0, bytes))
+		usage.Leave(bytes)
 		return Pin{}, err
 	}
-	p.usage = usage
+	p.payer = usage
 	return p, nil
 }
 
@@ -80,15 +80,12 @@ type Pin struct {
 	e     *Engine
 	// external marks a request that came through a front end.
 	external bool
-	usage    *auth.Usage // nil without keys
+	payer    infer.Payer // nil without keys
 }
 
 // Unpin lets go of a pin that was not handed to Infer.
 func (p Pin) Unpin() {
-	if p.usage != nil {
-		p.usage.Leave(max(0, p.bytes))
-	}
-	p.e.end(p.Model, p.bytes, p.external)
+	p.e.end(p.Model, p.bytes, p.external, p.payer)
 }
 
 // NewRequest returns a request pinned to p's version that answers into sink.
@@ -104,9 +101,7 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 	if p.external {
 		r.OnForsaken = p.e.forsakeExternal
 	}
-	if p.usage != nil {
-		r.Payer = p.usage
-	}
+	r.Payer = p.payer
 	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
 	return r
 }
@@ -117,10 +112,7 @@ func (e *Engine) endRequest(r *infer.Request, external bool) {
 		m.Forsake(false)
 		external = false // the server has ceased to count it
 	}
-	if r.Payer != nil {
-		r.Payer.Leave(max(0, r.Bytes))
-	}
-	e.end(m, r.Bytes, external)
+	e.end(m, r.Bytes, external, r.Payer)
 }
 
 // forsakeRequest ceases to count a request that has been answered, but whose
@@ -133,7 +125,7 @@ func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
 		e.admission.leaveExternal()
 	}
 	if r.Payer != nil {
-		r.Payer.Leave(max(0, r.Bytes))
+		r.Payer.Leave(r.Bytes)
 		r.Payer = nil
 	}
 }
@@ -154,9 +146,12 @@ func (e *Engine) grow(r *infer.Request, bytes int64) *backend.Error {
 }
 
 // end lets go of what a request held.
-func (e *Engine) end(m *model.Model, bytes int64, external bool) {
+func (e *Engine) end(m *model.Model, bytes int64, external bool, payer infer.Payer) {
 	m.Unpin()
 	e.admission.leave(bytes)
+	if payer != nil {
+		payer.Leave(bytes)
+	}
 	if external {
 		e.admission.leaveExternal()
 	}

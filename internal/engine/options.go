@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/stats"
@@ -52,8 +53,8 @@ type Options struct {
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
-	// GPUs are the numbers of the usable GPUs.
-	GPUs []int
+	// GPUs are those that models may use.
+	GPUs gpu.Set
 	// HoldRequests makes dynamic batchers wait until so many requests are queued
 	// (TRITONSERVER_DELAY_SCHEDULER, for tests).
 	HoldRequests int

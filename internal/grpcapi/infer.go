@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -38,9 +39,12 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 		return fail(stream, errShutdown())
 	}
 	resp, err := s.run(ctx, c, received)
-	defer c.trace.Done()
-	if c.trace != nil {
-		defer c.trace.Send()()
+	if trace := c.trace; trace != nil {
+		end := trace.Send()
+		stream.(transport.Sent).AfterSend(func() {
+			end()
+			trace.Done()
+		})
 	}
 	if err != nil {
 		return fail(stream, err)

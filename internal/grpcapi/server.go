@@ -63,9 +63,10 @@ type Options struct {
 
 // Sizes of the transport, from measurements with 64 B and 1 MiB messages.
 const (
-	// streamWindow lets a message of usual size come without waiting for the
-	// server; longer ones get their room once their length is known.
-	streamWindow = 1 << 20
+	// streamWindow lets a message of usual size, such as a tensor of 1 MiB and what
+	// describes it, come without waiting for the server; longer ones get their room
+	// once their length is known.
+	streamWindow = 2 << 20
 	connWindow   = 16 << 20
 )
 
@@ -97,7 +98,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	options := transport.Options{
-		Codec: newCodec(), Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, MaxBuffered: s.maxQueued(), MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
+		Codec: newCodec(), Place: s.place, Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, MaxBuffered: s.maxQueued(), MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
 		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout, MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
 	}

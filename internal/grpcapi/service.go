@@ -11,6 +11,12 @@ import (
 // program may link another copy of the generated code.
 const serviceName = "inference.GRPCInferenceService"
 
+// Methods with inference requests.
+const (
+	inferMethod  = "/" + serviceName + "/ModelInfer"
+	streamMethod = "/" + serviceName + "/ModelStreamInfer"
+)
+
 // serviceDesc lists the calls. The inference calls are streams also where they
 // are unary, which saves the wrapping of generated code.
 func serviceDesc(s *Server) *grpc.ServiceDesc {

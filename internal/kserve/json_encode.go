@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve/jsonscan"
@@ -226,7 +227,9 @@ func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
 	return append(append(b, text[from:]...), '"')
 }
 
-// AppendError appends the body of an error reply.
+// AppendError appends the body of an error reply. Text that is not UTF-8, such as
+// a name of the client's, is made so: elements of tensors go out as they are, but
+// an error that cannot be parsed says nothing.
 func AppendError(b []byte, text string) []byte {
-	return append(appendText(append(b, `{"error":`...), text), '}')
+	return append(appendText(append(b, `{"error":`...), strings.ToValidUTF8(text, "\uFFFD")), '}')
 }

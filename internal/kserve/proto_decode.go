@@ -151,11 +151,12 @@ func (q *ProtoRequest) decodeInputs(r *backend.Request, c *Call, dims []int64, m
 	return nil
 }
 
-// gather copies a run of bytes of the message into memory for t. Frames of the
-// transport are at most 16 KiB, so that anything large comes in fragments and
-// has to be put together once; what is small is not worth a view that would
-// hold a whole frame.
+// gather copies a run of bytes of the message into memory for t, unless it has
+// been received there (Place).
 func gather(t *tensor.Tensor, message mem.BufferSlice, s span, a tensor.Allocator) *backend.Error {
+	if adopt(t, message, s, a) {
+		return nil
+	}
 	b, err := a.Allocate(s.size)
 	if err != nil {
 		return backend.AsError(err)

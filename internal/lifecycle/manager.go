@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/repository"
@@ -33,8 +34,8 @@ type Options struct {
 	DisableAutoComplete bool
 	// AgentDir is named by the error of a repository agent that is not there.
 	AgentDir string
-	// GPUs are the numbers of the usable GPUs.
-	GPUs []int
+	// GPUs are those that models may use.
+	GPUs gpu.Set
 	// LoadThreads bounds how many versions load at once; at least 1.
 	LoadThreads int
 	// LoadRetries is how often a failed load is tried again.

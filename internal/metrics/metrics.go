@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
@@ -72,6 +73,8 @@ type Options struct {
 	DroppedTraces func() uint64
 	// Auth returns what the keys have used; nil without keys.
 	Auth func() *auth.Snapshot
+	// GPUs reads those of the machine; nil shows none.
+	GPUs func() []gpu.Reading
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
@@ -154,6 +157,9 @@ func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
 // Collect sends everything; it implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectServer(ch)
+	if m.options.GPUs != nil {
+		collectGPUs(ch, m.options.GPUs())
+	}
 	if m.options.Cache != nil {
 		collectCache(ch, m.options.Cache())
 	}

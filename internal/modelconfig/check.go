@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 )
 
 // Filename is the name of a configuration in a model's directory.
@@ -213,17 +214,17 @@ func (c *checker) validate() {
 // instances checks the groups as on a machine that has every GPU asked for:
 // which GPUs the server will have is not the configuration's fault.
 func (c *checker) instances() {
-	var gpus []int
+	gpus := gpu.Set{Least: gpu.DefaultLeast}
 	asked := false
 	for _, g := range c.draft.pb.InstanceGroup {
 		asked = asked || g.Kind.String() == "KIND_GPU"
 		for _, id := range g.Gpus {
-			gpus = append(gpus, int(id))
+			gpus.Devices = append(gpus.Devices, gpu.Device{Number: int(id)})
 		}
 	}
 	if asked {
 		c.hint("KIND_GPU loads only on a server with GPUs; KIND_AUTO takes what there is")
-		gpus = append(gpus, 0)
+		gpus.Devices = append(gpus.Devices, gpu.Device{})
 	}
 	c.add(asFaults(c.draft.NormalizeInstances(gpus, backend.Capabilities{}))...)
 }

@@ -15,7 +15,8 @@ type Config struct {
 	Platform string
 	Backend  string
 	Runtime  string
-	// Filename is default_model_filename.
+	// Filename is the model's file: default_model_filename, or what
+	// cc_model_filenames has for the GPUs of the instances.
 	Filename     string
 	MaxBatchSize int
 	Inputs       []Input

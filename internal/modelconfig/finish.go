@@ -1,6 +1,7 @@
 package modelconfig
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"math"
@@ -33,7 +34,9 @@ func (d *Draft) View() *Config {
 		// Triton derives this for ensembles and always shows it.
 		pb.ModelTransactionPolicy = &inferencepb.ModelTransactionPolicy{}
 	}
-	return fromProto(pb)
+	c := fromProto(pb)
+	c.Filename = cmp.Or(d.chosen, c.Filename)
+	return c
 }
 
 // WithDecoupled returns the configuration with another transaction policy: an

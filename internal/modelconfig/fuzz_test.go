@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/inferencepb"
 )
 
@@ -45,7 +46,7 @@ func allSteps(t *testing.T, d *Draft) {
 	_ = d.CompleteBackend("m", nil)
 	d.Normalize()
 	_ = d.Validate(true)
-	_ = d.NormalizeInstances([]int{0}, backend.Capabilities{})
+	_ = d.NormalizeInstances(gpu.Set{Devices: []gpu.Device{{Major: 7, Minor: 5}}}, backend.Capabilities{})
 	view := d.View()
 	if err := protojson.Unmarshal(view.JSON(), &inferencepb.ModelConfig{}); err != nil {
 		t.Fatalf("the JSON form is not protobuf JSON: %v\n%s", err, view.JSON())

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/inferencepb"
 )
 
@@ -51,18 +52,23 @@ func (d *Draft) Normalize() {
 const maxInstances = 4096
 
 // NormalizeInstances gives every instance group its name, kind, count and
-// GPUs, from what the server has and the backend prefers, and then validates
-// them. Ensembles have no instances.
-func (d *Draft) NormalizeInstances(gpus []int, prefer backend.Capabilities) error {
+// GPUs, from what the server has and the backend prefers, validates them, and
+// chooses the model's file by cc_model_filenames. Ensembles have no instances.
+func (d *Draft) NormalizeInstances(set gpu.Set, prefer backend.Capabilities) error {
 	pb := d.pb
 	if pb.GetEnsembleScheduling() != nil {
 		return nil
 	}
+	gpus := make([]int, len(set.Devices))
+	for i := range set.Devices {
+		gpus[i] = set.Devices[i].Number
+	}
+	auto := len(gpus) > 0 && (prefer.UsesGPU == nil || prefer.UsesGPU()) // whether KIND_AUTO may mean a GPU
 	preferred, known := inferencepb.ModelInstanceGroup_Kind_value[prefer.Kind]
 	kind := inferencepb.ModelInstanceGroup_Kind(preferred)
 	if len(pb.InstanceGroup) == 0 {
 		group := &inferencepb.ModelInstanceGroup{Name: pb.Name}
-		if known && (kind != inferencepb.ModelInstanceGroup_KIND_GPU || len(gpus) > 0) {
+		if known && (kind != inferencepb.ModelInstanceGroup_KIND_GPU || auto) {
 			group.Kind = kind
 			group.Count = clampCount(prefer.Count)
 		}
@@ -74,7 +80,7 @@ func (d *Draft) NormalizeInstances(gpus []int, prefer backend.Capabilities) erro
 		}
 		if g.Kind == inferencepb.ModelInstanceGroup_KIND_AUTO {
 			g.Kind = inferencepb.ModelInstanceGroup_KIND_GPU
-			if len(gpus) == 0 || !allKnown(g.Gpus, gpus) {
+			if !auto || !allKnown(g.Gpus, gpus) {
 				g.Kind = inferencepb.ModelInstanceGroup_KIND_CPU
 			}
 		}
@@ -93,7 +99,45 @@ func (d *Draft) NormalizeInstances(gpus []int, prefer backend.Capabilities) erro
 			}
 		}
 	}
-	return d.validateInstances(gpus).err()
+	faults := d.validateInstances(gpus, set.Least)
+	d.chooseFile(set.Devices, &faults)
+	return faults.err()
+}
+
+// chooseFile takes the file that cc_model_filenames has for the compute
+// capability of the instances' GPUs. All instances have one: another would be
+// another model.
+func (d *Draft) chooseFile(devices []gpu.Device, faults *Faults) {
+	pb := d.pb
+	if len(pb.CcModelFilenames) == 0 {
+		return
+	}
+	d.chosen = ""
+	chosenFor := ""
+	choose := func(file, whom string) {
+		switch {
+		case chosenFor == "":
+			d.chosen, chosenFor = file, whom
+		case d.chosen != file:
+			faults.add(d.fault("cc_model_filenames", "the instances of model "+pb.Name+" need different files: '"+d.chosen+"' for "+chosenFor+", '"+file+"' for "+whom,
+				"instance groups on GPUs of one compute capability, and another model for the others", strconv.Itoa(len(pb.CcModelFilenames))+" files"))
+		}
+	}
+	for _, g := range pb.InstanceGroup {
+		if g.Kind != inferencepb.ModelInstanceGroup_KIND_GPU {
+			choose(pb.DefaultModelFilename, "the CPU")
+			continue
+		}
+		for i := range devices {
+			if device := &devices[i]; slices.Contains(g.Gpus, int32(device.Number)) {
+				file, ok := pb.CcModelFilenames[device.Capability()]
+				if !ok {
+					file = pb.DefaultModelFilename
+				}
+				choose(file, "GPU "+strconv.Itoa(device.Number)+" (compute capability "+device.Capability()+")")
+			}
+		}
+	}
 }
 
 func clampCount(n int) int32 { return int32(min(max(n, 0), maxInstances)) }
@@ -107,7 +151,7 @@ func allKnown(ids []int32, gpus []int) bool {
 	return true
 }
 
-func (d *Draft) validateInstances(gpus []int) Faults {
+func (d *Draft) validateInstances(gpus []int, least float64) Faults {
 	var faults Faults
 	pb := d.pb
 	total := 0
@@ -133,7 +177,7 @@ func (d *Draft) validateInstances(gpus []int) Faults {
 			for j, id := range g.Gpus {
 				if !slices.Contains(gpus, int(id)) {
 					add(".gpus["+strconv.Itoa(j)+"]", " specifies invalid or unsupported gpu id "+strconv.Itoa(int(id))+
-						". GPUs with at least the minimum required CUDA compute compatibility of 6.000000 are: "+joinInts(gpus),
+						". GPUs with at least the minimum required CUDA compute compatibility of "+strconv.FormatFloat(least, 'f', 6, 64)+" are: "+joinInts(gpus),
 						"one of the GPUs above", strconv.Itoa(int(id)))
 				}
 			}

@@ -29,6 +29,9 @@ type Draft struct {
 	merged map[string]bool
 	// gaps is set where pieces that cannot be read were left out.
 	gaps *gaps
+	// chosen is the file that cc_model_filenames has for the instances' GPUs, or
+	// empty.
+	chosen string
 }
 
 // NewDraft returns an empty configuration, for a model that has no file.
@@ -99,7 +102,7 @@ func (Fault) messageName() string { return "neso.inference.v1." }
 // Clone returns a copy that can be changed on its own.
 func (d *Draft) Clone() *Draft {
 	return &Draft{
-		pb: proto.Clone(d.pb).(*inferencepb.ModelConfig), file: d.file, gaps: d.gaps,
+		pb: proto.Clone(d.pb).(*inferencepb.ModelConfig), file: d.file, gaps: d.gaps, chosen: d.chosen,
 		places: maps.Clone(d.places), merged: maps.Clone(d.merged),
 	}
 }

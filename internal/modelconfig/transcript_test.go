@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
@@ -23,8 +24,10 @@ var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 //	print   all steps on text; prints text and YAML
 //	merge   as load, but the last line is what a backend completed
 //
-// Arguments are name=, files= (in the model's directory), gpus=, kind=, count=
-// and show= (a member of the JSON to print in place of all of it).
+// Arguments are name=, files= (in the model's directory), gpus= (numbers, also as
+// 0/8.9 with their compute capability), uses=no (a backend that cannot use them),
+// kind=, count= and show= (a member of the JSON to print in place of all of it, or "file", what
+// the backend is told to load).
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.transcript")
 	if err != nil || len(files) == 0 {
@@ -108,6 +111,9 @@ func runCommand(t *testing.T, command []string, input string) string {
 		}
 		return string(c.Text()) + "---\n" + string(y)
 	}
+	if args["show"] == "file" {
+		return c.Filename
+	}
 	if member := args["show"]; member != "" {
 		_, rest, _ := strings.Cut(string(c.JSON()), `"`+member+`":`)
 		return balanced(rest)
@@ -140,14 +146,17 @@ func runLoad(json bool, args map[string]string, input, completed string) (*Confi
 	if err := d.CheckDirectory(args["name"]); err != nil {
 		return nil, err
 	}
-	var gpus []int
+	gpus := gpu.Set{Least: gpu.DefaultLeast}
 	for g := range strings.SplitSeq(args["gpus"], ",") {
-		if n, err := strconv.Atoi(g); err == nil {
-			gpus = append(gpus, n)
+		number, capability, _ := strings.Cut(g, "/")
+		if n, err := strconv.Atoi(number); err == nil {
+			device := gpu.Device{Number: n}
+			_, _ = fmt.Sscanf(capability, "%d.%d", &device.Major, &device.Minor) // 0.0 where the case does not care
+			gpus.Devices = append(gpus.Devices, device)
 		}
 	}
 	count, _ := strconv.Atoi(args["count"])
-	if err := d.NormalizeInstances(gpus, backend.Capabilities{Kind: args["kind"], Count: count}); err != nil {
+	if err := d.NormalizeInstances(gpus, backend.Capabilities{Kind: args["kind"], Count: count, UsesGPU: func() bool { return args["uses"] != "no" }}); err != nil {
 		return nil, err
 	}
 	if completed != "" {

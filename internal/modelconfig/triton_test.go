@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/gpu"
 )
 
 // finish takes a configuration through all steps of a load, as for a Python
@@ -28,7 +29,7 @@ func finish(t *testing.T, name, text string) (*Config, error) {
 	if err := d.CheckDirectory(name); err != nil {
 		return nil, err
 	}
-	if err := d.NormalizeInstances(nil, backend.Capabilities{Kind: "KIND_CPU", Count: 1}); err != nil {
+	if err := d.NormalizeInstances(gpu.Set{}, backend.Capabilities{Kind: "KIND_CPU", Count: 1}); err != nil {
 		return nil, err
 	}
 	return d.Finish()

@@ -16,6 +16,7 @@ var rows = []string{
 	"internal/logging",
 	"internal/scratch",
 	"internal/inferencepb",
+	"internal/gpu",
 	"tensor",
 	"backend",
 	"internal/modelconfig/...",

@@ -312,8 +312,9 @@ var (
 )
 
 // Start begins the timeline of a request that has been decoded, if it is one of
-// those that are sampled, and returns nil for all others. header gives the
-// client's headers or metadata by their lower-case names. The caller owes the
+// those that are sampled, and returns nil for all others. front is nil for a
+// request of the program itself, which neither arrives nor is sent. header gives
+// the client's headers or metadata by their lower-case names. The caller owes the
 // trace a Done, after it has handed r to the engine.
 func (t *Tracer) Start(r *infer.Request, front *Frontend, header func(name string) string) *Trace {
 	if t == nil {
@@ -337,11 +338,20 @@ func (t *Tracer) Start(r *infer.Request, front *Frontend, header func(name strin
 	if !s.sample(parent.valid()) {
 		return nil
 	}
-	tr := &Trace{tracer: t, sampler: s, front: front, sent: 2}
-	tr.addFront(front.receiveStart, r.Times.Receive)
-	tr.addFront(front.receiveEnd, max(r.Times.Start, r.Times.Receive))
-	if t.config.Collector != nil {
+	tr := &Trace{tracer: t, sampler: s, front: front}
+	if front != nil {
+		tr.sent = 2
+		tr.addFront(front.receiveStart, r.Times.Receive)
+		tr.addFront(front.receiveEnd, max(r.Times.Start, r.Times.Receive))
+	}
+	switch {
+	case t.config.Collector == nil:
+	case front != nil:
 		tr.place(parent)
+	case parent.valid():
+		tr.at = parent
+	default:
+		tr.at.trace = newTraceID()
 	}
 	r.Timeline = tr.add(nil)
 	tr.refs++ // the front end's

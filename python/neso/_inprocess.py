@@ -49,13 +49,6 @@ class Calls(Bls):
         self._places.release()
 
 
-class _Request(InferenceRequest):
-    """A request with a level of the model's queue, which those of models lack."""
-
-    __slots__ = ("_priority",)
-    _priority: int
-
-
 class InProcessClient:
     """A client of one bound model, with the calls of ModelClient; those of a decoupled model give an iterator.
 
@@ -107,14 +100,14 @@ class InProcessClient:
         except TypeError as error:
             raise PyTritonClientValueError(str(error)) from None
         options = call.options
-        request = _Request(
+        request = InferenceRequest(
             inputs=tensors,
             model_name=self._config.model_name,
             model_version=self._config.model_version,
             timeout=options.timeout or 0,
             parameters=dict(options.parameters or {}),
+            priority=options.priority,
         )
-        request._priority = options.priority
         calls = self._calls
         calls.enter()
         if self._config.decoupled:
@@ -128,7 +121,7 @@ class InProcessClient:
 class _Answers:
     """The answers to one request of a decoupled model, as they come."""
 
-    def __init__(self, calls: Calls, request: _Request, call: Call, config: TritonModelConfig) -> None:
+    def __init__(self, calls: Calls, request: InferenceRequest, call: Call, config: TritonModelConfig) -> None:
         """Sends the request, for which there is a place."""
         self._calls: Optional[Calls] = calls
         self._call, self._config = call, config

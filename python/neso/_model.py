@@ -28,10 +28,10 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 def check_name(model_name: Any) -> None:
     """Raises PyTritonValidationError unless it can be the name of a model."""
+    if model_name is None or model_name == "":
+        raise PyTritonValidationError("Model name cannot be empty")
     if not isinstance(model_name, str):
         raise PyTritonValidationError(f"Model name must be a string, not {type(model_name).__name__}")
-    if not model_name:
-        raise PyTritonValidationError("Model name cannot be empty")
     if not _NAME.fullmatch(model_name) or model_name in (".", ".."):
         raise PyTritonValidationError(
             "Model name can only contain alphanumeric characters, dots, underscores and dashes"
@@ -106,6 +106,8 @@ class Model:
         check_name(model_name)
         if isinstance(model_version, bool) or not isinstance(model_version, int) or model_version < 1:
             raise PyTritonValidationError(f"The version of model `{model_name}` must be a positive number.")
+        if not isinstance(config, ModelConfig):
+            raise PyTritonValidationError(f"The config of model `{model_name}` must be a ModelConfig, not {config!r}.")
         self.name = model_name
         self.version = model_version
         self.functions = _functions(inference_fn)

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO, Any, Callable, Optional
 
+from ._leftovers import sweep
 from ._remote import RemoteServer, connect
 from ._runtime.binding import Binding
 from ._runtime.connection import Connection, ServerError, ServerGone
@@ -155,7 +156,9 @@ class Server:
 
     def _watch(self) -> None:
         assert self._process is not None
-        self._process.wait()
+        if self._process.wait() < 0:  # killed
+            environment = os.environ if self._environment is None else self._environment
+            sweep(environment.get("TMPDIR") or "/tmp")
         self._logged.wait(1.0)
         self._ended.set()
         connection = self._connection

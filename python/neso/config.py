@@ -199,7 +199,7 @@ VertextAILifecyclePolicy = TritonLifecyclePolicy(launch_triton_on_startup=False,
 class TritonSecurityConfig:
     """Which parts of the protocol need the access token: None means those that change or show the server's inside.
 
-    An empty list restricts nothing. A token is made when none is given.
+    An empty list restricts nothing. A token is made when none is given and anything is restricted.
     """
 
     access_token: Optional[str] = None
@@ -217,9 +217,3 @@ class TritonSecurityConfig:
                 f"Invalid endpoint names: {', '.join(sorted(wrong))}. "
                 f"Valid endpoints are: {', '.join(sorted(VALID_TRITON_ENDPOINTS))}"
             )
-
-    def token(self) -> str:
-        """The token; made once when none was given."""
-        if self.access_token is None:
-            self.access_token = secrets.token_urlsafe(32)
-        return self.access_token

@@ -377,8 +377,8 @@ class Triton(TritonBase):
         if triton_lifecycle_policy is None:
             vertex = self.config.allow_vertex_ai
             triton_lifecycle_policy = VertextAILifecyclePolicy if vertex else DefaultTritonLifecyclePolicy
-        self._security = security_config or TritonSecurityConfig()
-        super().__init__("", workspace, triton_lifecycle_policy, self._security.token())
+        self._security_config = security_config or TritonSecurityConfig()
+        super().__init__("", workspace, triton_lifecycle_policy, self._security_config.access_token)
         self._expose_tracebacks = bool(self.config.expose_tracebacks)
         self._inference_timeout_s = self.config.inference_timeout_s
         self._addresses: dict[str, Address] = {}
@@ -405,9 +405,9 @@ class Triton(TritonBase):
 
     def _private_arguments(self) -> list[str]:
         """Those that hold the token, which no list of processes is to show."""
-        if not self._security.restricted_endpoints:
+        if not self._security_config.restricted_endpoints:
             return []
-        rule = f"{','.join(self._security.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
+        rule = f"{','.join(self._security_config.restricted_endpoints)}:{TRITON_ACCESS_HEADER}={self._access_token}"
         return [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
 
     def _open(self) -> Any:
@@ -451,9 +451,9 @@ class Triton(TritonBase):
         )
 
     @property
-    def _triton_server(self) -> Triton:
-        """What PyTriton's own tests ask whether the server is alive."""
-        return self
+    def _triton_server(self) -> Optional[Triton]:
+        """What PyTriton's own tests ask whether the server is alive; None before it is started."""
+        return None if self._server is None else self
 
     def _port(self, end: str) -> int:
         address = self._addresses.get(end)
@@ -498,7 +498,7 @@ class Triton(TritonBase):
         return f"grpc://{self._addresses['grpc'].local()}" if "grpc" in self._addresses else ""
 
     def get_access_token(self) -> Optional[str]:
-        """The token that restricted parts of the protocol ask for."""
+        """The token that restricted parts of the protocol ask for; None when nothing is and none was given."""
         return self._access_token
 
 

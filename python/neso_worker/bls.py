@@ -265,7 +265,7 @@ def _encode(worker: Worker, request: InferenceRequest, decoupled: bool, alone: b
     parameters = request._parameters.encode("utf-8")
     trace = (request._trace._context if request._trace else "").encode("utf-8")
     body += REQUEST.pack(
-        0, number, request._timeout, getattr(request, "_priority", 0), request._flags & 3, 0,
+        0, number, request._timeout, request._priority, request._flags & 3, 0,
         len(request._inputs), 0, len(identity), len(text), len(parameters), len(trace),
     )  # fmt: skip
     body += identity + text + parameters + trace

@@ -21,6 +21,7 @@ from .requesthead import (
     ID,
     INPUTS,
     PARAMETERS,
+    PRIORITY,
     TIMEOUT,
     TRACE,
     RequestHead,
@@ -53,6 +54,9 @@ class ReceivedRequest(RequestHead, InferenceRequest):
 
     def timeout(self) -> int:
         return self._head[TIMEOUT]
+
+    def priority(self) -> int:
+        return self._head[PRIORITY]
 
     def parameters(self) -> str:
         return self._text(PARAMETERS) if self._head[PARAMETERS] else "{}"

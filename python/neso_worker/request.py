@@ -49,8 +49,8 @@ class InferenceRequest:
     """A request for another model; those that a model receives are of a subclass."""
 
     __slots__ = (
-        "_correlation", "_flags", "_id", "_inputs", "_model", "_outputs", "_parameters", "_preferred", "_timeout",
-        "_trace", "_version",
+        "_correlation", "_flags", "_id", "_inputs", "_model", "_outputs", "_parameters", "_preferred", "_priority",
+        "_timeout", "_trace", "_version",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,7 @@ class InferenceRequest:
         preferred_memory: Optional[PreferredMemory] = None,
         trace: Optional[InferenceTrace] = None,
         parameters: Optional[dict[str, Any]] = None,
+        priority: int = 0,
     ) -> None:
         about = f"for request with id '{request_id}' and model name '{model_name}' should not be empty."
         self._inputs = list(inputs)
@@ -88,6 +89,9 @@ class InferenceRequest:
         self._version = int(model_version)
         self._flags = int(flags)
         self._timeout = int(timeout)
+        self._priority = int(priority)
+        if self._priority < 0:
+            raise TritonModelException("Priority must not be negative")
         self._preferred = preferred_memory
         self._trace = trace
         self._parameters = parameters_json(parameters) if parameters else ""
@@ -115,6 +119,10 @@ class InferenceRequest:
     def timeout(self) -> int:
         """The timeout in microseconds, 0 for none."""
         return self._timeout
+
+    def priority(self) -> int:
+        """The level in the queue of the model, 0 for the model's default; here and not in Triton."""
+        return self._priority
 
     def parameters(self) -> str:
         """The parameters as JSON, "{}" for none."""

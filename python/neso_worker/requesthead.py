@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, TypeVar
 from .frames import ONLY_REQUESTED, PAIR, REQUEST, U16, ProtocolError
 
 # Places in the tuple of a request block.
-HANDLE, CORRELATION, TIMEOUT, FLAGS = 0, 1, 2, 4
+HANDLE, CORRELATION, TIMEOUT, PRIORITY, FLAGS = 0, 1, 2, 3, 4
 INPUTS, REQUESTED, ID, CORRELATION_TEXT, PARAMETERS, TRACE = 6, 7, 8, 9, 10, 11
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import socket
 import threading
 import time
@@ -155,8 +156,9 @@ def test_waiting_for_a_model(url, served):
     for version in (None, "9"):
         name = "m" if version else "never"
         with ModelClient(url, name, version) as client:
+            client.wait_for_server(30)  # a connection takes its time on a busy machine
             with pytest.raises(PyTritonClientTimeoutError, match=f"model {name}/{version or '<latest>'} to be ready"):
-                client.wait_for_model(0.1)
+                client.wait_for_model(2)
     with pytest.raises(PyTritonClientTimeoutError, match="to be ready timed out"):
         ModelClient(url, "never", lazy_init=False, init_timeout_s=0.1)
     with FuturesModelClient(url, "never", init_timeout_s=0.1) as client:
@@ -372,6 +374,33 @@ def test_all_kinds_at_once_from_many_threads(served):
     for client in shared[:2]:
         client.close()
     assert not wrong
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts the descriptors in /proc")
+@pytest.mark.parametrize("kind", ["threads", "futures", "unclosed"])
+def test_threads_that_end_leave_nothing(served, kind):
+    """Each thread of an HTTP client has a connection and an event loop of gevent."""
+
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    def use():
+        if kind == "futures":
+            with FuturesModelClient(served.url, "m", max_workers=2) as futures:
+                for future in [futures.infer_sample(ONE) for _ in range(4)]:
+                    future.result()
+            return
+        client = ModelClient(served.url, "m") if kind == "unclosed" else shared
+        thread = threading.Thread(target=client.infer_sample, args=(ONE,))
+        thread.start()
+        thread.join()
+
+    with ModelClient(served.url, "m") as shared:
+        use()
+        before = descriptors()
+        for _ in range(10):
+            use()
+        wait_until(lambda: descriptors() <= before)
 
 
 def test_a_client_in_the_process(served):

@@ -96,6 +96,15 @@ def test_the_command(command, text):
     assert text in said.stdout
 
 
+def test_options_as_arguments():
+    from pytriton.server.triton_server_config import TritonServerConfig
+
+    options = TritonServerConfig()
+    options.update_config({"http_port": 1, "cache-config": ["a", "b"], "id": None})
+    assert options.to_args_list() == ["--http-port", "1", "--cache-config", "a", "--cache-config", "b"]
+    assert options.to_cli_string() == "--http-port=1 --cache-config=a --cache-config=b"
+
+
 def test_endpoints():
     from pytriton.server.triton_server_config import TritonServerConfig
     from pytriton.utils.endpoint_utils import get_endpoint

@@ -19,6 +19,7 @@ from neso.model_config.triton_model_config import TensorSpec, TritonModelConfig
 from neso.triton import TritonSecurityConfig
 from neso.utils.workspace import Workspace
 
+POLICY = QueuePolicy()
 ONE = [Tensor((1,), np.float32)]
 
 FULL = TritonModelConfig(
@@ -91,7 +92,35 @@ def test_parser_refuses(item, text):
         ({"inputs": [Tensor(("a",), np.float32)]}, PyTritonValidationError, "must hold positive numbers"),
         ({"outputs": [Tensor((1,), np.float32, optional=True)]}, PyTritonValidationError, "cannot be optional"),
         ({"model_version": 0}, PyTritonValidationError, "must be a positive number"),
+        ({"model_name": None}, PyTritonValidationError, "Model name cannot be empty"),
+        ({"model_name": ".."}, PyTritonValidationError, "can only contain alphanumeric"),
+        ({"infer_func": None}, PyTritonValidationError, "either callable or sequence of callables"),
+        ({"outputs": [Tensor((1,), np.float32, "y")] * 2}, PyTritonValidationError, "two output tensors named `y`"),
+        ({"inputs": [Tensor((0,), np.float32)]}, PyTritonValidationError, "must hold positive numbers"),
+        ({"inputs": [Tensor(3, np.float32)]}, PyTritonValidationError, "must hold positive numbers"),
+        ({"inputs": [Tensor((1,), None)]}, PyTritonValidationError, "not supported"),
+        ({"config": {"max_batch_size": 3}}, PyTritonValidationError, "must be a ModelConfig"),
         ({"config": ModelConfig(max_batch_size=0)}, PyTritonBadParameterError, "greater or equal to 1"),
+        ({"config": ModelConfig(max_batch_size=-1)}, PyTritonBadParameterError, "greater or equal to 1"),
+        ({"config": ModelConfig(max_batch_size="8")}, PyTritonBadParameterError, "must be a whole number, not '8'"),
+        ({"config": ModelConfig(max_batch_size=2.5)}, PyTritonBadParameterError, "must be a whole number, not 2.5"),
+        ({"config": ModelConfig(max_batch_size=None)}, PyTritonBadParameterError, "must be a whole number, not None"),
+        ({"config": ModelConfig(batcher="fast")}, PyTritonBadParameterError, "must be a DynamicBatcher, not 'fast'"),
+        (
+            {"config": ModelConfig(batcher=DynamicBatcher(preferred_batch_size=4))},
+            PyTritonBadParameterError,
+            "must be a list of sizes, not 4",
+        ),
+        (
+            {"config": ModelConfig(batcher=DynamicBatcher(max_queue_delay_microseconds=-1))},
+            PyTritonBadParameterError,
+            "greater or equal to 0",
+        ),
+        (
+            {"config": ModelConfig(batcher=DynamicBatcher(priority_levels=2, priority_queue_policy={7: POLICY}))},
+            PyTritonBadParameterError,
+            "Invalid `priority`=7 provided",
+        ),
         (
             {"config": ModelConfig(batcher=DynamicBatcher(priority_levels=2, default_priority_level=5))},
             PyTritonBadParameterError,

@@ -13,7 +13,7 @@ import pytest
 from conftest import config
 from program import Program, alive, infer, wait_until
 
-from neso import FuturesModelClient, ModelClient, ModelConfig, Tensor, Triton, batch
+from neso import DynamicBatcher, FuturesModelClient, ModelClient, ModelConfig, Tensor, Triton, batch
 from neso.client import PyTritonClientInferenceServerError, PyTritonClientTimeoutError
 from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 
@@ -72,6 +72,50 @@ def test_a_killed_server_is_an_error_of_every_call():
     triton.run()  # and it starts again
     assert infer(triton.url) == 6.0
     assert triton.stop()
+
+
+def test_a_killed_server_leaves_nothing_in_the_program(tmp_path):
+    """No thread, descriptor or mapping, and no file of the server's, which had no time to remove it."""
+    text = """
+        import gc, pathlib
+        def state():
+            with open("/proc/self/maps") as maps:
+                shared = [line for line in maps if "memfd" in line or "neso" in line and "deleted" in line]
+            return {
+                "threads": sorted(t.name for t in threading.enumerate() if t.name.startswith("neso")),
+                "descriptors": len(os.listdir("/proc/self/fd")),
+                "shared": len(shared),
+                "files": sorted(str(p) for p in pathlib.Path(os.environ["TMPDIR"]).iterdir()),
+            }
+        before = state()
+        triton = Triton(config=config())
+        triton.bind("m", [double, double], X, Y)
+        stream = lambda requests: ([{"y": r["x"]}] for r in requests)
+        triton.bind("stream", stream, X, Y, config=ModelConfig(decoupled=True))
+        triton.run()
+        big = np.ones(1 << 18, np.float32)
+        assert triton.client("m").infer_sample(big)["y"][0] == 2.0  # by shared memory
+        assert len(list(triton.client("stream").infer_sample(big))) == 1
+        during = state()
+        pid = triton._server.pid
+        threading.Thread(target=lambda: (time.sleep(0.1), os.kill(pid, signal.SIGKILL)), daemon=True).start()
+        raised = ""
+        try:
+            triton.serve()
+        except Exception as error:
+            raised = f"{type(error).__name__}: {error}"
+        end = time.monotonic() + 30
+        while gc.collect() >= 0 and (after := state()) != before and time.monotonic() < end:
+            time.sleep(0.05)
+        told = {"before": before, "during": during, "after": after, "raised": raised}
+        print(json.dumps({"urls": [], "pids": [pid], **told}), flush=True)
+        """
+    with Program(text, env={**os.environ, "TMPDIR": str(tmp_path)}) as program:
+        told = program.told
+        assert told["raised"].startswith("PyTritonRuntimeError") and "SIGKILL" in told["raised"]
+        assert told["during"]["shared"] and told["during"]["files"] and told["during"]["threads"]
+        assert told["after"] == told["before"]
+        assert not alive(program.pids[0])
 
 
 # How a program with a server is set up, and which models it then serves where.
@@ -256,15 +300,23 @@ def test_models_are_bound_before_and_after_run():
         triton.stop()
 
 
-def test_a_model_that_cannot_be_loaded_leaves_the_others(triton):
-    triton.bind("good", double, X, Y)
-    from neso.exceptions import PyTritonBadParameterError
-
-    with pytest.raises((PyTritonRuntimeError, PyTritonBadParameterError)):
-        triton.bind("bad", double, X, Y, config=ModelConfig(max_batch_size=-1))
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"max_batch_size": 2**40}, "max_batch_size: expected an integer"),
+        ({"batcher": DynamicBatcher(preferred_batch_size=[0])}, "preferred size must be positive"),
+        ({"max_batch_size": 4, "batcher": DynamicBatcher(preferred_batch_size=[9])}, "must be <= max batch size"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_leaves_the_others(triton, settings, text):
+    """What only the server refuses."""
+    triton.bind("good", double, X, Y, replace=True)
+    with pytest.raises(PyTritonRuntimeError, match=rf"(?s)Model `bad` could not be loaded.*{text}"):
+        triton.bind("bad", double, X, Y, config=ModelConfig(**settings))
     assert infer(triton.url, "good") == 6.0
     triton.bind("bad", double, X, Y)  # the name is free
     assert infer(triton.url, "bad") == 6.0
+    triton.unbind("bad")
 
 
 def test_binding_again_under_load_loses_nothing(triton):

@@ -89,17 +89,6 @@ def test_sample_and_batch(url, model):
         assert client.is_batching_supported
 
 
-def test_both_shapes_give_equal_answers(served):
-    """Random models and requests, many at once so that batches form."""
-    rng = np.random.default_rng(1)
-    asks = [(rng.random((n, k)).astype("f4"), rng.random((n, k)).astype("f4")) for n in (1, 2, 3) for k in (1, 5) * 4]
-    with FuturesModelClient(served.url, "batch") as one, FuturesModelClient(served.url, "requests") as other:
-        pairs = [(one.infer_batch(a, b), other.infer_batch(a, b)) for a, b in asks]
-        for (x, y), (a, b) in zip(pairs, asks):
-            for name, wanted in (("add", a + b), ("sub", a - b)):
-                assert x.result()[name].tobytes() == y.result()[name].tobytes() == wanted.tobytes()
-
-
 def test_a_model_without_batches(url):
     with ModelClient(url, "single") as client:
         assert client.infer_sample(X[0], X[0])["add"].tolist() == (2 * X[0]).tolist()

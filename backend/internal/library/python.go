@@ -3,7 +3,9 @@ package library
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +16,25 @@ import (
 var siteCache struct {
 	mu   sync.Mutex
 	dirs map[string][]string
+}
+
+// PackageHas reports whether the packages of the interpreter have the file or
+// directory, a path with slashes below site-packages.
+func PackageHas(python func() (string, error), file string) bool {
+	interpreter, err := python()
+	if err != nil {
+		return false
+	}
+	dirs, err := sitePackages(interpreter)
+	if err != nil {
+		return false
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(file))); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // sitePackages returns the directories in which the interpreter finds packages.

@@ -61,6 +61,18 @@ func (s *Spec) find(p Places) (path, source string, tried []string, err error) {
 	return "", "", tried, nil
 }
 
+// Beside reports whether the library, as the search finds it, has a file that
+// matches the pattern beside it: what it opens itself, for example for a GPU. It
+// is false for a library that only the system knows.
+func (s *Spec) Beside(p Places, pattern string) bool {
+	path, _, _, err := s.find(p)
+	if err != nil || path == "" {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(globQuote(filepath.Dir(path)), pattern))
+	return err == nil && len(found) > 0
+}
+
 // named resolves a path that somebody gave: a file, or a directory with one.
 func (s *Spec) named(path, by string) (string, error) {
 	info, err := os.Stat(path)

@@ -35,6 +35,8 @@ const (
 	// statusWait is how long the exit status is awaited when a worker's channel has
 	// ended; after that it is killed.
 	statusWait = time.Second
+	// lateStatusWait is how long it is awaited after that.
+	lateStatusWait = 10 * time.Second
 	// termWait is how long SIGTERM may take to work.
 	termWait = 2 * time.Second
 )
@@ -128,11 +130,13 @@ func (s *Session) died(err error) *backend.Error {
 			s.proc.kill()
 		}
 		if !s.proc.await(statusWait) {
-			if what == "" {
+			s.proc.kill()
+			// On a busy machine the news of its end may only be late: what it died of by
+			// itself is the cause then.
+			known := s.proc.await(lateStatusWait)
+			if what == "" && (!known || s.proc.status.signal == "SIGKILL") {
 				what = "the process closed its channel and went on"
 			}
-			s.proc.kill()
-			s.proc.await(statusWait)
 		}
 		if what == "" {
 			what = s.proc.status.String()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -63,12 +64,25 @@ func command(c *cobra.Command, run func(cmd *cobra.Command, c *client.Client, ar
 		if err != nil {
 			return err
 		}
-		return run(cmd, to, args)
+		return r.explain(run(cmd, to, args))
 	}
 	if strings.Contains(c.Use, "MODEL") {
 		c.ValidArgsFunction = r.completeModel
 	}
 	return r.flags(c)
+}
+
+// explain says of a server that cannot be reached what to do about it.
+func (r *remote) explain(err error) error {
+	failed, ok := errors.AsType[*net.OpError](err)
+	if !ok || failed.Op != "dial" {
+		return err
+	}
+	why := failed.Err
+	if system, ok := errors.AsType[*os.SyscallError](why); ok {
+		why = system.Err
+	}
+	return fmt.Errorf("no server answers at %s: %w\nStart one with 'neso serve', or say where it is with --url or $NESO_URL", r.url, why)
 }
 
 // completeModel offers the shell the names of the server's models.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +25,9 @@ func logCommand(out io.Writer) *cobra.Command {
 		}
 		text, err := c.LogSettings(cmd.Context(), change)
 		if err != nil {
+			return err
+		}
+		if err := unknown(change, text); err != nil {
 			return err
 		}
 		return printJSON(out, text)
@@ -47,10 +52,28 @@ list with commas.`,
 		if err != nil {
 			return err
 		}
+		if err := unknown(change, text); err != nil {
+			return err
+		}
 		return printJSON(out, text)
 	})
 	c.Flags().StringVar(&model, "model", "", "a model's own settings")
 	return c
+}
+
+// unknown names a setting that the server does not have: it ignores such, as the
+// protocol wants it.
+func unknown(change map[string]any, settings json.RawMessage) error {
+	var known map[string]json.RawMessage
+	if err := json.Unmarshal(settings, &known); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(change)) {
+		if _, ok := known[name]; !ok {
+			return fmt.Errorf("the server has no setting '%s', it has %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	return nil
 }
 
 func splitSetting(arg string) (name, value string, err error) {

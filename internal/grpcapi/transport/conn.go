@@ -35,6 +35,7 @@ type conn struct {
 	head      head                // being decoded
 	fields    []hpack.HeaderField // of the last call; shared, never changed
 	block     []byte
+	lastBlock []byte // what head was decoded from, if the same bytes mean the same again
 	lastID    uint32 // the newest stream of the client
 	window    int64  // what the client may still send
 	unread    int64  // taken from window and not given back yet

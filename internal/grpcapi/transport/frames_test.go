@@ -82,9 +82,15 @@ func unaryEcho(_ any, s grpc.ServerStream) error {
 	case "wait":
 		<-s.Context().Done()
 		return s.Context().Err()
+	case "large":
+		b = make([]byte, 100_000)
+		s.(Sent).AfterSend(func() { answered <- struct{}{} })
 	}
 	return s.SendMsg(&b)
 }
+
+// answered gets a note for each large answer that has left.
+var answered = make(chan struct{}, 1)
 
 var service = &grpc.ServiceDesc{ServiceName: "test.Echo", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{
 	{StreamName: "Unary", Handler: unaryEcho}, {StreamName: "Stream", Handler: echo, ServerStreams: true, ClientStreams: true},
@@ -188,6 +194,39 @@ func (r *raw) frame() (frameHead, []byte, error) {
 	b := make([]byte, f.length)
 	_, err := io.ReadFull(r.nc, b)
 	return f, b, err
+}
+
+// TestAfterSend: what is to happen when the answer has left waits for a client
+// that makes no room for it.
+func TestAfterSend(t *testing.T) {
+	_, addr := serve(t, Options{})
+	r := connect(t, addr, true)
+	id := r.call("/test.Echo/Unary", "large")
+	for n := 0; n < defaultWindow; {
+		f, _, err := r.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.kind == frameData {
+			n += int(f.length)
+		}
+	}
+	select {
+	case <-answered:
+		t.Error("called while the answer waits for the client")
+	default:
+	}
+	update := binary.BigEndian.AppendUint32(nil, 1<<20)
+	r.write(append(appendFrameHead(nil, 4, frameWindowUpdate, 0, 0), update...))
+	r.write(append(appendFrameHead(nil, 4, frameWindowUpdate, 0, id), update...))
+	if got := r.answer(id); !strings.Contains(got, "grpc-status=0") {
+		t.Error(got)
+	}
+	select {
+	case <-answered:
+	case <-time.After(20 * time.Second):
+		t.Error("never called")
+	}
 }
 
 // answer reads until the stream or the connection ends, and says how.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,20 +83,33 @@ func (c *conn) headers(f frameHead) error {
 	if err != nil {
 		return err
 	}
-	c.head = head{fields: c.head.fields[:0]}
-	// All of it must be decoded, also for a stream that is refused: the table is
-	// one for the connection.
-	if _, err := c.decoder.Write(block); err != nil {
-		return fault(codeCompression, "headers that cannot be decoded")
-	}
-	if err := c.decoder.Close(); err != nil {
-		return fault(codeCompression, "headers that end early")
+	if !c.repeats(block) {
+		if err := c.decode(block); err != nil {
+			return err
+		}
 	}
 	if f.stream <= c.lastID {
 		return c.trailers(f)
 	}
 	c.lastID = f.stream
 	return c.open(f)
+}
+
+// decode reads a block of headers into head. All of it must be decoded, also for
+// a stream that is refused: the table is one for the connection.
+func (c *conn) decode(block []byte) error {
+	c.head = head{fields: c.head.fields[:0]}
+	if _, err := c.decoder.Write(block); err != nil {
+		return fault(codeCompression, "headers that cannot be decoded")
+	}
+	if err := c.decoder.Close(); err != nil {
+		return fault(codeCompression, "headers that end early")
+	}
+	if !slices.Equal(c.fields, c.head.fields) { // clients send the same with each call
+		c.fields = slices.Clone(c.head.fields)
+	}
+	c.remember(block)
+	return nil
 }
 
 // headerBlock collects the block; usually it is in the read buffer as it is.

@@ -61,6 +61,13 @@ func (r *reader) next(n int) ([]byte, error) {
 	return p, nil
 }
 
+// peek is next, for bytes that the next call gives again.
+func (r *reader) peek(n int) ([]byte, error) {
+	p, err := r.next(n)
+	r.at -= len(p)
+	return p, err
+}
+
 // full fills p.
 func (r *reader) full(p []byte) error {
 	k := copy(p, (*r.buf)[r.at:r.to])

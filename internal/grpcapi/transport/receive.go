@@ -12,14 +12,28 @@ import (
 // incoming is a message on its way in. Only the reader touches it.
 type incoming struct {
 	prefix [prefixSize]byte
-	have   int // of prefix, then of data
-	data   []byte
-	buffer mem.Buffer
+	have   int // of prefix
+	begun  bool
+	parts  mem.BufferSlice
+	rest   []byte // what is empty of the present part
+	next   int    // the part after it
+	size   int
+	left   int // bytes that have not come yet
+}
+
+// advance passes over n bytes of the present part that have come.
+func (in *incoming) advance(n int) {
+	in.left -= n
+	in.rest = in.rest[n:]
+	for len(in.rest) == 0 && in.next < len(in.parts) {
+		in.rest = in.parts[in.next].ReadOnlyData()
+		in.next++
+	}
 }
 
 // message is one that has come whole.
 type message struct {
-	buffer     mem.Buffer
+	parts      mem.BufferSlice
 	compressed bool
 	size       int
 	large      bool // counted in Server.buffered
@@ -55,17 +69,21 @@ func (c *conn) data(f frameHead) error {
 			return err
 		}
 	default:
-		if err := c.receive(st, n); err != nil {
-			return err
+		err := c.receive(st, n)
+		if err == nil {
+			err = c.rd.skip(pad)
 		}
-		if err := c.rd.skip(pad); err != nil {
+		if err != nil {
+			c.filled(st)
 			return err
 		}
 		if f.flags&flagEndStream != 0 {
-			if st.in.have > 0 {
+			if st.in.have > 0 || st.in.begun {
 				c.refuse(st, status.New(codes.Internal, "a message ends early"))
 			}
 			c.halfClosed(st)
+		} else {
+			c.filled(st)
 		}
 	}
 	if c.unread < int64(c.s.o.ConnWindow)/4 {
@@ -94,14 +112,41 @@ func (c *conn) charge(f frameHead) (st *stream, ok bool) {
 		c.resetLocked(st, codeFlowControl)
 		return st, false
 	}
-	return st, !st.deaf
+	if st.deaf {
+		return st, false
+	}
+	st.filling = true
+	return st, true
+}
+
+// filled ends what charge began.
+func (c *conn) filled(st *stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st.filledLocked()
+}
+
+func (st *stream) filledLocked() {
+	if st.filling = false; st.deaf || st.c.closed {
+		st.letGoLocked()
+	}
+}
+
+// letGoLocked gives back what a stream that has ended holds of a message that
+// has not come whole, and what is counted for its messages. The reader must not
+// be at it.
+func (st *stream) letGoLocked() {
+	st.in.parts.Free()
+	st.in.parts, st.in.rest = nil, nil
+	st.c.s.buffered.Add(-st.held)
+	st.held = 0
 }
 
 // receive reads n bytes of messages.
 func (c *conn) receive(st *stream, n int) error {
 	in := &st.in
 	for n > 0 {
-		if in.data == nil {
+		if !in.begun {
 			k := min(prefixSize-in.have, n)
 			if err := c.rd.full(in.prefix[in.have : in.have+k]); err != nil {
 				return err
@@ -115,16 +160,16 @@ func (c *conn) receive(st *stream, n int) error {
 			} else if !ok {
 				return c.rd.skip(n)
 			}
-			if in.data == nil {
+			if !in.begun {
 				continue // it is empty, and has arrived
 			}
 		}
-		k := min(len(in.data)-in.have, n)
-		if err := c.rd.full(in.data[in.have : in.have+k]); err != nil {
+		k := min(len(in.rest), n)
+		if err := c.rd.full(in.rest[:k]); err != nil {
 			return err
 		}
 		n -= k
-		if in.have += k; in.have == len(in.data) {
+		if in.advance(k); in.left == 0 {
 			c.arrived(st)
 		}
 	}
@@ -147,15 +192,7 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 			return false, nil
 		}
 	}
-	in.have = 0
-	if size <= smallBuffer {
-		// The library does not count references of smaller ones.
-		in.data = make([]byte, size)
-		in.buffer = mem.SliceBuffer(in.data)
-	} else {
-		p := mem.DefaultBufferPool().Get(int(size))
-		in.data, in.buffer = *p, mem.NewBuffer(p, mem.DefaultBufferPool())
-	}
+	in.begun, in.size, in.left = true, int(size), int(size)
 	c.mu.Lock()
 	if size >= largeMessage {
 		st.held += size
@@ -169,7 +206,10 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 			return false, err
 		}
 	}
-	if size == 0 {
+	if err := c.room(st, n); err != nil {
+		return false, err
+	}
+	if in.advance(0); size == 0 {
 		c.arrived(st)
 	}
 	return true, nil
@@ -178,12 +218,45 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 // smallBuffer is up to which size memory is left to the collector.
 const smallBuffer = 1 << 10
 
+// PlaceHead is how much Options.Place sees of a message, in bytes.
+const PlaceHead = 1 << 10
+
+// room makes the memory for the message that begins, of which n bytes are in the
+// present frame at most.
+func (c *conn) room(st *stream, n int) error {
+	in := &st.in
+	if in.size <= smallBuffer {
+		// The library does not count references of smaller ones.
+		b := make([]byte, in.size)
+		if st.method.streams || st.whole[0] != nil {
+			in.parts = mem.BufferSlice{mem.SliceBuffer(b)}
+			return nil
+		}
+		st.small = b
+		st.whole[0] = &st.small
+		in.parts = st.whole[:]
+		return nil
+	}
+	if in.size >= largeMessage && c.s.o.Place != nil && in.prefix[0]&1 == 0 {
+		head, err := c.rd.peek(min(n, PlaceHead))
+		if err != nil {
+			return err
+		}
+		if in.parts = c.s.o.Place(st.method.name, head, in.size); in.parts != nil {
+			return nil
+		}
+	}
+	p := mem.DefaultBufferPool().Get(in.size)
+	in.parts = mem.BufferSlice{mem.NewBuffer(p, mem.DefaultBufferPool())}
+	return nil
+}
+
 // arrived hands a whole message to the stream.
 func (c *conn) arrived(st *stream) {
 	in := &st.in
-	m := message{buffer: in.buffer, compressed: in.prefix[0]&1 != 0, size: len(in.data), large: len(in.data) >= largeMessage}
-	*in = incoming{}
+	m := message{parts: in.parts, compressed: in.prefix[0]&1 != 0, size: in.size, large: in.size >= largeMessage}
 	c.mu.Lock()
+	*in = incoming{}
 	switch {
 	case st.deaf:
 		st.dropLocked(m)
@@ -203,6 +276,7 @@ func (c *conn) arrived(st *stream) {
 func (c *conn) halfClosed(st *stream) {
 	c.mu.Lock()
 	st.clientDone = true
+	st.filledLocked()
 	begin := !st.method.streams && !st.begun && !st.deaf
 	if begin {
 		st.begun = true

@@ -116,7 +116,7 @@ func (st *stream) transmit(p *payload, later bool) error {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sent := c.sendLocked(st, st.head(), p)
+	sent := c.sendLocked(st, st.head(), p, nil)
 	if !later || len(c.out) > keepOut/2 {
 		c.flushLocked()
 	}
@@ -135,7 +135,11 @@ func (st *stream) encode(v any) (*payload, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
 	}
-	p := &payload{parts: parts, size: parts.Len()}
+	p := &st.payload
+	if st.method.streams || p.parts != nil {
+		p = new(payload)
+	}
+	*p = payload{parts: parts, size: parts.Len()}
 	if name := st.sendEncoding; name != "" && name != encoding.Identity {
 		if p, err = compress(st.c.s.o.Compressors[name], p); err != nil {
 			return nil, err
@@ -170,7 +174,7 @@ func compress(c encoding.Compressor, p *payload) (*payload, error) {
 }
 
 // decompress returns a message as it was.
-func (st *stream) decompress(b mem.Buffer) (mem.BufferSlice, error) {
+func (st *stream) decompress(b mem.BufferSlice) (mem.BufferSlice, error) {
 	if st.encoding == "" || st.encoding == encoding.Identity {
 		return nil, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
@@ -179,7 +183,7 @@ func (st *stream) decompress(b mem.Buffer) (mem.BufferSlice, error) {
 		return nil, status.Errorf(codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", st.encoding)
 	}
 	limit := int64(st.c.s.o.MaxMessage)
-	r, err := z.Decompress(mem.BufferSlice{b}.Reader())
+	r, err := z.Decompress(b.Reader())
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the received message: %v", err)
 	}
@@ -207,6 +211,17 @@ type Later interface {
 	// Flush sends what SendLater has kept; it has to follow.
 	Flush()
 }
+
+// Sent is how a handler learns when the answer of its call has left.
+type Sent interface {
+	// AfterSend has f called once the answer and its status have been given to the
+	// kernel, or to whoever is writing to the connection at that time; also when the
+	// client is gone.
+	AfterSend(f func())
+}
+
+// AfterSend implements Sent.
+func (st *stream) AfterSend(f func()) { st.afterSend = f }
 
 // Compression is what a handler may know and choose of a call's stream.
 type Compression interface {
@@ -247,4 +262,5 @@ func (st *stream) SetSendCompress(name string) {
 var (
 	_ Compression = (*stream)(nil)
 	_ Later       = (*stream)(nil)
+	_ Sent        = (*stream)(nil)
 )

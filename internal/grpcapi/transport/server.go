@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/tap"
 )
 
@@ -23,6 +24,12 @@ type Options struct {
 	// Tap sees the head of each call before anything of its messages is read, and
 	// may refuse it with a status. Handlers get the context that it returns.
 	Tap tap.ServerInHandle
+	// Place may give the memory that a large message is received into. It is called
+	// on the goroutine that reads the connection, with the method, the message's
+	// first bytes (at most PlaceHead) and its size. What it returns has as many
+	// bytes, all of them writable, and is freed when the message has been read. Nil
+	// leaves the choice to the transport, as nil itself does.
+	Place func(method string, head []byte, size int) mem.BufferSlice
 	// TLS is nil for plain text.
 	TLS *tls.Config
 	// Logger takes what goes wrong in handlers; nil keeps nothing.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +28,13 @@ type stream struct {
 	// encoding is how the client compresses; sendEncoding how answers are.
 	encoding, sendEncoding string
 
-	in     incoming      // of the reader
+	in     incoming      // of the reader while filling is set, else guarded by conn.mu
 	arrive chan struct{} // something has come; of methods with streams only
+
+	// What a unary call needs one of, so that it is not made each time.
+	small   mem.SliceBuffer // the buffer of a small message
+	whole   [1]mem.Buffer   // the list of its one buffer
+	payload payload         // the answer
 
 	// Guarded by conn.mu.
 	inbox      inbox
@@ -42,6 +46,7 @@ type stream struct {
 	begun      bool  // the handler runs, or has
 	clientDone bool  // nothing more comes
 	deaf       bool  // what comes is not wanted
+	filling    bool  // the reader is in what in holds
 	headSent   bool
 	finished   bool // the status is out
 	reset      bool // nothing can be written any more
@@ -50,6 +55,7 @@ type stream struct {
 	sendMu          sync.Mutex
 	header, trailer metadata.MD
 	reply           *payload // of a unary call, sent with the status
+	afterSend       func()   // nil for none; used by the handler's goroutine only
 	timer           *time.Timer
 	md              metadata.MD
 	mdOnce          sync.Once
@@ -90,9 +96,6 @@ func (c *conn) open(f frameHead) error {
 	h := &c.head
 	st := &stream{c: c, id: f.stream, encoding: h.encoding, window: int64(c.s.o.StreamWindow), clientDone: f.flags&flagEndStream != 0}
 	st.ctx.st = st
-	if !slices.Equal(c.fields, h.fields) { // clients send the same with each call
-		c.fields = slices.Clone(h.fields)
-	}
 	st.fields = c.fields
 	c.mu.Lock()
 	if refused := c.settled && f.stream > c.last || c.handlers >= c.s.o.MaxStreams || len(c.streams) >= c.s.o.MaxStreams; refused || c.closed {
@@ -255,11 +258,12 @@ func (c *conn) finishLocked(st *stream, httpStatus int, s *status.Status) {
 // endLocked lets go of what a stream holds. Its handler may still run.
 func (c *conn) endLocked(st *stream) {
 	st.deaf, st.reset = true, true
+	if !st.filling {
+		st.letGoLocked()
+	}
 	for st.inbox.n > 0 {
 		st.dropLocked(st.inbox.pop())
 	}
-	c.s.buffered.Add(-st.held)
-	st.held = 0
 	if st.timer != nil {
 		st.timer.Stop()
 	}
@@ -295,7 +299,7 @@ func (st *stream) abort(err error) {
 
 // dropLocked frees a message.
 func (st *stream) dropLocked(m message) {
-	m.buffer.Free()
+	m.parts.Free()
 	st.releaseLocked(&m)
 }
 
@@ -331,7 +335,7 @@ func (st *stream) run() {
 	c.mu.Lock()
 	c.handlers--
 	if reply != nil && s.Code() == codes.OK {
-		c.sendLocked(st, st.head(), reply)
+		c.sendLocked(st, st.head(), reply, s)
 	}
 	c.finishLocked(st, 200, s)
 	c.flushLocked()
@@ -339,6 +343,9 @@ func (st *stream) run() {
 	st.sendMu.Unlock()
 	if reply != nil {
 		reply.parts.Free()
+	}
+	if st.afterSend != nil {
+		st.afterSend()
 	}
 	st.ctx.cancel(context.Canceled)
 	st.signal() // for those who still wait for messages
@@ -385,10 +392,10 @@ func (st *stream) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
-	defer m.buffer.Free()
-	data := mem.BufferSlice{m.buffer}
+	defer m.parts.Free()
+	data := m.parts
 	if m.compressed {
-		if data, err = st.decompress(m.buffer); err != nil {
+		if data, err = st.decompress(data); err != nil {
 			return err
 		}
 		defer data.Free()

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 )
 
 // keepOut is how much of a write buffer is kept for the next write.
@@ -43,7 +44,8 @@ func (c *conn) writeLocked(more net.Buffers) {
 			if w, ok := c.nc.(partsWriter); ok {
 				_, err = w.WriteParts(more)
 			} else {
-				_, err = more.WriteTo(c.nc)
+				rest := more // which WriteTo changes
+				_, err = rest.WriteTo(c.nc)
 			}
 			more = nil
 		} else {
@@ -122,8 +124,9 @@ func (p *payload) appendPrefix(b []byte) []byte {
 
 // sendLocked appends head, and sends a message if there is one. It waits for
 // the client to make room, and reports whether the stream can still be written
-// to. What is small is left in out, for the caller to flush.
-func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload) bool {
+// to. What is small is left in out, for the caller to flush. A status that is
+// not nil ends the call after the message, and may leave with its last bytes.
+func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload, end *status.Status) bool {
 	c.spokenLocked()
 	for len(c.out) > maxOut && c.openLocked(st) {
 		c.changed.Wait()
@@ -140,7 +143,7 @@ func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload) bo
 	size := prefixSize + p.size
 	if size > smallAnswer || size > c.maxFrame || int64(size) > min(c.sendWindow, st.send) {
 		message := append(mem.BufferSlice{mem.SliceBuffer(p.appendPrefix(nil))}, p.parts...)
-		return c.sendLargeLocked(st, message, size)
+		return c.sendLargeLocked(st, message, size, end)
 	}
 	c.sendWindow -= int64(size)
 	st.send -= int64(size)
@@ -167,7 +170,7 @@ func (c *conn) openLocked(st *stream) bool { return !c.closed && !st.reset }
 const maxWrite = 2 << 20
 
 // sendLargeLocked writes a message from where it lies.
-func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int) bool {
+func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, end *status.Status) bool {
 	at := cursor{message: message}
 	for size > 0 {
 		for c.openLocked(st) && (c.writing || min(c.sendWindow, st.send) <= 0) {
@@ -186,7 +189,7 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int) bo
 		size -= n
 		frames := (n + c.maxFrame - 1) / c.maxFrame
 		heads := make([]byte, 0, frames*frameHeaderSize)
-		parts := make(net.Buffers, 0, 2*frames+len(message))
+		parts := make(net.Buffers, 0, 2*frames+len(message)+1)
 		for n > 0 {
 			k := min(n, c.maxFrame)
 			n -= k
@@ -194,6 +197,13 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int) bo
 			heads = appendFrameHead(heads, k, frameData, 0, st.id)
 			parts = append(parts, heads[start:])
 			parts = at.take(parts, k)
+		}
+		if size == 0 && end != nil {
+			before := c.out
+			c.out = nil
+			c.finishLocked(st, 200, end)
+			parts = append(parts, c.out)
+			c.out = before
 		}
 		c.writing = true
 		c.writeLocked(parts)

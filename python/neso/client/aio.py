@@ -45,12 +45,22 @@ class AsyncioModelClient(BaseModelClient):
         if self._made is None:
             lib = self.get_lib()
             if self._is_grpc:
-                self._made = lib.InferenceServerClient(url=self._triton_url.without_scheme)
+                self._made = lib.InferenceServerClient(self._triton_url.without_scheme)
             else:
                 self._made = lib.InferenceServerClient(
-                    url=self._triton_url.without_scheme, conn_timeout=self._inference_timeout_s
+                    self._triton_url.without_scheme, conn_timeout=self._inference_timeout_s
                 )
         return self._made
+
+    @property
+    def _general_client(self) -> Any:
+        """The client of tritonclient, by the name that scripts for PyTriton reach for."""
+        return self._client()
+
+    @property
+    def _infer_client(self) -> Any:
+        """The same one."""
+        return self._client()
 
     async def __aenter__(self) -> Self:
         """Waits for the model, unless the client is lazy."""

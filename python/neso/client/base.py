@@ -73,16 +73,19 @@ class BaseModelClient:
 
     def _request(self, lib: Any, config: TritonModelConfig, call: Call, arrays: Arrays) -> dict[str, Any]:
         """An inference as tritonclient takes it, without its headers."""
-        return {
+        request: dict[str, Any] = {
             "model_name": self._model_name,
             "model_version": self._model_version or "",
             "inputs": infer_inputs(lib, arrays),
             "outputs": requested_outputs(lib, config),
             "request_id": self._ids.next(),
             "parameters": call.options.parameters,
-            "priority": call.options.priority,
-            "timeout": call.options.timeout,
         }
+        if call.options.priority:
+            request["priority"] = call.options.priority
+        if call.options.timeout is not None:
+            request["timeout"] = call.options.timeout
+        return request
 
     @property
     def _is_grpc(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.triton_model_config import TritonModelConfig
 from ._inputs import Call, Values, result_arrays, translate
+from ._perthread import PerThread
 from .base import BaseModelClient
 from .exceptions import PyTritonClientClosedError, PyTritonClientInferenceServerError
 from .utils import create_client_from_url, read_model_config, unreachable, wait_for_model_ready, wait_for_server_ready
@@ -21,18 +22,13 @@ if TYPE_CHECKING:
 class ModelClient(BaseModelClient):
     """A client of one model over HTTP or gRPC.
 
-    Over gRPC all threads share one connection; over HTTP each thread keeps one of its own.
+    Over gRPC all threads share one connection; over HTTP each thread keeps one of its own, until it ends.
     """
 
     def _prepare(self) -> None:
-        self._lock = threading.Lock()
         self._init_lock = threading.Lock()
-        self._local = threading.local()
-        # Every client made so far, to be closed.
-        self._clients: list[Any] = []
-        self._shared: Any = None
-        if self._is_grpc:
-            self._shared = self._new_client()
+        self._shared: Any = self._new_client() if self._is_grpc else None
+        self._threads = PerThread(self._new_client)
         if not self._lazy_init:
             _ = self.model_config
 
@@ -57,23 +53,14 @@ class ModelClient(BaseModelClient):
                 NotSupportedTimeoutWarning,
                 stacklevel=4,
             )
-            client = create_client_from_url(self._url)
-        else:
-            client = create_client_from_url(self._url, self._inference_timeout_s)
-        with self._lock:
-            self._clients.append(client)
-        return client
+            return create_client_from_url(self._url)
+        return create_client_from_url(self._url, self._inference_timeout_s)
 
     def _client(self) -> Any:
         """The client of this thread."""
         if self._closed:
             raise PyTritonClientClosedError(f"{type(self).__name__} is closed")
-        if self._shared is not None:
-            return self._shared
-        client = getattr(self._local, "client", None)
-        if client is None:
-            client = self._local.client = self._new_client()
-        return client
+        return self._threads.get() if self._shared is None else self._shared
 
     @property
     def _general_client(self) -> Any:
@@ -88,10 +75,9 @@ class ModelClient(BaseModelClient):
     def close(self) -> None:
         """Closes all connections. Safe twice."""
         self._closed = True
-        with self._lock:
-            clients, self._clients = self._clients, []
-        for client in clients:
-            client.close()
+        self._threads.close()
+        if self._shared is not None:
+            self._shared.close()
 
     def wait_for_server(self, timeout_s: float) -> None:
         """Waits until the server is ready. Raises PyTritonClientTimeoutError."""

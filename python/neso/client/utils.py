@@ -93,13 +93,11 @@ def create_client_from_url(url: str, network_timeout_s: Optional[float] = None) 
                 NotSupportedTimeoutWarning,
                 stacklevel=2,
             )
-        return grpc_client.InferenceServerClient(url=parsed.without_scheme)
+        return grpc_client.InferenceServerClient(parsed.without_scheme)
     import tritonclient.http as http_client
 
     timeout = _DEFAULT_NETWORK_TIMEOUT_S if network_timeout_s is None else network_timeout_s
-    return http_client.InferenceServerClient(
-        url=parsed.without_scheme, network_timeout=timeout, connection_timeout=timeout
-    )
+    return http_client.InferenceServerClient(parsed.without_scheme, network_timeout=timeout, connection_timeout=timeout)
 
 
 def is_grpc(client: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pathlib
 from collections.abc import Sequence
 from typing import Any, Union
@@ -24,10 +25,13 @@ class ModelConfigGenerator:
         c = self._config
         out: dict[str, Any] = {"name": c.model_name, "backend": c.backend, "max_batch_size": 0}
         if c.batching:
-            if c.max_batch_size < 1:
+            size = _whole("max_batch_size", c.max_batch_size)
+            if size < 1:
                 raise PyTritonBadParameterError("The `max_batch_size` must be greater or equal to 1.")
-            out["max_batch_size"] = c.max_batch_size
+            out["max_batch_size"] = size
             if c.batcher is not None:
+                if not isinstance(c.batcher, DynamicBatcher):
+                    raise PyTritonBadParameterError(f"The `batcher` must be a DynamicBatcher, not {c.batcher!r}.")
                 out["dynamic_batching"] = _batcher(c.batcher)
         if c.inputs:
             out["input"] = [_tensor(spec) for spec in c.inputs]
@@ -62,6 +66,14 @@ class ModelConfigGenerator:
         return text
 
 
+def _whole(name: str, value: Any) -> int:
+    """A number of a configuration as int. Raises PyTritonBadParameterError for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise PyTritonBadParameterError(f"The `{name}` must be a whole number, not {value!r}.") from None
+
+
 def _tensor(spec: TensorSpec) -> dict[str, Any]:
     datatype = triton_type(spec.dtype)
     if datatype is None:
@@ -82,7 +94,7 @@ def _policy(policy: QueuePolicy) -> dict[str, Any]:
 
 
 def _batcher(b: DynamicBatcher) -> dict[str, Any]:
-    levels = b.priority_levels
+    levels = _whole("priority_levels", b.priority_levels)
     if b.default_priority_level and not 1 <= b.default_priority_level <= levels:
         raise PyTritonBadParameterError(f"The `default_priority_level` must be between 1 and {levels}.")
     if b.priority_queue_policy and not levels:
@@ -95,10 +107,18 @@ def _batcher(b: DynamicBatcher) -> dict[str, Any]:
                 f"Invalid `priority`={priority} provided. The value must be between 1 and {levels}."
             )
     out: dict[str, Any] = {}
-    if b.max_queue_delay_microseconds > 0:
-        out["maxQueueDelayMicroseconds"] = int(b.max_queue_delay_microseconds)
-    if b.preferred_batch_size:
-        out["preferredBatchSize"] = [int(size) for size in b.preferred_batch_size]
+    delay = _whole("max_queue_delay_microseconds", b.max_queue_delay_microseconds)
+    if delay < 0:
+        raise PyTritonBadParameterError("The `max_queue_delay_microseconds` must be greater or equal to 0.")
+    if delay:
+        out["maxQueueDelayMicroseconds"] = delay
+    if b.preferred_batch_size is not None:
+        if isinstance(b.preferred_batch_size, (str, bytes)) or not isinstance(b.preferred_batch_size, Sequence):
+            raise PyTritonBadParameterError(
+                f"The `preferred_batch_size` must be a list of sizes, not {b.preferred_batch_size!r}."
+            )
+        if b.preferred_batch_size:
+            out["preferredBatchSize"] = [_whole("preferred_batch_size", size) for size in b.preferred_batch_size]
     if b.preserve_ordering:
         out["preserveOrdering"] = True
     if levels:
@@ -108,7 +128,7 @@ def _batcher(b: DynamicBatcher) -> dict[str, Any]:
     if b.default_queue_policy:
         out["defaultQueuePolicy"] = _policy(b.default_queue_policy)
     if b.priority_queue_policy:
-        out["priorityQueuePolicy"] = {str(k): _policy(v) for k, v in b.priority_queue_policy.items()}
+        out["priorityQueuePolicy"] = {int(k): _policy(v) for k, v in b.priority_queue_policy.items()}
     return out
 
 

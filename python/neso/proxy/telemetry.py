@@ -74,7 +74,7 @@ def parse_trace_config(trace_config_list: Sequence[str]) -> tuple[str, Any]:
 def build_proxy_tracer_from_triton_config(trace_config: Sequence[str]) -> Any:
     """A tracer that sends its spans to the collector of ``trace_config`` by OTLP over HTTP.
 
-    Where the program has no tracer provider yet it gets this one, so that spans of ``opentelemetry.trace.get_tracer`` go
+    Where the program has no tracer provider yet it gets this one: then spans of ``opentelemetry.trace.get_tracer`` go
     the same way.
     """
     raise_if_no_telemetry()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import shlex
 import sys
 import threading
 import time
@@ -40,29 +42,56 @@ def slow(what: str) -> Iterator[None]:
         thread.join()
 
 
-def example_request(config: TritonModelConfig) -> dict[str, Any]:
-    """A small request that the model takes."""
-    inputs: list[dict[str, Any]] = []
+# Elements of an input that a line shows; more are made by the shell.
+SHOWN = 64
+
+
+def _inputs(config: TritonModelConfig) -> Iterator[tuple[str, str, list[int], Any]]:
+    """Name, datatype, shape and element of the inputs of a small request that the model takes."""
     for spec in config.inputs or ():
         if spec.optional:
             continue
         shape = [1 if d < 0 else d for d in spec.shape]
         if config.batching:
             shape.insert(0, 1)
-        count = 1
-        for d in shape:
-            count *= d
         datatype = (triton_type(spec.dtype) or "TYPE_FP32")[5:]
-        value: Any = {"STRING": "text", "BOOL": True}.get(datatype, 1)
-        inputs.append(
-            {
-                "name": spec.name,
-                "datatype": "BYTES" if datatype == "STRING" else datatype,
-                "shape": shape,
-                "data": [value] * min(count, 64),
-            }
+        yield (
+            spec.name,
+            "BYTES" if datatype == "STRING" else datatype,
+            shape,
+            {"STRING": "text", "BOOL": True}.get(datatype, 1),
         )
-    return {"inputs": inputs}
+
+
+def curl(config: TritonModelConfig, address: str) -> str:
+    """A command for the shell that sends the model a small request; ``address`` is host and port of HTTP."""
+    url = f"http://{address}/v2/models/{config.model_name}/"
+    if config.decoupled:  # a stream, as server-sent events
+        fields = {n: _nested(shape[1:] if config.batching else shape, e) for n, _, shape, e in _inputs(config)}
+        return f"curl -s {url}generate_stream -d {shlex.quote(json.dumps(fields))}"
+    # Parts of the body: text, or how often which element comes.
+    parts: list[Any] = ['{"inputs": [']
+    for number, (name, datatype, shape, element) in enumerate(_inputs(config)):
+        head = json.dumps({"name": name, "datatype": datatype, "shape": shape, "data": []})[:-2]
+        parts.append((", " if number else "") + head)
+        count = math.prod(shape)
+        parts.append(", ".join([json.dumps(element)] * count) if count <= SHOWN else (count, json.dumps(element)))
+        parts.append("]}")
+    parts.append("]}")
+    if all(isinstance(part, str) for part in parts):
+        return f"curl -s {url}infer -d {shlex.quote(''.join(parts))}"
+    made = [
+        f"printf %s {shlex.quote(part)}"
+        if isinstance(part, str)
+        else f"yes {shlex.quote(part[1])} | head -n {part[0]} | paste -sd, -"
+        for part in parts
+    ]
+    return f"({'; '.join(made)}) | curl -s {url}infer -d @-"
+
+
+def _nested(shape: Sequence[int], element: Any) -> Any:
+    """An element in lists: none for a single one."""
+    return element if math.prod(shape) == 1 else [_nested(shape[1:], element)] * shape[0]
 
 
 def announce(addresses: Mapping[str, str], models: Sequence[TritonModelConfig], out: TextIO) -> None:
@@ -72,9 +101,7 @@ def announce(addresses: Mapping[str, str], models: Sequence[TritonModelConfig], 
         lines.append(f"Metrics       http://{addresses['metrics']}/metrics")
     if "http" in addresses:
         for config in models:
-            body = json.dumps(example_request(config))
-            url = f"http://{addresses['http']}/v2/models/{config.model_name}/infer"
-            lines.append(f"  curl -s {url} -d '{body}'")
+            lines.append(f"  {curl(config, addresses['http'])}")
     # In one piece: the log of the server goes to the same place.
     out.write("".join(f"{line}\n" for line in lines))
     out.flush()

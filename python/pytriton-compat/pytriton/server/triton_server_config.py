@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from neso.config import TritonConfig
@@ -36,18 +37,19 @@ class TritonServerConfig:
         for key, value in (params or {}).items():
             self[key.strip().replace("_", "-")] = value
 
-    def to_args_list(self) -> list[str]:
-        """As arguments, one per value."""
-        out = []
+    def _pairs(self) -> Iterator[tuple[str, Any]]:
         for key, value in self._args.items():
             for item in value if isinstance(value, (list, tuple)) else [value]:
                 if item is not None:
-                    out.append(f"--{key}={item}")
-        return out
+                    yield f"--{key}", item
+
+    def to_args_list(self) -> list[str]:
+        """As arguments: an option, then its value."""
+        return [str(part) for pair in self._pairs() for part in pair]
 
     def to_cli_string(self) -> str:
-        """As one line."""
-        return " ".join(self.to_args_list())
+        """As one line, ``--option=value``."""
+        return " ".join(f"{option}={value}" for option, value in self._pairs())
 
     def copy(self) -> TritonServerConfig:
         """One of its own."""

@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestCauseOfALateStatus: a busy machine may be late with the news of a
+// process's end. What it died of is the cause, and not that it was killed when
+// nothing had been heard; one that does go on is killed, and that is said.
+func TestCauseOfALateStatus(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration // of the news; 0 for a process that goes on until it is killed
+		want  string
+	}{
+		{"at once", time.Millisecond, "not healthy. the process exited with code 8"},
+		{"late", 3 * time.Second, "not healthy. the process exited with code 8"},
+		{"goes on", 0, "not healthy. the process closed its channel and went on"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &process{exited: make(chan struct{}), read: make(chan struct{}), lines: &lineLog{}}
+				close(p.read)
+				if c.after > 0 {
+					time.AfterFunc(c.after, func() { p.end(exitStatus{known: true, code: 8}) })
+				}
+				p.signal = func(processSignal) {
+					select {
+					case <-p.exited:
+					default:
+						if c.after == 0 {
+							p.end(exitStatus{known: true, signal: "SIGKILL"})
+						}
+					}
+				}
+				s := &Session{spec: Spec{Name: "m"}, proc: p}
+				if got := s.died(io.EOF).Message; !strings.Contains(got, c.want) {
+					t.Errorf("got %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}

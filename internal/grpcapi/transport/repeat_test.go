@@ -1,0 +1,88 @@
+package transport
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// A block that has come before means what it says now, whatever came between.
+func TestRepeatedHeaders(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	names := []string{":path", "content-type", "user-agent", "x-a", "x-b", "content-length"}
+	c := &conn{}
+	c.decoder = hpack.NewDecoder(defaultTableSize, c.field)
+	var plain []hpack.HeaderField
+	reference := hpack.NewDecoder(defaultTableSize, func(f hpack.HeaderField) { plain = append(plain, f) })
+	var wire bytes.Buffer
+	encoder := hpack.NewEncoder(&wire)
+	hits := 0
+	var blocks [][]byte
+	for range 20000 {
+		wire.Reset()
+		for i := range 1 + rnd.IntN(3) {
+			if i == 0 && rnd.IntN(20) == 0 {
+				encoder.SetMaxDynamicTableSize(uint32(64 + rnd.IntN(4032)))
+			}
+			f := hpack.HeaderField{Name: names[rnd.IntN(len(names))], Value: string(rune('a' + rnd.IntN(3))), Sensitive: rnd.IntN(3) == 0}
+			if err := encoder.WriteField(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		block := slices.Clone(wire.Bytes())
+		blocks = append(blocks, block)
+		if keepsTable(block) && rnd.IntN(2) == 0 {
+			blocks = append(blocks, block)
+		}
+	}
+	for _, block := range blocks {
+		plain = nil
+		if _, err := reference.Write(block); err != nil {
+			t.Fatal(err)
+		}
+		if err := reference.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if c.repeats(block) {
+			hits++
+		} else if err := c.decode(block); err != nil {
+			t.Fatal(err)
+		}
+		other := conn{}
+		for _, f := range plain {
+			other.field(f)
+		}
+		want := other.head
+		if c.head.path != want.path || c.head.contentType != want.contentType || !slices.Equal(c.head.fields, want.fields) || !slices.Equal(c.fields, want.fields) {
+			t.Fatalf("block %x: got %+v, want %+v", block, c.head, want)
+		}
+	}
+	if hits < 100 {
+		t.Fatalf("%d of %d blocks were recognized", hits, len(blocks))
+	}
+}
+
+func TestKeepsTable(t *testing.T) {
+	for block, want := range map[string]bool{
+		"":                                 true,
+		"\x82\x84":                         true,
+		"\xff\x80\x01":                     true,
+		"\xff":                             false, // cut off
+		"\x40\x01a\x01b":                   false, // kept in the table
+		"\x82\x41\x01b":                    false,
+		"\x20":                             false, // the table's size
+		"\x00\x01a\x01b":                   true,
+		"\x10\x01a\x01b":                   true,
+		"\x0f\x0d\x0254":                   true,
+		"\x00\x01a\x05b":                   false,
+		"\x00\x01a":                        false,
+		"\x0f\xff\xff\xff\xff\xff\xff\x7f": false,
+	} {
+		if got := keepsTable([]byte(block)); got != want {
+			t.Errorf("%x: %v", block, got)
+		}
+	}
+}
