@@ -118,7 +118,7 @@ class Bls:
         if request._id or request._correlation or request._timeout or request._flags or request._parameters:
             return None
         trace = request._trace
-        if (trace is not None and trace._context) or hasattr(request, "_priority"):
+        if request._priority or (trace is not None and trace._context):
             return None
         key: list[Any] = [request._model, request._version, alone, *request._outputs]
         data: list[bytes] = []

@@ -507,6 +507,7 @@ ASKED = [
     ({"correlation_id": 7, "flags": 1}, {"A": floats(1, 2)}),
     ({"correlation_id": "seven"}, {"A": floats(1, 2)}),
     ({"timeout": 5}, {"A": floats(1, 2)}),
+    ({"priority": 2}, {"A": floats(1, 2)}),
     ({"parameters": {"p": 1}}, {"A": floats(1, 2)}),
 ]
 
@@ -530,7 +531,7 @@ def test_remembered_requests_are_the_same():
                 if made is not None:
                     short += 1
                     assert made == frame(INFER, 0, number, bls._encode(worker, request, False, alone)), (fields, inputs)
-    assert short == 3 * 2 * (len(ASKED) - 5)
+    assert short == 3 * 2 * (len(ASKED) - 6)
     large = InferenceRequest(model_name="other", inputs=[Tensor("A", np.zeros(9000, np.uint8))])
     assert worker.bls._short(large, 1, True) is None
     for size in range(2 * bls.MAX_HEADS):
