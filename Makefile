@@ -96,10 +96,10 @@ bench-bound: setup build ## bound callables against PyTriton; writes bench/BOUND
 
 SOAK_MINUTES ?= 10
 soak: setup build ## load, unload, cancel, stream and kill for SOAK_MINUTES; nothing may grow, every request is answered
-	$(PYTHON) bench/soak.py --minutes $(SOAK_MINUTES)
+	$(PYTHON) bench/operate/soak.py --minutes $(SOAK_MINUTES)
 
 overload: setup build ## ten times the requests that a model can execute: latency of the accepted ones, memory
-	$(PYTHON) bench/overload.py
+	$(PYTHON) bench/operate/overload.py
 
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh

@@ -41,7 +41,16 @@ type conn struct {
 	unread    int64  // taken from window and not given back yet
 	strikes   int
 	lastPing  time.Time
-	handshake bool // settings of the client have come
+	handshake bool    // settings of the client have come
+	ready     *stream // a unary call that has come whole and is to be dispatched
+	alone     bool    // ready was the only call when it had come
+	crowd     int     // signs that several callers share the connection
+	aside     int     // for how many calls the last very long one counted
+	turn      uint64  // of the last handler that ran on the reader
+	sock      *socket // nil where calls never run on the reader
+
+	inline atomic.Uint64 // turn of the handler that runs on the reader, or 0
+	seen   uint64        // inline in the last round of Server.watch, whose it is
 
 	lastRead atomic.Int64 // nanoseconds, for keepalive
 	quiet    atomic.Bool  // nothing was sent since the last ping of the client
@@ -75,6 +84,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		s: s, nc: newSocket(nc), streams: map[uint32]*stream{}, sendWindow: defaultWindow, streamSend: defaultWindow, maxFrame: minMaxFrame,
 		window: int64(s.o.ConnWindow), last: maxWindow,
 	}
+	c.sock, _ = c.nc.(*socket)
 	c.changed.L = &c.mu
 	c.peer.Addr, c.peer.LocalAddr = nc.RemoteAddr(), nc.LocalAddr()
 	c.decoder = hpack.NewDecoder(defaultTableSize, c.field)
@@ -87,11 +97,23 @@ var errHello = errors.New("transport: not a connection of gRPC")
 
 // serve is the life of the connection.
 func (c *conn) serve() {
-	err := c.hello()
-	if err == nil {
-		c.keep()
-		err = c.read()
+	if err := c.hello(); err != nil {
+		c.end(err)
+		return
 	}
+	c.keep()
+	c.serveOn()
+}
+
+// serveOn reads the connection, until it ends or another goroutine does.
+func (c *conn) serveOn() {
+	if err := c.read(); err != errHandedOver { //nolint:errorlint // it comes as it is
+		c.end(err)
+	}
+}
+
+// end closes the connection after err, and waits for its handlers.
+func (c *conn) end(err error) {
 	if fault, ok := errors.AsType[*connError](err); ok {
 		c.farewell(fault)
 	}
@@ -102,6 +124,7 @@ func (c *conn) serve() {
 	}
 	c.mu.Unlock()
 	c.rd.free()
+	c.s.forget(c)
 }
 
 // hello makes the handshakes.

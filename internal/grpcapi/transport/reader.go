@@ -116,6 +116,12 @@ func (c *conn) read() error {
 		if err := c.frame(f); err != nil {
 			return err
 		}
+		if st := c.ready; st != nil {
+			c.ready = nil
+			if err := c.dispatch(st, c.alone); err != nil {
+				return err
+			}
+		}
 	}
 }
 

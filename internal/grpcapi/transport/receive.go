@@ -281,10 +281,10 @@ func (c *conn) halfClosed(st *stream) {
 	if begin {
 		st.begun = true
 		c.handlers++
+		c.ready, c.alone = st, c.handlers == 1 && len(c.streams) == 1
 	}
 	c.mu.Unlock()
 	if begin {
-		c.s.start(st)
 		return
 	}
 	st.signal()

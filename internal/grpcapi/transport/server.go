@@ -108,6 +108,8 @@ type Server struct {
 	methods  map[string]*method
 	buffered atomic.Int64
 	work     chan *stream // to handlers that wait for calls
+	watching atomic.Bool
+	wake     chan struct{} // to watch, once for each change of watching to true
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -132,7 +134,7 @@ type method struct {
 func New(o Options) *Server {
 	o.fill()
 	return &Server{
-		o: o, services: map[string]bool{}, methods: map[string]*method{}, work: make(chan *stream), idle: make(chan struct{}),
+		o: o, services: map[string]bool{}, methods: map[string]*method{}, work: make(chan *stream), wake: make(chan struct{}, 1), idle: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}
 }
@@ -169,6 +171,7 @@ func (s *Server) Serve(l net.Listener) error {
 		for range spareHandlers {
 			s.running.Go(s.handle)
 		}
+		s.running.Go(s.watch)
 	})
 	s.mu.Unlock()
 	defer func() {
@@ -213,12 +216,14 @@ func (s *Server) admit(nc net.Conn) {
 	}
 	c := newConn(s, nc)
 	s.conns[c] = struct{}{}
-	s.running.Go(func() {
-		c.serve()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	})
+	s.running.Go(c.serve)
+}
+
+// forget ends what admit began.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
 }
 
 // begin closes the listeners and returns the connections that there are.

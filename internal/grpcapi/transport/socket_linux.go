@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // socket is a connection whose reads and writes do not tell the Go scheduler
@@ -86,6 +88,16 @@ func (s *socket) readOnce(fd uintptr) bool {
 			return true
 		}
 	}
+}
+
+// hasMore reports whether there is something to read (FIONREAD is TIOCINQ by its
+// other name).
+func (s *socket) hasMore() bool {
+	var n int32
+	err := s.rc.Control(func(fd uintptr) {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_IOCTL, fd, unix.TIOCINQ, uintptr(unsafe.Pointer(&n)))
+	})
+	return err == nil && n > 0
 }
 
 // Write implements net.Conn. It must not be called by two goroutines at a time.

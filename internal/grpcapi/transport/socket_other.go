@@ -4,5 +4,10 @@ package transport
 
 import "net"
 
-// newSocket returns nc itself: the cheaper reads and writes are for Linux.
+// socket is for Linux.
+type socket struct{ net.Conn }
+
+func (*socket) hasMore() bool { return false }
+
+// newSocket returns nc itself.
 func newSocket(nc net.Conn) net.Conn { return nc }

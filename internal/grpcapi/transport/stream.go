@@ -31,6 +31,11 @@ type stream struct {
 	in     incoming      // of the reader while filling is set, else guarded by conn.mu
 	arrive chan struct{} // something has come; of methods with streams only
 
+	onReader bool // its handler runs on the reader
+	began    int64
+	company  bool // the client has sent more meanwhile
+	slow     bool // it took very long
+
 	// What a unary call needs one of, so that it is not made each time.
 	small   mem.SliceBuffer // the buffer of a small message
 	whole   [1]mem.Buffer   // the list of its one buffer
@@ -212,6 +217,7 @@ const deadlineGrace = time.Second
 // expire ends a call whose time is up.
 func (st *stream) expire() {
 	st.ctx.cancel(context.DeadlineExceeded)
+	st.signal() // a handler of streams may wait for the client
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
 	if !st.finished && !st.reset {
@@ -325,6 +331,9 @@ func (st *stream) signal() {
 func (st *stream) run() {
 	c := st.c
 	err := st.call()
+	if st.onReader {
+		st.look()
+	}
 	s, ok := status.FromError(err)
 	if !ok {
 		s = status.FromContextError(err)

@@ -178,6 +178,9 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, en
 				c.flushLocked() // the head must leave, or the client never makes room
 				continue
 			}
+			if !c.writing {
+				c.takeOver(0) // somebody has to read what makes room
+			}
 			c.changed.Wait()
 		}
 		if !c.openLocked(st) {

@@ -1,6 +1,6 @@
 """Overload: ten times the requests that a model can execute, and what becomes of those that are accepted.
 
-    python bench/overload.py
+    python bench/operate/overload.py
 
 The model takes 20 ms and has two instances, so that it executes 100 requests a second whatever the machine; its queue holds four. Requests
 come at random moments (Poisson) at the rate of the capacity, then at ten times that, whether or not earlier ones have been answered. What
@@ -19,7 +19,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "e2e"), str(ROOT / "bench")]
 import grpc.aio  # noqa: E402
 import numpy as np  # noqa: E402
 import procstat  # noqa: E402

@@ -1,6 +1,6 @@
 """A soak: load, unload, reload, cancel, stream and kill for minutes, with a look at the server in between.
 
-    python bench/soak.py --minutes 10
+    python bench/operate/soak.py --minutes 10
 
 The work comes in cycles. Between two of them nothing is sent, and what the server then holds is noted: memory, goroutines, descriptors,
 processes, requests. None of these may grow over the run, and each request must have been answered: with its result, or, where a worker
@@ -21,7 +21,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "e2e"), str(ROOT / "bench")]
 import procstat  # noqa: E402
 from repository import X, identity_model, metric, python_model, until  # noqa: E402
 from server import Server, descendants  # noqa: E402
