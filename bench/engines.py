@@ -1,6 +1,6 @@
 """Scenarios that are set against a loop over the framework's own API, on the same cores, in turns with the server.
 
-The loops run in processes of their own (library_loop.py). Large models are compared by throughput at the loop's best
+The loops run in processes of their own (programs/library_loop.py). Large models are compared by throughput at the loop's best
 batch size; small ones by what the server adds to the CPU time of the library at the batch size that the server makes.
 """
 

@@ -25,7 +25,7 @@ class LibraryRunner(measure.Runner):
         python = str(engines.FRAMEWORKS_PYTHON) if kind == "torch" else sys.executable
         path = engines.GENERATED / scenario.repository / file
         inputs = self.work / "library_inputs.npz"
-        self.side.command = [python, engines.ROOT / "bench" / "library_loop.py", kind, path, inputs]
+        self.side.command = [python, engines.ROOT / "bench" / "programs" / "library_loop.py", kind, path, inputs]
         self.inputs = inputs
 
     @property

@@ -24,7 +24,7 @@ def generate():
 def bare(library):
     """Milliseconds from the start of the process until all sessions are there, and its resident size."""
     files = sorted(str(path) for path in (engines.GENERATED / "many").glob("*/1/model.onnx"))
-    command = [sys.executable, "-S", pathlib.Path(__file__).with_name("bare_sessions.py"), library, *files]
+    command = [sys.executable, "-S", pathlib.Path(__file__).with_name("programs") / "bare_sessions.py", library, *files]
     begin = time.perf_counter()
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:

@@ -60,7 +60,7 @@ def codec(size: int) -> float:
     from neso_worker.worker import Worker
 
     sys.modules["triton_python_backend_utils"] = pb_utils
-    worker = Worker(_Sink(), None)  # type: ignore[arg-type]
+    worker = Worker(None, _Sink())  # type: ignore[arg-type]
     names: dict = {}
     exec(MODEL, names)  # noqa: S102
     instance = Instance(worker, 0, names["TritonPythonModel"], 8192)
@@ -109,16 +109,16 @@ def process(size: int, batches: int = 3000, ahead: int = 1) -> tuple[float, floa
         harness.Model(Path(folder), MODEL) as model,
     ):
         request = harness.header(harness.EXECUTE, body(size), 1)
-        sock = model.peer.control
+        sock, answers = model.peer.control, model.peer.answers
         sock.sendall(request)
-        answer = len(sock.recv(65536))
+        answer = len(answers.recv(65536))
         times = []
         for _ in range(batches):
             began = time.perf_counter()
             sock.sendall(request)
             got = 0
             while got < answer:
-                got += len(sock.recv(65536))
+                got += len(answers.recv(65536))
             times.append(time.perf_counter() - began)
         began = time.perf_counter()
 
@@ -130,7 +130,7 @@ def process(size: int, batches: int = 3000, ahead: int = 1) -> tuple[float, floa
         feeder.start()
         got = 0
         while got < answer * (batches // 8 * 8):
-            got += len(sock.recv(65536))
+            got += len(answers.recv(65536))
         feeder.join()
         return best(times), (time.perf_counter() - began) / (batches // 8 * 8)
 

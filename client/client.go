@@ -65,7 +65,9 @@ type Error struct {
 	Message string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s (HTTP status %d)", strings.TrimSpace(e.Message), e.Status) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s (HTTP status %d)", strings.TrimSpace(e.Message), e.Status)
+}
 
 // Ready reports whether the server is ready. An error says that this could not
 // be found out: no connection, no permission.

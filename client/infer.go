@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/nesoserve/neso/tensor"
@@ -22,6 +23,10 @@ type Request struct {
 	Inputs  []Input
 	// Outputs names the outputs wanted; empty means all.
 	Outputs []string
+	// OutputRegions takes outputs, by their names, into shared memory instead of the
+	// answer. They are wanted in addition to Outputs; when that is empty, nothing
+	// else is.
+	OutputRegions map[string]Region
 	// Parameters hold strings, numbers and booleans: sequence_id, priority,
 	// timeout (microseconds), and those of the model.
 	Parameters map[string]any
@@ -38,6 +43,8 @@ type Input struct {
 	Data []byte
 	// JSON holds the elements as a JSON array, nested or flat, instead of Data.
 	JSON json.RawMessage
+	// Region is where the elements lie, in the form of Data, instead of Data.
+	Region *Region
 }
 
 // Response is the answer to a request.
@@ -53,6 +60,8 @@ type Output struct {
 	Datatype tensor.Datatype
 	Shape    tensor.Shape
 	Data     []byte
+	// Region is where the elements have been written, instead of Data.
+	Region *Region
 }
 
 // Output returns the output of that name, or nil.
@@ -120,13 +129,13 @@ func (c *Client) Infer(ctx context.Context, q *Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(answer, resp.Header.Get(headerLength))
+	return decode(answer, resp.Header.Get(headerLength), q.OutputRegions)
 }
 
 func encode(q *Request) (head []byte, tail [][]byte, err error) {
 	w := wireRequest{ID: q.ID, Parameters: map[string]any{}, Inputs: []wireInput{}}
 	maps.Copy(w.Parameters, q.Parameters)
-	if len(q.Outputs) == 0 {
+	if len(q.Outputs) == 0 && len(q.OutputRegions) == 0 {
 		w.Parameters["binary_data_output"] = true
 	}
 	for _, in := range q.Inputs {
@@ -134,9 +143,12 @@ func encode(q *Request) (head []byte, tail [][]byte, err error) {
 		if t.Shape == nil {
 			t.Shape = tensor.Shape{}
 		}
-		if in.JSON != nil {
+		switch {
+		case in.Region != nil:
+			t.Parameters = in.Region.parameters()
+		case in.JSON != nil:
 			t.Data = in.JSON
-		} else {
+		default:
 			t.Parameters = map[string]any{"binary_data_size": len(in.Data)}
 			tail = append(tail, in.Data)
 		}
@@ -145,12 +157,17 @@ func encode(q *Request) (head []byte, tail [][]byte, err error) {
 	for _, name := range q.Outputs {
 		w.Outputs = append(w.Outputs, wireOutput{Name: name, Parameters: map[string]any{"binary_data": true}})
 	}
+	for _, name := range slices.Sorted(maps.Keys(q.OutputRegions)) {
+		region := q.OutputRegions[name]
+		w.Outputs = append(w.Outputs, wireOutput{Name: name, Parameters: region.parameters()})
+	}
 	head, err = json.Marshal(w)
 	return head, tail, err
 }
 
-// decode takes an answer apart. length is the JSON's; "" means all of it.
-func decode(answer []byte, length string) (*Response, error) {
+// decode takes an answer apart. length is the JSON's; "" means all of it. Of
+// outputs that were to go into regions it holds no bytes.
+func decode(answer []byte, length string, regions map[string]Region) (*Response, error) {
 	head, tail := answer, []byte(nil)
 	if length != "" {
 		n, err := strconv.Atoi(length)
@@ -168,6 +185,10 @@ func decode(answer []byte, length string) (*Response, error) {
 		d, err := tensor.ParseDatatype(o.Datatype)
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", o.Name, err)
+		}
+		if region, ok := regions[o.Name]; ok {
+			r.Outputs = append(r.Outputs, Output{Name: o.Name, Datatype: d, Shape: o.Shape, Region: &region})
+			continue
 		}
 		n := o.Parameters.Size
 		if n == nil || *n < 0 || *n > len(tail) {

@@ -9,6 +9,7 @@ python=${NESO_SETUP_PYTHON:-python3}
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   missing=
   command -v cc >/dev/null || missing="$missing gcc libc6-dev"
+  command -v c++ >/dev/null || missing="$missing g++" # PyTorch compiles with it
   command -v curl >/dev/null || missing="$missing curl"
   command -v redis-server >/dev/null || missing="$missing redis-server"
   "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"

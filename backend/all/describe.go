@@ -34,8 +34,10 @@ func Describe(ctx context.Context, o Options, directory string) []Report {
 	}
 	reports = append(reports, hosted.Reports(ctx, python.Options{Python: o.Python})...)
 	for _, d := range Drivers(o) {
-		if d.Name == "dali" {
-			continue // only an explanation
+		if d.Name == "dali" { // only an explanation
+			_, err := d.Open(ctx, nil, backend.Settings{})
+			reports = append(reports, Report{Backend: d.Name, Err: err})
+			continue
 		}
 		if !slices.ContainsFunc(reports, func(r Report) bool { return r.Backend == d.Name }) {
 			reports = append(reports, Report{Backend: d.Name, Version: "-", Library: "built in", Devices: []string{"CPU"}})

@@ -148,7 +148,7 @@ func (p *process) send(kind worker.Kind, instance uint32, id uint64, v any) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if _, err := p.control.Write(frame); err != nil {
+	if _, err := p.descriptors.Write(frame); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,6 +143,28 @@ func TestSuite(t *testing.T) {
 		},
 		Broken: func(t *testing.T) backend.Config { return configFor(t, "xgboost.json", []byte("{}")) },
 	})
+}
+
+// TestThreads: the instances of a version have the cores together.
+func TestThreads(t *testing.T) {
+	b := open(t, nil)
+	cores := runtime.GOMAXPROCS(0)
+	for _, c := range []struct {
+		instances int
+		parameter string
+		want      int
+	}{{1, "", cores}, {cores, "", 1}, {3 * cores, "", 1}, {1, "3", 3}, {cores, "2", 2}, {1, "0", cores}, {1, "-1", cores}} {
+		cfg := configFor(t, "xgboost.model", legacy(t))
+		for len(cfg.Instances) < c.instances {
+			cfg.Instances = append(cfg.Instances, cfg.Instances[0])
+		}
+		if c.parameter != "" {
+			cfg.Parameters[paramThreads] = c.parameter
+		}
+		if got := start(t, b, cfg).threads; got != c.want {
+			t.Errorf("%d instances, %s: %d threads, want %d", c.instances, c.parameter, got, c.want)
+		}
+	}
 }
 
 func TestFormatOf(t *testing.T) {

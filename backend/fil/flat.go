@@ -40,8 +40,12 @@ type flatRoot struct {
 	at, depth, output int32
 }
 
-// flatNodes is how many nodes a forest may have: it is kept twice.
-const flatNodes = 1 << 22
+// A forest may have so many nodes, since it is kept twice, and so many features,
+// since it is tried with rows of them.
+const (
+	flatNodes    = 1 << 22
+	flatFeatures = 1 << 16
+)
 
 // Values in treelite's fields.
 const (
@@ -54,7 +58,7 @@ const (
 // flatten lays out a forest that inspect has passed, or returns nil.
 func flatten[T real](f *forest) *flat[T] {
 	g := &flat[T]{}
-	if !g.header(f) {
+	if f.features > flatFeatures || !g.header(f) {
 		return nil
 	}
 	for i := range f.trees {
@@ -297,7 +301,7 @@ func (g *flat[T]) agrees(f *forest) bool {
 	g.predict(rows, f.features, agreeRows, ours)
 	for i := range ours {
 		a, b := float64(ours[i]), float64(theirs[i])
-		if !(math.Abs(a-b) <= 1e-6*max(1, math.Abs(b))) && a != b { //nolint:staticcheck // NaN does not agree
+		if !(math.Abs(a-b) <= 1e-6*max(1, math.Abs(b))) && a != b { // so that NaN does not agree
 			return false
 		}
 	}

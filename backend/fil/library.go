@@ -17,7 +17,8 @@ var Spec = library.Spec{
 	Darwin:     []string{"libtreelite.dylib"},
 	Windows:    []string{"treelite.dll"},
 	Packages:   []string{"treelite/lib"},
-	Companions: []string{"libgomp*"},
+	Companions: []string{"libgomp*", "libomp*"},
+	Bundled:    []string{"treelite.libs", "treelite/.dylibs"},
 	Install:    "treelite",
 	Parameter:  "treelite_library",
 }

@@ -87,6 +87,9 @@ func explain(cfg *backend.Config, path string, kind format, err error) error {
 		what = string(kind) + " model"
 	}
 	text := strings.ReplaceAll(err.Error(), path, shown(cfg, path))
+	if memory := library.MemoryHint(text); memory != "" {
+		return backend.Errorf(backend.Unavailable, "unable to load the %s '%s' of '%s': %s%s", what, shown(cfg, path), cfg.Name, text, memory)
+	}
 	hint := "is the file whole? load it with the framework that wrote it"
 	if kind == xgboostJSON || kind == xgboostUBJSON {
 		hint += fmt.Sprintf("; if a field is unknown, a newer treelite may know it, or %s: \"true\" ignores it", paramUnknownField)

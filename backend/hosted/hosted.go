@@ -43,7 +43,8 @@ func (f *framework) usesGPU(o python.Options) bool {
 	case ".":
 		return true
 	}
-	return library.PackageHas(func() (string, error) { return python.DefaultInterpreter(o.Python) }, f.cuda)
+	interpreter := func() (string, error) { return python.DefaultInterpreter(o.Python) }
+	return library.PackageHas(interpreter, f.cuda) && (f.withoutCUDA == "" || !library.PackageHas(interpreter, f.withoutCUDA))
 }
 
 // check finds the model's file.
@@ -104,6 +105,9 @@ func Reports(ctx context.Context, o python.Options) []library.Report {
 			r.Err = backend.Errorf(backend.Unavailable, "%s does not have %s: '%s -m pip install %s'", path, f.module, path, f.install)
 		default:
 			r.Version, r.Library, r.Devices = version, f.module+" of "+path, f.devices
+			if !f.usesGPU(o) {
+				r.Devices = []string{"CPU"} // what is installed was built for it
+			}
 		}
 	}
 	return reports

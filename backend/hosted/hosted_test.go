@@ -91,3 +91,35 @@ func TestReports(t *testing.T) {
 		}
 	}
 }
+
+// TestUsesGPU: what is installed says whether a framework can use a GPU.
+func TestUsesGPU(t *testing.T) {
+	site := t.TempDir()
+	interpreter := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(interpreter, []byte("#!/bin/sh\necho "+site+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ add, uses string }{
+		{"torch/lib/libtorch_cpu.so", "tensorrt"},
+		{"torch/lib/libtorch_cuda.so", "pytorch tensorrt"},
+		{"nvidia/cudnn/__init__.py", "pytorch tensorflow tensorrt"},
+		{"tensorflow_cpu-2.21.0.dist-info/METADATA", "pytorch tensorrt"},
+	} {
+		path := filepath.Join(site, filepath.FromSlash(step.add))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var uses []string
+		for i := range table {
+			if table[i].usesGPU(python.Options{Python: interpreter}) {
+				uses = append(uses, table[i].backend)
+			}
+		}
+		if got := strings.Join(uses, " "); got != step.uses {
+			t.Errorf("with %s: got %s, want %s", step.add, got, step.uses)
+		}
+	}
+}

@@ -20,9 +20,10 @@ type framework struct {
 	files   []string
 	devices []string
 	// cuda is what the interpreter's packages have, as a path below site-packages,
-	// when the framework can use an NVIDIA GPU; "" for never, "." for always.
-	cuda     string
-	settings []string
+	// when the framework can use an NVIDIA GPU; "" for never, "." for always;
+	// withoutCUDA what they have when it cannot all the same.
+	cuda, withoutCUDA string
+	settings          []string
 	// refuse says no to a file, before a worker touches it.
 	refuse func(cfg *backend.Config, name string, settings map[string]string) error
 }
@@ -36,7 +37,7 @@ var table = []framework{
 	},
 	{
 		backend: "tensorflow", module: "tensorflow", distribution: "tensorflow|tensorflow-cpu", install: "tensorflow",
-		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn",
+		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
 	},
 	{
 		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops", preload: "sklearn.pipeline",

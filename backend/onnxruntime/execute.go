@@ -100,7 +100,7 @@ func (in *instance) separable(b *backend.Batch) bool {
 
 func (in *instance) explain(err error) error {
 	if _, ok := errors.AsType[*runtimeError](err); ok {
-		return backend.Errorf(backend.Internal, "%v", err)
+		return backend.Errorf(backend.Internal, "%v%s", err, library.MemoryHint(err.Error()))
 	}
 	return err
 }

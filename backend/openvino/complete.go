@@ -81,11 +81,20 @@ func completeIO(cfg *backend.Config, ports []port, batching bool) ([]completion.
 }
 
 func unsupported(cfg *backend.Config, p *port) error {
+	name := elementNames[p.element]
+	if name == "string" {
+		return backend.Errorf(backend.Unsupported, "unsupported datatype of '%s' for model '%s': OpenVINO's C library gives no access to strings (put a tokenizer in front of the model with an ensemble, or serve an ONNX file of it with the backend onnxruntime)",
+			p.name, cfg.Name)
+	}
+	if name == "" {
+		name = fmt.Sprintf("number %d", p.element)
+	}
 	return backend.Errorf(backend.Unsupported, "unsupported datatype of '%s' for model '%s': OpenVINO's element type %s, which the protocol does not have (convert it in the model, for example with a PrePostProcessor)",
-		p.name, cfg.Name, elementName(p.element))
+		p.name, cfg.Name, name)
 }
 
-// elementName names a datatype that the protocol does not have.
-func elementName(element int32) string {
-	return fmt.Sprintf("number %d (4 bits, 8-bit floats, strings)", element)
+// elementNames are the types that the protocol does not have, by their places in
+// the library's list, from BOOLEAN at 1 on.
+var elementNames = map[int32]string{
+	6: "i4", 11: "u1", 12: "u2", 13: "u3", 14: "u4", 15: "u6", 20: "nf4", 21: "f8e4m3", 22: "f8e5m2", 23: "string", 24: "f4e2m1", 25: "f8e8m0",
 }

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -233,7 +234,7 @@ func (in *instance) copy(value uintptr, o *output, rows int) (tensor.Tensor, err
 
 func (in *instance) explain(err error) error {
 	if _, ok := errors.AsType[*libraryError](err); ok {
-		return backend.Errorf(backend.Internal, "%v", err)
+		return backend.Errorf(backend.Internal, "%v%s", err, library.MemoryHint(err.Error()))
 	}
 	return err
 }

@@ -30,7 +30,7 @@ type port struct {
 	name     string
 	names    []string // of the configuration, that mean it too
 	datatype tensor.Datatype
-	element  int32
+	element  int32        // its place in the list of elementNames
 	shape    tensor.Shape // -1 for an open dimension
 	unranked bool
 }
@@ -199,7 +199,8 @@ func (a *api) portAt(at uintptr, otherwise string) (port, error) {
 	if err := a.call(fnPortElement, at, uintptr(unsafe.Pointer(element))); err != nil {
 		return p, err
 	}
-	p.element, p.datatype = *element, a.datatypeOf(*element)
+	shift := int32(a.elements[tensor.Bool] - elementPlaces[tensor.Bool])
+	p.element, p.datatype = *element-shift, a.datatypeOf(*element)
 	shape := new(partialShape)
 	if err := a.call(fnPortShape, at, uintptr(unsafe.Pointer(shape))); err != nil {
 		return p, err
@@ -358,6 +359,9 @@ func explain(cfg *backend.Config, path string, err error) error {
 	name := filepath.Base(path)
 	if path != "" {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, cfg.VersionDirectory+string(os.PathSeparator), ""), cfg.VersionDirectory, "")
+	}
+	if memory := library.MemoryHint(text); memory != "" {
+		return backend.Errorf(backend.Unavailable, "unable to load model '%s': '%s': %s%s", cfg.Name, name, strings.TrimSpace(text), memory)
 	}
 	hint := "is the file whole, and of a version that this OpenVINO reads?"
 	if strings.HasSuffix(name, ".xml") {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -116,6 +117,55 @@ func TestSuite(t *testing.T) {
 		},
 		Broken: func(t *testing.T) backend.Config { return configFor(t, "<net", tensor.FP32, 0, -1) },
 	})
+}
+
+// TestThreads: the instances of a version have the cores together, each a stream.
+func TestThreads(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	for _, c := range []struct {
+		instances  int
+		parameters map[string]string
+		want       string
+	}{
+		{1, nil, fmt.Sprintf("ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=%d NUM_STREAMS=1", cores)},
+		{3 * cores, nil, fmt.Sprintf("ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=%d NUM_STREAMS=%d", cores, cores)},
+		{2, map[string]string{"INFERENCE_NUM_THREADS": "1", "NUM_STREAMS": "1"}, "ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=1 NUM_STREAMS=1"},
+		{2, map[string]string{"PERFORMANCE_HINT": "LATENCY"}, fmt.Sprintf("ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=%d PERFORMANCE_HINT=LATENCY", cores)},
+		{1, map[string]string{"TARGET_DEVICE": "GPU"}, ""},
+	} {
+		cfg := backend.Config{Name: "m", Parameters: c.parameters}
+		for range c.instances {
+			cfg.Instances = append(cfg.Instances, backend.InstanceConfig{Kind: "KIND_CPU"})
+		}
+		o, err := readOptions(&cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range o.properties {
+			got = append(got, p[0]+"="+p[1])
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%d instances, %v: got %s, want %s", c.instances, c.parameters, text, c.want)
+		}
+	}
+}
+
+func TestDatatypesThatTheProtocolLacks(t *testing.T) {
+	b, _ := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil)
+	for element, want := range map[string]string{
+		"string": "unsupported datatype of 'IN' for model 'model': OpenVINO's C library gives no access to strings (put a tokenizer",
+		"u4":     "OpenVINO's element type u4, which the protocol does not have",
+	} {
+		cfg := configFor(t, ir{element: element, shape: "?,?", layer: "Reshape"}.String(), tensor.Bytes, 4, -1)
+		cfg.JSON = []byte("{}")
+		if _, err := b.Complete(t.Context(), cfg); err == nil || backend.AsError(err).Code != backend.Unsupported || !strings.Contains(err.Error(), want) {
+			t.Errorf("completing a model of %s: %v", element, err)
+		}
+		if _, err := b.Load(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("loading a model of %s: %v", element, err)
+		}
+	}
 }
 
 func TestOptions(t *testing.T) {

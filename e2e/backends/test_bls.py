@@ -176,6 +176,22 @@ def test_a_loop_through_an_ensemble_ends(tmp_path):
         assert value(s, "e", 0) == [0]
 
 
+@pytest.mark.parametrize("instances", [1, 2])
+def test_callees_that_need_what_their_callers_hold(tmp_path, instances):
+    """Each caller holds a unit of the resource while it waits; when all units are held so, the newest call ends."""
+    group = 'instance_group {{ count: {} rate_limiter {{ resources {{ name: "R" global: true count: 1 }} }} }}'
+    write(tmp_path / "repo", "callee", "return self.reply(x + 1)", config=group.format(1))
+    # Both have begun before either calls.
+    meet = f"if x[0]:\n    open({str(tmp_path)!r} + f'/{{os.getpid()}}.in', 'w').close()\n    while len([f for f in os.listdir({str(tmp_path)!r}) if f.endswith('.in')]) < {instances}:\n        time.sleep(0.005)\n"
+    write(tmp_path / "repo", "caller", meet + PASS_ON, config=group.format(instances))
+    with Server(tmp_path / "repo", "--rate-limit=execution_count", f"--rate-limit-resource=R:{instances}") as s:
+        assert value(s, "callee", 1) == [2]
+        found = [b.result(30) for b in [Background(s, "caller", 1, timeout=20) for _ in range(instances)]]
+        bad = [r.error for r in found if r.status != 200]
+        assert len(bad) == 1 and "waits for resource 'R' of the rate limiter" in bad[0], found
+        assert value(s, "callee", 1) == [2]
+
+
 @pytest.mark.parametrize("dying", ["caller", "callee"])
 def test_a_death_in_the_middle_of_a_call(tmp_path, dying):
     flag, pid = tmp_path / "flag", tmp_path / "pid"
@@ -268,3 +284,34 @@ def test_priorities_and_full_queues_of_a_callee(tmp_path):
         gate.unlink()
         found = [b.result().json["outputs"][0]["data"] for b in (first, low, high)]
         assert found == [[2, 1], [2, 3], [1, 2]]
+
+
+# The name and the permissions of the mapping that an address lies in.
+MAPPED = """
+def mapped(array):
+    address = array.__array_interface__["data"][0]
+    for line in open("/proc/self/maps"):
+        span, allowed, _, _, _, *name = line.split()
+        first, last = (int(x, 16) for x in span.split("-"))
+        if first <= address < last:
+            return f"{allowed} {' '.join(name)}"
+"""
+
+
+def test_large_tensors_of_a_call_are_in_shared_memory(tmp_path):
+    """Both sides read them where the server has put them, and cannot write there."""
+    write(
+        tmp_path,
+        "callee",
+        MAPPED + "where = mapped(x)\nassert where.startswith('r--s /memfd:'), where\nreturn self.reply(x + 1)",
+    )
+    write(
+        tmp_path,
+        "caller",
+        MAPPED + "big = self.value(self.call('callee', np.arange(1 << 18)))\nwhere = mapped(big)\n"
+        "assert where.startswith('r--s /memfd:'), where\n"
+        "return self.reply([big.size, int(big[0]), int(big[-1])])",
+    )
+    with Server(tmp_path) as s:
+        for _ in range(3):
+            assert value(s, "caller") == [1 << 18, 1, 1 << 18]

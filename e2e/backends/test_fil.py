@@ -285,6 +285,9 @@ def bad_models(repo, whole):
         None,
         "has 8 features, the configuration specifies dims [9] (write dims: [ 8 ]); unable to load model 'contradiction', configuration expects datatype TYPE_INT8 for output 'OUT'",
     )
+    shap = 'input { name: "input__0" data_type: TYPE_FP32 dims: [ 8 ] }\noutput [ { name: "output__0" data_type: TYPE_FP32 dims: [ 1 ] }, { name: "treeshap_output" data_type: TYPE_FP32 dims: [ 9 ] } ]\n'
+    place(repo, "treeshap", "xgboost.json", "max_batch_size: 8\n" + shap).write_bytes(whole["json"])
+    files["treeshap"] = (None, None, "output 'treeshap_output' of model 'treeshap': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)")
     place(repo, "threshold", "xgboost.json", threshold="high").write_bytes(whole["json"])
     files["threshold"] = (None, None, "failed to convert 'high'")
     return {name: text for name, (_, _, text) in files.items()}

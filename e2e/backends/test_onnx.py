@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -479,16 +480,35 @@ def test_backends(tmp_path):
     assert r.returncode == 0 and onnxruntime.__version__ in r.stdout and "CPU" in r.stdout, r
     r = neso("backends", "--python=/bin/true", env={"HOME": str(tmp_path)})
     assert "ONNX Runtime is not found: install it with 'neso backends add onnxruntime'" in r.stdout, r
-    wheel = tmp_path / "onnxruntime-1.0-py3-none-any.whl"
-    import zipfile
 
-    library = next((ROOT / ".venv" / "lib").glob("python*/site-packages/onnxruntime/capi/libonnxruntime.so*"))
+
+LIBRARIES = {
+    "onnxruntime": ("onnxruntime/capi", "libonnxruntime*"),
+    "fil": ("treelite/lib", "libtreelite*"),
+    "openvino": ("openvino/libs", "*"),
+}
+
+
+@pytest.mark.parametrize("backend", LIBRARIES)
+def test_backends_add(tmp_path, backend):
+    """A library out of a wheel is found and opened, also where the interpreter has no packages."""
+    folder, pattern = LIBRARIES[backend]
+    (site,) = (ROOT / ".venv" / "lib").glob("python*/site-packages")
+    files = sorted(f for f in (site / folder).glob(pattern) if f.is_file())
+    wheel = tmp_path / f"{folder.split('/')[0]}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as z:
-        z.write(library, f"onnxruntime/capi/{library.name}")
-    r = neso("backends", "add", "onnxruntime", "--wheel", str(wheel), env={"HOME": str(tmp_path)})
-    assert r.returncode == 0 and f"onnxruntime/{library.name}" in r.stdout, r
-    r = neso("backends", "--python=/bin/true", env={"HOME": str(tmp_path)})
-    assert f"{tmp_path}/.local/share/neso/backends" in r.stdout and onnxruntime.__version__ in r.stdout, r
+        for file in files:
+            z.write(file, f"{folder}/{file.name}")
+        for file in (site / "treelite.libs").glob("*") if backend == "fil" else ():
+            z.write(file, f"treelite.libs/{file.name}")
+    env = {"HOME": str(tmp_path)}
+    row = lambda: next(line for line in neso("backends", "--python=/bin/true", env=env).stdout.splitlines() if f"| {backend} " in line)  # noqa: E731
+    assert "is not found: install it with" in row()
+    r = neso("backends", "add", backend, "--wheel", str(wheel), env=env)
+    assert r.returncode == 0 and f"backends/{backend}/" in r.stdout, r
+    assert f"{tmp_path}/.local/share/neso/backends/{backend}/" in row() and " CPU " in row(), row()
+    r = neso("backends", "add", backend, "--wheel", str(tmp_path / "missing.whl"), env=env)
+    assert r.returncode == 1 and "missing.whl" in r.stderr, r
 
 
 def test_committed_models_are_those_of_the_script(tmp_path):

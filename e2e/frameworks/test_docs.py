@@ -66,7 +66,8 @@ def test_backends_lists_what_is_there():
     rows = {line.split("|")[1].strip(): line for line in r.stdout.splitlines() if line.startswith("|")}
     for name in ("pytorch", "tensorflow", "sklearn"):
         assert "pip install" not in rows[name], r.stdout
-    assert "dali" not in rows and "tensorrt" in rows
+    assert "CUDA" not in rows["tensorflow"] and " CPU " in rows["tensorflow"], "tensorflow-cpu"
+    assert "tensorrt" in rows and "backend 'dali' is not there" in rows["dali"]
 
 
 @pytest.mark.parametrize("model", ["digits_torchscript/1/model.pt", "digits_sklearn/1/model.skops"])

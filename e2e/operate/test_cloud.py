@@ -85,7 +85,11 @@ def test_a_bucket_that_goes_takes_nothing_along(store, tmp_path):
             assert index(s)[("m", "1")][0] == "READY"
         finally:
             store.start()
-        assert s.log().count("cannot be read") == 1
+        # What has changed meanwhile is taken once it is back.
+        python_model(tmp_path / "models", "m", add=10)
+        store.upload(tmp_path / "models", "gone/")
+        assert until(lambda: answer(s, "m") == 11, timeout=60), s.log()
+        assert s.log().count("cannot be read") == 1 and "can be read again" in s.log()
 
 
 def test_explicit_mode_and_restart_from_the_cache(store, tmp_path):

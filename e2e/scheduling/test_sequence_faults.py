@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import signal
 import threading
@@ -112,6 +114,43 @@ def test_state_of_the_server_outlives_a_killed_worker(tmp_path):
         assert "SIGKILL" in running.wait().error
         assert until(lambda: s.get("/v2/models/m/ready").status == 200)
         assert [int(c.infer("m", 10, corr, end=True).as_numpy("OUT")[0, 0]) for corr in (1, 2)] == [11, 12]
+
+
+# Says when it has heard that nobody waits for it any more.
+HEARING = WAITING.replace(
+    "            time.sleep(0.005)",
+    "            if requests[0].is_cancelled():\n                open('GATE.gone', 'w').close()\n            time.sleep(0.005)",
+)
+
+
+@pytest.mark.parametrize("kind", ["http", "stream"])
+@pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 1 }"], ids=["direct", "oldest"])
+def test_a_client_that_goes_away_gives_its_slot_back(tmp_path, kind, strategy):
+    repo, gate = tmp_path / "models", tmp_path / "m.gate"
+    add_model(repo, "m", HEARING, batch=1, strategy=strategy, idle=3_600_000_000)  # so it is not for idleness
+    with Server(repo) as s:
+        gate.touch()
+        if kind == "http":
+            body = {
+                "parameters": {"sequence_id": 1, "sequence_start": True},
+                "inputs": [{"name": "IN", "datatype": "INT32", "shape": [1, 1], "data": [1]}],
+            }
+            connection = http.client.HTTPConnection("127.0.0.1", s.http_port)
+            connection.request("POST", "/v2/models/m/infer", json.dumps(body))
+        else:
+            stream = Stream(s)
+            stream.send("m", 1, 1, start=True)
+        assert until((tmp_path / "m.gate.in").exists)
+        waiting = Behind(Grpc, s, "m", 5, 2, start=True)
+        assert until(lambda: pending(s, "m") == 1)
+        connection.close() if kind == "http" else stream.client.stop_stream(cancel_requests=True)
+        assert until((tmp_path / "m.gate.gone").exists)
+        gate.unlink()
+        assert waiting.wait().error is None and waiting.total == 5
+        c = Grpc(s)
+        with pytest.raises(InferenceServerException, match="must specify the START flag"):
+            c.infer("m", 1, 1)
+        assert c.infer("m", 1, 2, end=True).as_numpy("OUT")[0, 0] == 6
 
 
 # An hour: what these batches wait for is not time.

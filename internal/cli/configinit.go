@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ import (
 
 func configInitCommand(env Env) *cobra.Command {
 	var output, python, directory string
-	var force bool
+	var force, pickles bool
 	c := &cobra.Command{
 		Use:   "init PATH",
 		Short: "Write a config.pbtxt for a model file, to edit",
@@ -35,7 +36,7 @@ file lies in one (<model>/<version>/<file>), else to standard output.`,
 			if err != nil {
 				return err
 			}
-			config, err := inferConfig(cmd.Context(), m.name, args[0], all.Options{Python: python}, backendDirectory(directory))
+			config, err := inferConfig(cmd.Context(), m.name, args[0], all.Options{Python: python}, backendDirectory(directory), pickles)
 			if err != nil {
 				return err
 			}
@@ -59,6 +60,7 @@ file lies in one (<model>/<version>/<file>), else to standard output.`,
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write, - for standard output")
 	c.Flags().BoolVar(&force, "force", false, "write over a file that exists")
+	c.Flags().BoolVar(&pickles, "allow-pickle", false, "read a pickle, which may run any code, in a process of its own")
 	c.Flags().StringVar(&python, "python", "", "the interpreter of Python models, in whose packages libraries are searched")
 	c.Flags().StringVar(&directory, "backend-directory", "", "the directory searched for backend libraries")
 	return c
@@ -93,15 +95,16 @@ func writeNew(path string, text []byte, force bool) error {
 }
 
 // inferConfig loads a model in a server without front ends and returns its
-// configuration as JSON.
-func inferConfig(ctx context.Context, name, path string, o all.Options, directory string) (config []byte, err error) {
+// configuration as JSON. GPUs are left alone: what is written is for any machine.
+func inferConfig(ctx context.Context, name, path string, o all.Options, directory string, pickles bool) (config []byte, err error) {
 	repositories, _, remove, err := temporaryRepository([]string{path})
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
 	s := &neso.Server{
-		ModelRepositories: repositories, Backends: all.Drivers(o), BackendDirectory: directory,
+		ModelRepositories: repositories, Backends: all.Drivers(o), BackendDirectory: directory, GPU: neso.GPU{Disabled: true},
+		BackendSettings: map[string]map[string]string{"": {"allow-pickle": strconv.FormatBool(pickles)}},
 		ControlMode: "explicit", StartupModels: []string{name}, Logger: slog.New(slog.DiscardHandler),
 	}
 	if err := s.Start(ctx); err != nil {

@@ -25,7 +25,8 @@ type modelPath struct {
 var backendOf = map[string]string{
 	".onnx": "onnxruntime", ".ort": "onnxruntime", ".xml": "openvino", ".pt": "pytorch", ".pt2": "pytorch", ".pth": "pytorch", ".py": "python",
 	".plan": "tensorrt", ".engine": "tensorrt", ".keras": "tensorflow", ".graphdef": "tensorflow", ".savedmodel": "tensorflow",
-	".ubj": "fil", ".json": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "sklearn", ".skops": "sklearn",
+	".tflite": "openvino", ".pdmodel": "openvino",
+	".ubj": "fil", ".json": "fil", ".model": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "sklearn", ".skops": "sklearn",
 }
 
 // errRepository says that a path is a whole model repository.
@@ -64,9 +65,16 @@ func readModelPath(path string) (*modelPath, error) {
 		parent, base := filepath.Split(abs)
 		return &modelPath{name: modelName(abs), version: filepath.Clean(parent), config: "platform: \"tensorflow_savedmodel\"\ndefault_model_filename: " + quoted(base) + "\n"}, nil
 	}
-	for _, name := range []string{"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.keras", "model.skops", "model.joblib"} {
+	for _, name := range []string{
+		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
+		"model.skops", "model.joblib", "xgboost.json", "xgboost.ubj", "xgboost.model", "model.txt", "checkpoint.tl", "model.pkl",
+	} {
 		if has(name) {
-			return &modelPath{name: modelName(filepath.Join(abs, name)), version: abs}, nil
+			m := &modelPath{name: modelName(filepath.Join(abs, name)), version: abs}
+			if b := backendOf[filepath.Ext(name)]; b == "fil" { // whose files say no platform
+				m.config = fmt.Sprintf("backend: %q\ndefault_model_filename: %q\n", b, name)
+			}
+			return m, nil
 		}
 	}
 	return nil, errRepository
@@ -107,10 +115,10 @@ func inVersion(abs string) bool {
 }
 
 // modelName makes a name of a path: of the file, or of the directory where the
-// file is just called model.
+// file is called as its kind is.
 func modelName(abs string) string {
 	name := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
-	if name == "model" {
+	if name == "model" || name == "xgboost" || name == "checkpoint" { // of which there is one in each directory
 		if dir := filepath.Dir(abs); inVersion(abs) {
 			name = filepath.Base(filepath.Dir(dir))
 		} else {

@@ -8,6 +8,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -50,7 +51,7 @@ func (h *host) infer(req *backend.Request) error {
 			return backend.Errorf(backend.Cancelled, "nobody waits for the request that makes this call, which leads back to its model")
 		}
 		if needs := h.e.needs(p.Model, loop); c.Waits {
-			waiting := h.e.loops.enter(c, needs, loop, req.Responder)
+			waiting := h.e.loops.enter(c, needs, loop, h.e.claims(c, needs), req.Responder)
 			responder, leave = waiting, waiting.leave
 		}
 	}
@@ -91,6 +92,34 @@ func (e *Engine) needs(m *model.Model, loop bool) []node {
 		}
 	}
 	return all
+}
+
+// claims returns what tells, from then on, the shares of resources that a
+// caller holds and those that models need; nil where they need none.
+func (e *Engine) claims(c backend.Caller, callees []node) func() (holds, needs []ratelimit.Claim) {
+	if e.o.RateLimiter == nil {
+		return nil
+	}
+	var groups []*ratelimit.Group
+	for _, n := range callees {
+		if m := pick(e.life.Lookup(n.model), n.version); m != nil && m.Limits() != nil {
+			groups = append(groups, m.Limits())
+		}
+	}
+	if groups == nil {
+		return nil
+	}
+	var own *ratelimit.Group
+	at := -1
+	if m := pick(e.life.Lookup(c.Model), c.Version); m != nil {
+		own, at = m.Limits(), m.InstanceNumber(c.Instance)
+	}
+	return func() (holds, needs []ratelimit.Claim) {
+		for _, g := range groups {
+			needs = append(needs, g.Least()...)
+		}
+		return own.Held(at), needs
+	}
 }
 
 // forward is the sink of a request that a model has sent.

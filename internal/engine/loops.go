@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 // loops ends the calls of models that wait for each other in a circle: a model
@@ -27,24 +28,28 @@ type waitingCall struct {
 	owner *loops
 	to    backend.Responder
 	timer *time.Timer // nil for a call that leads nowhere back
-	seen  uint64      // the state of its circle at the last look; 0 for none
+	// claims returns what the caller holds and its callees need; nil without a rate
+	// limiter.
+	claims func() (holds, needs []ratelimit.Claim)
+	seen   uint64 // the state of its circle at the last look; 0 for none
 
 	mu    sync.Mutex
 	ended bool
 }
 
 // enter notes a call that needs callees, the called model first; loop says that
-// it may lead back to its caller.
-func (l *loops) enter(c backend.Caller, callees []node, loop bool, to backend.Responder) *waitingCall {
+// it may lead back to its caller. With claims it may also wait for what its
+// caller, or another one that waits, holds.
+func (l *loops) enter(c backend.Caller, callees []node, loop bool, claims func() (holds, needs []ratelimit.Claim), to backend.Responder) *waitingCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.active == nil {
 		l.active = map[*waitingCall]struct{}{}
 	}
 	l.last++
-	w := &waitingCall{owner: l, to: to, edge: edge{id: l.last, caller: node{c.Model, c.Version}, instance: c.Instance, of: c.Of, callees: callees}}
+	w := &waitingCall{owner: l, to: to, claims: claims, edge: edge{id: l.last, caller: node{c.Model, c.Version}, instance: c.Instance, of: c.Of, callees: callees}}
 	l.active[w] = struct{}{}
-	if loop {
+	if loop || claims != nil {
 		w.timer = time.AfterFunc(loopTick, w.look)
 	}
 	return w
@@ -70,6 +75,9 @@ func (w *waitingCall) look() {
 	}
 	edges := make([]edge, 0, len(l.active))
 	for c := range l.active {
+		if c.claims != nil {
+			c.holds, c.needs = c.claims()
+		}
 		edges = append(edges, c.edge)
 	}
 	state := circle(edges, w.edge)
@@ -82,6 +90,11 @@ func (w *waitingCall) look() {
 	}
 	l.mu.Unlock()
 	if stuck {
+		if name, short := newStuck(edges).short(w.edge); short {
+			_ = w.Respond(&backend.Response{Err: backend.Errorf(backend.Internal,
+				"model '%s' waits for model '%s', which waits for resource '%s' of the rate limiter: models that wait hold too much of it. Give it more units, or the two different resources", w.caller.model, w.callees[0].model, name)}, true)
+			return
+		}
 		_ = w.Respond(&backend.Response{Err: backend.Errorf(backend.Internal,
 			"model '%s' waits for model '%s', which waits for it: models call each other in a circle and have no free instance. Give them more instances (instance_group), or call from a coroutine", w.caller.model, w.callees[0].model)}, true)
 	}

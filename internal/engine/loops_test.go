@@ -16,14 +16,14 @@ func TestLoopsEndACircle(t *testing.T) {
 		var l loops
 		first, second := &recorder{done: make(chan struct{})}, &recorder{done: make(chan struct{})}
 		begin := time.Now()
-		a := l.enter(backend.Caller{Model: "a", Version: 1, Of: 1, Instance: "a_0"}, []node{{"b", 1}}, true, first)
+		a := l.enter(backend.Caller{Model: "a", Version: 1, Of: 1, Instance: "a_0"}, []node{{"b", 1}}, true, nil, first)
 		time.Sleep(10 * loopTick)
 		select {
 		case <-first.done:
 			t.Fatal("ended although its callee works")
 		default:
 		}
-		b := l.enter(backend.Caller{Model: "b", Version: 1, Of: 1, Instance: "b_0"}, []node{{"a", 1}}, true, second)
+		b := l.enter(backend.Caller{Model: "b", Version: 1, Of: 1, Instance: "b_0"}, []node{{"a", 1}}, true, nil, second)
 		var ended *recorder
 		var other *waitingCall
 		select {

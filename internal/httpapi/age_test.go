@@ -2,10 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nesoserve/neso/internal/engine"
 )
 
 // Replies ask for another connection from the age on, a tenth earlier or later.
@@ -40,6 +43,25 @@ func TestConnectionAge(t *testing.T) {
 			t.Error("an age without a limit")
 		}
 	})
+}
+
+// The last answer of an old connection says so, and ends it: also where net/http
+// does not serve it.
+func TestAgedConnectionsEnd(t *testing.T) {
+	addr := serve(t, nil, func(o *Options, _ *engine.Options) { o.MaxConnectionAge = time.Nanosecond })
+	for _, path := range []string{"/v2/models/fp32/infer", "/v2/repository/index"} {
+		body, header := binaryBody(4)
+		if path != "/v2/models/fp32/infer" {
+			body = []byte{}
+		}
+		c := dial(t, addr)
+		if r := c.do("POST", path, []string{header}, body); r.StatusCode != 200 || !r.Close {
+			t.Errorf("%s: %d, close %v", path, r.StatusCode, r.Close)
+		}
+		if _, err := c.br.ReadByte(); err != io.EOF {
+			t.Errorf("%s: still open: %v", path, err)
+		}
+	}
 }
 
 // The Date header follows a wall clock that is set back and forth.

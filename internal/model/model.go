@@ -214,6 +214,9 @@ func (m *Model) OneAtATime() {
 	}
 }
 
+// Limits are the resources that its instances share with others, or nil.
+func (m *Model) Limits() *ratelimit.Group { return m.limits }
+
 // Allocator gives memory for inputs, where the model wants them.
 func (m *Model) Allocator() tensor.Allocator { return m.allocator }
 

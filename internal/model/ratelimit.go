@@ -24,3 +24,17 @@ func limit(c *modelconfig.Config, l *ratelimit.Limiter) (*ratelimit.Group, error
 	}
 	return l.Register(all)
 }
+
+// InstanceNumber returns the place of an instance in Limits, by its name, or -1.
+func (m *Model) InstanceNumber(name string) int {
+	n := 0
+	for i := range m.config.Groups {
+		for _, in := range m.config.Groups[i].Instances() {
+			if in.Name == name {
+				return n
+			}
+			n++
+		}
+	}
+	return -1
+}

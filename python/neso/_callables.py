@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import decorators
+from . import _context
 from .exceptions import PyTritonUnrecoverableError
 from .model_config.triton_model_config import TritonModelConfig
 from .proxy import telemetry
@@ -52,30 +52,30 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
 
     def results(requests: list[Request], items: Iterator[Any]) -> Iterator[list[Arrays]]:
         while True:
-            token = decorators.running(config)
+            token = _context.running(config)
             try:
                 item = next(items)
             except StopIteration:
                 return
             finally:
-                decorators.stopped(token)
+                _context.stopped(token)
             yield validate(requests, item)
 
     async def later(requests: list[Request], answer: Any) -> list[Arrays]:
-        decorators.running(config)
+        _context.running(config)
         return validate(requests, await answer)
 
     async def later_results(requests: list[Request], items: AsyncIterator[Any]) -> AsyncIterator[list[Arrays]]:
-        decorators.running(config)
+        _context.running(config)
         async for item in items:
             yield validate(requests, item)
 
     def run(requests: list[Request]) -> Any:
-        token = decorators.running(config)
+        token = _context.running(config)
         try:
             answer = infer_func(requests)
         finally:
-            decorators.stopped(token)
+            _context.stopped(token)
         if answer.__class__ is list:
             return validate(requests, answer)
         if inspect.isgenerator(answer):
@@ -90,7 +90,7 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
     if kind == "coroutine":
 
         async def coroutine(requests: list[Request]) -> Any:
-            decorators.running(config)
+            _context.running(config)
             answer = infer_func(requests)
             return validate(requests, await answer if inspect.isawaitable(answer) else answer)
 
@@ -98,7 +98,7 @@ def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResults
     if kind == "async_generator":
 
         async def async_generator(requests: list[Request]) -> AsyncIterator[list[Arrays]]:
-            decorators.running(config)
+            _context.running(config)
             async for item in infer_func(requests):
                 yield validate(requests, item)
 
@@ -175,13 +175,13 @@ def in_batches(
 
     def each(items: Iterator[Arrays], rows: int) -> Iterator[Arrays]:
         while True:
-            token = decorators.running(config)
+            token = _context.running(config)
             try:
                 item = next(items)
             except StopIteration:
                 return
             finally:
-                decorators.stopped(token)
+                _context.stopped(token)
             yield validate(item, None, rows)
 
     def run(**inputs: Array) -> Any:
@@ -190,11 +190,11 @@ def in_batches(
             rows = value.shape[0]
             if not value.flags.writeable:  # callables may write to what they are given, and keep it
                 inputs[name] = value.copy()
-        token = decorators.running(config)
+        token = _context.running(config)
         try:
             outputs = call(inputs)
         finally:
-            decorators.stopped(token)
+            _context.stopped(token)
         if outputs.__class__ is dict:
             return validate(outputs, None, rows)
         return each(outputs, rows)
@@ -228,7 +228,7 @@ def warm_up(name: str, callables: Sequence[Any], config: TritonModelConfig) -> N
 
     if not config.model_warmup:
         return
-    token = decorators.running(config)
+    token = _context.running(config)
     try:
         for infer_func in callables:
             for request in generate_warmup_requests(config.model_warmup, config.inputs or (), config.outputs or ()):
@@ -243,7 +243,7 @@ def warm_up(name: str, callables: Sequence[Any], config: TritonModelConfig) -> N
     except Exception:
         LOGGER.warning("Warm-up of model `%s` failed.", name, exc_info=True)
     finally:
-        decorators.stopped(token)
+        _context.stopped(token)
 
 
 async def _finish(answer: Any) -> None:

@@ -9,7 +9,8 @@ from neso_worker.bls import Bls
 from neso_worker.request import InferenceRequest
 from neso_worker.tensor import Tensor
 
-from .client._inputs import Arrays, Call, Values
+from .client._infers import Infers
+from .client._inputs import Arrays, Call
 from .client.exceptions import (
     PyTritonClientInferenceServerError,
     PyTritonClientQueueFullError,
@@ -49,7 +50,7 @@ class Calls(Bls):
         self._places.release()
 
 
-class InProcessClient:
+class InProcessClient(Infers):
     """A client of one bound model, with the calls of ModelClient; those of a decoupled model give an iterator.
 
     Safe to use from many threads, but not from the model's own callable: with one instance it would wait for itself.
@@ -72,29 +73,9 @@ class InProcessClient:
         """Whether the model takes batches."""
         return self._config.batching
 
-    def infer_sample(
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> Any:
-        """Infers on one sample, without a batch dimension."""
-        return self._infer(Call(True, inputs, named, parameters, None, priority, timeout))
-
-    def infer_batch(
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> Any:
-        """Infers on a batch: the first dimension of each input is its number of samples."""
-        return self._infer(Call(False, inputs, named, parameters, None, priority, timeout))
-
     def _infer(self, call: Call) -> Any:
+        if call.options.headers:
+            raise PyTritonClientValueError("A client in the process has no headers: nothing goes over HTTP or gRPC")
         try:
             tensors = [Tensor(name, value) for name, value in call.arrays(self._config).items()]
         except TypeError as error:

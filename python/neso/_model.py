@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from . import _callables, decorators
+from . import _callables, _context, decorators
 from ._runtime.binding import BATCH, REQUESTS, Binding
 from .exceptions import PyTritonValidationError
 from .model_config import DeviceKind, ModelConfig, Tensor
@@ -98,7 +98,7 @@ class Model:
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
         config: ModelConfig,
-        triton_context: decorators.TritonContext,
+        triton_context: _context.TritonContext,
         strict: bool,
         trace_config: Optional[list[str]] = None,
     ) -> None:
@@ -134,7 +134,7 @@ class Model:
         self.context = triton_context
         for function in self.functions:
             triton_context.model_configs[function] = self.config
-            decorators._inject_triton_context(triton_context, function)
+            _context.inject(triton_context, function)
 
     def warm_up(self) -> None:
         """Runs the warm-up requests."""

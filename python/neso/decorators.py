@@ -6,10 +6,6 @@ server recognises ``batch`` and then joins the requests itself; see ``batch_call
 
 from __future__ import annotations
 
-import collections.abc
-import contextlib
-import contextvars
-import dataclasses
 import inspect
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
@@ -17,10 +13,44 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 import wrapt
 
+from ._context import (
+    CONTEXT,
+    ModelConfigDict,
+    TritonContext,
+    current_config,
+    get_model_config,
+    get_triton_context,
+    inject,
+    innermost,
+)
 from .constants import TRITON_CONTEXT_FIELD_NAME
 from .exceptions import PyTritonBadParameterError, PyTritonRuntimeError, PyTritonValidationError
 from .model_config.triton_model_config import TritonModelConfig
 from .proxy import telemetry
+
+__all__ = [
+    "ConstantPadder",
+    "InferenceRequest",
+    "InferenceRequests",
+    "InferenceResult",
+    "InferenceResults",
+    "InputNames",
+    "ModelConfigDict",
+    "TritonContext",
+    "batch",
+    "batch_call",
+    "convert_output",
+    "fill_optionals",
+    "first_value",
+    "get_inference_request_batch_size",
+    "get_model_config",
+    "get_triton_context",
+    "group_by_keys",
+    "group_by_values",
+    "pad_batch",
+    "sample",
+    "triton_context",
+]
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -30,79 +60,9 @@ InferenceRequests = Union[list[Arrays], tuple[Arrays, ...]]
 InferenceResult = Arrays
 InferenceResults = Union[list[Arrays], tuple[Arrays, ...]]
 
-_CONTEXT = "__triton_context__"
-_SPECIAL_KEYS = [_CONTEXT]
-
-# The configuration of the model that is being run: one callable may be bound under several names.
-_running: contextvars.ContextVar[Optional[TritonModelConfig]] = contextvars.ContextVar(
-    "neso_model_config", default=None
-)
-
-
-def _innermost(target: Any) -> Any:
-    while hasattr(target, "__wrapped__"):
-        target = target.__wrapped__
-    return target
-
-
-class ModelConfigDict(collections.abc.MutableMapping[Callable[..., Any], TritonModelConfig]):
-    """Model configurations by callable; a decorated callable is found by what it decorates."""
-
-    def __init__(self) -> None:
-        """Makes an empty one."""
-        self._items: dict[tuple[int, int], tuple[Any, TritonModelConfig]] = {}
-
-    @staticmethod
-    def _key(infer_callable: Any) -> tuple[int, int]:
-        target = _innermost(infer_callable)
-        owner = getattr(target, "__self__", None)
-        return id(getattr(target, "__func__", target)), id(owner) if owner is not None else 0
-
-    def __getitem__(self, infer_callable: Callable[..., Any]) -> TritonModelConfig:
-        """The configuration of a callable; KeyError when it is not bound."""
-        return self._items[self._key(infer_callable)][1]
-
-    def __setitem__(self, infer_callable: Callable[..., Any], item: TritonModelConfig) -> None:
-        """Sets the configuration of a callable."""
-        self._items[self._key(infer_callable)] = (infer_callable, item)
-
-    def __delitem__(self, infer_callable: Callable[..., Any]) -> None:
-        """Forgets a callable."""
-        del self._items[self._key(infer_callable)]
-
-    def __len__(self) -> int:
-        """How many callables it knows."""
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[Callable[..., Any]]:
-        """The callables."""
-        return (target for target, _ in list(self._items.values()))
-
-
-@dataclasses.dataclass
-class TritonContext:
-    """What callables may know of the server: the configurations of the bound models."""
-
-    model_configs: ModelConfigDict = dataclasses.field(default_factory=ModelConfigDict)
-
-
-def get_triton_context(wrapped: Any, instance: Any) -> TritonContext:
-    """The context of a bound callable, or of the object that a bound method belongs to."""
-    for place in (instance, wrapped, _innermost(wrapped)):
-        context = getattr(place, _CONTEXT, None) if place is not None else None
-        if context is not None:
-            return context  # type: ignore[no-any-return]
-    raise PyTritonValidationError(
-        f"Wrapped function or object must bound with triton to get  {_CONTEXT}"  # two spaces, as clients know it
-    )
-
-
-def get_model_config(wrapped: Any, instance: Any) -> TritonModelConfig:
-    """The configuration of the model that runs, else the one that the callable was bound with."""
-    running = _running.get()
-    if running is not None:
-        return running
-    return get_triton_context(wrapped, instance).model_configs[wrapped]
+_SPECIAL_KEYS = [CONTEXT]
+# A name that scripts for PyTriton know.
+_inject_triton_context = inject
 
 
 class _WrappedWithWrapper(NamedTuple):
@@ -290,7 +250,7 @@ def _pad_batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[
         return wrapped(*args, **kwargs)
     padded = {name: np.concatenate([value, np.repeat(value[-1:], extra, axis=0)]) for name, value in inputs.items()}
     outputs = wrapped(*args, **{**kwargs, **padded})
-    if _running.get() is None:  # called directly: what was added stays, as its caller may expect
+    if current_config() is None:  # called directly: what was added stays, as its caller may expect
         return outputs
 
     def cut(items: Any) -> Any:
@@ -333,7 +293,7 @@ def batch_call(infer_func: Any, config: TritonModelConfig) -> Optional[Callable[
     if getattr(target, "_self_wrapper", None) is not _batch:
         return None
     function = target.__wrapped__
-    if inspect.iscoroutinefunction(_innermost(function)) or inspect.isasyncgenfunction(_innermost(function)):
+    if inspect.iscoroutinefunction(innermost(function)) or inspect.isasyncgenfunction(innermost(function)):
         return None
 
     def convert(outputs: Any, rows: int) -> Arrays:
@@ -537,21 +497,3 @@ def _same_kind(dtype: np.dtype[Any], wanted: Any) -> bool:
     if wanted in (bytes, object, str, np.bytes_, np.object_, np.str_):
         return dtype.kind in "OSU"
     return bool(dtype == np.dtype(wanted))
-
-
-def _inject_triton_context(triton_context: TritonContext, model_callable: Any) -> Any:
-    """Attaches the context to a callable, or to the object that a method belongs to."""
-    owner = getattr(model_callable, "__self__", None)
-    target = owner if owner is not None and not inspect.ismodule(owner) else model_callable
-    # Builtins and objects with slots take none: for them only the running configuration is known.
-    with contextlib.suppress(AttributeError, TypeError):
-        setattr(target, _CONTEXT, triton_context)
-    return model_callable
-
-
-def running(config: TritonModelConfig) -> contextvars.Token[Optional[TritonModelConfig]]:
-    """Says which model runs in this thread; ``stopped`` takes the token."""
-    return _running.set(config)
-
-
-stopped = _running.reset

@@ -163,18 +163,28 @@ class Writer:
                 raise Closed from None
 
 
+class Changed(threading.Condition):
+    """A condition whose notice costs nothing while nobody waits, as in most workers nobody ever does."""
+
+    def tell(self) -> None:
+        """Wakes all who wait; the caller holds the lock."""
+        if self._waiters:  # type: ignore[attr-defined]
+            self.notify_all()
+
+
 class Link:
-    """Both directions of the control channel, shared by the threads of a worker.
+    """Frames in and out, shared by the threads of a worker.
 
     Whoever waits for a frame reads for all: one thread at a time receives,
     hands every frame to its place, and wakes the others. The worker's main
     loop is such a waiter, and so is a call that a model makes into the server.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._reader = Reader(sock)
-        self.writer = Writer(sock)
-        self.changed = threading.Condition(threading.Lock())
+    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+        self._reader = Reader(control)
+        # Not over control: whoever waits for a frame there would be woken when the server takes an answer.
+        self.writer = Writer(descriptors)
+        self.changed = Changed(threading.Lock())
         # EXECUTE and the other frames that are the main loop's work, in order.
         self.work: deque[Frame] = deque()
         # Frames that are handled at once by kind, under the condition's lock.
@@ -194,7 +204,8 @@ class Link:
     def wait(self, ready: Callable[[], Any]) -> Any:
         """Returns what ready returns once that is true; raises Closed when the channel ended before."""
         changed = self.changed
-        with changed:
+        changed.acquire()
+        try:
             while True:
                 value = ready()
                 if value:
@@ -223,7 +234,9 @@ class Link:
                     failure = error
                 if failure is not None:
                     self._failure = failure
-                changed.notify_all()
+                changed.tell()
+        finally:
+            changed.release()
 
     def poll(self) -> None:
         """Handles what has already arrived, without waiting."""
@@ -238,4 +251,4 @@ class Link:
                 pass
             except BaseException as error:
                 self._failure = Closed() if isinstance(error, ConnectionResetError) else error
-            changed.notify_all()
+            changed.tell()

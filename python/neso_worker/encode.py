@@ -108,21 +108,30 @@ class ResponseFrame:
                 tensors = response._outputs
                 for tensor in tensors:
                     array = tensor._array
-                    if array is None or tensor._number == BYTES:
-                        break
-                    length = array.nbytes
                     index = table.get(tensor._name)
-                    if length > limit or index is None:
+                    if index is None:
                         break
-                    add_output((index, tensor._number, tensor._shape, INLINE, array.tobytes(), length, b""))
-                    size += 24 + 8 * array.ndim
+                    number, shape = tensor._number, tensor._shape
+                    if array is None:
+                        source = tensor._source
+                        length, start = tensor._size, tensor._start
+                        if type(source) is not bytes or length > limit:
+                            break
+                        data = source[start : start + length]  # received, and passed on as it came
+                    else:
+                        length = array.nbytes
+                        if length > limit or number == BYTES:
+                            break
+                        data = array.tobytes()
+                    add_output((index, number, shape, INLINE, data, length, b""))
+                    size += 24 + 8 * len(shape)
                 else:
                     add_block((head[0], FINAL, NO_ERROR, len(tensors), b"", b""))
                     size += 24
                     continue
                 # Take back what was added of this response.
                 for done in tensors[: tensors.index(tensor)]:
-                    size -= 24 + 8 * done._array.ndim
+                    size -= 24 + 8 * len(done._shape)
                     self._outputs.pop()
             self._size = size
             self.add(head[0], response, request._wanted(), FINAL)

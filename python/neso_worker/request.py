@@ -45,6 +45,12 @@ class InferenceTrace:
         return None if self._context[:1] in ("", "#") else self._context
 
 
+def _empty(what: str, request_id: str, model_name: str) -> TritonModelException:
+    return TritonModelException(
+        f"{what} for request with id '{request_id}' and model name '{model_name}' should not be empty."
+    )
+
+
 class InferenceRequest:
     """A request for another model; those that a model receives are of a subclass."""
 
@@ -68,20 +74,21 @@ class InferenceRequest:
         parameters: Optional[dict[str, Any]] = None,
         priority: int = 0,
     ) -> None:
-        about = f"for request with id '{request_id}' and model name '{model_name}' should not be empty."
         self._inputs = list(inputs)
         for tensor in self._inputs:
-            if tensor is None:
-                raise TritonModelException(f"Input tensor {about}")
-            if not isinstance(tensor, Tensor):
+            if type(tensor) is not Tensor and not isinstance(tensor, Tensor):
+                if tensor is None:
+                    raise _empty("Input tensor", request_id, model_name)
                 raise TypeError(f"inputs must be a list of Tensor, found type '{type(tensor)}'")
         self._outputs = list(requested_output_names)
         for name in self._outputs:
-            if name is None:
-                raise TritonModelException(f"Requested output name {about}")
-            if not isinstance(name, str):
+            if type(name) is not str and not isinstance(name, str):
+                if name is None:
+                    raise _empty("Requested output name", request_id, model_name)
                 raise TypeError(f"requested_output_names must be a list of str, found type '{type(name)}'")
-        if isinstance(correlation_id, bool) or not isinstance(correlation_id, (int, str)):
+        if type(correlation_id) is not int and (
+            isinstance(correlation_id, bool) or not isinstance(correlation_id, (int, str))
+        ):
             raise TritonModelException("Correlation ID must be integer or string")
         self._id = request_id
         self._correlation = correlation_id

@@ -105,11 +105,9 @@ class Tensor:
 
     def _payload(self) -> bytes:
         """A copy of the data as it travels."""
-        if self._number == BYTES:
-            if self._array is None:  # as received: the elements need not be taken apart
-                return bytes(self._source[self._start : self._start + self._size])
-            return pack_elements(self._array)
-        return self._raw().tobytes()
+        if self._array is None:  # as received: nothing need be made of it
+            return bytes(self._source[self._start : self._start + self._size])
+        return pack_elements(self._array) if self._number == BYTES else self._raw().tobytes()
 
     def to_dlpack(self) -> Any:
         """A DLPack capsule."""

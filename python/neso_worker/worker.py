@@ -58,7 +58,7 @@ class Worker:
     """One worker process: its channel, memory, model and instances."""
 
     def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
-        self.link = Link(control)
+        self.link = Link(control, descriptors)
         self.segments = Segments(descriptors)
         self.leases = Leases(self.link.writer)
         # Handles of requests that the server cancelled and that may still be open.

@@ -163,9 +163,12 @@ class Ended(Exception):  # noqa: N818
 class Peer:
     """The server's end of a worker's or zygote's channels."""
 
-    def __init__(self, control, descriptors):
+    def __init__(self, control, descriptors, zygote=False):
         self.control, self.descriptors = control, descriptors
-        self.control.settimeout(20)
+        # A zygote answers over the channel that it is asked over.
+        self.answers = control if zygote else descriptors
+        for sock in (control, descriptors):
+            sock.settimeout(20)
         self._data = b""
         self.memory = {}
         self.released = []
@@ -186,7 +189,7 @@ class Peer:
                 if len(self._data) >= 24 + length:
                     body, self._data = self._data[24 : 24 + length], self._data[24 + length :]
                     return kind, instance, number, body
-            chunk = self.control.recv(1 << 20)
+            chunk = self.answers.recv(1 << 20)
             if not chunk:
                 raise Ended
             self._data += chunk
@@ -292,7 +295,7 @@ class Process:
         os.close(write)
         theirs.close()
         dtheirs.close()
-        self.peer = Peer(ours, dours)
+        self.peer = Peer(ours, dours, mode == "--zygote")
 
     def text(self):
         """All output, once the process has ended."""

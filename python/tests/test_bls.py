@@ -469,3 +469,111 @@ def test_metrics(tmp_path):
 
 
 assert threading and Ended and RELEASE
+
+
+class Sink:
+    """A socket that swallows."""
+
+    def sendall(self, data):
+        self.sent = data
+
+
+def floats(*values):
+    return np.array(values, np.float32)
+
+
+def strings(*values):
+    return np.array(values, dtype=object)
+
+
+# What requests have beside inputs, and the inputs.
+ASKED = [
+    ({}, {"A": floats(1, 2)}),
+    ({}, {"A": floats(3, 4)}),
+    ({}, {"A": floats(5)}),
+    ({}, {"B": floats(5)}),
+    ({}, {"A": floats(1, 2), "B": np.array([[1], [2], [3]], np.uint8)}),
+    ({}, {"A": floats(7, 8), "B": np.array([[4], [5], [6]], np.uint8)}),
+    ({}, {"A": strings(b"a", b"bcd")}),
+    ({}, {"A": strings(b"bcd", b"a")}),
+    ({}, {"A": strings(b"long" * 90, b"")}),
+    ({}, {"A": floats(1, 2).reshape(2, 1)}),
+    ({}, {"A": floats()}),
+    ({}, {}),
+    ({"requested_output_names": ["X"]}, {"A": floats(1, 2)}),
+    ({"requested_output_names": ["X", "YZ"]}, {"A": floats(1, 2)}),
+    ({"model_version": 3}, {"A": floats(1, 2)}),
+    ({"request_id": "7"}, {"A": floats(1, 2)}),
+    ({"correlation_id": 7, "flags": 1}, {"A": floats(1, 2)}),
+    ({"correlation_id": "seven"}, {"A": floats(1, 2)}),
+    ({"timeout": 5}, {"A": floats(1, 2)}),
+    ({"parameters": {"p": 1}}, {"A": floats(1, 2)}),
+]
+
+
+def test_remembered_requests_are_the_same():
+    """A frame whose beginning is remembered is that which is made from nothing."""
+    from neso_worker import bls
+    from neso_worker.frames import frame
+    from neso_worker.request import InferenceRequest
+    from neso_worker.tensor import Tensor
+    from neso_worker.worker import Worker
+
+    worker = Worker(None, Sink())
+    short = 0
+    for _ in range(3):
+        for number, (fields, inputs) in enumerate(ASKED):
+            for alone in (False, True):
+                tensors = [Tensor(name, array) for name, array in inputs.items()]
+                request = InferenceRequest(model_name="other", inputs=tensors, **fields)
+                made = worker.bls._short(request, number, alone)
+                if made is not None:
+                    short += 1
+                    assert made == frame(INFER, 0, number, bls._encode(worker, request, False, alone)), (fields, inputs)
+    assert short == 3 * 2 * (len(ASKED) - 5)
+    large = InferenceRequest(model_name="other", inputs=[Tensor("A", np.zeros(9000, np.uint8))])
+    assert worker.bls._short(large, 1, True) is None
+    for size in range(2 * bls.MAX_HEADS):
+        worker.bls._short(InferenceRequest(model_name="m", inputs=[Tensor("A", np.zeros(size, np.uint8))]), 1, True)
+    assert len(worker.bls._heads) <= bls.MAX_HEADS
+
+
+ANSWERS = [
+    responses_body((1, [("X", floats(1, 2))])),
+    responses_body((1, [("X", floats(3, 4))])),
+    responses_body((1, [("X", floats(3, 4)), ("Y", strings(b"a", b"bc"))])),
+    responses_body((1, [("X", floats(5, 6)), ("Y", strings(b"bc", b"a"))])),
+    responses_body((1, [("X", strings(b"a"))])),
+    responses_body((1, [("X", np.array([[1], [2]], np.uint8))])),
+    responses_body((0, [("X", floats(1, 2))])),
+    responses_body((1, [("X", floats(1, 2))]), (1, [("X", floats(3, 4))])),
+    responses_body(*[(0, [("X", floats(1, 2))])] * 257),
+    responses_body((1, 3, "no")),
+    responses_body((1, 3, "a text that is long enough to look like the entry of a tensor, or of two")),
+]
+
+
+def test_remembered_responses_are_the_same():
+    """A response whose blocks are remembered is that which is decoded."""
+    from neso_worker import bls
+    from neso_worker.worker import Worker
+
+    worker = Worker(None, Sink())
+    known = 0
+    for _ in range(3):
+        for body in ANSWERS:
+            for before in (b"", b"\0" * 24):
+                data = before + body
+                found = worker.bls._known(data, len(before), len(data))
+                if found is None:
+                    continue
+                known += 1
+                ((flags, want),) = bls._decode(worker, data, len(before), len(data))
+                assert flags == 1 and not found.has_error()
+                for a, b in zip(found.output_tensors(), want.output_tensors()):
+                    assert (a.name(), a.shape(), a.triton_dtype()) == (b.name(), b.shape(), b.triton_dtype())
+                    assert a.as_numpy().tolist() == b.as_numpy().tolist()
+                assert len(found.output_tensors()) == len(want.output_tensors())
+                # One that has lost its data is not known.
+                assert worker.bls._known(data, len(before), len(data) - 16) is None
+    assert known == 3 * 2 * 6 - 4  # of each form the first one is decoded

@@ -19,7 +19,7 @@ class Ends:
     def __init__(self):
         ours, self.other = socket.socketpair()
         self.sock = ours
-        self.hub = Hub(ours)
+        self.hub = Hub(ours, ours)
         self.got = set()
         self.hub.deliver = lambda frame: self.got.add(frame[2])
 

@@ -205,6 +205,9 @@ def test_request_of_a_model():
     request.set_flags(pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
     assert request.flags() == 2
     assert pb_utils.get_input_tensor_by_name(request, "A") is T
+    assert request.priority() == 0 and pb_utils.InferenceRequest(priority=3).priority() == 3
+    with pytest.raises(pb_utils.TritonModelException, match="Priority must not be negative"):
+        pb_utils.InferenceRequest(priority=-1)
 
 
 def test_response():

@@ -150,6 +150,29 @@ func TestAdd(t *testing.T) {
 			t.Errorf("%s was taken", bad)
 		}
 	}
+	bundling := spec
+	bundling.Bundled = []string{"something.libs"}
+	bundle := filepath.Join(top, "bundle.whl")
+	if f, err = os.Create(bundle); err != nil {
+		t.Fatal(err)
+	}
+	w = zip.NewWriter(f)
+	for _, name := range []string{"something/lib/" + file, "something.libs/libneeded-1.so", "another.libs/libneeded-1.so"} {
+		if _, err := w.Create(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	bundles := filepath.Join(top, "bundles")
+	if got, err = bundling.Add(bundle, bundles); err != nil || len(got) != 2 || got[1] != filepath.Join(bundles, "some-thing", "something.libs", "libneeded-1.so") {
+		t.Errorf("wrote %v, %v", got, err)
+	}
+	if path, _, _, err := bundling.find(Places{BackendDirectory: bundles}); path != got[0] || err != nil {
+		t.Errorf("found %s, %v, want %s", path, err, got[0])
+	}
 	other := Spec{Backend: "b", Title: "B", Linux: []string{"x"}, Darwin: []string{"x"}, Windows: []string{"x"}, Packages: []string{"p"}}
 	if _, err := other.Add(wheel, top); err == nil || !strings.Contains(err.Error(), "has no library of B for ") {
 		t.Errorf("a wheel of something else: %v", err)
@@ -173,3 +196,19 @@ func TestText(t *testing.T) {
 }
 
 func addressOf(b *byte) uintptr { return uintptr(unsafe.Pointer(b)) }
+
+func TestBeside(t *testing.T) {
+	top := t.TempDir()
+	p := Places{BackendDirectory: top}
+	if spec.Beside(p, "helper_*") {
+		t.Error("without a library there is something beside it")
+	}
+	put(t, top, "some-thing", file)
+	if spec.Beside(p, "helper_*") {
+		t.Error("there is a helper where there is none")
+	}
+	put(t, top, "some-thing", "helper_a")
+	if !spec.Beside(p, "helper_*") {
+		t.Error("the helper is not found")
+	}
+}

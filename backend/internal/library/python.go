@@ -3,7 +3,6 @@ package library
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,9 +17,9 @@ var siteCache struct {
 	dirs map[string][]string
 }
 
-// PackageHas reports whether the packages of the interpreter have the file or
-// directory, a path with slashes below site-packages.
-func PackageHas(python func() (string, error), file string) bool {
+// PackageHas reports whether the packages of the interpreter have a file or
+// directory that matches the pattern, a path with slashes below site-packages.
+func PackageHas(python func() (string, error), pattern string) bool {
 	interpreter, err := python()
 	if err != nil {
 		return false
@@ -30,7 +29,8 @@ func PackageHas(python func() (string, error), file string) bool {
 		return false
 	}
 	for _, dir := range dirs {
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(file))); err == nil {
+		found, err := filepath.Glob(filepath.Join(globQuote(dir), filepath.FromSlash(pattern)))
+		if err == nil && len(found) > 0 {
 			return true
 		}
 	}

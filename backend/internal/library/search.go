@@ -21,8 +21,10 @@ func (s *Spec) find(p Places) (path, source string, tried []string, err error) {
 	}
 	if p.BackendDirectory != "" {
 		for _, dir := range []string{filepath.Join(p.BackendDirectory, s.Backend), p.BackendDirectory} {
-			if path := s.in(dir); path != "" {
-				return path, "--backend-directory", nil, nil
+			for _, place := range append([]string{dir}, s.below(dir)...) {
+				if path := s.in(place); path != "" {
+					return path, "--backend-directory", nil, nil
+				}
 			}
 		}
 		tried = append(tried, "--backend-directory="+p.BackendDirectory)

@@ -25,6 +25,9 @@ type Spec struct {
 	// Companions are patterns of files that must lie beside the library when it is
 	// copied out of its wheel, for example what it opens itself.
 	Companions []string
+	// Bundled are directories of the wheel with libraries that the library finds by
+	// its own place relative to them: with them the wheel's layout is kept.
+	Bundled []string
 	// Install is the name to give to pip.
 	Install string
 	// Parameter is that of a model's configuration which names the library or its

@@ -16,7 +16,8 @@ const maxFile = 4 << 30
 
 // Add copies the library and its companions out of a wheel (a zip archive) into
 // <directory>/<backend>, and returns the paths it wrote. Other files of the
-// wheel stay where they are; only base names are used.
+// wheel stay where they are. With Bundled the layout is kept below it, else only
+// base names are used.
 func (s *Spec) Add(wheel, directory string) ([]string, error) {
 	archive, err := zip.OpenReader(wheel)
 	if err != nil {
@@ -31,15 +32,23 @@ func (s *Spec) Add(wheel, directory string) ([]string, error) {
 	found := false
 	for _, f := range archive.File {
 		dir, base := path.Split(f.Name)
-		if !slices.Contains(s.Packages, path.Clean(dir)) || base == "" || f.UncompressedSize64 > maxFile {
+		dir = path.Clean(dir)
+		bundled := slices.Contains(s.Bundled, dir)
+		if !bundled && !slices.Contains(s.Packages, dir) || base == "" || f.UncompressedSize64 > maxFile {
 			continue
 		}
-		library := matches(s.patterns(), base)
-		if !library && !matches(s.Companions, base) {
+		library := !bundled && matches(s.patterns(), base)
+		if !library && !bundled && !matches(s.Companions, base) {
 			continue
 		}
 		found = found || library
 		place := filepath.Join(to, base)
+		if len(s.Bundled) > 0 {
+			place = filepath.Join(to, filepath.FromSlash(dir), base)
+			if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
+				return wrote, err
+			}
+		}
 		if err := extract(f, place); err != nil {
 			return wrote, err
 		}

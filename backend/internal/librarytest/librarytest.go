@@ -83,7 +83,7 @@ func (l *Log) String() string {
 func Open(t testing.TB, driver backend.Driver, values map[string]string) (backend.Backend, *Log) {
 	t.Helper()
 	log := &Log{}
-	h := &host{memory: memory.New(memory.Options{}), log: slog.New(slog.NewTextHandler(log, nil))}
+	h := &host{memory: memory.New(memory.Options{}), log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	b, err := driver.Open(t.Context(), h, backend.Settings{Values: values})
 	if err != nil {
 		t.Fatal(err)

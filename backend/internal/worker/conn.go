@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -15,9 +16,14 @@ import (
 )
 
 // Channels are the server's ends of what connects it with a worker.
+//
+// A Unix socket wakes whoever waits on it also when the other side takes what
+// was written, so a pair that carries requests one way and answers the other
+// costs both sides a needless wake-up for every frame. So the server's frames
+// go over one pair and the worker's over the other.
 type Channels struct {
-	Control     *os.File
-	Descriptors *os.File
+	Control     *os.File // the server's frames
+	Descriptors *os.File // descriptors to the worker, the worker's frames back
 }
 
 // ConnOptions says what a connection needs to know and to call.
@@ -54,7 +60,7 @@ type ConnOptions struct {
 type Conn struct {
 	opts ConnOptions
 	ch   Channels
-	raw  syscall.RawConn // of ch.Control
+	raw  syscall.RawConn // of ch.Control, which never waits in the poller
 	mem  *outputs
 	ctx  context.Context // ends with the connection; for calls out of the worker
 	stop context.CancelFunc
@@ -143,7 +149,16 @@ var (
 
 // NewConn starts to speak with a worker. It takes over the channels.
 func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
-	raw, err := ch.Control.SyscallConn()
+	var raw syscall.RawConn
+	var in io.Reader
+	control, err := writeOnly(ch.Control)
+	if err == nil {
+		ch.Control = control
+		raw, err = ch.Control.SyscallConn()
+	}
+	if err == nil {
+		in, err = directReader(ch.Descriptors)
+	}
 	if err != nil {
 		return nil, errors.Join(err, ch.Control.Close(), ch.Descriptors.Close())
 	}
@@ -165,7 +180,7 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 	c.timers.releases = time.AfterFunc(time.Hour, c.flushReleases)
 	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
 	c.wg.Go(c.flusher)
-	c.r = readerState{rd: frameReader{src: ch.Control}, reading: true, wake: make(chan struct{}, 1)}
+	c.r = readerState{rd: frameReader{src: in}, reading: true, wake: make(chan struct{}, 1)}
 	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
 	c.wg.Go(c.background)
 	return c, nil
@@ -222,7 +237,9 @@ func (c *Conn) end(err error) {
 	c.mu.Unlock()
 	close(c.closing)
 	c.stop()
-	// Closing wakes a blocked Read or Write of the same file.
+	// Closing wakes a blocked Read of the same file; a blocked Write ends with the
+	// socket.
+	shutdown(c.raw)
 	_ = c.ch.Control.Close()
 	_ = c.ch.Descriptors.Close()
 }

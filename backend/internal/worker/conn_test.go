@@ -219,7 +219,7 @@ func TestEndAnswersEverything(t *testing.T) {
 	}
 	done := f.execute(t.Context(), inst, request(a))
 	f.next(KindExecute)
-	_ = f.ctrl.Close()
+	_ = f.fds.Close()
 	if err := result(t, done); err == nil {
 		t.Error("no error")
 	}
@@ -326,7 +326,7 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 	if kind, v := f.call(KindControl, 8, controlBody{Op: "unload", Model: "x"}); kind != KindFailed || v["message"] != "no such model" {
 		t.Errorf("unload: %s %v", kind, v)
 	}
-	_ = f.ctrl.Close()
+	_ = f.fds.Close()
 	<-f.conn.Done()
 	if host.metrics["released"] != 2 {
 		t.Errorf("%v metrics released, want 2", host.metrics["released"])
@@ -413,7 +413,7 @@ func TestInfer(t *testing.T) {
 	cancelled = make(chan struct{})
 	ask(6, "hang", true)
 	f.call(KindControl, 1, controlBody{Op: "is_ready"})
-	_ = f.ctrl.Close() // the worker's death cancels its calls
+	_ = f.fds.Close() // the worker's death cancels its calls
 	<-cancelled
 }
 

@@ -23,13 +23,13 @@ func (c *Conn) tell(f func()) {
 	c.backgroundLocked()
 	c.mu.Unlock()
 	// The reader may sit in a Read, on behalf of a batch that never ends.
-	_ = c.ch.Control.SetReadDeadline(past)
+	_ = c.ch.Descriptors.SetReadDeadline(past)
 }
 
 // runErrands does what the reader was told. The deadline is taken back first:
 // an errand that comes later sets it again.
 func (c *Conn) runErrands() {
-	_ = c.ch.Control.SetReadDeadline(time.Time{})
+	_ = c.ch.Descriptors.SetReadDeadline(time.Time{})
 	c.mu.Lock()
 	list := c.errands
 	c.errands = nil

@@ -116,7 +116,7 @@ func (f *fakeWorker) send(frame []byte, err error) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if _, err := f.ctrl.Write(frame); err != nil {
+	if _, err := f.fds.Write(frame); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -170,7 +170,7 @@ func (g *Guest) json(kind Kind, instance uint32, id uint64, v any) error {
 	if g.out, err = AppendFrame(g.out[:0], kind, instance, id, body); err != nil {
 		return err
 	}
-	_, err = g.control.Write(g.out)
+	_, err = g.descriptors.Write(g.out)
 	return err
 }
 

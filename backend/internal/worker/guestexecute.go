@@ -216,7 +216,7 @@ func (g *Guest) sendAnswers(inst *GuestInstance, j *job, requests []*guestReques
 	g.mu.Lock()
 	var err error
 	if g.out, err = g.enc.appendResponses(g.out[:0], KindResponses, j.h.Instance, j.h.ID, flagEnds, all); err == nil {
-		_, err = g.control.Write(g.out)
+		_, err = g.descriptors.Write(g.out)
 	}
 	g.mu.Unlock()
 	for _, r := range requests {
@@ -236,7 +236,7 @@ func (g *Guest) sendWhole(inst *GuestInstance, j *job, answer *backend.Response)
 		g.out, err = g.enc.appendResultBatch(g.out[:0], j.h.Instance, j.h.ID, flagEnds, answer.Outputs, indices, places)
 	}
 	if err == nil {
-		_, err = g.control.Write(g.out)
+		_, err = g.descriptors.Write(g.out)
 	}
 	g.mu.Unlock()
 	answer.Release()

@@ -122,7 +122,7 @@ func (m *guestMemory) grow(need uint64) error {
 	g.mu.Lock()
 	frame, err := AppendFrame(nil, KindGrow, 0, 0, binary.LittleEndian.AppendUint64(nil, need))
 	if err == nil {
-		_, err = g.control.Write(frame)
+		_, err = g.descriptors.Write(frame)
 	}
 	g.mu.Unlock()
 	if err != nil {

@@ -41,7 +41,7 @@ func zygoteCommand(t *testing.T, gate string) Command {
 
 func endWorker(t *testing.T, p *process) {
 	t.Helper()
-	r := frameReader{src: p.ch.Control}
+	r := frameReader{src: p.ch.Descriptors}
 	if h, _, err := r.next(); err != nil || h.Kind != KindHello {
 		t.Errorf("got %v: %v", h, err)
 	}
@@ -151,7 +151,7 @@ func TestServerDeath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := frameReader{src: p.ch.Control}
+		r := frameReader{src: p.ch.Descriptors}
 		if h, _, err := r.next(); err != nil || h.Kind != KindHello {
 			t.Errorf("got %v: %v", h, err)
 		}

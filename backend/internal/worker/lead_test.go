@@ -132,7 +132,7 @@ func TestDeathDuringALoneCall(t *testing.T) {
 	f.next(KindExecute)
 	f.send(alone(f.enc.appendInfer(nil, 1, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
 	<-called
-	_ = f.ctrl.Close()
+	_ = f.fds.Close()
 	if err := result(t, done); err == nil {
 		t.Error("no error")
 	}

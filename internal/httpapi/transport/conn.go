@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -132,8 +131,10 @@ func (c *conn) look() (verdict, error) {
 	if c.x != nil && c.x.again(c.buf[c.r:c.w]) {
 		return isHot, nil
 	}
+	var skipped bool
 	if !c.since.IsZero() {
-		if err := c.skip(); err != nil {
+		var err error
+		if skipped, err = c.skip(); err != nil {
 			return 0, err
 		}
 	}
@@ -146,7 +147,7 @@ func (c *conn) look() (verdict, error) {
 		if c.w == len(c.buf) {
 			return isOdd, nil
 		}
-		if first && !(c.fresh && c.since.IsZero()) { // else net/http has armed it
+		if first && (!c.fresh || !c.since.IsZero()) { // else net/http has armed it
 			c.arm(c.s.headerTimeout())
 		}
 		n, err := c.receive(c.buf[c.w:])
@@ -156,44 +157,42 @@ func (c *conn) look() (verdict, error) {
 		case isTimeout(err):
 			return 0, err
 		case err != nil:
+			if skipped {
+				c.unskip()
+			}
 			return isOdd, nil // net/http has an answer to the part that came
 		}
 	}
 }
 
+// peeked is how many bytes net/http waits for between messages. Fewer, and then
+// the end, are nothing to it.
+const peeked = 4
+
 // skip does after a hot request what net/http does after a POST request: it
-// waits for four bytes, and passes over ends of lines among them.
-func (c *conn) skip() error {
-	const least = 4
-	for c.w-c.r < least {
+// waits for four bytes, and passes over ends of lines among them, if there are
+// any.
+func (c *conn) skip() (skipped bool, err error) {
+	for c.w-c.r < peeked {
 		if err := c.await(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	for end := c.r + least; c.r < end && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n'); {
+	for end := c.r + peeked; c.r < end && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n'); {
 		c.r++
+		skipped = true
 	}
-	return nil
+	return skipped, nil
 }
 
-// await waits for a byte between messages. Deadlines are not moved with each
-// request: one that passes is looked at then.
-func (c *conn) await() error {
-	c.makeRoom()
-	for {
-		n, err := c.receive(c.buf[c.w:])
-		if n > 0 {
-			c.w += n
-			return nil
-		}
-		if c.since.IsZero() || !isTimeout(err) {
-			return err
-		}
-		idle := c.s.idleTimeout()
-		if idle > 0 && time.Since(c.since) >= idle {
-			return err
-		}
-		c.armAt(c.idleEnd(idle))
+// unskip puts ends of lines before the few bytes that came last, so that
+// net/http, which has not seen those that were there, answers them.
+func (c *conn) unskip() {
+	const lines = "\r\n\r\n"
+	if n := c.w - c.r; n > 0 && n < peeked {
+		copy(c.buf[len(lines):], c.buf[c.r:c.w])
+		copy(c.buf, lines)
+		c.r, c.w = 0, len(lines)+n
 	}
 }
 
@@ -202,54 +201,6 @@ func (c *conn) makeRoom() {
 	if c.r > 0 {
 		c.r, c.w = 0, copy(c.buf, c.buf[c.r:c.w])
 	}
-}
-
-// idleEnd is when a client has been silent for too long.
-func (c *conn) idleEnd(idle time.Duration) time.Time {
-	if idle <= 0 {
-		return time.Time{}
-	}
-	return c.since.Add(idle)
-}
-
-// arm bounds reads by a duration from now; 0 ends that.
-func (c *conn) arm(d time.Duration) {
-	if d <= 0 {
-		c.armAt(time.Time{})
-		return
-	}
-	c.armAt(time.Now().Add(d))
-}
-
-func (c *conn) armAt(t time.Time) {
-	if !c.armed.Equal(t) {
-		c.armed = t
-		_ = c.Conn.SetReadDeadline(t) // a closed connection tells when it is read
-	}
-}
-
-// catchUp prepares for net/http to go on after hot requests it knows nothing
-// about. At the beginning of a connection it has begun to measure the time of
-// the request when it asked for it.
-func (c *conn) catchUp() {
-	if c.fresh && !c.since.IsZero() {
-		c.late = time.Since(c.begun)
-		c.arm(c.s.headerTimeout())
-	}
-	c.fresh, c.since = false, time.Time{}
-}
-
-// SetReadDeadline is for net/http, and for handlers of what it has been handed.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	if !t.IsZero() {
-		t = t.Add(c.late)
-		if !t.After(time.Now()) {
-			c.wake()
-		}
-	}
-	c.late = 0
-	c.armed = t
-	return c.Conn.SetReadDeadline(t)
 }
 
 // tail is the read in the background by which net/http learns that the client
@@ -308,8 +259,3 @@ type abortError struct{}
 func (abortError) Error() string   { return "transport: read taken back" }
 func (abortError) Timeout() bool   { return true }
 func (abortError) Temporary() bool { return true }
-
-func isTimeout(err error) bool {
-	var n net.Error
-	return errors.As(err, &n) && n.Timeout()
-}

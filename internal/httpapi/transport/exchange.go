@@ -33,7 +33,10 @@ type exchange struct {
 }
 
 func newExchange(c *conn) *exchange {
-	x := &exchange{c: c, remote: c.RemoteAddr().String(), ctx: context.WithValue(c.base, http.LocalAddrContextKey, c.LocalAddr())}
+	x := &exchange{c: c, ctx: context.WithValue(c.base, http.LocalAddrContextKey, c.LocalAddr())}
+	if a := c.RemoteAddr(); a != nil { // as net/http
+		x.remote = a.String()
+	}
 	x.response.x = x
 	x.response.header = http.Header{}
 	x.watch.begin(c)

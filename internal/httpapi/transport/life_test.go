@@ -60,18 +60,19 @@ func (f *fixture) send(text string) {
 	}
 }
 
-// receive returns the next answer, with its body read.
-func (f *fixture) receive() (*http.Response, string) {
+// receive returns the body of the next answer, and whether it is the last one.
+func (f *fixture) receive() (body string, last bool) {
 	f.t.Helper()
 	r, err := http.ReadResponse(f.br, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	body, err := io.ReadAll(r.Body)
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return r, string(body)
+	return string(b), r.Close
 }
 
 // ended checks that the server closes after so long, and without another answer.
@@ -195,8 +196,8 @@ func TestSlowClients(t *testing.T) {
 				}
 				start := time.Now()
 				if x.reply {
-					if r, body := f.receive(); !strings.Contains(body, "timeout") || !r.Close {
-						t.Errorf("%q, %v", body, r.Close)
+					if body, last := f.receive(); !strings.Contains(body, "timeout") || !last {
+						t.Errorf("%q, %v", body, last)
 					}
 				}
 				if _, err := io.ReadAll(f.br); err != nil {
@@ -214,7 +215,7 @@ func TestSlowClients(t *testing.T) {
 func TestDisconnectCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := make(chan error, 1)
-		f := begin(t, func(w http.ResponseWriter, r *http.Request) {
+		f := begin(t, func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 			gone <- r.Context().Err()
@@ -259,7 +260,7 @@ func TestWatchedConnectionGoesOn(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			f.send(simple + other + get)
 			for range 4 {
-				if _, body := f.receive(); body != "hello" {
+				if body, _ := f.receive(); body != "hello" {
 					t.Errorf("%q", body)
 				}
 			}
@@ -301,8 +302,8 @@ func TestShutdown(t *testing.T) {
 			})
 			time.Sleep(time.Minute)
 			close(release)
-			if r, body := f.receive(); !r.Close || body != "hello" {
-				t.Errorf("%v %q", r.Close, body)
+			if body, last := f.receive(); !last || body != "hello" {
+				t.Errorf("%v %q", last, body)
 			}
 			f.ended(0)
 			wg.Wait()
@@ -318,8 +319,8 @@ func TestLastAnswers(t *testing.T) {
 		f.receive()
 		f.server.SetKeepAlivesEnabled(false)
 		f.send(simple)
-		if r, body := f.receive(); !r.Close || body != "hello" {
-			t.Errorf("%v %q", r.Close, body)
+		if body, last := f.receive(); !last || body != "hello" {
+			t.Errorf("%v %q", last, body)
 		}
 		f.ended(0)
 	})

@@ -209,4 +209,4 @@ func (r *response) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline bounds the sending of the answer, as http.ResponseController
 // has it.
-func (r *response) SetWriteDeadline(t time.Time) error { return r.x.c.Conn.SetWriteDeadline(t) }
+func (r *response) SetWriteDeadline(t time.Time) error { return r.x.c.SetWriteDeadline(t) }

@@ -178,6 +178,7 @@ func tell(out []byte) string {
 			return b.String()
 		}
 		body, err := io.ReadAll(r.Body)
+		_ = r.Body.Close()
 		delete(r.Header, "Date")
 		fmt.Fprintf(&b, "%s close=%v length=%d %v\n%q %v\n\n", r.Status, r.Close, r.ContentLength, r.Header, body, err)
 	}

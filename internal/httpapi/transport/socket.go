@@ -89,7 +89,7 @@ func (c *conn) receive(p []byte) (int, error) {
 func (c *conn) transmit(p []byte) (int, error) {
 	s := &c.socket
 	if s.raw == nil || len(p) > rawMost {
-		return c.Conn.Write(p)
+		return c.Write(p)
 	}
 	s.out, s.m, s.failed = p, 0, nil
 	err := s.raw.Write(s.tryWrite)

@@ -59,7 +59,7 @@ func (w *watch) arm() {
 // stop says that the handler has come back, and takes the connection back.
 func (w *watch) stop() {
 	s := w.state.Load()
-	if s&phases == away || w.state.CompareAndSwap(s&^phases|running, s&^phases|away) {
+	if s&phases == away || w.state.CompareAndSwap(s&^phases|running, s&^phases) {
 		return
 	}
 	w.mu.Lock()

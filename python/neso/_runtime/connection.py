@@ -70,7 +70,7 @@ class Connection:
     def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
         self._control, self._descriptors = control, descriptors
         self._owner = os.getpid()
-        self.link = Hub(control)
+        self.link = Hub(control, descriptors)
         self.segments = SharedSegments(descriptors)
         self.segments.outputs = SharedOutputs()
         self.leases = Leases(self.link.writer)

@@ -36,12 +36,13 @@ class _Waiter:
 
 
 class Hub:
-    """Both directions of the channel."""
+    """Frames in and out."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-        self._reader = Reader(sock)
-        self.writer = Writer(sock)
+    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+        self._socket = control
+        self._reader = Reader(control)
+        # Not over control: whoever waits for a frame there would be woken when the server takes an answer.
+        self.writer = Writer(descriptors)
         # Guards everything that handlers touch. Named as in the worker's Link, which the shared code knows.
         self.changed = threading.Lock()
         # Handles a frame, under the lock; the owner of the connection sets it.

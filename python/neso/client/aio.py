@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.parser import ModelConfigParser
 from ..model_config.triton_model_config import TritonModelConfig
-from ._inputs import Arrays, Call, Values, result_arrays, timed_out, translate
+from ._inputs import Arrays, Call, result_arrays, timed_out, translate
 from .base import BaseModelClient
 from .decoupled import is_final
 from .exceptions import (
@@ -124,30 +124,6 @@ class AsyncioModelClient(BaseModelClient):
         self._model_ready = True
         return self._model_config
 
-    async def infer_sample(
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        headers: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> Any:
-        """Infers on one sample, without a batch dimension."""
-        return await self._infer(Call(True, inputs, named, parameters, headers, priority, timeout))
-
-    async def infer_batch(
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        headers: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> Any:
-        """Infers on a batch."""
-        return await self._infer(Call(False, inputs, named, parameters, headers, priority, timeout))
-
     async def _infer(self, call: Call) -> Arrays:
         config = await self.model_config
         arrays = call.arrays(config)
@@ -172,33 +148,7 @@ class AsyncioModelClient(BaseModelClient):
 class AsyncioDecoupledModelClient(AsyncioModelClient):
     """A client of one decoupled model: ``infer_sample`` and ``infer_batch`` are asynchronous iterators. gRPC only."""
 
-    async def infer_sample(  # type: ignore[override]
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        headers: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> AsyncIterator[Arrays]:
-        """Infers on one sample; iterate with ``async for``."""
-        async for answer in self._stream(Call(True, inputs, named, parameters, headers, priority, timeout)):
-            yield answer
-
-    async def infer_batch(  # type: ignore[override]
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        headers: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> AsyncIterator[Arrays]:
-        """Infers on a batch; iterate with ``async for``."""
-        async for answer in self._stream(Call(False, inputs, named, parameters, headers, priority, timeout)):
-            yield answer
-
-    async def _stream(self, call: Call) -> AsyncIterator[Arrays]:
+    async def _infer(self, call: Call) -> AsyncIterator[Arrays]:  # type: ignore[override]
         if not self._is_grpc:
             raise PyTritonClientValueError("AsyncioDecoupledModelClient is only supported for grpc protocol")
         config = await self.model_config

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.triton_model_config import TritonModelConfig
+from ._infers import Infers
 from ._inputs import Arrays, Call, RequestIds, infer_inputs, requested_outputs
 from .auth import create_auth_headers
 from .utils import TritonUrl
@@ -16,7 +17,7 @@ DEFAULT_INFERENCE_TIMEOUT_S = 60.0
 DEFAULT_INIT_TIMEOUT_S = 300.0
 
 
-class BaseModelClient:
+class BaseModelClient(Infers):
     """The settings of a client of one model."""
 
     def __init__(
@@ -32,10 +33,13 @@ class BaseModelClient:
         ensure_model_is_ready: bool = True,
         access_token: Optional[str] = None,
     ) -> None:
-        """``url`` is ``[http://|grpc://]host[:port]``.
+        """``url`` is ``[http://|grpc://]host[:port]``, by default of HTTP, ports 8000 and 8001.
 
-        ``lazy_init`` waits for the model at the first use only. With ``model_config`` the configuration is not asked
-        for, and with ``ensure_model_is_ready`` False nothing is waited for.
+        ``model_version`` None is the latest. ``init_timeout_s`` (default 300) bounds the wait for server and model,
+        ``inference_timeout_s`` (default 60) an inference and all that goes over the network. ``access_token`` is sent
+        with every request, see ``TritonSecurityConfig``. ``lazy_init`` waits for the model at the first use only. With
+        ``model_config`` the configuration is not asked for, and with ``ensure_model_is_ready`` False nothing is waited
+        for.
         """
         self._init_timeout_s = DEFAULT_INIT_TIMEOUT_S if init_timeout_s is None else init_timeout_s
         self._inference_timeout_s = DEFAULT_INFERENCE_TIMEOUT_S if inference_timeout_s is None else inference_timeout_s

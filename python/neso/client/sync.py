@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..model_config.triton_model_config import TritonModelConfig
-from ._inputs import Call, Values, result_arrays, translate
+from ._inputs import Call, result_arrays, translate
 from ._perthread import PerThread
 from .base import BaseModelClient
 from .exceptions import PyTritonClientClosedError, PyTritonClientInferenceServerError
@@ -115,33 +115,6 @@ class ModelClient(BaseModelClient):
     def is_batching_supported(self) -> bool:
         """Whether the model takes batches."""
         return self.model_config.batching
-
-    def infer_sample(
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        headers: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> Any:
-        """Infers on one sample, without a batch dimension. Inputs go by position or by name.
-
-        ``priority`` is a level of the model's queue, ``timeout`` the microseconds that the request may wait there.
-        """
-        return self._infer(Call(True, inputs, named, parameters, headers, priority, timeout))
-
-    def infer_batch(
-        self,
-        *inputs: Any,
-        parameters: Optional[Values] = None,
-        headers: Optional[Values] = None,
-        priority: Optional[Any] = None,
-        timeout: Optional[Any] = None,
-        **named: Any,
-    ) -> Any:
-        """Infers on a batch: the first dimension of each input is its number of samples."""
-        return self._infer(Call(False, inputs, named, parameters, headers, priority, timeout))
 
     def _infer(self, call: Call) -> Any:
         config = self.model_config

@@ -14,7 +14,7 @@ from ..exceptions import PyTritonBadParameterError
 
 
 class DeviceKind(enum.Enum):
-    """Where the instances of a model run."""
+    """Where the instances of a model run. Callables run in their own process: the kind is for what reads it."""
 
     KIND_AUTO = "KIND_AUTO"
     KIND_CPU = "KIND_CPU"
@@ -22,7 +22,7 @@ class DeviceKind(enum.Enum):
 
 
 class TimeoutAction(enum.Enum):
-    """What becomes of a request whose time in the queue is over."""
+    """What becomes of a request whose time in the queue is over: an error (503), or it runs after all others."""
 
     REJECT = "REJECT"
     DELAY = "DELAY"
@@ -30,7 +30,12 @@ class TimeoutAction(enum.Enum):
 
 @dataclasses.dataclass
 class QueuePolicy:
-    """How long and how many requests may wait."""
+    """How long and how many requests may wait.
+
+    ``default_timeout_microseconds`` is the time in the queue after which ``timeout_action`` is taken, 0 for no limit;
+    with ``allow_timeout_override`` a request may have a shorter one of its own. ``max_queue_size`` is the number of
+    requests that may wait, the next one gets an error; 0 leaves it to the server's own bounds.
+    """
 
     timeout_action: TimeoutAction = TimeoutAction.REJECT
     default_timeout_microseconds: int = 0
@@ -40,7 +45,13 @@ class QueuePolicy:
 
 @dataclasses.dataclass
 class DynamicBatcher:
-    """How requests are joined into batches."""
+    """How requests are joined into batches, up to the model's ``max_batch_size``.
+
+    A request waits at most ``max_queue_delay_microseconds`` for others (0: only while all instances are busy), less
+    when one of the ``preferred_batch_size`` is reached. ``preserve_ordering`` answers in the order of the requests.
+    With ``priority_levels`` above 0 requests have a level from 1, the most urgent, to that number, by default
+    ``default_priority_level``; ``default_queue_policy`` bounds the queues, ``priority_queue_policy`` that of one level.
+    """
 
     max_queue_delay_microseconds: int = 0
     preferred_batch_size: Optional[list[int]] = None
@@ -53,7 +64,11 @@ class DynamicBatcher:
 
 @dataclasses.dataclass
 class WarmupInput:
-    """Data of one input of a warm-up request."""
+    """Data of one input of a warm-up request: zeros, random numbers, or the bytes of a file.
+
+    ``shape`` is without the batch dimension, -1 counts as 1. ``input_data_file`` holds raw elements or a .npy array.
+    Raises PyTritonBadParameterError when there is none of the three.
+    """
 
     dtype: Any
     shape: Sequence[int]
@@ -71,7 +86,10 @@ class WarmupInput:
 
 @dataclasses.dataclass
 class ModelWarmup:
-    """Requests that a callable answers before its model is served."""
+    """Requests that a callable answers before its model is served: ``count`` times ``batch_size`` rows of ``inputs``.
+
+    ``batch_size`` 0 is for models without batches. A failure is logged and the model served all the same.
+    """
 
     name: str
     batch_size: int

@@ -10,7 +10,13 @@ from .common import DynamicBatcher, ModelWarmup
 
 @dataclasses.dataclass
 class ModelConfig:
-    """Options of a bound model."""
+    """Options of a bound model.
+
+    With ``batching`` arrays have a first dimension of 1 to ``max_batch_size`` rows and ``batcher`` joins requests
+    (None: each runs alone); without it they have exactly the shapes of the tensors. ``response_cache`` answers equal
+    requests from the server's cache, which ``TritonConfig(cache_config=...)`` sets up. A ``decoupled`` model gives any
+    number of answers to a request, as its generator yields them. ``model_warmup`` runs before the model is served.
+    """
 
     batching: bool = True
     max_batch_size: int = 4

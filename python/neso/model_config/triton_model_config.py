@@ -28,7 +28,11 @@ class TensorSpec:
 
 @dataclasses.dataclass
 class TritonModelConfig:
-    """A model as the server serves it."""
+    """A model as the server serves it: what ``bind`` was given, and what clients read back.
+
+    ``max_batch_size`` counts only with ``batching``; ``instance_group`` is the number of instances by kind (None: the
+    server's default); ``backend_parameters`` are the parameters of the configuration, by name.
+    """
 
     model_name: str
     model_version: int = 1

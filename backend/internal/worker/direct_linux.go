@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// The system calls of this file do not wait, so the scheduler need not hear of
+// them: an ordinary one wakes its watchdog thread, which then may take the
+// processor's work away and hand it to another thread, twice a request.
+
+// tryWrite writes what a socket takes without waiting.
+func tryWrite(fd uintptr, buf []byte) (int, error) {
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)),
+			syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return 0, nil
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// direct reads a socket. One goroutine at a time may use it.
+type direct struct {
+	raw   syscall.RawConn
+	buf   []byte
+	n     int
+	errno syscall.Errno
+	try   func(uintptr) bool
+}
+
+// directReader returns a reader of the socket of f; its deadlines hold there too.
+func directReader(f *os.File) (io.Reader, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	d := &direct{raw: raw}
+	d.try = d.receive
+	return d, nil
+}
+
+// receive reports whether anything came, an error or the end.
+func (d *direct) receive(fd uintptr) bool {
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(d.buf))), uintptr(len(d.buf)),
+			syscall.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			return false
+		}
+		d.n, d.errno = int(n), errno
+		return true
+	}
+}
+
+func (d *direct) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	d.buf = b
+	err := d.raw.Read(d.try)
+	d.buf = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case d.errno != 0:
+		return 0, os.NewSyscallError("recvfrom", d.errno)
+	case d.n == 0:
+		return 0, io.EOF
+	}
+	return d.n, nil
+}

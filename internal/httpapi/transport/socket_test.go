@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pair returns a connection as a server has it, and the client's end.
+func pair(t *testing.T, network, address string) (*conn, net.Conn) {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial(network, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	far, err := (&listener{l, &Server{}}).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	c := far.(*conn)
+	c.socket.open(c.Conn)
+	return c, client
+}
+
+func TestSocket(t *testing.T) {
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		t.Run(network, func(t *testing.T) {
+			c, client := pair(t, network, address)
+			// A client that does not read: each answer waits for room in the end.
+			answer := bytes.Repeat([]byte("0123456789abcdef"), 4<<10)
+			const times = 200
+			var sender sync.WaitGroup
+			sender.Go(func() {
+				for range times {
+					if n, err := c.transmit(answer); n != len(answer) || err != nil {
+						t.Errorf("%d, %v", n, err)
+					}
+				}
+			})
+			if got, err := io.ReadAll(io.LimitReader(client, int64(times*len(answer)))); err != nil || !bytes.Equal(got, bytes.Repeat(answer, times)) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			sender.Wait()
+			// Nothing comes in time, then something, then the end.
+			b := make([]byte, 100)
+			if err := c.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := c.receive(b); n != 0 || !isTimeout(err) || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%d, %v", n, err)
+			}
+			if err := c.SetReadDeadline(time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(client, "hello")
+			if n, err := c.receive(b); string(b[:n]) != "hello" || err != nil {
+				t.Errorf("%q, %v", b[:n], err)
+			}
+			if n, err := c.receive(nil); n != 0 || err != nil {
+				t.Errorf("nothing: %d, %v", n, err)
+			}
+			_ = client.Close()
+			if n, err := c.receive(b); n != 0 || !errors.Is(err, io.EOF) {
+				t.Errorf("%d, %v", n, err)
+			}
+			// The client is gone: the system says so at the latest on the second try.
+			_, err := c.transmit(answer)
+			for err == nil {
+				_, err = c.transmit(answer)
+			}
+			if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+			_ = c.Close()
+			if _, err := c.receive(b); !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+			if _, err := c.transmit(b); !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+}
