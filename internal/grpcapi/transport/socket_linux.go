@@ -127,6 +127,7 @@ func (s *socket) writeAll(fd uintptr) bool {
 			return true
 		}
 		k, _, e := syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(unsafe.SliceData(s.vectors))), uintptr(len(s.vectors)))
+		clear(s.vectors) // they hold messages, and the next write may be far away
 		switch e {
 		case 0:
 			s.consume(int(k))
