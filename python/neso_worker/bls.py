@@ -125,10 +125,10 @@ class Bls:
         for tensor in request._inputs:
             array = tensor._array
             if array is None:
-                source, start = tensor._source, tensor._start
-                if type(source) is not bytes:
+                source = tensor._source
+                if type(source) is not bytes:  # in shared memory, or on a GPU
                     return None
-                part = source[start : start + tensor._size]
+                part = source[tensor._start : tensor._start + tensor._size]
             elif tensor._number == BYTES:
                 part = pack_elements(array)
             elif array.nbytes > self._worker.inline_limit:
