@@ -85,14 +85,13 @@ func (d *direct) receive(fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(d.buf))), uintptr(len(d.buf)),
 			syscall.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
+		if errno == syscall.EAGAIN {
 			return false
 		}
-		d.n, d.errno = int(n), errno
-		return true
+		if errno != syscall.EINTR {
+			d.n, d.errno = int(n), errno
+			return true
+		}
 	}
 }
 
