@@ -503,7 +503,7 @@ def test_backends_add(tmp_path, backend):
             z.write(file, f"treelite.libs/{file.name}")
     env = {"HOME": str(tmp_path)}
     row = lambda: next(
-        line for line in neso("backends", "--python=/bin/true", env=env).stdout.splitlines() if f"| {backend} " in line
+        line for line in neso("backends", "--python=/bin/true", env=env).stdout.splitlines() if line.startswith(f"{backend} ")
     )  # noqa: E731
     assert "is not found: install it with" in row()
     r = neso("backends", "add", backend, "--wheel", str(wheel), env=env)

@@ -41,6 +41,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	table := serveTable()
 	o := defaults()
 	var paths []string
+	line := startLine(args)
 	if !asTriton {
 		paths, args = modelPaths(args)
 	}
@@ -59,6 +60,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if err != nil {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")
+		}
+		if !asTriton {
+			err = misplaced(err)
 		}
 		fmt.Fprintln(env.Stderr, err)
 		if !asTriton {
@@ -79,7 +83,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	}
 	defer log.Close()
 	logger := log.Logger()
-	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", startLine(args))
+	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", line)
 	tuneRuntime()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
