@@ -161,6 +161,17 @@ def test_broken_models_end_the_start_with_every_reason(tmp_path):
     assert time.monotonic() - started < 25, "a missing model.py must not be waited for"
 
 
+@pytest.mark.parametrize(
+    ("repository", "warning"),
+    [("empty", "there are no models in the model repositories"), ("repo/m", "it looks like a model, and each directory in it is taken for one")],
+)
+def test_repositories_that_are_none_are_warned_of(tmp_path, repository, warning):
+    python_model(tmp_path / "repo", "m")
+    (tmp_path / "empty").mkdir()
+    with Server(tmp_path / repository, "--exit-on-error=false", wait=False) as s:
+        assert until(lambda: warning in s.log()), s.log()
+
+
 def test_broken_models_beside_good_ones(tmp_path):
     broken_repository(tmp_path)
     s = Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false")
