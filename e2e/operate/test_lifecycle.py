@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +160,13 @@ def test_broken_models_end_the_start_with_every_reason(tmp_path):
     ):
         assert name in log and reason in log, (name, log)
     assert time.monotonic() - started < 25, "a missing model.py must not be waited for"
+
+
+def test_workers_are_called_after_their_instances(tmp_path):
+    python_model(tmp_path, "m")
+    with Server(tmp_path) as s:
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in descendants(s.process.pid)]
+        assert "m_0" in names, names
 
 
 @pytest.mark.parametrize(
