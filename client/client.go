@@ -122,9 +122,9 @@ func (c *Client) Readiness(ctx context.Context) (*Readiness, error) {
 		return nil, err
 	}
 	r := &Readiness{}
-	if fault := json.Unmarshal(text, r); fault != nil {
+	if json.Unmarshal(text, r) != nil {
 		if err == nil {
-			err = fault
+			err = errors.New("the server does not say what is ready and why not")
 		}
 		return nil, err
 	}
