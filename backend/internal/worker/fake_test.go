@@ -83,7 +83,7 @@ func (f *fakeWorker) next(kind Kind) (Header, []byte) {
 
 func (f *fakeWorker) segment(body []byte) {
 	f.t.Helper()
-	number, _, size, err := decodeSegment(body)
+	number, kind, size, err := decodeSegment(body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -101,7 +101,11 @@ func (f *fakeWorker) segment(body []byte) {
 		f.t.Fatalf("descriptor: %v", err)
 	}
 	defer unix.Close(fds[0])
-	m, err := unix.Mmap(fds[0], 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	protection := unix.PROT_READ | unix.PROT_WRITE
+	if kind == segmentLent {
+		protection = unix.PROT_READ
+	}
+	m, err := unix.Mmap(fds[0], 0, int(size), protection, unix.MAP_SHARED)
 	if err != nil {
 		f.t.Fatal(err)
 	}
