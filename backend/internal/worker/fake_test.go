@@ -34,6 +34,12 @@ var inline = placeFunc(func(*tensor.Tensor) place { return place{segment: Inline
 
 func newFake(t *testing.T, host backend.Host) *fakeWorker {
 	t.Helper()
+	return newFakeWith(t, ConnOptions{Host: host})
+}
+
+func newFakeWith(t *testing.T, opts ConnOptions) *fakeWorker {
+	t.Helper()
+	opts.Grace = 50 * time.Millisecond
 	control, theirs, err := socketPair("control")
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +48,7 @@ func newFake(t *testing.T, host backend.Host) *fakeWorker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewConn(Channels{control, descriptors}, ConnOptions{Host: host, Grace: 50 * time.Millisecond})
+	c, err := NewConn(Channels{control, descriptors}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
