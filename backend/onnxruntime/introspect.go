@@ -154,5 +154,3 @@ func (t *tensorInfo) typeName() string {
 	}
 	return "element type " + strconv.Itoa(t.element)
 }
-
-func show64(n int64) string { return strconv.FormatInt(n, 10) }

@@ -152,7 +152,8 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fil_server(trained):
-    with Server(trained[0], "--allow-pickle=true") as s:
+    with Server(trained[0], "--allow-pickle=true", wait=False) as s:
+        s.wait_ready(180)  # converters import scikit-learn, one after the other
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
 
@@ -287,7 +288,11 @@ def bad_models(repo, whole):
     )
     shap = 'input { name: "input__0" data_type: TYPE_FP32 dims: [ 8 ] }\noutput [ { name: "output__0" data_type: TYPE_FP32 dims: [ 1 ] }, { name: "treeshap_output" data_type: TYPE_FP32 dims: [ 9 ] } ]\n'
     place(repo, "treeshap", "xgboost.json", "max_batch_size: 8\n" + shap).write_bytes(whole["json"])
-    files["treeshap"] = (None, None, "output 'treeshap_output' of model 'treeshap': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)")
+    files["treeshap"] = (
+        None,
+        None,
+        "output 'treeshap_output' of model 'treeshap': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)",
+    )
     place(repo, "threshold", "xgboost.json", threshold="high").write_bytes(whole["json"])
     files["threshold"] = (None, None, "failed to convert 'high'")
     return {name: text for name, (_, _, text) in files.items()}

@@ -63,7 +63,9 @@ def named(backend, path):
 
 def ask(server, model, backend):
     data = [0.25, 0.5, 0.75, 1.0]
-    return server.infer(model, {"inputs": [{"name": BACKENDS[backend][3], "datatype": "FP32", "shape": [1, 4], "data": data}]})
+    return server.infer(
+        model, {"inputs": [{"name": BACKENDS[backend][3], "datatype": "FP32", "shape": [1, 4], "data": data}]}
+    )
 
 
 def libc():
@@ -169,6 +171,8 @@ def test_a_model_that_needs_too_much_memory(tmp_path, backend):
         if backend == "openvino":
             inputs.append({"name": "D", "datatype": "INT64", "shape": [2], "data": [1 << 20, 1 << 18]})
         reply = s.infer("huge", {"inputs": inputs})
-        assert reply.status == 500 and "there is not enough memory for the model: use smaller batches" in reply.error, reply
+        assert reply.status == 500 and "there is not enough memory for the model: use smaller batches" in reply.error, (
+            reply
+        )
         assert ask(s, "good", backend).status == 200
         assert s.get("/v2/models/huge/ready").status == 200

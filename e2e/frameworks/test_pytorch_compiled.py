@@ -27,7 +27,9 @@ class Doubled(torch.nn.Module):
             return {"y": x * 2, "compiled": torch.ones_like(x)}
         return {"y": x * 2, "compiled": torch.zeros_like(x)}
 """
-COMPILE = 'backend: "pytorch"\nparameters {{ key: "TORCH_COMPILE_OPTIONAL_PARAMETERS" value {{ string_value: "{}" }} }}\n'
+COMPILE = (
+    'backend: "pytorch"\nparameters {{ key: "TORCH_COMPILE_OPTIONAL_PARAMETERS" value {{ string_value: "{}" }} }}\n'
+)
 BAD = {
     "cut": "'cut/1/model.pt2' is not a",
     "guess": "Write 'input'",
@@ -53,7 +55,12 @@ def served(tmp_path_factory):
     whole = package.read_bytes()
     put("cut", "model.pt2", whole[: len(whole) // 2])
     put("guess", "model.pt2", whole)
-    put("contradiction", "model.pt2", whole, INPUT.format(4) + 'input [ { name: "z" data_type: TYPE_FP32 dims: [ 4 ] } ]\n')
+    put(
+        "contradiction",
+        "model.pt2",
+        whole,
+        INPUT.format(4) + 'input [ { name: "z" data_type: TYPE_FP32 dims: [ 4 ] } ]\n',
+    )
     outputs = 'output [ { name: "y" data_type: TYPE_FP32 dims: [ 4 ] }, { name: "compiled" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
     io = INPUT.format(4) + outputs
     put("compiled", "model.py", MODULE.encode(), COMPILE.format('{\\"dynamic\\": true}') + io)

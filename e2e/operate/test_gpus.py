@@ -46,10 +46,7 @@ def repo(tmp_path):
 
 
 def groups(server, model):
-    return [
-        (g["kind"], g["count"], g["gpus"])
-        for g in server.get(f"/v2/models/{model}/config").json["instance_group"]
-    ]
+    return [(g["kind"], g["count"], g["gpus"]) for g in server.get(f"/v2/models/{model}/config").json["instance_group"]]
 
 
 def settled(server):
@@ -81,8 +78,11 @@ def test_instances_and_metrics(driver, repo):
         )
         # The library here is for the CPU: a model that leaves it open runs there, one that wants a GPU says what is missing.
         assert groups(s, "plain") == groups(s, "onnx_auto") == [("KIND_CPU", 2, [])]
-        assert "unable to find '1/89.onnx'" in why["onnx_gpu"] or "89.onnx" in why["onnx_gpu"]
-        assert "need different files: '89.onnx' for GPU 0 (compute capability 8.9), 'model.onnx' for GPU 1" in why["onnx_gpus"]
+        assert "89.onnx" in why["onnx_gpu"]
+        assert (
+            "need different files: '89.onnx' for GPU 0 (compute capability 8.9), 'model.onnx' for GPU 1"
+            in why["onnx_gpus"]
+        )
         shown = metrics(s)
         for line in (
             'nv_gpu_utilization{gpu_uuid="GPU-aaaa0000-0000-0000-0000-000000000000"} 0.37',

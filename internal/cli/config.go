@@ -153,7 +153,7 @@ func readConfig(path string) (*modelconfig.Config, error) {
 		return nil, err
 	}
 	draft.Normalize()
-	if err := draft.NormalizeInstances(gpu.Set{}, backend.Capabilities{}); err != nil {
+	if err := draft.NormalizeInstances(gpu.Set{Least: gpu.DefaultLeast}, backend.Capabilities{}); err != nil {
 		return nil, err
 	}
 	return draft.Finish()

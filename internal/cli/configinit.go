@@ -105,7 +105,7 @@ func inferConfig(ctx context.Context, name, path string, o all.Options, director
 	s := &neso.Server{
 		ModelRepositories: repositories, Backends: all.Drivers(o), BackendDirectory: directory, GPU: neso.GPU{Disabled: true},
 		BackendSettings: map[string]map[string]string{"": {"allow-pickle": strconv.FormatBool(pickles)}},
-		ControlMode: "explicit", StartupModels: []string{name}, Logger: slog.New(slog.DiscardHandler),
+		ControlMode:     "explicit", StartupModels: []string{name}, Logger: slog.New(slog.DiscardHandler),
 	}
 	if err := s.Start(ctx); err != nil {
 		return nil, err

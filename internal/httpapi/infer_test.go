@@ -376,15 +376,15 @@ func TestRestrictedEndpoints(t *testing.T) {
 }
 
 func TestHeadersBecomeParameters(t *testing.T) {
-	var got []backend.Parameter
+	seen := make(chan []backend.Parameter, 1)
 	echo := &nesotest.Echo{OnExecute: func(_ context.Context, _ backend.Config, b *backend.Batch) (bool, error) {
-		got = append([]backend.Parameter(nil), b.Requests[0].Parameters...)
+		seen <- append([]backend.Parameter(nil), b.Requests[0].Parameters...)
 		return false, nil
 	}}
 	c := dial(t, serve(t, echo, func(o *Options, _ *engine.Options) { o.HeaderForwardPattern = "my_" }))
 	c.do("POST", "/v2/models/echo/infer", []string{"My_b: 2", "Not: x", "x-MY_a: 1"}, []byte(`{"parameters":{"p":1},"inputs":[{"name":"IN","shape":[1],"datatype":"FP32","data":[1]}]}`))
 	want := []backend.Parameter{backend.Int("p", 1), backend.String("my_b", "2"), backend.String("x-my_a", "1")}
-	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+	if got := <-seen; len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -29,7 +29,7 @@ func finish(t *testing.T, name, text string) (*Config, error) {
 	if err := d.CheckDirectory(name); err != nil {
 		return nil, err
 	}
-	if err := d.NormalizeInstances(gpu.Set{}, backend.Capabilities{Kind: "KIND_CPU", Count: 1}); err != nil {
+	if err := d.NormalizeInstances(gpu.Set{Least: gpu.DefaultLeast}, backend.Capabilities{Kind: "KIND_CPU", Count: 1}); err != nil {
 		return nil, err
 	}
 	return d.Finish()

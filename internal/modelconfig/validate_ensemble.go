@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nesoserve/neso/internal/inferencepb"
 )
@@ -190,11 +191,11 @@ func circle(n *graphNode) string {
 	var path []*graphNode
 	for n != nil && !n.ready {
 		if i := slices.Index(path, n); i >= 0 {
-			text := "the circle "
-			for _, t := range path[i:] {
-				text += quote(t.name) + " <- "
+			var names []string
+			for _, t := range append(path[i:], n) {
+				names = append(names, quote(t.name))
 			}
-			return text + quote(n.name)
+			return "the circle " + strings.Join(names, " <- ")
 		}
 		path = append(path, n)
 		next := n

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import queue
 from typing import TYPE_CHECKING, Any, Optional
 
 from neso_worker.bls import Bls
@@ -36,18 +36,24 @@ class Calls(Bls):
         super().__init__(connection)  # type: ignore[arg-type]
         self.allowed = True
         connection.on_responses = self.on_responses
-        self._places = threading.BoundedSemaphore(IN_FLIGHT)
+        # One item for each free place. Not a semaphore: the garbage collector may give a place back inside of any call,
+        # also of one that holds the semaphore's lock.
+        self._places: queue.SimpleQueue[None] = queue.SimpleQueue()
+        for _ in range(IN_FLIGHT):
+            self._places.put(None)
 
     def enter(self) -> None:
         """Takes a place; ``leave`` gives it back. Raises PyTritonClientQueueFullError when none gets free in time."""
-        if not self._places.acquire(timeout=WAIT_S):
+        try:
+            self._places.get(timeout=WAIT_S)
+        except queue.Empty:
             raise PyTritonClientQueueFullError(
                 f"Queue is full: {IN_FLIGHT} requests of this process have been in flight for {WAIT_S:g} s"
-            )
+            ) from None
 
     def leave(self) -> None:
         """Gives a place back."""
-        self._places.release()
+        self._places.put(None)
 
 
 class InProcessClient(Infers):

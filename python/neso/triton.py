@@ -156,8 +156,8 @@ class Triton(TritonBase):
 
     @property
     def _triton_server(self) -> Optional[Triton]:
-        """What PyTriton's own tests ask whether the server is alive; None before it is started."""
-        return None if self._server is None else self
+        """What PyTriton's own tests ask whether the server is alive; None before it has been started."""
+        return self if self._server is not None or self._was_stopped else None
 
     def _port(self, end: str) -> int:
         address = self._addresses.get(end)

@@ -118,18 +118,20 @@ class Bls:
         if request._id or request._correlation or request._timeout or request._flags or request._parameters:
             return None
         trace = request._trace
-        if (trace is not None and trace._context) or hasattr(request, "_priority"):
+        if request._priority or (trace is not None and trace._context):
             return None
         key: list[Any] = [request._model, request._version, alone, *request._outputs]
         data: list[bytes] = []
         for tensor in request._inputs:
             array = tensor._array
             if array is None:
-                source, start = tensor._source, tensor._start
-                if type(source) is not bytes:
+                source = tensor._source
+                if type(source) is not bytes:  # in shared memory, or on a GPU
                     return None
-                part = source[start : start + tensor._size]
+                part = source[tensor._start : tensor._start + tensor._size]
             elif tensor._number == BYTES:
+                if 4 * array.size > self._worker.inline_limit:  # each has its length before it
+                    return None
                 part = pack_elements(array)
             elif array.nbytes > self._worker.inline_limit:
                 return None
@@ -144,10 +146,11 @@ class Bls:
             if max(map(len, data), default=0) > self._worker.inline_limit:
                 return None
             body = _encode(self._worker, request, False, alone)
-            if len(heads) >= MAX_HEADS:
-                heads.clear()
             begin = len(body) - sum(len(part) + (-len(part) & 7) for part in data)
-            heads[place] = (len(body), body[:begin])
+            if begin <= MAX_BLOCKS:
+                if len(heads) >= MAX_HEADS:
+                    heads.clear()
+                heads[place] = (len(body), body[:begin])
             return frame(INFER, 0, number, body)
         length, first = head
         parts = [HEADER.pack(MAGIC, VERSION, INFER, length, 0, 0, number), first]
@@ -247,7 +250,10 @@ class Bls:
                 if call.notify is not None:
                     self._tell(call)
             return
-        for flags, response in _decode(self._worker, data, start, end):
+        found = _decode(self._worker, data, start, end)
+        if len(found) == 1:
+            self._note(*found[0], data, start)
+        for flags, response in found:
             if call is None:
                 continue  # nobody wants it any more
             call.responses.append(response)
@@ -260,23 +266,15 @@ class Bls:
             self._tell_decoupled(call)
 
     def _known(self, data: Any, base: int, end: int) -> Optional[InferenceResponse]:
-        """The only and last response in a body, all inline, when one with the same blocks came before.
-
-        Else None; a body that could be known the next time is noted.
-        """
+        """The only and last response in a body, all inline, when one with the same blocks came before; else None."""
         if end - base < 64 or type(data) is not bytes:
             return None
         # Inline data begins behind all blocks: where the first output has its own, if that is inline.
         (begin,) = _OFFSET.unpack_from(data, base + 40)
         if begin > end - base:
             return None
-        blocks = data[base + 16 : base + begin]  # all but the count and the handle
-        found = self._answers.get(blocks)
-        if found is None:
-            if data[base : base + 8] == _ONE:
-                self._note(blocks, data, base, end)
-            return None
-        if found[0] > end - base or data[base : base + 8] != _ONE:
+        found = self._answers.get(data[base + 16 : base + begin])  # all but the count and the handle
+        if found is None or found[0] > end - base or data[base : base + 8] != _ONE:
             return None
         outputs = []
         make = Tensor.__new__
@@ -289,13 +287,15 @@ class Bls:
         response._outputs, response._error, response._parameters = outputs, None, ""
         return response
 
-    def _note(self, blocks: bytes, data: bytes, base: int, end: int) -> None:
-        _, flags, code, _, outputs, message, parameters = RESPONSE.unpack_from(data, base + 8)
-        if flags != FINAL or code != NO_ERROR or not outputs or message or parameters or len(blocks) > MAX_BLOCKS:
-            return
-        ((_, response),) = _decode(self._worker, data, base, end)
+    def _note(self, flags: int, response: InferenceResponse, data: Any, base: int) -> None:
+        """Remembers the blocks of the only response in a body, if it is one that ``_known`` can make."""
         tensors = response._outputs
-        if any(tensor._source is not data for tensor in tensors):
+        if flags != FINAL or response._error is not None or response._parameters or not tensors:
+            return
+        if type(data) is not bytes or any(tensor._source is not data for tensor in tensors):
+            return
+        blocks = data[base + 16 : tensors[0]._start]
+        if len(blocks) > MAX_BLOCKS:
             return
         if len(self._answers) >= MAX_HEADS:
             self._answers.clear()

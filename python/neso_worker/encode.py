@@ -114,8 +114,10 @@ class ResponseFrame:
                     number, shape = tensor._number, tensor._shape
                     if array is None:
                         source = tensor._source
+                        if type(source) is not bytes:  # one on a GPU has no size here
+                            break
                         length, start = tensor._size, tensor._start
-                        if type(source) is not bytes or length > limit:
+                        if length > limit:
                             break
                         data = source[start : start + length]  # received, and passed on as it came
                     else:

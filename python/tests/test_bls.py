@@ -196,6 +196,28 @@ def test_large_tensors(tmp_path):
         assert m.peer.released == [(segment, 4096)]
 
 
+def test_blocks_are_released_once(tmp_path):
+    """Wherever in a segment they lie: what makes a response one to remember is not looked for in shared memory."""
+    with script(tmp_path) as m:
+        segment = m.peer.segment(0, 1 << 16)
+        m.peer.memory[segment][:128] = np.arange(32, dtype=np.int32).tobytes()
+        x, y = np.arange(16, dtype=np.int32), np.arange(16, 32, dtype=np.int32)
+        for outputs, blocks in (
+            ([("X", x, (segment, 0))], [(segment, 0)]),
+            ([("X", x, (segment, 0)), ("Y", y)], [(segment, 0)]),
+            ([("X", x), ("Y", y, (segment, 64))], [(segment, 64)]),
+        ):
+
+            def answer(kind, call, body, outputs=outputs):
+                m.peer.send(INFER_RESPONSES, responses_body((1, outputs)), call)
+
+            m.peer.released.clear()
+            text = CALL % (1, "") + "\n    return [text([int(t.as_numpy().sum()) for t in q.exec().output_tensors()])]"
+            assert serve(m, text, answer) == [120, 376][: len(outputs)]
+            assert value(m.run(code("return [text(1)]"))) == 1
+            assert m.peer.released == blocks
+
+
 def test_errors_are_responses(tmp_path):
     with script(tmp_path) as m:
 
@@ -507,6 +529,7 @@ ASKED = [
     ({"correlation_id": 7, "flags": 1}, {"A": floats(1, 2)}),
     ({"correlation_id": "seven"}, {"A": floats(1, 2)}),
     ({"timeout": 5}, {"A": floats(1, 2)}),
+    ({"priority": 2}, {"A": floats(1, 2)}),
     ({"parameters": {"p": 1}}, {"A": floats(1, 2)}),
 ]
 
@@ -530,12 +553,15 @@ def test_remembered_requests_are_the_same():
                 if made is not None:
                     short += 1
                     assert made == frame(INFER, 0, number, bls._encode(worker, request, False, alone)), (fields, inputs)
-    assert short == 3 * 2 * (len(ASKED) - 5)
+    assert short == 3 * 2 * (len(ASKED) - 6)
     large = InferenceRequest(model_name="other", inputs=[Tensor("A", np.zeros(9000, np.uint8))])
     assert worker.bls._short(large, 1, True) is None
     for size in range(2 * bls.MAX_HEADS):
         worker.bls._short(InferenceRequest(model_name="m", inputs=[Tensor("A", np.zeros(size, np.uint8))]), 1, True)
     assert len(worker.bls._heads) <= bls.MAX_HEADS
+    remembered = len(worker.bls._heads)
+    long = InferenceRequest(model_name="m", inputs=[Tensor("A" * bls.MAX_BLOCKS, np.zeros(4, np.uint8))])
+    assert worker.bls._short(long, 1, True) is not None and len(worker.bls._heads) == remembered
 
 
 ANSWERS = [
@@ -566,6 +592,7 @@ def test_remembered_responses_are_the_same():
                 data = before + body
                 found = worker.bls._known(data, len(before), len(data))
                 if found is None:
+                    worker.bls.on_responses((INFER_RESPONSES, 0, 7, data, len(before), len(data)))
                     continue
                 known += 1
                 ((flags, want),) = bls._decode(worker, data, len(before), len(data))

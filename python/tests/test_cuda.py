@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from harness import DTYPES
+from test_bls import serve, triple
 from test_execute import code, script
 
 from neso_worker import cuda, dlpack
@@ -163,3 +164,16 @@ def test_an_output_on_a_gpu_comes_to_the_host(tmp_path, library, count):
     with script(tmp_path / "without", env={"NESO_CUDA_DRIVER": "/nowhere/libcuda.so.1"}) as m:
         response = m.run(code(source))
         assert "there is no CUDA driver" in response.message and not response.outputs
+
+
+def test_an_input_of_a_call_on_a_gpu_comes_to_the_host(tmp_path, library):
+    source = f"""
+    import sys
+    sys.path.insert(0, {__file__.rsplit("/", 1)[0]!r})
+    from test_cuda import OnDevice
+    q = pb_utils.InferenceRequest(model_name="other", inputs=[
+        pb_utils.Tensor.from_dlpack("A", OnDevice(np.arange(4, dtype=np.int32)))])
+    return [text(q.exec().output_tensors()[0].as_numpy().tolist())]
+    """
+    with script(tmp_path, env={"NESO_CUDA_DRIVER": library}) as m:
+        assert serve(m, source, triple(m, [])) == [0, 3, 6, 9]

@@ -344,6 +344,7 @@ def test_an_unrecoverable_error_stops_the_server():
     serving.join(30)
     assert not serving.is_alive()
     assert not triton.is_alive()
+    assert not triton._triton_server.is_alive()  # as PyTriton's own test asks
 
 
 def test_another_process_binds(triton):

@@ -15,12 +15,18 @@ func TestComplete(t *testing.T) {
 		ios        []IO
 		want       string
 	}{
-		{"all of it", `{"name":"m"}`, 4, []IO{NewIO("X", tensor.FP32, tensor.Shape{-1, 3}, true)},
-			`{"dynamic_batching":{},"input":[{"name":"X","data_type":"TYPE_FP32","dims":[3]}],"max_batch_size":4,"name":"m"}`},
+		{
+			"all of it", `{"name":"m"}`, 4,
+			[]IO{NewIO("X", tensor.FP32, tensor.Shape{-1, 3}, true)},
+			`{"dynamic_batching":{},"input":[{"name":"X","data_type":"TYPE_FP32","dims":[3]}],"max_batch_size":4,"name":"m"}`,
+		},
 		{"a scheduler of its own", `{"sequence_batching":{"direct":{}}}`, 4, nil, `{"max_batch_size":4,"sequence_batching":{"direct":{}}}`},
 		{"no batches", `{}`, 0, []IO{NewIO("X", tensor.Bytes, nil, false)}, `{"input":[{"name":"X","data_type":"TYPE_STRING","dims":[1]}],"max_batch_size":0}`},
-		{"one number a row", `{}`, 1, []IO{NewIO("X", tensor.Int64, tensor.Shape{-1}, true)},
-			`{"input":[{"name":"X","data_type":"TYPE_INT64","dims":[1],"reshape":{"shape":[]}}],"max_batch_size":1}`},
+		{
+			"one number a row", `{}`, 1,
+			[]IO{NewIO("X", tensor.Int64, tensor.Shape{-1}, true)},
+			`{"input":[{"name":"X","data_type":"TYPE_INT64","dims":[1],"reshape":{"shape":[]}}],"max_batch_size":1}`,
+		},
 		{"what is not ours stays", `{"input":[{"name":"A"}],"metric_tags":{"a":"b"}}`, 0, nil, `{"input":[{"name":"A"}],"max_batch_size":0,"metric_tags":{"a":"b"}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package library
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,9 +12,9 @@ import (
 )
 
 // counted counts how often it was dropped.
-type counted struct{ drops int }
+type counted struct{ drops atomic.Int64 }
 
-func (c *counted) Drop() { c.drops++ }
+func (c *counted) Drop() { c.drops.Add(1) }
 
 func TestReadyKeepsUntilTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -36,8 +37,8 @@ func TestReadyKeepsUntilTheLoad(t *testing.T) {
 		r.Keep(a, expired)
 		time.Sleep(readyFor/2 + 1)
 		synctest.Wait()
-		if expired.drops != 0 || replaced.drops != 1 {
-			t.Errorf("the first one's end took the second: %d drops of the first, %d of the second", replaced.drops, expired.drops)
+		if expired.drops.Load() != 0 || replaced.drops.Load() != 1 {
+			t.Errorf("the first one's end took the second: %d drops of the first, %d of the second", replaced.drops.Load(), expired.drops.Load())
 		}
 		time.Sleep(readyFor)
 		synctest.Wait()
@@ -48,12 +49,12 @@ func TestReadyKeepsUntilTheLoad(t *testing.T) {
 		if _, ok := r.Take(b); ok {
 			t.Error("something is kept after the end")
 		}
-		for name, got := range map[string]int{"expired": expired.drops, "left": left.drops, "late": late.drops} {
+		for name, got := range map[string]int64{"expired": expired.drops.Load(), "left": left.drops.Load(), "late": late.drops.Load()} {
 			if got != 1 {
 				t.Errorf("%s was dropped %d times", name, got)
 			}
 		}
-		if taken.drops != 0 {
+		if taken.drops.Load() != 0 {
 			t.Error("what was taken was dropped")
 		}
 	})

@@ -1,15 +1,47 @@
+//go:build !race
+
 package worker
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // The system calls of this file do not wait, so the scheduler need not hear of
 // them: an ordinary one wakes its watchdog thread, which then may take the
-// processor's work away and hand it to another thread, twice a request.
+// processor's work away and hand it to another thread, twice a request. The race
+// detector would not hear of them either, so that they are not for its builds.
+
+// writeOnly returns the socket of f as a file that the poller does not watch:
+// it would be told each time that the worker has taken something. f is closed.
+func writeOnly(f *os.File) (*os.File, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return f, err
+	}
+	own, failure := -1, error(nil)
+	if err := raw.Control(func(fd uintptr) {
+		if own, failure = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); failure == nil {
+			failure = unix.SetNonblock(own, false) // of both, which os.NewFile goes by
+		}
+	}); err != nil {
+		return f, err
+	}
+	if failure != nil {
+		if own >= 0 {
+			_ = unix.Close(own)
+		}
+		return f, fmt.Errorf("control channel: %w", failure)
+	}
+	name := f.Name()
+	_ = f.Close() // leaves the poller; the socket lives on
+	return os.NewFile(uintptr(own), name), nil
+}
 
 // tryWrite writes what a socket takes without waiting.
 func tryWrite(fd uintptr, buf []byte) (int, error) {
@@ -53,14 +85,13 @@ func (d *direct) receive(fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(d.buf))), uintptr(len(d.buf)),
 			syscall.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
+		if errno == syscall.EAGAIN {
 			return false
 		}
-		d.n, d.errno = int(n), errno
-		return true
+		if errno != syscall.EINTR {
+			d.n, d.errno = int(n), errno
+			return true
+		}
 	}
 }
 

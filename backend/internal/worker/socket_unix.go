@@ -10,32 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeOnly returns the socket of f as a file that the poller does not watch:
-// it would be told each time that the worker has taken something. f is closed.
-func writeOnly(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return f, err
-	}
-	own, failure := -1, error(nil)
-	if err := raw.Control(func(fd uintptr) {
-		if own, failure = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); failure == nil {
-			failure = unix.SetNonblock(own, false) // of both, which os.NewFile goes by
-		}
-	}); err != nil {
-		return f, err
-	}
-	if failure != nil {
-		if own >= 0 {
-			_ = unix.Close(own)
-		}
-		return f, fmt.Errorf("control channel: %w", failure)
-	}
-	name := f.Name()
-	_ = f.Close() // leaves the poller; the socket lives on
-	return os.NewFile(uintptr(own), name), nil
-}
-
 // shutdown ends both directions of the socket for everybody who has it.
 func shutdown(raw syscall.RawConn) {
 	_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })

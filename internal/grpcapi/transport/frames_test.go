@@ -208,7 +208,7 @@ func TestAfterSend(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.kind == frameData {
-			n += int(f.length)
+			n += f.length
 		}
 	}
 	select {

@@ -131,8 +131,10 @@ func (c *conn) look() (verdict, error) {
 	if c.x != nil && c.x.again(c.buf[c.r:c.w]) {
 		return isHot, nil
 	}
+	var skipped bool
 	if !c.since.IsZero() {
-		if err := c.skip(); err != nil {
+		var err error
+		if skipped, err = c.skip(); err != nil {
 			return 0, err
 		}
 	}
@@ -155,24 +157,43 @@ func (c *conn) look() (verdict, error) {
 		case isTimeout(err):
 			return 0, err
 		case err != nil:
+			if skipped {
+				c.unskip()
+			}
 			return isOdd, nil // net/http has an answer to the part that came
 		}
 	}
 }
 
+// peeked is how many bytes net/http waits for between messages. Fewer, and then
+// the end, are nothing to it.
+const peeked = 4
+
 // skip does after a hot request what net/http does after a POST request: it
-// waits for four bytes, and passes over ends of lines among them.
-func (c *conn) skip() error {
-	const least = 4
-	for c.w-c.r < least {
+// waits for four bytes, and passes over ends of lines among them, if there are
+// any.
+func (c *conn) skip() (skipped bool, err error) {
+	for c.w-c.r < peeked {
 		if err := c.await(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	for end := c.r + least; c.r < end && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n'); {
+	for end := c.r + peeked; c.r < end && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n'); {
 		c.r++
+		skipped = true
 	}
-	return nil
+	return skipped, nil
+}
+
+// unskip puts ends of lines before the few bytes that came last, so that
+// net/http, which has not seen those that were there, answers them.
+func (c *conn) unskip() {
+	const lines = "\r\n\r\n"
+	if n := c.w - c.r; n > 0 && n < peeked {
+		copy(c.buf[len(lines):], c.buf[c.r:c.w])
+		copy(c.buf, lines)
+		c.r, c.w = 0, len(lines)+n
+	}
 }
 
 // makeRoom moves what is buffered to the beginning of the buffer.

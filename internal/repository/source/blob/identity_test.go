@@ -332,7 +332,7 @@ func TestAzureIdentities(t *testing.T) {
 		{name: "managed identity of a service", env: func(c *cloud) map[string]string {
 			return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "managed_identity", "IDENTITY_ENDPOINT": c.url + "/app-service", "IDENTITY_HEADER": "the-header"}
 		}, want: "Bearer azure-app-service", ask: []string{"/app-service", "the-header"}},
-		{name: "default: a client's secret", env: func(c *cloud) map[string]string {
+		{name: "default: a client's secret", env: func(*cloud) map[string]string {
 			return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "default", "AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "i", "AZURE_CLIENT_SECRET": "the-secret"}
 		}, want: "Bearer azure-the-tenant", ask: []string{"/the-tenant/oauth2/v2.0/token", "client_secret=the-secret"}},
 		{name: "default: a workload's file", env: func(c *cloud) map[string]string {
