@@ -255,8 +255,8 @@ func TestLentAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := all[0].Entries[0]
-	if e.Segment != firstLentSegment || e.Offset != 128 || f.read(&e)[5] != 7 || out.Buffer.References() != 1 {
-		t.Errorf("%+v, %d references", e, out.Buffer.References())
+	if e.Segment != firstLentSegment || e.Offset != 128 || f.read(&e)[5] != 7 || out.Buffer.References() == 0 {
+		t.Errorf("%+v", e)
 	}
 	f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
 	one.next(KindRelease)
