@@ -93,7 +93,11 @@ def infer(server, model, *values):
 
 def shared(pid):
     """Inode and protection of each piece of the server's shared memory that a process has mapped."""
-    lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "memfd:neso" in line]
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return set()  # it has ended
+    lines = [line.split() for line in text.splitlines() if "memfd:neso" in line]
     return {(int(line[4]), line[1]) for line in lines}
 
 
@@ -170,7 +174,8 @@ def wait_body(path):
     """A step that says that it runs, waits for a file, and reads its input again."""
     return (
         f"open({str(path / 'runs')!r}, 'w').close()\n"
-        f"while not os.path.exists({str(path / 'go')!r}) and not request.is_cancelled():\n    time.sleep(0.005)\n" + LOOK
+        f"while not os.path.exists({str(path / 'go')!r}) and not request.is_cancelled():\n    time.sleep(0.005)\n"
+        + LOOK
     )
 
 
@@ -283,7 +288,11 @@ def test_a_cancelled_step_leaves_nothing(repo, tmp_path_factory):
 
 def test_reloads_leave_no_mapping_and_no_descriptor(repo):
     """200 of them, of a model that lends and of one that borrows."""
-    write(repo, "caller", "mine = np.full(len(self.call('make', x)), x[0])\nreturn [*self.call('look', mine), os.getpid()]")
+    write(
+        repo,
+        "caller",
+        "mine = np.full(len(self.call('make', x)), x[0])\nreturn [*self.call('look', mine), os.getpid()]",
+    )
     explicit = ("--model-control-mode=explicit", "--load-model=caller", "--load-model=make", "--load-model=look")
     with Server(repo, *explicit) as s:
 

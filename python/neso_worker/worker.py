@@ -51,7 +51,12 @@ from .window import Window
 
 def hello(link_send: Any, lent: bool = False) -> None:
     """Sends HELLO, the first frame of a worker and of a zygote; lent says that it can be lent segments."""
-    body: dict[str, Any] = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
+    body: dict[str, Any] = {
+        "pid": os.getpid(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "protocol": PROTOCOL,
+    }
     if lent:
         body["lent"] = True
     link_send(json_frame(HELLO, 0, 0, body))
