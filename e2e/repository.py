@@ -61,6 +61,21 @@ def until(condition, timeout=20):
     return False
 
 
+def settled(server, count):
+    """Waits until that many models are loaded or have a reason why they are not; returns the reasons by model, empty for those that are."""
+
+    def rows():
+        try:
+            index = server.post("/v2/repository/index").json
+        except (OSError, ValueError):  # it does not listen yet
+            return []
+        return [m for m in index if m.get("state") == "READY" or m.get("reason")]
+
+    # Frameworks are imported one after the other, compilers run: minutes on a busy machine.
+    assert until(lambda: len(rows()) == count, timeout=400), server.log()[-3000:]
+    return {m["name"]: m.get("reason", "") for m in rows()}
+
+
 def answer(server, model, **kw):
     r = server.infer(model, X, **kw)
     assert r.status == 200, r

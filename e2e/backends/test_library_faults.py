@@ -13,7 +13,7 @@ import pytest
 import xgboost
 from onnx import TensorProto, helper
 from openvino import opset13 as ops
-from repository import identity_model, until
+from repository import identity_model, settled
 from server import Server
 
 ISOLATED = 'parameters { key: "isolation" value { string_value: "process" } }\n'
@@ -72,10 +72,6 @@ def libc():
     return next(p for p in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6") if Path(p).exists())  # fmt: skip
 
 
-def reasons(server):
-    return {m["name"]: m.get("reason", "") for m in server.post("/v2/repository/index", {}).json}
-
-
 @parametrize
 def test_a_library_that_cannot_be_used(tmp_path, backend):
     """Missing, no library at all, another library (as one that is too old: functions are missing), and one that aborts while it is opened."""
@@ -103,18 +99,9 @@ def test_a_library_that_cannot_be_used(tmp_path, backend):
         place(repo, "aborts", backend, named(backend, tmp_path / "abort.so") + ISOLATED)
         want["aborts"] = "SIGABRT"
     with Server(repo, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
-        until(lambda: settled(s, len(want) + 1), timeout=120)
-        got = reasons(s)
+        got = settled(s, len(want) + 1)
         assert not {name: got[name] for name, text in want.items() if text not in got[name]}, got
         assert ask(s, "good", backend).status == 200
-
-
-def settled(server, count):
-    try:
-        index = server.post("/v2/repository/index").json
-    except (OSError, ValueError):
-        return False
-    return sum(m.get("state") == "READY" or bool(m.get("reason")) for m in index) == count
 
 
 @parametrize

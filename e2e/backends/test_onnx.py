@@ -502,9 +502,11 @@ def test_backends_add(tmp_path, backend):
         for file in (site / "treelite.libs").glob("*") if backend == "fil" else ():
             z.write(file, f"treelite.libs/{file.name}")
     env = {"HOME": str(tmp_path)}
-    row = lambda: next(
-        line for line in neso("backends", "--python=/bin/true", env=env).stdout.splitlines() if f"| {backend} " in line
-    )  # noqa: E731
+
+    def row():
+        lines = neso("backends", "--python=/bin/true", env=env).stdout.splitlines()
+        return next(line for line in lines if line.startswith(f"{backend} "))
+
     assert "is not found: install it with" in row()
     r = neso("backends", "add", backend, "--wheel", str(wheel), env=env)
     assert r.returncode == 0 and f"backends/{backend}/" in r.stdout, r

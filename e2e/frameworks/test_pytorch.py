@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torch_models as models
-from repository import until
+from repository import settled, until
 from server import Server, alive, descendants
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
@@ -327,18 +327,8 @@ def bad_server(tmp_path_factory):
         put(repo, name, write, file, config)
     put(repo, "good", script(models.Mlp()))
     with Server(repo, "--exit-on-error=false", wait=False) as s:
-        until(lambda: _listed(s) == len(BAD) + 1, timeout=180)
+        settled(s, len(BAD) + 1)
         yield s
-
-
-def _listed(server):
-    try:
-        index = server.post("/v2/repository/index").json
-    except (OSError, ValueError):
-        return 0
-    return sum(
-        m.get("state") in ("READY", "UNAVAILABLE") and bool(m.get("reason")) == (m["state"] != "READY") for m in index
-    )
 
 
 @pytest.mark.parametrize("name", BAD)

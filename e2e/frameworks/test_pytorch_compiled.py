@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repository import until
+from repository import settled
 from server import Server
 
 if not shutil.which("c++") and not shutil.which("g++"):
@@ -68,15 +68,7 @@ def served(tmp_path_factory):
     put("plain", "model.py", MODULE.encode(), 'backend: "pytorch"\n' + io)
     put("nojson", "model.py", MODULE.encode(), COMPILE.format("fast") + io)
     with Server(repo, "--exit-on-error=false", wait=False) as s:
-
-        def settled():
-            try:
-                index = s.post("/v2/repository/index").json
-            except (OSError, ValueError):
-                return False
-            return sum(m.get("state") == "READY" or bool(m.get("reason")) for m in index) == len(BAD) + len(GOOD)
-
-        until(settled, timeout=400)
+        settled(s, len(BAD) + len(GOOD))
         yield s, json.loads((repo / "expected.json").read_text())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from repository import until
+from repository import settled
 from server import Server
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -74,18 +74,10 @@ def repo(tmp_path_factory, fitted):
     return repo
 
 
-def settled(server, count):
-    try:
-        index = server.post("/v2/repository/index").json
-    except (OSError, ValueError):
-        return False
-    return sum(m.get("state") == "READY" or bool(m.get("reason")) for m in index) == count
-
-
 @pytest.fixture(scope="module")
 def sk_server(repo):
     with Server(repo, "--exit-on-error=false", wait=False) as s:
-        until(lambda: settled(s, 10), timeout=120)
+        settled(s, 10)
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repository import until
+from repository import settled
 from server import Server
 from tritonclient import grpc, http
 
@@ -55,19 +55,9 @@ BAD = {
 def tf_server(made):
     repo, _ = made
     with Server(repo, "--exit-on-error=false", wait=False) as s:
-        until(lambda: settled(s) == len(BAD) + 4, timeout=240)
+        settled(s, len(BAD) + 4)
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
-
-
-def settled(server):
-    try:
-        index = server.post("/v2/repository/index").json
-    except (OSError, ValueError):
-        return 0
-    return sum(
-        m.get("state") in ("READY", "UNAVAILABLE") and bool(m.get("reason")) == (m["state"] != "READY") for m in index
-    )
 
 
 @pytest.fixture(params=CLIENTS)

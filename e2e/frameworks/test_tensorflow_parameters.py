@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from repository import until
+from repository import settled
 from server import Server
 
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
@@ -34,15 +34,7 @@ def server(tmp_path_factory):
     (repo / "started" / "init.json").write_text('{"init_ops": ["set_five"]}')
     (repo / "nooperation" / "1" / "init.json").write_text('{"init_ops": ["no_such_operation"]}')
     with Server(repo, "--exit-on-error=false", wait=False) as s:
-
-        def settled():
-            try:
-                index = s.post("/v2/repository/index").json
-            except (OSError, ValueError):
-                return False
-            return len(index) == len(MODELS) and all(m.get("state") == "READY" or m.get("reason") for m in index)
-
-        until(settled, timeout=400)
+        settled(s, len(MODELS))
         yield s
 
 

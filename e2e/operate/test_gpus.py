@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from repository import until
+from repository import settled
 from server import ROOT, Server
 
 IDENTITY = 'backend: "identity"\ninput [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]\noutput [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]\n'
@@ -49,29 +49,16 @@ def groups(server, model):
     return [(g["kind"], g["count"], g["gpus"]) for g in server.get(f"/v2/models/{model}/config").json["instance_group"]]
 
 
-def settled(server):
-    try:
-        index = server.post("/v2/repository/index").json
-    except (OSError, ValueError):
-        return False
-    return len(index) == 8 and all(m.get("state") == "READY" or m.get("reason") for m in index)
-
-
-def reasons(server):
-    return {m["name"]: m.get("reason", "") for m in server.post("/v2/repository/index").json}
-
-
 def metrics(server):
     return [line for line in server.metrics().splitlines() if line.startswith(("nv_gpu", "nv_energy"))]
 
 
 def test_instances_and_metrics(driver, repo):
     with Server(repo, "--exit-on-error=false", env={"LD_LIBRARY_PATH": str(driver)}, wait=False) as s:
-        until(lambda: settled(s))
+        why = settled(s, 8)
         assert groups(s, "auto") == [("KIND_GPU", 1, [0, 1])]
         assert groups(s, "second") == [("KIND_GPU", 2, [1])]
         assert groups(s, "host") == [("KIND_CPU", 1, [])]
-        why = reasons(s)
         assert (
             "specifies invalid or unsupported gpu id 2. GPUs with at least the minimum required CUDA compute compatibility of 6.000000 are: 0, 1"
             in why["old"]

@@ -441,9 +441,7 @@ def test_worker_killed_amid_streams(tmp_path):
         stream = Stream(s, "script", "pid", "wait:kill", "final").open()
         pid = int(short(stream.event()))
         os.kill(pid, signal.SIGKILL)
-        killed = time.monotonic()
         assert "SIGKILL" in short(stream.event())
-        assert time.monotonic() - killed < 1
         assert stream.response.readline() == b""
         stream.close()
         assert until(lambda: generate(s, "script", "text:a", "final").status == 200)
@@ -467,9 +465,7 @@ def test_worker_killed_amid_grpc_streams(tmp_path):
         assert error is None
         pid = int(result.as_numpy("TEXT")[0])
         os.kill(pid, signal.SIGKILL)
-        killed = time.monotonic()
         result, error = answers.get(timeout=20)
-        assert time.monotonic() - killed < 1
         assert result is None and "SIGKILL" in error.message()
         assert until(lambda: s.get("/v2/models/script/ready").status == 200)
         send("again", "pid", "final")

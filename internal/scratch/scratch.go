@@ -40,10 +40,7 @@ func MakeIn(parent, prefix string) (*Dir, error) {
 		if errors.Is(err, os.ErrNotExist) {
 			continue // swept away
 		}
-		if err == nil && !lock(d.lock) {
-			err = fmt.Errorf("%s is locked by another process", path)
-		}
-		if err == nil && !d.there() {
+		if err == nil && (!lock(d.lock) || !d.there()) { // about to be swept away, or just now
 			_ = d.lock.Close()
 			continue
 		}

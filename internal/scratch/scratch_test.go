@@ -5,6 +5,7 @@ package scratch
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -70,6 +71,30 @@ func TestSweep(t *testing.T) {
 	for _, d := range []*Dir{held, last} {
 		if err := d.Remove(); err != nil || exists(d.Path) {
 			t.Errorf("Remove: %v", err)
+		}
+	}
+}
+
+// Who sweeps may find a directory before its maker has locked it: that one makes another.
+func TestMakeWhileAnotherSweeps(t *testing.T) {
+	parent := t.TempDir()
+	for range 300 {
+		var sweeper sync.WaitGroup
+		sweeper.Go(func() {
+			for range attempts - 1 {
+				sweep(parent, "neso-a-")
+			}
+		})
+		d, err := MakeIn(parent, "neso-a-")
+		sweeper.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !exists(d.Path) {
+			t.Fatal("a directory whose process lives has been removed")
+		}
+		if err := d.Remove(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

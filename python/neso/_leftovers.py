@@ -19,8 +19,8 @@ def sweep(parent: str) -> None:
     """Removes this user's directories in ``parent`` whose servers have ended. Never raises."""
     with contextlib.suppress(OSError, ImportError):
         for path in pathlib.Path(parent).glob(f"{PREFIX}*"):
-            if _is_private(path) and _is_abandoned(path / LOCK):
-                shutil.rmtree(path, ignore_errors=True)
+            if _is_private(path):
+                _remove_abandoned(path)
 
 
 def _is_private(path: pathlib.Path) -> bool:
@@ -32,13 +32,10 @@ def _is_private(path: pathlib.Path) -> bool:
     return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and info.st_mode & 0o722 == 0o700
 
 
-def _is_abandoned(lock: pathlib.Path) -> bool:
-    """Whether no process holds the lock."""
+def _remove_abandoned(path: pathlib.Path) -> None:
+    """Removes a directory unless a process holds its lock; nobody can take that meanwhile."""
     import fcntl  # not on Windows, where there are no such directories
 
-    try:
-        with lock.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+    with contextlib.suppress(OSError), (path / LOCK).open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)

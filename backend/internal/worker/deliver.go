@@ -26,7 +26,11 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		var failure error
 		if len(message) > 0 {
 			failure = c.batchError(h.Instance, message)
-			c.logger().Error("failed to execute a batch", slog.String("error", string(message)), slog.String("traceback", string(traceback)))
+			attrs := []any{slog.String("error", string(message))}
+			if len(traceback) > 0 { // none where the program of a bound callable has logged it
+				attrs = append(attrs, slog.String("traceback", string(traceback)))
+			}
+			c.logger().Error("failed to execute a batch", attrs...)
 		}
 		c.finish(h.ID, failure)
 	case KindReady, KindFailed:

@@ -54,12 +54,12 @@ func TestStandInForWindow(t *testing.T) {
 func TestOnReader(t *testing.T) {
 	s, addr := serve(t, Options{})
 	r := connect(t, addr, true)
-	c := connOf(s)
 	for range 50 {
 		if got := r.answer(r.call("/test.Echo/Unary", "hello")); !strings.HasSuffix(got, "grpc-status=0") {
 			t.Fatalf("got %s", got)
 		}
 	}
+	c := connOf(s)
 	s.Stop()
 	if c.sock != nil && c.turn == 0 {
 		t.Error("none of the calls ran on the reader")

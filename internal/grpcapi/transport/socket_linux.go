@@ -113,7 +113,6 @@ func (s *socket) WriteParts(parts net.Buffers) (int, error) {
 	s.out, s.wrote, s.outErr = parts, 0, nil
 	err := s.rc.Write(s.writeIt)
 	s.out = nil
-	clear(s.vectors) // they would keep what has been written
 	if err == nil {
 		err = s.outErr
 	}

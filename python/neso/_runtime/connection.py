@@ -45,8 +45,9 @@ from neso_worker.window import Window
 from .binding import Binding
 from .bursts import Bursts
 from .hub import Hub, TimedOut
-from .instance import Instance, is_coroutine
+from .instance import Instance
 from .memory import SharedOutputs, SharedSegments
+from .returned import is_coroutine
 from .store import BoundStore
 
 
