@@ -48,7 +48,10 @@ type Backend interface {
 type Model interface {
 	// Allocator gives memory for the inputs of requests to this model, or nil for
 	// ordinary memory. A worker model returns shared memory, so that bytes read
-	// from a socket are already where the worker sees them.
+	// from a socket are already where the worker sees them. A request that is still
+	// arriving does not keep the model: the allocator may be asked after Close, which
+	// it answers with an error, and what it gave before stays good until released.
+	// Allocators are compared with ==.
 	Allocator() tensor.Allocator
 	// NewInstance makes one instance. ctx bounds its creation only.
 	NewInstance(ctx context.Context, cfg InstanceConfig) (Instance, error)

@@ -90,6 +90,47 @@ func (c *Client) probe(ctx context.Context, path string) (bool, error) {
 	return err == nil, err
 }
 
+// Readiness says what is ready and, where something is not, why.
+type Readiness struct {
+	Ready bool `json:"ready"`
+	// State of the server: INITIALIZING, READY, EXITING or FAILED.
+	State string `json:"state"`
+	// Reason is what keeps the server from being ready.
+	Reason string           `json:"reason"`
+	Models []ModelReadiness `json:"models"`
+}
+
+// ModelReadiness is one version of a model, "" for a model without versions.
+type ModelReadiness struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// State is that of the index; Ready says whether the version serves at present.
+	State  string `json:"state"`
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason"`
+}
+
+// Readiness is Ready with the reasons, for the server and each model. With keys
+// it needs the scope read or manage. A server that does not know the question,
+// such as Triton, is an error.
+func (c *Client) Readiness(ctx context.Context) (*Readiness, error) {
+	text, err := c.call(ctx, http.MethodGet, "/v2/health/ready?verbose", nil)
+	var answer *Error
+	if errors.As(err, &answer) && (answer.Status == http.StatusBadRequest || answer.Status == http.StatusServiceUnavailable) {
+		text = json.RawMessage(answer.Message) // the same answer, with the status of one that is not ready
+	} else if err != nil {
+		return nil, err
+	}
+	r := &Readiness{}
+	if json.Unmarshal(text, r) != nil {
+		if err == nil {
+			err = errors.New("the server does not say what is ready and why not")
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
 // ServerMetadata returns the server's name, version and extensions, as JSON.
 func (c *Client) ServerMetadata(ctx context.Context) (json.RawMessage, error) {
 	return c.call(ctx, http.MethodGet, "/v2", nil)

@@ -105,6 +105,22 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+func TestReadiness(t *testing.T) {
+	c := server(t, "127.0.0.1:0")
+	r, err := c.Readiness(t.Context())
+	want := &client.Readiness{Ready: true, State: "READY", Models: []client.ModelReadiness{{Name: "id", Version: "1", State: "READY", Ready: true}}}
+	if diff := cmp.Diff(want, r); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if err := c.Load(t.Context(), "broken", &client.Override{Config: `{"name": "broken", "backend": "none"}`, Files: map[string][]byte{"1/x": nil}}); err == nil {
+		t.Fatal("loaded without its backend")
+	}
+	r, err = c.Readiness(t.Context())
+	if err != nil || r.Ready || !strings.Contains(r.Reason, "broken") || r.Models[0].Reason == "" {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
 func TestRepository(t *testing.T) {
 	c := server(t, "unix:"+filepath.Join(t.TempDir(), "s"))
 	list, err := c.Index(t.Context(), true)

@@ -49,7 +49,6 @@ const (
 
 // Values in treelite's fields.
 const (
-	kindLeaf      = 0
 	kindNumerical = 1
 	cmpLess       = 2
 	cmpLessEqual  = 3

@@ -505,7 +505,7 @@ def test_backends_add(tmp_path, backend):
 
     def row():
         lines = neso("backends", "--python=/bin/true", env=env).stdout.splitlines()
-        return next(line for line in lines if f"| {backend} " in line)
+        return next(line for line in lines if line.startswith(f"{backend} "))
 
     assert "is not found: install it with" in row()
     r = neso("backends", "add", backend, "--wheel", str(wheel), env=env)

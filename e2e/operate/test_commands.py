@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from repository import python_model, until
 from server import BINARY, MODELS, Server
 
 
@@ -40,11 +41,22 @@ def test_ready(server):
     assert ok(server, "ready") == "ready\n"
     assert ok(server, "ready", "add_sub:1") == "ready\n"
     r = neso(server, "ready", "identity_any_bool")
-    assert (r.returncode, r.stdout) == (1, "not ready\n")
+    assert (r.returncode, r.stdout) == (1, "not ready\n") and "has loaded no such model" in r.stderr, r
+    r = neso(server, "ready", "add_sub:7")
+    assert (r.returncode, r.stdout) == (1, "not ready\n") and "has loaded no such model" in r.stderr, r
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         r = neso(server, "ready", "--url", f"127.0.0.1:{s.getsockname()[1]}")
     assert r.returncode == 1 and "refused" in r.stderr
+
+
+def test_not_ready_says_why(tmp_path):
+    python_model(tmp_path / "repo", "m", init="raise ValueError('no licence')")
+    with Server(tmp_path / "repo", "--exit-on-error=false", wait=False) as s:
+        assert until(lambda: "no licence" in neso(s, "ready").stderr), s.log()
+        for args in ([], ["m"], ["m:1"]):
+            r = neso(s, "ready", *args)
+            assert (r.returncode, r.stdout) == (1, "not ready\n") and "no licence" in r.stderr, r
 
 
 def test_index_load_unload(server):

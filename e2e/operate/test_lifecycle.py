@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +160,24 @@ def test_broken_models_end_the_start_with_every_reason(tmp_path):
     ):
         assert name in log and reason in log, (name, log)
     assert time.monotonic() - started < 25, "a missing model.py must not be waited for"
+
+
+def test_workers_are_called_after_their_instances(tmp_path):
+    python_model(tmp_path, "m")
+    with Server(tmp_path) as s:
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in descendants(s.process.pid)]
+        assert "m_0" in names, names
+
+
+@pytest.mark.parametrize(
+    ("repository", "warning"),
+    [("empty", "there are no models in the model repositories"), ("repo/m", "it looks like a model, and each directory in it is taken for one")],
+)
+def test_repositories_that_are_none_are_warned_of(tmp_path, repository, warning):
+    python_model(tmp_path / "repo", "m")
+    (tmp_path / "empty").mkdir()
+    with Server(tmp_path / repository, "--exit-on-error=false", wait=False) as s:
+        assert until(lambda: warning in s.log()), s.log()
 
 
 def test_broken_models_beside_good_ones(tmp_path):

@@ -53,6 +53,25 @@ def test_poll_follows_the_directory(tmp_path):
     assert s.process.returncode == 0
 
 
+def test_poll_says_the_latest_fault(tmp_path):
+    """What is said of a model that does not serve is what is wrong now, not what was."""
+    repo, aside = tmp_path / "repo", tmp_path / "aside"
+    python_model(repo, "m")
+    with Server(repo, *POLL) as s:
+        python_model(repo, "new", init="raise ValueError('first fault')")
+        assert until(lambda: "first fault" in index(s).get(("new", "1"), ("", ""))[1]), s.log()
+        (repo / "new" / "config.pbtxt").write_text("nonsense {")
+        assert until(lambda: "nonsense" in index(s)[("new", "1")][1]), s.log()
+        ready = s.get("/v2/health/ready?verbose")
+        assert ready.status == 400 and "nonsense" in ready.json["reason"], ready.body
+        # One that was taken away and comes back unreadable has no version any more.
+        (repo / "new").rename(aside)
+        assert until(lambda: index(s)[("new", "1")] == ("UNAVAILABLE", "unloaded")), s.log()
+        aside.rename(repo / "new")
+        assert until(lambda: "nonsense" in index(s).get(("new", None), ("", ""))[1]), s.log()
+        assert ("new", "1") not in index(s)
+
+
 def manifest(directory):
     files = sorted(f for f in directory.rglob("*") if f.is_file() and f.name != "manifest.sha256")
     return "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  ./{f.relative_to(directory)}\n" for f in files)

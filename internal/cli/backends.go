@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -23,16 +24,16 @@ func backendsCommand(env Env) *cobra.Command {
 		Short: "List what can run models: version, library, devices, or what to install",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rows := [][]string{{"Backend", "Version", "Devices", "Library, or what to install"}}
+			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0) // pads all but the last column, which is long
+			fmt.Fprintln(w, "BACKEND\tVERSION\tDEVICES\tLIBRARY, OR WHAT TO INSTALL")
 			for _, r := range all.Describe(cmd.Context(), all.Options{Python: interpreter}, backendDirectory(directory)) {
 				where := r.Library
 				if r.Err != nil {
 					where = r.Err.Error()
 				}
-				rows = append(rows, []string{r.Backend, r.Version, strings.Join(r.Devices, ", "), where})
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Backend, r.Version, strings.Join(r.Devices, ", "), strings.ReplaceAll(where, "\n", " "))
 			}
-			_, err := fmt.Fprint(env.Stdout, renderTable(rows))
-			return err
+			return w.Flush()
 		},
 	}
 	c.PersistentFlags().StringVar(&interpreter, "python", "", "the interpreter of Python models, in whose packages libraries are searched")

@@ -31,21 +31,24 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// unexpected is how the error for an argument that is no option begins.
+const unexpected = "Unexpected argument: "
+
 // parse applies args to o as getopt_long does: --name=value and --name value,
-// unique prefixes of names, repeats. It returns the names of the options that
-// were given.
+// unique prefixes of names, repeats. A boolean may also stand alone, for true.
+// It returns the names of the options that were given.
 func parse(table []option, args []string, o *serveOptions) ([]string, error) {
 	var given []string
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
 			if i+1 < len(args) {
-				return given, &usageError{"Unexpected argument: " + args[i+1]}
+				return given, &usageError{unexpected + args[i+1]}
 			}
 			break
 		}
 		if !strings.HasPrefix(arg, "--") {
-			return given, &usageError{"Unexpected argument: " + arg}
+			return given, &usageError{unexpected + arg}
 		}
 		name, value, hasValue := strings.Cut(arg[2:], "=")
 		opt, err := find(table, name)
@@ -55,6 +58,8 @@ func parse(table []option, args []string, o *serveOptions) ([]string, error) {
 		switch {
 		case opt.kind == "" && hasValue:
 			return given, &usageError{fmt.Sprintf("option '--%s' doesn't allow an argument", opt.name)}
+		case opt.kind == "boolean" && !hasValue && (i+1 >= len(args) || strings.HasPrefix(args[i+1], "--")):
+			value = "true"
 		case opt.kind != "" && !hasValue:
 			if i+1 >= len(args) {
 				return given, &usageError{fmt.Sprintf("option '--%s' requires an argument", opt.name)}

@@ -37,6 +37,17 @@ func TestParseFormsOfOptions(t *testing.T) {
 	}
 }
 
+func TestBooleansStandAlone(t *testing.T) {
+	for _, args := range [][]string{{"--repository-require-manifest"}, {"--repository-require-manifest", "--http-port=1"}, {"--repository-require-manifest", "on"}} {
+		if o, _, err := parsed(t, args...); err != nil || !o.server.RequireManifest {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	if _, _, err := parsed(t, "--allow-http", "x"); err == nil || !strings.Contains(err.Error(), "invalid value for bool option: x") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestParseMistakes(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--nope":                            "unrecognized option '--nope'",

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	table := serveTable()
 	o := defaults()
 	var paths []string
+	line := startLine(args)
 	if !asTriton {
 		paths, args = modelPaths(args)
 	}
@@ -59,6 +61,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if err != nil {
 		if asTriton {
 			usage(env.Stderr, table, "tritonserver")
+		}
+		if !asTriton {
+			err = misplaced(err)
 		}
 		fmt.Fprintln(env.Stderr, err)
 		if !asTriton {
@@ -79,7 +84,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	}
 	defer log.Close()
 	logger := log.Logger()
-	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", startLine(args))
+	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", line)
 	tuneRuntime()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
@@ -171,6 +176,11 @@ func (o *serveOptions) complete(given []string) error {
 	}
 	s.NoRepository = s.NoRepository || o.controlFD >= 0
 	slices.Sort(s.ModelRepositories)
+	for _, path := range s.ModelRepositories {
+		if _, err := os.Stat(filepath.Join(path, "config.pbtxt")); err == nil {
+			o.warnings = append(o.warnings, fmt.Sprintf("--model-repository=%s has a config.pbtxt: it looks like a model, and each directory in it is taken for one; give the directory that the model lies in, or 'neso serve %s'", path, path))
+		}
+	}
 	if o.metricsAddress == "" {
 		o.metricsAddress = o.httpAddress
 		if strings.HasPrefix(o.metricsAddress, "unix:") {
@@ -214,8 +224,13 @@ func (o *serveOptions) complete(given []string) error {
 	return nil
 }
 
+// sameStop is how soon after a signal another one is taken for the same stop:
+// timeout(1), and what forwards signals to its child, reach a process both by
+// itself and in its group.
+const sameStop = 300 * time.Millisecond
+
 // withSignals ends the returned context at the first SIGINT or SIGTERM. A
-// second one ends the process at once.
+// second one ends the process at once, unless it comes together with the first.
 func withSignals(ctx context.Context, log *slog.Logger) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ch := make(chan os.Signal, 2) // the first and the second
@@ -223,15 +238,20 @@ func withSignals(ctx context.Context, log *slog.Logger) (context.Context, func()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for n := 0; ; n++ {
+		var first time.Time
+		for {
 			s, ok := <-ch
 			if !ok {
 				return
 			}
-			if n > 0 {
+			if !first.IsZero() {
+				if time.Since(first) < sameStop {
+					continue
+				}
 				log.Error("second signal, exiting at once", "signal", s.String())
 				os.Exit(1)
 			}
+			first = time.Now()
 			log.Info("signal received, stopping", "signal", s.String())
 			cancel()
 		}

@@ -30,6 +30,19 @@ func modelPaths(args []string) (paths, rest []string) {
 	return args, nil
 }
 
+// misplaced adds to the error for an argument that is no option why it was not
+// taken for the path of a model.
+func misplaced(err error) error {
+	path, ok := strings.CutPrefix(err.Error(), unexpected)
+	if !ok {
+		return err
+	}
+	if _, missing := os.Stat(path); missing != nil {
+		return fmt.Errorf("%w (%w)", err, missing)
+	}
+	return fmt.Errorf("%w (paths of models stand in front of the options: neso serve %s --...)", err, path)
+}
+
 // serveSingle adds models that are named by themselves to the repositories.
 func (o *serveOptions) serveSingle(paths []string) (*single, error) {
 	repositories, models, remove, err := temporaryRepository(paths)

@@ -133,6 +133,9 @@ func (e *Engine) start(ctx context.Context) error {
 		}
 		e.log.Error(err.Error())
 	}
+	if paths := e.repo.Paths(); len(names) == 0 && err == nil && len(paths) > 0 && e.o.ControlMode != "explicit" {
+		e.log.Warn("there are no models in the model repositories", "repositories", paths)
+	}
 	if failures := e.life.LoadAll(ctx, names); len(failures) > 0 && e.o.ExitOnError {
 		return lifecycle.FailuresError(failures)
 	}

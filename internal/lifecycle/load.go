@@ -141,7 +141,7 @@ func (m *Manager) fail(p *plan, err error) error {
 	m.mu.Lock()
 	e := m.entryLocked(p.name)
 	e.unread = false
-	e.failure = err.Error()
+	e.blame(err.Error())
 	m.mu.Unlock()
 	m.log.Error(fmt.Sprintf("failed to load '%s': %v", p.name, err), "model", p.name)
 	return loadError(p.name, err.Error())

@@ -135,6 +135,22 @@ type version struct {
 // numbers returns the version numbers in ascending order.
 func (e *entry) numbers() []int64 { return slices.Sorted(maps.Keys(e.versions)) }
 
+// blame records why the model has no version that serves. Versions that failed
+// to load earlier say so too: their own reason speaks of files that have changed.
+func (e *entry) blame(reason string) {
+	e.failure = reason
+	for _, v := range e.versions {
+		if v.state == Ready {
+			return // the model serves on
+		}
+	}
+	for _, v := range e.versions {
+		if v.state == Unavailable && v.reason != reasonUnloaded {
+			v.reason = reason
+		}
+	}
+}
+
 // New returns a manager with nothing loaded.
 func New(o Options) *Manager {
 	if o.DrainTimeout <= 0 {

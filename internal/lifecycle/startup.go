@@ -156,9 +156,10 @@ func (m *Manager) unreadable(name string, level slog.Level, err error) {
 	m.log.Log(m.ctx, level, err.Error(), "model", name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.entryLocked(name); len(e.versions) == 0 {
-		e.unread, e.failure = true, err.Error()
-	}
+	e := m.entryLocked(name)
+	maps.DeleteFunc(e.versions, func(_ int64, v *version) bool { return v.state == Unavailable && v.reason == reasonUnloaded })
+	e.blame(err.Error())
+	e.unread = len(e.versions) == 0
 }
 
 func (s *startup) load(p *plan) error {

@@ -6,6 +6,7 @@ can be views of what was received; large ones straight into memory of their own.
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections import deque
@@ -14,6 +15,9 @@ from typing import Any, Callable, Optional
 from .frames import HEADER_SIZE, HEADER_WORDS, LAST_KIND, MAX_BODY, SIGNATURE, header_fault, release_frame
 
 CHUNK = 65536
+
+# How sending fails when the channel has ended: at the other side, or at this one by close.
+_ENDED = (errno.EPIPE, errno.ECONNRESET, errno.EBADF)
 
 # A received frame: kind, instance, number, data, start and end of the body in data.
 Frame = tuple[int, int, int, Any, int, int]
@@ -159,7 +163,9 @@ class Writer:
         if data:
             try:
                 self._socket.sendall(data)
-            except (BrokenPipeError, ConnectionResetError):
+            except OSError as error:
+                if error.errno not in _ENDED:
+                    raise
                 raise Closed from None
 
 

@@ -21,9 +21,9 @@ NO_ERROR = 0xFF
 (
     HELLO, LOAD, INIT, READY, FAILED, EXECUTE, EXECUTE_BATCH, RESPONSES, RESULT_BATCH, DONE, CANCEL, INFER,
     INFER_RESPONSES, SEGMENT, GROW, RELEASE, LOG, METRIC, CONTROL, BIND, UNBIND, UNLOAD, EXIT, FORK, FORKED, EXITED,
-    CREDIT,
-) = range(1, 28)  # fmt: skip
-LAST_KIND = CREDIT
+    CREDIT, DROP,
+) = range(1, 29)  # fmt: skip
+LAST_KIND = DROP
 
 # In the datatype of a tensor entry: the receiver may write to the block. Only sent to processes with bound callables.
 OWN_BLOCK = 0x80

@@ -11,12 +11,12 @@ import numpy as np
 
 from .frames import ProtocolError
 
-INPUTS, OUTPUTS = 0, 1
+INPUTS, OUTPUTS, LENT = 0, 1, 2
 ALIGNMENT = 64
 
 
 class Segments:
-    """The segments of one worker: inputs to read, outputs to write."""
+    """The segments of one worker: inputs to read, outputs to write, and what other models' segments it was lent."""
 
     # How input segments are mapped.
     protection = mmap.PROT_READ
@@ -24,6 +24,8 @@ class Segments:
     def __init__(self, descriptors: socket.socket) -> None:
         self._descriptors = descriptors
         self.inputs: dict[int, memoryview] = {}
+        # Those of inputs that other models' workers write.
+        self.lent: set[int] = set()
         self.outputs = Outputs()
 
     def add(self, number: int, kind: int, size: int) -> None:
@@ -34,6 +36,9 @@ class Segments:
                 raise ProtocolError(f"segment {number}: {size} bytes announced, {os.fstat(fd).st_size} there")
             if kind == INPUTS:
                 self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, self.protection))
+            elif kind == LENT:
+                self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
+                self.lent.add(number)
             elif kind == OUTPUTS:
                 mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
                 self.outputs.add(number, memoryview(mapping))
@@ -41,6 +46,13 @@ class Segments:
                 raise ProtocolError(f"segment {number}: unknown kind {kind}")
         finally:
             os.close(fd)
+
+    def drop(self, number: int) -> None:
+        """Lets go of a lent segment, which the server no longer refers to; the last array over it unmaps it."""
+        if number not in self.lent:
+            raise ProtocolError(f"drop: segment {number} was not lent")
+        self.lent.remove(number)
+        del self.inputs[number]
 
     def view(self, segment: int, offset: int, size: int) -> np.ndarray:
         """A block of an input segment as an array of its own bytes, which every array over it refers to.

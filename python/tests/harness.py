@@ -22,6 +22,7 @@ PACKAGE = os.path.join(ROOT, "neso_worker")
 HELLO, LOAD, INIT, READY, FAILED, EXECUTE, EXECUTE_BATCH, RESPONSES, RESULT_BATCH, DONE, CANCEL, INFER = range(1, 13)
 INFER_RESPONSES, SEGMENT, GROW, RELEASE, LOG, METRIC, CONTROL, BIND, UNBIND, UNLOAD, EXIT = range(13, 24)
 FORK, FORKED, EXITED = 24, 25, 26
+DROP = 28
 
 INPUTS_HELD = 4
 
@@ -173,7 +174,7 @@ class Peer:
         self.memory = {}
         self.released = []
         self.logs = []
-        self._next_segment = {0: 0, 1: 0x80000000}
+        self._next_segment = {0: 0, 1: 0x80000000, 2: 0x40000000}
 
     def send(self, kind, body=b"", number=0, instance=0):
         if isinstance(body, (dict, list)):
@@ -220,6 +221,9 @@ class Peer:
         fd = os.memfd_create("test")
         os.ftruncate(fd, size)
         self.memory[number] = mmap.mmap(fd, size)
+        if kind == 2:  # to read
+            writable, fd = fd, os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+            os.close(writable)
         self.send(SEGMENT, struct.pack("<IIQ", number, kind, size))
         socket.send_fds(self.descriptors, [b"\0"], [fd])
         os.close(fd)

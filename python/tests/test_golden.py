@@ -269,6 +269,15 @@ def test_release():
     assert frames.release_frame(blocks) == data
 
 
+def test_segments():
+    for name in ("segment_inputs", "segment_outputs", "segment_lent"):
+        want, data = load(name)
+        assert frames.SEGMENT_BODY.unpack_from(data, 24) == tuple(want["body"][f] for f in ("segment", "kind", "bytes"))
+    want, data = load("drop")
+    assert frames.HEADER_WORDS.unpack_from(data)[0] >> 24 == frames.DROP
+    assert frames.COUNT.unpack_from(data, 24) == (want["body"]["segment"],)
+
+
 def test_infer():
     want, data = load("infer")
     body, fields = want["body"], want["body"]["request"]

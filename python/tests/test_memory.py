@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import numpy as np
 import pytest
-from harness import EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, In, Model, read_responses
+from harness import DROP, EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, In, Model, read_responses
 from test_execute import code, script, value
 
 from neso_worker.frames import ProtocolError
@@ -105,6 +106,47 @@ def test_dlpack_of_shared_memory_is_a_copy(tmp_path):
             return [out(b)]
             """), placed(m, segment, 0, np.arange(3000.0)))  # fmt: skip
         assert got.outputs[0].array()[0] == 1
+
+
+MAPPED = """
+at = r.inputs()[1].as_numpy().ctypes.data
+lines = [line.split() for line in open("/proc/self/maps")]
+(line,) = [n for n in lines if int(n[0].split("-")[0], 16) <= at < int(n[0].split("-")[1], 16)]
+assert line[1] == "r--s" and not r.inputs()[1].as_numpy().flags.writeable
+kept.append(r.inputs()[1].as_numpy())
+return [out(r.inputs()[1].as_numpy()[:2])]
+"""
+COUNT = """
+return [out([sum("memfd:test" in line for line in open("/proc/self/maps")), len(os.listdir("/proc/self/fd"))])]
+"""
+
+
+def test_lent_segments_are_read_and_dropped(tmp_path):
+    """A segment of another model is mapped to read, and goes with its last array behind DROP."""
+    with script(tmp_path) as m:
+        assert m.hello["lent"] is True
+        mappings, descriptors = m.run(code(COUNT)).outputs[0].array()
+        for n in range(3):
+            segment = m.peer.segment(2, 1 << 20)
+            assert segment == 0x40000000 + n
+            got = m.run(code(MAPPED), placed(m, segment, 4096, np.arange(3000.0) + n))
+            assert got.flags == 1 | INPUTS_HELD and got.outputs[0].array().tolist() == [n, n + 1]
+            m.peer.send(DROP, struct.pack("<I", segment))
+            assert m.run(code("return [out(kept[0][-2:])]")).outputs[0].array().tolist() == [2998 + n, 2999 + n]
+            assert m.run(code(COUNT)).outputs[0].array()[0] == mappings + 1
+            m.run(code("kept.clear()\nreturn [out([1])]"))
+            assert m.run(code(COUNT)).outputs[0].array().tolist() == [mappings, descriptors]
+
+
+@pytest.mark.parametrize("body", [b"", b"\0\0\0\x40\0", struct.pack("<I", 0x40000001), struct.pack("<I", 0)])
+def test_drop_of_what_was_not_lent(tmp_path, body):
+    with script(tmp_path) as m:
+        m.peer.segment(0, 1 << 20)
+        m.peer.segment(2, 1 << 20)
+        m.peer.send(DROP, body)
+        assert m.worker.process.wait(20) == 1
+        m.peer.close()
+        assert "worker protocol: drop:" in m.worker.text()
 
 
 def test_output_blocks_are_reused(tmp_path):

@@ -395,6 +395,26 @@ def test_the_log_has_the_traceback(beside, caplog):
     assert any(r.exc_info and "only in the log" in str(r.exc_info[1]) for r in caplog.records)
 
 
+def test_a_traceback_is_shown_once(capfd, caplog):
+    def fail(requests):
+        raise ValueError("shown once")
+
+    with Triton(config=config()) as triton:
+        triton.bind("list", fail, X, Y)
+        triton.bind("batch", batch(fail_rows), X, Y)
+        triton.run()
+        for name in ("list", "batch"):
+            with pytest.raises(PyTritonClientInferenceServerError, match="shown once"):
+                triton.client(name).infer_sample(ROWS[0])
+    assert sum(r.exc_info is not None for r in caplog.records) == 2
+    lines = [line for line in capfd.readouterr().err.splitlines() if "failed to execute" in line]
+    assert lines and all("shown once" in line and "raceback" not in line for line in lines)
+
+
+def fail_rows(x):
+    raise ValueError("shown once")
+
+
 def test_parameters_are_what_they_were(beside):
     def echo(requests):
         return [{"y": np.array([[json.dumps(r.parameters).encode()]], dtype=object)} for r in requests]

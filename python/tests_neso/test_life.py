@@ -69,6 +69,8 @@ def test_a_killed_server_is_an_error_of_every_call():
     with pytest.raises(PyTritonClientInferenceServerError, match="gone"):
         client.infer_sample(np.ones(1, np.float32))
     assert triton.stop()
+    with pytest.raises(PyTritonClientInferenceServerError, match="gone"):
+        client.infer_sample(np.ones(1, np.float32))
     triton.run()  # and it starts again
     assert infer(triton.url) == 6.0
     assert triton.stop()

@@ -34,7 +34,7 @@ func (s *Spec) Add(wheel, directory string) ([]string, error) {
 		dir, base := path.Split(f.Name)
 		dir = path.Clean(dir)
 		bundled := slices.Contains(s.Bundled, dir)
-		if !bundled && !slices.Contains(s.Packages, dir) || base == "" || f.UncompressedSize64 > maxFile {
+		if !bundled && !slices.Contains(s.Packages, dir) || !filepath.IsLocal(base) || f.UncompressedSize64 > maxFile {
 			continue
 		}
 		library := !bundled && matches(s.patterns(), base)

@@ -222,16 +222,15 @@ func (a *Arena) locate(t *tensor.Tensor) (place, bool) {
 	if r.Arena != any(a) {
 		return place{}, false
 	}
-	whole := t.Buffer.Bytes()
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(t.Data))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
-	if at > uintptr(len(whole)) || uintptr(len(t.Data)) > uintptr(len(whole))-at {
+	at, ok := within(t)
+	if !ok {
 		return place{}, false // Data was moved out of its buffer
 	}
-	offset := r.Offset + uint64(at)
+	offset := r.Offset + at
 	return place{segment: r.Segment, offset: offset}, offset%tensor.Alignment == 0 // else it has to be copied
 }
 
-// segmentAt returns the n-th segment, for handing it to a worker.
+// segmentAt returns the n-th segment, for handing it to a worker; see lender.
 func (a *Arena) segmentAt(n int) *segment {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -88,6 +88,7 @@ type Conn struct {
 	instances map[uint32]*Instance
 	inputs    []wireSegment // by wire number
 	arenas    map[*Arena][]uint32
+	lent      lentSegments
 	releases  []blockKey
 	held      map[blockKey][]*tensor.Buffer
 	early     map[blockKey]int // RELEASE that came before the response it belongs to
@@ -172,6 +173,7 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.room.L = &c.mu
 	c.mem = newOutputs(opts.OutputLimit, c.release)
+	c.lent.init(c.dropLent)
 	c.host.init()
 	c.try = func(fd uintptr) bool {
 		c.tryN, c.tryErr = tryWrite(fd, c.tryBuf)

@@ -336,7 +336,7 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 func TestInfer(t *testing.T) {
 	big := make([]byte, 1<<16)
 	big[100] = 7
-	var cancelled chan struct{}
+	cancelled := make(chan struct{}, 2) // made once: the race detector does not see that frames order anything
 	host := &fakeHost{infer: func(r *backend.Request) error {
 		switch r.ModelName {
 		case "echo":
@@ -351,7 +351,7 @@ func TestInfer(t *testing.T) {
 		case "hang":
 			go func() {
 				<-r.Ctx.Done()
-				close(cancelled)
+				cancelled <- struct{}{}
 				_ = r.Respond(&backend.Response{Err: backend.Errorf(backend.Cancelled, "cancelled")}, true)
 			}()
 			return nil
@@ -400,17 +400,18 @@ func TestInfer(t *testing.T) {
 	if r := responses()[0]; r.Code != uint8(backend.NotFound) || string(r.Message) != "no model unknown" {
 		t.Errorf("got %+v", r)
 	}
-	cancelled = make(chan struct{})
 	ask(5, "hang", true)
 	f.sendBody(KindCancel, 5, nil)
 	<-cancelled
 	if r := responses()[0]; r.Code != uint8(backend.Cancelled) {
 		t.Errorf("got %+v", r)
 	}
-	if used := inst.Arena.segments[0].blocks.used; used != 0 {
+	inst.Arena.mu.Lock()
+	used := inst.Arena.segments[0].blocks.used
+	inst.Arena.mu.Unlock()
+	if used != 0 {
 		t.Errorf("%d bytes of input memory are left", used)
 	}
-	cancelled = make(chan struct{})
 	ask(6, "hang", true)
 	f.call(KindControl, 1, controlBody{Op: "is_ready"})
 	_ = f.fds.Close() // the worker's death cancels its calls

@@ -13,6 +13,9 @@ type Hello struct {
 	Python   string `json:"python,omitempty"`
 	Numpy    string `json:"numpy,omitempty"`
 	Protocol int    `json:"protocol"`
+	// Lent says that the worker can be given segments of other models to read, and
+	// gives them back when it gets DROP.
+	Lent bool `json:"lent,omitempty"`
 }
 
 // LoadBody is the body of LOAD.
@@ -71,6 +74,7 @@ type blockKey struct {
 const (
 	segmentInputs  = 0
 	segmentOutputs = 1
+	segmentLent    = 2 // of another model: to read
 )
 
 func appendSegment(dst []byte, number, kind uint32, size uint64) []byte {
@@ -86,7 +90,7 @@ func appendSegment(dst []byte, number, kind uint32, size uint64) []byte {
 func decodeSegment(body []byte) (number, kind uint32, size uint64, err error) {
 	c := cursor{kind: KindSegment, body: body}
 	number, kind, size = c.u32("number"), c.u32("kind"), c.u64("bytes")
-	if kind > segmentOutputs {
+	if kind > segmentLent {
 		c.fail("kind", 4, "%d is unknown", kind)
 	}
 	return number, kind, size, c.end()

@@ -26,7 +26,11 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		var failure error
 		if len(message) > 0 {
 			failure = c.batchError(h.Instance, message)
-			c.logger().Error("failed to execute a batch", slog.String("error", string(message)), slog.String("traceback", string(traceback)))
+			attrs := []any{slog.String("error", string(message))}
+			if len(traceback) > 0 { // none where the program of a bound callable has logged it
+				attrs = append(attrs, slog.String("traceback", string(traceback)))
+			}
+			c.logger().Error("failed to execute a batch", attrs...)
 		}
 		c.finish(h.ID, failure)
 	case KindReady, KindFailed:
@@ -49,6 +53,9 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		if c.hello.Protocol != 0 && c.hello.Protocol != frameVersion {
 			return &ProtocolError{Kind: h.Kind, Field: "protocol", Detail: fmt.Sprintf("%d, expected %d", c.hello.Protocol, frameVersion)}
 		}
+		c.mu.Lock()
+		c.lent.able = c.hello.Lent
+		c.mu.Unlock()
 		close(c.helloed)
 	case KindGrow:
 		return c.grow(h, body)
@@ -355,6 +362,8 @@ func (c *Conn) holdInputsLocked(inst *Instance, inputs []tensor.Tensor) {
 		}
 		if at, ok := inst.Arena.locate(t); ok {
 			c.holdBlockLocked(inst.Arena, tensor.Region{Segment: at.segment, Offset: at.offset}, t.Buffer)
+		} else if at, ok := c.lentLocked(inst, t); ok {
+			c.holdKeyLocked(at, t.Buffer)
 		}
 	}
 }
@@ -364,7 +373,10 @@ func (c *Conn) holdBlockLocked(arena *Arena, at tensor.Region, buf *tensor.Buffe
 	if at.Segment >= uint32(len(known)) {
 		return
 	}
-	k := blockKey{known[at.Segment], at.Offset}
+	c.holdKeyLocked(blockKey{known[at.Segment], at.Offset}, buf)
+}
+
+func (c *Conn) holdKeyLocked(k blockKey, buf *tensor.Buffer) {
 	if n := c.early[k]; n > 0 {
 		if n == 1 {
 			delete(c.early, k)
@@ -458,7 +470,6 @@ func (c *Conn) grow(h Header, body []byte) error {
 	if err := c.sendSegmentLocked(s, s.number, segmentOutputs); err != nil {
 		return err
 	}
-	_ = s.file.Close() // the mapping is enough
 	c.flushLocked()
 	return nil
 }

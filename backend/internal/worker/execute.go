@@ -99,6 +99,9 @@ func (p *placement) put(t *tensor.Tensor) place {
 	at, ok := p.inst.Arena.locate(t)
 	own := false
 	if !ok {
+		if at, ok := p.conn.lentLocked(p.inst, t); ok {
+			return place{segment: at.segment, offset: at.offset}
+		}
 		for i := range p.copies {
 			if p.copies[i].data == &t.Data[0] {
 				r := p.copies[i].buf.Region()
@@ -117,7 +120,9 @@ func (p *placement) put(t *tensor.Tensor) place {
 	return place{wire, at.offset, own && p.inst.Writable}
 }
 
-// share copies the large inputs that do not lie in shared memory into it.
+// share copies the large inputs into the version's shared memory that lie
+// neither there nor in memory of another model, which the worker is lent. A
+// callable that may write to its inputs is lent nothing: a copy is its own.
 func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
 	for k := range inputs {
 		t := &inputs[k]
@@ -126,6 +131,11 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 		}
 		if _, ok := i.Arena.locate(t); ok {
 			continue
+		}
+		if !i.Writable {
+			if _, ok := i.conn.lend(t); ok {
+				continue
+			}
 		}
 		buf, err := i.Arena.allocateShared(len(t.Data))
 		if err != nil {

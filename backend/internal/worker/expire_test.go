@@ -151,9 +151,9 @@ func TestServe(t *testing.T) {
 	if kind, got := f.call(KindBind, 1, map[string]string{}); kind != KindFailed || got["message"] == "" {
 		t.Errorf("without Serve: %s %v", kind, got)
 	}
-	f.conn.opts.Serve = func(_ context.Context, kind Kind, body json.RawMessage) (any, error) {
+	f = newFakeWith(t, ConnOptions{Host: &fakeHost{}, Serve: func(_ context.Context, kind Kind, body json.RawMessage) (any, error) {
 		return map[string]any{"kind": kind.String(), "body": body}, nil
-	}
+	}})
 	for _, kind := range []Kind{KindBind, KindUnbind, KindControl} {
 		ready, got := f.call(kind, 2, map[string]string{"op": "server"})
 		if ready != KindReady || got["kind"] != kind.String() {

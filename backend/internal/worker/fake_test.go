@@ -34,6 +34,12 @@ var inline = placeFunc(func(*tensor.Tensor) place { return place{segment: Inline
 
 func newFake(t *testing.T, host backend.Host) *fakeWorker {
 	t.Helper()
+	return newFakeWith(t, ConnOptions{Host: host})
+}
+
+func newFakeWith(t *testing.T, opts ConnOptions) *fakeWorker {
+	t.Helper()
+	opts.Grace = 50 * time.Millisecond
 	control, theirs, err := socketPair("control")
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +48,7 @@ func newFake(t *testing.T, host backend.Host) *fakeWorker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewConn(Channels{control, descriptors}, ConnOptions{Host: host, Grace: 50 * time.Millisecond})
+	c, err := NewConn(Channels{control, descriptors}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +89,7 @@ func (f *fakeWorker) next(kind Kind) (Header, []byte) {
 
 func (f *fakeWorker) segment(body []byte) {
 	f.t.Helper()
-	number, _, size, err := decodeSegment(body)
+	number, kind, size, err := decodeSegment(body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -101,7 +107,11 @@ func (f *fakeWorker) segment(body []byte) {
 		f.t.Fatalf("descriptor: %v", err)
 	}
 	defer unix.Close(fds[0])
-	m, err := unix.Mmap(fds[0], 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	protection := unix.PROT_READ | unix.PROT_WRITE
+	if kind == segmentLent {
+		protection = unix.PROT_READ
+	}
+	m, err := unix.Mmap(fds[0], 0, int(size), protection, unix.MAP_SHARED)
 	if err != nil {
 		f.t.Fatal(err)
 	}

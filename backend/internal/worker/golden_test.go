@@ -50,7 +50,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	words := tensor.AppendElement(tensor.AppendElement(tensor.AppendElement(nil, "héllo"), ""), "\x00\xff")
 	inline := placeFunc(func(*tensor.Tensor) place { return place{segment: InlineSegment} })
 
-	text("hello", KindHello, 0, 0, Hello{PID: 4711, Python: "3.11.7", Numpy: "2.4.6", Protocol: 1})
+	text("hello", KindHello, 0, 0, Hello{PID: 4711, Python: "3.11.7", Numpy: "2.4.6", Protocol: 1, Lent: true})
 	text("load", KindLoad, 0, 1, LoadBody{
 		ModelPath: "/models/m/1/model.py", ModelDirectory: "/models/m", VersionDirectory: "/models/m/1", Name: "m", Version: 1,
 		Config: json.RawMessage(`{"name":"m"}`), Complete: true, Inputs: []string{"IN0"}, Outputs: []string{"OUT0"}, InlineLimit: 8192,
@@ -162,6 +162,8 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("infer_responses", frame, err)
 
 	keep("segment_inputs", appendSegment(nil, 0, segmentInputs, 64<<20), nil)
+	keep("segment_lent", appendSegment(nil, firstLentSegment, segmentLent, 16<<20), nil)
+	keep("drop", appendDrop(nil, firstLentSegment), nil)
 	keep("segment_outputs", appendSegment(nil, firstOutputSegment, segmentOutputs, 16<<20), nil)
 	frame, err = AppendFrame(nil, KindGrow, 0, 3, []byte{0, 0, 16, 0, 0, 0, 0, 0})
 	keep("grow", frame, err)
@@ -305,6 +307,10 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		var taken int
 		taken, err = decodeCredit(body)
 		v = map[string]any{"taken": taken}
+	case KindDrop:
+		var number uint32
+		number, err = decodeDrop(body)
+		v = map[string]any{"segment": number}
 	case KindCancel, KindExit, KindUnload:
 		v = nil
 	default:
@@ -403,6 +409,8 @@ func decodeAny(kind Kind, body []byte) {
 		_, _, _ = decodeExited(body)
 	case KindCredit:
 		_, _ = decodeCredit(body)
+	case KindDrop:
+		_, _ = decodeDrop(body)
 	}
 }
 

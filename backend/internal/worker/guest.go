@@ -64,7 +64,7 @@ func NewGuest(control, descriptors *os.File, h GuestHandler) *Guest {
 // Serve greets the server and works until it says EXIT or is gone, which is no
 // error.
 func (g *Guest) Serve() error {
-	if err := g.json(KindHello, 0, 0, Hello{PID: os.Getpid(), Protocol: frameVersion}); err != nil {
+	if err := g.json(KindHello, 0, 0, Hello{PID: os.Getpid(), Protocol: frameVersion, Lent: true}); err != nil {
 		return err
 	}
 	jobs := newJobQueue()
@@ -104,6 +104,8 @@ func (g *Guest) read(jobs *jobQueue) error {
 			jobs.put(job{h, body, g.rd.cur})
 		case KindSegment:
 			err = g.memory.segment(body, g.descriptors)
+		case KindDrop:
+			err = g.memory.drop(body)
 		case KindRelease:
 			err = decodeRelease(body, g.memory.release)
 		case KindFailed:

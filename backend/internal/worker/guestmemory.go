@@ -14,7 +14,7 @@ import (
 type guestMemory struct {
 	guest *Guest
 	mu    sync.Mutex
-	// inputs are the mappings of kind 0, by number.
+	// inputs are the mappings of kinds 0 and 2, by number.
 	inputs map[uint32][]byte
 	own    []*guestSegment
 	// grown gets the answer to a GROW: nil, or why there is no more memory.
@@ -52,7 +52,7 @@ func (m *guestMemory) segment(body []byte, descriptors *os.File) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if kind == segmentInputs {
+	if kind != segmentOutputs {
 		m.inputs[number] = data
 		return nil
 	}
@@ -65,6 +65,23 @@ func (m *guestMemory) segment(body []byte, descriptors *os.File) error {
 	case m.grown <- nil:
 	default:
 	}
+	return nil
+}
+
+// drop unmaps a segment that was lent: what used it has been answered.
+func (m *guestMemory) drop(body []byte) error {
+	number, err := decodeDrop(body)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, ok := m.inputs[number]
+	if !ok || number < firstLentSegment {
+		return &ProtocolError{Kind: KindDrop, Field: "segment", Detail: fmt.Sprintf("%d was not lent", number)}
+	}
+	delete(m.inputs, number)
+	unmapSegment(data)
 	return nil
 }
 

@@ -269,12 +269,14 @@ func decoupledCallee(model string) *backend.Error {
 // read.
 func (i *inferCall) send(resp *backend.Response, final, wait bool) error {
 	defer resp.Release()
+	var unshared []sharedOutput
+	defer func() { releaseShared(unshared) }() // after mu is unlocked
 	c := i.conn
 	out := outgoing{handle: i.id}
 	if final {
 		out.flags |= responseFinal
 	}
-	var shared []*tensor.Buffer
+	var shared []sharedOutput
 	if resp == nil {
 		out.flags |= responseNone
 	} else {
@@ -295,24 +297,23 @@ func (i *inferCall) send(resp *backend.Response, final, wait bool) error {
 		c.room.Wait()
 	}
 	if c.err != nil {
-		releaseBuffers(shared)
+		unshared = shared
 		return errEnded
 	}
 	c.releasesLocked()
-	for k, b := range shared {
-		r := b.Region()
-		wire, err := c.wireLocked(i.arena, r.Segment)
-		if err != nil {
-			releaseBuffers(shared[k:])
-			return err
-		}
-		key := blockKey{wire, r.Offset}
-		c.held[key] = append(c.held[key], b)
-		for p := range out.places {
-			if out.places[p] == (place{segment: ^r.Segment, offset: r.Offset}) {
-				out.places[p] = place{segment: wire, offset: r.Offset}
+	for k, s := range shared {
+		if !s.lent {
+			r := s.buf.Region()
+			wire, err := c.wireLocked(i.arena, r.Segment)
+			if err != nil {
+				unshared = shared[k:]
+				return err
 			}
+			out.places[s.output] = place{segment: wire, offset: r.Offset}
 		}
+		at := out.places[s.output]
+		key := blockKey{at.segment, at.offset}
+		c.held[key] = append(c.held[key], s.buf)
 	}
 	var err error
 	c.out, err = c.enc.appendResponses(c.out, KindInferResponses, 0, i.id, 0, []outgoing{out})
@@ -323,10 +324,24 @@ func (i *inferCall) send(resp *backend.Response, final, wait bool) error {
 	return nil
 }
 
-// share copies large outputs of the called model into the caller's input
-// memory.
-func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]*tensor.Buffer, error) {
-	var shared []*tensor.Buffer
+// sharedOutput is an output of a called model that the caller reads in shared
+// memory, until it says that it no longer does.
+type sharedOutput struct {
+	output int // index in the response
+	buf    *tensor.Buffer
+	lent   bool // lies where the called model put it
+}
+
+func releaseShared(list []sharedOutput) {
+	for _, s := range list {
+		s.buf.Release()
+	}
+}
+
+// share brings large outputs of the called model to the caller: it is lent the
+// memory that they lie in, or they are copied into its input memory.
+func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]sharedOutput, error) {
+	var shared []sharedOutput
 	out.places = make([]place, len(outputs))
 	for k := range outputs {
 		out.places[k] = place{segment: InlineSegment}
@@ -334,15 +349,18 @@ func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]*tensor.Buf
 		if len(data) <= i.inline || i.arena == nil {
 			continue
 		}
+		if at, ok := i.conn.lend(&outputs[k]); ok {
+			out.places[k] = at
+			shared = append(shared, sharedOutput{k, outputs[k].Buffer.Retain(), true})
+			continue
+		}
 		buf, err := i.arena.allocateShared(len(data))
 		if err != nil {
-			releaseBuffers(shared)
+			releaseShared(shared)
 			return nil, err
 		}
 		copy(buf.Bytes(), data)
-		shared = append(shared, buf)
-		r := buf.Region()
-		out.places[k] = place{segment: ^r.Segment, offset: r.Offset} // until the wire number is known
+		shared = append(shared, sharedOutput{k, buf, false}) // its place is known when it is sent
 	}
 	return shared, nil
 }

@@ -240,6 +240,7 @@ func (c *Conn) background() {
 	}
 	c.r.rd.close()
 	c.abandon()
+	c.returnLent()
 	c.mem.close()
 }
 

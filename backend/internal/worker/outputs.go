@@ -91,8 +91,18 @@ func (o *outputs) view(segment uint32, offset, length uint64) (*tensor.Buffer, e
 		v = &outputView{owner: o}
 	}
 	v.key = blockKey{segment, offset}
-	v.Reset(data[offset:offset+length:offset+length], tensor.Region{}, v)
+	v.Reset(data[offset:offset+length:offset+length], tensor.Region{Arena: o, Segment: uint32(i), Offset: offset}, v)
 	return &v.Buffer, nil
+}
+
+// segmentAt implements lender.
+func (o *outputs) segmentAt(n int) *segment {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n >= len(o.list) {
+		return nil
+	}
+	return o.list[n]
 }
 
 // ReleaseBuffer implements tensor.Releaser.

@@ -19,9 +19,12 @@ type returned struct {
 func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
 	c.mu.Lock()
 	known := uint64(e.Segment) < uint64(len(c.inputs))
-	var at wireSegment
+	var at *segment
 	if known {
-		at = c.inputs[e.Segment]
+		in := c.inputs[e.Segment]
+		at = in.arena.segmentAt(in.index)
+	} else {
+		at, known = c.lent.segments[e.Segment]
 	}
 	c.mu.Unlock()
 	if !known {
@@ -32,7 +35,8 @@ func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
 			return nil, false
 		}
 		region, size := b.Region(), uint64(b.Len())
-		if region.Arena != any(at.arena) || region.Segment != uint32(at.index) || e.Offset < region.Offset {
+		owner, ok := region.Arena.(lender)
+		if !ok || e.Offset < region.Offset || owner.segmentAt(int(region.Segment)) != at {
 			return nil, false
 		}
 		from := e.Offset - region.Offset

@@ -1,6 +1,9 @@
 package worker
 
-import "os"
+import (
+	"os"
+	"sync"
+)
 
 // segment is a piece of memory that the server made and workers map. It has
 // no name that another process could guess.
@@ -8,6 +11,9 @@ type segment struct {
 	number uint32
 	file   *os.File // stays open as long as workers may still be given it
 	data   []byte   // the server's mapping
+
+	mu        sync.Mutex
+	borrowers map[*Conn]struct{} // to be told when it ends; see lend.go
 }
 
 // newSegment makes and maps size bytes. The server only reads what workers
@@ -26,6 +32,7 @@ func newSegment(number uint32, size uint64, writable bool) (*segment, error) {
 }
 
 func (s *segment) close() {
+	s.ended()
 	unmapSegment(s.data)
 	s.data = nil
 	_ = s.file.Close()

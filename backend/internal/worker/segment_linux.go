@@ -26,6 +26,12 @@ func createSegmentFile(size uint64) (*os.File, error) {
 	return file, nil
 }
 
+// readOnly opens the segment once more, so that who gets the descriptor cannot
+// map it to write.
+func (s *segment) readOnly() (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", s.file.Fd()), os.O_RDONLY, 0)
+}
+
 // punch gives the pages of a range back to the system; they read as zeros.
 func (s *segment) punch(offset, size uint64) {
 	_ = unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(size)) // advice

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 )
@@ -23,6 +24,9 @@ func createSegmentFile(size uint64) (*os.File, error) {
 	}
 	return file, nil
 }
+
+// readOnly fails: a file without a name cannot be opened again.
+func (s *segment) readOnly() (*os.File, error) { return nil, errors.ErrUnsupported }
 
 // punch does nothing: the page cache of a private file is the system's to trim.
 func (s *segment) punch(_, _ uint64) {}

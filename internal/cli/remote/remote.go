@@ -111,9 +111,6 @@ func (r *remote) completeModel(cmd *cobra.Command, args []string, _ string) ([]s
 // completionTimeout is how long a shell waits for a server that may not run.
 const completionTimeout = 500 * time.Millisecond
 
-// ErrNotReady ends a command that has said so already, with exit status 1.
-var ErrNotReady = errors.New("not ready")
-
 // Commands are those that ask or tell a running server something; they print to out.
 func Commands(out io.Writer) []*cobra.Command {
 	return []*cobra.Command{
@@ -126,34 +123,6 @@ func Commands(out io.Writer) []*cobra.Command {
 func splitVersion(arg string) (model, version string) {
 	model, version, _ = strings.Cut(arg, ":")
 	return model, version
-}
-
-func readyCommand(out io.Writer) *cobra.Command {
-	return command(&cobra.Command{
-		Use:     "ready [MODEL[:VERSION]]",
-		Short:   "Say whether a running server, or a model, is ready",
-		Long:    "Prints 'ready' with exit status 0, or 'not ready' with exit status 1.",
-		Example: "  neso ready && neso ready digits",
-		Args:    cobra.MaximumNArgs(1),
-	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
-		var ready bool
-		var err error
-		if len(args) == 0 {
-			ready, err = c.Ready(cmd.Context())
-		} else {
-			model, version := splitVersion(args[0])
-			ready, err = c.ModelReady(cmd.Context(), model, version)
-		}
-		switch {
-		case err != nil:
-			return err
-		case ready:
-			fmt.Fprintln(out, "ready")
-			return nil
-		}
-		fmt.Fprintln(out, "not ready")
-		return ErrNotReady
-	})
 }
 
 func indexCommand(out io.Writer) *cobra.Command {

@@ -118,15 +118,15 @@ func (s *Server) wakeWatch() {
 	}
 }
 
-// watch finds handlers that have been running on readers for too long, until the
-// server stops. It sleeps while there are none.
+// watch finds handlers that have been running on readers for too long, until no
+// connection of a server that stops is left. It sleeps while there are none.
 func (s *Server) watch() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		select {
 		case <-s.wake:
-		case <-s.idle:
+		case <-s.unwatched:
 			return
 		}
 		for quiet := 0; quiet < watchRounds; {
@@ -137,7 +137,7 @@ func (s *Server) watch() {
 			timer.Reset(every)
 			select {
 			case <-timer.C:
-			case <-s.idle:
+			case <-s.unwatched:
 				return
 			}
 		}

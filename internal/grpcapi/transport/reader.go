@@ -113,14 +113,17 @@ func (c *conn) read() error {
 		if !c.handshake && f.kind != frameSettings {
 			return fault(codeProtocol, "expected SETTINGS as the first frame")
 		}
-		if err := c.frame(f); err != nil {
-			return err
-		}
+		err = c.frame(f)
 		if st := c.ready; st != nil {
 			c.ready = nil
-			if err := c.dispatch(st, c.alone); err != nil {
-				return err
+			if err == nil {
+				err = c.dispatch(st, c.alone)
+			} else {
+				c.s.start(st) // its handler finds the call cancelled
 			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -119,6 +119,9 @@ type Server struct {
 	spare     sync.Once
 	idle      chan struct{} // closed to end handlers that wait
 	idleOnce  sync.Once
+	watcher   sync.WaitGroup
+	unwatched chan struct{} // closed to end watch, when there is no connection left
+	lastOnce  sync.Once
 }
 
 // method is a call that clients can make.
@@ -134,7 +137,7 @@ type method struct {
 func New(o Options) *Server {
 	o.fill()
 	return &Server{
-		o: o, services: map[string]bool{}, methods: map[string]*method{}, work: make(chan *stream), wake: make(chan struct{}, 1), idle: make(chan struct{}),
+		o: o, services: map[string]bool{}, methods: map[string]*method{}, work: make(chan *stream), wake: make(chan struct{}, 1), idle: make(chan struct{}), unwatched: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}
 }
@@ -171,7 +174,7 @@ func (s *Server) Serve(l net.Listener) error {
 		for range spareHandlers {
 			s.running.Go(s.handle)
 		}
-		s.running.Go(s.watch)
+		s.watcher.Go(s.watch)
 	})
 	s.mu.Unlock()
 	defer func() {
@@ -262,6 +265,8 @@ func (s *Server) Stop() {
 func (s *Server) end() {
 	s.idleOnce.Do(func() { close(s.idle) })
 	s.running.Wait()
+	s.lastOnce.Do(func() { close(s.unwatched) })
+	s.watcher.Wait()
 }
 
 // spareHandlers are goroutines that wait for calls from the start on, with

@@ -113,7 +113,6 @@ func (s *socket) WriteParts(parts net.Buffers) (int, error) {
 	s.out, s.wrote, s.outErr = parts, 0, nil
 	err := s.rc.Write(s.writeIt)
 	s.out = nil
-	clear(s.vectors) // they would keep what has been written
 	if err == nil {
 		err = s.outErr
 	}
@@ -127,6 +126,7 @@ func (s *socket) writeAll(fd uintptr) bool {
 			return true
 		}
 		k, _, e := syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(unsafe.SliceData(s.vectors))), uintptr(len(s.vectors)))
+		clear(s.vectors) // they hold messages, and the next write may be far away
 		switch e {
 		case 0:
 			s.consume(int(k))

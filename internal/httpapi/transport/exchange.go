@@ -56,9 +56,9 @@ func (x *exchange) again(b []byte) bool {
 
 // serve answers the hot request at the beginning of what is buffered. It reports
 // whether the connection goes on.
-func (c *conn) serve() bool {
+func (c *conn) serve() (goesOn bool) {
 	c.use.Store(busy)
-	defer c.ceaseUse()
+	defer func() { goesOn = !c.ceaseUse() && goesOn }()
 	if c.x == nil {
 		c.x = newExchange(c)
 	}
@@ -67,7 +67,7 @@ func (c *conn) serve() bool {
 		x.parse(string(h), c.head)
 	}
 	c.r += c.head.size
-	goesOn := x.run()
+	goesOn = x.run()
 	if x.body.left > 0 {
 		if !x.body.over && !x.body.failed {
 			_ = c.CloseWrite() // the client is gone if this fails
@@ -98,11 +98,14 @@ func (x *exchange) run() bool {
 	return x.response.finish()
 }
 
-// ceaseUse lets the connection be closed again.
-func (c *conn) ceaseUse() {
-	if c.use.Swap(idle) == parting {
+// ceaseUse lets the connection be closed again. It reports whether that has been
+// tried meanwhile.
+func (c *conn) ceaseUse() (closed bool) {
+	closed = c.use.Swap(idle) == parting
+	if closed {
 		c.s.gone(c)
 	}
+	return closed
 }
 
 // lastOne reports whether the answer to a hot request ends the connection.
@@ -145,7 +148,7 @@ func (x *exchange) parse(text string, h head) {
 type body struct {
 	x      *exchange
 	left   int64
-	timed  bool // reads are bound
+	timed  bool // the time of reads is bound, or has been chosen not to be
 	over   bool // the client has closed its half early
 	failed bool
 }

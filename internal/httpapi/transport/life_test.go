@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -375,6 +376,58 @@ func TestHooksAreKept(t *testing.T) {
 		defer mu.Unlock()
 		if len(states) != 4 || states[0] != http.StateNew || states[3] != http.StateClosed {
 			t.Errorf("%v", states)
+		}
+	})
+}
+
+// A connection that Shutdown finds in the middle of an answer, whose head has
+// not said that it is the last one, ends with that answer all the same.
+func TestShutdownDuringAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 2 * joined
+		f := begin(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				hello(w, r)
+				return
+			}
+			w.Header()["Content-Type"] = []string{"text/plain"}
+			w.Header()["Content-Length"] = []string{strconv.Itoa(size)}
+			_, _ = w.Write(make([]byte, size)) // waits for the client
+		}, nil)
+		f.send(get)
+		f.receive()
+		f.send(post("/infer", "Host: x", "Content-Length: 0"))
+		synctest.Wait()
+		done := make(chan error, 1)
+		go func() { done <- f.server.Shutdown(t.Context()) }()
+		time.Sleep(time.Minute)
+		if body, _ := f.receive(); len(body) != size {
+			t.Errorf("%d bytes", len(body))
+		}
+		f.ended(0)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A bound that the handler has set on the arrival of a body holds from its first
+// byte on.
+func TestReadDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t, func(w http.ResponseWriter, r *http.Request) {
+			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+				t.Error(err)
+			}
+			hello(w, r)
+		}, nil)
+		f.send(simple[:len(simple)-3])
+		start := time.Now()
+		if body, last := f.receive(); !strings.Contains(body, "timeout") || !last {
+			t.Errorf("%q, %v", body, last)
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("answered after %v", took)
 		}
 	})
 }

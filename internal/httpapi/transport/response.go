@@ -202,6 +202,7 @@ func (r *response) flush() {
 // connection, those here are looked at again.
 func (r *response) SetReadDeadline(t time.Time) error {
 	if r.x.body.left > 0 || !t.IsZero() {
+		r.x.body.timed = true
 		r.x.c.armAt(t)
 	}
 	return nil

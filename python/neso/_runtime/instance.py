@@ -195,8 +195,11 @@ class Instance:
             writer.send_locked(done_frame(self.number, number, message, trace))
 
     def describe(self, error: BaseException) -> tuple[str, str]:
-        """What the client and what the log gets."""
-        trace = full_traceback(error)
+        """What the client and what the server's log gets.
+
+        on_error has logged the traceback in this process, so that the server's log, which is most often shown beside
+        it, need not have it again.
+        """
         message: Optional[str] = None
         if self._binding.on_error is not None:
             try:
@@ -209,7 +212,8 @@ class Instance:
             except Exception:  # a broken __str__ must not hide the failure
                 text = ""
             message = f"TritonModelException: Model execute error: {type(error).__name__}: {text}"
-        return message or type(error).__name__, trace
+            return message, full_traceback(error)
+        return message or type(error).__name__, ""
 
     # Requests shape: a list of requests.
 

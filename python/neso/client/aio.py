@@ -18,7 +18,7 @@ from .exceptions import (
     PyTritonClientTimeoutError,
     PyTritonClientValueError,
 )
-from .utils import LATEST_MODEL_VERSION, Patience, unreachable
+from .utils import LATEST_MODEL_VERSION, NOT_READY, WHY_S, Patience, said, unreachable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -89,16 +89,23 @@ class AsyncioModelClient(BaseModelClient):
         client = self._client()
         patience = Patience(timeout_s)
         version = self._model_version or ""
+        reached = False
         while True:
             try:
                 ready = client.is_model_ready(self._model_name, version, headers=self._headers(None))
                 if await asyncio.wait_for(ready, patience.left()):
                     return
-                reason = "the model is not ready"
+                reached, reason = True, NOT_READY
             except unreachable() as error:
                 reason = str(error) or type(error).__name__
             pause = patience.pause()
             if pause is None:
+                if reached:
+                    why = client.get_model_metadata(self._model_name, version, headers=self._headers(None))
+                    try:
+                        await asyncio.wait_for(why, WHY_S)
+                    except unreachable() as error:
+                        reason = said(error)
                 name = f"{self._model_name}/{self._model_version or LATEST_MODEL_VERSION}"
                 raise PyTritonClientTimeoutError(
                     f"Timeout while waiting for model {name} to be ready for {timeout_s}s. Message: {reason}"

@@ -28,6 +28,11 @@ _DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S = 300.0
 FIRST_PAUSE_S = 0.02
 LAST_PAUSE_S = 0.5
 
+# Why one waits while the server answers but the model does not. When time is over the server is asked for more: whether
+# it knows the model at all. That may take this long.
+NOT_READY = "the model is not ready"
+WHY_S = 1.0
+
 
 # Errors of HTTP clients that are no OSError.
 _BROKEN = (("geventhttpclient.response", "HTTPParseError"), ("aiohttp", "ClientError"))
@@ -118,6 +123,12 @@ def unreachable() -> tuple[type[BaseException], ...]:
     return tuple(kinds)
 
 
+def said(error: BaseException) -> str:
+    """What an error says, without the status."""
+    message = getattr(error, "message", None)
+    return (str(message()) if callable(message) else str(error)) or type(error).__name__
+
+
 class Patience:
     """Counts down a timeout and pauses between questions."""
 
@@ -179,11 +190,17 @@ def wait_for_model_ready(
             reached = reached or client.is_server_live(headers=headers, **extra)
             if client.is_model_ready(model_name, version, headers=headers, **extra):
                 return
-            reason = "the model is not ready"
+            reason = NOT_READY
         except unreachable() as error:
             reason = str(error)
         pause = patience.pause()
         if pause is None:
+            if reached:
+                extra = {"client_timeout": WHY_S} if is_grpc(client) else {}
+                try:
+                    client.get_model_metadata(model_name, version, headers=headers, **extra)
+                except unreachable() as error:
+                    reason = said(error)
             what = f"model {model_name}/{model_version or LATEST_MODEL_VERSION}" if reached else "server"
             raise PyTritonClientTimeoutError(
                 f"Waiting for {what} to be ready timed out. Timeout: {limit} s. Message: {reason}"

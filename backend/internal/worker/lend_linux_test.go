@@ -1,0 +1,371 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// borrower is a worker that has said that it can be lent segments.
+func borrower(t *testing.T, host backend.Host) (*fakeWorker, *Instance) {
+	t.Helper()
+	f := newFake(t, host)
+	f.sendBody(KindHello, 0, []byte(`{"pid":1,"protocol":1,"lent":true}`))
+	if _, err := f.conn.Hello(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return f, f.instance(nil)
+}
+
+// written has the worker put bytes into a fresh block of its memory, and returns
+// the server's tensor of it.
+func (f *fakeWorker) written(segment uint32, offset uint64, data []byte) tensor.Tensor {
+	f.t.Helper()
+	copy(f.maps[segment][offset:], data)
+	buf, err := f.conn.mem.view(segment, offset, uint64(len(data)))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{int64(len(data))}, Data: buf.Bytes(), Buffer: buf}
+}
+
+// inputs takes the next EXECUTE.
+func (f *fakeWorker) inputs() (h Header, handle uint64, inputs []Entry) {
+	f.t.Helper()
+	h, body := f.next(KindExecute)
+	blocks, err := DecodeExecute(body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return h, blocks[0].Handle, blocks[0].Inputs
+}
+
+func (f *fakeWorker) read(e *Entry) []byte { return f.maps[e.Segment][e.Offset : e.Offset+e.Length] }
+
+// TestLend: a worker reads what another one wrote, in its memory, and the other
+// gets the block back when the reader has answered, also when it keeps it first.
+func TestLend(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		one := newFake(t, nil)
+		two, inst := borrower(t, nil)
+		number := one.grow(1 << 20)
+		data := bytes.Repeat([]byte{1, 2, 3, 4}, 1<<14)
+		in := one.written(number, 4096, data)
+		done := two.execute(t.Context(), inst, request(newAnswers(), in))
+		h, handle, inputs := two.inputs()
+		e := inputs[0]
+		if e.Segment != firstLentSegment || e.Offset != 4096 || e.Own || !bytes.Equal(two.read(&e), data) {
+			t.Fatalf("keep=%v: %+v", keep, e)
+		}
+		one.maps[number][4096] = 9
+		if two.read(&e)[0] != 9 {
+			t.Error("a copy")
+		}
+		if inst.Arena.count.Load() != 0 {
+			t.Error("input memory was used")
+		}
+		flags := uint32(responseFinal)
+		if keep {
+			flags |= responseRetained
+		}
+		two.send(two.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: handle, flags: flags}}))
+		if err := result(t, done); err != nil {
+			t.Fatal(err)
+		}
+		in.Buffer.Release()
+		if keep {
+			if n := in.Buffer.References(); n != 1 {
+				t.Errorf("%d references while the worker keeps it", n)
+			}
+			two.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+		}
+		_, body := one.next(KindRelease)
+		if err := decodeRelease(body, func(k blockKey) {
+			if k != (blockKey{number, 4096}) {
+				t.Errorf("released %+v", k)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLenderEnds: the memory of a worker that is gone stays readable until the
+// last reader has answered; then it is dropped, once.
+func TestLenderEnds(t *testing.T) {
+	one := newFake(t, nil)
+	two, inst := borrower(t, nil)
+	in := one.written(one.grow(1<<20), 0, bytes.Repeat([]byte{5}, 1<<16))
+	done := two.execute(t.Context(), inst, request(newAnswers(), in))
+	h, handle, inputs := two.inputs()
+	one.conn.Close()
+	if in.Data[1<<15] != 5 || two.read(&inputs[0])[1<<15] != 5 {
+		t.Error("the data is gone")
+	}
+	two.send(two.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: handle, flags: responseFinal}}))
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	in.Buffer.Release()
+	_, body := two.next(KindDrop)
+	if number, err := decodeDrop(body); err != nil || number != inputs[0].Segment {
+		t.Errorf("dropped %d, %v", number, err)
+	}
+	two.conn.mu.Lock()
+	if len(two.conn.lent.numbers)+len(two.conn.lent.segments) != 0 {
+		t.Error("the connection remembers it")
+	}
+	two.conn.mu.Unlock()
+	// The next lender gets a number of its own.
+	three := newFake(t, nil)
+	in = three.written(three.grow(1<<20), 0, bytes.Repeat([]byte{6}, 1<<16))
+	done = two.execute(t.Context(), inst, request(newAnswers(), in))
+	if h, _, inputs = two.inputs(); inputs[0].Segment != firstLentSegment+1 || two.read(&inputs[0])[0] != 6 {
+		t.Errorf("%+v", inputs[0])
+	}
+	two.sendBody(KindDone, h.ID, nil)
+	_ = result(t, done)
+	in.Buffer.Release()
+}
+
+// TestBorrowerEnds: a lender forgets a worker that is gone, and has its block
+// back.
+func TestBorrowerEnds(t *testing.T) {
+	one := newFake(t, nil)
+	number := one.grow(1 << 20)
+	for range 3 {
+		two, inst := borrower(t, nil)
+		in := one.written(number, 0, make([]byte, 1<<16))
+		done := two.execute(t.Context(), inst, request(newAnswers(), in))
+		two.inputs()
+		_ = two.ctrl.Close()
+		_ = two.fds.Close()
+		if result(t, done) == nil {
+			t.Error("no error")
+		}
+		two.conn.Close()
+		in.Buffer.Release()
+		one.next(KindRelease)
+		s := one.conn.mem.segmentAt(0)
+		s.mu.Lock()
+		if len(s.borrowers) != 0 {
+			t.Errorf("%d borrowers are left", len(s.borrowers))
+		}
+		s.mu.Unlock()
+	}
+}
+
+// TestNotLent lists what is copied as before.
+func TestNotLent(t *testing.T) {
+	one := newFake(t, nil)
+	number := one.grow(1 << 20)
+	for name, c := range map[string]struct {
+		able bool
+		edit func(*Instance, *tensor.Tensor)
+	}{
+		"a worker that does not know it":     {false, nil},
+		"a callable that may write":          {true, func(i *Instance, _ *tensor.Tensor) { i.Writable = true }},
+		"data that is not aligned":           {true, func(_ *Instance, t *tensor.Tensor) { t.Data = t.Data[8:]; t.Shape[0] -= 8 }},
+		"data that is not in its buffer":     {true, func(_ *Instance, t *tensor.Tensor) { t.Data = bytes.Clone(t.Data) }},
+		"data that a frame has the room for": {true, func(_ *Instance, t *tensor.Tensor) { t.Data = t.Data[:64]; t.Shape[0] = 64 }},
+	} {
+		two := newFake(t, nil)
+		if c.able {
+			two, _ = borrower(t, nil)
+		}
+		inst := two.instance(nil)
+		in := one.written(number, 0, bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 1<<13))
+		buf := in.Buffer
+		if c.edit != nil {
+			c.edit(inst, &in)
+		}
+		done := two.execute(t.Context(), inst, request(newAnswers(), in))
+		h, _, inputs := two.inputs()
+		if e := inputs[0]; !e.Inline() && (e.Segment >= firstLentSegment || !bytes.Equal(two.read(&e), in.Data)) {
+			t.Errorf("%s: %+v", name, e)
+		}
+		two.sendBody(KindDone, h.ID, nil)
+		_ = result(t, done)
+		buf.Release()
+	}
+}
+
+// TestLentSegmentsAreBounded: beyond the bound tensors are copied, and stay so
+// until their segment ends.
+func TestLentSegmentsAreBounded(t *testing.T) {
+	two, inst := borrower(t, nil)
+	for n := range maxLent + 2 {
+		arena := NewArena(nil, 0, 0)
+		t.Cleanup(arena.Close)
+		in := shared(t, arena, 1<<16)
+		in.Data[0] = byte(n)
+		for range 2 {
+			done := two.execute(t.Context(), inst, request(newAnswers(), in))
+			h, _, inputs := two.inputs()
+			if e := inputs[0]; (e.Segment >= firstLentSegment) != (n < maxLent) || two.read(&e)[0] != byte(n) {
+				t.Fatalf("%d: %+v", n, e)
+			}
+			two.sendBody(KindDone, h.ID, nil)
+			_ = result(t, done)
+		}
+		in.Buffer.Release()
+	}
+}
+
+// TestLentToWriteTo: the descriptor that a worker gets can be mapped to read
+// only.
+func TestLentToWriteTo(t *testing.T) {
+	s, err := newSegment(0, 1<<16, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	file, err := s.readOnly()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := mapSegment(file, 1<<16, true); err == nil || !strings.Contains(err.Error(), unix.EACCES.Error()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestLentAnswer: the answer to a call lies where the called model put it, until
+// the caller lets go of it.
+func TestLentAnswer(t *testing.T) {
+	one := newFake(t, nil)
+	number := one.grow(1 << 20)
+	out := one.written(number, 128, bytes.Repeat([]byte{7}, 1<<16))
+	out.Name = "OUT"
+	f, _ := borrower(t, &fakeHost{infer: func(r *backend.Request) error {
+		return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out}}, true)
+	}})
+	f.send(f.enc.appendInfer(nil, 3, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline))
+	_, body := f.next(KindInferResponses)
+	all, _, err := DecodeResponses(KindInferResponses, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := all[0].Entries[0]
+	if e.Segment != firstLentSegment || e.Offset != 128 || f.read(&e)[5] != 7 || out.Buffer.References() == 0 {
+		t.Errorf("%+v", e)
+	}
+	f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+	one.next(KindRelease)
+}
+
+// TestReturnedLent: an output may lie in an input that was lent.
+func TestReturnedLent(t *testing.T) {
+	one := newFake(t, nil)
+	two, inst := borrower(t, nil)
+	in := one.written(one.grow(1<<20), 0, make([]byte, 1<<16))
+	a := newAnswers()
+	done := two.execute(t.Context(), inst, request(a, in))
+	h, handle, inputs := two.inputs()
+	out := tensor.Tensor{Datatype: tensor.Uint8, Shape: in.Shape, Data: in.Data}
+	two.send(two.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
+		handle: handle, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0}, places: []place{{segment: inputs[0].Segment}},
+	}}))
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	<-a.done
+	if got := a.got[0].Outputs[0]; got.Buffer != in.Buffer || len(got.Data) != len(in.Data) {
+		t.Errorf("%+v", got)
+	}
+	a.got[0].Release()
+	in.Buffer.Release()
+}
+
+// quietGuest is a worker without a model.
+type quietGuest struct{ exited chan struct{} }
+
+func (quietGuest) Call(Kind, uint32, json.RawMessage) (any, error) { return nil, nil }
+func (quietGuest) Instance(uint32) (g GuestInstance, ok bool)      { return g, false }
+func (q quietGuest) Exit()                                         { close(q.exited) }
+
+// TestGuestIsLent: a worker in Go says that it can be lent segments, maps them
+// to read and unmaps what is dropped.
+func TestGuestIsLent(t *testing.T) {
+	control, theirs, err := socketPair("control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	descriptors, theirDescriptors, err := socketPair("descriptors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []interface{ Fd() uintptr }{theirs, theirDescriptors} {
+		if err := unix.SetNonblock(int(f.Fd()), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := quietGuest{make(chan struct{})}
+	g := NewGuest(theirs, theirDescriptors, q)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve() }()
+	c, err := NewConn(Channels{control, descriptors}, ConnOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	if hello, err := c.Hello(ctx); err != nil || !hello.Lent {
+		t.Fatalf("%+v, %v", hello, err)
+	}
+	arena := NewArena(nil, 0, 0)
+	in := shared(t, arena, 1<<16)
+	in.Data[9] = 9
+	at, ok := c.lend(&in)
+	mapped := func() []byte {
+		g.memory.mu.Lock()
+		defer g.memory.mu.Unlock()
+		return g.memory.inputs[at.segment]
+	}
+	c.mu.Lock()
+	c.flushLocked()
+	c.mu.Unlock()
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for ctx.Err() == nil && !is() {
+			time.Sleep(time.Millisecond) // another goroutine's map: there is nothing to wait on
+		}
+		if !is() {
+			t.Fatal(what)
+		}
+	}
+	wait("not mapped", func() bool { return mapped() != nil })
+	if data := mapped(); !ok || len(data) < 1<<16 || data[at.offset+9] != 9 {
+		t.Errorf("%v: %d bytes", ok, len(data))
+	}
+	in.Release()
+	arena.Close()
+	wait("not unmapped", func() bool { return mapped() == nil })
+	c.Exit()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	<-q.exited
+	_, _ = theirs.Close(), theirDescriptors.Close()
+}
+
+// TestGuestRefusesDrop of what was not lent.
+func TestGuestRefusesDrop(t *testing.T) {
+	var m guestMemory
+	m.init(nil)
+	m.inputs[0] = []byte{}
+	for _, number := range []uint32{0, firstLentSegment} {
+		if err := m.drop(appendDrop(nil, number)[HeaderSize:]); err == nil || !strings.Contains(err.Error(), "was not lent") {
+			t.Errorf("%d: %v", number, err)
+		}
+	}
+}
