@@ -67,7 +67,10 @@ MISTAKES = {
     "near miss": (["--modle-repository=x"], "did you mean '--model-repository'"),
     "ambiguous": (["--http-=1"], "ambiguous"),
     "no such file": (["no_such_path"], "Unexpected argument: no_such_path (stat no_such_path: no such file"),
-    "file behind options": (["--http-port=0", __file__], "(paths of models stand in front of the options: neso serve /"),
+    "file behind options": (
+        ["--http-port=0", __file__],
+        "(paths of models stand in front of the options: neso serve /",
+    ),
     "not a number": (["--http-port=x"], "Invalid option value. Got x"),
     "not a boolean": (["--allow-http=maybe"], "invalid value for bool option: maybe"),
     "no argument": (["--http-port"], "requires an argument"),

@@ -171,7 +171,10 @@ def test_workers_are_called_after_their_instances(tmp_path):
 
 @pytest.mark.parametrize(
     ("repository", "warning"),
-    [("empty", "there are no models in the model repositories"), ("repo/m", "it looks like a model, and each directory in it is taken for one")],
+    [
+        ("empty", "there are no models in the model repositories"),
+        ("repo/m", "it looks like a model, and each directory in it is taken for one"),
+    ],
 )
 def test_repositories_that_are_none_are_warned_of(tmp_path, repository, warning):
     python_model(tmp_path / "repo", "m")

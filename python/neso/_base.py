@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import pathlib
-import select
 import signal
 import socket
 import threading
@@ -42,7 +41,6 @@ class _Wake:
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
         self._writer.setblocking(False)
 
     def fire(self) -> None:
@@ -50,12 +48,9 @@ class _Wake:
             self._writer.send(b"x")
 
     def wait(self, seconds: float) -> None:
-        select.select([self._reader], [], [], seconds)
-        try:
-            while self._reader.recv(64):
-                pass
-        except OSError:
-            pass
+        self._reader.settimeout(seconds)  # select knows no descriptor above 1,023
+        with contextlib.suppress(OSError):
+            self._reader.recv(64)
 
     def close(self) -> None:
         self._reader.close()

@@ -171,7 +171,7 @@ def test_waiting_for_a_model(url, served):
 
     async def ask():
         async with AsyncioModelClient(url, "never") as client:
-            with pytest.raises(PyTritonClientTimeoutError, match="waiting for model never.*unknown model: 'never'"):
+            with pytest.raises(PyTritonClientTimeoutError, match=r"waiting for model never.*unknown model: 'never'"):
                 await client.wait_for_model(2)
         async with AsyncioModelClient(url, "m") as client:
             await client.wait_for_model(5)

@@ -120,6 +120,21 @@ def test_a_killed_server_leaves_nothing_in_the_program(tmp_path):
         assert not alive(program.pids[0])
 
 
+def test_serve_among_many_descriptors():
+    text = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        held = [os.dup(0) for _ in range(1100)]
+        triton = Triton(config=config())
+        triton.bind("m", double, X, Y)
+        serve(triton)
+        """
+    with Program(text) as program:
+        assert infer(program.urls[0]) == 6.0
+        status, log = program.end(signal.SIGTERM)
+        assert status == 0, log
+
+
 # How a program with a server is set up, and which models it then serves where.
 PROGRAMS = {
     "one model": """
