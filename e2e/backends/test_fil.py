@@ -354,3 +354,16 @@ def test_one_file_is_served(trained):
     done = subprocess.run([BINARY, "config", "init", path, "--output=-"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "dims: [ 8 ]" in done.stdout and "dims: [ 3 ]" in done.stdout
+
+
+def test_a_repository_needs_no_configuration(tmp_path, whole):
+    """A file under one of its default names tells the backend."""
+    names = {"xgboost.json": "json", "xgboost.ubj": "ubj", "model.txt": "txt", "checkpoint.tl": "tl"}
+    for i, (file, kind) in enumerate(names.items()):
+        (tmp_path / f"m{i}" / "1").mkdir(parents=True)
+        (tmp_path / f"m{i}" / "1" / file).write_bytes(whole[kind])
+    with Server(tmp_path) as s:
+        backends = [s.get(f"/v2/models/m{i}/config").json["backend"] for i in range(len(names))]
+        inputs = [s.get(f"/v2/models/m{i}").json["inputs"][0]["shape"] for i in range(len(names))]
+    assert backends == ["fil"] * len(names)
+    assert inputs == [[-1, 8]] * len(names)

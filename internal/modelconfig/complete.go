@@ -20,6 +20,9 @@ type platformRule struct {
 	directory, file bool
 	// byName: the backend's name alone is enough.
 	byName bool
+	// unnamed: counts only where the configuration names no backend; one that is
+	// named looks for its files itself, by its parameters.
+	unnamed bool
 }
 
 var platformRules = []platformRule{
@@ -35,6 +38,16 @@ var platformRules = []platformRule{
 	{backend: "sklearn", filename: "model.skops", file: true, byName: true},
 	{backend: "sklearn", filename: "model.joblib", file: true},
 	{backend: "python", filename: "model.py", file: true, byName: true},
+	{backend: "fil", filename: "xgboost.json", file: true, unnamed: true},
+	{backend: "fil", filename: "xgboost.ubj", file: true, unnamed: true},
+	{backend: "fil", filename: "xgboost.model", file: true, unnamed: true},
+	{backend: "fil", filename: "checkpoint.tl", file: true, unnamed: true},
+	{backend: "fil", filename: "model.json", file: true, unnamed: true},
+	{backend: "fil", filename: "model.ubj", file: true, unnamed: true},
+	{backend: "fil", filename: "model.txt", file: true, unnamed: true},
+	{backend: "fil", filename: "model.tl", file: true, unnamed: true},
+	{backend: "fil", filename: "model.pkl", file: true, unnamed: true},
+	{backend: "fil", filename: "model.pickle", file: true, unnamed: true},
 }
 
 // CompleteBackend fills in name, backend, platform and
@@ -89,7 +102,7 @@ const platformEnsemble = "ensemble"
 // says nothing, for the content of the version directory.
 func (r *platformRule) matches(pb *inferencepb.ModelConfig, content map[string]bool) bool {
 	named := pb.Backend == r.backend
-	if pb.Backend != "" && !named {
+	if pb.Backend != "" && (!named || r.unnamed) {
 		return false
 	}
 	if r.platform != "" && pb.Platform != "" {
