@@ -1,3 +1,5 @@
+//go:build !race
+
 package transport
 
 import (
@@ -15,6 +17,9 @@ import (
 // that they begin and end. They never wait in the kernel, since Go's sockets do
 // not block, and for such short calls the telling, and the threads that the
 // scheduler wakes to stand in, cost more than the calls.
+//
+// It is not for race builds: the race detector sees what package net orders, and
+// not what raw system calls do. Tests without it and those of the binary are held to it.
 type socket struct {
 	net.Conn
 	rc syscall.RawConn

@@ -1,10 +1,10 @@
-//go:build !linux
+//go:build !linux || race
 
 package transport
 
 import "net"
 
-// socket is for Linux.
+// socket is for Linux, without the race detector.
 type socket struct{ net.Conn }
 
 func (*socket) hasMore() bool { return false }

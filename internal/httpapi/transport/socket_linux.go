@@ -1,3 +1,5 @@
+//go:build !race
+
 package transport
 
 import (
@@ -5,6 +7,9 @@ import (
 	"unsafe"
 )
 
+// rawCalls says that small reads and writes are raw system calls.
+// Not for race builds: the race detector sees what package net orders, and not
+// what raw system calls do. Tests without it and those of the binary are held to it.
 const rawCalls = true
 
 // readOnce reads into b, which is not empty.
