@@ -76,7 +76,7 @@ func (m *Model) Close(ctx context.Context) error {
 		return m.closeErr
 	}
 	// Executions that were abandoned have been interrupted, and had their grace.
-	if !m.drain(ctx, !m.interrupted) || m.pins.Load() != closing {
+	if !m.drain(ctx, !m.interrupted) {
 		end, cancel := context.WithTimeout(context.Background(), instance.Grace)
 		defer cancel()
 		err := m.scheduler.Close(end) // answers what is queued
@@ -106,13 +106,17 @@ func (m *Model) Close(ctx context.Context) error {
 	return m.closeErr
 }
 
-// drain waits until nothing is pinned, or, with loose, nothing but what was
-// abandoned.
+// drain waits until nothing is pinned, and reports whether that was so. Once it
+// was, pins that are seen are of requests about to be refused. With loose it does
+// not wait for what was abandoned.
 func (m *Model) drain(ctx context.Context, loose bool) bool {
 	for {
 		left := m.pins.Load() - closing
-		if left == 0 || loose && left <= m.forsaken.Load() {
+		if left == 0 {
 			return true
+		}
+		if loose && left <= m.forsaken.Load() {
+			return false
 		}
 		select {
 		case <-m.drained:
