@@ -121,6 +121,35 @@ def test_metrics(secured):
     assert get(s, s.metrics_port, "/metrics", files.context(mutual)) == 200
 
 
+def test_commands(secured, tmp_path):
+    """The commands for a running server trust an authority and bring a certificate, both by option and by environment."""
+    s, files, mutual = secured
+    url = ["--url", f"https://127.0.0.1:{s.http_port}"]
+
+    def ready(*options, **env):
+        done = subprocess.run(
+            [BINARY, "ready", "m", *url, *options], capture_output=True, text=True, timeout=30, env=env
+        )
+        return done.returncode, done.stderr
+
+    status, why = ready()
+    assert status != 0 and "certificate" in why
+    trust, client = ["--cacert", files.ca], ["--cert", files.client_cert, "--cert-key", files.client_key]
+    status, why = ready(*trust)
+    assert (status != 0 and "certificate" in why) if mutual else (status, why) == (0, "")
+    assert ready(*trust, *client) == (0, "")
+    assert ready(NESO_CACERT=files.ca, NESO_CERT=files.client_cert, NESO_CERT_KEY=files.client_key) == (0, "")
+    (tmp_path / "empty.pem").write_text("nothing")
+    for options, text in (
+        (["--cacert", str(tmp_path / "none.pem")], "--cacert: open "),
+        (["--cacert", str(tmp_path / "empty.pem")], "expected certificates in PEM form, found none"),
+        ([*trust, "--cert", files.ca], f"--cert {files.ca}: "),
+        (["--cert-key", files.client_key], "needs --cert"),
+    ):
+        status, why = ready(*options)
+        assert status != 0 and text in why, why
+
+
 def test_plain_text_is_refused(secured):
     s, _, _ = secured
     for port in (s.http_port, s.metrics_port):

@@ -25,8 +25,9 @@ import (
 
 // remote are the options of commands that talk to a running server.
 type remote struct {
-	url     string
-	headers []string
+	url      string
+	headers  []string
+	identity identity
 }
 
 // flags adds the options to c.
@@ -37,6 +38,7 @@ func (r *remote) flags(c *cobra.Command) *cobra.Command {
 	}
 	c.Flags().StringVarP(&r.url, "url", "u", address, "the server's HTTP address, host:port, a URL or unix:/path; $NESO_URL changes the default")
 	c.Flags().StringArrayVarP(&r.headers, "header", "H", nil, "a header of every request, 'Name: value'; repeatable; a key of --auth-file is better in $NESO_KEY")
+	r.identity.flags(c)
 	return c
 }
 
@@ -53,7 +55,7 @@ func (r *remote) client() (*client.Client, error) {
 		}
 		c.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	return c, nil
+	return c, r.identity.apply(c)
 }
 
 // command makes a command that calls run with a client.
