@@ -17,6 +17,7 @@ var rows = []string{
 	"internal/scratch",
 	"internal/inferencepb",
 	"internal/gpu",
+	"internal/cuda",
 	"tensor",
 	"backend",
 	"internal/modelconfig/...",
@@ -53,8 +54,8 @@ var rows = []string{
 	"client",
 }
 
-// backends is row 8: it sees the vocabulary, memory, shm, python and itself.
-var backends = []string{"internal/invariants", "internal/logging", "internal/scratch", "tensor", "backend", "internal/memory", "internal/shm", "python"}
+// backends is row 8: it sees the vocabulary, memory, cuda, shm, python and itself.
+var backends = []string{"internal/invariants", "internal/logging", "internal/scratch", "tensor", "backend", "internal/memory", "internal/cuda", "internal/shm", "python"}
 
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}
