@@ -14,7 +14,7 @@ from neso_worker import cuda, dlpack
 from neso_worker.datatypes import BF16, DTYPES, number_of
 from neso_worker.tensor import Tensor
 
-SOURCE = Path(__file__).resolve().parents[2] / "internal" / "shm" / "testdata" / "fakecuda.c"
+SOURCE = Path(__file__).resolve().parents[2] / "internal" / "cuda" / "testdata" / "fakecuda.c"
 FLIP = 1 << 62
 UUIDS = [b"neso-fake-gpu-%02d" % n for n in range(8)]
 
@@ -119,7 +119,7 @@ class OnDevice:
 
 def place(name, array, device=0, number=None):
     """A model's tensor on a GPU."""
-    return Tensor.from_dlpack(name, OnDevice(np.ascontiguousarray(array), number, device))
+    return Tensor.from_dlpack(name, OnDevice(np.asarray(array, order="C"), number, device))
 
 
 def look(tensor):
