@@ -12,12 +12,14 @@ from .channel import Closed, Frame
 from .datatypes import BF16, BYTES, pack_elements
 from .errors import TritonError, TritonModelException
 from .frames import (
+    ALONE,
     CANCEL,
     COUNT,
     CREDIT,
     CREDIT_BYTES,
     CREDIT_STEP,
     DECOUPLED_WINDOW,
+    DEVICE_OUTPUTS,
     ENTRIES,
     FINAL,
     HEADER,
@@ -38,7 +40,7 @@ from .frames import (
 )
 from .response import InferenceResponse
 from .store import flat
-from .tensor import Tensor
+from .tensor import DeviceTensor, Tensor, device_fault
 
 if TYPE_CHECKING:
     from .request import InferenceRequest
@@ -54,6 +56,7 @@ _HEAD = Struct("<BBHIq")
 _ONE = PAIR.pack(1, 0)
 _OFFSET = Struct("<Q")
 _GONE = "The server is gone."
+_GPU = 2  # MemoryType.TRITONSERVER_MEMORY_GPU
 
 
 class Call:
@@ -99,10 +102,13 @@ class Bls:
         number = self._worker.calls.new()
         call = Call(number)
         # Without another thread nothing leaves before the answer, which lets the server save a switch or two.
-        alone = waits and not decoupled and threading.active_count() == 1
-        data = None if decoupled else self._short(request, number, alone)
+        hints = ALONE if waits and not decoupled and threading.active_count() == 1 else 0
+        preferred = request._preferred
+        if preferred is not None and preferred._memory == _GPU and self._worker.devices.tell():
+            hints |= DEVICE_OUTPUTS
+        data = None if decoupled else self._short(request, number, hints)
         if data is None:
-            data = frame(INFER, 0, number, _encode(self._worker, request, decoupled, alone))
+            data = frame(INFER, 0, number, _encode(self._worker, request, decoupled, hints))
         self._calls[number] = call  # before anybody could answer it
         try:
             self._link.writer.send(data)
@@ -110,7 +116,7 @@ class Bls:
             self._finish(call, InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
         return call
 
-    def _short(self, request: InferenceRequest, number: int, alone: bool) -> Optional[bytes]:
+    def _short(self, request: InferenceRequest, number: int, hints: int) -> Optional[bytes]:
         """The whole frame of a plain request with small inputs; None for any other.
 
         Models ask the same again and again: all but the data stays as it was the last time.
@@ -120,7 +126,7 @@ class Bls:
         trace = request._trace
         if request._priority or (trace is not None and trace._context):
             return None
-        key: list[Any] = [request._model, request._version, alone, *request._outputs]
+        key: list[Any] = [request._model, request._version, hints, *request._outputs]
         data: list[bytes] = []
         for tensor in request._inputs:
             array = tensor._array
@@ -145,7 +151,7 @@ class Bls:
         if head is None:
             if max(map(len, data), default=0) > self._worker.inline_limit:
                 return None
-            body = _encode(self._worker, request, False, alone)
+            body = _encode(self._worker, request, False, hints)
             begin = len(body) - sum(len(part) + (-len(part) & 7) for part in data)
             if begin <= MAX_BLOCKS:
                 if len(heads) >= MAX_HEADS:
@@ -370,11 +376,11 @@ class ResponseIterator:
         self._bls.abandon(self._call)
 
 
-def _encode(worker: Worker, request: InferenceRequest, decoupled: bool, alone: bool) -> bytes:
+def _encode(worker: Worker, request: InferenceRequest, decoupled: bool, hints: int) -> bytes:
     """The body of INFER."""
     model = request._model.encode("utf-8")
     kind = DECOUPLED_WINDOW if decoupled else 0
-    body = bytearray(_HEAD.pack(kind, alone, len(model), len(request._outputs), request._version))
+    body = bytearray(_HEAD.pack(kind, hints, len(model), len(request._outputs), request._version))
     body += model
     for name in request._outputs:
         text = name.encode("utf-8")
@@ -394,13 +400,18 @@ def _encode(worker: Worker, request: InferenceRequest, decoupled: bool, alone: b
     inline: list[tuple[int, bytes]] = []
     for tensor in request._inputs:
         body += bytes(-len(body) & 7)
-        data: Any = tensor._payload() if tensor._number == BYTES or tensor._array is None else tensor._array
-        size = len(data) if type(data) is bytes else data.nbytes
         segment, offset = INLINE, 0
-        if size > worker.inline_limit:
-            segment, offset = worker.store.put(flat(data))
+        on_device = worker.devices.put(tensor._memory) if isinstance(tensor, DeviceTensor) else None
+        if on_device is not None:
+            size = tensor._size
+            segment, offset = on_device
         else:
-            inline.append((len(body) + 8, data if type(data) is bytes else data.tobytes()))
+            data: Any = tensor._payload() if tensor._number == BYTES or tensor._array is None else tensor._array
+            size = len(data) if type(data) is bytes else data.nbytes
+            if size > worker.inline_limit:
+                segment, offset = worker.store.put(flat(data))
+            else:
+                inline.append((len(body) + 8, data if type(data) is bytes else data.tobytes()))
         shape = tensor._shape
         body += ENTRIES[len(shape)].pack(NAMED, tensor._number, len(shape), segment, offset, size, *shape)
         name = tensor._name.encode("utf-8")
@@ -428,12 +439,15 @@ def _decode(worker: Worker, data: Any, base: int, end: int) -> list[tuple[int, I
             parameters = str(data[pos : pos + n_parameters], "utf-8", "replace")
             pos += n_parameters
             pos += base - pos & 7
-            outputs = []
+            outputs: list[Tensor] = []
+            faults: list[str] = []
             for _ in range(n_outputs):
                 pos += base - pos & 7
-                tensor, pos = _decode_entry(worker, data, pos, base, end)
+                tensor, pos = _decode_entry(worker, data, pos, base, end, faults)
                 outputs.append(tensor)
             error = None if code == NO_ERROR or flags & NO_RESPONSE else TritonError(message, code)
+            if faults:
+                outputs, error = [], TritonError(faults[0])
             response = InferenceResponse(outputs, error)
             response._parameters = parameters
             found.append((flags, response))
@@ -444,7 +458,8 @@ def _decode(worker: Worker, data: Any, base: int, end: int) -> list[tuple[int, I
     return found
 
 
-def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int) -> tuple[Tensor, int]:
+def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int, faults: list[str]) -> tuple[Tensor, int]:
+    """The tensor of the entry at pos, and where that ends; adds to faults if it cannot be reached."""
     ndim = data[pos + 3]
     index, number, _, segment, offset, size, *shape = ENTRIES[ndim].unpack_from(data, pos)
     pos += 24 + 8 * ndim
@@ -457,7 +472,14 @@ def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int) -> t
     if not 0 < number <= BF16:
         raise ProtocolError(f"tensor entry: unknown datatype {number}")
     tensor._number, tensor._shape, tensor._array, tensor._size = number, tuple(shape), None, size
-    if segment == INLINE:
+    if segment in worker.devices.lent:
+        memory, device, fault = worker.devices.view(segment, offset, size)
+        worker.leases.owe(memory, segment, offset, device)
+        fault = fault or device_fault(tensor._name, number, shape, size)
+        if fault:
+            faults.append(f"Output '{tensor._name}': {fault}")
+        tensor = DeviceTensor(tensor._name, memory, tensor._shape, number)
+    elif segment == INLINE:
         tensor._source, tensor._start = data, base + offset
         if base + offset + size > end:
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")

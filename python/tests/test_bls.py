@@ -32,7 +32,8 @@ from test_execute import code, script, value
 
 def read_infer(body, memory):
     """An INFER body: decoupled, alone, model, version, wanted, and the request's fields and inputs."""
-    decoupled, alone, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    decoupled, hints, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    assert hints < 4
     pos = 16
     model, pos = body[pos : pos + n_model].decode(), pos + n_model
     wanted = []
@@ -67,7 +68,7 @@ def read_infer(body, memory):
         else:
             inputs[name] = np.frombuffer(data, DTYPES[number]).reshape(shape)
     return {
-        "decoupled": bool(decoupled), "alone": bool(alone), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
+        "decoupled": bool(decoupled), "alone": bool(hints & 1), "device": bool(hints & 2), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
         "timeout": head[2], "flags": head[4], "id": texts[0], "text": texts[1], "parameters": texts[2],
         "trace": texts[3], "inputs": inputs, "blocks": blocks,
     }  # fmt: skip
@@ -148,7 +149,7 @@ def test_exec(tmp_path):
         (call,) = seen
         assert call["inputs"].pop("A").tolist() == [0, 1, 2, 3]
         assert call == {
-            "decoupled": False, "alone": True, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
+            "decoupled": False, "alone": True, "device": False, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
             "flags": 3, "id": "i", "text": "seq", "parameters": '{"p": 1}', "trace": "", "inputs": {}, "blocks": [],
         }  # fmt: skip
 

@@ -78,6 +78,7 @@ def batch(instance=0):
     model = SimpleNamespace(
         input_names=INPUTS, output_names=OUTPUTS, output_index={n: i for i, n in enumerate(OUTPUTS)}, segments=_Memory(),
         leases=leases, inline_limit=8192, instance=instance, store=SimpleNamespace(put=lambda data: (2147483648, 128)),
+        devices=SimpleNamespace(lent={}),
     )  # fmt: skip
     return SimpleNamespace(model=model, leases=None, number=0)
 
