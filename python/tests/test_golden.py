@@ -11,7 +11,7 @@ import pytest
 
 from neso._runtime.inputs import decode_requests
 from neso._runtime.outputs import Responses, Tables
-from neso_worker import bls, frames
+from neso_worker import frames, inferbody
 from neso_worker import triton_python_backend_utils as pb_utils
 from neso_worker.batchshape import decode_batch, pack_batch
 from neso_worker.channel import Reader
@@ -288,13 +288,13 @@ def test_infer():
         model_name=body["model"], model_version=body["version"],
     )  # fmt: skip
     request._parameters = fields["parameters"]
-    made = bls._encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"], body["alone"])
+    made = inferbody.encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"], body["alone"])
     assert frames.frame(frames.INFER, want["instance"], want["id"], made).hex() == data.hex()
 
 
 def test_infer_responses():
     want, data = load("infer_responses")
-    got = bls._decode(batch().model, data, 24, len(data))
+    got = inferbody.decode(batch().model, data, 24, len(data))
     assert [flags for flags, _ in got] == [r["flags"] for r in want["body"]["responses"]]
     for (_, response), fields in zip(got, want["body"]["responses"]):
         assert response.has_error() == (fields["code"] != 255)
