@@ -105,6 +105,9 @@ type Capabilities struct {
 	// LooseOutputs says that responses may lack outputs and have other shapes than
 	// the configuration's: the backend has checked what its users want checked.
 	LooseOutputs bool
+	// TakesDevice says whether the inputs of a model may lie on a GPU, see
+	// tensor.DeviceMemory; it is asked once a load. nil: none.
+	TakesDevice func(cfg *Config) bool
 	// CopiesOutputs says that Respond is never handed the memory of an input.
 	CopiesOutputs bool
 }

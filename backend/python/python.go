@@ -35,6 +35,12 @@ type Options struct {
 	// WorkerEnvironment are patterns of the names of variables that workers get; nil
 	// means all but those with the server's own secrets.
 	WorkerEnvironment []string
+	// DeviceMemory bounds the memory on each GPU in which models hand tensors to
+	// each other, in bytes by the number of the GPU; 64 MiB where there is none, 0 or
+	// less for none.
+	DeviceMemory map[int]int64
+	// CUDALibrary is the GPU driver's library; default "libcuda.so.1".
+	CUDALibrary string
 }
 
 // depth is how many batches may be on their way to one worker: enough that it
@@ -65,7 +71,8 @@ type driver struct {
 	env       []string // of the server, for workers
 	launcher  *worker.Launcher
 	envs      environments
-	grace     time.Duration // for finalize; 0 is the worker's default
+	devices   *worker.DevicePool // nil for frameworks, whose outputs are on the host
+	grace     time.Duration      // for finalize; 0 is the worker's default
 
 	mu     sync.Mutex
 	files  *scratch.Dir // directory of the worker's sources, made for the first model
@@ -95,12 +102,16 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 		}
 		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
 	}
-	return &driver{
+	d := &driver{
 		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
 		warm:     map[warmKey]*warmSession{},
-	}, nil
+	}
+	if hosted == nil {
+		d.devices = worker.NewDevicePool(worker.DeviceOptions{Limits: o.DeviceMemory, Library: o.CUDALibrary, Logger: log})
+	}
+	return d, nil
 }
 
 // Capabilities implements backend.Backend.
@@ -108,7 +119,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
+	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
 }
 
 // Close implements backend.Backend.
@@ -126,6 +137,9 @@ func (d *driver) Close() error {
 		w.stop()
 	}
 	d.launcher.Close()
+	if d.devices != nil {
+		d.devices.Close()
+	}
 	if d.files != nil {
 		return d.files.Remove()
 	}

@@ -74,6 +74,7 @@ type Model struct {
 	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 	lingers   bool // see backend.Capabilities
+	devices   devices
 	cache     *cache
 	identity  func() responsecache.Identity
 	steps     func(name string, version int64) (responsecache.Identity, bool)
@@ -109,6 +110,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if o.Backend != nil { // an ensemble has none
 		can := o.Backend.Capabilities()
 		m.lingers, m.io.loose = can.Lingers, can.LooseOutputs
+		m.devices = devicesOf(c, can, &o.BackendConfig)
 	}
 	var err error
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
@@ -119,6 +121,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	if err = m.openCache(ctx, &o); err != nil {
 		return nil, err
+	}
+	if m.cache != nil {
+		m.devices = devices{} // its keys and answers are bytes
 	}
 	if c.Ensemble != nil {
 		m.openEnsemble(&o)
