@@ -87,7 +87,11 @@ class ResponseFrame:
             for tensor in response._outputs:
                 size += self._add_output(tensor, wanted, size)
         except Exception as error:
+            blocks = [(output[3], output[4]) for output in outputs[mark:] if output[3] != INLINE]
             del outputs[mark:]
+            if blocks:
+                with self._model.link.changed:
+                    self._model.worker.take_back(blocks)
             self.add_error(handle, describe(error), TritonError.INTERNAL, flags)
             return
         self._blocks.append((handle, flags, NO_ERROR, len(outputs) - mark, b"", parameters))

@@ -118,9 +118,7 @@ class Worker:
             window.credit(*COUNT.unpack_from(data, start))
 
     def _on_release(self, frame: Frame) -> None:
-        blocks = self.devices.release(release_blocks(*frame[3:]))
-        if blocks:
-            self.segments.outputs.release(blocks)
+        self.take_back(release_blocks(*frame[3:]))
 
     def _on_segment(self, frame: Frame) -> None:
         _, _, _, data, start, end = frame
@@ -140,6 +138,12 @@ class Worker:
             self.link.work.append(frame)  # the driver may take its time, and nobody else should wait for it
         else:
             self.segments.drop(number)
+
+    def take_back(self, blocks: list[tuple[int, int]]) -> None:
+        """Takes back blocks for outputs that nobody reads any more; the caller holds the link's lock."""
+        blocks = self.devices.release(blocks)
+        if blocks:
+            self.segments.outputs.release(blocks)
 
     # The main loop.
 

@@ -537,7 +537,7 @@ ASKED = [
 
 def test_remembered_requests_are_the_same():
     """A frame whose beginning is remembered is that which is made from nothing."""
-    from neso_worker import bls
+    from neso_worker import bls, inferbody
     from neso_worker.frames import frame
     from neso_worker.request import InferenceRequest
     from neso_worker.tensor import Tensor
@@ -553,7 +553,10 @@ def test_remembered_requests_are_the_same():
                 made = worker.bls._short(request, number, alone)
                 if made is not None:
                     short += 1
-                    assert made == frame(INFER, 0, number, bls._encode(worker, request, False, alone)), (fields, inputs)
+                    assert made == frame(INFER, 0, number, inferbody.encode(worker, request, False, alone)), (
+                        fields,
+                        inputs,
+                    )
     assert short == 3 * 2 * (len(ASKED) - 6)
     large = InferenceRequest(model_name="other", inputs=[Tensor("A", np.zeros(9000, np.uint8))])
     assert worker.bls._short(large, 1, True) is None
@@ -582,7 +585,7 @@ ANSWERS = [
 
 def test_remembered_responses_are_the_same():
     """A response whose blocks are remembered is that which is decoded."""
-    from neso_worker import bls
+    from neso_worker import inferbody
     from neso_worker.worker import Worker
 
     worker = Worker(None, Sink())
@@ -596,7 +599,7 @@ def test_remembered_responses_are_the_same():
                     worker.bls.on_responses((INFER_RESPONSES, 0, 7, data, len(before), len(data)))
                     continue
                 known += 1
-                ((flags, want),) = bls._decode(worker, data, len(before), len(data))
+                ((flags, want),) = inferbody.decode(worker, data, len(before), len(data))
                 assert flags == 1 and not found.has_error()
                 for a, b in zip(found.output_tensors(), want.output_tensors()):
                     assert (a.name(), a.shape(), a.triton_dtype()) == (b.name(), b.shape(), b.triton_dtype())
