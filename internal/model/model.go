@@ -111,6 +111,8 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		can := o.Backend.Capabilities()
 		m.lingers, m.io.loose = can.Lingers, can.LooseOutputs
 		m.devices = devicesOf(c, can, &o.BackendConfig)
+	} else {
+		m.devices = devices{takes: true, gives: true} // as far as its steps do
 	}
 	var err error
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
