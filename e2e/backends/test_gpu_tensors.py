@@ -227,7 +227,9 @@ def test_models_that_call_each_other(machine, repo):
 
                 # The caller's input stays on the GPU, and so does the answer if the caller wants it there.
                 call(f"{force}_gpu_more", "host gpu0 gpu0", ["worker dtod"] * 2)
-                call(f"{force}_gpu_row", "host gpu0 host", ["worker dtod"] * 3 + ["server dtoh"])
+                # An ensemble that is called gets its inputs on the host, and answers from there.
+                row = ["worker dtod", "server dtoh", "worker dtod", "worker dtod", "server dtoh"]
+                call(f"{force}_gpu_row", "host gpu0 host", row)
                 call(f"{force}_any_more", "host gpu0 host", ["worker dtod"] * 2 + ["server dtoh"])
                 call(f"{force}_gpu_host", "host host host", ["worker dtod", "server dtoh"])
                 call(f"{force}_any_host", "host host host", ["worker dtod", "server dtoh"])
