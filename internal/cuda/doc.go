@@ -8,7 +8,10 @@
 // import within it.
 package cuda
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // ErrNoGPU says that there is no GPU driver, or no GPU.
 var ErrNoGPU = errors.New("GPUs not supported")
@@ -27,3 +30,8 @@ type UUID = [16]byte
 
 // Pointer is an address on a device; 0 is none.
 type Pointer uint64
+
+// Text returns a UUID as the driver's tools show it.
+func Text(u UUID) string {
+	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"slices"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -19,8 +17,7 @@ func devicesOf(c *modelconfig.Config, can backend.Capabilities, cfg *backend.Con
 	if c.Sequence != nil || c.Ensemble != nil || can.Gather { // states; the steps'; concatenation
 		return devices{}
 	}
-	shapes := slices.ContainsFunc(c.Inputs, func(in modelconfig.Input) bool { return in.ShapeTensor }) // batches are formed by their values
-	return devices{takes: !shapes && can.TakesDevice != nil && can.TakesDevice(cfg), gives: true}
+	return devices{takes: can.TakesDevice != nil && can.TakesDevice(cfg), gives: true}
 }
 
 // TakesDevice reports whether inputs may lie on a GPU. If the instance that they

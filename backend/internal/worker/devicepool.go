@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -140,7 +139,7 @@ func (p *DevicePool) device(gpu tensor.GPU) (*poolDevice, error) {
 	if d := p.devices[gpu]; d != nil {
 		return d, nil
 	}
-	return nil, fmt.Errorf("the server sees no GPU with the UUID %s", hex.EncodeToString(gpu[:]))
+	return nil, fmt.Errorf("the server sees no GPU with the UUID %s", cuda.Text(gpu))
 }
 
 // Close refuses further memory and waits for what is being freed. What is still

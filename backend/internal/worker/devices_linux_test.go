@@ -492,7 +492,7 @@ func TestDevicePool(t *testing.T) {
 		{0, gpu(0), "0 bytes on GPU 0"},
 		{16<<20 + 1, gpu(0), "has 16777216 left"},
 		{1<<64 - 1, gpu(0), "has 16777216 left"},
-		{1, gpu(7), "the server sees no GPU with the UUID 6e65736f2d66616b652d6770752d3037"},
+		{1, gpu(7), "the server sees no GPU with the UUID GPU-6e65736f-2d66-616b-652d-6770752d3037"},
 	} {
 		if got := one.refused(c.n, c.on); !strings.Contains(got, c.want) {
 			t.Errorf("%d: %s", c.n, got)

@@ -191,7 +191,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("execute_device", frame, err)
 	onDevice.Name = "OUT0"
 	frame, err = e.appendResponses(nil, KindResponses, 0, 18, flagEnds, []outgoing{{
-		handle: 19, flags: responseFinal | responseRetained, outputs: []tensor.Tensor{onDevice}, indices: []int{0}, places: []place{{segment: firstOutputSegment + 1, offset: 64}},
+		handle: 19, flags: responseFinal | responseRetained, outputs: []tensor.Tensor{onDevice}, indices: []int{0}, places: []place{{segment: firstOutputSegment, offset: 128}},
 	}})
 	keep("responses_device", frame, err)
 	keep("segment_outputs", appendSegment(nil, firstOutputSegment, segmentOutputs, 16<<20), nil)
