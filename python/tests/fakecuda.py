@@ -81,6 +81,10 @@ class Machine:
         """The names of allocations that living processes have open."""
         return sorted(p.name for p in self.folder.glob("open-*") if os.path.exists(f"/proc/{p.name.rsplit('-', 1)[1]}"))
 
+    def allocated(self):
+        """The names of allocations that living processes have made."""
+        return sorted(p.name for p in self.folder.glob("mem-*") if os.path.exists(f"/proc/{p.name.split('-')[2]}"))
+
 
 class Allocation:
     """Memory on a device in the process that made it; slices are its bytes, as a kernel would see them."""
