@@ -35,7 +35,7 @@ type driver struct {
 	settings settings
 
 	libraries library.Opened[*api]
-	ready     library.Ready[*forest]
+	ready     completion.Ready[*forest]
 }
 
 // settings are the --backend-config=fil,... values.

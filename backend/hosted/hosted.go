@@ -13,13 +13,13 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/backend/python"
 )
 
@@ -54,10 +54,10 @@ func (f *framework) check(cfg *backend.Config, settings map[string]string) (stri
 		names = append([]string{cfg.Filename}, f.instead(cfg.Filename)...)
 	}
 	for _, name := range names {
-		if !filepath.IsLocal(name) {
-			return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version's directory", name, cfg.Name)
+		path, err := modelfile.Path(cfg, name)
+		if err != nil {
+			return "", err
 		}
-		path := filepath.Join(cfg.VersionDirectory, name)
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

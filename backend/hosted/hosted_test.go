@@ -35,7 +35,7 @@ func TestCheck(t *testing.T) {
 		{name: "the user's name is not there", backend: "pytorch", filename: "net.pth", files: map[string]string{"model.pt": "x"}, fault: "unable to find 'm/3/net.pth' for model 'm'"},
 		{name: "nothing", backend: "tensorflow", fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras"},
 		{name: "empty", backend: "tensorrt", files: map[string]string{"model.plan": ""}, fault: "'m/3/model.plan' is not a model of the backend 'tensorrt': it is empty"},
-		{name: "out of the directory", backend: "pytorch", filename: "../../other/1/model.pt", fault: "leads out of the version's directory"},
+		{name: "out of the directory", backend: "pytorch", filename: "../../other/1/model.pt", fault: "leads out of the version directory"},
 		{name: "pickle", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, fault: "is a pickle, which can run any code when it is read: it is refused"},
 		{name: "pickle by another name", backend: "sklearn", filename: "m.PKL", files: map[string]string{"m.PKL": "x"}, fault: "--allow-pickle"},
 		{name: "not allowed", backend: "sklearn", files: map[string]string{"model.pkl": "x"}, settings: map[string]string{"allow-pickle": "false"}, fault: "--allow-pickle"},

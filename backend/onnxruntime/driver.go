@@ -35,7 +35,7 @@ type driver struct {
 	host         backend.Host
 	settings     settings
 	environments library.Opened[*environment]
-	ready        library.Ready[*session]
+	ready        completion.Ready[*session]
 	watch        watch
 }
 

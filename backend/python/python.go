@@ -66,10 +66,10 @@ type driver struct {
 	launcher  *worker.Launcher
 	envs      environments
 	grace     time.Duration // for finalize; 0 is the worker's default
+	warm      worker.Warm
 
 	mu     sync.Mutex
 	files  *scratch.Dir // directory of the worker's sources, made for the first model
-	warm   map[warmKey]*warmSession
 	closed bool
 }
 
@@ -99,7 +99,6 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
-		warm:     map[warmKey]*warmSession{},
 	}, nil
 }
 
@@ -119,12 +118,8 @@ func (d *driver) Close() error {
 		return nil
 	}
 	d.closed = true
-	warm := d.warm
-	d.warm = nil
 	d.mu.Unlock()
-	for _, w := range warm {
-		w.stop()
-	}
+	d.warm.Close()
 	d.launcher.Close()
 	if d.files != nil {
 		return d.files.Remove()

@@ -17,6 +17,7 @@ var rows = []string{
 	"internal/scratch",
 	"internal/inferencepb",
 	"internal/gpu",
+	"internal/spelling",
 	"tensor",
 	"backend",
 	"internal/modelconfig/...",

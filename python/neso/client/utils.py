@@ -59,7 +59,7 @@ class TritonUrl:
     def from_url(cls, url: str) -> TritonUrl:
         """Reads ``[scheme://]host[:port]``. Raises PyTritonClientInvalidUrlError."""
         if not isinstance(url, str):
-            raise PyTritonClientInvalidUrlError(f"Invalid url {url}")
+            raise PyTritonClientInvalidUrlError(f"Invalid url {url}. Url must be a string.")
         given = url if "://" in url else f"http://{url}"
         try:
             parts = urllib.parse.urlsplit(given)
