@@ -2,13 +2,16 @@ package hosted
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/python"
+	pyfiles "github.com/nesoserve/neso/python"
 )
 
 func find(t *testing.T, name string) *framework {
@@ -120,6 +123,40 @@ func TestUsesGPU(t *testing.T) {
 		}
 		if got := strings.Join(uses, " "); got != step.uses {
 			t.Errorf("with %s: got %s, want %s", step.add, got, step.uses)
+		}
+	}
+}
+
+// TestParametersAreThoseThatTheWorkerReads: the server warns of others.
+func TestParametersAreThoseThatTheWorkerReads(t *testing.T) {
+	read := map[string]string{} // by name the file that names it
+	reads := regexp.MustCompile(`(?:\.(?:parameter|flag|number)\(|^ +\()"([A-Za-z_]+)"`)
+	var sources strings.Builder
+	for _, module := range []string{"pytorch", "torchfiles", "tensorflow", "sklearn", "tensorrt", "host"} {
+		text, err := fs.ReadFile(pyfiles.Worker, "neso_worker/frameworks/"+module+".py")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources.Write(text)
+		for _, m := range reads.FindAllStringSubmatch(string(text), -1) {
+			read[m[1]] = module
+		}
+	}
+	if len(read) < 10 {
+		t.Errorf("only %d names were found", len(read))
+	}
+	known := map[string]bool{}
+	for i := range table {
+		for _, name := range table[i].parameters {
+			known[name] = true
+			if !strings.HasSuffix(name, "*") && !strings.Contains(sources.String(), `"`+name+`"`) {
+				t.Errorf("%s does not read '%s'", table[i].backend, name)
+			}
+		}
+	}
+	for name, module := range read {
+		if !known[name] {
+			t.Errorf("%s.py reads '%s', of which the server warns", module, name)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
@@ -37,6 +38,9 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 	open := d.Open
 	if o.Arguments == nil {
 		o.Arguments = []string{"isolate"}
+	}
+	if d.Parameters != nil {
+		d.Parameters = slices.Concat(d.Parameters, []string{Param}, worker.LimitParameters)
 	}
 	d.Open = func(ctx context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		inner, err := open(ctx, host, s)

@@ -1,7 +1,6 @@
 package python
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +42,7 @@ const depth = 16
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: ownName, Implements: implements,
+		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU), OwnParameters: true, Settings: knownSettings(),
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, nil, host, settings)
 		},
@@ -82,7 +80,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if err != nil {
 		return nil, err
 	}
-	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
+	if hosted != nil && s.Values[settingTimeout] == "" {
 		parsed.stubTimeout = hostedStart
 	}
 	log := slog.New(slog.DiscardHandler)
@@ -90,10 +88,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 		log = host.Logger()
 	}
 	for _, name := range parsed.ignored {
-		if hosted != nil && slices.Contains(hosted.Settings, name) {
-			continue
-		}
-		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
+		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", ignoredSettings[name]))
 	}
 	return &driver{
 		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
