@@ -525,3 +525,9 @@ def test_metrics_count_what_was_asked(served):
     end = time.monotonic() + 30
     while count() != before + 1:
         assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_no_time_for_an_inference(seconds):
+    with pytest.raises(PyTritonClientValueError, match="inference_timeout_s must be greater than 0"):
+        ModelClient("http://localhost", "m", inference_timeout_s=seconds)
