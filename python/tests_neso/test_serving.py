@@ -429,16 +429,16 @@ def test_a_function_of_a_decoupled_model_gives_one_response(triton):
 
 
 def test_an_error_that_cannot_be_told(triton):
-    class Mute(Exception):
+    class MuteError(Exception):
         def __str__(self):
             raise RuntimeError("nothing to say")
 
     def fail(requests):
-        raise Mute
+        raise MuteError
 
     triton.bind("mute", fail, [tensor("x")], [tensor("y")])
     with ModelClient(triton.url, "mute") as client:
-        with pytest.raises(PyTritonClientInferenceServerError, match="message: Mute: <exception str"):
+        with pytest.raises(PyTritonClientInferenceServerError, match="message: MuteError: <exception str"):
             client.infer_sample(X[0])
 
 
