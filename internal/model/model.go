@@ -24,6 +24,10 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
+// Parameters are those of a configuration that the server itself reads, whatever
+// the model's backend.
+var Parameters = []string{coalesceParameter, paramBacklog}
+
 // Options say what to load and with what.
 type Options struct {
 	Config *modelconfig.Config
