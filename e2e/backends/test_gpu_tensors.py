@@ -172,6 +172,8 @@ def unloaded(server, machine):
 
 EXPLICIT = ("--model-control-mode=explicit", "--load-model=*")
 SIZES = [5, 50_000]
+# Room for many workers that write.
+POOL = f"--cuda-memory-pool-byte-size=0:{256 * MIB}"
 
 
 @pytest.mark.parametrize("http", [True, False], ids=["http", "grpc"])
@@ -214,7 +216,7 @@ def test_models_that_call_each_other(machine, repo):
         for callee in ("more", "host", "row"):
             write(repo, f"{force}_gpu_{callee}", CALL.format(callee=callee, options='{"preferred_memory": GPU}'), force)
             write(repo, f"{force}_any_{callee}", CALL.format(callee=callee, options="{}"), force)
-    with Server(repo, *EXPLICIT, env=machine.env) as s:
+    with Server(repo, *EXPLICIT, POOL, env=machine.env) as s:
         for size in SIZES:
             x = np.arange(size, dtype=np.int32)
             for force in ("no", "yes"):
@@ -426,7 +428,7 @@ def test_many_requests_at_once(machine, repo):
     write(repo, "here", ONE_MORE_HERE, extra=instances)
     write(repo, "call", CALL.format(callee="more", options='{"preferred_memory": GPU}'), extra=instances)
     chain(repo, "row", "twice", "more", "here")
-    with Server(repo, *EXPLICIT, f"--cuda-memory-pool-byte-size=0:{256 * MIB}", env=machine.env) as s:
+    with Server(repo, *EXPLICIT, POOL, env=machine.env) as s:
 
         def one(n):
             x = np.arange(n * 1000, n * 1000 + (7 if n % 3 else 60_000), dtype=np.int32)
