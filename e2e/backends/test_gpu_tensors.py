@@ -24,6 +24,8 @@ from tritonclient.utils import InferenceServerException
 
 sys.path += [str(ROOT / "python"), str(ROOT / "python" / "tests")]
 from fakecuda import Machine, compile_driver  # noqa: E402
+from neso_worker import cuda  # noqa: E402
+from neso_worker.errors import TritonModelException  # noqa: E402
 
 MIB = 1 << 20
 TESTS = ROOT / "python" / "tests"
@@ -505,4 +507,41 @@ def test_the_server_stops_with_tensors_on_devices(machine, repo):
     with Server(repo, env=machine.env) as s:
         ask(s, "row", np.arange(5, dtype=np.int32))
         assert len(machine.opened()) == 2 and len(machine.allocated()) == 1
+    assert s.process.returncode == 0, s.log()[-3000:]
+
+
+def test_on_a_gpu(repo):
+    """The same on a machine that has one, with its own driver."""
+    try:
+        cuda.driver().devices()[0].uuid  # noqa: B018
+    except (TritonModelException, IndexError) as error:
+        pytest.skip(f"there is no GPU here: {error}")
+    write(repo, "twice", TWICE_THERE)
+    write(repo, "more", ONE_MORE_THERE)
+    write(repo, "here", ONE_MORE_HERE)
+    write(repo, "keep", KEEP)
+    write(repo, "host", ONE_MORE_HERE, force="yes")
+    write(repo, "call", CALL.format(callee="more", options='{"preferred_memory": GPU}'))
+    chain(repo, "row", "twice", "more", "here")
+    chain(repo, "to_host", "twice", "host")
+    chain(repo, "to_keep", "twice", "keep")
+    with Server(repo, *EXPLICIT) as s:
+        for _ in range(20):
+            for size in (5, 50_000, 1_000_000):
+                x = np.arange(size, dtype=np.int32)
+                for model, add, want in (
+                    ("row", 2, "gpu0"), ("to_host", 1, "host"), ("call", 101, "host gpu0 gpu0"), ("twice", 0, "host"),
+                ):  # fmt: skip
+                    values, where = ask(s, model, x)
+                    np.testing.assert_array_equal(values, x * 2 + add)
+                    assert where == want, (model, size)
+        # More than the pool has, of which a reader lets go of none until it dies.
+        x = np.arange(2_000_000, dtype=np.int32)
+        for _ in range(2):
+            seen = [ask(s, "to_keep", x) for _ in range(10)]
+            assert all(np.array_equal(values, x * 2 + 1) for values, _ in seen)
+            assert [where for _, where in seen][:2] == ["gpu0"] * 2 and seen[-1][1] == "host"
+            dead = worker(s, "keep")
+            os.kill(dead, signal.SIGKILL)
+            assert until(lambda dead=dead: not alive(dead) and worker(s, "keep") is not None)
     assert s.process.returncode == 0, s.log()[-3000:]
