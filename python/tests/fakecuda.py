@@ -126,16 +126,15 @@ class Allocated:
 
     def __init__(self, array, device):
         self._device = cuda.driver().device(device)
-        self._address = ctypes.c_uint64()
+        self.address = ctypes.c_uint64()
         with self._device._current():
-            self._device._driver.call("cuMemAlloc_v2", ctypes.byref(self._address), ctypes.c_size_t(array.nbytes))
+            self._device._driver.call("cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(array.nbytes))
             data = ctypes.c_void_p(array.ctypes.data)
-            self._device._driver.call("cuMemcpyHtoD_v2", self._address, data, ctypes.c_size_t(array.nbytes))
-        self.memory = cuda.Memory(self._address.value, array.nbytes, dlpack.CUDA, device, self)
+            self._device._driver.call("cuMemcpyHtoD_v2", self.address, data, ctypes.c_size_t(array.nbytes))
 
     def __del__(self):
         with self._device._current():
-            self._device._driver.call("cuMemFree_v2", self._address)
+            self._device._driver.call("cuMemFree_v2", self.address)
 
 
 def place(name, array, device=0, number=None):
@@ -143,7 +142,8 @@ def place(name, array, device=0, number=None):
     array = np.asarray(array, order="C")
     if "FAKE_CUDA" in os.environ:
         return Tensor.from_dlpack(name, OnDevice(array, number, device))
-    memory = Allocated(array, device).memory
+    allocated = Allocated(array, device)
+    memory = cuda.Memory(allocated.address.value, array.nbytes, dlpack.CUDA, device, allocated)
     return Tensor.from_dlpack(name, dlpack.export_device(memory, array.shape, number or number_of(array.dtype)))
 
 
