@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -62,10 +63,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 		if !strings.HasSuffix(name, ".py") {
 			return "", backend.Errorf(backend.Internal, "Model name must end with '.py'. Model name is \"%s\".", name)
 		}
-		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
+		if path, err = modelfile.Path(cfg, name); err != nil {
+			return "", err
 		}
-		path = filepath.Join(cfg.VersionDirectory, name)
 	}
 	if !isFile(path) {
 		return "", backend.Errorf(backend.Unavailable, "Python model file not found in '%s'", path)
@@ -131,7 +131,7 @@ func (m *model) Allocator() tensor.Allocator { return m.arena }
 // NewInstance implements backend.Model.
 func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (backend.Instance, error) {
 	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
-	first := m.driver.takeWarm(&m.cfg, ic.Name)
+	first := m.driver.warm.Take(&m.cfg, ic.Name)
 	asks := &probe{}
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {

@@ -1,7 +1,6 @@
 package python
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +48,7 @@ const depth = 16
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: ownName, Implements: implements,
+		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU), OwnParameters: true, Settings: knownSettings(),
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, nil, host, settings)
 		},
@@ -73,10 +71,10 @@ type driver struct {
 	envs      environments
 	devices   *worker.DevicePool // nil for frameworks, whose outputs are on the host
 	grace     time.Duration      // for finalize; 0 is the worker's default
+	warm      worker.Warm
 
 	mu     sync.Mutex
 	files  *scratch.Dir // directory of the worker's sources, made for the first model
-	warm   map[warmKey]*warmSession
 	closed bool
 }
 
@@ -89,7 +87,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if err != nil {
 		return nil, err
 	}
-	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
+	if hosted != nil && s.Values[settingTimeout] == "" {
 		parsed.stubTimeout = hostedStart
 	}
 	log := slog.New(slog.DiscardHandler)
@@ -97,16 +95,12 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 		log = host.Logger()
 	}
 	for _, name := range parsed.ignored {
-		if hosted != nil && slices.Contains(hosted.Settings, name) {
-			continue
-		}
-		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
+		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", ignoredSettings[name]))
 	}
 	d := &driver{
 		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
-		warm:     map[warmKey]*warmSession{},
 	}
 	if hosted == nil {
 		d.devices = worker.NewDevicePool(worker.DeviceOptions{Limits: o.DeviceMemory, Library: o.CUDALibrary, Logger: log})
@@ -130,12 +124,8 @@ func (d *driver) Close() error {
 		return nil
 	}
 	d.closed = true
-	warm := d.warm
-	d.warm = nil
 	d.mu.Unlock()
-	for _, w := range warm {
-		w.stop()
-	}
+	d.warm.Close()
 	d.launcher.Close()
 	if d.devices != nil {
 		d.devices.Close()

@@ -128,6 +128,9 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		return 1
 	}
 	report(log, &o.server)
+	if err := letStartGo(); err != nil {
+		logger.Debug("pages of the start stay", "error", err)
+	}
 	single.report(env.Stdout, &o.server)
 	err = control(ctx, o, logger)
 	if err != nil {

@@ -71,6 +71,8 @@ func newDevices(t *testing.T) (*devices, *Engine, backend.Host) {
 		"takes_sequence/config.pbtxt": echoConfig + "sequence_batching { }\n",
 		"e_takes/config.pbtxt":        ensembleConfig("plain", "takes"),
 		"e_plain/config.pbtxt":        ensembleConfig("takes", "plain"),
+		"e_e_takes/config.pbtxt":      ensembleConfig("e_takes"),
+		"e_cached/config.pbtxt":       ensembleConfig("plain", "takes") + "response_cache { enable: true }\n",
 	}
 	models := []string{}
 	for file := range files {
@@ -143,57 +145,68 @@ func TestDeviceSequence(t *testing.T) {
 	}
 }
 
-// TestDeviceEnsembles: a tensor between two steps stays where it is if the
-// second one takes it; what comes in and goes out is bytes.
+// TestDeviceEnsembles: a tensor stays where it is if the step and the caller that
+// get it take it; a client gets bytes.
 func TestDeviceEnsembles(t *testing.T) {
 	d, e, host := newDevices(t)
+	check := func(who string, out *backend.Response, back bool, steps ...string) {
+		t.Helper()
+		if out.Err != nil || out.Outputs[0].OnDevice() != back {
+			t.Errorf("%s: %+v", who, out)
+		}
+		for _, step := range steps {
+			name, want, _ := strings.Cut(step, ": ")
+			if got := d.was(name); got != want {
+				t.Errorf("%s: %s saw %s, want %s", who, name, got, want)
+			}
+		}
+		clear(d.seen)
+		out.Release()
+	}
 	for _, c := range []struct {
 		model         string
+		takes         bool
 		first, second string
 	}{
-		{"e_takes", "plain: host, asked", "takes: gpu"},
-		{"e_plain", "takes: host", "plain: host"},
+		{"e_takes", true, "plain: host, asked", "takes: gpu, asked"},
+		{"e_takes", false, "plain: host, asked", "takes: gpu"},
+		{"e_plain", true, "takes: gpu", "plain: host, asked"},
+		{"e_plain", false, "takes: gpu", "plain: host"},
+		{"e_e_takes", true, "plain: host, asked", "takes: gpu, asked"},
+		{"e_cached", true, "plain: host, asked", "takes: gpu"},
 	} {
-		check := func(who string, out *backend.Response) {
-			t.Helper()
-			if out.Err != nil || out.Outputs[0].OnDevice() {
-				t.Errorf("%s, %s: %+v", c.model, who, out)
-			}
-			for _, step := range []string{c.first, c.second} {
-				name, want, _ := strings.Cut(step, ": ")
-				if got := d.was(name); got != want {
-					t.Errorf("%s, %s: %s saw %s, want %s", c.model, who, name, got, want)
-				}
-			}
-			clear(d.seen)
-			out.Release()
-		}
 		to := &recorder{done: make(chan struct{})}
 		req := call(c.model, to)
-		req.Inputs = []tensor.Tensor{d.gpu.Tensor("IN", 0, tensor.FP32, tensor.Shape{2}, nil)}
-		req.TakesDevice = func(tensor.GPU) bool { return true }
+		in := d.gpu.Tensor("IN", 0, tensor.FP32, tensor.Shape{2}, nil)
+		req.Inputs = []tensor.Tensor{in}
+		if c.takes {
+			req.TakesDevice = func(tensor.GPU) bool { return true }
+		}
 		if err := host.Infer(req); err != nil {
 			t.Fatal(err)
 		}
 		<-to.done
-		check("a model", to.responses[0])
-		p, err := e.Resolve(c.model, -1, 8)
-		if err != nil {
-			t.Fatal(err)
+		check(c.model, to.responses[0], c.takes && c.model != "e_cached", c.first, c.second)
+		if in.Buffer.References() != 1 {
+			t.Errorf("%s: %d references", c.model, in.Buffer.References())
 		}
-		sink := infer.NewSingle()
-		r := p.NewRequest(sink)
-		r.Inputs = []tensor.Tensor{input(2)}
-		r.Inputs[0].Data = d.gpu.Data
-		if err := e.Infer(r); err != nil {
-			t.Fatal(err)
-		}
-		out, failed := sink.Wait()
-		if failed != nil {
-			t.Fatal(failed)
-		}
-		check("a client", out)
 	}
+	p, err := e.Resolve("e_takes", -1, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := infer.NewSingle()
+	r := p.NewRequest(sink)
+	r.Inputs = []tensor.Tensor{input(2)}
+	r.Inputs[0].Data = d.gpu.Data
+	if err := e.Infer(r); err != nil {
+		t.Fatal(err)
+	}
+	out, failed := sink.Wait()
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	check("a client", out, false, "plain: host, asked", "takes: gpu")
 }
 
 // TestDeviceCopyFails: the caller is told.

@@ -236,10 +236,10 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 }
 
 // emptyBatch refuses a batch of nothing. The peer takes it for one element
-// whose bytes are missing.
+// whose bytes are missing, and says no more than that.
 func (o *io) emptyBatch(r *infer.Request, t *tensor.Tensor) error {
 	if want, err := tensor.ByteSize(t.Datatype, t.Shape[1:]); err == nil && want != int64(len(t.Data)) {
-		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, want, len(t.Data))
+		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d: its batch dimension is 0", t.Name, o.config.Name, want, len(t.Data))
 	}
 	return fault(r, "inference request batch-size must be >= 1 for '%s'", o.config.Name)
 }

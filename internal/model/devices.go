@@ -14,7 +14,7 @@ type devices struct {
 }
 
 func devicesOf(c *modelconfig.Config, can backend.Capabilities, cfg *backend.Config) devices {
-	if c.Sequence != nil || c.Ensemble != nil || can.Gather { // states; the steps'; concatenation
+	if c.Sequence != nil || can.Gather { // states, concatenation
 		return devices{}
 	}
 	return devices{takes: can.TakesDevice != nil && can.TakesDevice(cfg), gives: true}

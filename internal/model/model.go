@@ -24,6 +24,10 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
+// Parameters are those of a configuration that the server itself reads, whatever
+// the model's backend.
+var Parameters = []string{coalesceParameter, paramBacklog}
+
 // Options say what to load and with what.
 type Options struct {
 	Config *modelconfig.Config
@@ -111,6 +115,8 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		can := o.Backend.Capabilities()
 		m.lingers, m.io.loose = can.Lingers, can.LooseOutputs
 		m.devices = devicesOf(c, can, &o.BackendConfig)
+	} else {
+		m.devices = devices{takes: true, gives: true} // as far as its steps do
 	}
 	var err error
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {

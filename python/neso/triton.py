@@ -233,13 +233,14 @@ class RemoteTriton(TritonBase):
 
         self._pid = os.getpid()
         deadline = time.monotonic() + DEFAULT_TRITON_STARTUP_TIMEOUT_S
-        with slow(f"Waiting for the server at {self._url}"):
+        with slow(f"Waiting for the server at {self._url}") as waiting:
             while True:
                 try:
                     return connect(self._url, self._access_token)
-                except ServerGone:
+                except ServerGone as error:
+                    waiting.why = str(error)
                     if time.monotonic() > deadline:
-                        raise TimeoutError("Triton Inference Server is not ready after timeout.") from None
+                        raise TimeoutError(f"Triton Inference Server is not ready after timeout. {error}") from None
                     time.sleep(CONNECT_PAUSE_S)
                 except ServerError as error:
                     hint = ""

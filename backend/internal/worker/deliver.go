@@ -544,8 +544,8 @@ func (c *Conn) abandon() {
 	held := c.held
 	c.held = map[blockKey][]*tensor.Buffer{}
 	c.early = map[blockKey]int{}
-	forsaken := c.forsaken
-	c.forsaken = map[uint64][]*tensor.Buffer{}
+	givenUp := c.forsaken
+	c.forsaken = map[uint64]forsaken{}
 	c.errands = nil
 	c.out, c.spare, c.left = nil, nil, nil
 	c.mu.Unlock()
@@ -571,8 +571,8 @@ func (c *Conn) abandon() {
 	for _, list := range held {
 		releaseBuffers(list)
 	}
-	for _, list := range forsaken {
-		releaseBuffers(list)
+	for _, batch := range givenUp {
+		releaseBuffers(batch.kept)
 	}
 	c.host.close()
 }

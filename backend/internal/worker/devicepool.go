@@ -16,8 +16,6 @@ const (
 	// devicePage divides every segment: what is smaller shares its page, hence its
 	// handle, with others.
 	devicePage = 2 << 20
-	// minDeviceSegment is what a worker gets at least, if there is as much.
-	minDeviceSegment = 8 << 20
 )
 
 // DeviceOptions configure a pool.
@@ -161,7 +159,7 @@ func (d *poolDevice) allocate(need, have uint64) (*deviceMemory, error) {
 		return nil, fmt.Errorf("%d bytes on GPU %d: the pool of %d bytes (--cuda-memory-pool-byte-size) has %d left", need, d.number, d.limit, left)
 	}
 	least := (need + devicePage - 1) &^ (devicePage - 1)
-	size := min(left, max(least, minDeviceSegment, have/2&^(devicePage-1)))
+	size := min(left, max(least, have/2&^(devicePage-1)))
 	if d.context == nil {
 		context, err := d.library.Retain(d.number)
 		if err != nil {

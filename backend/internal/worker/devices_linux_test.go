@@ -505,14 +505,14 @@ func TestDevicePool(t *testing.T) {
 		}
 		g.unset("fail-" + f)
 	}
-	// At least 8 MiB, then half of what it has, or what is left.
-	for i, want := range []int{8 << 20, 8 << 20} {
-		number := one.growDevice(1, gpu(0))
+	// What is asked, in pages, at least half of what it has, or what is left.
+	for i, want := range []int{2 << 20, 8 << 20, 4 << 20, 2 << 20} {
+		number := one.growDevice([]uint64{1, 6<<20 + 1, 1, 1}[i], gpu(0))
 		if number != firstOutputSegment+uint32(i) || len(one.maps[number]) != want {
 			t.Errorf("segment %d: %d bytes", number, len(one.maps[number]))
 		}
 	}
-	if number := one.grow(1); number != firstOutputSegment+2 { // one space of numbers
+	if number := one.grow(1); number != firstOutputSegment+4 { // one space of numbers
 		t.Errorf("segment %d of the host", number)
 	}
 	if got := one.refused(1, gpu(0)); !strings.Contains(got, "has 0 left") {
@@ -520,7 +520,7 @@ func TestDevicePool(t *testing.T) {
 	}
 	one.die()
 	two := g.worker(nil)
-	g.until("what was given back", func() bool { return g.count("free") == 1+2 }) // one export failed
+	g.until("what was given back", func() bool { return g.count("free") == 1+4 }) // one export failed
 	two.growDevice(16<<20, gpu(0))
 }
 
@@ -711,7 +711,7 @@ func TestBadDeviceEntries(t *testing.T) {
 		want string
 	}{
 		"BYTES":                {tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: make([]byte, 8)}, place{segment: firstOutputSegment}, "BYTES do not lie on a GPU"},
-		"beyond the end":       {fp32("OUT", tensor.Shape{16}), place{segment: firstOutputSegment, offset: 8<<20 - 32}, "outside its segment of 8388608 bytes or not aligned"},
+		"beyond the end":       {fp32("OUT", tensor.Shape{16}), place{segment: firstOutputSegment, offset: 2<<20 - 64 + 32}, "outside its segment of 2097152 bytes or not aligned"},
 		"between blocks":       {fp32("OUT", tensor.Shape{16}), place{segment: firstOutputSegment, offset: 32}, "or not aligned"},
 		"a segment of no one":  {fp32("OUT", tensor.Shape{16}), place{segment: firstOutputSegment + 1}, "segment 2147483649 does not exist"},
 		"what was never lent":  {fp32("OUT", tensor.Shape{16}), place{segment: firstLentSegment + 1}, "segment 1073741825 does not exist"},

@@ -86,6 +86,62 @@ func TestOutputsOnDevice(t *testing.T) {
 	}
 }
 
+// TestInputsOnDevice: what comes in on a GPU is handed on there to steps that
+// take it, and as bytes to others.
+func TestInputsOnDevice(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes   bool
+		missing bool
+		fails   bool
+		want    string
+	}{
+		"a step that takes it": {takes: true, want: "Y=taken (final 1)"},
+		"one that does not":    {want: "Y=PPPP (final 1)"},
+		"the copy fails":       {fails: true, want: "Internal: in ensemble 'e', failed to bring tensor 'X' from the GPU: broken (final 1)"},
+		"no model":             {missing: true, takes: true, want: "Not found: in ensemble 'e', Request for unknown model: 'a' is not found (final 1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gpu := &nesotest.GPU{Data: []byte("PPPP")}
+			if c.fails {
+				gpu.Err = errors.New("broken")
+			}
+			h := newHost(t)
+			h.onDevice = map[string]bool{"a": c.takes}
+			h.model("a IN:FP32[-1] -> OUT:FP32[-1]", func(r *infer.Request) error {
+				in := r.Inputs[0]
+				if in.OnDevice() {
+					in.Data, in.Buffer = []byte("taken"), tensor.NewBuffer(nil, nil)
+				} else {
+					in.Retain()
+				}
+				in.Name = "OUT"
+				_ = r.Respond(&backend.Response{Outputs: []tensor.Tensor{in}}, true)
+				return nil
+			})
+			s := h.scheduler(0, one, "a IN=X -> OUT=Y")
+			if c.missing {
+				delete(h.run, "a")
+			}
+			a := &answers{}
+			r, b := request(t.Context(), "in", a)
+			b.Release()
+			back := &counted{made: 1}
+			in := gpu.Tensor("X", 0, tensor.FP32, tensor.Shape{1}, back)
+			r.Inputs = []tensor.Tensor{in}
+			if err := s.Enqueue(r); err != nil {
+				t.Fatal(err)
+			}
+			if got := a.String(); got != c.want {
+				t.Errorf("got %s", got)
+			}
+			settled(t, h, a, b)
+			if back.back != back.made {
+				t.Errorf("%d of %d blocks came back", back.back, back.made)
+			}
+		})
+	}
+}
+
 // counted counts blocks that are made and released.
 type counted struct{ made, back int }
 

@@ -96,6 +96,7 @@ func (x *run) reset() {
 // drive takes the request from its first step to its final response.
 func (x *run) drive() {
 	x.pin()
+	x.settleInputs()
 	for {
 		for at, ok := x.flow.next(); ok; at, ok = x.flow.next() {
 			x.start(at)

@@ -132,6 +132,7 @@ func (x *run) infer(c *call, r *infer.Request) {
 // steps have them, and of one version in all iterations, whatever is reloaded
 // or unloaded meanwhile.
 func (x *run) pin() {
+	x.devices = x.r.TakesDevice != nil
 	for i, needed := range x.flow.n.steps {
 		if !needed {
 			continue
