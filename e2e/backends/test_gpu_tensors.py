@@ -231,9 +231,7 @@ def test_models_that_call_each_other(machine, repo):
 
                 # The caller's input stays on the GPU, and so does the answer if the caller wants it there.
                 call(f"{force}_gpu_more", "host gpu0 gpu0", ["worker dtod"] * 2)
-                # An ensemble that is called gets its inputs on the host, and answers from there.
-                row = ["worker dtod", "server dtoh", "worker dtod", "worker dtod", "server dtoh"]
-                call(f"{force}_gpu_row", "host gpu0 host", row)
+                call(f"{force}_gpu_row", "host gpu0 gpu0", ["worker dtod"] * 3)
                 call(f"{force}_any_more", "host gpu0 host", ["worker dtod"] * 2 + ["server dtoh"])
                 call(f"{force}_gpu_host", "host host host", ["worker dtod", "server dtoh"])
                 call(f"{force}_any_host", "host host host", ["worker dtod", "server dtoh"])
@@ -267,6 +265,26 @@ def test_without_a_pool_all_goes_by_the_host(machine, repo, options, env):
             values, where = ask(s, "call", x)
             np.testing.assert_array_equal(values, x * 2 + 101)
             assert where == "host host host" and copies(machine, s) == ["worker dtoh"]
+        unloaded(s, machine)
+
+
+def test_a_reader_that_cannot_open_them(machine, repo):
+    """Its request ends with the driver's reason; the next one is tried anew."""
+    write(repo, "twice", TWICE_THERE)
+    write(repo, "here", ONE_MORE_HERE)
+    chain(repo, "row", "twice", "here")
+    with Server(repo, *EXPLICIT, env=machine.env) as s:
+        x = np.arange(5, dtype=np.int32)
+        ask(s, "twice", x)  # it has opened what it writes to
+        machine.fail("cuIpcOpenMemHandle_v2", 2)
+        for http in (True, False):
+            with pytest.raises(InferenceServerException) as failed:
+                ask(s, "row", x, http)
+            want = "Input 'X': Memory on a GPU cannot be opened: cuIpcOpenMemHandle_v2 failed: out of memory (CUDA error 2)"
+            assert want in failed.value.message()
+        machine.fail("cuIpcOpenMemHandle_v2", 0)
+        values, where = ask(s, "row", x)
+        assert values.tolist() == (x * 2 + 1).tolist() and where == "gpu0"
         unloaded(s, machine)
 
 
@@ -352,8 +370,8 @@ def test_a_reader_that_dies(machine, repo):
                 values, where = ask(s, "row", x)
                 np.testing.assert_array_equal(values, x * 2 + 1)
                 assert where == "gpu0"
-            assert len(machine.opened()) == 2
             dead = worker(s, "keep")
+            assert any(name.endswith(f"-{dead}") for name in machine.opened())
             os.kill(dead, signal.SIGKILL)
             assert until(lambda dead=dead: not alive(dead) and worker(s, "keep") is not None)
         unloaded(s, machine)
