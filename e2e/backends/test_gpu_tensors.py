@@ -24,6 +24,8 @@ from tritonclient.utils import InferenceServerException
 
 sys.path += [str(ROOT / "python"), str(ROOT / "python" / "tests")]
 from fakecuda import Machine, compile_driver  # noqa: E402
+from neso_worker import cuda  # noqa: E402
+from neso_worker.errors import TritonModelException  # noqa: E402
 
 MIB = 1 << 20
 TESTS = ROOT / "python" / "tests"
@@ -172,6 +174,8 @@ def unloaded(server, machine):
 
 EXPLICIT = ("--model-control-mode=explicit", "--load-model=*")
 SIZES = [5, 50_000]
+# Room for many workers that write.
+POOL = f"--cuda-memory-pool-byte-size=0:{256 * MIB}"
 
 
 @pytest.mark.parametrize("http", [True, False], ids=["http", "grpc"])
@@ -214,7 +218,7 @@ def test_models_that_call_each_other(machine, repo):
         for callee in ("more", "host", "row"):
             write(repo, f"{force}_gpu_{callee}", CALL.format(callee=callee, options='{"preferred_memory": GPU}'), force)
             write(repo, f"{force}_any_{callee}", CALL.format(callee=callee, options="{}"), force)
-    with Server(repo, *EXPLICIT, env=machine.env) as s:
+    with Server(repo, *EXPLICIT, POOL, env=machine.env) as s:
         for size in SIZES:
             x = np.arange(size, dtype=np.int32)
             for force in ("no", "yes"):
@@ -227,9 +231,7 @@ def test_models_that_call_each_other(machine, repo):
 
                 # The caller's input stays on the GPU, and so does the answer if the caller wants it there.
                 call(f"{force}_gpu_more", "host gpu0 gpu0", ["worker dtod"] * 2)
-                # An ensemble that is called gets its inputs on the host, and answers from there.
-                row = ["worker dtod", "server dtoh", "worker dtod", "worker dtod", "server dtoh"]
-                call(f"{force}_gpu_row", "host gpu0 host", row)
+                call(f"{force}_gpu_row", "host gpu0 gpu0", ["worker dtod"] * 3)
                 call(f"{force}_any_more", "host gpu0 host", ["worker dtod"] * 2 + ["server dtoh"])
                 call(f"{force}_gpu_host", "host host host", ["worker dtod", "server dtoh"])
                 call(f"{force}_any_host", "host host host", ["worker dtod", "server dtoh"])
@@ -263,6 +265,26 @@ def test_without_a_pool_all_goes_by_the_host(machine, repo, options, env):
             values, where = ask(s, "call", x)
             np.testing.assert_array_equal(values, x * 2 + 101)
             assert where == "host host host" and copies(machine, s) == ["worker dtoh"]
+        unloaded(s, machine)
+
+
+def test_a_reader_that_cannot_open_them(machine, repo):
+    """Its request ends with the driver's reason; the next one is tried anew."""
+    write(repo, "twice", TWICE_THERE)
+    write(repo, "here", ONE_MORE_HERE)
+    chain(repo, "row", "twice", "here")
+    with Server(repo, *EXPLICIT, env=machine.env) as s:
+        x = np.arange(5, dtype=np.int32)
+        ask(s, "twice", x)  # it has opened what it writes to
+        machine.fail("cuIpcOpenMemHandle_v2", 2)
+        for http in (True, False):
+            with pytest.raises(InferenceServerException) as failed:
+                ask(s, "row", x, http)
+            want = "Input 'X': Memory on a GPU cannot be opened: cuIpcOpenMemHandle_v2 failed: out of memory (CUDA error 2)"
+            assert want in failed.value.message()
+        machine.fail("cuIpcOpenMemHandle_v2", 0)
+        values, where = ask(s, "row", x)
+        assert values.tolist() == (x * 2 + 1).tolist() and where == "gpu0"
         unloaded(s, machine)
 
 
@@ -348,8 +370,8 @@ def test_a_reader_that_dies(machine, repo):
                 values, where = ask(s, "row", x)
                 np.testing.assert_array_equal(values, x * 2 + 1)
                 assert where == "gpu0"
-            assert len(machine.opened()) == 2
             dead = worker(s, "keep")
+            assert any(name.endswith(f"-{dead}") for name in machine.opened())
             os.kill(dead, signal.SIGKILL)
             assert until(lambda dead=dead: not alive(dead) and worker(s, "keep") is not None)
         unloaded(s, machine)
@@ -426,7 +448,7 @@ def test_many_requests_at_once(machine, repo):
     write(repo, "here", ONE_MORE_HERE, extra=instances)
     write(repo, "call", CALL.format(callee="more", options='{"preferred_memory": GPU}'), extra=instances)
     chain(repo, "row", "twice", "more", "here")
-    with Server(repo, *EXPLICIT, f"--cuda-memory-pool-byte-size=0:{256 * MIB}", env=machine.env) as s:
+    with Server(repo, *EXPLICIT, POOL, env=machine.env) as s:
 
         def one(n):
             x = np.arange(n * 1000, n * 1000 + (7 if n % 3 else 60_000), dtype=np.int32)
@@ -503,4 +525,41 @@ def test_the_server_stops_with_tensors_on_devices(machine, repo):
     with Server(repo, env=machine.env) as s:
         ask(s, "row", np.arange(5, dtype=np.int32))
         assert len(machine.opened()) == 2 and len(machine.allocated()) == 1
+    assert s.process.returncode == 0, s.log()[-3000:]
+
+
+def test_on_a_gpu(repo):
+    """The same on a machine that has one, with its own driver."""
+    try:
+        cuda.driver().devices()[0].uuid  # noqa: B018
+    except (TritonModelException, IndexError) as error:
+        pytest.skip(f"there is no GPU here: {error}")
+    write(repo, "twice", TWICE_THERE)
+    write(repo, "more", ONE_MORE_THERE)
+    write(repo, "here", ONE_MORE_HERE)
+    write(repo, "keep", KEEP)
+    write(repo, "host", ONE_MORE_HERE, force="yes")
+    write(repo, "call", CALL.format(callee="more", options='{"preferred_memory": GPU}'))
+    chain(repo, "row", "twice", "more", "here")
+    chain(repo, "to_host", "twice", "host")
+    chain(repo, "to_keep", "twice", "keep")
+    with Server(repo, *EXPLICIT) as s:
+        for _ in range(20):
+            for size in (5, 50_000, 1_000_000):
+                x = np.arange(size, dtype=np.int32)
+                for model, add, want in (
+                    ("row", 2, "gpu0"), ("to_host", 1, "host"), ("call", 101, "host gpu0 gpu0"), ("twice", 0, "host"),
+                ):  # fmt: skip
+                    values, where = ask(s, model, x)
+                    np.testing.assert_array_equal(values, x * 2 + add)
+                    assert where == want, (model, size)
+        # More than the pool has, of which a reader lets go of none until it dies.
+        x = np.arange(2_000_000, dtype=np.int32)
+        for _ in range(2):
+            seen = [ask(s, "to_keep", x) for _ in range(10)]
+            assert all(np.array_equal(values, x * 2 + 1) for values, _ in seen)
+            assert [where for _, where in seen][:2] == ["gpu0"] * 2 and seen[-1][1] == "host"
+            dead = worker(s, "keep")
+            os.kill(dead, signal.SIGKILL)
+            assert until(lambda dead=dead: not alive(dead) and worker(s, "keep") is not None)
     assert s.process.returncode == 0, s.log()[-3000:]

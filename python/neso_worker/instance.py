@@ -210,6 +210,7 @@ class Instance:
         for handle, message in broken.items():
             frame.add_error(handle, message, TritonError.INTERNAL, FINAL)
         writer = tables.link.writer
+        tables.worker.held = 0
         with writer.lock:
             writer.send_locked(frame.pack(False, batch.leases))
             if not left:

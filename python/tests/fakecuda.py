@@ -121,9 +121,30 @@ class OnDevice:
         return dlpack.export_device(memory, self.array.shape, self.number)
 
 
+class Allocated:
+    """Memory of a real device, for as long as this object is there."""
+
+    def __init__(self, array, device):
+        self._device = cuda.driver().device(device)
+        self.address = ctypes.c_uint64()
+        with self._device._current():
+            self._device._driver.call("cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(array.nbytes))
+            data = ctypes.c_void_p(array.ctypes.data)
+            self._device._driver.call("cuMemcpyHtoD_v2", self.address, data, ctypes.c_size_t(array.nbytes))
+
+    def __del__(self):
+        with self._device._current():
+            self._device._driver.call("cuMemFree_v2", self.address)
+
+
 def place(name, array, device=0, number=None):
-    """A model's tensor on a GPU."""
-    return Tensor.from_dlpack(name, OnDevice(np.asarray(array, order="C"), number, device))
+    """A model's tensor on a GPU, on a real one where none is faked."""
+    array = np.asarray(array, order="C")
+    if "FAKE_CUDA" in os.environ:
+        return Tensor.from_dlpack(name, OnDevice(array, number, device))
+    allocated = Allocated(array, device)
+    memory = cuda.Memory(allocated.address.value, array.nbytes, dlpack.CUDA, device, allocated)
+    return Tensor.from_dlpack(name, dlpack.export_device(memory, array.shape, number or number_of(array.dtype)))
 
 
 def look(tensor):
@@ -131,8 +152,12 @@ def look(tensor):
     assert not tensor.is_cpu()
     (memory, shape), number = dlpack.load(tensor.to_dlpack())
     assert (memory.kind, memory.device) == tensor.__dlpack_device__()
-    data = (ctypes.c_char * memory.size)()
-    driver = ctypes.CDLL(os.environ["NESO_CUDA_DRIVER"])
-    driver.fakeRead(data, ctypes.c_uint64(memory.address), ctypes.c_size_t(memory.size))
+    if "FAKE_CUDA" in os.environ:
+        data = ctypes.create_string_buffer(memory.size)
+        driver = ctypes.CDLL(os.environ["NESO_CUDA_DRIVER"])
+        driver.fakeRead(data, ctypes.c_uint64(memory.address), ctypes.c_size_t(memory.size))
+        found = data.raw
+    else:
+        found = bytes(memory.to_host())
     dtype = np.uint16 if number == BF16 else DTYPES[number]
-    return np.frombuffer(data.raw, dtype).reshape(shape), memory.device
+    return np.frombuffer(found, dtype).reshape(shape), memory.device

@@ -128,3 +128,22 @@ def test_an_input_of_a_call_on_a_gpu_comes_to_the_host(tmp_path, library):
     """
     with script(tmp_path, env={"NESO_CUDA_DRIVER": library}) as m:
         assert serve(m, source, triple(m, [])) == [0, 3, 6, 9]
+
+
+def test_outside_of_a_server(monkeypatch):
+    """A model under test hands its tensors to stand-ins as they are, with no driver at all."""
+    from neso_worker import local
+
+    monkeypatch.setenv("NESO_CUDA_DRIVER", "/nowhere/libcuda.so.1")
+    monkeypatch.setattr(cuda, "_driver", None)
+    made = local.Local()
+    made.models["other"] = lambda q: pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("Y", q.inputs()[0])])
+    former = local.replace(made)
+    try:
+        gpu = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_GPU, 0)
+        tensor = pb_utils.Tensor.from_dlpack("X", OnDevice(np.arange(3)))
+        answer = pb_utils.InferenceRequest(model_name="other", inputs=[tensor], preferred_memory=gpu).exec()
+        (out,) = answer.output_tensors()
+        assert (out.name(), out.is_cpu(), out._memory is tensor._memory) == ("Y", False, True)
+    finally:
+        local.replace(former)

@@ -44,14 +44,13 @@ static __thread int depth;
 static char contexts[MAX_DEVICES];
 static region regions[MAX_REGIONS];
 static copy *pending, **last = &pending;
-static int retained, opened, numbered, failing;
+static int retained, opened, numbered;
 // What the handle of the bytes 1 to 64 stands for: the last 240 of 256 bytes.
 static char memory[256];
 
 // For tests within one process.
 int fakeInUse(void) { return retained * 1000 + opened; }
 int fakeDepth(void) { return depth; }
-void fakeFail(int status) { failing = status; }
 // What a framework would do, which nobody counts: memory of its own, and kernels that write and read.
 address fakeNew(size_t size) { return (address)(size_t)calloc(1, size ? size : 1) ^ flip; }
 void fakeDelete(address p) { free((void *)(size_t)(p ^ flip)); }
@@ -74,7 +73,6 @@ static void note(const char *what, size_t size) {
 // What the test wants of a function: to wait, or to fail.
 static int wanted(const char *function) {
 	char path[4096], held[4096];
-	if (failing) return failing;
 	if (!folder()) return OK;
 	snprintf(path, sizeof path, "%s/hold-%s", folder(), function);
 	if (access(path, F_OK) == 0) {
