@@ -14,6 +14,7 @@ const module = "github.com/nesoserve/neso"
 var rows = []string{
 	"internal/invariants",
 	"internal/logging",
+	"internal/processors",
 	"internal/scratch",
 	"internal/inferencepb",
 	"internal/gpu",
@@ -54,7 +55,7 @@ var rows = []string{
 }
 
 // backends is row 8: it sees the vocabulary, memory, shm, python and itself.
-var backends = []string{"internal/invariants", "internal/logging", "internal/scratch", "tensor", "backend", "internal/memory", "internal/shm", "python"}
+var backends = []string{"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory", "internal/shm", "python"}
 
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}

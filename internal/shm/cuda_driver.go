@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // cudaAPI are the functions of the driver that regions need. The names with a
@@ -42,6 +44,7 @@ func openCUDA(path string) (*cudaAPI, error) {
 	if err != nil {
 		return nil, err
 	}
+	processors.Keep()
 	a := &cudaAPI{}
 	for _, f := range []struct {
 		to   *cfunc
