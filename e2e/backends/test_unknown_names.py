@@ -59,7 +59,9 @@ def log(tmp_path_factory):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_names_that_are_not_known(log, backend):
     parameter, meant, setting, intended = BACKENDS[backend]
-    lines = [line for line in log.splitlines() if f"m_{backend} " in line + " " and "parameter that is not known" in line]
+    lines = [
+        line for line in log.splitlines() if f"m_{backend} " in line + " " and "parameter that is not known" in line
+    ]
     assert len(lines) == 1 and re.search(rf'parameter"?[=:]\s*"?{parameter}"?', lines[0]), lines
     assert not meant or meant in lines[0]
     (line,) = [line for line in log.splitlines() if f"{backend} " in line and setting in line and "setting that is not known" in line]  # fmt: skip
