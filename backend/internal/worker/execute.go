@@ -27,8 +27,9 @@ type Instance struct {
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
-	// nothing else refers to.
-	Writable bool
+	// nothing else refers to. Such an instance is not lent memory of others,
+	// unless Copies says that the worker copies before it writes.
+	Writable, Copies bool
 	// Timeout, when above zero, is when a batch that is not back is answered with
 	// an error. The instance stays occupied until it is.
 	Timeout time.Duration
@@ -121,8 +122,8 @@ func (p *placement) put(t *tensor.Tensor) place {
 }
 
 // share copies the large inputs into the version's shared memory that lie
-// neither there nor in memory of another model, which the worker is lent. A
-// callable that may write to its inputs is lent nothing: a copy is its own.
+// neither there nor in memory of another model, which the worker is lent. One
+// that writes to its inputs as they lie is lent nothing: a copy is its own.
 func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
 	for k := range inputs {
 		t := &inputs[k]
@@ -132,7 +133,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 		if _, ok := i.Arena.locate(t); ok {
 			continue
 		}
-		if !i.Writable {
+		if !i.Writable || i.Copies {
 			if _, ok := i.conn.lend(t); ok {
 				continue
 			}
