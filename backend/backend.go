@@ -171,6 +171,9 @@ type Config struct {
 	Scattered  []Scattered
 	Parameters map[string]string
 	Decoupled  bool
+	// Iterative says that the same request, with the same inputs, may be executed
+	// several times (iterative_sequence).
+	Iterative bool
 	// Instances are all instances that will be created for this version.
 	Instances []InstanceConfig
 }

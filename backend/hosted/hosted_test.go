@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 		{name: "another of the backend's names", backend: "pytorch", filename: "model.pt", files: map[string]string{"model.py": "x"}, want: "model.py"},
 		{name: "a name of the user's", backend: "pytorch", filename: "net.pth", files: map[string]string{"net.pth": "x", "model.pt": "x"}, want: "net.pth"},
 		{name: "the user's name is not there", backend: "pytorch", filename: "net.pth", files: map[string]string{"model.pt": "x"}, fault: "unable to find 'm/3/net.pth' for model 'm'"},
-		{name: "nothing", backend: "tensorflow", fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras"},
+		{name: "nothing", backend: "tensorflow", fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras, model.tflite"},
 		{name: "empty", backend: "tensorrt", files: map[string]string{"model.plan": ""}, fault: "'m/3/model.plan' is not a model of the backend 'tensorrt': it is empty"},
 		{name: "out of the directory", backend: "pytorch", filename: "../../other/1/model.pt", fault: "leads out of the version directory"},
 		{name: "pickle", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, fault: "is a pickle, which can run any code when it is read: it is refused"},
@@ -132,7 +132,7 @@ func TestParametersAreThoseThatTheWorkerReads(t *testing.T) {
 	read := map[string]string{} // by name the file that names it
 	reads := regexp.MustCompile(`(?:\.(?:parameter|flag|number)\(|^ +\()"([A-Za-z_]+)"`)
 	var sources strings.Builder
-	for _, module := range []string{"pytorch", "torchfiles", "tensorflow", "sklearn", "tensorrt", "host"} {
+	for _, module := range []string{"pytorch", "torchfiles", "tensorflow", "tflite", "sklearn", "tensorrt", "host"} {
 		text, err := fs.ReadFile(pyfiles.Worker, "neso_worker/frameworks/"+module+".py")
 		if err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ var table = []framework{
 	},
 	{
 		backend: "tensorflow", module: "tensorflow", distribution: "tensorflow|tensorflow-cpu", install: "tensorflow",
-		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
+		files: []string{"model.savedmodel", "model.graphdef", "model.keras", "model.tflite"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
 		parameters: []string{"TF_GRAPH_TAG", "TF_SIGNATURE_DEF", "TF_INIT_OPS_FILE", "TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS"},
 	},
 	{

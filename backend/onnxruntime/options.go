@@ -3,13 +3,13 @@ package onnxruntime
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Graph optimization levels of ONNX Runtime.
@@ -150,7 +150,7 @@ func (o *sessionOptions) threads(cfg *backend.Config, s *settings) {
 	if o.intra > 0 {
 		return
 	}
-	cores, instances := runtime.GOMAXPROCS(0), 0
+	cores, instances := processors.Count(), 0
 	for _, in := range cfg.Instances {
 		if in.Kind == o.kind && in.Device == o.device {
 			instances++

@@ -158,7 +158,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 			TakesDevice: takesDevice(&m.cfg),
-			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: m.driver.hosted != nil,
+			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Copies: m.driver.hosted == nil,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)

@@ -127,6 +127,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1
 	}
+	defer followLoad()()
 	report(log, &o.server)
 	if err := letStartGo(); err != nil {
 		logger.Debug("pages of the start stay", "error", err)

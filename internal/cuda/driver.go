@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Library is the driver's library. It is safe for concurrent use.
@@ -53,6 +55,7 @@ func Open(path string) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
+	processors.Keep()
 	l := &Library{}
 	// The names with a version are those that the driver's header gives the plain
 	// ones.

@@ -32,6 +32,9 @@ func (h *host) Infer(req *backend.Request) error {
 }
 
 func (h *host) infer(req *backend.Request) error {
+	if len(req.Correlation.Text) > 128 {
+		return backend.Errorf(backend.InvalidArg, "string correlation ID cannot be longer than 128 characters")
+	}
 	var bytes int64
 	for i := range req.Inputs {
 		bytes += int64(req.Inputs[i].Size())

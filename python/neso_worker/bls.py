@@ -172,37 +172,45 @@ class Bls:
             self.wait(call, call.is_finished)
         return _only(call)
 
-    async def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
-        """Like exec, without blocking the event loop."""
+    def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
+        """Sends a request; returns a future of what exec returns, for the event loop that runs."""
         import asyncio  # a coroutine runs, so it is there already
 
         loop = asyncio.get_running_loop()
-        done = asyncio.Event()
+        done = loop.create_future()
         call = self._start(request, decoupled)
         changed = self._link.changed
 
+        def settle() -> None:
+            if not done.done():
+                done.set_result(ResponseIterator(self, call) if decoupled else _only(call))
+
         def notify() -> None:
             with contextlib.suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(done.set)
+                loop.call_soon_threadsafe(settle)
 
-        with changed:
-            if not call.finished and not (decoupled and call.responses):
-                self._awaited += 1
-                call.notify = notify
-                if self._pump is None:
-                    self._pump = threading.Thread(target=self._read_for_coroutines, name="neso-bls", daemon=True)
-                    self._pump.start()
-                changed.notify_all()
-            else:
-                done.set()
-        try:
-            await done.wait()
-        finally:
+        def forget(_: Any) -> None:
+            if not done.cancelled():
+                return
             with changed:
-                if call.notify is not None:  # the coroutine was cancelled
+                if call.notify is not None:
                     call.notify = None
                     self._awaited -= 1
-        return ResponseIterator(self, call) if decoupled else _only(call)
+            if decoupled:
+                self.abandon(call)
+
+        with changed:
+            if call.finished or (decoupled and call.responses):
+                settle()
+                return done
+            done.add_done_callback(forget)
+            self._awaited += 1
+            call.notify = notify
+            if self._pump is None:
+                self._pump = threading.Thread(target=self._read_for_coroutines, name="neso-bls", daemon=True)
+                self._pump.start()
+            changed.notify_all()
+        return done
 
     def wait(self, call: Call, ready: Callable[[], Any]) -> None:
         """Waits; when the server goes away the call ends with an error."""

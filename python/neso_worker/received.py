@@ -10,9 +10,9 @@ from typing import Any, Union
 
 from .datatypes import BF16
 from .errors import TritonModelException
-from .frames import ENTRIES, INLINE, NAMED, U16, ProtocolError
+from .frames import ENTRIES, INLINE, NAMED, OWN_BLOCK, U16, ProtocolError
 from .leases import Lease
-from .request import InferenceRequest, InferenceTrace
+from .request import InferenceRequest, InferenceTrace, _whole
 from .requesthead import (
     CORRELATION,
     CORRELATION_TEXT,
@@ -50,7 +50,7 @@ class ReceivedRequest(RequestHead, InferenceRequest):
 
     def set_flags(self, flags: int) -> None:
         head = self._head
-        self._head = (*head[:FLAGS], head[FLAGS] & ~3 | int(flags) & 3, *head[FLAGS + 1 :])
+        self._head = (*head[:FLAGS], head[FLAGS] & ~3 | _whole("flags", flags, 1 << 32) & 3, *head[FLAGS + 1 :])
 
     def timeout(self) -> int:
         return self._head[TIMEOUT]
@@ -64,10 +64,10 @@ class ReceivedRequest(RequestHead, InferenceRequest):
     def trace(self) -> InferenceTrace:
         return InferenceTrace(self._text(TRACE) if self._head[TRACE] else "")
 
-    def requested_output_names(self) -> list[str]:
+    def requested_output_names(self) -> set[str]:
         names = self._batch.model.output_names
         wanted = self._wanted()
-        return list(names) if wanted is None else [names[i] for i in wanted]
+        return set(names) if wanted is None else {names[i] for i in wanted}
 
     def is_cancelled(self) -> bool:
         return self._batch.is_cancelled(self._head[HANDLE])
@@ -119,7 +119,7 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
                 named = pos
             else:
                 tensor._name = names[index]
-            tensor._number = number = entry[1]
+            tensor._number = number = entry[1] & ~OWN_BLOCK
             if not 0 < number <= BF16:
                 raise ProtocolError(f"tensor entry: unknown datatype {number} at offset {pos - base}")
             tensor._shape = entry[6:]
@@ -134,6 +134,8 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
                 tensor = _on_device(batch, request._head[HANDLE], tensor._name, entry)
             else:
                 view = batch.model.segments.view(entry[3], entry[4], size)
+                if not entry[1] & OWN_BLOCK:
+                    view.flags.writeable = False  # something else reads it too
                 tensor._source = view
                 tensor._start = 0
                 _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))

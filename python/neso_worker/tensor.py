@@ -18,7 +18,8 @@ class Tensor:
 
     A received one refers to bytes of a frame or of a shared segment
     (``_source``, from ``_start`` on) until ``as_numpy``; one that a model made
-    holds its array. Arrays of received tensors cannot be written to.
+    holds its array. Models may write to the arrays of received tensors: those
+    of blocks that something else reads too are copies, as small ones are.
     """
 
     __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")
@@ -81,13 +82,27 @@ class Tensor:
         if number == BYTES:
             array = object_array(unpack_elements(self._source[start : start + size]), shape)
         else:
-            array = _ndarray(shape, DTYPES[number], self._source, start)
-            if array.nbytes != size:
-                raise TritonModelException(
-                    f"Tensor '{self._name}' of shape {list(shape)} and datatype {NAMES[number]} has {size} bytes."
-                )
+            array = self._fixed(DTYPES[number])
         self._array = array
         return array
+
+    def _fixed(self, dtype: Any) -> np.ndarray:
+        """What was received as an array of elements of a fixed size."""
+        source, start, size, shape = self._source, self._start, self._size, self._shape
+        try:
+            if type(source) is not _ndarray:
+                array = _ndarray(shape, dtype, bytearray(source[start : start + size]))
+            else:
+                array = _ndarray(shape, dtype, source)
+                if not source.flags.writeable:
+                    array = array.copy()
+            if array.nbytes == size:
+                return array
+        except TypeError:  # less than the shape wants
+            pass
+        raise TritonModelException(
+            f"Tensor '{self._name}' of shape {list(shape)} and datatype {NAMES[self._number]} has {size} bytes."
+        )
 
     def _raw(self) -> np.ndarray:
         """The data as an array of fixed-size elements: BF16 as uint16. Not for BYTES."""
@@ -95,12 +110,7 @@ class Tensor:
         if self._number != BF16:
             return self.as_numpy()
         if array is None:
-            array = _ndarray(self._shape, np.uint16, self._source, self._start)
-            if array.nbytes != self._size:
-                raise TritonModelException(
-                    f"Tensor '{self._name}' of shape {list(self._shape)} and datatype BF16 has {self._size} bytes."
-                )
-            self._array = array
+            self._array = array = self._fixed(np.uint16)
         return array.view(np.uint16)
 
     def _payload(self) -> bytes:

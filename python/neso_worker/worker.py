@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import platform
 import socket
@@ -245,8 +244,6 @@ class Worker:
         """Loads a model of a framework, which is no code of the user."""
         from .frameworks import host, instance
 
-        # Frameworks hand models memory that these may write to; the server says which blocks nobody else reads.
-        self.segments.protection = mmap.PROT_READ | mmap.PROT_WRITE
         hosted = host.model_class(order)
         answer = {"config": hosted.completed(hosted.config)} if order.get("complete") else {}
         self.model_class, self._instance = hosted, instance.HostedInstance

@@ -56,9 +56,12 @@ def unpack_bytes(data):
 
 
 class In:
-    """An input: an array, or raw data with a number and a shape; placed inline or at (segment, offset)."""
+    """An input: an array, or raw data with a number and a shape; placed inline or at (segment, offset).
 
-    def __init__(self, index, array=None, *, number=None, shape=None, data=None, at=None):
+    With own nothing else reads that block.
+    """
+
+    def __init__(self, index, array=None, *, number=None, shape=None, data=None, at=None, own=False):
         if array is not None:
             array = np.asarray(array)
             if array.dtype == object:
@@ -66,7 +69,7 @@ class In:
             else:
                 number, data = NUMBERS[array.dtype], array.tobytes()
             shape = array.shape
-        self.index, self.number, self.shape, self.data, self.at = index, number, shape, data, at
+        self.index, self.number, self.shape, self.data, self.at = index, number | own << 7, shape, data, at
 
 
 def request_block(body: bytearray, patches, r):

@@ -282,7 +282,10 @@ ASYNC = """
         async def execute(self, requests):
             calls = [pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"],
                                                inputs=[pb_utils.Tensor("A", np.array([n], np.int32))]) for n in range(5)]
-            found = await asyncio.gather(*[c.async_exec() for c in calls])
+            sent = [c.async_exec() for c in calls]  # futures: the calls are on their way
+            done, _ = await asyncio.wait(sent)
+            assert done == set(sent)
+            found = [f.result() for f in sent]
             values = [int(f.output_tensors()[0].as_numpy()[0]) for f in found]
             stream = await calls[0].async_exec(decoupled=True)
             values.append([len(x.output_tensors()) for x in stream])
@@ -467,7 +470,7 @@ def test_metrics(tmp_path):
             4.5, "Failed to set metric value: a counter cannot be set",
             "Failed to create metric. Labels must be a dictionary.", "Failed to create metric. Buckets must be a list.",
             "Failed to create metric. Unexpected buckets found.", "Failed to create metric. Missing required buckets.",
-            "Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
+            "Failed to increment metric value: Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
             "deleted AFTER its corresponding 'Metric' objects have been deleted.",
         ]  # fmt: skip
         assert seen[0] == {

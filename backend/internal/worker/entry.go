@@ -34,8 +34,8 @@ type place struct {
 	own bool
 }
 
-// ownBlock in the datatype of an entry is place.own. Only processes with bound
-// callables are sent it.
+// ownBlock in the datatype of an entry is place.own. Only instances that are
+// Writable are sent it.
 const ownBlock = 0x80
 
 // appendEntry appends the entry of t, padded to 8 from base, under the number

@@ -27,8 +27,9 @@ type Instance struct {
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
-	// nothing else refers to.
-	Writable bool
+	// nothing else refers to. Such an instance is not lent memory of others,
+	// unless Copies says that the worker copies before it writes.
+	Writable, Copies bool
 	// TakesDevice says that inputs may lie on the GPUs that the worker sees; the
 	// others are brought to the host.
 	TakesDevice bool
@@ -132,8 +133,8 @@ func (p *placement) put(t *tensor.Tensor) place {
 }
 
 // share copies the large inputs into the version's shared memory that lie
-// neither there nor in memory of another model, which the worker is lent. A
-// callable that may write to its inputs is lent nothing: a copy is its own.
+// neither there nor in memory of another model, which the worker is lent. One
+// that writes to its inputs as they lie is lent nothing: a copy is its own.
 func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
 	for k := range inputs {
 		t := &inputs[k]
@@ -150,7 +151,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 		if _, ok := i.Arena.locate(t); ok {
 			continue
 		}
-		if !i.Writable {
+		if !i.Writable || i.Copies {
 			if _, ok := i.conn.lend(t); ok {
 				continue
 			}

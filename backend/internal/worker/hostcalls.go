@@ -266,7 +266,7 @@ func (i *inferCall) Respond(resp *backend.Response, final bool) error {
 }
 
 func decoupledCallee(model string) *backend.Error {
-	return backend.Errorf(backend.Unsupported, "Model %s is using the decoupled. The current BLS request call doesn't support models using the decoupled transaction policy. Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'", model)
+	return backend.Errorf(backend.Internal, "Model %[1]s - Error when running inference: Model %[1]s is using the decoupled. The current BLS request call doesn't support models using the decoupled transaction policy. Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'", model)
 }
 
 // send consumes the response. With wait set it waits while the worker does not
@@ -396,7 +396,10 @@ func (c *Conn) metricOp(b *metricBody) (any, error) {
 		return nil, errNoHost
 	}
 	if b.Op == "create" {
-		family := backend.MetricFamily{Name: b.Name, Description: b.Description, Buckets: b.Buckets}
+		family := backend.MetricFamily{Name: b.Name, Description: b.Description}
+		for _, bound := range b.Buckets {
+			family.Buckets = append(family.Buckets, float64(bound))
+		}
 		switch b.Kind {
 		case "counter":
 		case "gauge":
@@ -427,14 +430,14 @@ func (c *Conn) metricOp(b *metricBody) (any, error) {
 	}
 	switch b.Op {
 	case "increment":
-		return nil, m.Increment(b.Value)
+		return nil, m.Increment(float64(b.Value))
 	case "set":
-		return nil, m.Set(b.Value)
+		return nil, m.Set(float64(b.Value))
 	case "observe":
-		return nil, m.Observe(b.Value)
+		return nil, m.Observe(float64(b.Value))
 	case "value":
 		v, err := m.Value()
-		return map[string]float64{"value": v}, err
+		return map[string]number{"value": number(v)}, err
 	case "release":
 		m.Release()
 		return nil, nil
