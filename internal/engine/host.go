@@ -34,7 +34,7 @@ func (h *host) Infer(req *backend.Request) error {
 func (h *host) infer(req *backend.Request) error {
 	var bytes int64
 	for i := range req.Inputs {
-		bytes += int64(len(req.Inputs[i].Data))
+		bytes += int64(req.Inputs[i].Size())
 	}
 	p, err := h.e.pinFor(req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
 	if err != nil {

@@ -229,8 +229,8 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 		return fault(r, "byte size overflow for input '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (9223372036854775807)",
 			t.Name, n, t.Datatype.Size())
 	}
-	if size != int64(len(t.Data)) {
-		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, size, len(t.Data))
+	if got := int64(t.Size()); size != got {
+		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, size, got)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ class Tensor:
         return self._number
 
     def is_cpu(self) -> bool:
-        """Whether the data lies in host memory, as that of all received tensors does."""
+        """Whether the data lies in host memory; that of a received tensor lies elsewhere only if its model says so."""
         return True
 
     def as_numpy(self) -> np.ndarray:
@@ -148,7 +148,7 @@ class Tensor:
 
 
 class DeviceTensor(Tensor):
-    """A tensor whose data lies on a GPU, made of a DLPack capsule. It comes to the host when it is sent."""
+    """A tensor whose data lies on a GPU: received there, or made of a DLPack capsule."""
 
     __slots__ = ("_memory",)
 
@@ -156,6 +156,7 @@ class DeviceTensor(Tensor):
         self._name, self._number, self._shape = name, number, shape
         self._array = self._source = None
         self._memory = memory
+        self._size = memory.size
 
     def is_cpu(self) -> bool:
         return False
@@ -175,6 +176,19 @@ class DeviceTensor(Tensor):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self._memory.kind, self._memory.device)
+
+
+def device_fault(name: str, number: int, shape: Any, size: int) -> str:
+    """What is wrong with a received tensor on a GPU, which is used without another look; an empty text for nothing."""
+    dtype = np.dtype(np.uint16) if number == BF16 else DTYPES[number]
+    if number == BYTES or dtype is None:
+        return "A tensor of strings cannot lie on a GPU."
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    if min(shape, default=0) < 0 or count * dtype.itemsize != size:
+        return f"Tensor '{name}' of shape {list(shape)} and datatype {NAMES[number]} has {size} bytes."
+    return ""
 
 
 def _alias(name: str, other: Tensor) -> Tensor:

@@ -48,6 +48,8 @@ type ConnOptions struct {
 	KeepStuck bool
 	// Arena is where large answers to INFER go when the caller is no instance.
 	Arena *Arena
+	// Devices makes the memory on GPUs that the worker may ask for; nil: none.
+	Devices *DevicePool
 	// Cause turns the end of the connection into the error that requests in
 	// flight are answered with. It may wait, for the exit status, but not long.
 	Cause func(error) *backend.Error
@@ -86,6 +88,7 @@ type Conn struct {
 	calls     map[uint64]chan reply
 	lastID    uint64
 	instances map[uint32]*Instance
+	devices   []tensor.GPU  // that the worker sees; nil before DEVICES
 	inputs    []wireSegment // by wire number
 	arenas    map[*Arena][]uint32
 	lent      lentSegments

@@ -29,6 +29,9 @@ type Instance struct {
 	// Writable tells the worker which input blocks it may write to: those that
 	// nothing else refers to.
 	Writable bool
+	// TakesDevice says that inputs may lie on the GPUs that the worker sees; the
+	// others are brought to the host.
+	TakesDevice bool
 	// Timeout, when above zero, is when a batch that is not back is answered with
 	// an error. The instance stays occupied until it is.
 	Timeout time.Duration
@@ -70,9 +73,17 @@ type batchCall struct {
 
 // copied is an input that had to be brought into shared memory.
 type copied struct {
-	request int   // index in the batch
-	data    *byte // first byte of the input, which identifies it
+	request int            // index in the batch
+	data    *byte          // first byte of the input, which identifies it
+	device  *tensor.Buffer // of an input on a GPU, which identifies it
 	buf     *tensor.Buffer
+}
+
+func (c *copied) of(t *tensor.Tensor) bool {
+	if len(t.Data) == 0 {
+		return c.device == t.Buffer
+	}
+	return c.data == &t.Data[0]
 }
 
 var batchCalls = sync.Pool{New: func() any { return &batchCall{wake: make(chan wakeKind, 1)} }}
@@ -93,7 +104,7 @@ type placement struct {
 
 // put says where an input lies for the worker. Callers hold conn.mu.
 func (p *placement) put(t *tensor.Tensor) place {
-	if len(t.Data) <= p.inst.InlineLimit {
+	if len(t.Data) <= p.inst.InlineLimit && !t.OnDevice() {
 		return place{segment: InlineSegment}
 	}
 	at, ok := p.inst.Arena.locate(t)
@@ -103,7 +114,7 @@ func (p *placement) put(t *tensor.Tensor) place {
 			return place{segment: at.segment, offset: at.offset}
 		}
 		for i := range p.copies {
-			if p.copies[i].data == &t.Data[0] {
+			if p.copies[i].of(t) {
 				r := p.copies[i].buf.Region()
 				at = place{segment: r.Segment, offset: r.Offset}
 				own = p.copies[i].buf.References() == 1
@@ -126,6 +137,13 @@ func (p *placement) put(t *tensor.Tensor) place {
 func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
 	for k := range inputs {
 		t := &inputs[k]
+		if t.OnDevice() {
+			var err error
+			if copies, err = i.shareDevice(request, t, copies); err != nil {
+				return copies, err
+			}
+			continue
+		}
 		if len(t.Data) <= i.InlineLimit {
 			continue
 		}
@@ -142,7 +160,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 			return copies, backend.Errorf(backend.Unavailable, "failed to place input '%s' in shared memory: %v", t.Name, err)
 		}
 		copy(buf.Bytes(), t.Data)
-		copies = append(copies, copied{request, &t.Data[0], buf})
+		copies = append(copies, copied{request: request, data: &t.Data[0], buf: buf})
 	}
 	return copies, nil
 }
