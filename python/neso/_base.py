@@ -119,7 +119,7 @@ class TritonBase:
         *,
         replace: bool = False,
     ) -> None:
-        """Serves ``infer_func`` as a model: at once when the server runs, else when it starts, also again after ``stop``.
+        """Serves ``infer_func`` as a model: at once when the server runs, else whenever it starts.
 
         The callable takes a list of ``Request`` and returns a list with a dictionary of arrays for each, or what its
         decorators make of that (``neso.decorators``); it may be a coroutine function, and with
