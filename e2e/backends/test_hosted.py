@@ -6,6 +6,7 @@ What they answer with the frameworks is tested in e2e/frameworks.
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import sys
 import zipfile
 
@@ -110,3 +111,26 @@ def test_a_framework_that_is_too_old(tmp_path):
         assert text in reasons[module] and f"{sys.executable} has {version}" in reasons[module], reasons[module]
         assert install in reasons[module]
     assert reasons["good"] == ""
+
+
+def test_a_pickle_by_any_name_is_not_read(tmp_path):
+    """Also under a name that says nothing, or that is skops's."""
+    repo, touched = tmp_path / "repo", tmp_path / "touched"
+    bomb = pickle.dumps(Bomb(str(touched)))
+    names = ("model.pkl", "m.dat", "m", "m.SKOPS", "m.skops")
+    for i, name in enumerate(names):
+        (repo / f"m{i}" / "1").mkdir(parents=True)
+        (repo / f"m{i}" / "1" / name).write_bytes(bomb)
+        (repo / f"m{i}" / "config.pbtxt").write_text(f'backend: "sklearn"\ndefault_model_filename: "{name}"\n')
+    with Server(repo, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        reasons = settled(s, len(names))
+    assert all("--allow-pickle" in reasons[f"m{i}"] for i in range(3)), reasons
+    assert all(reasons.values()) and not touched.exists(), reasons
+
+
+class Bomb:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
