@@ -36,6 +36,15 @@ const (
 // parameter may set.
 var entryPrefixes = []string{"session.", "optimization.", "mlas.", "ep."}
 
+// parameters are all that a model may have.
+func parameters() []string {
+	all := []string{paramIntraThreads, paramInterThreads, paramExecutionMode, paramMemArena, paramMemPattern, paramShrink, paramShare, Spec.Parameter}
+	for _, prefix := range entryPrefixes {
+		all = append(all, prefix+"*")
+	}
+	return append(all, cudaParameters...)
+}
+
 // sessionOptions are what a session is made with.
 type sessionOptions struct {
 	level                int

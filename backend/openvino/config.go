@@ -31,6 +31,12 @@ var properties = map[string]bool{
 	"MODEL_DISTRIBUTION_POLICY": false, "CPU_DENORMALS_OPTIMIZATION": false, "LOG_LEVEL": false, "MULTI_DEVICE_PRIORITIES": false,
 }
 
+// parameters are all that a model may have.
+func parameters() []string {
+	own := []string{paramExtension, paramSkipBatch, paramPadding, paramReshape, paramDevice, paramBF16, Spec.Parameter}
+	return slices.AppendSeq(own, maps.Keys(properties))
+}
+
 // options are what a configuration says to this backend.
 type options struct {
 	device     string

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/internal/processors"
 )
 
@@ -24,6 +25,11 @@ const (
 	paramLimit       = "EXECUTION_TIMEOUT_SECONDS"
 	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
 )
+
+// workerParameters are the parameters of all models that run in Python workers.
+func workerParameters() []string {
+	return append([]string{paramEnvironment, paramLimit}, worker.LimitParameters...)
+}
 
 // interpreterFor returns the interpreter of the model.
 func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {

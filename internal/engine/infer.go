@@ -167,6 +167,10 @@ func (e *Engine) Infer(r *infer.Request) error {
 	if r.Ctx == nil {
 		r.Ctx = context.Background()
 	}
+	if err := m.Settle(r); err != nil {
+		r.Abandon()
+		return err
+	}
 	timeline := r.Timeline
 	if timeline != nil {
 		timeline.Begin(r)
