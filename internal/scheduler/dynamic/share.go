@@ -1,16 +1,19 @@
 package dynamic
 
-// A model whose batches take long is served best by batches of equal size on all
-// its instances. Left to themselves they do not come about: of 32 clients that
-// each send the next request after an answer, two instances that take whatever
-// waits end up with 30 in one batch and 2 in the other's, one by one, over and
-// over, since whoever is answered first finds an idle instance and goes alone.
+// A model whose batches take long is served best by batches of equal size: one
+// on each instance and one that waits, so that no instance does. Left to
+// themselves they do not come about: of 32 clients that each send the next
+// request after an answer, two instances that take whatever waits end up with 30
+// in one batch and 2 that go one by one, over and over, since whoever is answered
+// first finds an idle instance and goes alone.
 //
-// So, where no delay, smaller preferred size, priority or time-out is configured and
-// batches take slowBatch and more:
-//   - an instance takes its share of what waits and runs, not more (share);
-//   - after a batch it lingers for the requests of those who were just answered, a
-//     thirty-second of the time that a long batch takes, until it has its share.
+// So, where no delay, smaller preferred size, priority or time-out is configured
+// and batches take slowBatch and more:
+//   - an instance takes its share of what waits and runs, not more (share). A share
+//     is left to wait only if requests come as others are answered: of a burst
+//     each instance takes its part;
+//   - if less than that waits after a batch, it lingers for the requests of those
+//     who were just answered, a thirty-second of the time of a long batch at most.
 const (
 	slowBatch    = 5e6 // ns
 	lingerPart   = 32
@@ -28,6 +31,9 @@ type pace struct {
 	slow    bool    // that is slowBatch or more
 	until   int64   // when lingering ends
 	enough  int     // requests that end it before
+	part    int     // the share when a batch last ended
+	parts   int     // of how many that is one
+	seen    uint64  // requests that had arrived by then
 }
 
 // finished notes the end of a batch, whose requests have left b.running. Of the
@@ -38,11 +44,15 @@ func (b *batcher) finished(now int64, x *batch) {
 	answered := len(x.entries)
 	b.running -= answered
 	b.long = max(took, b.long-b.long/8)
+	returning := min(answered, int(b.arrived-b.seen))
+	b.seen, b.parts = b.arrived, len(b.load)
+	if 2*returning >= answered {
+		b.parts++
+	}
 	if b.slow = b.patient && b.long >= slowBatch; b.slow {
-		// No more can come than were just answered, and of all that are about each
-		// instance has its share.
-		all := b.len + b.running + answered
-		b.enough = min((all+len(b.load)-1)/len(b.load), b.len+answered)
+		all := b.len + b.running + returning
+		b.part = (all + b.parts - 1) / b.parts
+		b.enough = min(all/b.parts, b.len+returning) // no more can come back
 		b.until = now + min(b.long/lingerPart, lingerLimit)
 	}
 }
@@ -52,7 +62,7 @@ func (b *batcher) share() int {
 	if !b.slow {
 		return unlimitedCap
 	}
-	return max(b.enough, (b.len+b.running+len(b.load)-1)/len(b.load))
+	return max(b.part, (b.len+b.running+b.parts-1)/b.parts)
 }
 
 // lingers returns until when a batch of so many requests, which is all there is,
