@@ -58,7 +58,7 @@ func checkFile(cfg *backend.Config, path string) error {
 	}
 	head = head[:n]
 	if len(head) >= 8 && string(head[4:8]) == "TFL3" {
-		return fileError(cfg, path, "it is a TensorFlow Lite model", "convert it with tf2onnx")
+		return fileError(cfg, path, "it is a TensorFlow Lite model", "name it model.tflite, for the backend tensorflow, or convert it with tf2onnx")
 	}
 	for _, known := range formats {
 		if bytes.HasPrefix(head, []byte(known.magic)) {

@@ -365,8 +365,10 @@ func explain(cfg *backend.Config, path string, err error) error {
 		return backend.Errorf(backend.Unavailable, "unable to load model '%s': '%s': %s%s", cfg.Name, name, strings.TrimSpace(text), memory)
 	}
 	hint := "is the file whole, and of a version that this OpenVINO reads?"
-	if strings.HasSuffix(name, ".xml") {
-		hint = "are the file and its .bin whole, and beside each other?"
+	for kind, weights := range map[string]string{".xml": ".bin", ".pdmodel": ".pdiparams"} {
+		if strings.HasSuffix(name, kind) {
+			hint = "are the file and its " + weights + " whole, and beside each other?"
+		}
 	}
 	return backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' cannot be read: %s (%s)", cfg.Name, name, strings.TrimSpace(text), hint)
 }

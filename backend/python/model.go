@@ -73,6 +73,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 	return path, nil
 }
 
+// takesDevice reports whether the model wants inputs on a GPU where they are.
+func takesDevice(cfg *backend.Config) bool { return cfg.Parameters[paramForceCPU] == "no" }
+
 // limitOf returns how long a worker of the model may take for one batch, 0 for
 // as long as it likes.
 func (d *driver) limitOf(cfg *backend.Config) (time.Duration, error) {
@@ -118,7 +121,7 @@ func (d *driver) spec(cfg *backend.Config, command worker.Command, instance stri
 	return worker.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
-		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit,
+		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit, Devices: d.devices,
 	}
 }
 
@@ -154,7 +157,8 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 		return c.Attach(worker.Instance{
 			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
-			Gather: m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: m.driver.hosted != nil,
+			TakesDevice: takesDevice(&m.cfg),
+			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Copies: m.driver.hosted == nil,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)

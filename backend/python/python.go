@@ -1,7 +1,6 @@
 package python
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +33,12 @@ type Options struct {
 	// WorkerEnvironment are patterns of the names of variables that workers get; nil
 	// means all but those with the server's own secrets.
 	WorkerEnvironment []string
+	// DeviceMemory bounds the memory on each GPU in which models hand tensors to
+	// each other, in bytes by the number of the GPU; 64 MiB where there is none, 0 or
+	// less for none.
+	DeviceMemory map[int]int64
+	// CUDALibrary is the GPU driver's library; default "libcuda.so.1".
+	CUDALibrary string
 }
 
 // depth is how many batches may be on their way to one worker: enough that it
@@ -44,7 +48,7 @@ const depth = 16
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: ownName, Implements: implements,
+		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU), OwnParameters: true, Settings: knownSettings(),
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, nil, host, settings)
 		},
@@ -65,7 +69,8 @@ type driver struct {
 	env       []string // of the server, for workers
 	launcher  *worker.Launcher
 	envs      environments
-	grace     time.Duration // for finalize; 0 is the worker's default
+	devices   *worker.DevicePool // nil for frameworks, whose outputs are on the host
+	grace     time.Duration      // for finalize; 0 is the worker's default
 	warm      worker.Warm
 
 	mu     sync.Mutex
@@ -82,7 +87,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if err != nil {
 		return nil, err
 	}
-	if hosted != nil && s.Values["stub-timeout-seconds"] == "" {
+	if hosted != nil && s.Values[settingTimeout] == "" {
 		parsed.stubTimeout = hostedStart
 	}
 	log := slog.New(slog.DiscardHandler)
@@ -90,16 +95,17 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 		log = host.Logger()
 	}
 	for _, name := range parsed.ignored {
-		if hosted != nil && slices.Contains(hosted.Settings, name) {
-			continue
-		}
-		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", cmp.Or(ignoredSettings[name], "the Python backend has no such setting")))
+		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", ignoredSettings[name]))
 	}
-	return &driver{
+	d := &driver{
 		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
-	}, nil
+	}
+	if hosted == nil {
+		d.devices = worker.NewDevicePool(worker.DeviceOptions{Limits: o.DeviceMemory, Library: o.CUDALibrary, Logger: log})
+	}
+	return d, nil
 }
 
 // Capabilities implements backend.Backend.
@@ -107,7 +113,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
+	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
 }
 
 // Close implements backend.Backend.
@@ -121,6 +127,9 @@ func (d *driver) Close() error {
 	d.mu.Unlock()
 	d.warm.Close()
 	d.launcher.Close()
+	if d.devices != nil {
+		d.devices.Close()
+	}
 	if d.files != nil {
 		return d.files.Remove()
 	}

@@ -25,7 +25,7 @@ type modelPath struct {
 var backendOf = map[string]string{
 	".onnx": "onnxruntime", ".ort": "onnxruntime", ".xml": "openvino", ".pt": "pytorch", ".pt2": "pytorch", ".pth": "pytorch", ".py": "python",
 	".plan": "tensorrt", ".engine": "tensorrt", ".keras": "tensorflow", ".graphdef": "tensorflow", ".savedmodel": "tensorflow",
-	".tflite": "openvino", ".pdmodel": "openvino",
+	".tflite": "tensorflow", ".pdmodel": "openvino",
 	".ubj": "fil", ".json": "fil", ".model": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "sklearn", ".skops": "sklearn",
 }
 
@@ -66,7 +66,7 @@ func readModelPath(path string) (*modelPath, error) {
 		return &modelPath{name: modelName(abs), version: filepath.Clean(parent), config: "platform: \"tensorflow_savedmodel\"\ndefault_model_filename: " + quoted(base) + "\n"}, nil
 	}
 	for _, name := range []string{
-		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
+		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras", "model.tflite", "model.pdmodel",
 		"model.skops", "model.joblib", "xgboost.json", "xgboost.ubj", "xgboost.model", "model.txt", "checkpoint.tl", "model.pkl",
 	} {
 		if has(name) {

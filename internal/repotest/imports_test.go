@@ -14,9 +14,11 @@ const module = "github.com/nesoserve/neso"
 var rows = []string{
 	"internal/invariants",
 	"internal/logging",
+	"internal/processors",
 	"internal/scratch",
 	"internal/inferencepb",
 	"internal/gpu",
+	"internal/cuda",
 	"internal/spelling",
 	"tensor",
 	"backend",
@@ -54,8 +56,8 @@ var rows = []string{
 	"client",
 }
 
-// backends is row 8: it sees the vocabulary, memory, shm, python and itself.
-var backends = []string{"internal/invariants", "internal/logging", "internal/scratch", "tensor", "backend", "internal/memory", "internal/shm", "python"}
+// backends is row 8: it sees the vocabulary, processors, memory, cuda, shm, python and itself.
+var backends = []string{"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory", "internal/cuda", "internal/shm", "python"}
 
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}

@@ -2,7 +2,10 @@
 // have been meant.
 package spelling
 
-import "strings"
+import (
+	"log/slog"
+	"strings"
+)
 
 // longest is how long a name may be that is compared: nobody misspells longer
 // ones.
@@ -21,6 +24,16 @@ func Nearest(name string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// Meant is Nearest for a line of the log: the attribute "meant", which is left
+// out when no candidate is like name.
+func Meant(name string, candidates []string) slog.Attr {
+	near := Nearest(name, candidates)
+	if near == "" {
+		return slog.Attr{}
+	}
+	return slog.String("meant", near)
 }
 
 // Known reports whether name is in the list, of which an entry that ends in *

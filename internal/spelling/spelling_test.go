@@ -39,3 +39,12 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestMeant(t *testing.T) {
+	if got := Meant("http-prot", []string{"http-port"}); got.String() != "meant=http-port" {
+		t.Errorf("got %v", got)
+	}
+	if got := Meant("x", nil); got.Key != "" {
+		t.Errorf("of nothing: %v", got)
+	}
+}

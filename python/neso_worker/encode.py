@@ -36,7 +36,7 @@ from .frames import (
 )  # fmt: skip
 from .response import InferenceResponse
 from .store import flat
-from .tensor import Tensor
+from .tensor import DeviceTensor, Tensor
 
 
 class ResponseFrame:
@@ -87,7 +87,11 @@ class ResponseFrame:
             for tensor in response._outputs:
                 size += self._add_output(tensor, wanted, size)
         except Exception as error:
+            blocks = [(output[3], output[4]) for output in outputs[mark:] if output[3] != INLINE]
             del outputs[mark:]
+            if blocks:
+                with self._model.link.changed:
+                    self._model.worker.take_back(blocks)
             self.add_error(handle, describe(error), TritonError.INTERNAL, flags)
             return
         self._blocks.append((handle, flags, NO_ERROR, len(outputs) - mark, b"", parameters))
@@ -152,6 +156,11 @@ class ResponseFrame:
             name = U16.pack(len(name)) + name
         number, shape = tensor._number, tensor._shape
         if number == BYTES or tensor._array is None:
+            if isinstance(tensor, DeviceTensor):
+                on_device = model.devices.put(tensor._memory)
+                if on_device is not None:
+                    self._outputs.append((index, number, shape, *on_device, tensor._size, name))
+                    return (-at & 7) + 24 + 8 * len(shape) + len(name)
             data: Any = tensor._payload()
             length = len(data)
         else:

@@ -32,7 +32,8 @@ from test_execute import code, script, value
 
 def read_infer(body, memory):
     """An INFER body: decoupled, alone, model, version, wanted, and the request's fields and inputs."""
-    decoupled, alone, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    decoupled, hints, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    assert hints < 4
     pos = 16
     model, pos = body[pos : pos + n_model].decode(), pos + n_model
     wanted = []
@@ -67,7 +68,7 @@ def read_infer(body, memory):
         else:
             inputs[name] = np.frombuffer(data, DTYPES[number]).reshape(shape)
     return {
-        "decoupled": bool(decoupled), "alone": bool(alone), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
+        "decoupled": bool(decoupled), "alone": bool(hints & 1), "device": bool(hints & 2), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
         "timeout": head[2], "flags": head[4], "id": texts[0], "text": texts[1], "parameters": texts[2],
         "trace": texts[3], "inputs": inputs, "blocks": blocks,
     }  # fmt: skip
@@ -148,7 +149,7 @@ def test_exec(tmp_path):
         (call,) = seen
         assert call["inputs"].pop("A").tolist() == [0, 1, 2, 3]
         assert call == {
-            "decoupled": False, "alone": True, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
+            "decoupled": False, "alone": True, "device": False, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
             "flags": 3, "id": "i", "text": "seq", "parameters": '{"p": 1}', "trace": "", "inputs": {}, "blocks": [],
         }  # fmt: skip
 
@@ -281,7 +282,10 @@ ASYNC = """
         async def execute(self, requests):
             calls = [pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"],
                                                inputs=[pb_utils.Tensor("A", np.array([n], np.int32))]) for n in range(5)]
-            found = await asyncio.gather(*[c.async_exec() for c in calls])
+            sent = [c.async_exec() for c in calls]  # futures: the calls are on their way
+            done, _ = await asyncio.wait(sent)
+            assert done == set(sent)
+            found = [f.result() for f in sent]
             values = [int(f.output_tensors()[0].as_numpy()[0]) for f in found]
             stream = await calls[0].async_exec(decoupled=True)
             values.append([len(x.output_tensors()) for x in stream])
@@ -466,7 +470,7 @@ def test_metrics(tmp_path):
             4.5, "Failed to set metric value: a counter cannot be set",
             "Failed to create metric. Labels must be a dictionary.", "Failed to create metric. Buckets must be a list.",
             "Failed to create metric. Unexpected buckets found.", "Failed to create metric. Missing required buckets.",
-            "Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
+            "Failed to increment metric value: Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
             "deleted AFTER its corresponding 'Metric' objects have been deleted.",
         ]  # fmt: skip
         assert seen[0] == {
@@ -536,7 +540,7 @@ ASKED = [
 
 def test_remembered_requests_are_the_same():
     """A frame whose beginning is remembered is that which is made from nothing."""
-    from neso_worker import bls
+    from neso_worker import bls, inferbody
     from neso_worker.frames import frame
     from neso_worker.request import InferenceRequest
     from neso_worker.tensor import Tensor
@@ -552,7 +556,10 @@ def test_remembered_requests_are_the_same():
                 made = worker.bls._short(request, number, alone)
                 if made is not None:
                     short += 1
-                    assert made == frame(INFER, 0, number, bls._encode(worker, request, False, alone)), (fields, inputs)
+                    assert made == frame(INFER, 0, number, inferbody.encode(worker, request, False, alone)), (
+                        fields,
+                        inputs,
+                    )
     assert short == 3 * 2 * (len(ASKED) - 6)
     large = InferenceRequest(model_name="other", inputs=[Tensor("A", np.zeros(9000, np.uint8))])
     assert worker.bls._short(large, 1, True) is None
@@ -581,7 +588,7 @@ ANSWERS = [
 
 def test_remembered_responses_are_the_same():
     """A response whose blocks are remembered is that which is decoded."""
-    from neso_worker import bls
+    from neso_worker import inferbody
     from neso_worker.worker import Worker
 
     worker = Worker(None, Sink())
@@ -595,7 +602,7 @@ def test_remembered_responses_are_the_same():
                     worker.bls.on_responses((INFER_RESPONSES, 0, 7, data, len(before), len(data)))
                     continue
                 known += 1
-                ((flags, want),) = bls._decode(worker, data, len(before), len(data))
+                ((flags, want),) = inferbody.decode(worker, data, len(before), len(data))
                 assert flags == 1 and not found.has_error()
                 for a, b in zip(found.output_tensors(), want.output_tensors()):
                     assert (a.name(), a.shape(), a.triton_dtype()) == (b.name(), b.shape(), b.triton_dtype())

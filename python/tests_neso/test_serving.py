@@ -330,6 +330,16 @@ def test_a_taken_port_is_an_error(triton):
         Triton(config=config(http_port=triton.http_port)).run()
 
 
+def test_a_port_of_another_triton_of_the_process(triton):
+    """A script's server is never stopped for another one, held or not."""
+    with pytest.raises(PyTritonRuntimeError, match=r"another Triton of this process, at http://.*stop\(\) ends"):
+        Triton(config=config(grpc_port=triton.grpc_port)).run()
+    assert triton in Triton.running()
+    with Triton(config=config()) as other:
+        assert other in Triton.running()
+    assert other not in Triton.running()
+
+
 def test_an_unrecoverable_error_stops_the_server():
     def fail(requests):
         raise PyTritonUnrecoverableError("over")
@@ -429,16 +439,16 @@ def test_a_function_of_a_decoupled_model_gives_one_response(triton):
 
 
 def test_an_error_that_cannot_be_told(triton):
-    class Mute(Exception):
+    class MuteError(Exception):
         def __str__(self):
             raise RuntimeError("nothing to say")
 
     def fail(requests):
-        raise Mute
+        raise MuteError
 
     triton.bind("mute", fail, [tensor("x")], [tensor("y")])
     with ModelClient(triton.url, "mute") as client:
-        with pytest.raises(PyTritonClientInferenceServerError, match="message: Mute: <exception str"):
+        with pytest.raises(PyTritonClientInferenceServerError, match="message: MuteError: <exception str"):
             client.infer_sample(X[0])
 
 

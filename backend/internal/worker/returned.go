@@ -12,6 +12,8 @@ type returned struct {
 	// gone says that the request has been answered without its worker: what the
 	// blocks hold by now belongs to others, and outputs in them are dropped.
 	gone bool
+	// takes is that of the request.
+	takes func(tensor.GPU) bool
 }
 
 // find returns the buffer and the bytes of an output in an input block, whose
@@ -28,6 +30,15 @@ func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
 	}
 	c.mu.Unlock()
 	if !known {
+		return nil, nil, false
+	}
+	if at.device != nil {
+		for i := range r.inputs {
+			t := &r.inputs[i]
+			if t.Device() == tensor.DeviceMemory(at.device) && t.Buffer.Region().Offset == e.Offset && e.Length <= uint64(t.Size()) {
+				return t.Buffer.Retain(), nil, true
+			}
+		}
 		return nil, nil, false
 	}
 	within := func(b *tensor.Buffer) ([]byte, bool) {

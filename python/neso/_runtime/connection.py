@@ -50,6 +50,9 @@ from .memory import SharedOutputs, SharedSegments
 from .returned import is_coroutine
 from .store import BoundStore
 
+# How long closing waits for the threads of instances, which end by themselves.
+JOIN_S = 1.0
+
 
 class ServerError(Exception):
     """The server refused something, or is gone."""
@@ -246,9 +249,11 @@ class Connection:
         self.bursts.close()
         self._shut()
         self.link.end(Closed())
+        # Those whose callables do not come back are the user's: one wait for all of them.
+        deadline = time.monotonic() + JOIN_S
         for thread in [i.thread for i in list(self._instances.values())]:
             if thread is not threading.current_thread():
-                thread.join(timeout=1.0)
+                thread.join(max(0.0, deadline - time.monotonic()))
         self._control.close()
         self._descriptors.close()
 
