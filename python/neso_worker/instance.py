@@ -196,6 +196,7 @@ class Instance:
             self._end(batch, frame, message, trace)
         else:
             self._send(batch, frame, more)
+        frame = None  # what it held goes back all at once
         tables.leases.busy = False
         for handle in handles:
             if batch.answers is None or handle not in batch.answers:
