@@ -55,6 +55,9 @@ func New(o Options) backend.Driver {
 	}
 }
 
+// scratchPrefix begins the names of directories of the worker's sources.
+const scratchPrefix = "neso-python-"
+
 // driver is the opened backend.
 type driver struct {
 	options  Options
@@ -75,6 +78,7 @@ type driver struct {
 
 	mu     sync.Mutex
 	files  *scratch.Dir // directory of the worker's sources, made for the first model
+	sweep  sync.WaitGroup
 	closed bool
 }
 
@@ -127,6 +131,7 @@ func (d *driver) Close() error {
 	d.mu.Unlock()
 	d.warm.Close()
 	d.launcher.Close()
+	d.sweep.Wait()
 	if d.devices != nil {
 		d.devices.Close()
 	}
@@ -147,19 +152,21 @@ func (d *driver) sources() (string, error) {
 	if d.files != nil {
 		return d.files.Path, nil
 	}
-	dir, err := scratch.Make("neso-python-")
+	dir, err := scratch.New(scratchPrefix)
 	if err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", err)
 	}
-	if err := unpack(dir.Path, d.user != nil); err != nil {
+	if err := unpack(dir.Path, d.user != nil, d.hosted != nil); err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", errors.Join(err, dir.Remove()))
 	}
 	d.files = dir
+	d.sweep.Go(func() { scratch.Sweep(scratchPrefix) }) // beside the start of the first worker
 	return dir.Path, nil
 }
 
-// unpack writes the worker's sources; shared says that another user reads them.
-func unpack(dir string, shared bool) error {
+// unpack writes the worker's sources; shared says that another user reads them,
+// frameworks that those for the models of frameworks are needed too.
+func unpack(dir string, shared, frameworks bool) error {
 	var others fs.FileMode
 	if shared {
 		others = 0o055
@@ -173,6 +180,9 @@ func unpack(dir string, shared bool) error {
 		}
 		to := filepath.Join(dir, filepath.FromSlash(path))
 		if e.IsDir() {
+			if e.Name() == "frameworks" && !frameworks {
+				return fs.SkipDir
+			}
 			return os.Mkdir(to, 0o700|others)
 		}
 		data, err := pyfiles.Worker.ReadFile(path)

@@ -143,9 +143,9 @@ def test_completion(server):
 
 
 def test_a_file_by_itself(tmp_path):
-    shutil.copy(FILES / "add_sub.tflite", tmp_path / "net.tflite")
+    shutil.copy(FILES / "add_sub.tflite", tmp_path / "net.TFLITE")
     one_file_is_served(
-        tmp_path / "net.tflite", ['name: "INPUT0"', 'name: "OUTPUT1"', "dims: [ 4 ]", "max_batch_size: 4"]
+        tmp_path / "net.TFLITE", ['name: "INPUT0"', 'name: "OUTPUT1"', "dims: [ 4 ]", "max_batch_size: 4"]
     )
 
 

@@ -17,9 +17,9 @@ const (
 	idleShare = 0.02
 	// calmShare is how much of the lower number may be in use for it to be enough.
 	// Fewer processors cost less CPU, so that what is in use falls further then.
-	calmShare = 0.8
+	calmShare = 0.9
 	// busyShare is how much of them must be in use to need more.
-	busyShare = 0.92
+	busyShare = 0.95
 	// calmWindows in a row have to be calm before processors are given up, so that
 	// a pause between requests does not do it.
 	calmWindows = 2

@@ -28,11 +28,11 @@ func TestRules(t *testing.T) {
 		"a moderate load needs half, after two windows":       {2, [][]step{{{0.5, 2}, {0.5, 1}, {0.5, 1}}}},
 		"a burst between pauses does not count as calm":       {2, [][]step{{{0.5, 2}, {1.4, 2}, {0.5, 2}, {0.5, 1}}}},
 		"idle changes nothing":                                {2, [][]step{{{0, 2}, {0.5, 2}, {0, 2}, {0.5, 1}, {0, 1}, {0.01, 1}}}},
-		"more than the lower number may have":                 {2, [][]step{steady(0.85, 4, 2)}},
-		"what would be too much to go down is enough to stay": {2, [][]step{{{0.5, 2}, {0.5, 1}}, steady(0.9, 3, 1)}},
-		"busy ones get all at once, and keep them a second":   {2, [][]step{{{0.5, 2}, {0.5, 1}, {0.95, 2}}, steady(0.5, 20, 2), {{0.5, 1}}}},
+		"more than the lower number may have":                 {2, [][]step{steady(0.91, 4, 2)}},
+		"what would be too much to go down is enough to stay": {2, [][]step{{{0.5, 2}, {0.5, 1}}, steady(0.94, 3, 1)}},
+		"busy ones get all at once, and keep them a second":   {2, [][]step{{{0.5, 2}, {0.5, 1}, {0.96, 2}}, steady(0.5, 20, 2), {{0.5, 1}}}},
 		"an odd number":              {3, [][]step{{{0.7, 3}, {0.7, 1}}}},
-		"many":                       {16, [][]step{{{6.3, 16}, {6.3, 8}, {7.3, 8}, {7.5, 16}}, steady(6.3, 20, 16), {{6.3, 8}}}},
+		"many":                       {16, [][]step{{{7.1, 16}, {7.1, 8}, {7.5, 8}, {7.7, 16}}, steady(7.1, 20, 16), {{7.1, 8}}}},
 		"one has nothing to give up": {1, [][]step{{{0.1, 1}, {0.1, 1}, {1, 1}}}},
 	} {
 		t.Run(name, func(t *testing.T) {

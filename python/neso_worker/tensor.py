@@ -113,10 +113,11 @@ class Tensor:
             self._array = array = self._fixed(np.uint16)
         return array.view(np.uint16)
 
-    def _payload(self) -> bytes:
-        """A copy of the data as it travels."""
+    def _payload(self) -> Any:
+        """The data as it travels: bytes, or an array of the bytes of a block in shared memory, to be copied."""
         if self._array is None:  # as received: nothing need be made of it
-            return bytes(self._source[self._start : self._start + self._size])
+            part = self._source[self._start : self._start + self._size]
+            return part if type(part) is _ndarray else bytes(part)
         return pack_elements(self._array) if self._number == BYTES else self._raw().tobytes()
 
     def to_dlpack(self) -> Any:

@@ -346,15 +346,19 @@ def test_inputs_of_an_execute_that_fails(tmp_path, machine):
         assert m.peer.released == [(segment, 128)]
 
 
-def test_a_device_that_fails_gives_nothing_back(tmp_path, machine):
+def test_while_a_device_fails_nothing_is_given_back(tmp_path, machine):
     with model(tmp_path, machine) as m:
         segment = lend(m)
         machine.fail("cuCtxSynchronize", 700)
         got = m.run(look("return [out([1])]"), placed(m, segment, 64, np.zeros(9)))
         assert got.flags == 1 | INPUTS_HELD and got.outputs[0].array().tolist() == [1]
-        m.run(code("return [out([1])]"))
+        m.run(look("return [out([1])]"), placed(m, segment, 4096, np.zeros(9)))
         assert m.peer.released == []
-    assert "is not given back: cuCtxSynchronize failed: an illegal memory access" in m.worker.text()
+        # It may have been for a while only, as while a graph is recorded.
+        machine.fail("cuCtxSynchronize", 0)
+        m.run(look("return [out([1])]"), placed(m, segment, 8192, np.zeros(9)))
+        assert m.peer.released == [(segment, 64), (segment, 4096), (segment, 8192)]
+    assert m.worker.text().count("is not given back: cuCtxSynchronize failed: an illegal memory access") == 1
 
 
 def test_inputs_passed_on_stay_on_the_device(tmp_path, machine):

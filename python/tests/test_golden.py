@@ -134,7 +134,7 @@ def test_execute(name):
             assert tensor.shape() == entry["shape"]
             assert "TYPE_" + entry["datatype"].replace("BYTES", "STRING") == config_name(tensor.triton_dtype())
             if "data_hex" in entry:
-                assert tensor._payload().hex() == entry["data_hex"]
+                assert bytes(tensor._payload()).hex() == entry["data_hex"]
             else:
                 leases.append((entry["segment"], entry["offset"]))
                 assert tensor._size == entry["length"]
@@ -357,6 +357,6 @@ def test_infer_responses():
     assert [flags for flags, _ in got] == [r["flags"] for r in want["body"]["responses"]]
     for (_, response), fields in zip(got, want["body"]["responses"]):
         assert response.has_error() == (fields["code"] != 255)
-        assert [(t.name(), t.shape(), t._payload().hex()) for t in response.output_tensors()] == [
+        assert [(t.name(), t.shape(), bytes(t._payload()).hex()) for t in response.output_tensors()] == [
             (e["name"], e["shape"], e["data_hex"]) for e in fields["outputs"]
         ]
