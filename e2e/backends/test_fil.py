@@ -12,6 +12,7 @@ import lightgbm
 import numpy as np
 import pytest
 import xgboost
+from repository import settled
 from server import BINARY, ROOT, Server
 from sklearn import ensemble
 from tritonclient import grpc, http
@@ -317,8 +318,8 @@ def whole(trained, tmp_path_factory):
 def test_bad_models_say_what_is_wrong(tmp_path, whole):
     want = bad_models(tmp_path, whole)
     place(tmp_path, "good", "checkpoint.tl").write_bytes(whole["tl"])
-    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s:
-        got = {m["name"]: m.get("reason", "") for m in s.post("/v2/repository/index", {}).json}
+    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        got = settled(s, len(want) + 1)
         wrong = {name: got[name] for name, text in want.items() if text not in got[name]}
         assert not wrong
         assert s.get("/v2/models/good/ready").status == 200
@@ -343,8 +344,8 @@ def test_a_missing_library_is_named(tmp_path, trained):
     place(tmp_path, "m", "xgboost.json", treelite_library="/nowhere/libtreelite.so").write_bytes(
         (trained[0] / "xgb_bin_json" / "1" / "xgboost.json").read_bytes()
     )
-    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s:
-        reason = s.post("/v2/repository/index", {}).json[0]["reason"]
+    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        reason = settled(s, 1)["m"]
     assert "treelite is not found at '/nowhere/libtreelite.so'" in reason
 
 
