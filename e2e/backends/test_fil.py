@@ -294,8 +294,12 @@ def bad_models(repo, whole):
         None,
         "output 'treeshap_output' of model 'treeshap': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)",
     )
-    place(repo, "threshold", "xgboost.json", threshold="high").write_bytes(whole["json"])
-    files["threshold"] = (None, None, "failed to convert 'high'")
+    place(repo, "threshold", "xgboost.json", threshold="high", is_classifier="maybe").write_bytes(whole["json"])
+    files["threshold"] = (
+        None,
+        None,
+        "failed to convert 'maybe' to boolean (write \"true\" or \"false\"); parameter 'threshold' of model 'threshold': failed to convert 'high'",
+    )
     return {name: text for name, (_, _, text) in files.items()}
 
 
