@@ -1,5 +1,7 @@
 """The names of pytriton.client.utils, from neso.client.utils."""
 
+from tritonclient.utils import InferenceServerException
+
 from neso.client.exceptions import PyTritonClientInvalidUrlError, PyTritonClientTimeoutError
 from neso.client.utils import (
     _DEFAULT_NETWORK_TIMEOUT_S,
@@ -21,6 +23,7 @@ from neso.model_config.parser import ModelConfigParser
 __all__ = [
     "DEFAULT_GRPC_PORT",
     "DEFAULT_HTTP_PORT",
+    "InferenceServerException",
     "LATEST_MODEL_VERSION",
     "_DEFAULT_NETWORK_TIMEOUT_S",
     "ModelConfigParser",
