@@ -23,9 +23,9 @@ from neso.model_config.parser import ModelConfigParser
 __all__ = [
     "DEFAULT_GRPC_PORT",
     "DEFAULT_HTTP_PORT",
-    "InferenceServerException",
     "LATEST_MODEL_VERSION",
     "_DEFAULT_NETWORK_TIMEOUT_S",
+    "InferenceServerException",
     "ModelConfigParser",
     "ModelState",
     "NotSupportedTimeoutWarning",
