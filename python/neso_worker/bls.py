@@ -200,8 +200,7 @@ class Bls:
                 if call.notify is not None:
                     call.notify = None
                     self._awaited -= 1
-            if decoupled:
-                self.abandon(call)
+            self.abandon(call)  # nobody can take what comes
 
         with changed:
             if call.finished or (decoupled and call.responses):
@@ -471,7 +470,10 @@ def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int) -> t
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
     else:
         view = worker.segments.view(segment, offset, size)
-        view.flags.writeable = False  # the callee's answer may be read by others too
         worker.leases.owe(view, segment, offset)
+        if worker.segments.copied:
+            view = view.copy()
+        else:
+            view.flags.writeable = False
         tensor._source, tensor._start = view, 0
     return tensor, pos

@@ -28,8 +28,8 @@ type Instance struct {
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
 	// nothing else refers to. Such an instance is not lent memory of others,
-	// unless Copies says that the worker copies before it writes.
-	Writable, Copies bool
+	// unless Lent says that it also takes what it may only read.
+	Writable, Lent bool
 	// Timeout, when above zero, is when a batch that is not back is answered with
 	// an error. The instance stays occupied until it is.
 	Timeout time.Duration
@@ -133,7 +133,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 		if _, ok := i.Arena.locate(t); ok {
 			continue
 		}
-		if !i.Writable || i.Copies {
+		if !i.Writable || i.Lent {
 			if _, ok := i.conn.lend(t); ok {
 				continue
 			}

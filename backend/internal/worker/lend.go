@@ -116,7 +116,7 @@ func (c *Conn) lendLocked(s *segment) uint32 {
 
 // lentLocked says where the tensor lies in a segment that was lent for it.
 func (c *Conn) lentLocked(inst *Instance, t *tensor.Tensor) (blockKey, bool) {
-	if inst.Writable && !inst.Copies || !c.lent.able {
+	if inst.Writable && !inst.Lent || !c.lent.able {
 		return blockKey{}, false
 	}
 	s, offset, ok := segmentOf(t)
