@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
+import tritonclient.http as thttp
 from bls import ask, value, write
 from repository import X, ensemble, python_model, until
 from server import Server, descendants
@@ -459,3 +460,29 @@ def test_whether_inputs_may_be_changed_is_yes_or_no(tmp_path):
     with Server(repo, "--exit-on-error=false", "--model-control-mode=explicit") as server:
         r = server.post("/v2/repository/models/add/load")
         assert r.status == 400 and "Incorrect value for WRITABLE_INPUTS: 'maybe' is neither yes nor no" in r.error, r
+
+
+BOTH = """
+x += 1
+y = pb_utils.get_input_tensor_by_name(request, "Z").as_numpy()
+y *= 2
+return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x), pb_utils.Tensor("W", y)])
+"""
+BOTH_CONFIG = """input [ { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "Z" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "W" data_type: TYPE_INT32 dims: [ -1 ] } ]
+"""
+
+
+@pytest.mark.parametrize("size", [4, 4096, 100_000])
+def test_inputs_of_one_body_may_be_changed_in_place(tmp_path, size):
+    repo = tmp_path / "repo"
+    write(repo, "both", BOTH, config=BOTH_CONFIG)
+    with Server(repo, "--disable-auto-complete-config") as server:
+        for module, url in ((thttp, server.http), (tgrpc, server.grpc)):
+            with module.InferenceServerClient(url) as client:
+                tensors = [module.InferInput(name, [size], "INT32") for name in "XZ"]
+                tensors[0].set_data_from_numpy(np.arange(size, dtype=np.int32))
+                tensors[1].set_data_from_numpy(np.full(size, 7, np.int32))
+                for _ in range(2):
+                    r = client.infer("both", tensors)
+                    assert r.as_numpy("Y")[-1] == size and set(r.as_numpy("W")) == {14}

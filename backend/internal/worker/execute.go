@@ -93,7 +93,8 @@ type placement struct {
 }
 
 // put says where an input lies for the worker. Callers hold conn.mu.
-func (p *placement) put(t *tensor.Tensor) place {
+func (p *placement) put(of []tensor.Tensor, i int) place {
+	t := &of[i]
 	if len(t.Data) <= p.inst.InlineLimit {
 		return place{segment: InlineSegment}
 	}
@@ -112,13 +113,30 @@ func (p *placement) put(t *tensor.Tensor) place {
 			}
 		}
 	} else {
-		own = t.Buffer.References() == 1
+		own = t.Buffer.References() == sharing(of, i)
 	}
 	wire, err := p.conn.wireLocked(p.inst.Arena, at.segment)
 	if err != nil {
 		p.err = err
 	}
 	return place{wire, at.offset, own && p.inst.Writable}
+}
+
+// sharing returns how many of a request's inputs lie beside each other in one's
+// buffer, as those of one body do: each has a reference. It is 0 when another
+// input is the same memory.
+func sharing(of []tensor.Tensor, i int) int {
+	n := 0
+	for k := range of {
+		if of[k].Buffer != of[i].Buffer {
+			continue
+		}
+		if k != i && len(of[k].Data) > 0 && &of[k].Data[0] == &of[i].Data[0] {
+			return 0
+		}
+		n++
+	}
+	return n
 }
 
 // share copies the large inputs into the version's shared memory that lie
