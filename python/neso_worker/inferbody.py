@@ -169,7 +169,10 @@ def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int, faul
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
     else:
         view = worker.segments.view(segment, offset, size)
-        view.flags.writeable = False  # the callee's answer may be read by others too
         worker.leases.owe(view, segment, offset)
+        if worker.segments.copied:
+            view = view.copy()
+        else:
+            view.flags.writeable = False  # the callee's answer may be read by others too
         tensor._source, tensor._start = view, 0
     return tensor, pos

@@ -365,6 +365,32 @@ def test_coroutines(tmp_path):
             assert serve(m, "", answer, number) == [10, 11, 12, 13, 14, [1, 0]]
 
 
+def test_cancelled_futures_cancel_their_calls(tmp_path):
+    with script(tmp_path) as m:
+        sent, cancelled = [], []
+
+        def answer(kind, call, body):
+            if kind == CANCEL:
+                cancelled.append(call)
+                return
+            sent.append(call)
+            if len(sent) == 3:
+                for call in sent:  # what nobody waits for is dropped
+                    m.peer.send(INFER_RESPONSES, responses_body((1, [("X", np.array([call]))])), call)
+
+        text = CALL % (1, "") + """
+    import asyncio
+    async def calls():
+        for decoupled in (False, True):
+            call = q.async_exec(decoupled)
+            call.cancel()
+            await asyncio.sleep(0)
+        return (await q.async_exec()).output_tensors()[0].as_numpy().tolist()
+    return [text(asyncio.run(calls()))]"""
+        assert serve(m, text, answer) == [sent[2]]
+        assert cancelled == sent[:2]
+
+
 def test_calls_from_threads(tmp_path):
     with script(tmp_path) as m:
         text = """
