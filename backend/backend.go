@@ -137,6 +137,9 @@ type Batch struct {
 	// InputEnd and OutputStart split the time of Execute into its phases. The
 	// backend stores Now() into them; left at zero, all of it counts as inference.
 	InputEnd, OutputStart int64
+	// Ran says, where Execute fails, that the model has run nevertheless: that
+	// counts as an execution.
+	Ran bool
 	// Life says which life of the instance runs the batch, where it is a process
 	// that is started anew when it dies: what it kept in memory is then gone. A
 	// batch that a death has ended counts for the next life. 0 means that

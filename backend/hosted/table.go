@@ -57,12 +57,10 @@ var table = []framework{
 	},
 }
 
-// refusePickle refuses files that run code when they are read, unless who
-// started the server allows it.
+// refusePickle refuses files that may run code when they are read, unless who
+// started the server allows it: whatever is no .skops is read as a pickle.
 func refusePickle(cfg *backend.Config, name string, settings map[string]string) error {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".joblib", ".pkl", ".pickle":
-	default:
+	if strings.EqualFold(filepath.Ext(name), ".skops") {
 		return nil
 	}
 	switch strings.ToLower(settings[settingPickle]) {

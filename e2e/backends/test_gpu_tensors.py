@@ -5,6 +5,7 @@ No machine with a GPU is needed: a driver of our own keeps its memory in files, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -309,13 +310,18 @@ def test_a_machine_without_a_driver(repo):
         assert values.tolist() == [1, 2, 3, 4, 5] and where == "host"
 
 
-def worker(server, model):
-    """The pid of the only worker of a model."""
+def named(server, name):
+    """The pid of the worker that shows this name, or None."""
     for pid in descendants(server.process.pid):
-        with open(f"/proc/{pid}/comm") as comm:
-            if comm.read().strip() == f"{model}_0":
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as comm:
+            if comm.read().strip() == name and alive(pid):
                 return pid
     return None
+
+
+def worker(server, model):
+    """The pid of the only worker of a model."""
+    return named(server, f"{model}_0")
 
 
 KEEP = """self.kept.append(request.inputs()[0])
@@ -518,6 +524,47 @@ def test_what_others_see_of_them(machine, repo, tmp_path):
     assert any(t["name"] == "Y" and t["data"] == "0,2,4,6,8" for t in tensors), tensors
 
 
+def test_workers_that_die_under_load(machine, repo):
+    """Every answer is right or says why it is none; no memory is freed under a reader, and none is left."""
+    write(repo, "twice", TWICE_THERE, extra="instance_group { count: 2 kind: KIND_CPU }\n")
+    write(repo, "more", ONE_MORE_THERE)
+    write(repo, "here", ONE_MORE_HERE)
+    write(repo, "call", CALL.format(callee="more", options='{"preferred_memory": GPU}'))
+    chain(repo, "row", "twice", "more", "here")
+    with Server(repo, *EXPLICIT, POOL, env=machine.env) as s:
+        stop = threading.Event()
+        answered = {"row": 0, "call": 0}
+
+        def client(n):
+            model, add = (("row", 2), ("call", 101))[n % 2]
+            x = np.arange(n * 1000, n * 1000 + 30_000, dtype=np.int32)
+            while not stop.is_set():
+                try:
+                    values, _ = ask(s, model, x)
+                except InferenceServerException as error:
+                    assert error.message(), error
+                    continue
+                np.testing.assert_array_equal(values, x * 2 + add)
+                answered[model] += 1
+
+        with ThreadPoolExecutor(4) as pool:
+            clients = [pool.submit(client, n) for n in range(4)]
+            try:
+                for name in ("twice_0_0", "more_0", "here_0", "call_0", "twice_0_1", "more_0"):
+                    before = dict(answered)
+                    assert until(lambda name=name: named(s, name), timeout=60), name
+                    os.kill(named(s, name), signal.SIGKILL)
+                    # Both ways are open again.
+                    assert until(lambda before=before: all(answered[m] > before[m] + 2 for m in before), timeout=60), (
+                        name
+                    )
+            finally:
+                stop.set()
+            for c in clients:
+                c.result(60)
+        unloaded(s, machine)
+
+
 def test_the_server_stops_with_tensors_on_devices(machine, repo):
     write(repo, "twice", TWICE_THERE)
     write(repo, "keep", KEEP)
@@ -526,6 +573,19 @@ def test_the_server_stops_with_tensors_on_devices(machine, repo):
         ask(s, "row", np.arange(5, dtype=np.int32))
         assert len(machine.opened()) == 2 and len(machine.allocated()) == 1
     assert s.process.returncode == 0, s.log()[-3000:]
+
+
+def test_a_server_that_is_killed(machine, repo):
+    """Its workers end, and with them what they have open."""
+    write(repo, "twice", TWICE_THERE)
+    write(repo, "keep", KEEP)
+    chain(repo, "row", "twice", "keep")
+    with Server(repo, env=machine.env) as s:
+        ask(s, "row", np.arange(5, dtype=np.int32))
+        workers = descendants(s.process.pid)
+        s.process.kill()
+        s.process.wait(20)
+        assert until(lambda: not any(map(alive, workers)))
 
 
 def test_on_a_gpu(repo):

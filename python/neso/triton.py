@@ -232,7 +232,16 @@ class RemoteTriton(TritonBase):
         workspace: Union[Workspace, str, pathlib.Path, None] = None,
         access_token: Optional[str] = None,
     ) -> None:
-        """``url`` is that of its HTTP or gRPC end."""
+        """``url`` is that of its HTTP or gRPC end. Raises PyTritonClientInvalidUrlError."""
+        from .client.exceptions import PyTritonClientInvalidUrlError
+        from .client.utils import TritonUrl
+
+        try:
+            url = TritonUrl.from_url(url).with_scheme
+        except PyTritonClientInvalidUrlError as error:
+            raise PyTritonClientInvalidUrlError(
+                f"{error}: a server is joined over HTTP or gRPC, as in http://localhost:8000"
+            ) from None
         super().__init__(url, workspace, TritonLifecyclePolicy(True, False), access_token)
 
     def is_alive(self) -> bool:

@@ -313,8 +313,8 @@ class Instance:
         if self.tables.decoupled:
             if result is not None:
                 return None, (
-                    f"Python model '{self._instance_name}' is using the decoupled mode and the execute function must return "
-                    "None."
+                    f"Python model '{self._instance_name}' is using the decoupled mode and the execute function must "
+                    "return None."
                 )
             return self._again(batch, None), ""
         if batch.again:

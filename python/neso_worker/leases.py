@@ -55,8 +55,10 @@ class Leases:
         self._dead: deque[Any] = deque()
         # Weak references must live until they fire.
         self._keep: dict[int, Lease] = {}
-        # Those on devices that are dead and owed.
+        # Those on devices that are dead and owed, those whose device could not be waited for, and these devices.
         self._unfinished: list[Lease] = []
+        self._stuck: list[Lease] = []
+        self._failed: set[cuda.Device] = set()
         # True while a batch runs: its response will take the releases along.
         self.busy = False
         writer.before_send = self._collect
@@ -129,7 +131,8 @@ class Leases:
 
     def _finish(self) -> None:
         """Gives back blocks on devices, once for each device that has done its work."""
-        leases, self._unfinished = self._unfinished, []
+        leases = self._stuck + self._unfinished
+        self._stuck, self._unfinished = [], []
         idle: dict[cuda.Device, bool] = {}
         for lease in leases:
             device = lease.device
@@ -139,11 +142,16 @@ class Leases:
                     device.synchronize()
                     idle[device] = True
                 except TritonModelException as error:
-                    # Nobody knows what still reads there. The server has the blocks back when this process ends.
-                    print(f"Memory on {cuda.uuid_text(device.uuid)} is not given back: {error}", file=sys.stderr)
+                    # Nobody knows what still reads there: the next one to be given back tries again, and when this
+                    # process ends the server has them all.
                     idle[device] = False
+                    if device not in self._failed:
+                        self._failed.add(device)
+                        print(f"Memory on {cuda.uuid_text(device.uuid)} is not given back: {error}", file=sys.stderr)
             if idle[device]:
                 self._writer.release(*lease.block)
+            else:
+                self._stuck.append(lease)
 
 
 def lease_of(tensor: Any) -> Optional[Lease]:

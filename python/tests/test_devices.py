@@ -262,7 +262,7 @@ def test_an_input_on_a_device(tmp_path, machine):
                 assert t.shape() == [3, 1000] and t.triton_dtype() == 12 and t.name() == "A" and not t.is_cpu()
                 assert (first == again).all() and (first == other).all()
                 return [text([device, first.ravel()[-2:].tolist(), list(t.__dlpack_device__())])]
-                """), placed(m, segment, 4096, array + n))  # fmt: skip
+                """), placed(m, segment, 4096, array + n, number=12 | (0x80 if n else 0)))  # fmt: skip
             assert value(got) == [device, [2998 + n, 2999 + n], [2, device]]
             # The block is given back on its own, behind a wait for the device.
             assert got.flags == 1 | INPUTS_HELD and m.peer.released == [(segment, 4096)]
@@ -346,15 +346,19 @@ def test_inputs_of_an_execute_that_fails(tmp_path, machine):
         assert m.peer.released == [(segment, 128)]
 
 
-def test_a_device_that_fails_gives_nothing_back(tmp_path, machine):
+def test_while_a_device_fails_nothing_is_given_back(tmp_path, machine):
     with model(tmp_path, machine) as m:
         segment = lend(m)
         machine.fail("cuCtxSynchronize", 700)
         got = m.run(look("return [out([1])]"), placed(m, segment, 64, np.zeros(9)))
         assert got.flags == 1 | INPUTS_HELD and got.outputs[0].array().tolist() == [1]
-        m.run(code("return [out([1])]"))
+        m.run(look("return [out([1])]"), placed(m, segment, 4096, np.zeros(9)))
         assert m.peer.released == []
-    assert "is not given back: cuCtxSynchronize failed: an illegal memory access" in m.worker.text()
+        # It may have been for a while only, as while a graph is recorded.
+        machine.fail("cuCtxSynchronize", 0)
+        m.run(look("return [out([1])]"), placed(m, segment, 8192, np.zeros(9)))
+        assert m.peer.released == [(segment, 64), (segment, 4096), (segment, 8192)]
+    assert m.worker.text().count("is not given back: cuCtxSynchronize failed: an illegal memory access") == 1
 
 
 def test_inputs_passed_on_stay_on_the_device(tmp_path, machine):

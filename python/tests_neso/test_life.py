@@ -445,3 +445,17 @@ def test_threads_are_children_of_threads_that_live(monkeypatch):
         made = {t: maker for t, maker in makers.items() if t.name.startswith("neso-m")}
         assert len(made) == 5
         assert all(maker.is_alive() for maker in made.values()), {t.name: m.name for t, m in made.items()}
+
+
+def test_binding_again_after_a_stop():
+    """A ``with`` block that binds may be run again: what was bound before the stop gives way."""
+    triton = Triton(config=config())
+    for factor in (2, 3):
+        with triton:
+            triton.bind("m", lambda rs, factor=factor: [{"y": factor * r["x"]} for r in rs], X, Y)
+            assert infer(triton.url) == 3.0 * factor
+            with pytest.raises(PyTritonInvalidOperationError, match="same name twice"):
+                triton.bind("m", double, X, Y)
+    triton.bind("m", double, X, Y)
+    with pytest.raises(PyTritonInvalidOperationError, match="same name twice"):
+        triton.bind("m", double, X, Y)

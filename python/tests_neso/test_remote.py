@@ -10,6 +10,7 @@ from conftest import config
 from program import Program, alive, infer, ready, wait_until
 
 from neso import ModelClient, RemoteTriton, Tensor, Triton, batch
+from neso.client import PyTritonClientInvalidUrlError
 from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 from neso.triton import TritonSecurityConfig
 
@@ -71,8 +72,9 @@ def test_a_server_without_restrictions_or_with_one_front_end(end):
 
 def test_what_is_no_server():
     for url in ("ftp://localhost", "unix:/tmp/x", "http://localhost:port"):
-        with pytest.raises(PyTritonRuntimeError, match="joined over HTTP or gRPC"):
-            RemoteTriton(url).connect()
+        with pytest.raises(PyTritonClientInvalidUrlError, match="joined over HTTP or gRPC"):
+            RemoteTriton(url)
+    assert RemoteTriton("localhost").url == "http://localhost:8000"
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])

@@ -26,6 +26,14 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		var failure error
 		if len(message) > 0 {
 			failure = c.batchError(h.Instance, message)
+			c.mu.Lock()
+			if call := c.batches[h.ID]; call != nil {
+				call.batch.Ran = true
+				if call.batch.OutputStart == 0 {
+					call.batch.OutputStart = backend.Now()
+				}
+			}
+			c.mu.Unlock()
 			attrs := []any{slog.String("error", string(message))}
 			if len(traceback) > 0 { // none where the program of a bound callable has logged it
 				attrs = append(attrs, slog.String("traceback", string(traceback)))

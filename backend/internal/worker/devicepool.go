@@ -42,6 +42,7 @@ type DevicePool struct {
 	takers  map[tensor.GPU]int // workers that take tensors there
 	devices map[tensor.GPU]*poolDevice
 	freeing int
+	refused bool      // the last time that a worker asked
 	idle    sync.Cond // on mu: freeing is 0
 	closed  bool
 }
@@ -103,11 +104,20 @@ func (p *DevicePool) allocate(gpu tensor.GPU, need, have uint64) (*deviceMemory,
 	case !taken: // the host's memory is as good, and nobody pays for a context
 		return nil, errNoTaker
 	}
+	var m *deviceMemory
 	d, err := p.device(gpu)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		m, err = d.allocate(need, have)
 	}
-	return d.allocate(need, have)
+	// What is refused goes through host memory, where nobody sees why.
+	p.mu.Lock()
+	first := err != nil && !p.refused
+	p.refused = err != nil
+	p.mu.Unlock()
+	if first {
+		p.warn("tensors between models go through host memory", err)
+	}
+	return m, err
 }
 
 // device finds a GPU in the driver, which it opens if need be. A failure is not
@@ -193,14 +203,14 @@ func (d *poolDevice) endLocked() {
 		return
 	}
 	if err := d.context.Release(); err != nil {
-		d.pool.warn(err)
+		d.pool.warn("GPU driver", err)
 	}
 	d.context = nil
 }
 
-func (p *DevicePool) warn(err error) {
+func (p *DevicePool) warn(what string, err error) {
 	if p.o.Logger != nil {
-		p.o.Logger.Warn("GPU driver", slog.Any("error", err))
+		p.o.Logger.Warn(what, slog.Any("error", err)) //nolint:sloglint // the callers give constants
 	}
 }
 
@@ -239,7 +249,7 @@ func (m *deviceMemory) free() {
 	go func() { // Close waits for it
 		d.mu.Lock()
 		if err := m.context.Free(m.pointer); err != nil {
-			p.warn(err)
+			p.warn("GPU driver", err)
 		}
 		d.segments--
 		d.used -= m.size

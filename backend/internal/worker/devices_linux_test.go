@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,6 +143,25 @@ func (g *gpus) worker(host backend.Host, sees ...tensor.GPU) *fakeWorker {
 		g.t.Fatal(err)
 	}
 	return f
+}
+
+// lockedBuffer is what a logger writes to while a test reads.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
 }
 
 func takes(i *Instance) { i.TakesDevice = true }
@@ -475,6 +495,8 @@ func TestDeviceCopyFails(t *testing.T) {
 // TestDevicePool: what is granted, and why something is not.
 func TestDevicePool(t *testing.T) {
 	g := newGPUs(t, map[int]int64{0: 16 << 20, 1: 0})
+	var log lockedBuffer
+	g.pool.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	one := g.worker(nil)
 	if got := one.refused(1, gpu(0)); !strings.Contains(got, "no model that runs takes tensors on this GPU") {
 		t.Error(got)
@@ -522,6 +544,10 @@ func TestDevicePool(t *testing.T) {
 	two := g.worker(nil)
 	g.until("what was given back", func() bool { return g.count("free") == 1+4 }) // one export failed
 	two.growDevice(16<<20, gpu(0))
+	// Logged when it begins: after the start, and after what was granted.
+	if got := log.String(); strings.Count(got, "tensors between models go through host memory") != 2 || !strings.Contains(got, "(--cuda-memory-pool-byte-size) has 0 left") {
+		t.Errorf("logged\n%s", got)
+	}
 }
 
 // TestNoDriver: a machine without a driver, and a worker that may have nothing.

@@ -44,6 +44,7 @@ from neso_worker.window import Window
 
 from .binding import Binding
 from .bursts import Bursts
+from .devices import NoDevices
 from .hub import Hub, TimedOut
 from .instance import Instance
 from .memory import SharedOutputs, SharedSegments
@@ -81,6 +82,7 @@ class Connection:
         self.bursts = Bursts(self.link.writer)
         self.calls = Calls(self.link)  # type: ignore[arg-type]
         self.store = BoundStore(self.link, self.segments.outputs, self.calls)  # type: ignore[arg-type]
+        self.devices = NoDevices(self.link, self.calls)  # type: ignore[arg-type]
         self.inline_limit = DEFAULT_INLINE_LIMIT
         # Handles INFER_RESPONSES; the in-process client sets it.
         self.on_responses: Callable[[Frame], None] = lambda frame: None

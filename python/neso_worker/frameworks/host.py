@@ -181,7 +181,7 @@ def model_class(order: dict[str, Any]) -> type:
         raise LoadError(f"backend '{backend}' is not known to the Python worker", INTERNAL)
     name = LOADERS[backend]
     path = order["model_path"]
-    if backend == "tensorflow" and (path.endswith(".tflite") or is_lite(path)):
+    if backend == "tensorflow" and (path.lower().endswith(".tflite") or is_lite(path)):
         name = "tflite"
     module = importlib.import_module(f"{__package__}.{name}")
     return type("Hosted", (HostedModel,), {"loader": module.Loader(Order(order)), "config": order.get("config") or {}})
