@@ -575,6 +575,19 @@ def test_the_server_stops_with_tensors_on_devices(machine, repo):
     assert s.process.returncode == 0, s.log()[-3000:]
 
 
+def test_a_server_that_is_killed(machine, repo):
+    """Its workers end, and with them what they have open."""
+    write(repo, "twice", TWICE_THERE)
+    write(repo, "keep", KEEP)
+    chain(repo, "row", "twice", "keep")
+    with Server(repo, env=machine.env) as s:
+        ask(s, "row", np.arange(5, dtype=np.int32))
+        workers = descendants(s.process.pid)
+        s.process.kill()
+        s.process.wait(20)
+        assert until(lambda: not any(map(alive, workers)))
+
+
 def test_on_a_gpu(repo):
     """The same on a machine that has one, with its own driver."""
     try:

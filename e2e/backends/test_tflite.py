@@ -45,6 +45,7 @@ BAD = {
     **{f"cut{i}": [f"'cut{i}/1/model.tflite'", "the file is cut off or damaged: write the model again"] for i in (1, 2, 3)},
     "nosignature": ["has no signature 'other'; it has 'serving_default', 'swapped'", "TF_SIGNATURE_DEF"],
     "operators": ["FlexMatrixInverse", "the model has operators of TensorFlow itself: convert it"],
+    "decoupled": ["model 'decoupled' is decoupled, which the tensorflow backend does not support"],
     "contradiction": ["the configuration lacks 'INPUT0' (data_type: TYPE_FP32, dims: [4])", "unexpected inference input 'x', allowed inputs are: INPUT0, INPUT1",
                       "expects datatype TYPE_FP64 for input 'INPUT1', model provides TYPE_FP32", "tensor 'OUTPUT0'", "(write dims: [4])", "unexpected inference output 'Z'"],
 }  # fmt: skip
@@ -59,6 +60,7 @@ def server(tmp_path_factory):
     place(repo, "swapped", "add_sub", signature("swapped"))
     place(repo, "instances", "add_sub", 'backend: "tensorflow"\ninstance_group { count: 2 }\n')
     place(repo, "nosignature", "add_sub", signature("other"))
+    place(repo, "decoupled", "add_sub", 'backend: "tensorflow"\nmodel_transaction_policy { decoupled: true }\n')
     place(repo, "contradiction", "add_sub", 'backend: "tensorflow"\nmax_batch_size: 2\n' + IO)
     place(repo, "empty", write=b"")
     place(repo, "page", write=b"<!DOCTYPE html><html></html>")

@@ -18,7 +18,8 @@ const (
 	// calmShare is how much of the lower number may be in use for it to be enough.
 	// Fewer processors cost less CPU, so that what is in use falls further then.
 	calmShare = 0.9
-	// busyShare is how much of them must be in use to need more.
+	// busyShare is how much of them must be in use, or wait for a core, to need
+	// more: where others take the cores, one thread gets less of them than two.
 	busyShare = 0.95
 	// calmWindows in a row have to be calm before processors are given up, so that
 	// a pause between requests does not do it.
@@ -36,14 +37,14 @@ type rules struct {
 }
 
 // next returns how many of all processors to use after a window in which so many
-// were in use, of now.
-func (r *rules) next(used float64, now, all int) int {
+// of now were in use, and so many waited for a core.
+func (r *rules) next(used, waited float64, now, all int) int {
 	low := max(1, all/2)
 	r.stays = max(0, r.stays-1)
 	switch {
 	case used < idleShare:
 		return now
-	case now < all && used > busyShare*float64(now):
+	case now < all && used+waited > busyShare*float64(now):
 		r.calm, r.stays = 0, stay
 		return all
 	case now < all:
@@ -88,7 +89,10 @@ func Follow(ctx context.Context) {
 	defer t.Stop()
 	for {
 		used, _ := cpuTime()
-		since := time.Now()
+		since, before, lowered := time.Now(), time.Duration(0), runtime.GOMAXPROCS(0) < Count()
+		if lowered {
+			before = waitTime()
+		}
 		t.Reset(window)
 		select {
 		case <-ctx.Done():
@@ -96,9 +100,13 @@ func Follow(ctx context.Context) {
 		case <-t.C:
 		}
 		now, _ := cpuTime()
-		share := float64(now-used) / float64(max(1, time.Since(since)))
+		waited, elapsed := 0.0, float64(max(1, time.Since(since)))
+		if lowered {
+			waited = float64(waitTime()-before) / elapsed
+		}
+		share := float64(now-used) / elapsed
 		state.mu.Lock()
-		useLocked(r.next(share, runtime.GOMAXPROCS(0), countLocked()))
+		useLocked(r.next(share, waited, runtime.GOMAXPROCS(0), countLocked()))
 		state.mu.Unlock()
 		if share < idleShare {
 			idle.Store(true)

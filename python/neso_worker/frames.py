@@ -15,6 +15,8 @@ VERSION = 1
 HEADER_SIZE = 24
 MAX_BODY = 1 << 30
 INLINE = 0xFFFFFFFF
+# Where the numbers of a worker's own segments start.
+FIRST_OUTPUT = 1 << 31
 NAMED = 0xFFFF
 NO_ERROR = 0xFF
 

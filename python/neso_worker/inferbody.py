@@ -20,6 +20,7 @@ from .frames import (
     U16,
     ProtocolError,
 )
+from .leases import lease_of
 from .response import InferenceResponse
 from .store import flat
 from .tensor import DeviceTensor, Tensor, device_fault
@@ -83,8 +84,14 @@ def _encode_inputs(
     for tensor in inputs:
         body += bytes(-len(body) & 7)
         segment, offset = INLINE, 0
+        lease = lease_of(tensor)
         on_device = worker.devices.put(tensor._memory) if isinstance(tensor, DeviceTensor) else None
-        if on_device is not None:
+        if lease is not None:
+            # The called model reads it where it lies. What this one asks for from now on is a copy.
+            tensor._source.flags.writeable = False
+            size = tensor._size
+            segment, offset = lease.block
+        elif on_device is not None:
             size = tensor._size
             segment, offset = on_device
             blocks.append(on_device)
@@ -162,7 +169,10 @@ def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int, faul
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
     else:
         view = worker.segments.view(segment, offset, size)
-        view.flags.writeable = False  # the callee's answer may be read by others too
         worker.leases.owe(view, segment, offset)
+        if worker.segments.copied:
+            view = view.copy()
+        else:
+            view.flags.writeable = False  # the callee's answer may be read by others too
         tensor._source, tensor._start = view, 0
     return tensor, pos

@@ -121,6 +121,7 @@ class Instance:
         tables.set_names(list(order.get("inputs") or ()), list(order.get("outputs") or ()))
         tables.decoupled = bool(order.get("decoupled"))
         tables.window = int(order.get("window") or 0)
+        tables.segments.copied = bool(order.get("copied"))
         args = order.get("args") or {}
         self._name = args.get("model_name", "")
         self._instance_name = args.get("model_instance_name", "")
@@ -196,6 +197,7 @@ class Instance:
             self._end(batch, frame, message, trace)
         else:
             self._send(batch, frame, more)
+        frame = None  # what it held goes back all at once
         tables.leases.busy = False
         for handle in handles:
             if batch.answers is None or handle not in batch.answers:
@@ -312,8 +314,8 @@ class Instance:
         if self.tables.decoupled:
             if result is not None:
                 return None, (
-                    f"Python model '{self._instance_name}' is using the decoupled mode and the execute function must return "
-                    "None."
+                    f"Python model '{self._instance_name}' is using the decoupled mode and the execute function must "
+                    "return None."
                 )
             return self._again(batch, None), ""
         if batch.again:

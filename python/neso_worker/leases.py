@@ -20,6 +20,7 @@ import numpy as np
 
 from . import cuda
 from .channel import Writer
+from .datatypes import BYTES
 from .errors import TritonModelException
 
 
@@ -151,3 +152,17 @@ class Leases:
                 self._writer.release(*lease.block)
             else:
                 self._stuck.append(lease)
+
+
+def lease_of(tensor: Any) -> Optional[Lease]:
+    """The lease on the block that a received tensor lies in, if it is sent as it came: nobody has asked for its data.
+
+    Who sends the block in place of a copy must keep the model from writing to it.
+    """
+    source = tensor._source
+    if tensor._array is not None or tensor._number == BYTES or type(source) is not np.ndarray:
+        return None
+    for reference in weakref.getweakrefs(source):
+        if type(reference) is Lease:
+            return reference
+    return None

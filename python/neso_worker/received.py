@@ -131,23 +131,27 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
                 if start + size > end:
                     raise ProtocolError(f"tensor entry: offset {entry[4]}, {size} bytes, body of {end - base}")
             elif entry[3] in batch.model.devices.lent:
-                tensor = _on_device(batch, request._head[HANDLE], tensor._name, entry)
+                tensor = _on_device(batch, request._head[HANDLE], tensor._name, number, entry)
             else:
-                view = batch.model.segments.view(entry[3], entry[4], size)
-                if not entry[1] & OWN_BLOCK:
-                    view.flags.writeable = False  # something else reads it too
+                segments = batch.model.segments
+                view = segments.view(entry[3], entry[4], size)
+                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
+                if not entry[1] & OWN_BLOCK:  # something else reads it too
+                    if segments.copied:
+                        view = view.copy()
+                    else:
+                        view.flags.writeable = False
                 tensor._source = view
                 tensor._start = 0
-                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
             inputs.append(tensor)
         return pos
 
     return walk(ReceivedRequest, data, base, end, read)
 
 
-def _on_device(batch: Any, handle: int, name: str, entry: tuple[int, ...]) -> DeviceTensor:
+def _on_device(batch: Any, handle: int, name: str, number: int, entry: tuple[int, ...]) -> DeviceTensor:
     """A tensor that lies on a GPU. Where it cannot be reached, its request is noted as broken."""
-    _, number, _, segment, offset, size, *shape = entry
+    _, _, _, segment, offset, size, *shape = entry
     memory, device, fault = batch.model.devices.view(segment, offset, size)
     fault = fault or device_fault(name, number, shape, size)
     if fault:

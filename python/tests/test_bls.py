@@ -22,6 +22,7 @@ from harness import (
     READY,
     RELEASE,
     Ended,
+    In,
     Model,
     pack_bytes,
     pad,
@@ -197,6 +198,57 @@ def test_large_tensors(tmp_path):
         assert m.peer.released == [(segment, 4096)]
 
 
+def test_passed_on(tmp_path):
+    """A large tensor that is passed on as it came lies where it was; one whose data was asked for is copied."""
+    x = np.arange(50000, dtype=np.int32)
+    text = """
+    i = pb_utils.get_input_tensor_by_name(requests[0], "A")
+    %s
+    q = pb_utils.InferenceRequest(model_name="other", requested_output_names=["OUT"], inputs=[i])
+    a = q.exec().output_tensors()[0]
+    %s
+    return [pb_utils.InferenceResponse([a, pb_utils.Tensor("TWO", np.array([int(i.as_numpy().sum()), i.as_numpy().flags.writeable]))])]
+    """
+    for number, (before, after, same) in enumerate(
+        (("", "", (True, True)), ("i.as_numpy()", "", (False, True)), ("", "a.as_numpy()", (True, False)))
+    ):
+        with script(tmp_path / str(number)) as m:
+            given, answers = m.peer.segment(0, 1 << 20), m.peer.segment(2, 1 << 20)
+            seen = []
+
+            def answer(kind, call, body, m=m, answers=answers, seen=seen):
+                got = read_infer(body, m.peer.memory)
+                seen.append((got["blocks"], got["inputs"]["A"].tolist()))
+                m.peer.memory[answers][4096 : 4096 + x.nbytes] = (x * 3).tobytes()
+                m.peer.send(INFER_RESPONSES, responses_body((1, [("OUT", x * 3, (answers, 4096))])), call)
+
+            m.peer.memory[given][64 : 64 + x.nbytes] = x.tobytes()
+            m.peer.execute([{"handle": 1, "inputs": [code(text % (before, after)), In(1, x, at=(given, 64), own=True)]}])
+            keep = m.peer.receive
+
+            def receive(keep=keep, answer=answer):
+                while True:
+                    kind, instance, call, body = keep()
+                    if kind != INFER:
+                        return kind, instance, call, body
+                    answer(kind, call, body)
+
+            m.peer.receive = receive
+            (response,), error = m.peer.results()
+            m.peer.receive = keep
+            assert error is None, error
+            assert seen[0][1] == x.tolist()
+            assert (seen[0][0] == [(given, 64)]) is same[0]
+            out, also = response.outputs
+            assert out.array().tolist() == (x * 3).tolist()
+            assert (out.at == (answers, 4096)) is same[1]
+            # Whoever asks for the data afterwards writes to a copy.
+            assert also.array().tolist() == [int(x.sum()), 1]
+            assert not same[1] or (answers, 4096) not in m.peer.released
+            assert value(m.run(code("return [text(1)]"))) == 1
+            assert m.peer.released.count((answers, 4096)) == 1
+
+
 def test_blocks_are_released_once(tmp_path):
     """Wherever in a segment they lie: what makes a response one to remember is not looked for in shared memory."""
     with script(tmp_path) as m:
@@ -311,6 +363,32 @@ def test_coroutines(tmp_path):
                         m.peer.send(INFER_RESPONSES, responses_body((1, [("X", array)])), call)
 
             assert serve(m, "", answer, number) == [10, 11, 12, 13, 14, [1, 0]]
+
+
+def test_cancelled_futures_cancel_their_calls(tmp_path):
+    with script(tmp_path) as m:
+        sent, cancelled = [], []
+
+        def answer(kind, call, body):
+            if kind == CANCEL:
+                cancelled.append(call)
+                return
+            sent.append(call)
+            if len(sent) == 3:
+                for call in sent:  # what nobody waits for is dropped
+                    m.peer.send(INFER_RESPONSES, responses_body((1, [("X", np.array([call]))])), call)
+
+        text = CALL % (1, "") + """
+    import asyncio
+    async def calls():
+        for decoupled in (False, True):
+            call = q.async_exec(decoupled)
+            call.cancel()
+            await asyncio.sleep(0)
+        return (await q.async_exec()).output_tensors()[0].as_numpy().tolist()
+    return [text(asyncio.run(calls()))]"""
+        assert serve(m, text, answer) == [sent[2]]
+        assert cancelled == sent[:2]
 
 
 def test_calls_from_threads(tmp_path):

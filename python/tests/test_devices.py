@@ -262,7 +262,7 @@ def test_an_input_on_a_device(tmp_path, machine):
                 assert t.shape() == [3, 1000] and t.triton_dtype() == 12 and t.name() == "A" and not t.is_cpu()
                 assert (first == again).all() and (first == other).all()
                 return [text([device, first.ravel()[-2:].tolist(), list(t.__dlpack_device__())])]
-                """), placed(m, segment, 4096, array + n))  # fmt: skip
+                """), placed(m, segment, 4096, array + n, number=12 | (0x80 if n else 0)))  # fmt: skip
             assert value(got) == [device, [2998 + n, 2999 + n], [2, device]]
             # The block is given back on its own, behind a wait for the device.
             assert got.flags == 1 | INPUTS_HELD and m.peer.released == [(segment, 4096)]

@@ -48,6 +48,7 @@ def test_a_model_without_open_first_dimension_does_not_batch():
         ({"input": [io("X", "TYPE_INT32", [-1, 16])]}, ["expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32)"]),
         ({"max_batch_size": 4, "input": [io("X", dims=[8])]}, ["the model expects 2 dimensions (shape [-1,16])", "complete shape [-1,8]", "(write dims: [16])"]),
         ({"input": [io("x", dims=[-1, 16])]}, ["the configuration lacks 'X' (data_type: TYPE_FP32, dims: [-1,16])", "unexpected inference input 'x', allowed inputs are: X (write 'X')"]),
+        ({"max_batch_size": 4, "input": [io("X", dims=[-1], allow_ragged_batch=True)]}, ["shape [-1] for ragged input 'X', model provides [-1,16] (a ragged batch is one list"]),
         ({"input": [io("X", dims=[-1, 16])], "output": [io("Z")]}, ["unexpected inference output 'Z', allowed outputs are: Y"]),
     ],
 )  # fmt: skip

@@ -146,7 +146,7 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 	}
 	cur := cursor{kind: h.Kind, body: body}
 	for i := range r.Inputs {
-		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, nil)
+		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, &returned{open: true})
 		if err != nil {
 			releaseTensors(req.Inputs)
 			return err
