@@ -18,6 +18,13 @@ type Driver struct {
 	// backend of that name, which lies in the folder of its name below
 	// --backend-directory; runtime is that of the configuration. nil: none.
 	Implements func(name, directory, runtime string) bool
+	// Parameters are the names of a model's parameters that mean something to the
+	// backend, Settings those of --backend-config; an entry that ends in * stands
+	// for all names that begin so. The server warns of others. nil: of none.
+	Parameters, Settings []string
+	// OwnParameters says that models may have parameters that only they know: then
+	// those are warned of that are much like one of Parameters.
+	OwnParameters bool
 }
 
 // Settings is what the command line says to one backend.
@@ -105,6 +112,9 @@ type Capabilities struct {
 	// LooseOutputs says that responses may lack outputs and have other shapes than
 	// the configuration's: the backend has checked what its users want checked.
 	LooseOutputs bool
+	// TakesDevice says whether the inputs of a model may lie on a GPU, see
+	// tensor.DeviceMemory; it is asked once a load. nil: none.
+	TakesDevice func(cfg *Config) bool
 	// CopiesOutputs says that Respond is never handed the memory of an input.
 	CopiesOutputs bool
 }

@@ -26,7 +26,7 @@ import (
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "error", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: "error", Parameters: []string{"code", "message", "at", "how", "only_negative"}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
 		return failing{}, nil
 	}}
 }

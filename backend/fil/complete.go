@@ -19,11 +19,8 @@ const (
 // default batcher. The forest that is read for it also serves the version.
 func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, error) {
 	c, err := completion.Read(&cfg)
-	if err != nil {
+	if c == nil || err != nil {
 		return nil, err
-	}
-	if c.Inputs > 0 && c.Outputs > 0 {
-		return nil, nil // nothing is left to say
 	}
 	o, err := readOptions(&cfg)
 	if err != nil {
@@ -39,17 +36,12 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if batch == 0 {
 		batch = d.settings.maxBatchSize
 	}
-	c.Batch(batch)
-	rows := func(name string, dims ...int64) []completion.IO {
-		return []completion.IO{completion.NewIO(name, tensor.FP32, append(tensor.Shape{-1}, dims...), batch > 0)}
+	rows := func(name string, dims ...int64) func() ([]completion.IO, error) {
+		return func() ([]completion.IO, error) {
+			return []completion.IO{completion.NewIO(name, tensor.FP32, append(tensor.Shape{-1}, dims...), batch > 0)}, nil
+		}
 	}
-	if c.Inputs == 0 {
-		c.SetInputs(rows(inputName, features))
-	}
-	if c.Outputs == 0 {
-		c.SetOutputs(rows(outputName, answer...))
-	}
-	return c.JSON()
+	return c.Complete(batch, rows(inputName, features), rows(outputName, answer...))
 }
 
 // dims is the shape of a row's answer.

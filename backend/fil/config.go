@@ -24,6 +24,11 @@ var withoutMeaning = []string{
 	"algo", "layout", "storage_type", "blocks_per_sm", "threads_per_tree", "chunk_size", "transfer_threshold", "use_experimental_optimizations",
 }
 
+// parameters are all that a model may have.
+var parameters = append([]string{
+	paramType, paramClassifier, paramOutputClass, paramProba, paramThreshold, paramUnknownField, paramThreads, Spec.Parameter,
+}, withoutMeaning...)
+
 // options are what a configuration says to this backend.
 type options struct {
 	format       format // "" when the file says

@@ -19,7 +19,7 @@ type Options struct {
 
 // New returns the driver.
 func New(o Options) backend.Driver {
-	return backend.Driver{Name: Spec.Backend, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: Spec.Backend, Parameters: parameters, Settings: []string{completion.MaxBatchSize, settingPickle}, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		set, err := parseSettings(s)
 		if err != nil {
 			return nil, err
@@ -35,8 +35,10 @@ type driver struct {
 	settings settings
 
 	libraries library.Opened[*api]
-	ready     library.Ready[*forest]
+	ready     completion.Ready[*forest]
 }
+
+const settingPickle = "allow-pickle"
 
 // settings are the --backend-config=fil,... values.
 type settings struct {
@@ -54,7 +56,7 @@ func parseSettings(s backend.Settings) (settings, error) {
 	if err := completion.Number(Spec.Backend, s, completion.MaxBatchSize, &set.maxBatchSize); err != nil {
 		return set, err
 	}
-	if text, ok := s.Values["allow-pickle"]; ok {
+	if text, ok := s.Values[settingPickle]; ok {
 		v, err := strconv.ParseBool(text)
 		if err != nil {
 			return set, backend.Errorf(backend.InvalidArg, "--backend-config=fil,allow-pickle=%s: expected true or false", text)

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 )
 
 // format is a kind of model file, with the word that `model_type` has for it.
@@ -56,10 +56,7 @@ func modelFile(cfg *backend.Config, named format) (string, error) {
 	var names []string
 	switch {
 	case cfg.Filename != "":
-		if !filepath.IsLocal(filepath.FromSlash(cfg.Filename)) {
-			return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", cfg.Filename, cfg.Name)
-		}
-		names = []string{filepath.FromSlash(cfg.Filename)}
+		names = []string{cfg.Filename}
 	case named != "":
 		names = filenames[named]
 	default:
@@ -68,7 +65,10 @@ func modelFile(cfg *backend.Config, named format) (string, error) {
 		}
 	}
 	for _, name := range names {
-		path := filepath.Join(cfg.VersionDirectory, name)
+		path, err := modelfile.Path(cfg, name)
+		if err != nil {
+			return "", err
+		}
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}

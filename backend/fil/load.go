@@ -8,6 +8,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 )
 
 // load reads the forest of a version.
@@ -20,7 +21,7 @@ func (d *driver) load(ctx context.Context, cfg *backend.Config, o *options) (*fo
 	if err != nil {
 		return nil, err
 	}
-	stamp := library.StampOf(path)
+	stamp := modelfile.Stamp(path)
 	if f, ok := d.ready.Take(cfg); ok {
 		if f.api == a && f.stamp == stamp && (o.format == "" || o.format == f.format) {
 			return f, nil

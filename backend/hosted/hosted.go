@@ -13,13 +13,13 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/backend/python"
 )
 
@@ -28,7 +28,7 @@ func Drivers(o python.Options) []backend.Driver {
 	all := make([]backend.Driver, 0, len(table)+1)
 	for i := range table {
 		f := &table[i]
-		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Check: f.check, UsesGPU: func() bool { return f.usesGPU(o) }}))
+		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Parameters: f.parameters, Check: f.check, UsesGPU: func() bool { return f.usesGPU(o) }}))
 	}
 	return append(all, dali())
 }
@@ -54,10 +54,10 @@ func (f *framework) check(cfg *backend.Config, settings map[string]string) (stri
 		names = append([]string{cfg.Filename}, f.instead(cfg.Filename)...)
 	}
 	for _, name := range names {
-		if !filepath.IsLocal(name) {
-			return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version's directory", name, cfg.Name)
+		path, err := modelfile.Path(cfg, name)
+		if err != nil {
+			return "", err
 		}
-		path := filepath.Join(cfg.VersionDirectory, name)
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

@@ -2,13 +2,16 @@ package hosted
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/python"
+	pyfiles "github.com/nesoserve/neso/python"
 )
 
 func find(t *testing.T, name string) *framework {
@@ -33,11 +36,14 @@ func TestCheck(t *testing.T) {
 		{name: "another of the backend's names", backend: "pytorch", filename: "model.pt", files: map[string]string{"model.py": "x"}, want: "model.py"},
 		{name: "a name of the user's", backend: "pytorch", filename: "net.pth", files: map[string]string{"net.pth": "x", "model.pt": "x"}, want: "net.pth"},
 		{name: "the user's name is not there", backend: "pytorch", filename: "net.pth", files: map[string]string{"model.pt": "x"}, fault: "unable to find 'm/3/net.pth' for model 'm'"},
-		{name: "nothing", backend: "tensorflow", fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras"},
+		{name: "nothing", backend: "tensorflow", fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras, model.tflite"},
 		{name: "empty", backend: "tensorrt", files: map[string]string{"model.plan": ""}, fault: "'m/3/model.plan' is not a model of the backend 'tensorrt': it is empty"},
-		{name: "out of the directory", backend: "pytorch", filename: "../../other/1/model.pt", fault: "leads out of the version's directory"},
+		{name: "out of the directory", backend: "pytorch", filename: "../../other/1/model.pt", fault: "leads out of the version directory"},
 		{name: "pickle", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, fault: "is a pickle, which can run any code when it is read: it is refused"},
 		{name: "pickle by another name", backend: "sklearn", filename: "m.PKL", files: map[string]string{"m.PKL": "x"}, fault: "--allow-pickle"},
+		{name: "what may be a pickle", backend: "sklearn", filename: "m.dat", files: map[string]string{"m.dat": "x"}, fault: "--allow-pickle"},
+		{name: "no ending", backend: "sklearn", filename: "m", files: map[string]string{"m": "x"}, fault: "--allow-pickle"},
+		{name: "skops in capitals", backend: "sklearn", filename: "m.SKOPS", files: map[string]string{"m.SKOPS": "x"}, want: "m.SKOPS"},
 		{name: "not allowed", backend: "sklearn", files: map[string]string{"model.pkl": "x"}, settings: map[string]string{"allow-pickle": "false"}, fault: "--allow-pickle"},
 		{name: "allowed", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, settings: map[string]string{"allow-pickle": "true"}, want: "model.joblib"},
 		{name: "skops", backend: "sklearn", files: map[string]string{"model.skops": "x"}, want: "model.skops"},
@@ -120,6 +126,40 @@ func TestUsesGPU(t *testing.T) {
 		}
 		if got := strings.Join(uses, " "); got != step.uses {
 			t.Errorf("with %s: got %s, want %s", step.add, got, step.uses)
+		}
+	}
+}
+
+// TestParametersAreThoseThatTheWorkerReads: the server warns of others.
+func TestParametersAreThoseThatTheWorkerReads(t *testing.T) {
+	read := map[string]string{} // by name the file that names it
+	reads := regexp.MustCompile(`(?:\.(?:parameter|flag|number)\(|^ +\()"([A-Za-z_]+)"`)
+	var sources strings.Builder
+	for _, module := range []string{"pytorch", "torchfiles", "tensorflow", "tflite", "sklearn", "tensorrt", "host"} {
+		text, err := fs.ReadFile(pyfiles.Worker, "neso_worker/frameworks/"+module+".py")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources.Write(text)
+		for _, m := range reads.FindAllStringSubmatch(string(text), -1) {
+			read[m[1]] = module
+		}
+	}
+	if len(read) < 10 {
+		t.Errorf("only %d names were found", len(read))
+	}
+	known := map[string]bool{}
+	for i := range table {
+		for _, name := range table[i].parameters {
+			known[name] = true
+			if !strings.HasSuffix(name, "*") && !strings.Contains(sources.String(), `"`+name+`"`) {
+				t.Errorf("%s does not read '%s'", table[i].backend, name)
+			}
+		}
+	}
+	for name, module := range read {
+		if !known[name] {
+			t.Errorf("%s.py reads '%s', of which the server warns", module, name)
 		}
 	}
 }

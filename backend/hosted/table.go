@@ -23,7 +23,9 @@ type framework struct {
 	// when the framework can use an NVIDIA GPU; "" for never, "." for always;
 	// withoutCUDA what they have when it cannot all the same.
 	cuda, withoutCUDA string
-	settings          []string
+	// parameters and settings are those that the framework's models know beside the
+	// ones of all Python workers.
+	parameters, settings []string
 	// refuse says no to a file, before a worker touches it.
 	refuse func(cfg *backend.Config, name string, settings map[string]string) error
 }
@@ -34,28 +36,31 @@ var table = []framework{
 	{
 		backend: "pytorch", module: "torch", distribution: "torch", install: "torch", preload: "torch",
 		files: []string{"model.pt", "model.pt2", "model.py"}, devices: []string{"CPU", "CUDA"}, cuda: "torch/lib/libtorch_cuda.so",
+		parameters: []string{
+			"INTRA_OP_THREAD_COUNT", "INTER_OP_THREAD_COUNT", "INFERENCE_MODE", "DISABLE_OPTIMIZED_EXECUTION", "DISABLE_CUDNN", "ENABLE_CACHE_CLEANING", "ENABLE_WEIGHT_SHARING",
+			"ENABLE_JIT_PROFILING", "ENABLE_JIT_EXECUTOR", "ENABLE_TENSOR_FUSER", "MODEL_CLASS", "TORCH_COMPILE_OPTIONAL_PARAMETERS",
+		},
 	},
 	{
 		backend: "tensorflow", module: "tensorflow", distribution: "tensorflow|tensorflow-cpu", install: "tensorflow",
-		files: []string{"model.savedmodel", "model.graphdef", "model.keras"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
+		files: []string{"model.savedmodel", "model.graphdef", "model.keras", "model.tflite"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
+		parameters: []string{"TF_GRAPH_TAG", "TF_SIGNATURE_DEF", "TF_INIT_OPS_FILE", "TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS"},
 	},
 	{
 		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops", preload: "sklearn.pipeline",
 		files: []string{"model.skops", "model.joblib", "model.pkl"}, devices: []string{"CPU"},
-		settings: []string{settingPickle}, refuse: refusePickle,
+		parameters: []string{"trusted_types", "output.*"}, settings: []string{settingPickle}, refuse: refusePickle,
 	},
 	{
 		backend: "tensorrt", module: "tensorrt", distribution: "tensorrt|tensorrt-cu12|tensorrt-cu13", install: "tensorrt",
-		files: []string{"model.plan"}, devices: []string{"CUDA"}, cuda: ".",
+		files: []string{"model.plan"}, devices: []string{"CUDA"}, cuda: ".", parameters: []string{},
 	},
 }
 
-// refusePickle refuses files that run code when they are read, unless who
-// started the server allows it.
+// refusePickle refuses files that may run code when they are read, unless who
+// started the server allows it: whatever is no .skops is read as a pickle.
 func refusePickle(cfg *backend.Config, name string, settings map[string]string) error {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".joblib", ".pkl", ".pickle":
-	default:
+	if strings.EqualFold(filepath.Ext(name), ".skops") {
 		return nil
 	}
 	switch strings.ToLower(settings[settingPickle]) {

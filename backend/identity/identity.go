@@ -22,9 +22,15 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
+const (
+	paramDelay      = "execute_delay_ms"
+	paramMultiplier = "instance_wise_delay_multiplier"
+	paramCreation   = "creation_delay_sec"
+)
+
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "identity", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: "identity", Parameters: []string{paramDelay, paramMultiplier, paramCreation}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
 		return identity{}, nil
 	}}
 }
@@ -56,13 +62,13 @@ func (identity) Load(_ context.Context, cfg backend.Config) (backend.Model, erro
 		m.pairs = append(m.pairs, pair{in: in.Name, out: out.Name})
 	}
 	var err error
-	if m.delay, err = parameter(cfg, "execute_delay_ms", time.Millisecond); err != nil {
+	if m.delay, err = parameter(cfg, paramDelay, time.Millisecond); err != nil {
 		return nil, err
 	}
-	if m.creation, err = parameter(cfg, "creation_delay_sec", time.Second); err != nil {
+	if m.creation, err = parameter(cfg, paramCreation, time.Second); err != nil {
 		return nil, err
 	}
-	multiplier, err := parameter(cfg, "instance_wise_delay_multiplier", 1)
+	multiplier, err := parameter(cfg, paramMultiplier, 1)
 	m.multiplier = int64(multiplier)
 	return m, err
 }

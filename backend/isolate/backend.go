@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
+	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Param is the parameter of a model configuration that says where a model runs:
@@ -40,6 +39,9 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 	if o.Arguments == nil {
 		o.Arguments = []string{"isolate"}
 	}
+	if d.Parameters != nil {
+		d.Parameters = slices.Concat(d.Parameters, []string{Param}, worker.LimitParameters)
+	}
 	d.Open = func(ctx context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		inner, err := open(ctx, host, s)
 		if err != nil {
@@ -50,7 +52,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 			return nil, err
 		}
 		log := host.Logger().With(slog.String("backend", d.Name))
-		return &wrapped{Backend: inner, name: d.Name, options: o, user: user, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}, warm: map[string]*warm{}}, nil
+		return &wrapped{Backend: inner, name: d.Name, options: o, user: user, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}}, nil
 	}
 	return d
 }
@@ -65,20 +67,8 @@ type wrapped struct {
 	settings backend.Settings
 	log      *slog.Logger
 	launcher *worker.Launcher
-
-	mu     sync.Mutex
-	warm   map[string]*warm
-	closed bool
+	warm     worker.Warm
 }
-
-// warm is a worker that has completed a configuration and waits for the first
-// instance of its model.
-type warm struct {
-	session *worker.Session
-	expire  *time.Timer
-}
-
-const warmFor = time.Minute
 
 // isolated reports whether the model wants a process of its own.
 func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
@@ -118,7 +108,7 @@ func (w *wrapped) Complete(ctx context.Context, cfg backend.Config) ([]byte, err
 		s.Kill()
 		return nil, err
 	}
-	w.keepWarm(keyOf(&cfg), s)
+	w.warm.Keep(&cfg, s)
 	var body loaded
 	if err := json.Unmarshal(answer, &body); err != nil {
 		return nil, backend.Errorf(backend.Internal, "answer of the worker of model '%s': %v", cfg.Name, err)
@@ -131,10 +121,6 @@ func firstInstance(cfg *backend.Config) backend.InstanceConfig {
 		return cfg.Instances[0]
 	}
 	return backend.InstanceConfig{Name: cfg.Name + "_0", Kind: "KIND_CPU"}
-}
-
-func keyOf(cfg *backend.Config) string {
-	return fmt.Sprint(cfg.Name, "\x00", cfg.Version, "\x00", cfg.VersionDirectory)
 }
 
 // Load implements backend.Backend.
@@ -153,7 +139,7 @@ func (w *wrapped) Load(ctx context.Context, cfg backend.Config) (backend.Model, 
 func (w *wrapped) spec(cfg *backend.Config, instance string) worker.Spec {
 	// The cores are divided among the workers of a version: the libraries take
 	// GOMAXPROCS for what there is.
-	cores := max(1, runtime.GOMAXPROCS(0)/max(1, len(cfg.Instances)))
+	cores := max(1, processors.Count()/max(1, len(cfg.Instances)))
 	env := append(worker.Environment(os.Environ(), w.options.WorkerEnvironment, w.user), w.options.Env...)
 	limits, _ := worker.LimitsOf(cfg.Parameters) // checked by isolated
 	env = append(env, fmt.Sprintf("GOMAXPROCS=%d", cores))
@@ -180,57 +166,9 @@ func plain(err error) error {
 	return err
 }
 
-func (w *wrapped) keepWarm(key string, s *worker.Session) {
-	w.mu.Lock()
-	old, closed := w.warm[key], w.closed
-	if !closed {
-		k := &warm{session: s}
-		k.expire = time.AfterFunc(warmFor, func() {
-			if w.takeWarm(key, k) != nil {
-				s.Stop()
-			}
-		})
-		w.warm[key] = k
-	}
-	w.mu.Unlock()
-	if old != nil {
-		old.expire.Stop()
-		old.session.Stop()
-	}
-	if closed {
-		s.Kill()
-	}
-}
-
-// takeWarm takes the worker with the key out, only that of want unless nil.
-func (w *wrapped) takeWarm(key string, want *warm) *worker.Session {
-	w.mu.Lock()
-	k := w.warm[key]
-	if k == nil || want != nil && want != k {
-		w.mu.Unlock()
-		return nil
-	}
-	delete(w.warm, key)
-	w.mu.Unlock()
-	k.expire.Stop()
-	if k.session.Conn.Err() != nil { // it died meanwhile
-		k.session.Kill()
-		return nil
-	}
-	return k.session
-}
-
 // Close implements backend.Backend.
 func (w *wrapped) Close() error {
-	w.mu.Lock()
-	w.closed = true
-	waiting := w.warm
-	w.warm = nil
-	w.mu.Unlock()
-	for _, k := range waiting {
-		k.expire.Stop()
-		k.session.Stop()
-	}
+	w.warm.Close()
 	w.launcher.Close()
 	return w.Backend.Close()
 }

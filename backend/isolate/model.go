@@ -69,11 +69,7 @@ func (m *model) Allocator() tensor.Allocator { return m.arena }
 func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (backend.Instance, error) {
 	w := m.wrapped
 	spec := w.spec(&m.cfg, in.Name)
-	first := w.takeWarm(keyOf(&m.cfg), nil)
-	if first != nil && first.Name() != in.Name {
-		first.Stop()
-		first = nil
-	}
+	first := w.warm.Take(&m.cfg, in.Name)
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
 			if _, err := w.load(ctx, c, &m.cfg, in, false); err != nil {

@@ -12,12 +12,13 @@ import (
 // the default batcher, by Triton's rules. The session that is made for it also
 // serves the version.
 func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error) {
+	done, err := completion.Read(&cfg)
+	if done == nil || err != nil {
+		return nil, err
+	}
 	c, err := parseConfig(&cfg)
 	if err != nil {
 		return nil, err
-	}
-	if len(c.Input)+len(c.BatchInput) > 0 && len(c.Output) > 0 {
-		return nil, nil // nothing is left to say
 	}
 	s, err := d.session(&cfg, c, firstInstance(&cfg))
 	if err != nil {
@@ -25,30 +26,14 @@ func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error)
 	}
 	inputs, outputs := s.inputs, s.outputs
 	d.ready.Keep(&cfg, s)
-	done, err := completion.Read(&cfg)
-	if err != nil {
-		return nil, err
-	}
 	batch, err := d.completeBatch(&cfg, c, slices.Concat(inputs, outputs))
 	if err != nil {
 		return nil, err
 	}
-	done.Batch(batch)
-	for _, side := range []struct {
-		given int
-		list  []tensorInfo
-		set   func([]completion.IO)
-	}{{done.Inputs + len(c.BatchInput), inputs, done.SetInputs}, {done.Outputs, outputs, done.SetOutputs}} {
-		if side.given > 0 {
-			continue
-		}
-		list, err := completeIO(&cfg, side.list, batch > 0)
-		if err != nil {
-			return nil, err
-		}
-		side.set(list)
+	list := func(tensors []tensorInfo) func() ([]completion.IO, error) {
+		return func() ([]completion.IO, error) { return completeIO(&cfg, tensors, batch > 0) }
 	}
-	return done.JSON()
+	return done.Complete(batch, list(inputs), list(outputs))
 }
 
 // completeBatch says the largest batch: that of the configuration, else the

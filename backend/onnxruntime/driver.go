@@ -19,7 +19,7 @@ type Options struct {
 
 // New returns the driver.
 func New(o Options) backend.Driver {
-	return backend.Driver{Name: Spec.Backend, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: Spec.Backend, Parameters: parameters(), Settings: []string{completion.MaxBatchSize, settingThreads, paramIntraThreads, paramInterThreads}, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		set, err := parseSettings(s)
 		if err != nil {
 			return nil, err
@@ -35,9 +35,11 @@ type driver struct {
 	host         backend.Host
 	settings     settings
 	environments library.Opened[*environment]
-	ready        library.Ready[*session]
+	ready        completion.Ready[*session]
 	watch        watch
 }
+
+const settingThreads = "enable-global-threadpool"
 
 // settings are the --backend-config=onnxruntime,... values.
 type settings struct {
@@ -50,10 +52,10 @@ type settings struct {
 func parseSettings(s backend.Settings) (settings, error) {
 	set := settings{directory: s.Directory, maxBatchSize: 4}
 	number := func(key string, into *int) error { return completion.Number(Spec.Backend, s, key, into) }
-	if err := errors.Join(number(completion.MaxBatchSize, &set.maxBatchSize), number("intra_op_thread_count", &set.intra), number("inter_op_thread_count", &set.inter)); err != nil {
+	if err := errors.Join(number(completion.MaxBatchSize, &set.maxBatchSize), number(paramIntraThreads, &set.intra), number(paramInterThreads, &set.inter)); err != nil {
 		return set, err
 	}
-	if text, ok := s.Values["enable-global-threadpool"]; ok {
+	if text, ok := s.Values[settingThreads]; ok {
 		var err error
 		if set.sharedThreads, err = parseBool(text); err != nil {
 			return set, backend.Errorf(backend.InvalidArg, "--backend-config=onnxruntime,enable-global-threadpool: %v", err)

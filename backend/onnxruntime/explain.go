@@ -58,7 +58,7 @@ func checkFile(cfg *backend.Config, path string) error {
 	}
 	head = head[:n]
 	if len(head) >= 8 && string(head[4:8]) == "TFL3" {
-		return fileError(cfg, path, "it is a TensorFlow Lite model", "convert it with tf2onnx")
+		return fileError(cfg, path, "it is a TensorFlow Lite model", "name it model.tflite, for the backend tensorflow, or convert it with tf2onnx")
 	}
 	for _, known := range formats {
 		if bytes.HasPrefix(head, []byte(known.magic)) {
@@ -83,6 +83,7 @@ var hints = []struct{ part, hint string }{
 	{"cannot get file size", "weights outside the model file must lie beside it, under the names that it gives"},
 	{"Protobuf parsing failed", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
 	{"ModelProto does not have a graph", "the file is cut off, damaged, or no ONNX model (%d bytes)"},
+	{"ORT model verification failed", "the file is cut off, damaged, or not in ONNX Runtime's own format (%d bytes)"},
 	{"bad_alloc", "there is not enough memory for the model"},
 	{"Failed to allocate memory", "there is not enough memory for the model"},
 }
@@ -114,8 +115,11 @@ func explain(err error, cfg *backend.Config, path string, e *environment) error 
 		return err
 	}
 	text := hidePaths(cfg, r.Error())
+	file := hidePaths(cfg, path)
 	if hint := hintFor(r.message, path, e.version); hint != "" {
-		text += " (" + hidePaths(cfg, path) + ": " + hint + ")"
+		text += " (" + file + ": " + hint + ")"
+	} else if !strings.Contains(text, file) {
+		text += " (" + file + ")"
 	}
 	code := backend.Internal
 	switch r.code {

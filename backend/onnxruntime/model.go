@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -61,7 +61,7 @@ func (d *driver) session(cfg *backend.Config, c *modelConfig, in backend.Instanc
 		return nil, err
 	}
 	if s, ok := d.ready.Take(cfg); ok {
-		if path, err := modelFile(cfg); err == nil && s.env == e && s.options == o.key() && s.stamp == library.StampOf(path) {
+		if path, err := modelFile(cfg); err == nil && s.env == e && s.options == o.key() && s.stamp == modelfile.Stamp(path) {
 			return s, nil
 		}
 		s.Drop()

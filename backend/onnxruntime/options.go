@@ -3,13 +3,13 @@ package onnxruntime
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Graph optimization levels of ONNX Runtime.
@@ -35,6 +35,15 @@ const (
 // entryPrefixes are the names of session configuration entries that a model
 // parameter may set.
 var entryPrefixes = []string{"session.", "optimization.", "mlas.", "ep."}
+
+// parameters are all that a model may have.
+func parameters() []string {
+	all := []string{paramIntraThreads, paramInterThreads, paramExecutionMode, paramMemArena, paramMemPattern, paramShrink, paramShare, Spec.Parameter}
+	for _, prefix := range entryPrefixes {
+		all = append(all, prefix+"*")
+	}
+	return append(all, cudaParameters...)
+}
 
 // sessionOptions are what a session is made with.
 type sessionOptions struct {
@@ -141,7 +150,7 @@ func (o *sessionOptions) threads(cfg *backend.Config, s *settings) {
 	if o.intra > 0 {
 		return
 	}
-	cores, instances := runtime.GOMAXPROCS(0), 0
+	cores, instances := processors.Count(), 0
 	for _, in := range cfg.Instances {
 		if in.Kind == o.kind && in.Device == o.device {
 			instances++

@@ -138,6 +138,16 @@ func tensorRTOptions(given map[string]string, device int) (map[string]string, er
 	return all, nil
 }
 
+// Parameters of a model that are options of CUDA, as in Triton.
+const (
+	cudaSearch = "cudnn_conv_algo_search"
+	cudaExtend = "arena_extend_strategy"
+	cudaMemory = "gpu_mem_limit"
+	cudaCopy   = "do_copy_in_default_stream"
+)
+
+var cudaParameters = []string{cudaSearch, cudaExtend, cudaMemory, cudaCopy}
+
 // cudaOptions takes the accelerator's parameters, and those that Triton reads
 // from the model's parameters.
 func cudaOptions(given map[string]string, o *sessionOptions) (map[string]string, error) {
@@ -154,13 +164,13 @@ func cudaOptions(given map[string]string, o *sessionOptions) (map[string]string,
 		all[name] = words[n]
 		return nil
 	}
-	if err := word("cudnn_conv_algo_search", "EXHAUSTIVE", "HEURISTIC", "DEFAULT"); err != nil {
+	if err := word(cudaSearch, "EXHAUSTIVE", "HEURISTIC", "DEFAULT"); err != nil {
 		return nil, err
 	}
-	if err := word("arena_extend_strategy", "kNextPowerOfTwo", "kSameAsRequested"); err != nil {
+	if err := word(cudaExtend, "kNextPowerOfTwo", "kSameAsRequested"); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"gpu_mem_limit", "do_copy_in_default_stream"} {
+	for _, name := range []string{cudaMemory, cudaCopy} {
 		if text, ok := o.cudaParameters[name]; ok {
 			all[name] = text
 		}

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 )
 
 // session is a loaded model. ONNX Runtime lets any number of threads run it.
@@ -31,10 +31,10 @@ func modelFile(cfg *backend.Config) (string, error) {
 	if name == "" {
 		name = defaultFilename
 	}
-	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
+	path, err := modelfile.Path(cfg, name)
+	if err != nil {
+		return "", err
 	}
-	path := filepath.Join(cfg.VersionDirectory, filepath.FromSlash(name))
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		path = filepath.Join(path, defaultFilename)
@@ -60,7 +60,7 @@ func (e *environment) newSession(cfg *backend.Config, o *sessionOptions) (*sessi
 		return nil, explain(err, cfg, path, e)
 	}
 	defer e.release(fnReleaseSessionOptions, options)
-	s := &session{env: e, stamp: library.StampOf(path), options: o.key()}
+	s := &session{env: e, stamp: modelfile.Stamp(path), options: o.key()}
 	p := pathArgument(path)
 	if err := e.call(fnCreateSession, e.env, uintptr(unsafe.Pointer(p)), options, uintptr(unsafe.Pointer(&s.handle))); err != nil {
 		return nil, explain(err, cfg, path, e)

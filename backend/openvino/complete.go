@@ -13,11 +13,8 @@ import (
 // the default batcher.
 func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error) {
 	c, err := completion.Read(&cfg)
-	if err != nil {
+	if c == nil || err != nil {
 		return nil, err
-	}
-	if c.Inputs > 0 && c.Outputs > 0 {
-		return nil, nil // nothing is left to say
 	}
 	o, err := readOptions(&cfg)
 	if err != nil {
@@ -33,22 +30,10 @@ func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error)
 		batch = d.settings.maxBatchSize
 		d.host.Logger().Info("the model can batch and its configuration does not say how much", "model", cfg.Name, "max_batch_size", batch)
 	}
-	c.Batch(batch)
-	for _, side := range []struct {
-		given int
-		ports []port
-		set   func([]completion.IO)
-	}{{c.Inputs, r.inputs, c.SetInputs}, {c.Outputs, r.outputs, c.SetOutputs}} {
-		if side.given > 0 {
-			continue
-		}
-		list, err := completeIO(&cfg, side.ports, batch > 0)
-		if err != nil {
-			return nil, err
-		}
-		side.set(list)
+	list := func(ports []port) func() ([]completion.IO, error) {
+		return func() ([]completion.IO, error) { return completeIO(&cfg, ports, batch > 0) }
 	}
-	return c.JSON()
+	return c.Complete(batch, list(r.inputs), list(r.outputs))
 }
 
 // batches reports whether the first dimension of everything is open.

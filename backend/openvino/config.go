@@ -3,12 +3,12 @@ package openvino
 import (
 	"cmp"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Names of Triton's parameters that are no properties of the library.
@@ -29,6 +29,12 @@ var properties = map[string]bool{
 	"CACHE_MODE": false, "ENABLE_CPU_PINNING": false, "ENABLE_HYPER_THREADING": false, "SCHEDULING_CORE_TYPE": false, "KV_CACHE_PRECISION": false,
 	"KV_CACHE_GROUP_SIZE": true, "KEY_CACHE_PRECISION": false, "VALUE_CACHE_PRECISION": false, "DYNAMIC_QUANTIZATION_GROUP_SIZE": true,
 	"MODEL_DISTRIBUTION_POLICY": false, "CPU_DENORMALS_OPTIMIZATION": false, "LOG_LEVEL": false, "MULTI_DEVICE_PRIORITIES": false,
+}
+
+// parameters are all that a model may have.
+func parameters() []string {
+	own := []string{paramExtension, paramSkipBatch, paramPadding, paramReshape, paramDevice, paramBF16, Spec.Parameter}
+	return slices.AppendSeq(own, maps.Keys(properties))
 }
 
 // options are what a configuration says to this backend.
@@ -57,7 +63,7 @@ func readOptions(cfg *backend.Config) (*options, error) {
 	if o.device == "CPU" {
 		// One stream for each instance; together they have the cores. A server
 		// shares them with other models, so that threads are not tied to any.
-		cores := runtime.GOMAXPROCS(0)
+		cores := processors.Count()
 		set["INFERENCE_NUM_THREADS"] = strconv.Itoa(cores)
 		set["NUM_STREAMS"] = strconv.Itoa(min(cores, max(1, len(cfg.Instances))))
 		set["ENABLE_CPU_PINNING"] = "NO"

@@ -18,7 +18,7 @@ type Options struct {
 
 // New returns the driver.
 func New(o Options) backend.Driver {
-	return backend.Driver{Name: Spec.Backend, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: Spec.Backend, Parameters: parameters(), Settings: []string{completion.MaxBatchSize}, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		d := &driver{options: o, host: host, settings: settings{directory: s.Directory, maxBatchSize: 4}}
 		if err := completion.Number(Spec.Backend, s, completion.MaxBatchSize, &d.settings.maxBatchSize); err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -44,10 +45,10 @@ func modelFile(cfg *backend.Config) (string, error) {
 	if name == "" {
 		name = defaultFilename
 	}
-	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
+	path, err := modelfile.Path(cfg, name)
+	if err != nil {
+		return "", err
 	}
-	path := filepath.Join(cfg.VersionDirectory, filepath.FromSlash(name))
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", backend.Errorf(backend.Unavailable, "unable to find '%s' for model '%s'", name, cfg.Name)
@@ -364,8 +365,10 @@ func explain(cfg *backend.Config, path string, err error) error {
 		return backend.Errorf(backend.Unavailable, "unable to load model '%s': '%s': %s%s", cfg.Name, name, strings.TrimSpace(text), memory)
 	}
 	hint := "is the file whole, and of a version that this OpenVINO reads?"
-	if strings.HasSuffix(name, ".xml") {
-		hint = "are the file and its .bin whole, and beside each other?"
+	for kind, weights := range map[string]string{".xml": ".bin", ".pdmodel": ".pdiparams"} {
+		if strings.HasSuffix(name, kind) {
+			hint = "are the file and its " + weights + " whole, and beside each other?"
+		}
 	}
 	return backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' cannot be read: %s (%s)", cfg.Name, name, strings.TrimSpace(text), hint)
 }

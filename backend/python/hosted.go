@@ -16,8 +16,9 @@ type Hosted struct {
 	// Preload is the package that the process has imported from which workers are
 	// forked, or "": one whose import starts threads cannot be.
 	Preload string
-	// Settings are the keys of --backend-config that the framework knows.
-	Settings []string
+	// Settings are the keys of --backend-config that the framework knows beside
+	// those of all Python workers, Parameters those of a model.
+	Settings, Parameters []string
 	// Check refuses what no worker need be started for and returns the path of the
 	// model's file; settings are those of --backend-config.
 	Check func(cfg *backend.Config, settings map[string]string) (path string, err error)
@@ -36,7 +37,7 @@ const hostedStart = 2 * time.Minute
 // NewHosted returns the driver of a backend of a framework.
 func NewHosted(o Options, h Hosted) backend.Driver {
 	return backend.Driver{
-		Name: h.Name,
+		Name: h.Name, Parameters: append(workerParameters(), h.Parameters...), Settings: append(knownSettings(), h.Settings...),
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, &h, host, settings)
 		},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // interpreter is a Python executable, and the root of the environment that it
@@ -24,6 +26,11 @@ const (
 	paramWritable    = "WRITABLE_INPUTS"
 	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
 )
+
+// workerParameters are the parameters of all models that run in Python workers.
+func workerParameters() []string {
+	return append([]string{paramEnvironment, paramLimit}, worker.LimitParameters...)
+}
 
 // interpreterFor returns the interpreter of the model.
 func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
@@ -85,7 +92,7 @@ func executable(path string) bool {
 // threads is how many threads the numeric libraries of one worker may use: its
 // share of the cores, so that workers do not fight for them.
 func threads(instances int) int {
-	return max(1, runtime.GOMAXPROCS(0)/max(1, instances))
+	return max(1, processors.Count()/max(1, instances))
 }
 
 var threadVariables = []string{"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}

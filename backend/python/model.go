@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -67,16 +68,18 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 		if !strings.HasSuffix(name, ".py") {
 			return "", backend.Errorf(backend.Internal, "Model name must end with '.py'. Model name is \"%s\".", name)
 		}
-		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
+		if path, err = modelfile.Path(cfg, name); err != nil {
+			return "", err
 		}
-		path = filepath.Join(cfg.VersionDirectory, name)
 	}
 	if !isFile(path) {
 		return "", backend.Errorf(backend.Unavailable, "Python model file not found in '%s'", path)
 	}
 	return path, nil
 }
+
+// takesDevice reports whether the model wants inputs on a GPU where they are.
+func takesDevice(cfg *backend.Config) bool { return cfg.Parameters[paramForceCPU] == "no" }
 
 // limitOf returns how long a worker of the model may take for one batch, 0 for
 // as long as it likes.
@@ -123,7 +126,7 @@ func (d *driver) spec(cfg *backend.Config, command worker.Command, instance stri
 	return worker.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
-		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit,
+		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit, Devices: d.devices,
 	}
 }
 
@@ -133,7 +136,7 @@ func (m *model) Allocator() tensor.Allocator { return m.arena }
 // NewInstance implements backend.Model.
 func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (backend.Instance, error) {
 	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
-	first := m.driver.takeWarm(&m.cfg, ic.Name)
+	first := m.driver.warm.Take(&m.cfg, ic.Name)
 	asks := &probe{}
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
@@ -160,7 +163,8 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 		return c.Attach(worker.Instance{
 			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
-			Gather: m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Lent: m.driver.hosted == nil && !init.Copied,
+			TakesDevice: takesDevice(&m.cfg),
+			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Lent: m.driver.hosted == nil && !init.Copied,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,7 +16,7 @@ type settings struct {
 	// limit bounds one execute of the models that say nothing themselves; 0 is no
 	// bound.
 	limit time.Duration
-	// ignored are the given settings without an effect, sorted.
+	// ignored are the given settings that are checked and have no effect, sorted.
 	ignored []string
 }
 
@@ -29,10 +30,15 @@ var ignoredSettings = map[string]string{
 	"thread-pool-size":       "calls out of a model need no threads",
 }
 
-// knownSettings have an effect, here or in the server.
-var knownSettings = []string{"allow-pickle", "stub-timeout-seconds", settingLimit, "default-max-batch-size", "min-compute-capability"}
+const (
+	settingTimeout = "stub-timeout-seconds"
+	settingLimit   = "execution-timeout-seconds"
+)
 
-const settingLimit = "execution-timeout-seconds"
+// knownSettings are those of all backends whose models run in Python workers.
+func knownSettings() []string {
+	return slices.AppendSeq([]string{settingTimeout, settingLimit}, maps.Keys(ignoredSettings))
+}
 
 // parseSeconds reads a number of seconds, which may have a fraction.
 func parseSeconds(text string) (time.Duration, bool) {
@@ -70,7 +76,7 @@ func parseSettings(values map[string]string) (settings, error) {
 	}{
 		{"shm-default-byte-size", 1 << 20, "shm-default-byte-size can't be smaller than 4 MiBs", nil},
 		{"shm-growth-byte-size", 1, "shm-growth-byte-size can't be smaller than or equal to zero.", nil},
-		{"stub-timeout-seconds", 1, "stub-timeout-seconds can't be smaller than or equal to zero.", func(n int64) {
+		{settingTimeout, 1, "stub-timeout-seconds can't be smaller than or equal to zero.", func(n int64) {
 			s.stubTimeout = time.Duration(min(n, 1<<31)) * time.Second
 		}},
 		{"shm_message_queue_size", 1, "shm_message_queue_size can't be smaller than or equal to zero.", nil},
@@ -90,7 +96,7 @@ func parseSettings(values map[string]string) (settings, error) {
 		}
 	}
 	for name := range values {
-		if !slices.Contains(knownSettings, name) {
+		if ignoredSettings[name] != "" {
 			s.ignored = append(s.ignored, name)
 		}
 	}

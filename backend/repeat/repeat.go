@@ -21,7 +21,7 @@ import (
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "repeat", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: "repeat", Parameters: []string{}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
 		return repeat{}, nil
 	}}
 }

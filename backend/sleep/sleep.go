@@ -23,7 +23,7 @@ const Input = "SLEEP_MS"
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "sleep", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: "sleep", Parameters: []string{"sleep_ms"}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
 		return sleep{}, nil
 	}}
 }

@@ -14,7 +14,7 @@ import (
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "square", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: "square", Parameters: []string{}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
 		return square{}, nil
 	}}
 }

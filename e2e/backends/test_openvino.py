@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -98,6 +99,10 @@ def models(tmp_path_factory):
     d.mkdir(parents=True)
     shutil.copy(ONNX / "add_sub.onnx", d / "model.onnx")
     (repo / "onnx" / "config.pbtxt").write_text('backend: "openvino"\ndefault_model_filename: "model.onnx"\n')
+    d = repo / "tflite" / "1"
+    d.mkdir(parents=True)
+    shutil.copy(Path(__file__).parent / "tflite" / "unsigned.tflite", d / "model.tflite")
+    (repo / "tflite" / "config.pbtxt").write_text('backend: "openvino"\ndefault_model_filename: "model.tflite"\n')
     return repo
 
 
@@ -166,6 +171,11 @@ def test_shapes(client, models):
     with pytest.raises(InferenceServerException, match="shape"):
         infer(client, "fixed", X=ROWS[:3])
     assert infer(client, "nonzero", V=values[0])["PLACES"].tolist() == [[1, 3]]
+
+
+def test_tensorflow_lite_files(client):
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.testing.assert_array_equal(infer(client, "tflite", INPUT0=x, INPUT1=x)["Identity"], 2 * x)
 
 
 def test_several_tensors_and_onnx_files(client, models):

@@ -25,6 +25,14 @@ class Module(tf.Module):
         return {"upper": tf.strings.upper(t), "length": tf.strings.length(t)}
 
 
+class Huge(tf.Module):
+    """Asks for as much memory as a request says."""
+
+    @tf.function(input_signature=[tf.TensorSpec([1], tf.int64, "rows")])
+    def total(self, rows):
+        return {"y": tf.reduce_sum(tf.random.uniform([rows[0], 1 << 20]))[None]}
+
+
 def main(repo):
     def place(name, file):
         (repo / name / "1").mkdir(parents=True)
@@ -45,6 +53,12 @@ def main(repo):
         tf.add(a, b, name="OUTPUT0")
         tf.subtract(a, b, name="OUTPUT1")
     Path(place("graph", "model.graphdef")).write_bytes(graph.as_graph_def().SerializeToString())
+    # Beside the repository, for a model that is swapped and one that is too large.
+    module.w.assign(module.w * 2)
+    for name, other, function in (("doubled", module, module.product), ("huge", Huge(), None)):
+        signatures = {"serving_default": function or other.total}
+        tf.saved_model.save(other, str(repo.parent / "beside" / name), signatures=signatures)
+    module.w.assign(module.w / 2)
     expected = {"saved": module.product(x)["y"].numpy(), "keras": keras(x).numpy(), "graph": x + x}
     (repo / "expected.json").write_text(json.dumps({name: value.tolist() for name, value in expected.items()}))
 

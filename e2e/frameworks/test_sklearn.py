@@ -135,3 +135,24 @@ def test_pickles_are_read_where_the_server_allows_them(tmp_path, fitted):
     with Server(tmp_path, "--allow-pickle=true") as s:
         got = infer(s, "pickled", {"INPUT": (ROWS[:3], "FP32")})["predict"]
     np.testing.assert_allclose(got.reshape(-1), fitted["numbers"].predict(ROWS[:3]), atol=1e-5)
+
+
+def test_a_file_that_is_swapped_under_a_running_server(tmp_path, fitted):
+    """Whatever becomes of the file, the loaded model goes on; a load says what is wrong with the new one."""
+    file = place(tmp_path, "m", "model.skops")
+    skops.io.dump(fitted["classes"], file)
+    body = {"inputs": [{"name": "INPUT", "datatype": "FP32", "shape": [1, 4], "data": ROWS[0].tolist()}]}
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=m") as s:
+        before = s.infer("m", body).json["outputs"]
+        whole = file.read_bytes()
+        for content in (whole[: len(whole) // 2], b"", bytes(range(256))):
+            file.write_bytes(content)
+            assert s.infer("m", body).json["outputs"] == before
+            reply = s.post("/v2/repository/models/m/load")
+            assert reply.status == 400 and "m/1/model.skops" in reply.error and str(tmp_path) not in reply.error, reply
+            assert s.infer("m", body).json["outputs"] == before
+        file.unlink()
+        assert s.post("/v2/repository/models/m/load").status >= 400
+        skops.io.dump(fitted["numbers"], file)
+        assert s.post("/v2/repository/models/m/load").status == 200
+        assert [o["name"] for o in s.infer("m", body).json["outputs"]] == ["predict"]

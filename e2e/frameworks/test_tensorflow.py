@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from repository import settled
+from repository import identity_model, settled
 from server import Server
 from tritonclient import grpc, http
 
@@ -118,3 +119,52 @@ def test_a_load_error_says_what_where_and_what_to_do(tf_server, name):
     assert row["state"] == "UNAVAILABLE"
     for text in BAD[name]:
         assert text in row["reason"]
+
+
+BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
+
+
+def test_a_model_that_is_swapped_under_a_running_server(made, tmp_path):
+    """Whatever becomes of the directory, the loaded model goes on; a load says what is wrong with the new one."""
+    repo, _ = made
+    model = tmp_path / "m" / "1" / "model.savedmodel"
+    shutil.copytree(repo / "saved" / "1" / "model.savedmodel", model)
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=m", wait=False) as s:
+        s.wait_ready(180)
+        before = s.infer("m", BODY).json["outputs"]
+        graph = (model / "saved_model.pb").read_bytes()
+        weights = next((model / "variables").glob("variables.data*"))
+        whole = weights.read_bytes()
+        for file, content, old in (
+            (model / "saved_model.pb", graph[: len(graph) // 2], graph),
+            (model / "saved_model.pb", b"", graph),
+            (weights, whole[: len(whole) // 2], whole),
+        ):
+            file.write_bytes(content)
+            assert s.infer("m", BODY).json["outputs"] == before
+            reply = s.post("/v2/repository/models/m/load", timeout=120)
+            assert reply.status == 400 and "m/1/model.savedmodel" in reply.error, reply
+            assert str(tmp_path) not in reply.error
+            assert s.infer("m", BODY).json["outputs"] == before
+            file.write_bytes(old)
+        shutil.rmtree(model)
+        assert s.infer("m", BODY).json["outputs"] == before
+        shutil.copytree(repo.parent / "beside" / "doubled", model)
+        assert s.post("/v2/repository/models/m/load", timeout=120).status == 200
+        data = s.infer("m", BODY).json["outputs"][0]["data"]
+        np.testing.assert_allclose(data, np.array(before[0]["data"]) * 2)
+
+
+def test_a_model_that_needs_too_much_memory(made, tmp_path):
+    """The request that asks for it fails; the server and other models go on."""
+    repo, _ = made
+    (tmp_path / "huge" / "1").mkdir(parents=True)
+    shutil.copytree(repo.parent / "beside" / "huge", tmp_path / "huge" / "1" / "model.savedmodel")
+    identity_model(tmp_path, "good")
+    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        assert not any(settled(s, 2).values())
+        ask = lambda rows: s.infer("huge", {"inputs": [{"name": "rows", "datatype": "INT64", "shape": [1], "data": [rows]}]}, timeout=120)  # noqa: E731  # fmt: skip
+        reply = ask(1 << 22)  # 16 TiB
+        assert reply.status == 500 and "there is not enough memory for the model" in reply.error, reply
+        assert ask(1).status == 200
+        assert s.get("/v2/models/huge/ready").status == 200 and s.get("/v2/models/good/ready").status == 200

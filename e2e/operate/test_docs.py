@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 
 import pytest
 from server import ROOT, Server
+from single import call as served
+from single import serving
 
 PAGES = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
@@ -70,6 +74,42 @@ def test_keys(tmp_path):
                 env = {**os.environ, "KEY": key}
                 r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
                 assert (r.returncode == 0) == works and ("digits" in r.stdout) == works, r.stdout + r.stderr
+
+
+def commands(pattern):
+    """Commands of the pages, in blocks and in the text, with the name of the page."""
+    found = {(m.strip(), page.name) for page in PAGES for m in re.findall(pattern, page.read_text(), re.M)}
+    assert found
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("command", "page"), commands(r"(?:^\$? ?|`)(make [a-z-]+)(?=[` \n])"))
+def test_make_has_the_target(command, page):
+    targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.M)
+    assert command.split()[1] in targets, page
+
+
+@pytest.mark.parametrize(("command", "page"), commands(r"\bpython (bench/compare\.py[^`\n#]*)"))
+def test_bench_has_the_scenarios(command, page):
+    """As far as it goes without minutes of load: the options are there and choose scenarios."""
+    always = 2  # which --only does not leave out
+    r = subprocess.run(
+        [sys.executable, *shlex.split(command), "--list"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert r.returncode == 0 and len(r.stdout.splitlines()) > always, f"{page}: {r.stdout}{r.stderr}"
+
+
+def test_one_file_by_itself(tmp_path):
+    """The block on `neso serve FILE` of docs/frameworks.md."""
+    text = (ROOT / "docs" / "frameworks.md").read_text()
+    (block,) = [t for n, t in BLOCK.findall(text) if n == "console" and t.startswith("$ neso serve ")]
+    command, first, name, *_, call = block.splitlines()
+    file = command.split()[-1]
+    shutil.copy(ROOT / "examples" / "frameworks" / "digits_onnx" / "1" / "model.onnx", tmp_path / file)
+    with serving(tmp_path / file) as ((config, line),):
+        assert first == f"# the configuration of {file.removesuffix('.onnx')}, completed:" and name in config
+        assert all("/v2/models/digits/infer " in text for text in (call, line))
+        assert served(line)["outputs"]
 
 
 def test_there_are_examples():

@@ -25,9 +25,27 @@ type modelPath struct {
 var backendOf = map[string]string{
 	".onnx": "onnxruntime", ".ort": "onnxruntime", ".xml": "openvino", ".pt": "pytorch", ".pt2": "pytorch", ".pth": "pytorch", ".py": "python",
 	".plan": "tensorrt", ".engine": "tensorrt", ".keras": "tensorflow", ".graphdef": "tensorflow", ".savedmodel": "tensorflow",
-	".tflite": "openvino", ".pdmodel": "openvino",
+	".tflite": "tensorflow", ".pdmodel": "openvino",
 	".ubj": "fil", ".json": "fil", ".model": "fil", ".bst": "fil", ".txt": "fil", ".tl": "fil", ".pkl": "fil", ".joblib": "sklearn", ".skops": "sklearn",
 }
+
+// instead says what to do with files that people have and that nothing runs as
+// they are.
+var instead = map[string]string{
+	".h5": hintHDF5, ".hdf5": hintHDF5,
+	".pb":          "rename a frozen graph to .graphdef; of a SavedModel name the directory that saved_model.pb lies in",
+	".safetensors": hintWeights, ".ckpt": hintWeights, ".npz": hintWeights,
+	".bin":       "name the .xml file beside it, if these are the weights of an OpenVINO model; else it holds weights without the model: save the whole model, for example as ONNX",
+	".pdiparams": "name the .pdmodel file beside it",
+	".gguf":      "serve it from a model.py that loads it, for example with llama-cpp-python (docs/python-models.md)",
+	".mlmodel":   hintCoreML, ".mlpackage": hintCoreML,
+}
+
+const (
+	hintHDF5    = "Keras has written it in an old format: save it as .keras, or as a SavedModel with model.export()"
+	hintWeights = "it holds weights without the model: save the whole model, for example as ONNX, TorchScript or with torch.export, or load them in a model.py"
+	hintCoreML  = "Core ML runs on Apple's machines only: convert it to ONNX"
+)
 
 // errRepository says that a path is a whole model repository.
 var errRepository = errors.New("a model repository")
@@ -66,7 +84,7 @@ func readModelPath(path string) (*modelPath, error) {
 		return &modelPath{name: modelName(abs), version: filepath.Clean(parent), config: "platform: \"tensorflow_savedmodel\"\ndefault_model_filename: " + quoted(base) + "\n"}, nil
 	}
 	for _, name := range []string{
-		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
+		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras", "model.tflite", "model.pdmodel",
 		"model.skops", "model.joblib", "xgboost.json", "xgboost.ubj", "xgboost.model", "model.txt", "checkpoint.tl", "model.pkl",
 	} {
 		if has(name) {
@@ -88,7 +106,11 @@ func modelOfFile(abs string) (*modelPath, error) {
 			return &modelPath{name: filepath.Base(model), directory: model}, nil
 		}
 	}
-	b := backendOf[strings.ToLower(filepath.Ext(abs))]
+	ending := strings.ToLower(filepath.Ext(abs))
+	b := backendOf[ending]
+	if hint := instead[ending]; hint != "" {
+		return nil, fmt.Errorf("%s: %s", abs, hint)
+	}
 	if b == "" {
 		return nil, fmt.Errorf("%s: what runs this file is not clear from its name; known endings: %s. Or put it into a model repository with a config.pbtxt", abs, strings.Join(endings(), " "))
 	}
@@ -177,6 +199,7 @@ func link(target, place string) error {
 func temporaryRepository(paths []string) (repositories []string, models []string, remove func(), err error) {
 	remove = func() {}
 	dir := ""
+	taken := map[string]string{} // paths by the names of their models
 	for _, path := range paths {
 		m, err := readModelPath(path)
 		if errors.Is(err, errRepository) {
@@ -191,7 +214,11 @@ func temporaryRepository(paths []string) (repositories []string, models []string
 				repositories = append(repositories, dir)
 			}
 		}
+		if err == nil && taken[m.name] != "" {
+			err = fmt.Errorf("%s and %s would both be the model '%s': rename one of them", taken[m.name], path, m.name)
+		}
 		if err == nil {
+			taken[m.name] = path
 			err = m.repository(dir)
 		}
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/spelling"
 )
 
 // option is one option of `neso serve`.
@@ -110,15 +110,13 @@ func find(table []option, name string) (*option, error) {
 	return nil, &usageError{fmt.Sprintf("option '--%s' is ambiguous; possibilities: %s", name, strings.Join(names, " "))}
 }
 
-// nearest returns the option whose name differs least from name, if it is near.
+// nearest returns the option that is most like name, "" if none is.
 func nearest(table []option, name string) string {
-	best, bestDistance := "", 4
+	names := make([]string, len(table))
 	for i := range table {
-		if d := modelconfig.EditDistance(table[i].name, name); d < bestDistance {
-			best, bestDistance = table[i].name, d
-		}
+		names[i] = table[i].name
 	}
-	return best
+	return spelling.Nearest(name, names)
 }
 
 func parseBool(s string) (bool, error) {

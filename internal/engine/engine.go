@@ -92,6 +92,7 @@ func New(o Options) (*Engine, error) {
 		repo, _ = repository.Open(repository.Options{}) // without paths it cannot fail
 	}
 	e.repo = repo
+	o.warnOfSettings()
 	e.poller = newPoller(e)
 	e.life = lifecycle.New(lifecycle.Options{
 		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,

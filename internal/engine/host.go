@@ -37,7 +37,7 @@ func (h *host) infer(req *backend.Request) error {
 	}
 	var bytes int64
 	for i := range req.Inputs {
-		bytes += int64(len(req.Inputs[i].Data))
+		bytes += int64(req.Inputs[i].Size())
 	}
 	p, err := h.e.pinFor(req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
 	if err != nil {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -138,13 +137,3 @@ func (o *Options) fill() error {
 
 // allModels is the startup model that stands for all of them.
 const allModels = "*"
-
-// settings returns what the command line says to one backend. Its own values
-// win over the global ones.
-func (o *Options) settings(name string) backend.Settings {
-	values := map[string]string{}
-	for _, of := range []string{"", name} {
-		maps.Copy(values, o.BackendSettings[of])
-	}
-	return backend.Settings{Values: values, Directory: o.BackendDir}
-}

@@ -62,6 +62,9 @@ func (h *handler) Handle(_ context.Context, rec slog.Record) error {
 			at = source{filepath.Base(s.file), s.line}
 			return true
 		}
+		if a.Equal(slog.Attr{}) {
+			return true // as the contract of handlers has it
+		}
 		a.Key = h.prefix + a.Key
 		attrs = append(attrs, a)
 		return true

@@ -1,6 +1,9 @@
 package modelconfig
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Versions returns the version policy of a normalized draft.
 func (d *Draft) Versions() VersionPolicy { return versionPolicy(d.pb.VersionPolicy) }
@@ -20,6 +23,9 @@ func (d *Draft) Agents() []Agent {
 	}
 	return all
 }
+
+// Parameters returns the names of the model's parameters, sorted.
+func (d *Draft) Parameters() []string { return slices.Sorted(maps.Keys(d.pb.Parameters)) }
 
 // IsEnsemble reports whether the model is made of other models.
 func (d *Draft) IsEnsemble() bool { return d.pb.GetEnsembleScheduling() != nil }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/nesoserve/neso/internal/spelling"
 )
 
 // otherNames are names that users bring along from elsewhere.
@@ -74,38 +76,7 @@ func nearest(name string, candidates []string) string {
 			}
 		}
 	}
-	if len(name) > 64 {
-		return ""
-	}
-	best, least := "", max(2, len(name)/4)+1
-	for _, c := range candidates {
-		if d := EditDistance(strings.ToLower(name), strings.ToLower(c)); d < least && d < len(name) {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// EditDistance counts the insertions, deletions and substitutions between a
-// and b.
-func EditDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Nearest(name, candidates)
 }
 
 // enumNames lists the values that a user may write.

@@ -101,7 +101,7 @@ func (v *validator) pair() {
 			continue
 		}
 		// Files of a kind that Triton has no platform for, as Keras's, have none.
-		ours := r.platform != "" || path.Ext(v.pb.DefaultModelFilename) == path.Ext(r.filename)
+		ours := r.platform != "" || strings.EqualFold(path.Ext(v.pb.DefaultModelFilename), path.Ext(r.filename))
 		if v.pb.Platform == r.platform && ours || r.alias != "" && v.pb.Platform == r.alias {
 			return
 		}

@@ -28,7 +28,7 @@ from .requesthead import (
     walk,
 )
 from .sender import Answer, InferenceResponseSender
-from .tensor import Tensor
+from .tensor import DeviceTensor, Tensor, device_fault
 
 RELEASE_ALL, RELEASE_RESCHEDULE = 1, 2
 
@@ -130,6 +130,8 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
                 tensor._start = start = base + entry[4]
                 if start + size > end:
                     raise ProtocolError(f"tensor entry: offset {entry[4]}, {size} bytes, body of {end - base}")
+            elif entry[3] in batch.model.devices.lent:
+                tensor = _on_device(batch, request._head[HANDLE], tensor._name, number, entry)
             else:
                 segments = batch.model.segments
                 view = segments.view(entry[3], entry[4], size)
@@ -145,6 +147,19 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
         return pos
 
     return walk(ReceivedRequest, data, base, end, read)
+
+
+def _on_device(batch: Any, handle: int, name: str, number: int, entry: tuple[int, ...]) -> DeviceTensor:
+    """A tensor that lies on a GPU. Where it cannot be reached, its request is noted as broken."""
+    _, _, _, segment, offset, size, *shape = entry
+    memory, device, fault = batch.model.devices.view(segment, offset, size)
+    fault = fault or device_fault(name, number, shape, size)
+    if fault:
+        if batch.broken is None:
+            batch.broken = {}
+        batch.broken.setdefault(handle, f"Input '{name}': {fault}")
+    _lease(batch, handle, batch.model.leases.lease(memory, segment, offset, device))
+    return DeviceTensor(name, memory, tuple(shape), number)
 
 
 def _lease(batch: Any, handle: int, lease: Lease) -> None:

@@ -138,8 +138,8 @@ class Metric:
     def _do(self, failed: str, **order: Any) -> dict[str, Any]:
         if self._family() is None:
             raise TritonModelException(
-                f"{failed}Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' "
-                "object should be deleted AFTER its corresponding 'Metric' objects have been deleted."
+                f"{failed}Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The "
+                "'MetricFamily' object should be deleted AFTER its corresponding 'Metric' objects have been deleted."
             )
         return worker().calls.order(METRIC, {"metric": self._number, **order}, failed)
 

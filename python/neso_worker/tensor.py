@@ -22,7 +22,8 @@ class Tensor:
     in shared memory that something else reads too.
     """
 
-    __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")
+    # _passed is set when another model was given the memory that the model might have written to.
+    __slots__ = ("_array", "_name", "_number", "_passed", "_shape", "_size", "_source", "_start")
 
     def __init__(self, name: str, data: np.ndarray) -> None:
         if type(name) is not str and not isinstance(name, str):
@@ -63,7 +64,7 @@ class Tensor:
         return self._number
 
     def is_cpu(self) -> bool:
-        """Whether the data lies in host memory, as that of all received tensors does."""
+        """Whether the data lies in host memory; that of a received tensor lies elsewhere only if its model says so."""
         return True
 
     def as_numpy(self) -> np.ndarray:
@@ -94,6 +95,8 @@ class Tensor:
                 array = _ndarray(shape, dtype, bytearray(source[start : start + size]))
             else:
                 array = _ndarray(shape, dtype, source)
+                if not source.flags.writeable and getattr(self, "_passed", False):
+                    array = array.copy()
             if array.nbytes == size:
                 return array
         except TypeError:  # less than the shape wants
@@ -111,10 +114,11 @@ class Tensor:
             self._array = array = self._fixed(np.uint16)
         return array.view(np.uint16)
 
-    def _payload(self) -> bytes:
-        """A copy of the data as it travels."""
+    def _payload(self) -> Any:
+        """The data as it travels: bytes, or an array of the bytes of a block in shared memory, to be copied."""
         if self._array is None:  # as received: nothing need be made of it
-            return bytes(self._source[self._start : self._start + self._size])
+            part = self._source[self._start : self._start + self._size]
+            return part if type(part) is _ndarray else bytes(part)
         return pack_elements(self._array) if self._number == BYTES else self._raw().tobytes()
 
     def to_dlpack(self) -> Any:
@@ -156,7 +160,7 @@ class Tensor:
 
 
 class DeviceTensor(Tensor):
-    """A tensor whose data lies on a GPU, made of a DLPack capsule. It comes to the host when it is sent."""
+    """A tensor whose data lies on a GPU: received there, or made of a DLPack capsule."""
 
     __slots__ = ("_memory",)
 
@@ -164,6 +168,7 @@ class DeviceTensor(Tensor):
         self._name, self._number, self._shape = name, number, shape
         self._array = self._source = None
         self._memory = memory
+        self._size = memory.size
 
     def is_cpu(self) -> bool:
         return False
@@ -183,6 +188,19 @@ class DeviceTensor(Tensor):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self._memory.kind, self._memory.device)
+
+
+def device_fault(name: str, number: int, shape: Any, size: int) -> str:
+    """What is wrong with a received tensor on a GPU, which is used without another look; an empty text for nothing."""
+    dtype = np.dtype(np.uint16) if number == BF16 else DTYPES[number]
+    if number == BYTES or dtype is None:
+        return "A tensor of strings cannot lie on a GPU."
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    if min(shape, default=0) < 0 or count * dtype.itemsize != size:
+        return f"Tensor '{name}' of shape {list(shape)} and datatype {NAMES[number]} has {size} bytes."
+    return ""
 
 
 def _alias(name: str, other: Tensor) -> Tensor:

@@ -196,6 +196,20 @@ def test_no_memory_for_an_output(tmp_path):
         assert m.run(code("return [out([1])]")).code == 0xFF
 
 
+def test_outputs_of_a_response_that_fails_are_taken_back(tmp_path):
+    """The first lies in its block when the second turns out to be none."""
+    with script(tmp_path) as m:
+        grown = []
+        m.peer.grow = lambda number, size: grown.append((size, m.peer.segment(1, size)))
+        fail = """
+            return [InferenceResponse([Tensor("OUT", np.zeros(100000)), Tensor("\\ud800", np.zeros(1))])]
+            """
+        for _ in range(20):
+            assert m.run(code(fail)).code == 1
+        (out,) = m.run(code("return [out(np.zeros(100000))]")).outputs
+        assert out.at[1] == 0 and len(grown) == 1
+
+
 def test_release_of_what_is_not_in_use_ends_the_worker(tmp_path):
     with script(tmp_path) as m:
         m.peer.release([(5, 64)])

@@ -11,19 +11,20 @@ import (
 type Config struct {
 	// MaxBatchSize is max_batch_size of the file; 0 when it says nothing.
 	MaxBatchSize int
-	// Inputs and Outputs are how many the file names.
-	Inputs, Outputs int
 
-	scheduled bool // by its own choice
-	all       map[string]json.RawMessage
+	inputs, outputs int  // that the file names
+	scheduled       bool // by its own choice
+	all             map[string]json.RawMessage
 }
 
-// Read reads the JSON form of a configuration.
+// Read reads the JSON form of a configuration. It returns nil when that names
+// inputs and outputs: then nothing is left to say.
 func Read(cfg *backend.Config) (*Config, error) {
 	var seen struct {
 		MaxBatchSize       int               `json:"max_batch_size"`
 		Input              []json.RawMessage `json:"input"`
 		Output             []json.RawMessage `json:"output"`
+		BatchInput         []json.RawMessage `json:"batch_input"`
 		DynamicBatching    json.RawMessage   `json:"dynamic_batching"`
 		SequenceBatching   json.RawMessage   `json:"sequence_batching"`
 		EnsembleScheduling json.RawMessage   `json:"ensemble_scheduling"`
@@ -34,25 +35,38 @@ func Read(cfg *backend.Config) (*Config, error) {
 			return nil, backend.Errorf(backend.Internal, "configuration of model '%s': %v", cfg.Name, err)
 		}
 	}
-	c.MaxBatchSize, c.Inputs, c.Outputs = seen.MaxBatchSize, len(seen.Input), len(seen.Output)
+	c.MaxBatchSize, c.inputs, c.outputs = seen.MaxBatchSize, len(seen.Input)+len(seen.BatchInput), len(seen.Output)
+	if c.inputs > 0 && c.outputs > 0 {
+		return nil, nil
+	}
 	c.scheduled = seen.DynamicBatching != nil || seen.SequenceBatching != nil || seen.EnsembleScheduling != nil
 	return c, nil
 }
 
-// Batch sets the largest batch, and the dynamic batcher when that is more than
-// one and the file has no scheduler.
-func (c *Config) Batch(size int) {
-	c.set("max_batch_size", size)
-	if size > 1 && !c.scheduled {
+// Complete returns the whole configuration with the largest batch, the dynamic
+// batcher when that is more than one and the file has no scheduler, and those of
+// the inputs and outputs that the file leaves out.
+func (c *Config) Complete(batch int, inputs, outputs func() ([]IO, error)) ([]byte, error) {
+	c.set("max_batch_size", batch)
+	if batch > 1 && !c.scheduled {
 		c.set("dynamic_batching", struct{}{})
 	}
+	for _, side := range []struct {
+		name  string
+		given int
+		list  func() ([]IO, error)
+	}{{"input", c.inputs, inputs}, {"output", c.outputs, outputs}} {
+		if side.given > 0 {
+			continue
+		}
+		list, err := side.list()
+		if err != nil {
+			return nil, err
+		}
+		c.set(side.name, list)
+	}
+	return json.Marshal(c.all)
 }
-
-// SetInputs replaces the inputs.
-func (c *Config) SetInputs(list []IO) { c.set("input", list) }
-
-// SetOutputs replaces the outputs.
-func (c *Config) SetOutputs(list []IO) { c.set("output", list) }
 
 // set writes a value that JSON can hold: numbers and texts only come here.
 func (c *Config) set(name string, v any) {
@@ -60,9 +74,6 @@ func (c *Config) set(name string, v any) {
 		c.all[name] = text
 	}
 }
-
-// JSON is the completed configuration.
-func (c *Config) JSON() ([]byte, error) { return json.Marshal(c.all) }
 
 // Number reads a whole number of --backend-config into a setting, when it is
 // given.

@@ -2,8 +2,7 @@
 // where one is searched ([Spec.Open]), the calls into it ([Function.Call]) and
 // the memory that crosses the border ([Bytes], [CString]). It also owns what the
 // backends over such libraries do alike: one library for all models that use it
-// ([Opened]), a model that is read once for completion and load ([Ready]), and
-// what `neso backends` says ([Spec.Describe]).
+// ([Opened]), and what `neso backends` says ([Spec.Describe]).
 //
 // Open spec.go first, then search.go. With the build tag nopurego, and on
 // platforms without a way to open libraries, everything builds and Open says

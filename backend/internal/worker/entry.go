@@ -63,7 +63,7 @@ func appendEntry(dst []byte, base, index int, t *tensor.Tensor, at place) ([]byt
 	dst = le.AppendUint32(dst, at.segment)
 	patch := len(dst)
 	dst = le.AppendUint64(dst, at.offset)
-	dst = le.AppendUint64(dst, uint64(len(t.Data)))
+	dst = le.AppendUint64(dst, uint64(t.Size()))
 	for _, d := range t.Shape {
 		dst = le.AppendUint64(dst, uint64(d))
 	}

@@ -30,6 +30,9 @@ type Instance struct {
 	// nothing else refers to. Such an instance is not lent memory of others,
 	// unless Lent says that it also takes what it may only read.
 	Writable, Lent bool
+	// TakesDevice says that inputs may lie on the GPUs that the worker sees; the
+	// others are brought to the host.
+	TakesDevice bool
 	// Timeout, when above zero, is when a batch that is not back is answered with
 	// an error. The instance stays occupied until it is.
 	Timeout time.Duration
@@ -71,9 +74,17 @@ type batchCall struct {
 
 // copied is an input that had to be brought into shared memory.
 type copied struct {
-	request int   // index in the batch
-	data    *byte // first byte of the input, which identifies it
+	request int            // index in the batch
+	data    *byte          // first byte of the input, which identifies it
+	device  *tensor.Buffer // of an input on a GPU, which identifies it
 	buf     *tensor.Buffer
+}
+
+func (c *copied) of(t *tensor.Tensor) bool {
+	if len(t.Data) == 0 {
+		return c.device == t.Buffer
+	}
+	return c.data == &t.Data[0]
 }
 
 var batchCalls = sync.Pool{New: func() any { return &batchCall{wake: make(chan wakeKind, 1)} }}
@@ -95,7 +106,7 @@ type placement struct {
 // put says where an input lies for the worker. Callers hold conn.mu.
 func (p *placement) put(of []tensor.Tensor, i int) place {
 	t := &of[i]
-	if len(t.Data) <= p.inst.InlineLimit {
+	if len(t.Data) <= p.inst.InlineLimit && !t.OnDevice() {
 		return place{segment: InlineSegment}
 	}
 	at, ok := p.inst.Arena.locate(t)
@@ -104,11 +115,11 @@ func (p *placement) put(of []tensor.Tensor, i int) place {
 		if at, ok := p.conn.lentLocked(p.inst, t); ok {
 			return place{segment: at.segment, offset: at.offset}
 		}
-		for i := range p.copies {
-			if p.copies[i].data == &t.Data[0] {
-				r := p.copies[i].buf.Region()
+		for k := range p.copies {
+			if p.copies[k].of(t) {
+				r := p.copies[k].buf.Region()
 				at = place{segment: r.Segment, offset: r.Offset}
-				own = p.copies[i].buf.References() == 1
+				own = p.copies[k].buf.References() == 1 && sharing(of, i) > 0
 				break
 			}
 		}
@@ -131,7 +142,7 @@ func sharing(of []tensor.Tensor, i int) int {
 		if of[k].Buffer != of[i].Buffer {
 			continue
 		}
-		if k != i && len(of[k].Data) > 0 && &of[k].Data[0] == &of[i].Data[0] {
+		if k != i && (len(of[i].Data) == 0 || len(of[k].Data) > 0 && &of[k].Data[0] == &of[i].Data[0]) {
 			return 0
 		}
 		n++
@@ -145,6 +156,13 @@ func sharing(of []tensor.Tensor, i int) int {
 func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
 	for k := range inputs {
 		t := &inputs[k]
+		if t.OnDevice() {
+			var err error
+			if copies, err = i.shareDevice(request, t, copies); err != nil {
+				return copies, err
+			}
+			continue
+		}
 		if len(t.Data) <= i.InlineLimit {
 			continue
 		}
@@ -161,7 +179,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 			return copies, backend.Errorf(backend.Unavailable, "failed to place input '%s' in shared memory: %v", t.Name, err)
 		}
 		copy(buf.Bytes(), t.Data)
-		copies = append(copies, copied{request, &t.Data[0], buf})
+		copies = append(copies, copied{request: request, data: &t.Data[0], buf: buf})
 	}
 	return copies, nil
 }

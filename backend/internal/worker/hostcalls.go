@@ -93,6 +93,7 @@ type inferCall struct {
 	inline    int
 	decoupled bool
 	window    *callWindow // nil when the worker returns no credit
+	device    bool        // outputs may lie on a GPU
 	ctx       context.Context
 	stop      context.CancelFunc
 	req       *backend.Request
@@ -137,12 +138,15 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 		Flags:       backend.Flags(r.Flags & 3), Priority: r.Priority, Timeout: r.Timeout,
 		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace), Caller: caller, Responder: call,
 	}
+	if decoded.Device && c.opts.Devices != nil {
+		call.device, req.TakesDevice = true, c.seesDevice
+	}
 	for _, name := range decoded.Requested {
 		req.Requested = append(req.Requested, string(name))
 	}
 	cur := cursor{kind: h.Kind, body: body}
 	for i := range r.Inputs {
-		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, nil)
+		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, &returned{open: true})
 		if err != nil {
 			releaseTensors(req.Inputs)
 			return err
@@ -345,6 +349,19 @@ func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]sharedOutpu
 	out.places = make([]place, len(outputs))
 	for k := range outputs {
 		out.places[k] = place{segment: InlineSegment}
+		if outputs[k].OnDevice() {
+			if i.device {
+				if at, ok := i.conn.lend(&outputs[k]); ok {
+					out.places[k] = at
+					shared = append(shared, sharedOutput{k, outputs[k].Buffer.Retain(), true})
+					continue
+				}
+			}
+			if err := i.conn.toHost(&outputs[k], nil); err != nil {
+				releaseShared(shared)
+				return nil, err
+			}
+		}
 		data := outputs[k].Data
 		if len(data) <= i.inline || i.arena == nil {
 			continue

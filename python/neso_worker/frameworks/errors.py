@@ -64,6 +64,7 @@ _FORMATS = (
     (b"\x89HDF", "an HDF5 file: save the model as .keras or as a SavedModel"),
     (b"\x80\x02", "a Python pickle"), (b"\x80\x03", "a Python pickle"), (b"\x80\x04", "a Python pickle"), (b"\x80\x05", "a Python pickle"),
 )  # fmt: skip
+LITE = b"TFL3"
 
 
 def looks_like(path: str) -> str:
@@ -75,11 +76,20 @@ def looks_like(path: str) -> str:
     for magic, what in _FORMATS:
         if head.startswith(magic):
             return what
-    if head[4:8] == b"TFL3":
-        return "a TensorFlow Lite model: save the model as a SavedModel"
+    if head[4:8] == LITE:
+        return "a TensorFlow Lite model: name it model.tflite, for the backend tensorflow"
     if head[:1] == b"\x08" and b"onnx" in head.lower():
         return "an ONNX model: name it model.onnx, for the backend onnxruntime"
     return ""
+
+
+def is_lite(path: str) -> bool:
+    """Whether a file begins as TensorFlow Lite models do."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)[4:] == LITE
+    except OSError:
+        return False  # a directory, or nothing
 
 
 def size_of(path: str) -> int:

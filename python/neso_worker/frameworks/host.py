@@ -12,7 +12,7 @@ from ..datatypes import BF16
 from ..errors import TritonError
 from ..response import InferenceResponse
 from ..tensor import Tensor
-from .errors import INTERNAL, LoadError, first_line
+from .errors import INTERNAL, LoadError, first_line, is_lite
 from .specs import NUMBERS, TensorSpec, complete, io_of, validate
 
 # Modules here by the backends that they run.
@@ -179,5 +179,9 @@ def model_class(order: dict[str, Any]) -> type:
     backend = order["framework"]
     if backend not in LOADERS:
         raise LoadError(f"backend '{backend}' is not known to the Python worker", INTERNAL)
-    module = importlib.import_module(f"{__package__}.{LOADERS[backend]}")
+    name = LOADERS[backend]
+    path = order["model_path"]
+    if backend == "tensorflow" and (path.lower().endswith(".tflite") or is_lite(path)):
+        name = "tflite"
+    module = importlib.import_module(f"{__package__}.{name}")
     return type("Hosted", (HostedModel,), {"loader": module.Loader(Order(order)), "config": order.get("config") or {}})

@@ -45,7 +45,7 @@ class Loader(Loader):  # type: ignore[no-redef]
         file = order.file()
         self._sklearn = framework("sklearn", "sklearn", "scikit-learn", (1, 0))
         try:
-            self.model = self._skops() if order.path.endswith(".skops") else self._pickle()
+            self.model = self._skops() if order.path.lower().endswith(".skops") else self._pickle()
         except LoadError:
             raise
         except ModuleNotFoundError as error:

@@ -57,7 +57,7 @@ class Loader(Loader):  # type: ignore[no-redef]
             )
         if not directory and looks_like(path):
             raise LoadError(f"{order.file()} is not a model of TensorFlow: it is {looks_like(path)}")
-        if path.endswith(".keras") and not zipfile.is_zipfile(path):
+        if path.lower().endswith(".keras") and not zipfile.is_zipfile(path):
             raise LoadError(
                 f"{order.file()} is not a Keras file: it is cut off, damaged, or something else ({size_of(path)} bytes): write the model again"
             )
@@ -68,7 +68,7 @@ class Loader(Loader):  # type: ignore[no-redef]
             with tf.device(self._device):
                 if directory:
                     self._saved_model(tf)
-                elif path.endswith(".keras"):
+                elif path.lower().endswith(".keras"):
                     self._keras(tf)
                 else:
                     self._graphdef(tf)

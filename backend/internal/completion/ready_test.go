@@ -1,8 +1,6 @@
-package library
+package completion
 
 import (
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,6 +23,9 @@ func TestReadyKeepsUntilTheLoad(t *testing.T) {
 		r.Keep(a, taken)
 		if _, ok := r.Take(b); ok {
 			t.Error("another version has what was kept")
+		}
+		if _, ok := r.TakeIf(a, func(c *counted) bool { return c != taken }); ok {
+			t.Error("what was not wanted is handed out")
 		}
 		if got, ok := r.Take(a); !ok || got != taken {
 			t.Error("what was kept is not there")
@@ -58,20 +59,4 @@ func TestReadyKeepsUntilTheLoad(t *testing.T) {
 			t.Error("what was taken was dropped")
 		}
 	})
-}
-
-func TestStampOf(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	if StampOf(path) != "" {
-		t.Error("a file that is not there has a stamp")
-	}
-	for _, content := range []string{"a", "ab"} {
-		before := StampOf(path)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if StampOf(path) == before {
-			t.Error("another content has the same stamp")
-		}
-	}
 }

@@ -1,8 +1,7 @@
-package library
+package completion
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -54,12 +53,17 @@ func (r *Ready[T]) Keep(cfg *backend.Config, v T) {
 
 // Take hands out what is kept for the version, if there is something: it is the
 // caller's then.
-func (r *Ready[T]) Take(cfg *backend.Config) (v T, ok bool) {
+func (r *Ready[T]) Take(cfg *backend.Config) (T, bool) {
+	return r.TakeIf(cfg, func(T) bool { return true })
+}
+
+// TakeIf is Take for what the caller wants; anything else stays.
+func (r *Ready[T]) TakeIf(cfg *backend.Config, wanted func(T) bool) (v T, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := readyKey(cfg)
 	k := r.kept[key]
-	if k == nil {
+	if k == nil || !wanted(k.value) {
 		return v, false
 	}
 	delete(r.kept, key)
@@ -93,15 +97,5 @@ func (r *Ready[T]) expire(key string, k *kept[T]) {
 }
 
 func readyKey(cfg *backend.Config) string {
-	return fmt.Sprint(cfg.Name, "\x00", cfg.Version, "\x00", cfg.VersionDirectory)
-}
-
-// StampOf tells one content of a file from another, as far as its size and time
-// of change do; "" for a file that is not there.
-func StampOf(path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprint(path, info.ModTime(), info.Size())
+	return fmt.Sprint(cfg.Name, "\x00", cfg.Version, "\x00", cfg.VersionDirectory, "\x00", cfg.Filename)
 }

@@ -1,0 +1,166 @@
+"""TensorFlow Lite models in the built binary, by LiteRT; e2e/frameworks has them by TensorFlow. e2e/frameworks/make_tflite.py made the files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repository import identity_model, settled
+from server import Server
+from single import one_file_is_served
+from tritonclient import grpc, http
+
+FILES = Path(__file__).with_name("tflite")
+CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
+A = np.arange(12, dtype=np.float32).reshape(3, 4)
+B = np.full((3, 4), 0.5, np.float32)
+IO = """input [ { name: "x" data_type: TYPE_FP64 dims: [ 5 ] }, { name: "INPUT1" data_type: TYPE_FP64 dims: [ 4 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 9 ] }, { name: "Z" data_type: TYPE_FP32 dims: [ 4 ] } ]
+"""
+
+
+def place(repo, name, file=None, config="", write=None):
+    (repo / name / "1").mkdir(parents=True)
+    if config:
+        (repo / name / "config.pbtxt").write_text(config)
+    target = repo / name / "1" / "model.tflite"
+    if write is not None:
+        target.write_bytes(write)
+    elif file:
+        shutil.copy(FILES / f"{file}.tflite", target)
+    return target
+
+
+def signature(name):
+    return f'backend: "tensorflow"\nparameters {{ key: "TF_SIGNATURE_DEF" value {{ string_value: "{name}" }} }}\n'
+
+
+GOOD = ("add_sub", "swapped", "unsigned", "texts", "product", "instances")
+BAD = {
+    "empty": ["'empty/1/model.tflite' is not a model of the backend 'tensorflow': it is empty"],
+    "page": ["'page/1/model.tflite' is not a TensorFlow Lite model: it is a web page"],
+    "noise": ["'noise/1/model.tflite' is not a TensorFlow Lite model: it is cut off, damaged, or something else (64 bytes)"],
+    **{f"cut{i}": [f"'cut{i}/1/model.tflite'", "the file is cut off or damaged: write the model again"] for i in (1, 2, 3)},
+    "nosignature": ["has no signature 'other'; it has 'serving_default', 'swapped'", "TF_SIGNATURE_DEF"],
+    "operators": ["FlexMatrixInverse", "the model has operators of TensorFlow itself: convert it"],
+    "contradiction": ["the configuration lacks 'INPUT0' (data_type: TYPE_FP32, dims: [4])", "unexpected inference input 'x', allowed inputs are: INPUT0, INPUT1",
+                      "expects datatype TYPE_FP64 for input 'INPUT1', model provides TYPE_FP32", "tensor 'OUTPUT0'", "(write dims: [4])", "unexpected inference output 'Z'"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    repo = tmp_path_factory.mktemp("tflite")
+    whole = (FILES / "add_sub.tflite").read_bytes()
+    for name in ("add_sub", "unsigned", "texts", "product", "operators"):
+        place(repo, name, name)
+    place(repo, "swapped", "add_sub", signature("swapped"))
+    place(repo, "instances", "add_sub", 'backend: "tensorflow"\ninstance_group { count: 2 }\n')
+    place(repo, "nosignature", "add_sub", signature("other"))
+    place(repo, "contradiction", "add_sub", 'backend: "tensorflow"\nmax_batch_size: 2\n' + IO)
+    place(repo, "empty", write=b"")
+    place(repo, "page", write=b"<!DOCTYPE html><html></html>")
+    place(repo, "noise", write=bytes(range(64)))
+    for quarter in (1, 2, 3):
+        place(repo, f"cut{quarter}", write=whole[: quarter * len(whole) // 4])
+    identity_model(repo, "good")
+    with Server(repo, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        reasons = settled(s, len(GOOD) + len(BAD) + 1)
+        s.reasons = reasons
+        yield s
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request, server):
+    module, port = CLIENTS[request.param]
+    with module.InferenceServerClient(getattr(server, port)) as c:
+        c.module = module
+        yield c
+
+
+def infer(client, model, **inputs):
+    tensors = []
+    for name, array in inputs.items():
+        kind = (
+            "BYTES"
+            if array.dtype == object
+            else {"float32": "FP32", "int32": "INT32", "int8": "INT8"}[array.dtype.name]
+        )
+        tensor = client.module.InferInput(name, list(array.shape), kind)
+        tensor.set_data_from_numpy(array)
+        tensors.append(tensor)
+    return client.infer(model, tensors)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_load_error_says_what_where_and_what_to_do(server, name):
+    for text in BAD[name]:
+        assert text in server.reasons[name]
+    assert server.reasons["good"] == ""
+
+
+@pytest.mark.parametrize("model", ["add_sub", "instances"])
+@pytest.mark.parametrize("rows", [2, 1, 3])
+def test_answers(client, model, rows):
+    answer = infer(client, model, INPUT0=A[:rows], INPUT1=B[:rows])
+    np.testing.assert_array_equal(answer.as_numpy("OUTPUT0"), A[:rows] + B[:rows])
+    np.testing.assert_array_equal(answer.as_numpy("OUTPUT1"), A[:rows] - B[:rows])
+
+
+def test_another_signature(client):
+    np.testing.assert_array_equal(infer(client, "swapped", INPUT0=A, INPUT1=B).as_numpy("OUTPUT0"), B - A)
+
+
+def test_a_model_without_signatures(client):
+    for rows in (2, 1, 2):
+        answer = infer(client, "unsigned", INPUT0=A[:rows], INPUT1=B[:rows])
+        np.testing.assert_array_equal(answer.as_numpy("Identity"), A[:rows] + B[:rows])
+
+
+def test_texts(client):
+    texts = np.array([b"ab", "cdé".encode(), b"", b"n\0ul"], np.object_)
+    answer = infer(client, "texts", TEXTS=texts.reshape(4, 1), PLACES=np.int32([3, 1, 2, 0]).reshape(4, 1))
+    assert answer.as_numpy("CHOSEN").ravel().tolist() == [texts[i] for i in (3, 1, 2, 0)]
+
+
+def test_whole_numbers_and_a_fixed_shape(client, server):
+    config = server.get("/v2/models/product/config").json
+    assert config["max_batch_size"] == 0
+    assert [(i["data_type"], i["dims"]) for i in config["input"] + config["output"]] == [
+        ("TYPE_INT8", [1, 4]),
+        ("TYPE_INT8", [1, 3]),
+    ]
+    assert infer(client, "product", X=np.int8([[127, 0, -128, 3]])).as_numpy("Y").shape == (1, 3)
+
+
+def test_completion(server):
+    config = server.get("/v2/models/add_sub/config").json
+    assert config["backend"] == "tensorflow" and config["default_model_filename"] == "model.tflite"
+    assert config["max_batch_size"] == 4 and "dynamic_batching" in config
+    assert [(i["name"], i["data_type"], i["dims"]) for i in config["input"]] == [("INPUT0", "TYPE_FP32", [4]), ("INPUT1", "TYPE_FP32", [4])]  # fmt: skip
+
+
+def test_a_file_by_itself(tmp_path):
+    shutil.copy(FILES / "add_sub.tflite", tmp_path / "net.TFLITE")
+    one_file_is_served(
+        tmp_path / "net.TFLITE", ['name: "INPUT0"', 'name: "OUTPUT1"', "dims: [ 4 ]", "max_batch_size: 4"]
+    )
+
+
+def test_a_file_that_changes_under_a_running_server(tmp_path):
+    file = place(tmp_path, "m", "add_sub")
+    body = {"inputs": [{"name": n, "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]} for n in ("INPUT0", "INPUT1")]}  # fmt: skip
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=m") as s:
+        before = s.infer("m", body).json["outputs"]
+        whole = file.read_bytes()
+        for content in (whole[: len(whole) // 2], b"", bytes(range(256))):
+            file.write_bytes(content)
+            assert s.infer("m", body).json["outputs"] == before
+            reply = s.post("/v2/repository/models/m/load")
+            assert reply.status == 400 and "m/1/model.tflite" in reply.error and str(tmp_path) not in reply.error, reply
+            assert s.infer("m", body).json["outputs"] == before
+        shutil.copy(FILES / "product.tflite", file)
+        assert s.post("/v2/repository/models/m/load").status == 200
+        assert s.get("/v2/models/m/config").json["input"][0]["name"] == "X"
