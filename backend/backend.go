@@ -112,6 +112,9 @@ type Capabilities struct {
 	// LooseOutputs says that responses may lack outputs and have other shapes than
 	// the configuration's: the backend has checked what its users want checked.
 	LooseOutputs bool
+	// TakesDevice says whether the inputs of a model may lie on a GPU, see
+	// tensor.DeviceMemory; it is asked once a load. nil: none.
+	TakesDevice func(cfg *Config) bool
 	// CopiesOutputs says that Respond is never handed the memory of an input.
 	CopiesOutputs bool
 }
@@ -134,6 +137,9 @@ type Batch struct {
 	// InputEnd and OutputStart split the time of Execute into its phases. The
 	// backend stores Now() into them; left at zero, all of it counts as inference.
 	InputEnd, OutputStart int64
+	// Ran says, where Execute fails, that the model has run nevertheless: that
+	// counts as an execution.
+	Ran bool
 	// Life says which life of the instance runs the batch, where it is a process
 	// that is started anew when it dies: what it kept in memory is then gone. A
 	// batch that a death has ended counts for the next life. 0 means that
@@ -168,6 +174,9 @@ type Config struct {
 	Scattered  []Scattered
 	Parameters map[string]string
 	Decoupled  bool
+	// Iterative says that the same request, with the same inputs, may be executed
+	// several times (iterative_sequence).
+	Iterative bool
 	// Instances are all instances that will be created for this version.
 	Instances []InstanceConfig
 }

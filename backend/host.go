@@ -45,7 +45,8 @@ const (
 type MetricFamily struct {
 	Name, Description string
 	Kind              MetricKind
-	// Buckets are the upper bounds of a histogram, ascending, without +Inf.
+	// Buckets are the upper bounds of a histogram, ascending; +Inf may be left
+	// out. Metrics of one family may differ in theirs.
 	Buckets []float64
 }
 

@@ -34,6 +34,10 @@ type Request struct {
 	// model.
 	Caller Caller
 
+	// TakesDevice says whether who sent the request takes outputs on that GPU, see
+	// tensor.DeviceMemory. nil, as in every request of a client: none.
+	TakesDevice func(tensor.GPU) bool
+
 	// Ctx ends when the client is gone or the server gives the request up.
 	Ctx context.Context
 	// Responder takes the answers; backends call Respond.

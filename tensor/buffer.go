@@ -27,7 +27,7 @@ type Releaser interface {
 // segment of Arena and the offset of the buffer's first byte in it. The zero
 // Region means ordinary memory.
 type Region struct {
-	Arena   any    // owner of the segment, compared by identity; nil for ordinary memory
+	Arena   any    // owner of the segment, compared by identity; nil for ordinary memory; see also DeviceMemory
 	Segment uint32 // number of the segment within the arena
 	Offset  uint64 // bytes from the start of the segment
 }

@@ -8,7 +8,8 @@ type Tensor struct {
 	// Shape includes the batch dimension where the model batches.
 	Shape Shape
 	// Data holds the elements, little-endian and row-major, without padding.
-	// For Bytes each element is a uint32 length followed by that many bytes.
+	// For Bytes each element is a uint32 length followed by that many bytes. It is
+	// nil when they lie on a GPU, see DeviceMemory: that is for Python workers only.
 	Data []byte
 	// Buffer owns the memory of Data, which lies inside Buffer.Bytes(). It is nil
 	// for memory that the garbage collector owns.

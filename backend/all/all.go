@@ -28,6 +28,9 @@ type Options struct {
 	// workers.
 	WorkerUser        string
 	WorkerEnvironment []string
+	// DeviceMemory and CUDALibrary are those of package backend/python.
+	DeviceMemory map[int]int64
+	CUDALibrary  string
 }
 
 // Check reports what of the options no worker could be started with.
@@ -40,7 +43,9 @@ func (o *Options) Check() error {
 
 // Drivers returns all built-in backends.
 func Drivers(o Options) []backend.Driver {
-	hosts := python.Options{Python: o.Python, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
+	hosts := python.Options{
+		Python: o.Python, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment, DeviceMemory: o.DeviceMemory, CUDALibrary: o.CUDALibrary,
+	}
 	drivers := []backend.Driver{
 		errorbackend.New(),
 		identity.New(),

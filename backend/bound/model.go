@@ -20,6 +20,8 @@ const (
 	singleDepth = 16
 	// unloadWait bounds how long the end of an instance waits for its thread.
 	unloadWait = 10 * time.Second
+	// stuckWait is that of one whose callable has not come back when it had to.
+	stuckWait = 100 * time.Millisecond
 )
 
 // bound is the backend of one binding.
@@ -173,7 +175,11 @@ func (i *instance) Close() error {
 	if s.conn.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), unloadWait)
+	wait := unloadWait
+	if i.wire.Stuck() {
+		wait = stuckWait
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	if _, err := s.conn.Call(ctx, worker.KindUnload, i.number, struct{}{}); err != nil && s.conn.Err() == nil {
 		s.log.Warn("callable does not end", slog.String("instance", i.wire.Name), slog.Any("error", err))

@@ -2,10 +2,10 @@ package fil
 
 import (
 	"context"
-	"runtime"
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -38,7 +38,7 @@ func (d *driver) Load(ctx context.Context, cfg backend.Config) (backend.Model, e
 	d.report(&cfg)
 	m := &model{driver: d, cfg: cfg, options: o, forest: f, threads: o.threads}
 	if m.threads == 0 {
-		m.threads = max(1, runtime.GOMAXPROCS(0)/max(1, len(cfg.Instances)))
+		m.threads = max(1, processors.Count()/max(1, len(cfg.Instances)))
 	}
 	return m, nil
 }

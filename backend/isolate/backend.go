@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Param is the parameter of a model configuration that says where a model runs:
@@ -139,7 +139,7 @@ func (w *wrapped) Load(ctx context.Context, cfg backend.Config) (backend.Model, 
 func (w *wrapped) spec(cfg *backend.Config, instance string) worker.Spec {
 	// The cores are divided among the workers of a version: the libraries take
 	// GOMAXPROCS for what there is.
-	cores := max(1, runtime.GOMAXPROCS(0)/max(1, len(cfg.Instances)))
+	cores := max(1, processors.Count()/max(1, len(cfg.Instances)))
 	env := append(worker.Environment(os.Environ(), w.options.WorkerEnvironment, w.user), w.options.Env...)
 	limits, _ := worker.LimitsOf(cfg.Parameters) // checked by isolated
 	env = append(env, fmt.Sprintf("GOMAXPROCS=%d", cores))

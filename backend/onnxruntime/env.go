@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // environment is an opened library with its OrtEnv: logging, and thread pools
@@ -87,7 +87,7 @@ func (e *environment) createShared(s *settings, logging uintptr, name *byte) err
 	defer e.release(fnReleaseThreadingOptions, threading)
 	intra := s.intra
 	if intra == 0 {
-		intra = runtime.GOMAXPROCS(0)
+		intra = processors.Count()
 	}
 	if err := e.call(fnSetGlobalIntraOpNumThreads, threading, uintptr(intra)); err != nil {
 		return err

@@ -22,6 +22,9 @@ type instance struct {
 	running running
 	watch   *watch
 	pins    runtime.Pinner // of the tensors' memory, for one run
+	kept    runtime.Pinner // of the memory of bound tensors
+	// By place in the plan: what small tensors are copied to and from.
+	boundInputs, boundOutputs []bound
 	scratch
 }
 
@@ -30,6 +33,8 @@ type instance struct {
 type scratch struct {
 	inputNames, inputs   []uintptr // names and values that are passed
 	outputNames, outputs []uintptr
+	own                  []uintptr        // of inputs, those to release after the run
+	bounds               []*bound         // by place in picked; nil for an output that is not bound
 	given                []*tensor.Tensor // by place in the plan; nil for an optional one that is missing
 	picked               []int            // places in the plan of the outputs that are asked for
 	buffers              []*tensor.Buffer // of the outputs whose memory is ours, by place in picked
@@ -43,9 +48,10 @@ type scratch struct {
 
 func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 	p := m.plan
-	in := &instance{session: s, plan: p, memory: m.driver.host.Allocator(), watch: &m.driver.watch, scratch: scratch{
+	in := &instance{session: s, plan: p, memory: m.driver.host.Allocator(), watch: &m.driver.watch, boundInputs: make([]bound, len(p.inputs)), boundOutputs: make([]bound, len(p.outputs)), scratch: scratch{
 		inputNames: make([]uintptr, 0, len(p.inputs)), inputs: make([]uintptr, 0, len(p.inputs)),
 		outputNames: make([]uintptr, 0, len(p.outputs)), outputs: make([]uintptr, 0, len(p.outputs)),
+		own: make([]uintptr, 0, len(p.inputs)), bounds: make([]*bound, len(p.outputs)),
 		given: make([]*tensor.Tensor, len(p.inputs)), buffers: make([]*tensor.Buffer, len(p.outputs)), shapes: make([]tensor.Shape, len(p.outputs)),
 		dims: make([]int64, 16), nothing: make([]byte, tensor.Alignment),
 	}}
@@ -65,6 +71,7 @@ func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 // Close implements backend.Instance.
 func (in *instance) Close() error {
 	in.watch.remove(in)
+	in.unbindAll()
 	in.session.env.release(fnReleaseRunOptions, in.options)
 	in.session.Drop()
 	return nil
@@ -217,7 +224,8 @@ func (in *instance) pick(requests []*backend.Request) {
 	}
 }
 
-// setInputs makes a view of each input's memory.
+// setInputs makes a view of each input's memory, or copies what is small to
+// where there is one.
 func (in *instance) setInputs(inputs []tensor.Tensor) error {
 	p := in.plan
 	for at := range inputs {
@@ -233,7 +241,7 @@ func (in *instance) setInputs(inputs []tensor.Tensor) error {
 		if p.inputs[i].scalar {
 			shape = nil
 		}
-		value, err := in.view(t.Data, shape, p.inputs[i].datatype, p.inputs[i].element)
+		value, err := in.input(i, t.Data, shape)
 		if err != nil {
 			return err
 		}
@@ -251,6 +259,23 @@ func (in *instance) setInputs(inputs []tensor.Tensor) error {
 	return nil
 }
 
+func (in *instance) input(i int, data []byte, shape tensor.Shape) (uintptr, error) {
+	p := &in.plan.inputs[i]
+	if bindable(p.datatype, len(data)) {
+		b := &in.boundInputs[i]
+		value, err := in.bind(b, shape, len(data), p.element)
+		if err == nil {
+			copy(b.memory, data)
+		}
+		return value, err
+	}
+	value, err := in.view(data, shape, p.datatype, p.element)
+	if err == nil {
+		in.own = append(in.own, value)
+	}
+	return value, err
+}
+
 func (p *plan) find(name string) int {
 	for i := range p.inputs {
 		if p.inputs[i].name == name {
@@ -263,13 +288,10 @@ func (p *plan) find(name string) int {
 // view makes a tensor over data, or, for strings, a copy of it.
 func (in *instance) view(data []byte, shape tensor.Shape, d tensor.Datatype, element uintptr) (uintptr, error) {
 	e := in.session.env
-	if len(shape) > len(in.dims) {
-		in.dims = make([]int64, len(shape))
-	}
-	copy(in.dims, shape)
 	if d == tensor.Bytes {
 		var value uintptr
-		if err := e.call(fnCreateTensorAsOrtValue, e.allocator, uintptr(unsafe.Pointer(&in.dims[0])), uintptr(len(shape)), element, uintptr(unsafe.Pointer(&value))); err != nil {
+		dims := append(shape.Clone(), 0) // one more, so that it has an address
+		if err := e.call(fnCreateTensorAsOrtValue, e.allocator, uintptr(unsafe.Pointer(&dims[0])), uintptr(len(shape)), element, uintptr(unsafe.Pointer(&value))); err != nil {
 			return 0, err
 		}
 		elements, _ := shape.Elements()
@@ -284,157 +306,16 @@ func (in *instance) view(data []byte, shape tensor.Shape, d tensor.Datatype, ele
 		start = &in.nothing[0]
 	}
 	in.pins.Pin(start)
-	in.value = 0
-	in.args = [8]uintptr{
-		e.memory, uintptr(unsafe.Pointer(start)), uintptr(len(data)), uintptr(unsafe.Pointer(&in.dims[0])), uintptr(len(shape)), element,
-		uintptr(unsafe.Pointer(&in.value)),
-	}
-	err := in.invoke(fnCreateTensorWithData, 7)
-	return in.value, err
-}
-
-// setOutputs gives memory to the outputs whose shape is known beforehand.
-func (in *instance) setOutputs() error {
-	p := in.plan
-	in.outputNames, in.outputs = in.outputNames[:0], in.outputs[:0]
-	for at, i := range in.picked {
-		o := &p.outputs[i]
-		in.outputNames = append(in.outputNames, p.texts.address(len(p.inputs)+i))
-		in.outputs = append(in.outputs, 0)
-		in.buffers[at], in.shapes[at] = nil, nil
-		shape, ok := in.shape(o)
-		if !ok {
-			continue
-		}
-		size, err := tensor.ByteSize(o.datatype, shape)
-		if err != nil {
-			continue // ONNX Runtime finds its own words
-		}
-		b, err := in.memory.Allocate(int(size))
-		if err != nil {
-			return err
-		}
-		in.buffers[at], in.shapes[at] = b, shape
-		if in.outputs[at], err = in.view(b.Bytes(), shape, o.datatype, o.element); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// shape predicts that of an output.
-func (in *instance) shape(o *plannedOutput) (tensor.Shape, bool) {
-	if !o.known.Load() {
-		return nil, false
-	}
-	shape := make(tensor.Shape, len(o.dims))
-	for i, d := range o.dims {
-		shape[i] = d.size
-		if d.size == -1 {
-			t := in.given[d.input]
-			if t == nil || d.dim >= len(t.Shape) {
-				return nil, false
-			}
-			shape[i] = t.Shape[d.dim]
-		}
-	}
-	return shape, true
-}
-
-// takeOutputs makes tensors of what the run left, each with a reference.
-func (in *instance) takeOutputs() (all []tensor.Tensor, err error) {
-	all = make([]tensor.Tensor, 0, len(in.picked))
-	defer func() {
-		if err != nil {
-			for i := range all {
-				all[i].Release()
-			}
-		}
-	}()
-	for at, i := range in.picked {
-		o := &in.plan.outputs[i]
-		t := tensor.Tensor{Name: o.name, Datatype: o.datatype, Shape: in.shapes[at], Buffer: in.buffers[at]}
-		if t.Buffer == nil {
-			if err := in.takeOwned(at, o, &t); err != nil {
-				return all, err
-			}
-		}
-		in.buffers[at] = nil
-		if len(t.Shape) == 0 && o.scalar != nil {
-			t.Shape = o.scalar.Clone()
-		}
-		t.Data = t.Buffer.Bytes()
-		all = append(all, t)
-	}
-	return all, nil
-}
-
-// takeOwned hands out a tensor in ONNX Runtime's memory.
-func (in *instance) takeOwned(at int, o *plannedOutput, t *tensor.Tensor) error {
-	e, value := in.session.env, in.outputs[at]
-	var err error
-	if t.Shape, err = e.shapeOf(value); err != nil {
-		return err
-	}
-	if o.datatype == tensor.Bytes {
-		elements, err := t.Shape.Elements()
-		if err != nil {
-			return err
-		}
-		t.Buffer, err = e.strings(value, int(elements), in.memory)
-		return err
-	}
-	size, err := tensor.ByteSize(o.datatype, t.Shape)
-	if err != nil {
-		return err
-	}
-	var start uintptr
-	if err := e.call(fnGetTensorMutableData, value, uintptr(unsafe.Pointer(&start))); err != nil {
-		return err
-	}
-	data := library.Bytes(start, int(size))
-	if in.isInput(start) {
-		// The model hands an input through: its memory ends with the request.
-		if t.Buffer, err = in.memory.Allocate(len(data)); err == nil {
-			copy(t.Buffer.Bytes(), data)
-		}
-		return err
-	}
-	in.session.uses.Add(1)
-	t.Buffer = tensor.NewBuffer(data, &owned{session: in.session, value: value})
-	in.outputs[at] = 0 // it goes with the buffer
-	return nil
-}
-
-// isInput reports whether an address lies in the memory of an input.
-func (in *instance) isInput(address uintptr) bool {
-	for _, t := range in.given {
-		if t == nil || len(t.Data) == 0 {
-			continue
-		}
-		if start := uintptr(unsafe.Pointer(unsafe.SliceData(t.Data))); address >= start && address < start+uintptr(len(t.Data)) {
-			return true
-		}
-	}
-	return false
+	return in.valueOver(start, len(data), shape, element)
 }
 
 // letGo frees what is left of a run.
 func (in *instance) letGo() {
 	in.dropOutputs()
-	for _, v := range in.inputs {
+	for _, v := range in.own {
 		in.free(v)
 	}
-	in.inputs, in.inputNames = in.inputs[:0], in.inputNames[:0]
+	in.own, in.inputs, in.inputNames = in.own[:0], in.inputs[:0], in.inputNames[:0]
 	clear(in.given)
 	in.pins.Unpin()
-}
-
-func (in *instance) dropOutputs() {
-	for at, v := range in.outputs {
-		in.free(v)
-		in.buffers[at].Release()
-		in.buffers[at], in.shapes[at] = nil, nil
-	}
-	in.outputs = in.outputs[:0]
 }

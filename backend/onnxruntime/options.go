@@ -3,7 +3,6 @@ package onnxruntime
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"unsafe"
@@ -11,6 +10,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/faults"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Graph optimization levels of ONNX Runtime.
@@ -153,7 +153,7 @@ func (o *sessionOptions) threads(cfg *backend.Config, s *settings) {
 	if o.intra > 0 {
 		return
 	}
-	cores, instances := runtime.GOMAXPROCS(0), 0
+	cores, instances := processors.Count(), 0
 	for _, in := range cfg.Instances {
 		if in.Kind == o.kind && in.Device == o.device {
 			instances++

@@ -3,13 +3,13 @@ package openvino
 import (
 	"cmp"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/faults"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Names of Triton's parameters that are no properties of the library.
@@ -64,7 +64,7 @@ func readOptions(cfg *backend.Config) (*options, error) {
 	if o.device == "CPU" {
 		// One stream for each instance; together they have the cores. A server
 		// shares them with other models, so that threads are not tied to any.
-		cores := runtime.GOMAXPROCS(0)
+		cores := processors.Count()
 		set["INFERENCE_NUM_THREADS"] = strconv.Itoa(cores)
 		set["NUM_STREAMS"] = strconv.Itoa(min(cores, max(1, len(cfg.Instances))))
 		set["ENABLE_CPU_PINNING"] = "NO"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // interpreter is a Python executable, and the root of the environment that it
@@ -22,6 +23,7 @@ const (
 	paramEnvironment = "EXECUTION_ENV_PATH"
 	paramForceCPU    = "FORCE_CPU_ONLY_INPUT_TENSORS"
 	paramLimit       = "EXECUTION_TIMEOUT_SECONDS"
+	paramWritable    = "WRITABLE_INPUTS"
 	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
 )
 
@@ -90,7 +92,7 @@ func executable(path string) bool {
 // threads is how many threads the numeric libraries of one worker may use: its
 // share of the cores, so that workers do not fight for them.
 func threads(instances int) int {
-	return max(1, runtime.GOMAXPROCS(0)/max(1, instances))
+	return max(1, processors.Count()/max(1, instances))
 }
 
 var threadVariables = []string{"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}

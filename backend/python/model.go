@@ -56,6 +56,11 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 	default:
 		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: %s'", paramForceCPU, v)
 	}
+	switch v := cfg.Parameters[paramWritable]; v {
+	case "", "yes", "no":
+	default:
+		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is neither yes nor no", paramWritable, v)
+	}
 	if folder := d.customFolder(cfg); folder != "" {
 		path = filepath.Join(folder, modelFile)
 	} else {
@@ -75,6 +80,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 	}
 	return path, nil
 }
+
+// takesDevice reports whether the model wants inputs on a GPU where they are.
+func takesDevice(cfg *backend.Config) bool { return cfg.Parameters[paramForceCPU] == "no" }
 
 // limitOf returns how long a worker of the model may take for one batch, 0 for
 // as long as it likes.
@@ -121,7 +129,7 @@ func (d *driver) spec(cfg *backend.Config, command worker.Command, instance stri
 	return worker.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
-		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit,
+		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit, Devices: d.devices,
 	}
 }
 
@@ -146,6 +154,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 				"model_repository": m.cfg.Directory, "model_version": strconv.FormatInt(m.cfg.Version, 10), "model_name": m.cfg.Name,
 			},
 			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
+			Copied: m.driver.hosted == nil && m.cfg.Parameters[paramWritable] == "yes",
 		}
 		answer, err := c.Call(ctx, worker.KindInit, 0, init)
 		if err != nil {
@@ -157,7 +166,8 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 		return c.Attach(worker.Instance{
 			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
-			Gather: m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: m.driver.hosted != nil,
+			TakesDevice: takesDevice(&m.cfg),
+			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Lent: m.driver.hosted == nil && !init.Copied,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)

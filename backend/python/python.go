@@ -33,6 +33,12 @@ type Options struct {
 	// WorkerEnvironment are patterns of the names of variables that workers get; nil
 	// means all but those with the server's own secrets.
 	WorkerEnvironment []string
+	// DeviceMemory bounds the memory on each GPU in which models hand tensors to
+	// each other, in bytes by the number of the GPU; 64 MiB where there is none, 0 or
+	// less for none.
+	DeviceMemory map[int]int64
+	// CUDALibrary is the GPU driver's library; default "libcuda.so.1".
+	CUDALibrary string
 }
 
 // depth is how many batches may be on their way to one worker: enough that it
@@ -49,6 +55,9 @@ func New(o Options) backend.Driver {
 	}
 }
 
+// scratchPrefix begins the names of directories of the worker's sources.
+const scratchPrefix = "neso-python-"
+
 // driver is the opened backend.
 type driver struct {
 	options  Options
@@ -63,11 +72,13 @@ type driver struct {
 	env       []string // of the server, for workers
 	launcher  *worker.Launcher
 	envs      environments
-	grace     time.Duration // for finalize; 0 is the worker's default
+	devices   *worker.DevicePool // nil for frameworks, whose outputs are on the host
+	grace     time.Duration      // for finalize; 0 is the worker's default
 	warm      worker.Warm
 
 	mu     sync.Mutex
 	files  *scratch.Dir // directory of the worker's sources, made for the first model
+	sweep  sync.WaitGroup
 	closed bool
 }
 
@@ -90,11 +101,15 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	for _, name := range parsed.ignored {
 		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", ignoredSettings[name]))
 	}
-	return &driver{
+	d := &driver{
 		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
 		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
-	}, nil
+	}
+	if hosted == nil {
+		d.devices = worker.NewDevicePool(worker.DeviceOptions{Limits: o.DeviceMemory, Library: o.CUDALibrary, Logger: log})
+	}
+	return d, nil
 }
 
 // Capabilities implements backend.Backend.
@@ -102,7 +117,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
+	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
 }
 
 // Close implements backend.Backend.
@@ -116,6 +131,10 @@ func (d *driver) Close() error {
 	d.mu.Unlock()
 	d.warm.Close()
 	d.launcher.Close()
+	d.sweep.Wait()
+	if d.devices != nil {
+		d.devices.Close()
+	}
 	if d.files != nil {
 		return d.files.Remove()
 	}
@@ -133,19 +152,21 @@ func (d *driver) sources() (string, error) {
 	if d.files != nil {
 		return d.files.Path, nil
 	}
-	dir, err := scratch.Make("neso-python-")
+	dir, err := scratch.New(scratchPrefix)
 	if err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", err)
 	}
-	if err := unpack(dir.Path, d.user != nil); err != nil {
+	if err := unpack(dir.Path, d.user != nil, d.hosted != nil); err != nil {
 		return "", fmt.Errorf("unpack the Python worker: %w", errors.Join(err, dir.Remove()))
 	}
 	d.files = dir
+	d.sweep.Go(func() { scratch.Sweep(scratchPrefix) }) // beside the start of the first worker
 	return dir.Path, nil
 }
 
-// unpack writes the worker's sources; shared says that another user reads them.
-func unpack(dir string, shared bool) error {
+// unpack writes the worker's sources; shared says that another user reads them,
+// frameworks that those for the models of frameworks are needed too.
+func unpack(dir string, shared, frameworks bool) error {
 	var others fs.FileMode
 	if shared {
 		others = 0o055
@@ -159,6 +180,9 @@ func unpack(dir string, shared bool) error {
 		}
 		to := filepath.Join(dir, filepath.FromSlash(path))
 		if e.IsDir() {
+			if e.Name() == "frameworks" && !frameworks {
+				return fs.SkipDir
+			}
 			return os.Mkdir(to, 0o700|others)
 		}
 		data, err := pyfiles.Worker.ReadFile(path)

@@ -7,10 +7,12 @@ import threading
 import time
 
 import numpy as np
+import pytest
 import tritonclient.grpc as tgrpc
+import tritonclient.http as thttp
 from bls import ask, value, write
 from repository import X, ensemble, python_model, settled, until
-from server import Server
+from server import Server, descendants
 
 METRICS = """
 self.families = [
@@ -54,14 +56,14 @@ WANT = [
     "TritonModelException: Failed to increment metric value: ",
     "TritonModelException: Failed to observe metric value: ",
     "TritonModelException: Failed to get metric value: ",
-    "TritonModelException: Error when creating MetricFamily: ",
-    "TritonModelException: Error when creating MetricFamily: ",
+    "TritonModelException: Error when creating Metric: ",
+    "TritonModelException: Error when creating Metric: ",
     "TritonModelException: Failed to create metric. Missing required buckets.",
     "TritonModelException: Failed to create metric. Unexpected buckets found.",
-    "TritonModelException: Error when creating MetricFamily: ",
+    "TritonModelException: Error when creating Metric: ",
     "TritonModelException: Failed to create metric. Labels must be a dictionary.",
     "TritonModelException: Failed to create metric. Buckets must be a list.",
-    "TritonModelException: Invalid metric operation as the corresponding 'MetricFamily' has been deleted.",
+    "TritonModelException: Failed to set metric value: Invalid metric operation as the corresponding 'MetricFamily' has been deleted.",
 ]
 
 
@@ -168,7 +170,7 @@ REPORT = """
 r = request
 seen = {
     "id": r.request_id(), "correlation": r.correlation_id(), "flags": r.flags(), "timeout": r.timeout(), "priority": r.priority(),
-    "parameters": r.parameters(), "outputs": r.requested_output_names(), "cancelled": r.is_cancelled(),
+    "parameters": r.parameters(), "outputs": sorted(r.requested_output_names()), "cancelled": r.is_cancelled(),
     "trace": r.trace().get_context(), "inputs": [[t.name(), t.shape(), t.triton_dtype(), t.is_cpu()] for t in r.inputs()],
 }
 pb_utils.Logger.log_info("SEEN " + json.dumps(seen))
@@ -186,7 +188,7 @@ return pb_utils.InferenceResponse(a.output_tensors(), parameters={**more, "outer
 ECHO = """
 return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)], parameters={
     "id": request.request_id(), "correlation": str(request.correlation_id()), "flags": request.flags(),
-    "timeout": request.timeout(), "parameters": request.parameters(), "names": ",".join(request.requested_output_names()),
+    "timeout": request.timeout(), "parameters": request.parameters(), "names": ",".join(sorted(request.requested_output_names())),
 })
 """
 
@@ -349,3 +351,137 @@ def test_a_step_unloaded_under_load(tmp_path):
             t.join()
         assert not wrong, wrong[:3]
         assert 200 in seen and 404 in seen
+
+
+# What must not end the worker: each answers with what was raised.
+WRONG = """
+import math
+M = pb_utils.MetricFamily
+found = []
+for call in (
+    lambda: pb_utils.load_model(1), lambda: pb_utils.load_model("a", config=3), lambda: pb_utils.load_model("a", files=[]),
+    lambda: pb_utils.unload_model(None), lambda: pb_utils.is_model_ready(2), lambda: pb_utils.is_model_ready("a", None),
+    lambda: self.counter.increment(math.nan), lambda: self.counter.increment(-math.inf), lambda: M("no name", "d", M.GAUGE),
+    lambda: self.histogram.observe(math.nan), lambda: M("h", "d", M.HISTOGRAM).Metric({"k": "v"}, [math.nan]),
+):
+    try:
+        call()
+        found.append("nothing")
+    except (TypeError, pb_utils.TritonModelException) as e:
+        found.append(type(e).__name__)
+return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)], parameters={"found": " ".join(found)})
+"""
+WRONG_INIT = """
+M = pb_utils.MetricFamily
+self.families = [M("wrong_c", "d", M.COUNTER), M("wrong_h", "d", M.HISTOGRAM), M("wrong_g", "d", M.GAUGE)]
+self.counter = self.families[0].Metric()
+self.histogram = self.families[1].Metric({"of": "none"}, [])
+self.more = self.families[1].Metric({"of": "two"}, [1, float("inf")])
+self.more.observe(3)
+self.gauge = self.families[2].Metric()
+self.gauge.set(float("-inf"))
+assert self.gauge.value() == float("-inf")
+"""
+
+
+def test_wrong_values_are_exceptions_of_the_model(tmp_path):
+    """Values that JSON has no numbers for, and arguments of another type, leave the worker as it is."""
+    repo = tmp_path / "repo"
+    write(repo, "wrong", WRONG, init=WRONG_INIT)
+    with Server(repo) as server:
+        workers = descendants(server.process.pid)
+        r = server.infer("wrong", ask(1))
+        assert r.status == 200, r
+        refused = "TypeError TypeError TritonModelException TypeError TypeError TritonModelException".split()
+        assert r.json["parameters"]["found"].split() == refused + ["TritonModelException"] * 5
+        assert descendants(server.process.pid) == workers
+        shown = server.metrics()
+        assert "\nwrong_g -Inf\n" in shown and '\nwrong_h_bucket{of="none",le="+Inf"} 0\n' in shown
+        assert '\nwrong_h_bucket{of="two",le="1"} 0\n' in shown and '\nwrong_h_bucket{of="two",le="+Inf"} 1\n' in shown
+
+
+ADD = "x += 1\nreturn self.reply(x)"
+CALLS = """
+import asyncio
+def ask():
+    return pb_utils.InferenceRequest(model_name="add", inputs=request.inputs(), requested_output_names=["Y"]).async_exec()
+async def both():
+    done, _ = await asyncio.wait([ask(), ask()])
+    return [self.value(f.result()) for f in done]
+one, other = asyncio.run(both())
+one += 10
+x += 100
+return self.reply([one[-1], other[-1], x[-1]])
+"""
+SPLIT = """platform: "ensemble"
+input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }
+output [ { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "B" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "C" data_type: TYPE_INT32 dims: [ -1 ] } ]
+ensemble_scheduling { step [
+  { model_name: "add" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "A" } },
+  { model_name: "add" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "B" } },
+  { model_name: "add" model_version: -1 input_map { key: "X" value: "A" } output_map { key: "Y" value: "C" } } ] }
+"""
+
+
+COPIED = 'parameters { key: "WRITABLE_INPUTS" value { string_value: "%s" } }'
+
+
+@pytest.mark.parametrize("size", [4, 100_000])
+def test_inputs_may_be_changed_in_place(tmp_path, size):
+    """As in Triton; nobody else sees it: not another step, nor the model that called."""
+    repo = tmp_path / "repo"
+    write(repo, "add", ADD, config=COPIED % "yes")
+    write(repo, "calls", CALLS, config=COPIED % "yes")
+    write(repo, "plain", ADD)
+    (repo / "split" / "1").mkdir(parents=True)
+    (repo / "split" / "config.pbtxt").write_text(SPLIT)
+    (repo / "share" / "1").mkdir(parents=True)
+    (repo / "share" / "config.pbtxt").write_text(SPLIT.replace('"add"', '"plain"'))
+    with Server(repo) as server:
+        for _ in range(3):
+            for model in ("add", "plain"):
+                assert value(server, model, *range(size)) == list(range(1, size + 1))
+            assert value(server, "calls", *[5] * size) == [16, 6, 105]
+            r = server.infer("split", ask(*[7] * size))
+            assert r.status == 200, r
+            got = {o["name"]: set(o["data"]) for o in r.json["outputs"]}
+            assert got == {"A": {8}, "B": {8}, "C": {9}}
+        r = server.infer("share", ask(*[7] * size))
+        if size > 1000:  # in memory that others read: not without the parameter
+            assert r.status == 500 and "output array is read-only" in r.error, r
+        else:
+            assert r.status == 200, r
+
+
+def test_whether_inputs_may_be_changed_is_yes_or_no(tmp_path):
+    repo = tmp_path / "repo"
+    write(repo, "add", ADD, config=COPIED % "maybe")
+    with Server(repo, "--exit-on-error=false", "--model-control-mode=explicit") as server:
+        r = server.post("/v2/repository/models/add/load")
+        assert r.status == 400 and "Incorrect value for WRITABLE_INPUTS: 'maybe' is neither yes nor no" in r.error, r
+
+
+BOTH = """
+x += 1
+y = pb_utils.get_input_tensor_by_name(request, "Z").as_numpy()
+y *= 2
+return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x), pb_utils.Tensor("W", y)])
+"""
+BOTH_CONFIG = """input [ { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "Z" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "W" data_type: TYPE_INT32 dims: [ -1 ] } ]
+"""
+
+
+@pytest.mark.parametrize("size", [4, 4096, 100_000])
+def test_inputs_of_one_body_may_be_changed_in_place(tmp_path, size):
+    repo = tmp_path / "repo"
+    write(repo, "both", BOTH, config=BOTH_CONFIG)
+    with Server(repo, "--disable-auto-complete-config") as server:
+        for module, url in ((thttp, server.http), (tgrpc, server.grpc)):
+            with module.InferenceServerClient(url) as client:
+                tensors = [module.InferInput(name, [size], "INT32") for name in "XZ"]
+                tensors[0].set_data_from_numpy(np.arange(size, dtype=np.int32))
+                tensors[1].set_data_from_numpy(np.full(size, 7, np.int32))
+                for _ in range(2):
+                    r = client.infer("both", tensors)
+                    assert r.as_numpy("Y")[-1] == size and set(r.as_numpy("W")) == {14}

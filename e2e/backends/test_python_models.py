@@ -72,6 +72,9 @@ def test_exceptions(tmp_path):
         assert answer(s, "m") == 1
         metrics = s.metrics()
         assert 'nv_inference_request_failure{model="m",reason="BACKEND",version="1"} 1' in metrics
+        # The model has run twice, though once in vain.
+        assert 'nv_inference_exec_count{model="m",version="1"} 2' in metrics
+        assert s.get("/v2/models/m/stats").json["model_stats"][0]["batch_stats"][0]["compute_infer"]["count"] == 2
 
 
 def test_errors_per_request(tmp_path):

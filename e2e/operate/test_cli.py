@@ -94,11 +94,9 @@ def test_mistakes(case):
 
 def test_options_of_triton_without_effect_are_reported_once(tmp_path):
     identity_model(tmp_path, "m")
-    with Server(tmp_path, "--http-thread-count=4", "--cuda-memory-pool-byte-size=0:0", "--http-thread-c", "3") as s:
+    with Server(tmp_path, "--http-thread-count=4", "--pinned-memory-pool-byte-size=0", "--http-thread-c", "3") as s:
         log = s.log()
-        assert log.count("option=--http-thread-count") == 1 and log.count("option=--cuda-memory-pool-byte-size") == 1, (
-            log
-        )
+        assert log.count("option=--http-thread-count") == 1 and log.count("option=--pinned-memory-pool-byte-size") == 1
         assert "options=" in log.splitlines()[0] and "--http-thread-c 3" in log.splitlines()[0], (
             "the first line says how the server was started"
         )

@@ -145,6 +145,57 @@ def test_infer_text_and_half(server, tmp_path):
     assert "[0.5, -2, 65504]" in ok(server, "infer", "identity_any_fp16", "--input", f"{name}=@{tmp_path / 'h.npy'}")
 
 
+COUNT = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+class TritonPythonModel:
+    def execute(self, requests):
+        for r in requests:
+            n = pb_utils.get_input_tensor_by_name(r, 'N').as_numpy().ravel()
+            sender = r.get_response_sender()
+            for i in range(int(n[0])):
+                out = [pb_utils.Tensor('I', np.array([[i]], np.int32)), pb_utils.Tensor('ALL', n.reshape(1, -1))]
+                sender.send(pb_utils.InferenceResponse(out))
+            if n[0] == 2:
+                sender.send(pb_utils.InferenceResponse(error=pb_utils.TritonError('no more')))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+def test_infer_of_a_decoupled_model(server, tmp_path):
+    config = {
+        "backend": "python",
+        "max_batch_size": 2,
+        "input": [{"name": "N", "data_type": "TYPE_INT32", "dims": [-1]}],
+        "output": [
+            {"name": "I", "data_type": "TYPE_INT32", "dims": [1]},
+            {"name": "ALL", "data_type": "TYPE_INT32", "dims": [-1]},
+        ],
+        "model_transaction_policy": {"decoupled": True},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.py").write_text(COUNT)
+    files = ("--config", str(tmp_path / "config.json"), "--file", f"1/model.py={tmp_path / 'model.py'}")
+    ok(server, "load", "count", *files)
+    assert ok(server, "infer", "count", "--input", "N=[1, 7]") == "response 0\nI INT32\n0\nALL INT32\n[1,7]\n"
+    assert ok(server, "infer", "count", "--input", "N=3", "--output", "I").split() == (
+        "response 0 I INT32 0 response 1 I INT32 1 response 2 I INT32 2".split()
+    )
+    np.save(tmp_path / "n.npy", np.array([[3, 4]], np.int32))
+    lines = ok(
+        server, "infer", "count:1", "--input", f"N=@{tmp_path / 'n.npy'}", "--json", "--id", "seven"
+    ).splitlines()
+    assert [(json.loads(x)["I"], json.loads(x)["ALL"], json.loads(x)["id"]) for x in lines] == [
+        (i, [3, 4], "seven") for i in range(3)
+    ]
+    r = neso(server, "infer", "count", "--input", "N=2", "--output", "I")
+    assert r.returncode == 1 and "response 1" in r.stdout and "no more" in r.stderr, r
+    r = neso(server, "infer", "count", "--input", "N=[[1],[2]]")
+    assert r.returncode == 1 and "takes 2 elements over HTTP as [1,2], not as [2,1]" in r.stderr, r
+    r = neso(server, "infer", "count", "--input", "N=1", "--save", "I=x.npy")
+    assert r.returncode == 1 and "--json prints each" in r.stderr, r
+
+
 @pytest.mark.parametrize(
     "args, fault",
     [

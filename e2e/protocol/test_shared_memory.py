@@ -504,7 +504,7 @@ def fake_gpu(tmp_path_factory):
     if cc is None:
         pytest.skip("there is no C compiler for the fake driver")
     directory = tmp_path_factory.mktemp("driver")
-    source = ROOT / "internal" / "shm" / "testdata" / "fakecuda.c"
+    source = ROOT / "internal" / "cuda" / "testdata" / "fakecuda.c"
     subprocess.run([cc, "-shared", "-fPIC", "-o", directory / "libcuda.so.1", source], check=True)
     options = ["--model-control-mode=explicit", f"--load-model={FP32}", "--load-model=python_any_fp32"]
     with Server(MODELS, *options, env={"LD_LIBRARY_PATH": str(directory)}) as server:

@@ -55,7 +55,7 @@ def together(server, name, *shapes):
         return list(pool.map(lambda s: ask(server, name, *s), shapes))
 
 
-REASONS = ["full", "preferred", "utilization", "delay", "shape", "sequence", "drained"]
+REASONS = ["full", "preferred", "utilization", "delay", "shape", "sequence", "drained", "share"]
 
 
 def closed(server, name):

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend/python"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // finding is what doctor says of one thing.
@@ -37,7 +38,7 @@ status 1 when something that models need is missing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fine := true
-			fmt.Fprintf(env.Stdout, "neso %s, %s/%s, %d cores\n", neso.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
+			fmt.Fprintf(env.Stdout, "neso %s, %s/%s, %d cores\n", neso.Version(), runtime.GOOS, runtime.GOARCH, processors.Count())
 			for _, f := range examine(cmd.Context(), interpreter) {
 				mark := "ok  "
 				switch {

@@ -13,6 +13,31 @@ func (o *serveOptions) gpuDefaults(lookup func(string) (string, bool)) {
 	if _, ok := lookup("TRITON_SERVER_CPU_ONLY"); ok {
 		o.server.Metrics.NoGPU = true
 	}
+	o.cudaLibrary, _ = lookup("NESO_CUDA_DRIVER") // the workers' too
+}
+
+// setDeviceMemory reads the pool of one GPU.
+func setDeviceMemory(o *serveOptions, s string) error {
+	first, second, err := parsePair(s, ":")
+	if err != nil {
+		return err
+	}
+	number, err := parseInt(first)
+	if err != nil {
+		return err
+	}
+	bytes, err := strconv.ParseInt(second, 10, 64)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--cuda-memory-pool-byte-size takes a number of bytes, got %q", second)
+	case number < 0 || bytes < 0:
+		return fmt.Errorf("--cuda-memory-pool-byte-size takes no negative numbers, got %q", s)
+	}
+	if o.deviceMemory == nil {
+		o.deviceMemory = map[int]int64{}
+	}
+	o.deviceMemory[number] = bytes
+	return nil
 }
 
 // parseCapability reads a compute capability such as 7.5.

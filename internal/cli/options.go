@@ -28,6 +28,8 @@ type serveOptions struct {
 	strictModelConfig                        *bool
 	python, workerUser                       string
 	workerEnv                                []string
+	deviceMemory                             map[int]int64
+	cudaLibrary                              string
 	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool

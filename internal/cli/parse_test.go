@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,14 +20,15 @@ func parsed(t *testing.T, args ...string) (*serveOptions, []string, error) {
 func TestParseFormsOfOptions(t *testing.T) {
 	o, given, err := parsed(t, "--http-port=9000", "--grpc-p", "9001", "--model-repository", "b", "--model-store=a", "--model-repository=b",
 		"--log-verbose=true", "--exit-timeout-secs=-3", "--exit-on-error=OFF", "--backend-config=python,x=1=2", "--backend-config=y=3",
-		"--model-control-mode=EXPLICIT", "--load-model=m", "--max-queued-bytes=2G", "--grpc-keepalive-time=1500", "--disable-auto-complete-config")
+		"--model-control-mode=EXPLICIT", "--load-model=m", "--max-queued-bytes=2G", "--grpc-keepalive-time=1500", "--disable-auto-complete-config",
+		"--cuda-memory-pool-byte-size=0:268435456", "--cuda-memory-pool-byte-size=3:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &o.server
 	if o.httpPort != 9000 || o.grpcPort != 9001 || !slices.Equal(s.ModelRepositories, []string{"b", "a"}) || o.log.Verbose != 1 || s.ExitTimeout != 0 ||
 		!s.KeepGoing || s.BackendSettings["python"]["x"] != "1=2" || s.BackendSettings[""]["y"] != "3" || s.ControlMode != "explicit" ||
-		s.MaxQueuedBytes != 2<<30 || s.GRPC.KeepaliveTime != 1500*time.Millisecond || !s.DisableAutoComplete {
+		!maps.Equal(o.deviceMemory, map[int]int64{0: 256 << 20, 3: 0}) || s.MaxQueuedBytes != 2<<30 || s.GRPC.KeepaliveTime != 1500*time.Millisecond || !s.DisableAutoComplete {
 		t.Errorf("got %+v", o)
 	}
 	if !slices.Contains(given, "grpc-port") || slices.Contains(given, "grpc-p") {
@@ -68,6 +70,10 @@ func TestParseMistakes(t *testing.T) {
 		"--grpc-infer-thread-count=1":       "from 2 to 128",
 		"--model-config-name=":              "empty argument for --model-config-name",
 		"--rate-limit=fast":                 "invalid argument for --rate-limit",
+		"--cuda-memory-pool-byte-size=1":    "Cannot parse pair option",
+		"--cuda-memory-pool-byte-size=x:1":  "Invalid option value. Got x",
+		"--cuda-memory-pool-byte-size=0:1G": "--cuda-memory-pool-byte-size takes a number of bytes, got \"1G\"",
+		"--cuda-memory-pool-byte-size=0:-1": "--cuda-memory-pool-byte-size takes no negative numbers, got \"0:-1\"",
 		"--allow-client-shm=local":          "invalid value for bool option: local",
 		"--rate-limit-resource=R":           "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got R",
 		"--rate-limit-resource=R:1:2:3":     "Got R:1:2:3",

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 const (
@@ -58,3 +61,14 @@ var followHeap = sync.OnceFunc(func() {
 	}
 	arm()
 })
+
+// followLoad uses as many processors as the load needs, until stop is called.
+func followLoad() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { processors.Follow(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}

@@ -98,7 +98,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if o.server.ResponseCache.Name == "redis" {
 		responsecache.SilenceDriver()
 	}
-	backends := all.Options{Python: o.python, WorkerBinary: workerBinary(), WorkerUser: o.workerUser, WorkerEnvironment: o.workerEnv}
+	backends := all.Options{Python: o.python, WorkerBinary: workerBinary(), WorkerUser: o.workerUser, WorkerEnvironment: o.workerEnv, DeviceMemory: o.deviceMemory, CUDALibrary: o.cudaLibrary}
 	if err := backends.Check(); err != nil {
 		fmt.Fprintln(env.Stderr, err)
 		return 1
@@ -127,7 +127,11 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1
 	}
+	defer followLoad()()
 	report(log, &o.server)
+	if err := letStartGo(); err != nil {
+		logger.Debug("pages of the start stay", "error", err)
+	}
 	single.report(env.Stdout, &o.server)
 	err = control(ctx, o, logger)
 	if err != nil {

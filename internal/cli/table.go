@@ -11,7 +11,7 @@ import (
 
 // Reasons why an option has no effect.
 const (
-	noGPU     = "this server manages no GPU memory of its own"
+	noGPU     = "this server has no use for such memory"
 	noThreads = "connections are served by goroutines, there is no pool to size"
 	notYet    = "the feature is not part of this version"
 )
@@ -133,7 +133,7 @@ func serveTable() []option {
 		{name: "rate-limit", kind: "string", group: groupRate, help: "Specify the mode for rate limiting: \"off\", or \"execution_count\" with which a model instance runs only while the resources of its rate_limiter are free.", set: wordVar("rate-limit", []string{"off", "execution_count"}, stringVar(func(o *serveOptions) *string { return &o.server.RateLimit }))},
 		{name: "rate-limit-resource", kind: "<string>:<integer>[:<integer>]", group: groupRate, help: "The number of resources available to the server, <resource name>:<count>[:<device>], without a device on each. It may be specified multiple times; then only the resources named exist. Default: as many of each as the instance needs that needs most.", set: setRateLimitResource},
 		{name: "pinned-memory-pool-byte-size", kind: "integer", group: groupMemory, help: "The total byte size that can be allocated as pinned system memory.", set: checkInt(math.MinInt, math.MaxInt), unused: noGPU},
-		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total byte size that can be allocated as CUDA memory for the GPU device.", set: checkPair(":"), unused: noGPU},
+		{name: "cuda-memory-pool-byte-size", kind: "<integer>:<integer>", group: groupMemory, help: "<GPU>:<bytes>: the total byte size that can be allocated as CUDA memory on that GPU, in which Python models hand tensors to each other; 0 for none. It may be specified once for each GPU. Default: 64 MiB for each.", set: setDeviceMemory},
 		{name: "cuda-virtual-address-size", kind: "<integer>:<integer>", group: groupMemory, help: "The total CUDA virtual address size for growable implicit state.", set: checkPair(":"), unused: noGPU},
 		{name: "min-supported-compute-capability", kind: "float", group: groupMemory, help: "The minimum supported CUDA compute capability.", set: func(o *serveOptions, s string) (err error) {
 			o.server.GPU.MinComputeCapability, err = parseCapability(s)

@@ -36,17 +36,19 @@ type customMetrics struct {
 }
 
 type metricFamily struct {
-	backend.MetricFamily
-	series map[string]*metricSeries // by labels
+	backend.MetricFamily                          // without Buckets
+	series               map[string]*metricSeries // by labels
 }
 
 // metricSeries is one value, shared by all metrics with the same labels.
+// Histograms of one family may differ in their buckets.
 type metricSeries struct {
 	owner  *customMetrics
 	family *metricFamily
 	key    string
 	labels map[string]string
-	refs   int // guarded by owner.mu
+	bounds []float64 // of a histogram
+	refs   int       // guarded by owner.mu
 
 	mu     sync.Mutex
 	value  float64 // or the sum of a histogram
@@ -70,6 +72,9 @@ func (e *Engine) CustomFamily(name string) []metrics.Custom {
 
 // metric implements backend.Host.Metric.
 func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
+	if n := len(f.Buckets); n > 0 && math.IsInf(f.Buckets[n-1], 1) {
+		f.Buckets = f.Buckets[:n-1] // the one that every histogram has
+	}
 	if err := checkFamily(f, labels); err != nil {
 		return nil, err
 	}
@@ -77,8 +82,11 @@ func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	family := c.families[f.Name]
-	if family != nil && (family.Kind != f.Kind || family.Description != f.Description || !slices.Equal(family.Buckets, f.Buckets)) {
-		return nil, backend.Errorf(backend.InvalidArg, "metric family '%s' already exists with another kind, description or buckets", f.Name)
+	if family != nil && (family.Kind != f.Kind || family.Description != f.Description) {
+		return nil, backend.Errorf(backend.InvalidArg, "metric family '%s' already exists with another kind or description", f.Name)
+	}
+	if family != nil && family.series[key] != nil && !slices.Equal(family.series[key].bounds, f.Buckets) {
+		return nil, backend.Errorf(backend.InvalidArg, "metric '%s' with these labels already exists with other buckets", f.Name)
 	}
 	if family == nil || family.series[key] == nil {
 		if c.series >= maxSeries {
@@ -87,7 +95,6 @@ func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string)
 		c.series++
 	}
 	if family == nil {
-		f.Buckets = slices.Clone(f.Buckets)
 		family = &metricFamily{MetricFamily: f, series: map[string]*metricSeries{}}
 		c.families[f.Name] = family
 	}
@@ -95,7 +102,7 @@ func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string)
 	if s == nil {
 		s = &metricSeries{owner: c, family: family, key: key, labels: maps.Clone(labels)}
 		if f.Kind == backend.Histogram {
-			s.counts = make([]uint64, len(f.Buckets)+1)
+			s.bounds, s.counts = slices.Clone(f.Buckets), make([]uint64, len(f.Buckets)+1)
 		}
 		family.series[key] = s
 	}
@@ -114,9 +121,6 @@ func checkFamily(f backend.MetricFamily, labels map[string]string) error {
 	}
 	if f.Kind > backend.Histogram {
 		return backend.Errorf(backend.InvalidArg, "unknown kind of metric family '%s'", f.Name)
-	}
-	if f.Kind == backend.Histogram && len(f.Buckets) == 0 {
-		return backend.Errorf(backend.InvalidArg, "histogram family '%s' has no buckets", f.Name)
 	}
 	if f.Kind != backend.Histogram && len(f.Buckets) > 0 {
 		return backend.Errorf(backend.InvalidArg, "metric family '%s' is no histogram but has buckets", f.Name)
@@ -176,7 +180,7 @@ func (s *metricSeries) custom() metrics.Custom {
 	case backend.Gauge:
 		m.Kind, m.Value = prometheus.GaugeValue, s.value
 	case backend.Histogram:
-		m.Kind, m.Sum, m.Bounds, m.Counts = prometheus.UntypedValue, s.value, s.family.Buckets, slices.Clone(s.counts)
+		m.Kind, m.Sum, m.Bounds, m.Counts = prometheus.UntypedValue, s.value, s.bounds, slices.Clone(s.counts)
 	}
 	return m
 }
@@ -220,7 +224,7 @@ func (r *metricRef) Observe(v float64) error {
 	if math.IsNaN(v) {
 		return backend.Errorf(backend.InvalidArg, "histogram '%s' cannot observe NaN", r.family.Name)
 	}
-	i, _ := slices.BinarySearch(r.family.Buckets, v)
+	i, _ := slices.BinarySearch(r.bounds, v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts[i]++

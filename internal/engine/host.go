@@ -32,9 +32,12 @@ func (h *host) Infer(req *backend.Request) error {
 }
 
 func (h *host) infer(req *backend.Request) error {
+	if len(req.Correlation.Text) > 128 {
+		return backend.Errorf(backend.InvalidArg, "string correlation ID cannot be longer than 128 characters")
+	}
 	var bytes int64
 	for i := range req.Inputs {
-		bytes += int64(len(req.Inputs[i].Data))
+		bytes += int64(req.Inputs[i].Size())
 	}
 	p, err := h.e.pinFor(req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
 	if err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"math"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -162,10 +163,9 @@ func TestCustomMetrics(t *testing.T) {
 		"name":            {f: backend.MetricFamily{Name: "a b"}},
 		"own name":        {f: backend.MetricFamily{Name: "nv_inference_count"}},
 		"kind":            {f: backend.MetricFamily{Name: "x", Kind: 9}},
-		"no buckets":      {f: backend.MetricFamily{Name: "x", Kind: backend.Histogram}},
 		"unfit buckets":   {f: backend.MetricFamily{Name: "x", Buckets: []float64{1}}},
 		"unsorted":        {f: backend.MetricFamily{Name: "x", Kind: backend.Histogram, Buckets: []float64{2, 1}}},
-		"infinite bucket": {f: backend.MetricFamily{Name: "x", Kind: backend.Histogram, Buckets: []float64{math.Inf(1)}}},
+		"infinite bucket": {f: backend.MetricFamily{Name: "x", Kind: backend.Histogram, Buckets: []float64{math.Inf(1), math.Inf(1)}}},
 		"label":           {f: counter, labels: map[string]string{"a-b": ""}},
 		"le":              {f: histogram, labels: map[string]string{"le": ""}},
 	}
@@ -174,6 +174,19 @@ func TestCustomMetrics(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	accepted := get(backend.MetricFamily{Name: "x", Kind: backend.Histogram}, nil)
+	for i, buckets := range [][]float64{{1, 5}, {2, math.Inf(1)}} { // those of one family may differ
+		f := backend.MetricFamily{Name: "x", Kind: backend.Histogram, Buckets: buckets}
+		m := get(f, map[string]string{"i": strconv.Itoa(i)})
+		if _, err := host.Metric(f, nil); err == nil {
+			t.Error("the same labels with other buckets")
+		}
+		m.Release()
+	}
+	if err := accepted.Observe(3); err != nil {
+		t.Error(err)
+	}
+	accepted.Release()
 	kept := get(counter, nil)
 	defer kept.Release()
 	clash := counter

@@ -7,6 +7,7 @@ import (
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Resolve pins a version of a model for one request of bytes input bytes
@@ -162,8 +163,13 @@ func (e *Engine) end(m *model.Model, bytes int64, external bool, payer infer.Pay
 // sink is never called.
 func (e *Engine) Infer(r *infer.Request) error {
 	m := r.Owner.(*model.Model)
+	processors.Work()
 	if r.Ctx == nil {
 		r.Ctx = context.Background()
+	}
+	if err := m.Settle(r); err != nil {
+		r.Abandon()
+		return err
 	}
 	timeline := r.Timeline
 	if timeline != nil {

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // defaultLibrary comes with the driver.
@@ -47,6 +49,7 @@ func openAPI(path string) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
+	processors.Keep()
 	a := &api{}
 	var begin function
 	for _, f := range []struct {

@@ -68,7 +68,7 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 		}
 	}
 	reuse := p.finish(e, err)
-	if v != nil && err == nil {
+	if v != nil && (err == nil || b.Ran) {
 		var end int64
 		if len(e.requests) == 1 && reuse {
 			end = e.requests[0].Times.End // saves a look at the clock

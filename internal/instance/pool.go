@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	ended := context.AfterFunc(making, p.stop)
 	var wg sync.WaitGroup
 	// Making an instance is mostly waiting, for a process or for storage.
-	sem := make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
+	sem := make(chan struct{}, max(4, 2*processors.Count()))
 	for i := range p.slots {
 		sem <- struct{}{}
 		wg.Go(func() {

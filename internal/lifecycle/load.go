@@ -10,6 +10,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
 )
 
@@ -55,7 +56,10 @@ func (m *Manager) begin(f func()) error {
 	if m.refuse {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
-	m.loads.Go(f)
+	m.loads.Go(func() {
+		defer processors.Hold()() // files are read
+		f()
+	})
 	return nil
 }
 

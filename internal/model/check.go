@@ -229,17 +229,17 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 		return fault(r, "byte size overflow for input '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (9223372036854775807)",
 			t.Name, n, t.Datatype.Size())
 	}
-	if size != int64(len(t.Data)) {
-		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, size, len(t.Data))
+	if got := int64(t.Size()); size != got {
+		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, size, got)
 	}
 	return nil
 }
 
 // emptyBatch refuses a batch of nothing. The peer takes it for one element
-// whose bytes are missing.
+// whose bytes are missing, and says no more than that.
 func (o *io) emptyBatch(r *infer.Request, t *tensor.Tensor) error {
 	if want, err := tensor.ByteSize(t.Datatype, t.Shape[1:]); err == nil && want != int64(len(t.Data)) {
-		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, want, len(t.Data))
+		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d: its batch dimension is 0", t.Name, o.config.Name, want, len(t.Data))
 	}
 	return fault(r, "inference request batch-size must be >= 1 for '%s'", o.config.Name)
 }

@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 		{"scalar", addsub, []tensor.Tensor{tensorOf("A", tensor.FP32, 4), b}, nil, id + "input 'A' has no shape but model requires batch dimension for 'm'"},
 		{"batch differs", addsub, []tensor.Tensor{a, tensorOf("B", tensor.FP32, 8, 2, 1)}, nil, id + "input 'B' batch size does not match other inputs for 'm'"},
 		{"batch too big", addsub, []tensor.Tensor{tensorOf("A", tensor.FP32, 9*64, 9, 16), tensorOf("B", tensor.FP32, 36, 9, 1)}, nil, id + "inference request batch-size must be <= 8 for 'm'"},
-		{"batch 0", addsub, []tensor.Tensor{tensorOf("A", tensor.FP32, 0, 0, 16), tensorOf("B", tensor.FP32, 0, 0, 1)}, nil, id + "input byte size mismatch for input 'A' for model 'm'. Expected 64, got 0"},
+		{"batch 0", addsub, []tensor.Tensor{tensorOf("A", tensor.FP32, 0, 0, 16), tensorOf("B", tensor.FP32, 0, 0, 1)}, nil, id + "input byte size mismatch for input 'A' for model 'm'. Expected 64, got 0: its batch dimension is 0"},
 		{"batch negative", addsub, []tensor.Tensor{tensorOf("A", tensor.FP32, 0, -1, 16), b}, nil, id + "All input dimensions should be specified for input 'A' for model 'm', got [-1,16]"},
 		{"datatype", addsub, []tensor.Tensor{tensorOf("A", tensor.Int32, 64, 1, 16), b}, nil, id + "inference input 'A' data-type is 'INT32', but model 'm' expects 'FP32'"},
 		{"no datatype", addsub, []tensor.Tensor{tensorOf("A", tensor.Invalid, 64, 1, 16), b}, nil, id + "inference input 'A' data-type is '<invalid>', but model 'm' expects 'FP32'"},

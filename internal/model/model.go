@@ -78,6 +78,7 @@ type Model struct {
 	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 	lingers   bool // see backend.Capabilities
+	devices   devices
 	cache     *cache
 	identity  func() responsecache.Identity
 	steps     func(name string, version int64) (responsecache.Identity, bool)
@@ -113,6 +114,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if o.Backend != nil { // an ensemble has none
 		can := o.Backend.Capabilities()
 		m.lingers, m.io.loose = can.Lingers, can.LooseOutputs
+		m.devices = devicesOf(c, can, &o.BackendConfig)
+	} else {
+		m.devices = devices{takes: true, gives: true} // as far as its steps do
 	}
 	var err error
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
@@ -123,6 +127,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	if err = m.openCache(ctx, &o); err != nil {
 		return nil, err
+	}
+	if m.cache != nil {
+		m.devices = devices{} // its keys and answers are bytes
 	}
 	if c.Ensemble != nil {
 		m.openEnsemble(&o)

@@ -160,7 +160,7 @@ func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Ou
 		if want := size / 4; int64(got) != want {
 			return backend.Errorf(backend.Internal, "output '%s' of model '%s' has %d elements, expected %d for shape %s", t.Name, o.config.Name, got, want, t.Shape)
 		}
-	} else if int64(len(t.Data)) != size {
+	} else if int64(t.Size()) != size {
 		return backend.Errorf(backend.Internal, "output '%s' of model '%s' has %d bytes, expected %d for shape %s", t.Name, o.config.Name, len(t.Data), size, t.Shape)
 	}
 	if out.HasReshape {

@@ -14,6 +14,7 @@ func (c *Config) ToBackend(directory, versionDirectory string, version int64) ba
 	view := backend.Config{
 		Name: c.Name, Version: version, Directory: directory, VersionDirectory: versionDirectory,
 		Backend: c.Backend, Filename: c.Filename, JSON: c.json, MaxBatchSize: c.MaxBatchSize, Parameters: c.Parameters, Decoupled: c.Decoupled,
+		Iterative: c.Sequence != nil && c.Sequence.Iterative,
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]

@@ -25,6 +25,8 @@ type Echo struct {
 	OnExecute func(ctx context.Context, cfg backend.Config, batch *backend.Batch) (answered bool, err error)
 	// OnReady is asked for the readiness of each version.
 	OnReady func(cfg backend.Config) error
+	// TakesDevice is that of the backend's Capabilities.
+	TakesDevice func(cfg *backend.Config) bool
 	// OnClose sees each version close.
 	OnClose func(cfg backend.Config)
 
@@ -53,7 +55,7 @@ func (e *Echo) Alive() int64 { return e.Backends.Load() + e.Models.Load() + e.In
 type echoBackend Echo
 
 func (b *echoBackend) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Completes: b.OnComplete != nil, CopiesOutputs: true}
+	return backend.Capabilities{Completes: b.OnComplete != nil, CopiesOutputs: true, TakesDevice: b.TakesDevice}
 }
 
 func (b *echoBackend) Complete(_ context.Context, cfg backend.Config) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/nesoserve/neso/backend"
 )
@@ -80,7 +81,7 @@ func checkManifest(ctx context.Context, dir string, required bool) error {
 
 // readManifest returns the sums by local path.
 func readManifest(file string) (map[string][sha256.Size]byte, error) {
-	f, err := os.Open(file)
+	f, err := openRegular(file)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -88,7 +89,7 @@ func readManifest(file string) (map[string][sha256.Size]byte, error) {
 		return nil, notComplete("%s cannot be read: %v", Manifest, err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && (info.Size() > maxManifest || !info.Mode().IsRegular()) {
+	if info, err := f.Stat(); err == nil && info.Size() > maxManifest {
 		return nil, notComplete("%s is no file of at most %d bytes", Manifest, maxManifest)
 	}
 	sums, err := parseManifest(f)
@@ -96,6 +97,24 @@ func readManifest(file string) (map[string][sha256.Size]byte, error) {
 		return nil, notComplete("%s %v", Manifest, err) // its end may not have come yet
 	}
 	return sums, nil
+}
+
+// openRegular opens a file for reading. What is none, such as a pipe that nobody
+// writes to, is refused without waiting for it.
+func openRegular(file string) (*os.File, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no file")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // parseManifest reads lines of 64 hexadecimal digits, a blank, a blank or a
@@ -159,7 +178,7 @@ func unlisted(dir string, sums map[string][sha256.Size]byte) (found string) {
 }
 
 func fileSum(ctx context.Context, path string) (sum [sha256.Size]byte, err error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return sum, err
 	}

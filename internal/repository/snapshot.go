@@ -145,7 +145,7 @@ func (s *Snapshot) readConfig(configName string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil || info.IsDir() {
+		if err != nil || !info.Mode().IsRegular() {
 			return backend.Errorf(backend.Internal, "failed to read text proto from %s", path)
 		}
 		if info.Size() > maxConfig {

@@ -14,9 +14,11 @@ const module = "github.com/nesoserve/neso"
 var rows = []string{
 	"internal/invariants",
 	"internal/logging",
+	"internal/processors",
 	"internal/scratch",
 	"internal/inferencepb",
 	"internal/gpu",
+	"internal/cuda",
 	"internal/spelling",
 	"tensor",
 	"backend",
@@ -54,8 +56,8 @@ var rows = []string{
 	"client",
 }
 
-// backends is row 8: it sees the vocabulary, memory, shm, python and itself.
-var backends = []string{"internal/invariants", "internal/logging", "internal/scratch", "tensor", "backend", "internal/memory", "internal/shm", "python"}
+// backends is row 8: it sees the vocabulary, processors, memory, cuda, shm, python and itself.
+var backends = []string{"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory", "internal/cuda", "internal/shm", "python"}
 
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}
@@ -178,6 +180,22 @@ func TestTheRulesBite(t *testing.T) {
 	} {
 		if got := allowed(c.from, c.to); (got == "") != c.ok {
 			t.Errorf("%s imports %s: %q, want allowed=%v", c.from, c.to, got, c.ok)
+		}
+	}
+}
+
+// TestTheLinkerMayDropMethods: a package that calls methods by names that it
+// reads at run time makes the linker keep every method of every type, which was
+// a third of the binary. The tag is that of the Makefile; text/template, which
+// cobra brings, is dropped as long as nobody prints with it.
+func TestTheLinkerMayDropMethods(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", module+"/cmd/neso").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for name := range strings.Lines(string(out)) {
+		if name = strings.TrimSpace(name); name == "html/template" || name == "golang.org/x/net/trace" {
+			t.Errorf("cmd/neso depends on %s", name)
 		}
 	}
 }

@@ -30,6 +30,17 @@ func Make(prefix string) (*Dir, error) { return MakeIn(os.TempDir(), prefix) }
 // MakeIn is Make in another place.
 func MakeIn(parent, prefix string) (*Dir, error) {
 	sweep(parent, prefix)
+	return newIn(parent, prefix)
+}
+
+// New is Make for who cannot wait for the removing, which takes milliseconds
+// where there are thousands of directories, and calls [Sweep] later.
+func New(prefix string) (*Dir, error) { return newIn(os.TempDir(), prefix) }
+
+// Sweep removes what [Make] with this prefix would remove.
+func Sweep(prefix string) { sweep(os.TempDir(), prefix) }
+
+func newIn(parent, prefix string) (*Dir, error) {
 	for range attempts {
 		path, err := os.MkdirTemp(parent, prefix) // 0700
 		if err != nil {

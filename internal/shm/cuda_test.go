@@ -22,7 +22,7 @@ func compile(t *testing.T) (*Registry, func() int) {
 	}
 	dir := t.TempDir()
 	library := filepath.Join(dir, "libcuda.so.1")
-	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", library, "testdata/fakecuda.c").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", library, "../cuda/testdata/fakecuda.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r := New(Options{CUDALibrary: library})

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/cuda"
 )
 
 // Kind is what a region's memory is.
@@ -41,7 +42,7 @@ const (
 )
 
 // HandleSize is the size of a CUDA memory handle in bytes.
-const HandleSize = 64
+const HandleSize = cuda.HandleSize
 
 // textDisabled refuses a client that may not use shared memory.
 const textDisabled = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
@@ -75,7 +76,7 @@ func New(o Options) *Registry {
 		o.Directory = "/dev/shm"
 	}
 	if o.CUDALibrary == "" {
-		o.CUDALibrary = "libcuda.so.1"
+		o.CUDALibrary = cuda.DefaultLibrary
 	}
 	return &Registry{o: o, regions: map[string]*region{}, cuda: driver{path: o.CUDALibrary}}
 }
@@ -125,9 +126,9 @@ func (r *Registry) RegisterCUDA(name string, handle []byte, device int64, byteSi
 	if byteSize == 0 || byteSize > 1<<62 {
 		return invalidArgs(name)
 	}
-	m, fault := r.cuda.openHandle([HandleSize]byte(handle), device, byteSize)
+	m, fault := r.cuda.openHandle(cuda.Handle(handle), device, byteSize)
 	switch {
-	case fault == errNoGPU: //nolint:errorlint // our own value
+	case fault == cuda.ErrNoGPU: //nolint:errorlint // our own value
 		return backend.Errorf(backend.InvalidArg, "failed to register CUDA shared memory region: '%s', GPUs not supported", name)
 	case fault != nil:
 		return backend.Errorf(backend.InvalidArg, "failed to register shared memory region: invalid args (%v)", fault)

@@ -13,12 +13,13 @@ const (
 	ClosedShape                      // the next request has other shapes, or other inputs
 	ClosedSequence                   // more requests wait, behind others of their sequence that are in the batch
 	ClosedDrained                    // no delay is configured, and this was all there was
+	ClosedShare                      // the rest is for the other instances of a model whose batches take long
 	closings
 )
 
 // String returns the reason as a label value.
 func (c Closing) String() string {
-	return [...]string{"full", "preferred", "utilization", "delay", "shape", "sequence", "drained"}[c]
+	return [...]string{"full", "preferred", "utilization", "delay", "shape", "sequence", "drained", "share"}[c]
 }
 
 // FormsBatches says that the version has a batcher: what it closes is shown.

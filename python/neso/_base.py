@@ -79,6 +79,8 @@ class TritonBase:
         self._access_token = access_token
         self._context = TritonContext()
         self._models: dict[tuple[str, int], Model] = {}
+        # Those of before the last stop: bound again they give way, as PyTriton forgets them.
+        self._of_before: set[tuple[str, int]] = set()
         self._server: Any = None
         # Calls of in-process clients.
         self._calls: Any = None
@@ -117,7 +119,7 @@ class TritonBase:
         *,
         replace: bool = False,
     ) -> None:
-        """Serves ``infer_func`` as a model: at once when the server runs, else when it starts.
+        """Serves ``infer_func`` as a model: at once when the server runs, else whenever it starts.
 
         The callable takes a list of ``Request`` and returns a list with a dictionary of arrays for each, or what its
         decorators make of that (``neso.decorators``); it may be a coroutine function, and with
@@ -136,7 +138,7 @@ class TritonBase:
         with self._lock:
             for name, version in self._models:
                 if isinstance(model_name, str) and (name.lower(), version) == (model_name.lower(), model_version):
-                    if replace and name == model_name:
+                    if name == model_name and (replace or (name, version) in self._of_before):
                         continue
                     raise PyTritonInvalidOperationError("Cannot add model with the same name twice.")
             model = Model(
@@ -154,6 +156,7 @@ class TritonBase:
             if self._connected:
                 self._load(model)
             self._models[model.name, model.version] = model
+            self._of_before.discard((model.name, model.version))
 
     def unbind(self, model_name: str, model_version: Optional[int] = None) -> None:
         """Stops serving a model (one version, or all) once its requests are answered."""
@@ -259,6 +262,7 @@ class TritonBase:
             self._calls = None
             self._connected = False
             self._was_stopped = self._was_stopped or server is not None
+            self._of_before = set(self._models)
             if server is None:
                 return False
             if os.getpid() != self._pid:  # a forked child: the server belongs to its parent

@@ -216,7 +216,10 @@ def failure(name: str, expose: bool, stop: Callable[[], None]) -> Callable[[Base
             LOGGER.warning("Exception in a callable of model `%s`.", name, exc_info=error)
         if expose:
             return "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        message = str(error)
+        try:
+            message = str(error)
+        except Exception:  # it is the callable's failure that is told, not that of its exception
+            message = "<exception str() failed>"
         return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
     return text

@@ -42,7 +42,10 @@ class ModelConfigDict(collections.abc.MutableMapping[Callable[..., Any], TritonM
 
     def __getitem__(self, infer_callable: Callable[..., Any]) -> TritonModelConfig:
         """The configuration of a callable; KeyError when it is not bound."""
-        return self._items[self._key(infer_callable)][1]
+        found = self._items.get(self._key(infer_callable))
+        if found is None:
+            raise KeyError(str(infer_callable))
+        return found[1]
 
     def __setitem__(self, infer_callable: Callable[..., Any], item: TritonModelConfig) -> None:
         """Sets the configuration of a callable."""

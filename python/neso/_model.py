@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 from . import _callables, _context, decorators
+from ._arguments import check_arguments
 from ._runtime.binding import BATCH, REQUESTS, Binding
 from .exceptions import PyTritonValidationError
 from .model_config import DeviceKind, ModelConfig, Tensor
@@ -127,6 +128,8 @@ class Model:
             response_cache=ResponseCache(enable=True) if config.response_cache else None,
             model_warmup=config.model_warmup,
         )
+        for function in self.functions:
+            check_arguments(function, self.config)
         # Raises what is wrong with the batcher.
         self.server_config = ModelConfigGenerator(self.config).get_config()
         self._names = [spec.name for spec in self.config.outputs or ()]

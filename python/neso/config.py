@@ -113,7 +113,7 @@ class TritonConfig:
             setattr(self, field.name, fields.pop(field.name, None))
         if fields:
             raise TypeError(f"TritonConfig got an unexpected keyword argument '{next(iter(fields))}'")
-        if self.allow_http is False and self.allow_grpc is False:
+        if self.allow_http not in (True, None) and self.allow_grpc not in (True, None):
             raise PyTritonValidationError("The `http` or `grpc` endpoint has to be allowed.")
 
     def to_dict(self) -> dict[str, Any]:

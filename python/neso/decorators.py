@@ -23,6 +23,7 @@ from ._context import (
     inject,
     innermost,
 )
+from ._grouping import ConstantPadder, groups
 from .constants import TRITON_CONTEXT_FIELD_NAME
 from .exceptions import PyTritonBadParameterError, PyTritonRuntimeError, PyTritonValidationError
 from .model_config.triton_model_config import TritonModelConfig
@@ -61,6 +62,8 @@ InferenceResult = Arrays
 InferenceResults = Union[list[Arrays], tuple[Arrays, ...]]
 
 _SPECIAL_KEYS = [CONTEXT]
+# Arguments that are no inputs.
+_CONTEXTS = (CONTEXT, TRITON_CONTEXT_FIELD_NAME)
 # A name that scripts for PyTriton know.
 _inject_triton_context = inject
 
@@ -109,9 +112,9 @@ def convert_output(
 
 
 def _check_rows(outputs: Mapping[str, Array], rows: int) -> None:
-    wrong = "".join(f"{k}: {np.shape(v)}. " for k, v in outputs.items() if not np.ndim(v) or len(v) != rows)
+    wrong = ", ".join(f"{k}: {np.shape(v)}" for k, v in outputs.items() if not np.ndim(v) or len(v) != rows)
     if wrong:
-        raise ValueError(f"Received output tensors with different batch sizes: {wrong}Expected batch size: {rows}. ")
+        raise ValueError(f"Received output tensors with different batch sizes: {wrong}. Expected batch size: {rows}. ")
 
 
 def _split(outputs: Arrays, sizes: Sequence[int]) -> list[Arrays]:
@@ -223,15 +226,13 @@ async def _sample_later(outputs: Any, wrapped: Any, instance: Any) -> list[Array
 
 def _group_by_keys(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     requests = args[0]
-    groups: dict[tuple[str, ...], list[int]] = {}
+    sets: dict[tuple[str, ...], list[int]] = {}
     for place, request in enumerate(requests):
-        groups.setdefault(tuple(sorted(request.keys())), []).append(place)
-    results: list[Any] = [None] * len(requests)
-    for places in groups.values():
-        answers = wrapped([requests[i] for i in places], *args[1:], **kwargs)
-        for place, answer in zip(places, answers):
-            results[place] = answer
-    return results
+        sets.setdefault(tuple(sorted(request.keys())), []).append(place)
+    results: dict[int, Any] = {}
+    for _, places in sorted(sets.items()):
+        results.update(zip(places, wrapped([requests[i] for i in places], *args[1:], **kwargs)))
+    return [results[place] for place in sorted(results)]
 
 
 def _triton_context(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -240,7 +241,7 @@ def _triton_context(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: 
 
 
 def _pad_batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    inputs = {name: value for name, value in kwargs.items() if name != TRITON_CONTEXT_FIELD_NAME}
+    inputs = {name: value for name, value in kwargs.items() if name not in _CONTEXTS}
     rows = get_inference_request_batch_size(inputs)
     config = get_model_config(wrapped, instance)
     sizes = sorted((config.batcher.preferred_batch_size if config.batcher else None) or ())
@@ -322,49 +323,6 @@ def batch_call(infer_func: Any, config: TritonModelConfig) -> Optional[Callable[
     return call
 
 
-class ConstantPadder:
-    """Brings the arrays of several batches to one shape, filled with a constant."""
-
-    def __init__(self, pad_value: Any = 0) -> None:
-        """``pad_value`` fills what is added."""
-        self.pad_value = pad_value
-
-    def __call__(self, batches_list: InferenceResults) -> InferenceResults:
-        """Pads each array to the greatest size of its name, in every dimension but the first."""
-        for name in batches_list[0]:
-            arrays = [b[name] for b in batches_list]
-            if len({a.dtype if a.dtype.kind not in "SU" else a.dtype.kind for a in arrays}) > 1:
-                raise PyTritonRuntimeError("All input arrays for given input name must have the same dtype.")
-        padded: list[Arrays] = []
-        for item in batches_list:
-            out: Arrays = {}
-            for name, value in item.items():
-                sizes = [max(b[name].shape[d] for b in batches_list) for d in range(1, value.ndim)]
-                widths = [(0, 0)] + [(0, size - value.shape[d]) for d, size in enumerate(sizes, 1)]
-                fill = self.pad_value
-                if value.dtype.kind in "SUO" and not isinstance(fill, (bytes, str)):
-                    fill = "" if value.dtype.kind == "U" else b""
-                out[name] = np.pad(value, widths, mode="constant", constant_values=fill)
-            padded.append(out)
-        return padded
-
-
-def _ordered(groups: dict[Any, list[int]], values: Sequence[Array]) -> list[list[int]]:
-    """The groups in the order of their values, where these have one."""
-    places = list(groups.values())
-    try:
-        return sorted(places, key=lambda rows: [np.asarray(value[rows[0]]).ravel().tolist() for value in values])
-    except TypeError:
-        return places
-
-
-def _row_key(value: Array) -> Any:
-    """What tells whether two rows are equal."""
-    if value.dtype.kind == "O":
-        return tuple(value.ravel().tolist())
-    return value.tobytes()
-
-
 def group_by_values(*keys: str, pad_fn: Optional[Callable[[InferenceResults], InferenceResults]] = None) -> Any:
     """Calls the function once for each set of equal values in the inputs ``keys``. Comes after ``batch``.
 
@@ -374,16 +332,12 @@ def group_by_values(*keys: str, pad_fn: Optional[Callable[[InferenceResults], In
     def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if _has(wrapped, _batch):
             raise PyTritonRuntimeError("The @group_by_values decorator must be used after the @batch decorator.")
-        inputs = {name: value for name, value in kwargs.items() if name != TRITON_CONTEXT_FIELD_NAME}
-        rest = {name: value for name, value in kwargs.items() if name == TRITON_CONTEXT_FIELD_NAME}
+        inputs = {name: value for name, value in kwargs.items() if name not in _CONTEXTS}
+        rest = {name: value for name, value in kwargs.items() if name in _CONTEXTS}
         rows = get_inference_request_batch_size(inputs)
-        groups: dict[Any, list[int]] = {}
-        for row in range(rows):
-            key = tuple(_row_key(inputs[name][row]) if inputs[name].ndim > 1 else inputs[name][row] for name in keys)
-            groups.setdefault(key, []).append(row)
-        if len(groups) == 1:
+        order = groups([inputs[name] for name in keys], rows)
+        if len(order) == 1:
             return convert_output(wrapped(*args, **kwargs), wrapped, instance)
-        order = _ordered(groups, [inputs[name] for name in keys])
         results: InferenceResults = [
             convert_output(
                 wrapped(*args, **{name: value[places] for name, value in inputs.items()}, **rest), wrapped, instance
@@ -449,7 +403,7 @@ def fill_optionals(**defaults: Array) -> Any:
 
     def check(config: TritonModelConfig) -> None:
         specs = {spec.name: spec for spec in config.inputs or ()}
-        missing = [name for name in defaults if name not in specs]
+        missing = sorted(set(defaults) - set(specs))
         if missing:
             raise PyTritonBadParameterError(f"Could not found {', '.join(missing)} inputs")
         plain = [f"{k}={v}" for k, v in defaults.items() if not isinstance(v, (np.ndarray, np.generic))]

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any, Optional, Union
 
+from . import _running
 from ._base import (
     MODEL_CONFIG_URL,
     MODEL_INFER_URL,
@@ -115,10 +116,26 @@ class Triton(TritonBase):
         return [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
 
     def _open(self) -> Any:
-        from ._server import Server, ServerError
+        from ._server import ServerError
 
         self._verbose_warning()
         self._pid = os.getpid()
+        while True:
+            try:
+                server = self._start()
+                break
+            except ServerError as error:
+                hint = _running.make_room(str(error)) if "already in use" in str(error) else ""
+                if hint is None:
+                    continue
+                raise PyTritonRuntimeError(f"The server did not start: {error}{hint}") from error
+        self._addresses = {k: Address.parse(v) for k, v in server.addresses.items() if not v.startswith("unix:")}
+        _running.started(self)
+        return server
+
+    def _start(self) -> Any:
+        from ._server import Server
+
         grace = self.config.exit_timeout_secs
         server = Server(
             self._arguments(),
@@ -128,15 +145,15 @@ class Triton(TritonBase):
         try:
             with slow("Starting the server"):
                 server.start(timeout=DEFAULT_TRITON_STARTUP_TIMEOUT_S)
-        except ServerError as error:
-            server.stop()
-            hint = "\nTritonConfig chooses other ports; 0 means any free one." if "already in use" in str(error) else ""
-            raise PyTritonRuntimeError(f"The server did not start: {error}{hint}") from error
         except BaseException:
             server.stop()
             raise
-        self._addresses = {k: Address.parse(v) for k, v in server.addresses.items() if not v.startswith("unix:")}
         return server
+
+    @staticmethod
+    def running() -> list[Triton]:
+        """The objects of this process whose servers run, also those that no variable holds."""
+        return _running.running()
 
     def _verbose_warning(self) -> None:
         if self.config.log_verbose:
@@ -215,7 +232,16 @@ class RemoteTriton(TritonBase):
         workspace: Union[Workspace, str, pathlib.Path, None] = None,
         access_token: Optional[str] = None,
     ) -> None:
-        """``url`` is that of its HTTP or gRPC end."""
+        """``url`` is that of its HTTP or gRPC end. Raises PyTritonClientInvalidUrlError."""
+        from .client.exceptions import PyTritonClientInvalidUrlError
+        from .client.utils import TritonUrl
+
+        try:
+            url = TritonUrl.from_url(url).with_scheme
+        except PyTritonClientInvalidUrlError as error:
+            raise PyTritonClientInvalidUrlError(
+                f"{error}: a server is joined over HTTP or gRPC, as in http://localhost:8000"
+            ) from None
         super().__init__(url, workspace, TritonLifecyclePolicy(True, False), access_token)
 
     def is_alive(self) -> bool:
@@ -233,13 +259,14 @@ class RemoteTriton(TritonBase):
 
         self._pid = os.getpid()
         deadline = time.monotonic() + DEFAULT_TRITON_STARTUP_TIMEOUT_S
-        with slow(f"Waiting for the server at {self._url}"):
+        with slow(f"Waiting for the server at {self._url}") as waiting:
             while True:
                 try:
                     return connect(self._url, self._access_token)
-                except ServerGone:
+                except ServerGone as error:
+                    waiting.why = str(error)
                     if time.monotonic() > deadline:
-                        raise TimeoutError("Triton Inference Server is not ready after timeout.") from None
+                        raise TimeoutError(f"Triton Inference Server is not ready after timeout. {error}") from None
                     time.sleep(CONNECT_PAUSE_S)
                 except ServerError as error:
                     hint = ""

@@ -86,8 +86,7 @@ def main(arguments: list[str]) -> int:
                 importlib.import_module(preload)
         from neso_worker import zygote
 
-        os.waitpid(compiler, 0)
-        child = zygote.run(control, descriptors)
+        child = zygote.run(control, descriptors, compiler)
         if child is None:
             return 0
         control, descriptors = child

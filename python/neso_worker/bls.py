@@ -9,35 +9,28 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .channel import Closed, Frame
-from .datatypes import BF16, BYTES, pack_elements
+from .datatypes import BYTES, pack_elements
 from .errors import TritonError, TritonModelException
 from .frames import (
+    ALONE,
     CANCEL,
     COUNT,
     CREDIT,
     CREDIT_BYTES,
     CREDIT_STEP,
-    DECOUPLED_WINDOW,
-    ENTRIES,
+    DEVICE_OUTPUTS,
     FINAL,
     HEADER,
     INFER,
-    INLINE,
     MAGIC,
-    NAMED,
-    NO_ERROR,
-    NO_RESPONSE,
     PADDING,
     PAIR,
-    REQUEST,
-    RESPONSE,
-    U16,
     VERSION,
     ProtocolError,
     frame,
 )
+from .inferbody import decode, encode
 from .response import InferenceResponse
-from .store import flat
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -50,10 +43,10 @@ MAX_BLOCKS = 4096
 # Bytes that a response has with its data, and its outputs: name, datatype, shape, offset, bytes.
 _Answer = tuple[int, list[tuple[str, int, tuple[int, ...], int, int]]]
 
-_HEAD = Struct("<BBHIq")
 _ONE = PAIR.pack(1, 0)
 _OFFSET = Struct("<Q")
 _GONE = "The server is gone."
+_GPU = 2  # MemoryType.TRITONSERVER_MEMORY_GPU
 
 
 class Call:
@@ -99,10 +92,13 @@ class Bls:
         number = self._worker.calls.new()
         call = Call(number)
         # Without another thread nothing leaves before the answer, which lets the server save a switch or two.
-        alone = waits and not decoupled and threading.active_count() == 1
-        data = None if decoupled else self._short(request, number, alone)
+        hints = ALONE if waits and not decoupled and threading.active_count() == 1 else 0
+        preferred = request._preferred
+        if preferred is not None and preferred._memory == _GPU and self._worker.devices.tell():
+            hints |= DEVICE_OUTPUTS
+        data = None if decoupled else self._short(request, number, hints)
         if data is None:
-            data = frame(INFER, 0, number, _encode(self._worker, request, decoupled, alone))
+            data = frame(INFER, 0, number, encode(self._worker, request, decoupled, hints))
         self._calls[number] = call  # before anybody could answer it
         try:
             self._link.writer.send(data)
@@ -110,7 +106,7 @@ class Bls:
             self._finish(call, InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
         return call
 
-    def _short(self, request: InferenceRequest, number: int, alone: bool) -> Optional[bytes]:
+    def _short(self, request: InferenceRequest, number: int, hints: int) -> Optional[bytes]:
         """The whole frame of a plain request with small inputs; None for any other.
 
         Models ask the same again and again: all but the data stays as it was the last time.
@@ -120,7 +116,7 @@ class Bls:
         trace = request._trace
         if request._priority or (trace is not None and trace._context):
             return None
-        key: list[Any] = [request._model, request._version, alone, *request._outputs]
+        key: list[Any] = [request._model, request._version, hints, *request._outputs]
         data: list[bytes] = []
         for tensor in request._inputs:
             array = tensor._array
@@ -145,7 +141,7 @@ class Bls:
         if head is None:
             if max(map(len, data), default=0) > self._worker.inline_limit:
                 return None
-            body = _encode(self._worker, request, False, alone)
+            body = encode(self._worker, request, False, hints)
             begin = len(body) - sum(len(part) + (-len(part) & 7) for part in data)
             if begin <= MAX_BLOCKS:
                 if len(heads) >= MAX_HEADS:
@@ -176,37 +172,44 @@ class Bls:
             self.wait(call, call.is_finished)
         return _only(call)
 
-    async def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
-        """Like exec, without blocking the event loop."""
+    def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
+        """Sends a request; returns a future of what exec returns, for the event loop that runs."""
         import asyncio  # a coroutine runs, so it is there already
 
         loop = asyncio.get_running_loop()
-        done = asyncio.Event()
+        done = loop.create_future()
         call = self._start(request, decoupled)
         changed = self._link.changed
 
+        def settle() -> None:
+            if not done.done():
+                done.set_result(ResponseIterator(self, call) if decoupled else _only(call))
+
         def notify() -> None:
             with contextlib.suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(done.set)
+                loop.call_soon_threadsafe(settle)
 
-        with changed:
-            if not call.finished and not (decoupled and call.responses):
-                self._awaited += 1
-                call.notify = notify
-                if self._pump is None:
-                    self._pump = threading.Thread(target=self._read_for_coroutines, name="neso-bls", daemon=True)
-                    self._pump.start()
-                changed.notify_all()
-            else:
-                done.set()
-        try:
-            await done.wait()
-        finally:
+        def forget(_: Any) -> None:
+            if not done.cancelled():
+                return
             with changed:
-                if call.notify is not None:  # the coroutine was cancelled
+                if call.notify is not None:
                     call.notify = None
                     self._awaited -= 1
-        return ResponseIterator(self, call) if decoupled else _only(call)
+            self.abandon(call)  # nobody can take what comes
+
+        with changed:
+            if call.finished or (decoupled and call.responses):
+                settle()
+                return done
+            done.add_done_callback(forget)
+            self._awaited += 1
+            call.notify = notify
+            if self._pump is None:
+                self._pump = threading.Thread(target=self._read_for_coroutines, name="neso-bls", daemon=True)
+                self._pump.start()
+            changed.notify_all()
+        return done
 
     def wait(self, call: Call, ready: Callable[[], Any]) -> None:
         """Waits; when the server goes away the call ends with an error."""
@@ -250,7 +253,7 @@ class Bls:
                 if call.notify is not None:
                     self._tell(call)
             return
-        found = _decode(self._worker, data, start, end)
+        found = decode(self._worker, data, start, end)
         if len(found) == 1:
             self._note(*found[0], data, start)
         for flags, response in found:
@@ -368,101 +371,3 @@ class ResponseIterator:
 
     def __del__(self) -> None:
         self._bls.abandon(self._call)
-
-
-def _encode(worker: Worker, request: InferenceRequest, decoupled: bool, alone: bool) -> bytes:
-    """The body of INFER."""
-    model = request._model.encode("utf-8")
-    kind = DECOUPLED_WINDOW if decoupled else 0
-    body = bytearray(_HEAD.pack(kind, alone, len(model), len(request._outputs), request._version))
-    body += model
-    for name in request._outputs:
-        text = name.encode("utf-8")
-        body += U16.pack(len(text)) + text
-    body += bytes(-len(body) & 7)
-    correlation = request._correlation
-    number, text = (correlation, b"") if isinstance(correlation, int) else (0, correlation.encode("utf-8"))
-    identity = request._id.encode("utf-8")
-    parameters = request._parameters.encode("utf-8")
-    trace = (request._trace._context if request._trace else "").encode("utf-8")
-    body += REQUEST.pack(
-        0, number, request._timeout, request._priority, request._flags & 3, 0,
-        len(request._inputs), 0, len(identity), len(text), len(parameters), len(trace),
-    )  # fmt: skip
-    body += identity + text + parameters + trace
-    body += bytes(-len(body) & 7)
-    inline: list[tuple[int, bytes]] = []
-    for tensor in request._inputs:
-        body += bytes(-len(body) & 7)
-        data: Any = tensor._payload() if tensor._number == BYTES or tensor._array is None else tensor._array
-        size = len(data) if type(data) is bytes else data.nbytes
-        segment, offset = INLINE, 0
-        if size > worker.inline_limit:
-            segment, offset = worker.store.put(flat(data))
-        else:
-            inline.append((len(body) + 8, data if type(data) is bytes else data.tobytes()))
-        shape = tensor._shape
-        body += ENTRIES[len(shape)].pack(NAMED, tensor._number, len(shape), segment, offset, size, *shape)
-        name = tensor._name.encode("utf-8")
-        body += U16.pack(len(name)) + name
-    for at, data in inline:
-        body += bytes(-len(body) & 7)
-        _OFFSET.pack_into(body, at, len(body))
-        body += data
-    if inline:
-        body += bytes(-len(body) & 7)
-    return bytes(body)
-
-
-def _decode(worker: Worker, data: Any, base: int, end: int) -> list[tuple[int, InferenceResponse]]:
-    """The responses of an INFER_RESPONSES body, each with its flags."""
-    found = []
-    try:
-        count, _ = PAIR.unpack_from(data, base)
-        pos = base + 8
-        for _ in range(count):
-            _, flags, code, _, n_outputs, n_message, n_parameters = RESPONSE.unpack_from(data, pos)
-            pos += 24
-            message = str(data[pos : pos + n_message], "utf-8", "replace")
-            pos += n_message
-            parameters = str(data[pos : pos + n_parameters], "utf-8", "replace")
-            pos += n_parameters
-            pos += base - pos & 7
-            outputs = []
-            for _ in range(n_outputs):
-                pos += base - pos & 7
-                tensor, pos = _decode_entry(worker, data, pos, base, end)
-                outputs.append(tensor)
-            error = None if code == NO_ERROR or flags & NO_RESPONSE else TritonError(message, code)
-            response = InferenceResponse(outputs, error)
-            response._parameters = parameters
-            found.append((flags, response))
-    except ProtocolError:
-        raise
-    except Exception as error:
-        raise ProtocolError(f"infer responses: response {len(found)}: {error}") from None
-    return found
-
-
-def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int) -> tuple[Tensor, int]:
-    ndim = data[pos + 3]
-    index, number, _, segment, offset, size, *shape = ENTRIES[ndim].unpack_from(data, pos)
-    pos += 24 + 8 * ndim
-    if index != NAMED:
-        raise ProtocolError(f"infer responses: output {index} without a name")
-    (length,) = U16.unpack_from(data, pos)
-    tensor = Tensor.__new__(Tensor)
-    tensor._name = str(data[pos + 2 : pos + 2 + length], "utf-8")
-    pos += 2 + length
-    if not 0 < number <= BF16:
-        raise ProtocolError(f"tensor entry: unknown datatype {number}")
-    tensor._number, tensor._shape, tensor._array, tensor._size = number, tuple(shape), None, size
-    if segment == INLINE:
-        tensor._source, tensor._start = data, base + offset
-        if base + offset + size > end:
-            raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
-    else:
-        view = worker.segments.view(segment, offset, size)
-        worker.leases.owe(view, segment, offset)
-        tensor._source, tensor._start = view, 0
-    return tensor, pos

@@ -18,6 +18,7 @@ from .frames import (
     ENDS_BATCH,
     ENTRIES,
     FINAL,
+    FIRST_OUTPUT,
     HEADER,
     INLINE,
     INPUTS_HELD,
@@ -34,15 +35,16 @@ from .frames import (
     U16,
     VERSION,
 )  # fmt: skip
+from .leases import lease_of
 from .response import InferenceResponse
 from .store import flat
-from .tensor import Tensor
+from .tensor import DeviceTensor, Tensor
 
 
 class ResponseFrame:
     """A RESPONSES frame in the making."""
 
-    __slots__ = ("_blocks", "_model", "_number", "_outputs", "_size")
+    __slots__ = ("_blocks", "_given", "_model", "_number", "_outputs", "_size")
 
     def __init__(self, model: Any, number: int) -> None:
         self._model = model
@@ -52,6 +54,8 @@ class ResponseFrame:
         self._blocks: list[tuple[int, int, int, int, bytes, bytes]] = []
         # Per output: index, datatype, shape, segment, offset or inline data, bytes, name.
         self._outputs: list[tuple[int, int, tuple[int, ...], int, Any, int, bytes]] = []
+        # Blocks of others that outputs lie in: their RELEASE must not leave before this frame.
+        self._given: list[Any] = []
 
     def add_final(self, handle: int) -> None:
         """Adds the final mark of a request, without a response."""
@@ -87,7 +91,12 @@ class ResponseFrame:
             for tensor in response._outputs:
                 size += self._add_output(tensor, wanted, size)
         except Exception as error:
+            own = [output for output in outputs[mark:] if output[3] != INLINE and output[3] >= FIRST_OUTPUT]
+            blocks = [(output[3], output[4]) for output in own]
             del outputs[mark:]
+            if blocks:
+                with self._model.link.changed:
+                    self._model.worker.take_back(blocks)
             self.add_error(handle, describe(error), TritonError.INTERNAL, flags)
             return
         self._blocks.append((handle, flags, NO_ERROR, len(outputs) - mark, b"", parameters))
@@ -151,7 +160,17 @@ class ResponseFrame:
             name = tensor._name.encode("utf-8")
             name = U16.pack(len(name)) + name
         number, shape = tensor._number, tensor._shape
+        lease = lease_of(tensor)
+        if lease is not None and lease.owed:  # the answer to a call, which nobody here writes to
+            self._given.append(tensor._source)
+            self._outputs.append((index, number, shape, *lease.block, tensor._size, name))
+            return (-at & 7) + 24 + 8 * len(shape) + len(name)
         if number == BYTES or tensor._array is None:
+            if isinstance(tensor, DeviceTensor):
+                on_device = model.devices.put(tensor._memory)
+                if on_device is not None:
+                    self._outputs.append((index, number, shape, *on_device, tensor._size, name))
+                    return (-at & 7) + 24 + 8 * len(shape) + len(name)
             data: Any = tensor._payload()
             length = len(data)
         else:

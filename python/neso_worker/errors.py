@@ -22,6 +22,8 @@ class TritonError:
     __slots__ = ("_code", "_message")
 
     def __init__(self, message: str, code: int = INTERNAL) -> None:
+        if isinstance(message, bytes):
+            message = str(message, "utf-8", "replace")
         if not isinstance(message, str):
             raise TypeError(f"TritonError message must be a str, found type '{type(message)}'")
         code = int(code)
@@ -58,8 +60,10 @@ def describe(error: BaseException) -> str:
         text = str(error)
     except Exception:  # a broken __str__ must not hide the failure
         text = ""
-    lines = [f"{type(error).__name__}: {text or '<EMPTY MESSAGE>'}"]
     frames = _user_frames(error.__traceback__)
+    if not frames and type(error) is TritonModelException:  # a fault of the model that is found here
+        return text
+    lines = [f"{type(error).__name__}: {text or '<EMPTY MESSAGE>'}"]
     if frames:
         lines.append("\n\nAt:\n")
         lines.extend(f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n" for frame, line in frames)

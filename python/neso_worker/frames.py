@@ -15,15 +15,17 @@ VERSION = 1
 HEADER_SIZE = 24
 MAX_BODY = 1 << 30
 INLINE = 0xFFFFFFFF
+# Where the numbers of a worker's own segments start.
+FIRST_OUTPUT = 1 << 31
 NAMED = 0xFFFF
 NO_ERROR = 0xFF
 
 (
     HELLO, LOAD, INIT, READY, FAILED, EXECUTE, EXECUTE_BATCH, RESPONSES, RESULT_BATCH, DONE, CANCEL, INFER,
     INFER_RESPONSES, SEGMENT, GROW, RELEASE, LOG, METRIC, CONTROL, BIND, UNBIND, UNLOAD, EXIT, FORK, FORKED, EXITED,
-    CREDIT, DROP,
-) = range(1, 29)  # fmt: skip
-LAST_KIND = DROP
+    CREDIT, DROP, DROPPED, DEVICES,
+) = range(1, 31)  # fmt: skip
+LAST_KIND = DEVICES
 
 # In the datatype of a tensor entry: the receiver may write to the block. Only sent to processes with bound callables.
 OWN_BLOCK = 0x80
@@ -50,6 +52,9 @@ RESPONSE = Struct("<QIBBHII")
 BATCH_REQUEST = Struct("<QI4x")
 SEGMENT_BODY = Struct("<IIQ")
 GROW_BODY = Struct("<Q")
+# The same two on a GPU: then its UUID, and in SEGMENT the handle of the memory.
+DEVICE_SEGMENT_BODY = Struct("<IIQ16s64s")
+GROW_DEVICE = Struct("<Q16s")
 COUNT = Struct("<I")
 # A response counts 1 in its request's window, and 1 more for so many bytes.
 CREDIT_BYTES = 4096
@@ -57,6 +62,11 @@ CREDIT_BYTES = 4096
 CREDIT_STEP = 64
 # In the head of INFER: the call is decoupled, and credit comes back.
 DECOUPLED_WINDOW = 2
+# Flags in the head of INFER: the worker sends nothing more before the answer; outputs may lie on a device.
+ALONE = 1
+DEVICE_OUTPUTS = 2
+# How many UUIDs DEVICES may have.
+MAX_DEVICES = 64
 RELEASE_ENTRY = Struct("<IQ")
 LOG_BODY = Struct("<BIHI")
 PID_STATUS = Struct("<Ii")

@@ -25,13 +25,15 @@ MAX_HOLD = 100e-6
 class Batch:
     """What requests and senders of one execute refer to. It must not refer to them."""
 
-    __slots__ = ("again", "answers", "ended", "failed", "leases", "model", "number", "open")
+    __slots__ = ("again", "answers", "broken", "ended", "failed", "leases", "model", "number", "open")
 
     def __init__(self, model: Tables, number: int) -> None:
         self.model = model
         self.number = number
         # Leases of inputs in shared memory by handle; None when there are none.
         self.leases: Optional[dict[int, Any]] = None
+        # What is wrong with requests that the model is not given, by handle; None when there are none.
+        self.broken: Optional[dict[int, str]] = None
         # Answers of requests whose response sender was asked for, by handle.
         self.answers: Optional[dict[int, Answer]] = None
         # Handles of requests that are to run again; None when there are none.
@@ -119,6 +121,7 @@ class Instance:
         tables.set_names(list(order.get("inputs") or ()), list(order.get("outputs") or ()))
         tables.decoupled = bool(order.get("decoupled"))
         tables.window = int(order.get("window") or 0)
+        tables.segments.copied = bool(order.get("copied"))
         args = order.get("args") or {}
         self._name = args.get("model_name", "")
         self._instance_name = args.get("model_instance_name", "")
@@ -160,6 +163,10 @@ class Instance:
             writer.flush()
         batch = Batch(tables, number)
         requests = decode(batch, data, start, end)
+        if batch.broken is not None:
+            requests = self._refuse(batch, batch.broken, requests)
+            if not requests:
+                return
         if tables.decoupled:
             for request in requests:
                 request.get_response_sender()  # so that a request is answered when the model drops it
@@ -190,10 +197,27 @@ class Instance:
             self._end(batch, frame, message, trace)
         else:
             self._send(batch, frame, more)
+        frame = None  # what it held goes back all at once
         tables.leases.busy = False
         for handle in handles:
             if batch.answers is None or handle not in batch.answers:
                 worker.cancelled.discard(handle)
+
+    def _refuse(self, batch: Batch, broken: dict[int, str], requests: list[ReceivedRequest]) -> list[ReceivedRequest]:
+        """Answers requests that the model cannot be given; returns the others, and ends a batch without any."""
+        tables = self.tables
+        left = [request for request in requests if request._head[HANDLE] not in broken]
+        requests.clear()
+        frame = ResponseFrame(tables, batch.number)
+        for handle, message in broken.items():
+            frame.add_error(handle, message, TritonError.INTERNAL, FINAL)
+        writer = tables.link.writer
+        tables.worker.held = 0
+        with writer.lock:
+            writer.send_locked(frame.pack(False, batch.leases))
+            if not left:
+                writer.send_locked(done_frame(tables.instance, batch.number))
+        return left
 
     def _running(self, batch: Batch, requests: list[ReceivedRequest], result: Any) -> Any:
         """What execute would have returned, had it not been a coroutine or generator."""
@@ -273,9 +297,7 @@ class Instance:
         writer = tables.link.writer
         # DONE frees the inputs of the requests that it answers. Where the model still refers to some, the error goes
         # out as a response that says so.
-        held = [
-            handle for handle, leases in (batch.leases or {}).items() if any(lease() is not None for lease in leases)
-        ]
+        held = [handle for handle, leases in (batch.leases or {}).items() if tables.leases.needed(leases)]
         if held:
             frame = ResponseFrame(tables, batch.number)
             text = f"Failed to process the request(s) for model '{self._instance_name}', message: {message}"
@@ -292,8 +314,8 @@ class Instance:
         if self.tables.decoupled:
             if result is not None:
                 return None, (
-                    f"Python model '{self._name}' is using the decoupled mode and the execute function must return "
-                    "None."
+                    f"Python model '{self._instance_name}' is using the decoupled mode and the execute function must "
+                    "return None."
                 )
             return self._again(batch, None), ""
         if batch.again:

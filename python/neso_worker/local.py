@@ -77,9 +77,13 @@ class Local:
         responses = self._responses(request)
         return responses if decoupled else next(responses, InferenceResponse())
 
-    async def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
-        """Like exec."""
-        return self.exec(request, decoupled)
+    def async_exec(self, request: InferenceRequest, decoupled: bool) -> Any:
+        """Like exec, as a future."""
+        import asyncio
+
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(self.exec(request, decoupled))
+        return done
 
     def order(self, kind: int, order: dict[str, Any], failed: str) -> dict[str, Any]:
         """Does an order to the server, or raises with the text ``failed`` before its message."""

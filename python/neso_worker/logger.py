@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import enum
 import sys
 from typing import Any
 
 from .frames import LOG, LOG_BODY, frame
 
-INFO, WARNING, ERROR, VERBOSE = range(4)
+
+class LogLevel(enum.IntEnum):
+    """How much a line matters."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+    VERBOSE = 3
+
+
+INFO, WARNING, ERROR, VERBOSE = LogLevel
 
 # Set by the worker once it has a channel: sends a frame.
 _send: Any = None
@@ -20,6 +31,8 @@ def connect(send: Any) -> None:
 
 
 def _write(message: str, level: int) -> None:
+    if isinstance(message, bytes):
+        message = str(message, "utf-8", "replace")
     if not isinstance(message, str):
         raise TypeError(f"log message must be a str, found type '{type(message)}'")
     level = int(level)
@@ -37,6 +50,7 @@ def _write(message: str, level: int) -> None:
 class Logger:
     """Writes to the server's log; before there is a server, to stderr."""
 
+    LogLevel = LogLevel
     INFO, WARNING, ERROR, VERBOSE = INFO, WARNING, ERROR, VERBOSE
 
     @staticmethod

@@ -18,11 +18,13 @@ ALIGNMENT = 64
 class Segments:
     """The segments of one worker: inputs to read, outputs to write, and what other models' segments it was lent."""
 
-    # How input segments are mapped.
-    protection = mmap.PROT_READ
+    # How input segments are mapped: models may write to blocks that nothing else reads.
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
 
     def __init__(self, descriptors: socket.socket) -> None:
         self._descriptors = descriptors
+        # Whether models are given copies of blocks that something else reads too, to write to.
+        self.copied = False
         self.inputs: dict[int, memoryview] = {}
         # Those of inputs that other models' workers write.
         self.lent: set[int] = set()

@@ -9,6 +9,7 @@ import types
 from typing import Any, Optional
 
 from .channel import Link
+from .devices import Devices
 from .errors import TritonModelException
 from .leases import Leases
 from .memory import Segments
@@ -29,6 +30,7 @@ class Tables:
         self.segments: Segments = worker.segments
         self.leases: Leases = worker.leases
         self.store: Store = worker.store
+        self.devices: Devices = worker.devices
         self.inline_limit = DEFAULT_INLINE_LIMIT
         self.decoupled = False
         # How much of a request's responses may be sent before the client takes them; 0 means no bound.
@@ -75,6 +77,12 @@ def import_model(path: str, directory: str, version_directory: str, version: str
     if not callable(getattr(found, "execute", None)):
         raise TritonModelException(f"Python model {path} does not implement `execute` method.")
     return found
+
+
+def takes_devices(config: dict[str, Any]) -> bool:
+    """Whether the model configuration says that inputs may lie on a GPU."""
+    value = (config.get("parameters") or {}).get("FORCE_CPU_ONLY_INPUT_TENSORS") or {}
+    return str(value.get("string_value")).lower() == "no"
 
 
 def complete_config(model_class: type, name: str, config: dict[str, Any]) -> Optional[dict[str, Any]]:

@@ -10,9 +10,9 @@ from typing import Any, Union
 
 from .datatypes import BF16
 from .errors import TritonModelException
-from .frames import ENTRIES, INLINE, NAMED, U16, ProtocolError
+from .frames import ENTRIES, INLINE, NAMED, OWN_BLOCK, U16, ProtocolError
 from .leases import Lease
-from .request import InferenceRequest, InferenceTrace
+from .request import InferenceRequest, InferenceTrace, _whole
 from .requesthead import (
     CORRELATION,
     CORRELATION_TEXT,
@@ -28,7 +28,7 @@ from .requesthead import (
     walk,
 )
 from .sender import Answer, InferenceResponseSender
-from .tensor import Tensor
+from .tensor import DeviceTensor, Tensor, device_fault
 
 RELEASE_ALL, RELEASE_RESCHEDULE = 1, 2
 
@@ -50,7 +50,7 @@ class ReceivedRequest(RequestHead, InferenceRequest):
 
     def set_flags(self, flags: int) -> None:
         head = self._head
-        self._head = (*head[:FLAGS], head[FLAGS] & ~3 | int(flags) & 3, *head[FLAGS + 1 :])
+        self._head = (*head[:FLAGS], head[FLAGS] & ~3 | _whole("flags", flags, 1 << 32) & 3, *head[FLAGS + 1 :])
 
     def timeout(self) -> int:
         return self._head[TIMEOUT]
@@ -64,10 +64,10 @@ class ReceivedRequest(RequestHead, InferenceRequest):
     def trace(self) -> InferenceTrace:
         return InferenceTrace(self._text(TRACE) if self._head[TRACE] else "")
 
-    def requested_output_names(self) -> list[str]:
+    def requested_output_names(self) -> set[str]:
         names = self._batch.model.output_names
         wanted = self._wanted()
-        return list(names) if wanted is None else [names[i] for i in wanted]
+        return set(names) if wanted is None else {names[i] for i in wanted}
 
     def is_cancelled(self) -> bool:
         return self._batch.is_cancelled(self._head[HANDLE])
@@ -119,7 +119,7 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
                 named = pos
             else:
                 tensor._name = names[index]
-            tensor._number = number = entry[1]
+            tensor._number = number = entry[1] & ~OWN_BLOCK
             if not 0 < number <= BF16:
                 raise ProtocolError(f"tensor entry: unknown datatype {number} at offset {pos - base}")
             tensor._shape = entry[6:]
@@ -130,15 +130,36 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
                 tensor._start = start = base + entry[4]
                 if start + size > end:
                     raise ProtocolError(f"tensor entry: offset {entry[4]}, {size} bytes, body of {end - base}")
+            elif entry[3] in batch.model.devices.lent:
+                tensor = _on_device(batch, request._head[HANDLE], tensor._name, number, entry)
             else:
-                view = batch.model.segments.view(entry[3], entry[4], size)
+                segments = batch.model.segments
+                view = segments.view(entry[3], entry[4], size)
+                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
+                if not entry[1] & OWN_BLOCK:  # something else reads it too
+                    if segments.copied:
+                        view = view.copy()
+                    else:
+                        view.flags.writeable = False
                 tensor._source = view
                 tensor._start = 0
-                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
             inputs.append(tensor)
         return pos
 
     return walk(ReceivedRequest, data, base, end, read)
+
+
+def _on_device(batch: Any, handle: int, name: str, number: int, entry: tuple[int, ...]) -> DeviceTensor:
+    """A tensor that lies on a GPU. Where it cannot be reached, its request is noted as broken."""
+    _, _, _, segment, offset, size, *shape = entry
+    memory, device, fault = batch.model.devices.view(segment, offset, size)
+    fault = fault or device_fault(name, number, shape, size)
+    if fault:
+        if batch.broken is None:
+            batch.broken = {}
+        batch.broken.setdefault(handle, f"Input '{name}': {fault}")
+    _lease(batch, handle, batch.model.leases.lease(memory, segment, offset, device))
+    return DeviceTensor(name, memory, tuple(shape), number)
 
 
 def _lease(batch: Any, handle: int, lease: Lease) -> None:

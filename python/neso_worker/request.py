@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from operator import index
 from typing import Any, Optional, Union
 
 from . import serverapi
@@ -51,6 +52,14 @@ def _empty(what: str, request_id: str, model_name: str) -> TritonModelException:
     )
 
 
+def _whole(what: str, value: Any, below: int) -> int:
+    """A number from 0 on, as it fits into the request."""
+    number = value if type(value) is int else index(value)
+    if not 0 <= number < below:
+        raise TypeError(f"{what} must be from 0 to {below - 1}, found {number}")
+    return number
+
+
 class InferenceRequest:
     """A request for another model; those that a model receives are of a subclass."""
 
@@ -74,6 +83,10 @@ class InferenceRequest:
         parameters: Optional[dict[str, Any]] = None,
         priority: int = 0,
     ) -> None:
+        if isinstance(requested_output_names, str):
+            raise TypeError("requested_output_names must be a list of str, found a str")
+        if not isinstance(model_name, str) or not isinstance(request_id, str):
+            raise TypeError(f"model_name and request_id must be str, found {type(model_name)} and {type(request_id)}")
         self._inputs = list(inputs)
         for tensor in self._inputs:
             if type(tensor) is not Tensor and not isinstance(tensor, Tensor):
@@ -86,19 +99,21 @@ class InferenceRequest:
                 if name is None:
                     raise _empty("Requested output name", request_id, model_name)
                 raise TypeError(f"requested_output_names must be a list of str, found type '{type(name)}'")
-        if type(correlation_id) is not int and (
-            isinstance(correlation_id, bool) or not isinstance(correlation_id, (int, str))
-        ):
-            raise TritonModelException("Correlation ID must be integer or string")
+        if not isinstance(correlation_id, str):
+            if not isinstance(correlation_id, int):
+                raise TritonModelException("Correlation ID must be integer or string")
+            correlation_id = _whole("correlation_id", correlation_id, 1 << 64)
+        if trace is not None and not isinstance(trace, InferenceTrace):
+            raise TypeError(f"trace must be an InferenceTrace, found type '{type(trace)}'")
         self._id = request_id
         self._correlation = correlation_id
         self._model = model_name
-        self._version = int(model_version)
-        self._flags = int(flags)
-        self._timeout = int(timeout)
-        self._priority = int(priority)
-        if self._priority < 0:
-            raise TritonModelException("Priority must not be negative")
+        self._version = index(model_version)
+        if not -1 << 63 <= self._version < 1 << 63:
+            raise TypeError(f"model_version is out of range: {model_version}")
+        self._flags = _whole("flags", flags, 1 << 32)
+        self._timeout = _whole("timeout", timeout, 1 << 64)
+        self._priority = _whole("priority", priority, 1 << 64)
         self._preferred = preferred_memory
         self._trace = trace
         self._parameters = parameters_json(parameters) if parameters else ""
@@ -121,7 +136,7 @@ class InferenceRequest:
 
     def set_flags(self, flags: int) -> None:
         """Sets the sequence flags."""
-        self._flags = int(flags)
+        self._flags = _whole("flags", flags, 1 << 32)
 
     def timeout(self) -> int:
         """The timeout in microseconds, 0 for none."""
@@ -141,9 +156,9 @@ class InferenceRequest:
             self._trace = InferenceTrace()
         return self._trace
 
-    def requested_output_names(self) -> list[str]:
+    def requested_output_names(self) -> set[str]:
         """The names of the outputs that are wanted."""
-        return self._outputs
+        return set(self._outputs)
 
     def is_cancelled(self) -> bool:
         """Whether the client gave the request up."""
@@ -165,5 +180,5 @@ class InferenceRequest:
         return serverapi.worker().bls.exec(self, bool(decoupled))
 
     def async_exec(self, decoupled: bool = False) -> Any:
-        """An awaitable of what exec returns."""
+        """A future of what exec returns, for the event loop that runs; the request is on its way at once."""
         return serverapi.worker().bls.async_exec(self, bool(decoupled))

@@ -82,8 +82,6 @@ class InferenceResponseSender:
 
     def _check(self, response: Optional[InferenceResponse], flags: int) -> None:
         answer = self._answer
-        if answer.closed:
-            raise TritonModelException("Unable to send response. Response sender has been closed.")
         if not answer.batch.model.decoupled:
             if response is not None and answer.sent:
                 answer.closed = True
@@ -94,6 +92,8 @@ class InferenceResponseSender:
                 raise TritonModelException(
                     "Unable to send response. Non-decoupled model cannot send complete final before sending a response."
                 )
+        if answer.closed:
+            raise TritonModelException("Unable to send response. Response sender has been closed.")
 
     async def send_async(self, response: Optional[InferenceResponse] = None, flags: int = 0) -> None:
         """Like send, for coroutines: while the client does not keep up, others go on."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import math
+import re
 import weakref
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -27,12 +29,18 @@ def worker() -> Any:
     return local.local() if _worker is None else _worker
 
 
+def _text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, found type '{type(value)}'")
+    return value
+
+
 def load_model(model_name: str, config: str = "", files: Optional[dict[str, bytes]] = None) -> None:
     """Loads or reloads a model, with a configuration and files instead of those in the repository if given."""
-    order: dict[str, Any] = {"op": "load", "model": model_name}
-    if config:
+    order: dict[str, Any] = {"op": "load", "model": _text("model_name", model_name)}
+    if _text("config", config):
         order["config"] = config
-    if files:
+    if files is not None:
         if not isinstance(files, dict) or not all(
             isinstance(name, str) and isinstance(data, (bytes, bytearray, memoryview)) for name, data in files.items()
         ):
@@ -45,7 +53,7 @@ def load_model(model_name: str, config: str = "", files: Optional[dict[str, byte
 
 def unload_model(model_name: str, unload_dependents: bool = False) -> None:
     """Unloads a model, and those that depend on it if wished."""
-    order = {"op": "unload", "model": model_name, "dependents": bool(unload_dependents)}
+    order = {"op": "unload", "model": _text("model_name", model_name), "dependents": bool(unload_dependents)}
     worker().calls.order(CONTROL, order, "Failed to unload model: ")
 
 
@@ -55,7 +63,7 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
     if model_version != "":
         try:
             version = int(model_version)
-        except ValueError:
+        except (TypeError, ValueError):
             raise TritonModelException(
                 f"failed to get model version from specified version string '{model_version}' (details: stol), "
                 "version should be an integral value > 0"
@@ -65,8 +73,17 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
                 f"failed to get model version from specified version string '{model_version}', "
                 "version should be an integral value > 0"
             )
-    order = {"op": "is_ready", "model": model_name, "version": version}
+    order = {"op": "is_ready", "model": _text("model_name", model_name), "version": version}
     return bool(worker().calls.order(CONTROL, order, "").get("ready"))
+
+
+_METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
+
+
+def _number(value: Any) -> Any:
+    """A number as JSON can say it: infinities and NaN as a text."""
+    number = float(value)
+    return number if math.isfinite(number) else str(number)
 
 
 class MetricFamily:
@@ -78,6 +95,8 @@ class MetricFamily:
     def __init__(self, name: str, description: str, kind: int) -> None:
         if not isinstance(name, str) or not name:
             raise TritonModelException("Error when creating MetricFamily: the name must be a text that is not empty.")
+        if not _METRIC_NAME.fullmatch(name):
+            raise TritonModelException("Error when creating MetricFamily: Invalid metric name")
         if kind not in range(3):
             raise TritonModelException(f"Error when creating MetricFamily: unknown kind {kind}.")
         self._name, self._description, self._kind = name, str(description), self._KINDS[kind]
@@ -112,29 +131,29 @@ class Metric:
             "labels": {str(name): str(value) for name, value in (labels or {}).items()},
         }
         if buckets is not None:
-            order["buckets"] = [float(bound) for bound in buckets]
+            order["buckets"] = [_number(bound) for bound in buckets]
         self._family = weakref.ref(family)
-        self._number = worker().calls.order(METRIC, order, "Error when creating MetricFamily: ").get("metric")
+        self._number = worker().calls.order(METRIC, order, "Error when creating Metric: ").get("metric")
 
     def _do(self, failed: str, **order: Any) -> dict[str, Any]:
         if self._family() is None:
             raise TritonModelException(
-                "Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' "
-                "object should be deleted AFTER its corresponding 'Metric' objects have been deleted."
+                f"{failed}Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The "
+                "'MetricFamily' object should be deleted AFTER its corresponding 'Metric' objects have been deleted."
             )
         return worker().calls.order(METRIC, {"metric": self._number, **order}, failed)
 
     def increment(self, value: float) -> None:
         """Adds to a counter or gauge."""
-        self._do("Failed to increment metric value: ", op="increment", value=float(value))
+        self._do("Failed to increment metric value: ", op="increment", value=_number(value))
 
     def set(self, value: float) -> None:
         """Sets a gauge."""
-        self._do("Failed to set metric value: ", op="set", value=float(value))
+        self._do("Failed to set metric value: ", op="set", value=_number(value))
 
     def observe(self, value: float) -> None:
         """Adds an observation to a histogram."""
-        self._do("Failed to observe metric value: ", op="observe", value=float(value))
+        self._do("Failed to observe metric value: ", op="observe", value=_number(value))
 
     def value(self) -> float:
         """The value of a counter or gauge."""

@@ -32,26 +32,38 @@ class Store:
 
     def _grow(self, size: int) -> Optional[tuple[int, int]]:
         """Asks for a segment; returns a block, or None when another thread took what came."""
-        outputs, answers = self._outputs, self._calls.answers
-        before = outputs.capacity()
-        call = self._calls.new()
-        want = max(size + 4096, _MIN_GROWTH, min(before, _MAX_GROWTH))
-        self._link.writer.send(frame(GROW, 0, call, GROW_BODY.pack(want)))
-
-        # The answer of success is SEGMENT, which names no call.
-        def grown() -> Any:
-            if call in answers:
-                return "refused", None
-            block = outputs.take(size)
-            if block is not None:
-                return "taken", block
-            return outputs.capacity() > before and ("missed", None)
-
-        state, block = self._link.wait(grown)
-        answer = answers.pop(call, None)
-        if state == "refused" and answer is not None and answer[0] == FAILED:
-            raise TritonModelException(f"No memory for a tensor of {size} bytes: {answer[1].get('message', '')}")
+        outputs = self._outputs
+        want = max(size + 4096, _MIN_GROWTH, min(outputs.capacity(), _MAX_GROWTH))
+        block, refusal = grow(self._link, self._calls, outputs, size, GROW_BODY.pack(want))
+        if refusal is not None:
+            raise TritonModelException(f"No memory for a tensor of {size} bytes: {refusal}")
         return block
+
+
+def grow(
+    link: Link, calls: Calls, outputs: Outputs, size: int, body: bytes
+) -> tuple[Optional[tuple[int, int]], Optional[str]]:
+    """Asks for a segment with the body of a GROW; returns a block in it, None when another thread took what came, and
+    the server's reason if it refuses."""
+    answers = calls.answers
+    before = outputs.capacity()
+    call = calls.new()
+    link.writer.send(frame(GROW, 0, call, body))
+
+    # The answer of success is SEGMENT, which names no call.
+    def grown() -> Any:
+        if call in answers:
+            return "refused", None
+        block = outputs.take(size)
+        if block is not None:
+            return "taken", block
+        return outputs.capacity() > before and ("missed", None)
+
+    state, block = link.wait(grown)
+    answer = answers.pop(call, None)
+    if state == "refused" and answer is not None and answer[0] == FAILED:
+        return None, str(answer[1].get("message", ""))
+    return block, None
 
 
 def flat(data: Any) -> np.ndarray:

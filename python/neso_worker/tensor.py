@@ -18,7 +18,8 @@ class Tensor:
 
     A received one refers to bytes of a frame or of a shared segment
     (``_source``, from ``_start`` on) until ``as_numpy``; one that a model made
-    holds its array. Arrays of received tensors cannot be written to.
+    holds its array. Arrays of received tensors may be written to, but for those
+    in shared memory that something else reads too.
     """
 
     __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")
@@ -62,7 +63,7 @@ class Tensor:
         return self._number
 
     def is_cpu(self) -> bool:
-        """Whether the data lies in host memory, as that of all received tensors does."""
+        """Whether the data lies in host memory; that of a received tensor lies elsewhere only if its model says so."""
         return True
 
     def as_numpy(self) -> np.ndarray:
@@ -81,13 +82,25 @@ class Tensor:
         if number == BYTES:
             array = object_array(unpack_elements(self._source[start : start + size]), shape)
         else:
-            array = _ndarray(shape, DTYPES[number], self._source, start)
-            if array.nbytes != size:
-                raise TritonModelException(
-                    f"Tensor '{self._name}' of shape {list(shape)} and datatype {NAMES[number]} has {size} bytes."
-                )
+            array = self._fixed(DTYPES[number])
         self._array = array
         return array
+
+    def _fixed(self, dtype: Any) -> np.ndarray:
+        """What was received as an array of elements of a fixed size."""
+        source, start, size, shape = self._source, self._start, self._size, self._shape
+        try:
+            if type(source) is not _ndarray:
+                array = _ndarray(shape, dtype, bytearray(source[start : start + size]))
+            else:
+                array = _ndarray(shape, dtype, source)
+            if array.nbytes == size:
+                return array
+        except TypeError:  # less than the shape wants
+            pass
+        raise TritonModelException(
+            f"Tensor '{self._name}' of shape {list(shape)} and datatype {NAMES[self._number]} has {size} bytes."
+        )
 
     def _raw(self) -> np.ndarray:
         """The data as an array of fixed-size elements: BF16 as uint16. Not for BYTES."""
@@ -95,18 +108,14 @@ class Tensor:
         if self._number != BF16:
             return self.as_numpy()
         if array is None:
-            array = _ndarray(self._shape, np.uint16, self._source, self._start)
-            if array.nbytes != self._size:
-                raise TritonModelException(
-                    f"Tensor '{self._name}' of shape {list(self._shape)} and datatype BF16 has {self._size} bytes."
-                )
-            self._array = array
+            self._array = array = self._fixed(np.uint16)
         return array.view(np.uint16)
 
-    def _payload(self) -> bytes:
-        """A copy of the data as it travels."""
+    def _payload(self) -> Any:
+        """The data as it travels: bytes, or an array of the bytes of a block in shared memory, to be copied."""
         if self._array is None:  # as received: nothing need be made of it
-            return bytes(self._source[self._start : self._start + self._size])
+            part = self._source[self._start : self._start + self._size]
+            return part if type(part) is _ndarray else bytes(part)
         return pack_elements(self._array) if self._number == BYTES else self._raw().tobytes()
 
     def to_dlpack(self) -> Any:
@@ -148,7 +157,7 @@ class Tensor:
 
 
 class DeviceTensor(Tensor):
-    """A tensor whose data lies on a GPU, made of a DLPack capsule. It comes to the host when it is sent."""
+    """A tensor whose data lies on a GPU: received there, or made of a DLPack capsule."""
 
     __slots__ = ("_memory",)
 
@@ -156,6 +165,7 @@ class DeviceTensor(Tensor):
         self._name, self._number, self._shape = name, number, shape
         self._array = self._source = None
         self._memory = memory
+        self._size = memory.size
 
     def is_cpu(self) -> bool:
         return False
@@ -175,6 +185,19 @@ class DeviceTensor(Tensor):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self._memory.kind, self._memory.device)
+
+
+def device_fault(name: str, number: int, shape: Any, size: int) -> str:
+    """What is wrong with a received tensor on a GPU, which is used without another look; an empty text for nothing."""
+    dtype = np.dtype(np.uint16) if number == BF16 else DTYPES[number]
+    if number == BYTES or dtype is None:
+        return "A tensor of strings cannot lie on a GPU."
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    if min(shape, default=0) < 0 or count * dtype.itemsize != size:
+        return f"Tensor '{name}' of shape {list(shape)} and datatype {NAMES[number]} has {size} bytes."
+    return ""
 
 
 def _alias(name: str, other: Tensor) -> Tensor:

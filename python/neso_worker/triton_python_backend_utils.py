@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from typing import Any, Optional
+
+import numpy as np
 
 from .bls import ResponseIterator
 from .datatypes import (
@@ -76,6 +80,7 @@ def get_model_dir() -> str:
     return _model_dir
 
 
+# json, np and struct are here since models that import * of this module use them.
 __all__ = [
     "TRITONSERVER_MEMORY_CPU",
     "TRITONSERVER_MEMORY_GPU",
@@ -106,9 +111,12 @@ __all__ = [
     "get_output_config_by_name",
     "get_output_tensor_by_name",
     "is_model_ready",
+    "json",
     "load_model",
+    "np",
     "numpy_to_triton_type",
     "serialize_byte_tensor",
+    "struct",
     "triton_string_to_numpy",
     "triton_to_numpy_type",
     "unload_model",

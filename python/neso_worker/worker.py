@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import platform
 import socket
@@ -17,12 +16,14 @@ from . import PROTOCOL, eventloop, logger, serverapi, triton_python_backend_util
 from .bls import Bls
 from .calls import Calls
 from .channel import Closed, Frame, Link
+from .devices import Devices
 from .errors import TritonModelException, describe, full_traceback
 from .frames import (
     CANCEL,
     CONTROL,
     COUNT,
     CREDIT,
+    DEVICE_SEGMENT_BODY,
     DROP,
     EXECUTE,
     EXECUTE_BATCH,
@@ -45,7 +46,7 @@ from .frames import (
 from .instance import Instance
 from .leases import Leases
 from .memory import Segments
-from .model import DEFAULT_INLINE_LIMIT, complete_config, import_model
+from .model import DEFAULT_INLINE_LIMIT, complete_config, import_model, takes_devices
 from .store import Store
 from .window import Window
 
@@ -74,6 +75,7 @@ class Worker:
         self.cancelled: set[int] = set()
         self.calls = Calls(self.link)
         self.store = Store(self.link, self.segments.outputs, self.calls)
+        self.devices = Devices(self.link, self.calls)
         self.bls = Bls(self)
         # Executes that run, and requests that senders will answer.
         self.executing = 0
@@ -115,10 +117,13 @@ class Worker:
             window.credit(*COUNT.unpack_from(data, start))
 
     def _on_release(self, frame: Frame) -> None:
-        self.segments.outputs.release(release_blocks(*frame[3:]))
+        self.take_back(release_blocks(*frame[3:]))
 
     def _on_segment(self, frame: Frame) -> None:
         _, _, _, data, start, end = frame
+        if end - start == DEVICE_SEGMENT_BODY.size:
+            self.devices.add(*DEVICE_SEGMENT_BODY.unpack_from(data, start))
+            return
         if end - start != SEGMENT_BODY.size:
             raise ProtocolError(f"segment: body of {end - start} bytes")
         self.segments.add(*SEGMENT_BODY.unpack_from(data, start))
@@ -127,7 +132,17 @@ class Worker:
         _, _, _, data, start, end = frame
         if end - start != COUNT.size:
             raise ProtocolError(f"drop: body of {end - start} bytes")
-        self.segments.drop(*COUNT.unpack_from(data, start))
+        (number,) = COUNT.unpack_from(data, start)
+        if number in self.devices.lent:
+            self.link.work.append(frame)  # the driver may take its time, and nobody else should wait for it
+        else:
+            self.segments.drop(number)
+
+    def take_back(self, blocks: list[tuple[int, int]]) -> None:
+        """Takes back blocks for outputs that nobody reads any more; the caller holds the link's lock."""
+        blocks = self.devices.release(blocks)
+        if blocks:
+            self.segments.outputs.release(blocks)
 
     # The main loop.
 
@@ -169,6 +184,8 @@ class Worker:
                     raise ProtocolError(f"execute batch: instance {number} takes no batches")
                 instance.execute_batch(call, data, start, end)
                 data = None
+            elif kind == DROP:
+                self.devices.close(*COUNT.unpack_from(data, start))
             elif kind in self._orders:
                 self._order(kind, number, call, data, start, end)
             elif kind == EXIT:
@@ -216,6 +233,8 @@ class Worker:
         self.model_class = import_model(
             order["model_path"], order.get("model_directory") or "", version_directory, version
         )
+        if takes_devices(order.get("config") or {}):
+            self.devices.tell()
         if not order.get("complete"):
             return {}
         config = complete_config(self.model_class, order.get("name") or "", order.get("config") or {})
@@ -225,8 +244,6 @@ class Worker:
         """Loads a model of a framework, which is no code of the user."""
         from .frameworks import host, instance
 
-        # Frameworks hand models memory that these may write to; the server says which blocks nobody else reads.
-        self.segments.protection = mmap.PROT_READ | mmap.PROT_WRITE
         hosted = host.model_class(order)
         answer = {"config": hosted.completed(hosted.config)} if order.get("complete") else {}
         self.model_class, self._instance = hosted, instance.HostedInstance

@@ -36,11 +36,13 @@ END_GRACE_S = 2.0
 class Zygote:
     """Serves FORK and reports the ends of children."""
 
-    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+    def __init__(self, control: socket.socket, descriptors: socket.socket, helper: int = 0) -> None:
         self._control = control
         self._descriptors = descriptors
         self._reader = Reader(control)
         self._children: set[int] = set()
+        # A child that helped with the start; nobody waits for what it still does.
+        self._helper = helper
         # SIGCHLD writes a byte here, which ends the wait below.
         self._wake, wake_write = os.pipe()
         os.set_blocking(self._wake, False)
@@ -81,6 +83,9 @@ class Zygote:
         """Imports what many models need, once nobody waits for a worker."""
         for preload in ("asyncio", "concurrent.futures", "numpy.random"):
             __import__(preload)
+        if self._helper:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._helper, 0)
         gc.collect()
         gc.freeze()
         gc.enable()
@@ -191,8 +196,8 @@ class Zygote:
                 resource.setrlimit(which, (value, value))
 
 
-def run(control: int, descriptors: int) -> Optional[list[int]]:
-    """Serves as a zygote; in a child it returns the descriptors of its channels."""
+def run(control: int, descriptors: int, helper: int = 0) -> Optional[list[int]]:
+    """Serves as a zygote; in a child it returns the descriptors of its channels. helper is a child to be reaped."""
     for fd in (control, descriptors):
         os.set_inheritable(fd, False)
-    return Zygote(socket.socket(fileno=control), socket.socket(fileno=descriptors)).serve()
+    return Zygote(socket.socket(fileno=control), socket.socket(fileno=descriptors), helper).serve()

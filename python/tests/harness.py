@@ -22,7 +22,7 @@ PACKAGE = os.path.join(ROOT, "neso_worker")
 HELLO, LOAD, INIT, READY, FAILED, EXECUTE, EXECUTE_BATCH, RESPONSES, RESULT_BATCH, DONE, CANCEL, INFER = range(1, 13)
 INFER_RESPONSES, SEGMENT, GROW, RELEASE, LOG, METRIC, CONTROL, BIND, UNBIND, UNLOAD, EXIT = range(13, 24)
 FORK, FORKED, EXITED = 24, 25, 26
-DROP = 28
+DROP, DROPPED, DEVICES = 28, 29, 30
 
 INPUTS_HELD = 4
 
@@ -56,9 +56,12 @@ def unpack_bytes(data):
 
 
 class In:
-    """An input: an array, or raw data with a number and a shape; placed inline or at (segment, offset)."""
+    """An input: an array, or raw data with a number and a shape; placed inline or at (segment, offset).
 
-    def __init__(self, index, array=None, *, number=None, shape=None, data=None, at=None):
+    With own nothing else reads that block.
+    """
+
+    def __init__(self, index, array=None, *, number=None, shape=None, data=None, at=None, own=False):
         if array is not None:
             array = np.asarray(array)
             if array.dtype == object:
@@ -66,7 +69,7 @@ class In:
             else:
                 number, data = NUMBERS[array.dtype], array.tobytes()
             shape = array.shape
-        self.index, self.number, self.shape, self.data, self.at = index, number, shape, data, at
+        self.index, self.number, self.shape, self.data, self.at = index, number | own << 7, shape, data, at
 
 
 def request_block(body: bytearray, patches, r):
@@ -174,7 +177,13 @@ class Peer:
         self.memory = {}
         self.released = []
         self.logs = []
-        self._next_segment = {0: 0, 1: 0x80000000, 2: 0x40000000}
+        # Segments that the worker has closed, the devices that it has named, and what was asked for on a device.
+        self.dropped = []
+        self.devices = []
+        self.grown = []
+        # Makes segments on devices, as fakecuda.Machine does; None refuses.
+        self.machine = None
+        self._next_segment = {0: 0, 1: 0x80000000, 2: 0x40000000}  # 3 and 4 are numbered with 1 and 2
 
     def send(self, kind, body=b"", number=0, instance=0):
         if isinstance(body, (dict, list)):
@@ -206,6 +215,14 @@ class Peer:
             elif kind == RELEASE:
                 assert (len(body) - 4) == 12 * struct.unpack_from("<I", body)[0]
                 self.released += list(struct.iter_unpack("<IQ", body[4:]))
+            elif kind == DROPPED:
+                self.dropped.append(struct.unpack("<I", body)[0])
+            elif kind == DEVICES:
+                (n,) = struct.unpack_from("<I", body)
+                assert len(body) == 4 + 16 * n
+                self.devices.append([body[4 + 16 * i : 20 + 16 * i] for i in range(n)])
+            elif kind == GROW and len(body) == 24:
+                self.grow_device(number, *struct.unpack("<Q16s", body))
             elif kind == GROW:
                 self.grow(number, *struct.unpack("<Q", body))
             else:
@@ -213,6 +230,23 @@ class Peer:
 
     def grow(self, number, size):
         self.segment(1, size)
+
+    def grow_device(self, number, size, uuid):
+        self.grown.append((size, uuid))
+        if self.machine is None:
+            self.send(FAILED, {"message": "no pool", "traceback": ""}, number)
+        else:
+            self.device_segment(3, size, uuid)
+
+    def device_segment(self, kind, size, uuid, handle=None):
+        """Makes a segment on a device, or names one by a handle of the test's, and gives it to the worker."""
+        number = self._next_segment[kind - 2]
+        self._next_segment[kind - 2] += 1
+        if handle is None:
+            memory = self.memory[number] = self.machine.allocate(size, uuid)
+            handle = memory.handle
+        self.send(SEGMENT, struct.pack("<IIQ16s64s", number, kind, size, uuid, handle))
+        return number
 
     def segment(self, kind, size):
         """Makes a segment and gives it to the worker."""
@@ -316,7 +350,7 @@ class Model:
 
     def __init__(self, tmp_path, source, *, inputs=("IN",), outputs=("OUT",), args=None, version="1", decoupled=False,
                  config=None, inline_limit=8192, helpers=None, complete=False, env=None, start=True,
-                 window=0):  # fmt: skip
+                 window=0, copied=False):  # fmt: skip
         directory = tmp_path / "m" / version
         directory.mkdir(parents=True)
         self.path = str(directory / "model.py")
@@ -335,7 +369,7 @@ class Model:
         }  # fmt: skip
         self.init = {
             "args": {"model_name": "m", "model_instance_name": "m_0_0", **(args or {})}, "config": config or {},
-            "inputs": list(inputs), "outputs": list(outputs), "decoupled": decoupled, "window": window,
+            "inputs": list(inputs), "outputs": list(outputs), "decoupled": decoupled, "window": window, "copied": copied,
         }  # fmt: skip
         if start:
             self.loaded = self.peer.call(LOAD, self.load)

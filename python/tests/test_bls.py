@@ -22,6 +22,7 @@ from harness import (
     READY,
     RELEASE,
     Ended,
+    In,
     Model,
     pack_bytes,
     pad,
@@ -32,7 +33,8 @@ from test_execute import code, script, value
 
 def read_infer(body, memory):
     """An INFER body: decoupled, alone, model, version, wanted, and the request's fields and inputs."""
-    decoupled, alone, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    decoupled, hints, n_model, n_wanted, version = struct.unpack_from("<BBHIq", body)
+    assert hints < 4
     pos = 16
     model, pos = body[pos : pos + n_model].decode(), pos + n_model
     wanted = []
@@ -67,7 +69,7 @@ def read_infer(body, memory):
         else:
             inputs[name] = np.frombuffer(data, DTYPES[number]).reshape(shape)
     return {
-        "decoupled": bool(decoupled), "alone": bool(alone), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
+        "decoupled": bool(decoupled), "alone": bool(hints & 1), "device": bool(hints & 2), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
         "timeout": head[2], "flags": head[4], "id": texts[0], "text": texts[1], "parameters": texts[2],
         "trace": texts[3], "inputs": inputs, "blocks": blocks,
     }  # fmt: skip
@@ -148,7 +150,7 @@ def test_exec(tmp_path):
         (call,) = seen
         assert call["inputs"].pop("A").tolist() == [0, 1, 2, 3]
         assert call == {
-            "decoupled": False, "alone": True, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
+            "decoupled": False, "alone": True, "device": False, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
             "flags": 3, "id": "i", "text": "seq", "parameters": '{"p": 1}', "trace": "", "inputs": {}, "blocks": [],
         }  # fmt: skip
 
@@ -194,6 +196,59 @@ def test_large_tensors(tmp_path):
         assert len(released) == 1
         assert value(m.run(code("return [text(1)]"))) == 1
         assert m.peer.released == [(segment, 4096)]
+
+
+def test_passed_on(tmp_path):
+    """A large tensor that is passed on as it came lies where it was; one whose data was asked for is copied."""
+    x = np.arange(50000, dtype=np.int32)
+    text = """
+    i = pb_utils.get_input_tensor_by_name(requests[0], "A")
+    %s
+    q = pb_utils.InferenceRequest(model_name="other", requested_output_names=["OUT"], inputs=[i])
+    a = q.exec().output_tensors()[0]
+    %s
+    return [pb_utils.InferenceResponse([a, pb_utils.Tensor("TWO", np.array([int(i.as_numpy().sum()), i.as_numpy().flags.writeable]))])]
+    """
+    for number, (before, after, same) in enumerate(
+        (("", "", (True, True)), ("i.as_numpy()", "", (False, True)), ("", "a.as_numpy()", (True, False)))
+    ):
+        with script(tmp_path / str(number)) as m:
+            given, answers = m.peer.segment(0, 1 << 20), m.peer.segment(2, 1 << 20)
+            seen = []
+
+            def answer(kind, call, body, m=m, answers=answers, seen=seen):
+                got = read_infer(body, m.peer.memory)
+                seen.append((got["blocks"], got["inputs"]["A"].tolist()))
+                m.peer.memory[answers][4096 : 4096 + x.nbytes] = (x * 3).tobytes()
+                m.peer.send(INFER_RESPONSES, responses_body((1, [("OUT", x * 3, (answers, 4096))])), call)
+
+            m.peer.memory[given][64 : 64 + x.nbytes] = x.tobytes()
+            m.peer.execute(
+                [{"handle": 1, "inputs": [code(text % (before, after)), In(1, x, at=(given, 64), own=True)]}]
+            )
+            keep = m.peer.receive
+
+            def receive(keep=keep, answer=answer):
+                while True:
+                    kind, instance, call, body = keep()
+                    if kind != INFER:
+                        return kind, instance, call, body
+                    answer(kind, call, body)
+
+            m.peer.receive = receive
+            (response,), error = m.peer.results()
+            m.peer.receive = keep
+            assert error is None, error
+            assert seen[0][1] == x.tolist()
+            assert (seen[0][0] == [(given, 64)]) is same[0]
+            out, also = response.outputs
+            assert out.array().tolist() == (x * 3).tolist()
+            assert (out.at == (answers, 4096)) is same[1]
+            # Whoever asks for the data afterwards writes to a copy.
+            assert also.array().tolist() == [int(x.sum()), 1]
+            assert not same[1] or (answers, 4096) not in m.peer.released
+            assert value(m.run(code("return [text(1)]"))) == 1
+            assert m.peer.released.count((answers, 4096)) == 1
 
 
 def test_blocks_are_released_once(tmp_path):
@@ -281,7 +336,10 @@ ASYNC = """
         async def execute(self, requests):
             calls = [pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"],
                                                inputs=[pb_utils.Tensor("A", np.array([n], np.int32))]) for n in range(5)]
-            found = await asyncio.gather(*[c.async_exec() for c in calls])
+            sent = [c.async_exec() for c in calls]  # futures: the calls are on their way
+            done, _ = await asyncio.wait(sent)
+            assert done == set(sent)
+            found = [f.result() for f in sent]
             values = [int(f.output_tensors()[0].as_numpy()[0]) for f in found]
             stream = await calls[0].async_exec(decoupled=True)
             values.append([len(x.output_tensors()) for x in stream])
@@ -307,6 +365,35 @@ def test_coroutines(tmp_path):
                         m.peer.send(INFER_RESPONSES, responses_body((1, [("X", array)])), call)
 
             assert serve(m, "", answer, number) == [10, 11, 12, 13, 14, [1, 0]]
+
+
+def test_cancelled_futures_cancel_their_calls(tmp_path):
+    with script(tmp_path) as m:
+        sent, cancelled = [], []
+
+        def answer(kind, call, body):
+            if kind == CANCEL:
+                cancelled.append(call)
+                return
+            sent.append(call)
+            if len(sent) == 3:
+                for call in sent:  # what nobody waits for is dropped
+                    m.peer.send(INFER_RESPONSES, responses_body((1, [("X", np.array([call]))])), call)
+
+        text = (
+            CALL % (1, "")
+            + """
+    import asyncio
+    async def calls():
+        for decoupled in (False, True):
+            call = q.async_exec(decoupled)
+            call.cancel()
+            await asyncio.sleep(0)
+        return (await q.async_exec()).output_tensors()[0].as_numpy().tolist()
+    return [text(asyncio.run(calls()))]"""
+        )
+        assert serve(m, text, answer) == [sent[2]]
+        assert cancelled == sent[:2]
 
 
 def test_calls_from_threads(tmp_path):
@@ -466,7 +553,7 @@ def test_metrics(tmp_path):
             4.5, "Failed to set metric value: a counter cannot be set",
             "Failed to create metric. Labels must be a dictionary.", "Failed to create metric. Buckets must be a list.",
             "Failed to create metric. Unexpected buckets found.", "Failed to create metric. Missing required buckets.",
-            "Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
+            "Failed to increment metric value: Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
             "deleted AFTER its corresponding 'Metric' objects have been deleted.",
         ]  # fmt: skip
         assert seen[0] == {
@@ -536,7 +623,7 @@ ASKED = [
 
 def test_remembered_requests_are_the_same():
     """A frame whose beginning is remembered is that which is made from nothing."""
-    from neso_worker import bls
+    from neso_worker import bls, inferbody
     from neso_worker.frames import frame
     from neso_worker.request import InferenceRequest
     from neso_worker.tensor import Tensor
@@ -552,7 +639,10 @@ def test_remembered_requests_are_the_same():
                 made = worker.bls._short(request, number, alone)
                 if made is not None:
                     short += 1
-                    assert made == frame(INFER, 0, number, bls._encode(worker, request, False, alone)), (fields, inputs)
+                    assert made == frame(INFER, 0, number, inferbody.encode(worker, request, False, alone)), (
+                        fields,
+                        inputs,
+                    )
     assert short == 3 * 2 * (len(ASKED) - 6)
     large = InferenceRequest(model_name="other", inputs=[Tensor("A", np.zeros(9000, np.uint8))])
     assert worker.bls._short(large, 1, True) is None
@@ -581,7 +671,7 @@ ANSWERS = [
 
 def test_remembered_responses_are_the_same():
     """A response whose blocks are remembered is that which is decoded."""
-    from neso_worker import bls
+    from neso_worker import inferbody
     from neso_worker.worker import Worker
 
     worker = Worker(None, Sink())
@@ -595,7 +685,7 @@ def test_remembered_responses_are_the_same():
                     worker.bls.on_responses((INFER_RESPONSES, 0, 7, data, len(before), len(data)))
                     continue
                 known += 1
-                ((flags, want),) = bls._decode(worker, data, len(before), len(data))
+                ((flags, want),) = inferbody.decode(worker, data, len(before), len(data))
                 assert flags == 1 and not found.has_error()
                 for a, b in zip(found.output_tensors(), want.output_tensors()):
                     assert (a.name(), a.shape(), a.triton_dtype()) == (b.name(), b.shape(), b.triton_dtype())

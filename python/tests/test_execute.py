@@ -142,7 +142,7 @@ def test_every_datatype(tmp_path, way):
             response = m.run(
                 code(f"""
                 t = pb_utils.get_input_tensor_by_name(r, "A")
-                assert t.as_numpy().flags.aligned and not t.as_numpy().flags.writeable
+                assert t.as_numpy().flags.aligned and t.as_numpy().flags.writeable
                 return [pb_utils.InferenceResponse([pb_utils.{way}])]
                 """),
                 In(1, array),
@@ -235,7 +235,7 @@ def test_odd_shapes(tmp_path):
 def test_request_accessors(tmp_path):
     show = code("""
         return [text([r.request_id(), r.correlation_id(), r.flags(), r.timeout(), r.parameters(), r.trace().get_context(),
-                      r.requested_output_names(), r.is_cancelled(), type(r) is InferenceRequest, isinstance(r, InferenceRequest)])]
+                      sorted(r.requested_output_names()), r.is_cancelled(), type(r) is InferenceRequest, isinstance(r, InferenceRequest)])]
         """)
     with script(tmp_path) as m:
         assert value(m.run(show)) == ["", 0, 0, 0, "{}", None, ["OUT", "TWO"], False, False, True]
@@ -465,8 +465,8 @@ def test_ends_though_threads_of_the_model_run(tmp_path):
 @pytest.mark.parametrize("source,message", [
     ("import nothing_like_that", "ModuleNotFoundError: No module named 'nothing_like_that'\n\nAt:\n  {path}(1): <module>\n"),
     ("def (", "SyntaxError: "),
-    ("class Other: pass", "TritonModelException: Python model {path} has no class 'TritonPythonModel'."),
-    ("class TritonPythonModel: pass", "TritonModelException: Python model {path} does not implement `execute` method."),
+    ("class Other: pass", "Python model {path} has no class 'TritonPythonModel'."),
+    ("class TritonPythonModel: pass", "Python model {path} does not implement `execute` method."),
 ])  # fmt: skip
 def test_model_that_cannot_be_loaded(tmp_path, source, message):
     with Model(tmp_path, source, start=False) as m:
@@ -482,9 +482,9 @@ def test_model_that_cannot_be_loaded(tmp_path, source, message):
 ])  # fmt: skip
 def test_model_file_is_missing(tmp_path, path, message):
     with Model(tmp_path, DOUBLE, start=False) as m:
-        with pytest.raises(RuntimeError, match="TritonModelException: ") as failed:
+        with pytest.raises(RuntimeError) as failed:
             m.peer.call(LOAD, {**m.load, "model_path": path})
-        assert message in str(failed.value)
+        assert str(failed.value) == message
 
 
 def test_initialize_that_fails(tmp_path):
@@ -515,7 +515,7 @@ def test_auto_complete_with_a_wrong_result(tmp_path):
         with pytest.raises(RuntimeError) as failed:
             m.peer.call(LOAD, {**m.load, "complete": True})
         text = "auto_complete_config function in model 'm' must return a valid pb.ModelConfig object."
-        assert str(failed.value) == "TritonModelException: " + text
+        assert str(failed.value) == text
 
 
 def test_logger(tmp_path):

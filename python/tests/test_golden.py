@@ -11,12 +11,13 @@ import pytest
 
 from neso._runtime.inputs import decode_requests
 from neso._runtime.outputs import Responses, Tables
-from neso_worker import bls, frames
+from neso_worker import cuda, devices, frames, inferbody
 from neso_worker import triton_python_backend_utils as pb_utils
 from neso_worker.batchshape import decode_batch, pack_batch
 from neso_worker.channel import Reader
 from neso_worker.encode import ResponseFrame
 from neso_worker.received import decode
+from neso_worker.tensor import DeviceTensor
 
 FRAMES = Path(__file__).resolve().parents[2] / "proto" / "worker" / "frames"
 CASES = sorted(path.stem for path in FRAMES.glob("*.json"))
@@ -67,6 +68,8 @@ def test_json_bodies(name):
 class _Memory:
     """Stands for the shared memory that a golden frame names but does not hold."""
 
+    copied = False
+
     def view(self, segment, offset, size):
         return np.zeros(size, np.uint8)
 
@@ -78,22 +81,38 @@ def batch(instance=0):
     model = SimpleNamespace(
         input_names=INPUTS, output_names=OUTPUTS, output_index={n: i for i, n in enumerate(OUTPUTS)}, segments=_Memory(),
         leases=leases, inline_limit=8192, instance=instance, store=SimpleNamespace(put=lambda data: (2147483648, 128)),
+        devices=SimpleNamespace(lent={}),
     )  # fmt: skip
     return SimpleNamespace(model=model, leases=None, number=0)
 
 
+class _Devices:
+    """Stands for a GPU that golden frames name, and for the worker's driver."""
+
+    def __init__(self, block=None):
+        self.lent, self.sent = {0x40000000: None}, []
+        self._block = block
+
+    def view(self, segment, offset, size):
+        return cuda.Memory(offset, size, 2, 0, None), "device", ""
+
+    def put(self, memory):
+        return self._block
+
+    def tell(self, uuids):
+        """DEVICES of a worker that sees these."""
+        made = devices.Devices(SimpleNamespace(writer=SimpleNamespace(send=self.sent.append)), None)
+        seen = SimpleNamespace(devices=lambda: [SimpleNamespace(uuid=uuid) for uuid in uuids])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cuda, "_driver", seen)
+            assert made.tell() and made.tell()
+        return b"".join(self.sent)
+
+
 EXECUTE = [name for name in CASES if load(name)[0]["kind"] == "EXECUTE"]
-OWN = "execute_own_block"
 
 
-def test_workers_are_not_sent_blocks_of_their_own():
-    """What only processes with bound callables are sent is refused, not misread."""
-    data = load(OWN)[1]
-    with pytest.raises(frames.ProtocolError, match="unknown datatype 130"):
-        decode(batch(), data, 24, len(data))
-
-
-@pytest.mark.parametrize("name", [name for name in EXECUTE if name != OWN])
+@pytest.mark.parametrize("name", EXECUTE)
 def test_execute(name):
     want, data = load(name)
     got = batch()
@@ -108,7 +127,7 @@ def test_execute(name):
         assert request._head[3] == fields["priority"] and request._head[5] == fields["batch_size"]
         assert request.parameters() == (fields["parameters"] or "{}")
         assert (request.trace().get_context() or "") == fields["trace"]
-        wanted = [OUTPUTS[i] for i in fields["requested"]] if fields["flags"] & 4 else OUTPUTS
+        wanted = {OUTPUTS[i] for i in fields["requested"]} if fields["flags"] & 4 else set(OUTPUTS)
         assert request.requested_output_names() == wanted
         assert len(request.inputs()) == len(fields["inputs"])
         leases = []
@@ -117,11 +136,27 @@ def test_execute(name):
             assert tensor.shape() == entry["shape"]
             assert "TYPE_" + entry["datatype"].replace("BYTES", "STRING") == config_name(tensor.triton_dtype())
             if "data_hex" in entry:
-                assert tensor._payload().hex() == entry["data_hex"]
+                assert bytes(tensor._payload()).hex() == entry["data_hex"]
             else:
                 leases.append((entry["segment"], entry["offset"]))
                 assert tensor._size == entry["length"]
+                # A block may be written to only where the server says so.
+                assert tensor._source.flags.writeable == entry.get("own", False)
         assert ((got.leases or {}).get(fields["handle"]) or []) == leases
+
+
+def test_execute_on_a_device():
+    want, data = load("execute_device")
+    got = batch()
+    got.model.devices = _Devices()
+    taken = []
+    got.model.leases.lease = lambda *lease: taken.append(lease)
+    (request,) = decode(got, data, 24, len(data))
+    (entry,) = want["body"]["requests"][0]["inputs"]
+    (tensor,) = request.inputs()
+    assert (tensor.name(), tensor.shape(), tensor.triton_dtype()) == ("IN0", entry["shape"], 11) and not tensor.is_cpu()
+    assert (tensor._memory.address, tensor._size) == (entry["offset"], entry["length"])
+    assert taken == [(tensor._memory, entry["segment"], entry["offset"], "device")]
 
 
 class _Leases:
@@ -227,7 +262,7 @@ def tensor(name, entry):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in CASES if load(name)[0]["kind"] == "RESPONSES" and "in_input" not in name]
+    "name", [n for n in CASES if load(n)[0]["kind"] == "RESPONSES" and "in_input" not in n and "device" not in n]
 )
 def test_responses(name):
     """The worker builds the golden frame, byte for byte."""
@@ -252,6 +287,19 @@ def test_responses(name):
     assert frame.pack(want["body"]["ends"], leases).hex() == data.hex()
 
 
+def test_responses_on_a_device():
+    want, data = load("responses_device")
+    (fields,) = want["body"]["responses"]
+    (entry,) = fields["outputs"]
+    got = batch(want["instance"])
+    got.model.devices = _Devices((entry["segment"], entry["offset"]))
+    frame = ResponseFrame(got.model, want["id"])
+    memory = cuda.Memory(1, entry["length"], 2, 0, None)
+    response = pb_utils.InferenceResponse([DeviceTensor(OUTPUTS[entry["index"]], memory, tuple(entry["shape"]), 11)])
+    frame.add(fields["handle"], response, None, fields["flags"] & 1)
+    assert frame.pack(want["body"]["ends"], {fields["handle"]: [1]}).hex() == data.hex()
+
+
 def test_done():
     for name in ("done", "done_error"):
         want, data = load(name)
@@ -273,13 +321,26 @@ def test_segments():
     for name in ("segment_inputs", "segment_outputs", "segment_lent"):
         want, data = load(name)
         assert frames.SEGMENT_BODY.unpack_from(data, 24) == tuple(want["body"][f] for f in ("segment", "kind", "bytes"))
+    for name in ("segment_device", "segment_device_lent"):
+        want, data = load(name)
+        number, kind, size, uuid, handle = frames.DEVICE_SEGMENT_BODY.unpack(data[24:])
+        got = {"segment": number, "kind": kind, "bytes": size, "device": uuid.hex(), "handle": handle.hex()}
+        assert got == want["body"]
+    want, data = load("grow_device")
+    body = frames.GROW_DEVICE.pack(want["body"]["bytes"], bytes.fromhex(want["body"]["device"]))
+    assert frames.frame(frames.GROW, 0, want["id"], body) == data
+    want, data = load("dropped")
+    assert frames.frame(frames.DROPPED, 0, 0, frames.COUNT.pack(want["body"]["segment"])) == data
+    want, data = load("devices")
+    assert _Devices().tell([bytes.fromhex(text) for text in want["body"]["devices"]]) == data
     want, data = load("drop")
     assert frames.HEADER_WORDS.unpack_from(data)[0] >> 24 == frames.DROP
     assert frames.COUNT.unpack_from(data, 24) == (want["body"]["segment"],)
 
 
-def test_infer():
-    want, data = load("infer")
+@pytest.mark.parametrize("name", ["infer", "infer_device"])
+def test_infer(name):
+    want, data = load(name)
     body, fields = want["body"], want["body"]["request"]
     request = pb_utils.InferenceRequest(
         request_id=fields["id"], correlation_id=fields["correlation"], flags=fields["flags"], timeout=fields["timeout"],
@@ -287,16 +348,17 @@ def test_infer():
         model_name=body["model"], model_version=body["version"],
     )  # fmt: skip
     request._parameters = fields["parameters"]
-    made = bls._encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"], body["alone"])
+    hints = (frames.ALONE if body["alone"] else 0) | (frames.DEVICE_OUTPUTS if body["device"] else 0)
+    made = inferbody.encode(SimpleNamespace(inline_limit=8192), request, body["decoupled"], hints)
     assert frames.frame(frames.INFER, want["instance"], want["id"], made).hex() == data.hex()
 
 
 def test_infer_responses():
     want, data = load("infer_responses")
-    got = bls._decode(batch().model, data, 24, len(data))
+    got = inferbody.decode(batch().model, data, 24, len(data))
     assert [flags for flags, _ in got] == [r["flags"] for r in want["body"]["responses"]]
     for (_, response), fields in zip(got, want["body"]["responses"]):
         assert response.has_error() == (fields["code"] != 255)
-        assert [(t.name(), t.shape(), t._payload().hex()) for t in response.output_tensors()] == [
+        assert [(t.name(), t.shape(), bytes(t._payload()).hex()) for t in response.output_tensors()] == [
             (e["name"], e["shape"], e["data_hex"]) for e in fields["outputs"]
         ]

@@ -14,11 +14,11 @@ from neso_worker.frames import ProtocolError
 from neso_worker.memory import Outputs, size_class
 
 
-def placed(model, segment, offset, array, index=1):
-    """An input in shared memory."""
+def placed(model, segment, offset, array, index=1, own=False):
+    """An input in shared memory; own says that nothing else reads it."""
     data = array.tobytes()
     model.peer.memory[segment][offset : offset + len(data)] = data
-    return In(index, array, at=(segment, offset))
+    return In(index, array, at=(segment, offset), own=own)
 
 
 def test_large_tensors_both_ways(tmp_path):
@@ -35,6 +35,32 @@ def test_large_tensors_both_ways(tmp_path):
         assert large.at is not None and large.at[0] >= 0x80000000 and small.at is None
         np.testing.assert_array_equal(large.array(), array + 1)
         assert small.array().tolist() == [0, 1, 2]
+
+
+WRITE = """
+a = r.inputs()[1].as_numpy()
+a += 1
+assert r.inputs()[1].as_numpy()[0] == 1
+return [out(a[:1])]
+"""
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_models_may_write_to_inputs(tmp_path, copied):
+    """In place where nothing else reads them, as in Triton; else, if the model asks for it, to a copy."""
+    with script(tmp_path, copied=copied) as m:
+        m.peer.segment(0, 1 << 20)
+        m.peer.segment(2, 1 << 20)
+        for segment, own in ((0, True), (0, False), (0x40000000, False)):
+            tensor = placed(m, segment, 4096, np.zeros(3000), own=own)
+            if own or copied:
+                got = m.run(code(WRITE), tensor)
+                assert got.flags == 1 and got.outputs[0].array().tolist() == [1]
+            else:
+                _, error = m.peer.run([{"handle": 4, "inputs": [code(WRITE), tensor]}])
+                assert "output array is read-only" in error[0]
+            assert np.frombuffer(m.peer.memory[segment], np.float64, 1, 4096)[0] == own
+        assert m.run(code(WRITE), In(1, np.zeros(3))).outputs[0].array().tolist() == [1]
 
 
 def test_input_returned_as_output_is_copied(tmp_path):
@@ -54,7 +80,7 @@ def test_input_returned_as_output_is_copied(tmp_path):
 def test_inputs_that_the_model_keeps(tmp_path, keep):
     with script(tmp_path) as m:
         segment = m.peer.segment(0, 1 << 20)
-        first = placed(m, segment, 64, np.arange(3000, dtype=np.float64))
+        first = placed(m, segment, 64, np.arange(3000, dtype=np.float64), own=True)
         second = placed(m, segment, 65536, np.arange(3000, dtype=np.float64), 2)
         response = m.run(code(f"kept.append({keep})\nreturn [out([1])]"), first, second)
         assert response.flags == 1 | INPUTS_HELD
@@ -94,17 +120,17 @@ def test_inputs_kept_by_an_execute_that_fails(tmp_path):
         assert responses == [] and error
 
 
-def test_dlpack_of_shared_memory_is_a_copy(tmp_path):
-    """A consumer of DLPack may write, and the input cannot be written to."""
+def test_dlpack_of_shared_memory_is_what_the_model_may_write_to(tmp_path):
+    """A consumer of DLPack may write, which the model sees and the server does not."""
     with script(tmp_path) as m:
         segment = m.peer.segment(0, 1 << 20)
         got = m.run(code("""
             t = r.inputs()[1]
             b = Tensor.from_dlpack("OUT", t.to_dlpack()).as_numpy()
             b += 1
-            assert t.as_numpy()[0] == 0 and np.from_dlpack(t)[1] == 1
+            assert t.as_numpy()[0] == 1 and np.from_dlpack(t)[1] == 2
             return [out(b)]
-            """), placed(m, segment, 0, np.arange(3000.0)))  # fmt: skip
+            """), placed(m, segment, 0, np.arange(3000.0), own=True))  # fmt: skip
         assert got.outputs[0].array()[0] == 1
 
 
@@ -168,6 +194,20 @@ def test_no_memory_for_an_output(tmp_path):
         r = m.run(code("return [out(np.zeros(100000))]"))
         assert r.code == 1 and "No memory for a tensor of 800000 bytes: too much" in r.message
         assert m.run(code("return [out([1])]")).code == 0xFF
+
+
+def test_outputs_of_a_response_that_fails_are_taken_back(tmp_path):
+    """The first lies in its block when the second turns out to be none."""
+    with script(tmp_path) as m:
+        grown = []
+        m.peer.grow = lambda number, size: grown.append((size, m.peer.segment(1, size)))
+        fail = """
+            return [InferenceResponse([Tensor("OUT", np.zeros(100000)), Tensor("\\ud800", np.zeros(1))])]
+            """
+        for _ in range(20):
+            assert m.run(code(fail)).code == 1
+        (out,) = m.run(code("return [out(np.zeros(100000))]")).outputs
+        assert out.at[1] == 0 and len(grown) == 1
 
 
 def test_release_of_what_is_not_in_use_ends_the_worker(tmp_path):

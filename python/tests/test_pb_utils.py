@@ -14,7 +14,7 @@ serialize_byte_tensor deserialize_bytes_tensor get_model_dir load_model unload_m
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START TRITONSERVER_REQUEST_FLAG_SEQUENCE_END TRITONSERVER_RESPONSE_COMPLETE_FINAL
 TRITONSERVER_REQUEST_RELEASE_ALL TRITONSERVER_REQUEST_RELEASE_RESCHEDULE TRITONSERVER_MEMORY_GPU TRITONSERVER_MEMORY_CPU
 MemoryType ModelConfig Tensor InferenceRequest InferenceResponse InferenceResponseSender TritonError TritonModelException
-PreferredMemory InferenceTrace Logger MetricFamily Metric ResponseIterator
+PreferredMemory InferenceTrace Logger MetricFamily Metric ResponseIterator json np struct
 """
 
 
@@ -199,15 +199,21 @@ def test_request_of_a_model():
     )
     assert request.request_id() == "id" and request.correlation_id() == 5 and request.inputs() == [T]
     assert (
-        request.requested_output_names() == ["X"] and request.timeout() == 70 and request.parameters() == '{"a": true}'
+        request.requested_output_names() == {"X"} and request.timeout() == 70 and request.parameters() == '{"a": true}'
     )
     assert request.flags() == 1 and request.trace().get_context() is None
     request.set_flags(pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
     assert request.flags() == 2
     assert pb_utils.get_input_tensor_by_name(request, "A") is T
     assert request.priority() == 0 and pb_utils.InferenceRequest(priority=3).priority() == 3
-    with pytest.raises(pb_utils.TritonModelException, match="Priority must not be negative"):
-        pb_utils.InferenceRequest(priority=-1)
+    for wrong in (
+        {"priority": -1}, {"flags": -1}, {"flags": "1"}, {"timeout": 1.5}, {"timeout": 1 << 64}, {"correlation_id": -1},
+        {"correlation_id": 1 << 64}, {"model_name": 1}, {"request_id": 1}, {"model_version": "1"}, {"trace": 1},
+        {"model_version": 1 << 70}, {"requested_output_names": "X"},
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            pb_utils.InferenceRequest(**wrong)
+    assert pb_utils.InferenceRequest(correlation_id=True, flags=np.int64(3)).correlation_id() == 1
 
 
 def test_response():

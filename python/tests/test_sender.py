@@ -54,7 +54,9 @@ def test_sender_that_outlives_execute(tmp_path):
 ERRORS = {
     "s.send(out([1]), 4)": "Unable to send response. Unsupported flag provided.",
     "s.send()": "Inference Response object must be provided when the response flags is set to zero.",
-    "s.send(out([1]), 1); s.send(out([1]))": "Unable to send response. Response sender has been closed.",
+    "s.send(out([1]), 1); s.send(flags=1)": "Unable to send response. Response sender has been closed.",
+    "s.send(out([1]), 1); s.send(out([1]))":
+        "Unable to send response. Non-decoupled model cannot send more than one response.",
     "s.send(out([1])); s.send(out([1]))":
         "Unable to send response. Non-decoupled model cannot send more than one response.",
     "s.send(flags=1)": "Unable to send response. Non-decoupled model cannot send complete final before sending a response.",
@@ -163,7 +165,7 @@ def test_decoupled_result_must_be_none(tmp_path):
     with decoupled(tmp_path, 0) as m:
         m.peer.execute([{"handle": 1, "inputs": [code("return [out([1])]")]}])
         _, done = stream(m)
-        text = b"Python model 'm' is using the decoupled mode and the execute function must return None."
+        text = b"Python model 'm_0_0' is using the decoupled mode and the execute function must return None."
         assert done[8:] == text
 
 

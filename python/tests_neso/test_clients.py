@@ -525,3 +525,78 @@ def test_metrics_count_what_was_asked(served):
     end = time.monotonic() + 30
     while count() != before + 1:
         assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_no_time_for_an_inference(seconds):
+    with pytest.raises(PyTritonClientValueError, match="inference_timeout_s must be greater than 0"):
+        ModelClient("http://localhost", "m", inference_timeout_s=seconds)
+
+
+def test_a_futures_client_that_is_closed_without_waiting_ends_what_it_took(served):
+    HOLD.clear()
+    client = FuturesModelClient(served.url, "slow", max_workers=1, max_queue_size=None)
+    try:
+        taken = [client.infer_sample(ONE) for _ in range(3)]
+        client.close(wait=False)
+        with pytest.raises(PyTritonClientClosedError):
+            client.infer_sample(ONE)
+    finally:
+        HOLD.set()
+    assert [future.result(60)["y"].tolist() for future in taken] == [[2.0]] * 3
+
+
+def test_a_futures_client_without_bounds(served):
+    HOLD.clear()
+    try:
+        with FuturesModelClient(served.url, "slow", max_workers=None, max_queue_size=None, non_blocking=True) as client:
+            taken = [client.infer_sample(ONE) for _ in range(200)]
+            HOLD.set()
+            assert all(future.result(60)["y"].tolist() == [2.0] for future in taken)
+    finally:
+        HOLD.set()
+
+
+def test_the_timeout_of_an_asyncio_stream_is_that_of_each_answer(served):
+    """A stream may take longer than its client waits for an answer."""
+    gates = [threading.Event() for _ in range(4)]
+
+    def gated(requests):
+        for gate in gates:
+            gate.wait(60)
+            yield double(requests)
+
+    served.bind("gated", gated, X, Y, config=ModelConfig(decoupled=True, max_batch_size=1))
+
+    got = []
+
+    async def ask():
+        async with AsyncioDecoupledModelClient(served.grpc_url, "gated", inference_timeout_s=1.0) as client:
+            gates[0].set()
+            async for answer in client.infer_sample(ONE):
+                got.append(answer["y"].tolist())
+                await asyncio.sleep(0.7)
+                if len(got) < 3:
+                    gates[len(got)].set()
+
+    try:
+        with pytest.raises(PyTritonClientTimeoutError, match=r"Timeout: 1\.0 s\. Message: no answer on the stream"):
+            asyncio.run(ask())
+        assert got == [[2.0]] * 3
+    finally:
+        for gate in gates:
+            gate.set()
+        served.unbind("gated")
+
+
+def test_inputs_that_are_none_or_of_several_kinds(served):
+    with ModelClient(served.url, "m") as client:
+        with pytest.raises(PyTritonClientValueError, match="'x' is None: leave out"):
+            client.infer_sample(x=None)
+        with pytest.raises(RuntimeError, match=r"encoded strings.*Element type: <class 'str'>"):
+            client.infer_sample(np.array(["a"], dtype=object))
+
+
+def test_no_time_to_wait_for_a_server_that_is_there(url):
+    with ModelClient(url, "m", init_timeout_s=0) as client:
+        assert client.infer_sample(ONE)["y"].tolist() == [2.0]

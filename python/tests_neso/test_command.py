@@ -238,3 +238,41 @@ triton.bind("slow", slow, [Tensor((-1,), np.float32, "x")], [Tensor((-1,), np.fl
         assert infer(command.line(r"Serving http +(\S+)")[1], "slow") == 3.0
         command.end()
     wait_until(lambda: command.process.poll() is not None)
+
+
+def frames(said):
+    return [line.split('"')[1] for line in said.splitlines() if line.lstrip().startswith('File "')]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "end"),
+    [
+        ("def f():\n    raise ValueError('boom')\nf()\n", 2, "ValueError: boom"),
+        ("from neso import Triton\ndef f():\n    Triton().bind('a b', f, [], [])\nf()\n", 2, "underscores and dashes"),
+        ("x = (\n", 1, "SyntaxError: "),
+        ("import sys\nsys.excepthook = lambda kind, error, tb: print('caught', error)\n1 / 0\n", 0, "caught division"),
+        ("from neso import Triton\nTriton(config=3)\n", 2, "AttributeError: "),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_script_shows_the_script(tmp_path, text, lines, end):
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    said = subprocess.run([*neso(), "serve", str(path)], capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    out = said.stderr + said.stdout
+    assert end in out.splitlines()[-1]
+    assert len(frames(out)) >= lines
+    assert frames(out)[: min(lines, 1)] == [str(path)] * min(lines, 1)
+    if "Triton(config" not in text:
+        assert set(frames(out)) <= {str(path)}
+    whole = subprocess.run(
+        [sys.executable, "-m", "neso", str(path), "--verbose"], capture_output=True, text=True, check=False
+    )
+    assert whole.returncode == 1
+    assert lines == 0 or len(frames(whole.stderr)) > len(frames(out))
+
+
+def test_a_script_that_ends_itself(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text("import sys\nsys.exit(7)\n")
+    assert subprocess.run([*neso(), "serve", str(path)], capture_output=True, check=False).returncode == 7

@@ -212,3 +212,57 @@ def test_what_the_server_may_join():
     assert batch_call(lambda requests: requests, config) is None
     assert batch_call(sample(lambda a: [a]), config) is None
     assert batch_call(triton_context(batch(lambda a: [a])), config) is None
+
+
+def test_the_order_in_which_groups_are_called():
+    """PyTriton's: by the names of inputs, by the bytes of values."""
+    seen = []
+
+    @group_by_keys
+    def by_keys(requests):
+        seen.append([sorted(r) for r in requests])
+        return [{"n": np.array([len(requests)])} for _ in requests]
+
+    one = np.ones((1, 1), np.float32)
+    answers = by_keys([{"b": one}, {"a": one}, {"b": one}, {"b": one, "a": one}])
+    assert seen == [[["a"]], [["a", "b"]], [["b"], ["b"]]]
+    assert [a["n"].tolist() for a in answers] == [[2], [1], [2], [1]]
+
+    values = []
+
+    @group_by_values("key")
+    def by_values(x, key):
+        values.append(key[0].tolist())
+        return {"y": x}
+
+    x = np.arange(4, dtype=np.float32)[:, None]
+    assert by_values(x=x, key=np.array([[1], [-1], [256], [1]], np.int16))["y"].tolist() == x.tolist()
+    assert values == [[256], [1], [-1]]
+    values.clear()
+    by_values(x=x, key=np.array([[b"z"], [b"aa"], [b"z"], [b""]]))
+    assert values == [[b""], [b"z"], [b"aa"]]
+
+
+def test_group_by_keys_with_too_few_answers():
+    """They are not filled up: the check of answers says how many are missing."""
+    assert group_by_keys(lambda requests: [{"n": 1}])([{"b": 1}, {"b": 1}, {"a": 1}]) == [{"n": 1}] * 2
+
+
+def test_padding_what_differs():
+    ones = np.ones((1, 2), np.float32)
+    assert ConstantPadder()([]) == []
+    padded = ConstantPadder()([{"a": ones}, {"b": ones}, {"a": np.ones((2, 1), np.float32)}])
+    assert [{k: v.tolist() for k, v in p.items()} for p in padded] == [
+        {"a": [[1, 1]]},
+        {"b": [[1, 1]]},
+        {"a": [[1, 0], [1, 0]]},
+    ]
+    texts = ConstantPadder()([{"a": np.array([[b"a"]])}, {"a": np.array([[b"bb", b"c"]])}])
+    assert [p["a"].dtype for p in texts] == [np.dtype("S2")] * 2
+    objects = ConstantPadder()([{"a": np.array([[b"a"]], object)}, {"a": np.array([[b"bb", b"c"]], object)}])
+    assert type(objects[0]["a"][0, 1]) is bytes
+
+
+def test_several_outputs_with_wrong_rows():
+    with pytest.raises(ValueError, match=r"sizes: p: \(1, 1\), q: \(\)\. Expected batch size: 2\. $"):
+        batch(lambda x: {"p": x[:1], "q": np.float32(1), "r": x})([{"x": np.ones((2, 1))}])

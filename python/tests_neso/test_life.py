@@ -425,3 +425,37 @@ def test_several_programs_at_once():
     finally:
         for program in programs:
             program.__exit__()
+
+
+def test_threads_are_children_of_threads_that_live(monkeypatch):
+    """ipykernel 6 remembers by number which thread made which, and follows that for ever when it leads in a circle."""
+    makers = {}
+    init = threading.Thread.__init__
+
+    def remember(thread, *args, **kwargs):
+        init(thread, *args, **kwargs)
+        makers[thread] = threading.current_thread()
+
+    monkeypatch.setattr(threading.Thread, "__init__", remember)
+    with Triton(config=config()) as triton:
+        triton.run()
+        for _ in range(5):
+            triton.bind("m", double, X, Y, replace=True)
+            assert infer(triton.url) == 6.0
+        made = {t: maker for t, maker in makers.items() if t.name.startswith("neso-m")}
+        assert len(made) == 5
+        assert all(maker.is_alive() for maker in made.values()), {t.name: m.name for t, m in made.items()}
+
+
+def test_binding_again_after_a_stop():
+    """A ``with`` block that binds may be run again: what was bound before the stop gives way."""
+    triton = Triton(config=config())
+    for factor in (2, 3):
+        with triton:
+            triton.bind("m", lambda rs, factor=factor: [{"y": factor * r["x"]} for r in rs], X, Y)
+            assert infer(triton.url) == 3.0 * factor
+            with pytest.raises(PyTritonInvalidOperationError, match="same name twice"):
+                triton.bind("m", double, X, Y)
+    triton.bind("m", double, X, Y)
+    with pytest.raises(PyTritonInvalidOperationError, match="same name twice"):
+        triton.bind("m", double, X, Y)

@@ -87,3 +87,49 @@ def test_the_server_ends_with_the_kernel(kernel, how):
     else:
         client.km.shutdown_kernel()
     wait_until(lambda: not alive(pid))
+
+
+FIXED = """
+import socket
+sockets = [socket.socket() for _ in range(3)]
+for one in sockets:
+    one.bind(("127.0.0.1", 0))
+http, grpc, metrics = [one.getsockname()[1] for one in sockets]
+for one in sockets:
+    one.close()
+"""
+
+AGAIN = """
+ends = {"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "metrics_address": "127.0.0.1"}
+triton = Triton(config=TritonConfig(http_port=http, grpc_port=grpc, metrics_port=metrics, **ends))
+tensors = [Tensor((1,), np.float32, "x")]
+triton.bind("m", lambda requests: [{"x": r["x"]} for r in requests], tensors, tensors)
+triton.run()
+triton
+"""
+
+
+def test_a_cell_with_fixed_ports_is_run_again(kernel):
+    """The object of before has no name any more: its server makes room. One that has is left alone, and named."""
+    from nbclient.exceptions import CellExecutionError
+
+    _, notebook, run = kernel
+    run(cells(notebook)[0])
+    run(FIXED)
+    run(AGAIN)
+    first = int(run("triton._server.pid"))
+    run(AGAIN)
+    assert not alive(first)
+    second = int(run("triton._server.pid"))
+    run("mine = triton")
+    with pytest.raises(CellExecutionError, match=r"another Triton of this process.* with `m`: mine\.stop\(\) ends it"):
+        run(AGAIN)
+    assert alive(second)
+    run("del mine")
+    run("held = [Triton.running()[0]]")
+    with pytest.raises(CellExecutionError, match=r"Triton\.running\(\) lists those that run"):
+        run(AGAIN)
+    assert alive(second)
+    run("held.clear()")
+    run(AGAIN)
+    assert not alive(second)

@@ -10,6 +10,7 @@ from conftest import config
 from program import Program, alive, infer, ready, wait_until
 
 from neso import ModelClient, RemoteTriton, Tensor, Triton, batch
+from neso.client import PyTritonClientInvalidUrlError
 from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 from neso.triton import TritonSecurityConfig
 
@@ -71,15 +72,28 @@ def test_a_server_without_restrictions_or_with_one_front_end(end):
 
 def test_what_is_no_server():
     for url in ("ftp://localhost", "unix:/tmp/x", "http://localhost:port"):
-        with pytest.raises(PyTritonRuntimeError, match="joined over HTTP or gRPC"):
-            RemoteTriton(url).connect()
+        with pytest.raises(PyTritonClientInvalidUrlError, match="joined over HTTP or gRPC"):
+            RemoteTriton(url)
+    assert RemoteTriton("localhost").url == "http://localhost:8000"
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_a_server_that_never_comes(scheme, monkeypatch):
     monkeypatch.setattr("neso.triton.DEFAULT_TRITON_STARTUP_TIMEOUT_S", 0.3)
-    with pytest.raises(TimeoutError, match="not ready after timeout"):
+    with pytest.raises(TimeoutError, match=r"not ready after timeout\. .*refused"):
         RemoteTriton(f"{scheme}://127.0.0.1:1").connect()
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_while_it_waits_it_says_why(scheme, monkeypatch, capsys):
+    monkeypatch.setattr("neso.triton.DEFAULT_TRITON_STARTUP_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("neso.utils.announce.SLOW_AFTER", 0.1)
+    monkeypatch.setattr("neso.utils.announce.SLOW_EVERY", 0.1)
+    with pytest.raises(TimeoutError):
+        RemoteTriton(f"{scheme}://127.0.0.1:1").connect()
+    said = capsys.readouterr().err
+    assert f"Waiting for the server at {scheme}://127.0.0.1:1" in said
+    assert "refused" in said
 
 
 def test_a_guest_that_comes_before_the_server():

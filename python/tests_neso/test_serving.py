@@ -330,6 +330,16 @@ def test_a_taken_port_is_an_error(triton):
         Triton(config=config(http_port=triton.http_port)).run()
 
 
+def test_a_port_of_another_triton_of_the_process(triton):
+    """A script's server is never stopped for another one, held or not."""
+    with pytest.raises(PyTritonRuntimeError, match=r"another Triton of this process, at http://.*stop\(\) ends"):
+        Triton(config=config(grpc_port=triton.grpc_port)).run()
+    assert triton in Triton.running()
+    with Triton(config=config()) as other:
+        assert other in Triton.running()
+    assert other not in Triton.running()
+
+
 def test_an_unrecoverable_error_stops_the_server():
     def fail(requests):
         raise PyTritonUnrecoverableError("over")
@@ -412,3 +422,40 @@ def test_response_cache():
                 for _ in range(3):
                     np.testing.assert_array_equal(client.infer_batch(X)["y"], 2 * X)
         assert calls == [2]
+
+
+def test_a_function_of_a_decoupled_model_gives_one_response(triton):
+    def plain(requests):
+        return [{"y": r["x"] * 2} for r in requests]
+
+    async def later(requests):
+        return [{"y": r["x"] * 2} for r in requests]
+
+    for name, function in (("plain", plain), ("later", later)):
+        triton.bind(f"one-{name}", function, [tensor("x")], [tensor("y")], config=ModelConfig(decoupled=True))
+        with DecoupledModelClient(triton.grpc_url, f"one-{name}") as client:
+            assert [a["y"].tolist() for a in client.infer_batch(X)] == [(2 * X).tolist()]
+        assert [a["y"].tolist() for a in triton.client(f"one-{name}").infer_batch(X)] == [(2 * X).tolist()]
+
+
+def test_an_error_that_cannot_be_told(triton):
+    class MuteError(Exception):
+        def __str__(self):
+            raise RuntimeError("nothing to say")
+
+    def fail(requests):
+        raise MuteError
+
+    triton.bind("mute", fail, [tensor("x")], [tensor("y")])
+    with ModelClient(triton.url, "mute") as client:
+        with pytest.raises(PyTritonClientInferenceServerError, match="message: MuteError: <exception str"):
+            client.infer_sample(X[0])
+
+
+def test_objects_that_begin_with_bytes(triton):
+    def mixed(requests):
+        return [{"y": np.array([[b"a", "b", 3]], dtype=object)} for r in requests]
+
+    triton.bind("mixed", mixed, [tensor("x")], [tensor("y", bytes)])
+    with ModelClient(triton.url, "mixed") as client:
+        assert client.infer_batch(X[:1])["y"].tolist() == [[b"a", b"b", b"3"]]

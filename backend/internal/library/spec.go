@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Spec says what a library is called and where its package puts it.
@@ -83,6 +84,7 @@ func (s *Spec) Open(p Places) (*Library, error) {
 	if err != nil {
 		return nil, backend.Errorf(backend.Unavailable, "%s cannot be opened: %v (found through %s)", s.Title, err, source)
 	}
+	processors.Keep() // from here on there may be calls into it
 	l.Source = source
 	return l, nil
 }
@@ -98,6 +100,7 @@ func (s *Spec) openSystem(tried []string) (*Library, error) {
 			continue
 		}
 		if l, err := openFile(name); err == nil {
+			processors.Keep()
 			l.Source = "the system"
 			return l, nil
 		}

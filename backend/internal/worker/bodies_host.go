@@ -1,17 +1,48 @@
 package worker
 
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
 // metricBody is the body of METRIC. Op is "create" (answered with `metric`, a
 // number), "increment", "set", "observe", "value" (answered with `value`) or
 // "release" of the metric with that number.
 type metricBody struct {
 	Op          string            `json:"op"`
 	Metric      uint64            `json:"metric,omitempty"`
-	Value       float64           `json:"value,omitempty"`
+	Value       number            `json:"value,omitempty"`
 	Name        string            `json:"name,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Kind        string            `json:"kind,omitempty"` // "counter", "gauge", "histogram"
-	Buckets     []float64         `json:"buckets,omitempty"`
+	Buckets     []number          `json:"buckets,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
+}
+
+// number is a float64 that may be infinite or NaN, which JSON has no numbers
+// for: then it is a text that strconv.ParseFloat and Python's float read.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	v := float64(n)
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return json.Marshal(strconv.FormatFloat(v, 'g', -1, 64))
+	}
+	return json.Marshal(v)
+}
+
+func (n *number) UnmarshalJSON(data []byte) error {
+	if len(data) == 0 || data[0] != '"' {
+		return json.Unmarshal(data, (*float64)(n))
+	}
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	*n = number(v)
+	return err
 }
 
 // controlBody is the body of CONTROL. Op is "load", "unload" or "is_ready"

@@ -21,7 +21,7 @@ func (w *callWindow) spend(ctx context.Context, resp *backend.Response) bool {
 	size := 0
 	if resp.Err == nil {
 		for i := range resp.Outputs {
-			size += len(resp.Outputs[i].Data)
+			size += resp.Outputs[i].Size()
 		}
 	}
 	for {

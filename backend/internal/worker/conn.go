@@ -48,6 +48,8 @@ type ConnOptions struct {
 	KeepStuck bool
 	// Arena is where large answers to INFER go when the caller is no instance.
 	Arena *Arena
+	// Devices makes the memory on GPUs that the worker may ask for; nil: none.
+	Devices *DevicePool
 	// Cause turns the end of the connection into the error that requests in
 	// flight are answered with. It may wait, for the exit status, but not long.
 	Cause func(error) *backend.Error
@@ -86,6 +88,7 @@ type Conn struct {
 	calls     map[uint64]chan reply
 	lastID    uint64
 	instances map[uint32]*Instance
+	devices   []tensor.GPU  // that the worker sees; nil before DEVICES
 	inputs    []wireSegment // by wire number
 	arenas    map[*Arena][]uint32
 	lent      lentSegments
@@ -96,9 +99,9 @@ type Conn struct {
 	timers    connTimers
 	watches   []watch
 	host      hostCalls
-	errands   []func()                    // for the reader
-	expired   map[uint64]requestState     // answered by a timeout, by handle, while the worker still has them
-	forsaken  map[uint64][]*tensor.Buffer // what batches that were given up may still read
+	errands   []func()                // for the reader
+	expired   map[uint64]requestState // answered by a timeout, by handle, while the worker still has them
+	forsaken  map[uint64]forsaken     // batches that were given up
 
 	tryBuf []byte // of the one that is writing
 	tryN   int
@@ -168,7 +171,7 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}), kick: make(chan struct{}, 1),
 		batches: map[uint64]*batchCall{}, calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
 		arenas: map[*Arena][]uint32{}, held: map[blockKey][]*tensor.Buffer{}, early: map[blockKey]int{},
-		expired: map[uint64]requestState{}, forsaken: map[uint64][]*tensor.Buffer{},
+		expired: map[uint64]requestState{}, forsaken: map[uint64]forsaken{},
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.room.L = &c.mu

@@ -393,7 +393,7 @@ func TestInfer(t *testing.T) {
 		}
 	}
 	ask(3, "many", false)
-	if r := responses()[0]; !strings.HasPrefix(string(r.Message), "Model many is using the decoupled.") {
+	if r := responses()[0]; !strings.HasPrefix(string(r.Message), "Model many - Error when running inference: Model many is using the decoupled.") {
 		t.Errorf("got %s", r.Message)
 	}
 	ask(4, "unknown", false)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/cuda"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // Hello is the body of HELLO.
@@ -46,6 +48,9 @@ type InitBody struct {
 	// Window, when above zero, has the worker keep count of what it sends for each
 	// request of a decoupled model.
 	Window int `json:"window,omitempty"`
+	// Copied has the worker copy inputs that others read too, for models that
+	// write to them.
+	Copied bool `json:"copied,omitempty"`
 }
 
 // FailedBody is the body of FAILED.
@@ -75,6 +80,9 @@ const (
 	segmentInputs  = 0
 	segmentOutputs = 1
 	segmentLent    = 2 // of another model: to read
+	// Those on GPUs, which have a handle in place of a descriptor.
+	segmentDevice     = 3 // outputs
+	segmentDeviceLent = 4
 )
 
 func appendSegment(dst []byte, number, kind uint32, size uint64) []byte {
@@ -86,20 +94,62 @@ func appendSegment(dst []byte, number, kind uint32, size uint64) []byte {
 	return dst
 }
 
-// decodeSegment reads the body of SEGMENT.
+// decodeSegment reads the body of SEGMENT; it is for workers in Go and the tests.
 func decodeSegment(body []byte) (number, kind uint32, size uint64, err error) {
 	c := cursor{kind: KindSegment, body: body}
 	number, kind, size = c.u32("number"), c.u32("kind"), c.u64("bytes")
-	if kind > segmentLent {
+	switch {
+	case kind > segmentDeviceLent:
 		c.fail("kind", 4, "%d is unknown", kind)
+	case kind > segmentLent:
+		c.take(len(tensor.GPU{})+len(cuda.Handle{}), "device")
 	}
 	return number, kind, size, c.end()
 }
 
-func decodeGrow(body []byte) (uint64, error) {
+func appendDeviceSegment(dst []byte, number, kind uint32, m *deviceMemory) []byte {
+	dst, base := beginFrame(dst, KindSegment, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, number)
+	dst = binary.LittleEndian.AppendUint32(dst, kind)
+	dst = binary.LittleEndian.AppendUint64(dst, m.size)
+	gpu := m.GPU()
+	dst = append(append(dst, gpu[:]...), m.handle[:]...)
+	dst, _ = endFrame(dst, base)
+	return dst
+}
+
+// decodeGrow reads the body of GROW: `<Q` bytes, and for memory on a GPU its
+// UUID.
+func decodeGrow(body []byte) (need uint64, gpu *tensor.GPU, err error) {
 	c := cursor{kind: KindGrow, body: body}
-	n := c.u64("bytes")
-	return n, c.end()
+	need = c.u64("bytes")
+	if len(body) > 8 {
+		if b := c.take(len(tensor.GPU{}), "device"); b != nil {
+			gpu = (*tensor.GPU)(b)
+		}
+	}
+	return need, gpu, c.end()
+}
+
+// maxDevices bounds DEVICES.
+const maxDevices = 64
+
+// decodeDevices reads the body of DEVICES: `<I` n, then n UUIDs, of 16 bytes each.
+func decodeDevices(body []byte) ([]tensor.GPU, error) {
+	c := cursor{kind: KindDevices, body: body}
+	n := c.u32("count")
+	if n > maxDevices {
+		c.fail("count", 0, "%d devices, at most %d", n, maxDevices)
+	}
+	var gpus []tensor.GPU
+	for range n {
+		b := c.take(len(tensor.GPU{}), "device")
+		if b == nil {
+			return nil, c.err
+		}
+		gpus = append(gpus, tensor.GPU(b))
+	}
+	return gpus, c.end()
 }
 
 // appendCredit appends a CREDIT frame: so much of the request's responses has
@@ -216,14 +266,22 @@ type InferCall struct {
 	Decoupled bool
 	Window    bool // credit comes back
 	// Alone says that the worker sends nothing more before the answer.
-	Alone     bool
+	Alone bool
+	// Device says that the outputs may lie on a GPU.
+	Device    bool
 	Model     []byte
 	Version   int64
 	Requested [][]byte
 	Request   RequestBlock
 }
 
-// decodeInfer reads the body of INFER: `<BBHIq` decoupled, alone, bytes of
+// Flags of INFER.
+const (
+	inferAlone  = 1
+	inferDevice = 2
+)
+
+// decodeInfer reads the body of INFER: `<BBHIq` decoupled, flags, bytes of
 // the model name, number of wanted outputs, version; then the model name, per
 // wanted output a u16 length and the name, padding to 8, and one request block.
 func decodeInfer(body []byte) (call InferCall, err error) {
@@ -236,10 +294,11 @@ func decodeInfer(body []byte) (call InferCall, err error) {
 	if b[0] > inferWindow {
 		c.fail("decoupled", 0, "%d, expected 0 to %d", b[0], inferWindow)
 	}
-	if b[1] > 1 {
-		c.fail("alone", 1, "%d, expected 0 or 1", b[1])
+	if b[1]&^(inferAlone|inferDevice) != 0 {
+		c.fail("flags", 1, "%d has unknown bits", b[1])
 	}
-	call.Decoupled, call.Window, call.Alone = b[0] != 0, b[0] == inferWindow, b[1] == 1
+	call.Decoupled, call.Window = b[0] != 0, b[0] == inferWindow
+	call.Alone, call.Device = b[1]&inferAlone != 0, b[1]&inferDevice != 0
 	call.Version = int64(le.Uint64(b[8:]))
 	wanted := le.Uint32(b[4:])
 	call.Model = c.take(int(le.Uint16(b[2:])), "model name")

@@ -26,6 +26,14 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		var failure error
 		if len(message) > 0 {
 			failure = c.batchError(h.Instance, message)
+			c.mu.Lock()
+			if call := c.batches[h.ID]; call != nil {
+				call.batch.Ran = true
+				if call.batch.OutputStart == 0 {
+					call.batch.OutputStart = backend.Now()
+				}
+			}
+			c.mu.Unlock()
 			attrs := []any{slog.String("error", string(message))}
 			if len(traceback) > 0 { // none where the program of a bound callable has logged it
 				attrs = append(attrs, slog.String("traceback", string(traceback)))
@@ -59,6 +67,10 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		close(c.helloed)
 	case KindGrow:
 		return c.grow(h, body)
+	case KindDropped:
+		return c.dropped(body)
+	case KindDevices:
+		return c.sees(body)
 	case KindRelease:
 		return c.released(body)
 	case KindLog:
@@ -143,7 +155,7 @@ func (c *Conn) returnedTo(handle uint64) returned {
 	if s == nil {
 		return returned{gone: true}
 	}
-	return returned{inputs: s.req.Inputs, bufs: s.copies}
+	return returned{inputs: s.req.Inputs, bufs: s.copies, takes: s.req.TakesDevice}
 }
 
 // response decodes what follows the head of a block, and what it costs in
@@ -187,7 +199,12 @@ func (c *Conn) response(cur *cursor, block *ResponseBlock, in *chunk, instance u
 			return nil, 0, err
 		}
 	}
-	return &a.Response, 1 + int(bytes/creditBytes), nil
+	cost = 1 + int(bytes/creditBytes)
+	if err := c.settleOutputs(a.Outputs, inst, &from); err != nil {
+		a.Release()
+		return &backend.Response{Parameters: params, Err: err}, cost, nil
+	}
+	return &a.Response, cost, nil
 }
 
 // output appends the tensor of an entry to list; a name that the model does
@@ -253,6 +270,11 @@ func (c *Conn) tensor(name string, e *Entry, cur *cursor, in *chunk, from *retur
 		data = buf.Bytes()
 	}
 	if e.Datatype == tensor.Bytes {
+		if len(data) != int(e.Length) {
+			buf.Release()
+			cur.fail("segment", cur.off, "BYTES do not lie on a GPU")
+			return t, cur.err
+		}
 		own, err := c.ordinary(len(data))
 		if err != nil {
 			buf.Release()
@@ -357,7 +379,7 @@ func (c *Conn) holdBatch(call *batchCall) {
 func (c *Conn) holdInputsLocked(inst *Instance, inputs []tensor.Tensor) {
 	for i := range inputs {
 		t := &inputs[i]
-		if len(t.Data) <= inst.InlineLimit {
+		if len(t.Data) <= inst.InlineLimit && !t.OnDevice() {
 			continue
 		}
 		if at, ok := inst.Arena.locate(t); ok {
@@ -453,9 +475,12 @@ func (c *Conn) resultBatch(h Header, body []byte, in *chunk) error {
 // grow gives the worker more output memory, and before it the notices that
 // may have made it superfluous.
 func (c *Conn) grow(h Header, body []byte) error {
-	need, err := decodeGrow(body)
+	need, gpu, err := decodeGrow(body)
 	if err != nil {
 		return err
+	}
+	if gpu != nil {
+		return c.growDevice(h.ID, need, *gpu)
 	}
 	s, err := c.mem.grow(need)
 	if err != nil {
@@ -527,8 +552,8 @@ func (c *Conn) abandon() {
 	held := c.held
 	c.held = map[blockKey][]*tensor.Buffer{}
 	c.early = map[blockKey]int{}
-	forsaken := c.forsaken
-	c.forsaken = map[uint64][]*tensor.Buffer{}
+	givenUp := c.forsaken
+	c.forsaken = map[uint64]forsaken{}
 	c.errands = nil
 	c.out, c.spare, c.left = nil, nil, nil
 	c.mu.Unlock()
@@ -554,8 +579,8 @@ func (c *Conn) abandon() {
 	for _, list := range held {
 		releaseBuffers(list)
 	}
-	for _, list := range forsaken {
-		releaseBuffers(list)
+	for _, batch := range givenUp {
+		releaseBuffers(batch.kept)
 	}
 	c.host.close()
 }

@@ -3,7 +3,7 @@
 //
 // It owns the frames (frame.go, requests.go, responses.go, batchshape.go,
 // control.go), the shared memory (segment_*.go, buddy.go, arena.go,
-// outputs.go, lend.go), one connection to one process (conn.go, execute.go, lead.go, deliver.go)
+// outputs.go, lend.go; on GPUs devicepool.go, devices.go), one connection to one process (conn.go, execute.go, lead.go, deliver.go)
 // and the processes themselves (launcher.go, zygote_*.go, process_*.go, worker.go). Open
 // worker.go first, then conn.go.
 //

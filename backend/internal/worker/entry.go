@@ -34,8 +34,8 @@ type place struct {
 	own bool
 }
 
-// ownBlock in the datatype of an entry is place.own. Only processes with bound
-// callables are sent it.
+// ownBlock in the datatype of an entry is place.own. Only instances that are
+// Writable are sent it.
 const ownBlock = 0x80
 
 // appendEntry appends the entry of t, padded to 8 from base, under the number
@@ -63,7 +63,7 @@ func appendEntry(dst []byte, base, index int, t *tensor.Tensor, at place) ([]byt
 	dst = le.AppendUint32(dst, at.segment)
 	patch := len(dst)
 	dst = le.AppendUint64(dst, at.offset)
-	dst = le.AppendUint64(dst, uint64(len(t.Data)))
+	dst = le.AppendUint64(dst, uint64(t.Size()))
 	for _, d := range t.Shape {
 		dst = le.AppendUint64(dst, uint64(d))
 	}

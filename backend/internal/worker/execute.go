@@ -27,8 +27,12 @@ type Instance struct {
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
-	// nothing else refers to.
-	Writable bool
+	// nothing else refers to. Such an instance is not lent memory of others,
+	// unless Lent says that it also takes what it may only read.
+	Writable, Lent bool
+	// TakesDevice says that inputs may lie on the GPUs that the worker sees; the
+	// others are brought to the host.
+	TakesDevice bool
 	// Timeout, when above zero, is when a batch that is not back is answered with
 	// an error. The instance stays occupied until it is.
 	Timeout time.Duration
@@ -70,9 +74,17 @@ type batchCall struct {
 
 // copied is an input that had to be brought into shared memory.
 type copied struct {
-	request int   // index in the batch
-	data    *byte // first byte of the input, which identifies it
+	request int            // index in the batch
+	data    *byte          // first byte of the input, which identifies it
+	device  *tensor.Buffer // of an input on a GPU, which identifies it
 	buf     *tensor.Buffer
+}
+
+func (c *copied) of(t *tensor.Tensor) bool {
+	if len(t.Data) == 0 {
+		return c.device == t.Buffer
+	}
+	return c.data == &t.Data[0]
 }
 
 var batchCalls = sync.Pool{New: func() any { return &batchCall{wake: make(chan wakeKind, 1)} }}
@@ -92,8 +104,9 @@ type placement struct {
 }
 
 // put says where an input lies for the worker. Callers hold conn.mu.
-func (p *placement) put(t *tensor.Tensor) place {
-	if len(t.Data) <= p.inst.InlineLimit {
+func (p *placement) put(of []tensor.Tensor, i int) place {
+	t := &of[i]
+	if len(t.Data) <= p.inst.InlineLimit && !t.OnDevice() {
 		return place{segment: InlineSegment}
 	}
 	at, ok := p.inst.Arena.locate(t)
@@ -103,7 +116,7 @@ func (p *placement) put(t *tensor.Tensor) place {
 			return place{segment: at.segment, offset: at.offset}
 		}
 		for i := range p.copies {
-			if p.copies[i].data == &t.Data[0] {
+			if p.copies[i].of(t) {
 				r := p.copies[i].buf.Region()
 				at = place{segment: r.Segment, offset: r.Offset}
 				own = p.copies[i].buf.References() == 1
@@ -111,7 +124,7 @@ func (p *placement) put(t *tensor.Tensor) place {
 			}
 		}
 	} else {
-		own = t.Buffer.References() == 1
+		own = t.Buffer.References() == sharing(of, i)
 	}
 	wire, err := p.conn.wireLocked(p.inst.Arena, at.segment)
 	if err != nil {
@@ -120,19 +133,43 @@ func (p *placement) put(t *tensor.Tensor) place {
 	return place{wire, at.offset, own && p.inst.Writable}
 }
 
+// sharing returns how many of a request's inputs lie beside each other in one's
+// buffer, as those of one body do: each has a reference. It is 0 when another
+// input is the same memory.
+func sharing(of []tensor.Tensor, i int) int {
+	n := 0
+	for k := range of {
+		if of[k].Buffer != of[i].Buffer {
+			continue
+		}
+		if k != i && len(of[k].Data) > 0 && &of[k].Data[0] == &of[i].Data[0] {
+			return 0
+		}
+		n++
+	}
+	return n
+}
+
 // share copies the large inputs into the version's shared memory that lie
-// neither there nor in memory of another model, which the worker is lent. A
-// callable that may write to its inputs is lent nothing: a copy is its own.
+// neither there nor in memory of another model, which the worker is lent. One
+// that writes to its inputs as they lie is lent nothing: a copy is its own.
 func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
 	for k := range inputs {
 		t := &inputs[k]
+		if t.OnDevice() {
+			var err error
+			if copies, err = i.shareDevice(request, t, copies); err != nil {
+				return copies, err
+			}
+			continue
+		}
 		if len(t.Data) <= i.InlineLimit {
 			continue
 		}
 		if _, ok := i.Arena.locate(t); ok {
 			continue
 		}
-		if !i.Writable {
+		if !i.Writable || i.Lent {
 			if _, ok := i.conn.lend(t); ok {
 				continue
 			}
@@ -142,7 +179,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 			return copies, backend.Errorf(backend.Unavailable, "failed to place input '%s' in shared memory: %v", t.Name, err)
 		}
 		copy(buf.Bytes(), t.Data)
-		copies = append(copies, copied{request, &t.Data[0], buf})
+		copies = append(copies, copied{request: request, data: &t.Data[0], buf: buf})
 	}
 	return copies, nil
 }

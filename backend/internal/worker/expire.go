@@ -39,6 +39,29 @@ func (c *Conn) runErrands() {
 	}
 }
 
+// forsaken is a batch that was given up.
+type forsaken struct {
+	inst *Instance
+	kept []*tensor.Buffer // what it may still read
+}
+
+// Stuck reports whether a batch of the instance was given up, or has not come
+// back in time, and is still not back.
+func (i *Instance) Stuck() bool {
+	if i.Overdue() > 0 {
+		return true
+	}
+	c := i.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, batch := range c.forsaken {
+		if batch.inst == i {
+			return true
+		}
+	}
+	return false
+}
+
 // Overdue returns how many batches have not come back in time.
 func (i *Instance) Overdue() int { return int(i.overdue.Load()) }
 
@@ -129,7 +152,7 @@ func (c *Conn) forsake(id uint64) {
 	for i := range call.copies {
 		kept = append(kept, call.copies[i].buf.Retain())
 	}
-	c.forsaken[id] = kept
+	c.forsaken[id] = forsaken{call.inst, kept}
 	c.mu.Unlock()
 	c.settle(call, errStuck)
 }
@@ -137,7 +160,7 @@ func (c *Conn) forsake(id uint64) {
 // settleForsaken lets go of what a forsaken batch could read: it is back.
 func (c *Conn) settleForsaken(id uint64) {
 	c.mu.Lock()
-	kept := c.forsaken[id]
+	kept := c.forsaken[id].kept
 	delete(c.forsaken, id)
 	c.mu.Unlock()
 	releaseBuffers(kept)

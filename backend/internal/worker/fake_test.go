@@ -28,6 +28,10 @@ type fakeWorker struct {
 	rd   frameReader
 	enc  encoder
 	maps map[uint32][]byte
+	// open are the marks that the fake GPU driver looks for, of what it has open
+	// there.
+	open     map[uint32]string
+	onDevice func(number uint32, size uint64, rest []byte)
 }
 
 var inline = placeFunc(func(*tensor.Tensor) place { return place{segment: InlineSegment} })
@@ -52,7 +56,7 @@ func newFakeWith(t *testing.T, opts ConnOptions) *fakeWorker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeWorker{t: t, conn: c, ctrl: theirs, fds: theirDescriptors, rd: frameReader{src: theirs}, maps: map[uint32][]byte{}}
+	f := &fakeWorker{t: t, conn: c, ctrl: theirs, fds: theirDescriptors, rd: frameReader{src: theirs}, maps: map[uint32][]byte{}, open: map[uint32]string{}}
 	t.Cleanup(func() {
 		_ = f.ctrl.Close()
 		_ = f.fds.Close()
@@ -92,6 +96,10 @@ func (f *fakeWorker) segment(body []byte) {
 	number, kind, size, err := decodeSegment(body)
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if kind > segmentLent {
+		f.onDevice(number, size, body[16:])
+		return
 	}
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(int(f.fds.Fd()), make([]byte, 1), oob, 0)

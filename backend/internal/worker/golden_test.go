@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
@@ -19,7 +20,7 @@ const framesDir = "../../../proto/worker/frames"
 
 type placeFunc func(*tensor.Tensor) place
 
-func (f placeFunc) put(t *tensor.Tensor) place { return f(t) }
+func (f placeFunc) put(of []tensor.Tensor, i int) place { return f(&of[i]) }
 
 // goldenFrames builds one frame for each case with the encoders of this package.
 func goldenFrames(t testing.TB) map[string][]byte {
@@ -164,6 +165,35 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("segment_inputs", appendSegment(nil, 0, segmentInputs, 64<<20), nil)
 	keep("segment_lent", appendSegment(nil, firstLentSegment, segmentLent, 16<<20), nil)
 	keep("drop", appendDrop(nil, firstLentSegment), nil)
+	memory := &deviceMemory{device: &poolDevice{gpu: tensor.GPU([]byte("\x00\x01gpu-of-golden\xff"))}, size: 8 << 20}
+	for i := range memory.handle {
+		memory.handle[i] = byte(255 - i)
+	}
+	keep("segment_device", appendDeviceSegment(nil, firstOutputSegment+1, segmentDevice, memory), nil)
+	keep("segment_device_lent", appendDeviceSegment(nil, firstLentSegment, segmentDeviceLent, memory), nil)
+	frame, err = AppendFrame(nil, KindGrow, 0, 4, append(binary.LittleEndian.AppendUint64(nil, 2<<20), memory.device.gpu[:]...))
+	keep("grow_device", frame, err)
+	frame, err = AppendFrame(nil, KindDropped, 0, 0, binary.LittleEndian.AppendUint32(nil, firstLentSegment))
+	keep("dropped", frame, err)
+	frame, err = AppendFrame(nil, KindDevices, 0, 0, append(append([]byte{2, 0, 0, 0}, memory.device.gpu[:]...), "neso-fake-gpu-01"...))
+	keep("devices", frame, err)
+	frame, err = e.appendInfer(nil, 23, 0, &backend.Request{
+		ModelName: "other", ModelVersion: -1, Inputs: []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...)},
+	}, nil, inline)
+	frame[HeaderSize+1] = inferAlone | inferDevice
+	keep("infer_device", frame, err)
+	onDevice := fp32("IN0", tensor.Shape{1, 16384})
+	memory.of = &segment{device: memory}
+	onDevice.Buffer = &tensor.Buffer{}
+	onDevice.Buffer.Reset(nil, tensor.Region{Arena: memory, Offset: 4096}, nil)
+	frame, err = e.appendExecute(nil, 0, 18, []*backend.Request{{BatchSize: 1, Inputs: []tensor.Tensor{onDevice}, Requested: []string{"OUT0", "OUT1"}}},
+		[]uint64{19}, tables, placeFunc(func(*tensor.Tensor) place { return place{segment: firstLentSegment, offset: 4096} }))
+	keep("execute_device", frame, err)
+	onDevice.Name = "OUT0"
+	frame, err = e.appendResponses(nil, KindResponses, 0, 18, flagEnds, []outgoing{{
+		handle: 19, flags: responseFinal | responseRetained, outputs: []tensor.Tensor{onDevice}, indices: []int{0}, places: []place{{segment: firstOutputSegment, offset: 128}},
+	}})
+	keep("responses_device", frame, err)
 	keep("segment_outputs", appendSegment(nil, firstOutputSegment, segmentOutputs, 16<<20), nil)
 	frame, err = AppendFrame(nil, KindGrow, 0, 3, []byte{0, 0, 16, 0, 0, 0, 0, 0})
 	keep("grow", frame, err)
@@ -275,17 +305,38 @@ func describe(t testing.TB, frame []byte) map[string]any {
 			for _, n := range c.Requested {
 				names = append(names, string(n))
 			}
-			v = map[string]any{"decoupled": c.Decoupled, "alone": c.Alone, "model": string(c.Model), "version": c.Version, "requested": names, "request": describeRequest(body, c.Request)}
+			v = map[string]any{"decoupled": c.Decoupled, "alone": c.Alone, "device": c.Device, "model": string(c.Model), "version": c.Version, "requested": names, "request": describeRequest(body, c.Request)}
 		}
 	case KindSegment:
 		var number, kind uint32
 		var size uint64
 		number, kind, size, err = decodeSegment(body)
-		v = map[string]any{"segment": number, "kind": kind, "bytes": size}
+		fields := map[string]any{"segment": number, "kind": kind, "bytes": size}
+		if kind == segmentDevice || kind == segmentDeviceLent {
+			fields["device"], fields["handle"] = hex.EncodeToString(body[16:32]), hex.EncodeToString(body[32:])
+		}
+		v = fields
 	case KindGrow:
 		var n uint64
-		n, err = decodeGrow(body)
-		v = map[string]any{"bytes": n}
+		var gpu *tensor.GPU
+		n, gpu, err = decodeGrow(body)
+		fields := map[string]any{"bytes": n}
+		if gpu != nil {
+			fields["device"] = hex.EncodeToString(gpu[:])
+		}
+		v = fields
+	case KindDevices:
+		var gpus []tensor.GPU
+		gpus, err = decodeDevices(body)
+		list := []string{}
+		for _, g := range gpus {
+			list = append(list, hex.EncodeToString(g[:]))
+		}
+		v = map[string]any{"devices": list}
+	case KindDropped:
+		var number uint32
+		number, err = decodeDropped(body)
+		v = map[string]any{"segment": number}
 	case KindRelease:
 		list := []any{}
 		err = decodeRelease(body, func(k blockKey) { list = append(list, map[string]any{"segment": k.segment, "offset": k.offset}) })
@@ -398,7 +449,11 @@ func decodeAny(kind Kind, body []byte) {
 	case KindSegment:
 		_, _, _, _ = decodeSegment(body)
 	case KindGrow:
-		_, _ = decodeGrow(body)
+		_, _, _ = decodeGrow(body)
+	case KindDevices:
+		_, _ = decodeDevices(body)
+	case KindDropped:
+		_, _ = decodeDropped(body)
 	case KindRelease:
 		_ = decodeRelease(body, nil)
 	case KindLog:

@@ -41,6 +41,9 @@ func (m *guestMemory) segment(body []byte, descriptors *os.File) error {
 	if err != nil {
 		return err
 	}
+	if kind > segmentLent {
+		return &ProtocolError{Kind: KindSegment, Field: "kind", Offset: 4, Detail: fmt.Sprintf("%d is for others", kind)}
+	}
 	file, err := receiveFile(descriptors)
 	if err != nil {
 		return err

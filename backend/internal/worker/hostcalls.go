@@ -93,6 +93,7 @@ type inferCall struct {
 	inline    int
 	decoupled bool
 	window    *callWindow // nil when the worker returns no credit
+	device    bool        // outputs may lie on a GPU
 	ctx       context.Context
 	stop      context.CancelFunc
 	req       *backend.Request
@@ -137,12 +138,15 @@ func (c *Conn) infer(h Header, body []byte, in *chunk) error {
 		Flags:       backend.Flags(r.Flags & 3), Priority: r.Priority, Timeout: r.Timeout,
 		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace), Caller: caller, Responder: call,
 	}
+	if decoded.Device && c.opts.Devices != nil {
+		call.device, req.TakesDevice = true, c.seesDevice
+	}
 	for _, name := range decoded.Requested {
 		req.Requested = append(req.Requested, string(name))
 	}
 	cur := cursor{kind: h.Kind, body: body}
 	for i := range r.Inputs {
-		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, nil)
+		t, err := c.tensor(string(r.Inputs[i].Name), &r.Inputs[i], &cur, in, &returned{open: true})
 		if err != nil {
 			releaseTensors(req.Inputs)
 			return err
@@ -262,7 +266,7 @@ func (i *inferCall) Respond(resp *backend.Response, final bool) error {
 }
 
 func decoupledCallee(model string) *backend.Error {
-	return backend.Errorf(backend.Unsupported, "Model %s is using the decoupled. The current BLS request call doesn't support models using the decoupled transaction policy. Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'", model)
+	return backend.Errorf(backend.Internal, "Model %[1]s - Error when running inference: Model %[1]s is using the decoupled. The current BLS request call doesn't support models using the decoupled transaction policy. Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'", model)
 }
 
 // send consumes the response. With wait set it waits while the worker does not
@@ -345,6 +349,19 @@ func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]sharedOutpu
 	out.places = make([]place, len(outputs))
 	for k := range outputs {
 		out.places[k] = place{segment: InlineSegment}
+		if outputs[k].OnDevice() {
+			if i.device {
+				if at, ok := i.conn.lend(&outputs[k]); ok {
+					out.places[k] = at
+					shared = append(shared, sharedOutput{k, outputs[k].Buffer.Retain(), true})
+					continue
+				}
+			}
+			if err := i.conn.toHost(&outputs[k], nil); err != nil {
+				releaseShared(shared)
+				return nil, err
+			}
+		}
 		data := outputs[k].Data
 		if len(data) <= i.inline || i.arena == nil {
 			continue
@@ -379,7 +396,10 @@ func (c *Conn) metricOp(b *metricBody) (any, error) {
 		return nil, errNoHost
 	}
 	if b.Op == "create" {
-		family := backend.MetricFamily{Name: b.Name, Description: b.Description, Buckets: b.Buckets}
+		family := backend.MetricFamily{Name: b.Name, Description: b.Description}
+		for _, bound := range b.Buckets {
+			family.Buckets = append(family.Buckets, float64(bound))
+		}
 		switch b.Kind {
 		case "counter":
 		case "gauge":
@@ -410,14 +430,14 @@ func (c *Conn) metricOp(b *metricBody) (any, error) {
 	}
 	switch b.Op {
 	case "increment":
-		return nil, m.Increment(b.Value)
+		return nil, m.Increment(float64(b.Value))
 	case "set":
-		return nil, m.Set(b.Value)
+		return nil, m.Set(float64(b.Value))
 	case "observe":
-		return nil, m.Observe(b.Value)
+		return nil, m.Observe(float64(b.Value))
 	case "value":
 		v, err := m.Value()
-		return map[string]float64{"value": v}, err
+		return map[string]number{"value": number(v)}, err
 	case "release":
 		m.Release()
 		return nil, nil

@@ -239,9 +239,10 @@ func (c *Conn) background() {
 		}
 	}
 	c.r.rd.close()
-	c.abandon()
+	c.abandon() // the process has ended then, and with it what it had open
 	c.returnLent()
 	c.mem.close()
+	c.leaveDevices()
 }
 
 // watch is a context that Executes run under. The server's is the same for

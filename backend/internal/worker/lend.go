@@ -2,6 +2,9 @@ package worker
 
 import (
 	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -34,6 +37,8 @@ type lentSegments struct {
 	// answer, 0 for no, stays the same until the segment ends.
 	numbers  map[*segment]uint32
 	segments map[uint32]*segment // those that it has, by number
+	// dropping are those on GPUs that it has been told to let go of and has not yet.
+	dropping map[uint32]*segment
 	next     uint32
 	timer    *time.Timer // takes ended to the worker
 
@@ -43,7 +48,7 @@ type lentSegments struct {
 }
 
 func (l *lentSegments) init(drop func()) {
-	l.numbers, l.segments, l.next = map[*segment]uint32{}, map[uint32]*segment{}, firstLentSegment
+	l.numbers, l.segments, l.dropping, l.next = map[*segment]uint32{}, map[uint32]*segment{}, map[uint32]*segment{}, firstLentSegment
 	l.timer = time.AfterFunc(time.Hour, drop)
 	l.timer.Stop()
 }
@@ -52,12 +57,18 @@ func (l *lentSegments) init(drop func()) {
 // does not begin at a multiple of tensor.Alignment has to be copied, as has what
 // was moved out of its buffer.
 func segmentOf(t *tensor.Tensor) (*segment, uint64, bool) {
-	if t.Buffer == nil || len(t.Data) == 0 {
+	if t.Buffer == nil {
 		return nil, 0, false
 	}
 	r := t.Buffer.Region()
+	if m, ok := r.Arena.(*deviceMemory); ok {
+		return m.of, r.Offset, true
+	}
 	owner, ok := r.Arena.(lender)
 	if !ok {
+		return nil, 0, false
+	}
+	if len(t.Data) == 0 {
 		return nil, 0, false
 	}
 	at, ok := within(t)
@@ -77,7 +88,8 @@ func within(t *tensor.Tensor) (uint64, bool) {
 
 // lend has the worker map the segment of somebody else that the tensor lies in,
 // if it has not yet. False: the tensor has to be copied. The answer holds as
-// long as the tensor's buffer.
+// long as the tensor's buffer. Memory on a GPU is for workers only that have said
+// that they see it; whether this reader takes it is for the caller to know.
 func (c *Conn) lend(t *tensor.Tensor) (place, bool) {
 	s, offset, ok := segmentOf(t)
 	if !ok {
@@ -85,7 +97,7 @@ func (c *Conn) lend(t *tensor.Tensor) (place, bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.lent.able || c.err != nil {
+	if c.err != nil || s.device == nil && !c.lent.able || s.device != nil && !c.seesLocked(s.device.GPU()) {
 		return place{}, false
 	}
 	number, known := c.lent.numbers[s]
@@ -98,7 +110,14 @@ func (c *Conn) lend(t *tensor.Tensor) (place, bool) {
 // lendLocked hands the segment over under a new number; 0 when that cannot be.
 func (c *Conn) lendLocked(s *segment) uint32 {
 	l, number := &c.lent, uint32(0)
-	if len(l.segments) < maxLent && l.next < firstOutputSegment {
+	switch {
+	case len(l.segments) >= maxLent || l.next >= firstOutputSegment:
+	case s.device != nil:
+		number = l.next
+		l.next++
+		l.segments[number] = s
+		c.out = appendDeviceSegment(c.out, number, segmentDeviceLent, s.device)
+	default:
 		if file, err := s.readOnly(); err == nil {
 			if err = sendFiles(c.ch.Descriptors, file); err == nil {
 				number = l.next
@@ -116,11 +135,11 @@ func (c *Conn) lendLocked(s *segment) uint32 {
 
 // lentLocked says where the tensor lies in a segment that was lent for it.
 func (c *Conn) lentLocked(inst *Instance, t *tensor.Tensor) (blockKey, bool) {
-	if inst.Writable || !c.lent.able {
+	if inst.Writable && !inst.Lent {
 		return blockKey{}, false
 	}
 	s, offset, ok := segmentOf(t)
-	if !ok {
+	if !ok || s.device != nil && !inst.TakesDevice {
 		return blockKey{}, false
 	}
 	number := c.lent.numbers[s]
@@ -156,10 +175,15 @@ func (c *Conn) dropLent() {
 	for _, s := range ended {
 		number := l.numbers[s]
 		delete(l.numbers, s)
-		if number != 0 {
-			delete(l.segments, number)
-			c.out = appendDrop(c.out, number)
+		if number == 0 {
+			s.returned(c)
+			continue
 		}
+		delete(l.segments, number)
+		if s.device != nil {
+			l.dropping[number] = s
+		}
+		c.out = appendDrop(c.out, number)
 	}
 	c.flushLocked()
 }
@@ -172,12 +196,32 @@ func (c *Conn) returnLent() {
 	l.timer.Stop()
 	l.mu.Unlock()
 	c.mu.Lock()
-	numbers := l.numbers
-	l.numbers, l.segments = nil, nil
+	numbers, dropping := l.numbers, l.dropping
+	l.numbers, l.segments, l.dropping = nil, nil, nil
 	c.mu.Unlock()
 	for s := range numbers {
 		s.returned(c)
 	}
+	for _, s := range dropping {
+		s.returned(c)
+	}
+}
+
+// dropped takes the worker's word that it has let go of a segment on a GPU.
+func (c *Conn) dropped(body []byte) error {
+	number, err := decodeDropped(body)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	s := c.lent.dropping[number]
+	delete(c.lent.dropping, number)
+	c.mu.Unlock()
+	if s == nil {
+		return &ProtocolError{Kind: KindDropped, Field: "segment", Detail: fmt.Sprintf("%d is not to be dropped", number)}
+	}
+	s.returned(c)
+	return nil
 }
 
 // lentTo notes who is to be told of the segment's end.
@@ -190,19 +234,33 @@ func (s *segment) lentTo(c *Conn) {
 	s.borrowers[c] = struct{}{}
 }
 
+// returned notes that a borrower has let go of the segment, or has ended. The
+// last one of a segment on a GPU whose owner is gone frees it.
 func (s *segment) returned(c *Conn) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	_, had := s.borrowers[c]
 	delete(s.borrowers, c)
+	free := had && s.device != nil && s.over && len(s.borrowers) == 0
+	s.mu.Unlock()
+	if free {
+		s.device.free()
+	}
 }
 
-// ended tells the borrowers.
+// ended tells the borrowers. A mapping of host memory may outlive the segment;
+// memory on a GPU is freed when they have all let go of it.
 func (s *segment) ended() {
 	s.mu.Lock()
-	borrowers := s.borrowers
-	s.borrowers = nil
+	s.over = true
+	borrowers := slices.Collect(maps.Keys(s.borrowers))
+	if s.device == nil {
+		s.borrowers = nil
+	}
 	s.mu.Unlock()
-	for c := range borrowers {
+	if s.device != nil && len(borrowers) == 0 {
+		s.device.free()
+	}
+	for _, c := range borrowers {
 		c.lent.endOf(s)
 	}
 }
@@ -212,6 +270,12 @@ func appendDrop(dst []byte, number uint32) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, number)
 	dst, _ = endFrame(dst, base)
 	return dst
+}
+
+func decodeDropped(body []byte) (uint32, error) {
+	c := cursor{kind: KindDropped, body: body}
+	number := c.u32("segment")
+	return number, c.end()
 }
 
 // decodeDrop is for workers in Go and the tests.

@@ -369,3 +369,57 @@ func TestGuestRefusesDrop(t *testing.T) {
 		}
 	}
 }
+
+// TestPassedOn: the input of a call may lie in an input of the caller's request,
+// and the caller's output in the answer to the call, until that is released.
+func TestPassedOn(t *testing.T) {
+	other := newFake(t, nil)
+	out := other.written(other.grow(1<<20), 128, bytes.Repeat([]byte{7}, 1<<16))
+	out.Name = "X"
+	var f *fakeWorker
+	var in tensor.Tensor
+	f, inst := borrower(t, &fakeHost{infer: func(r *backend.Request) error {
+		got := r.Inputs[0]
+		if got.Buffer != in.Buffer || &got.Data[0] != &in.Data[0] || len(got.Data) != len(in.Data) {
+			t.Errorf("the call has %+v", got)
+		}
+		return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out}}, true)
+	}})
+	in = shared(t, inst.Arena, 1<<16)
+	call := func(id uint64, e *Entry) {
+		given := tensor.Tensor{Name: "A", Datatype: tensor.Uint8, Shape: in.Shape, Data: in.Data}
+		f.send(f.enc.appendInfer(nil, id, 0, &backend.Request{ModelName: "m", ModelVersion: -1, Inputs: []tensor.Tensor{given}}, nil,
+			placeFunc(func(*tensor.Tensor) place { return place{segment: e.Segment, offset: e.Offset} })))
+	}
+	a := newAnswers()
+	done := f.execute(t.Context(), inst, request(a, in))
+	h, handle, inputs := f.inputs()
+	call(3, &inputs[0])
+	_, body := f.next(KindInferResponses)
+	all, _, err := DecodeResponses(KindInferResponses, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := all[0].Entries[0]
+	answer := tensor.Tensor{Datatype: tensor.Uint8, Shape: out.Shape, Data: out.Data}
+	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
+		handle: handle, flags: responseFinal, outputs: []tensor.Tensor{answer}, indices: []int{0}, places: []place{{segment: e.Segment, offset: e.Offset}},
+	}}))
+	if err := result(t, done); err != nil {
+		t.Fatal(err)
+	}
+	<-a.done
+	if got := a.got[0].Outputs[0]; got.Buffer != out.Buffer || got.Data[5] != 7 || len(got.Data) != 1<<16 {
+		t.Errorf("the output is %+v", got)
+	}
+	f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+	a.got[0].Release()
+	other.next(KindRelease) // after both
+	in.Buffer.Release()
+	// What the worker has no more it cannot pass on.
+	call(4, &inputs[0])
+	<-f.conn.Done()
+	if err := f.conn.Err(); err == nil || !strings.Contains(err.Error(), "holds no input") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -9,7 +9,17 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// scratch is a folder that the tests may make, once.
+var scratch string
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if scratch != "" {
+			_ = os.RemoveAll(scratch)
+		}
+		os.Exit(code)
+	}))
+}
 
 // testPython returns an interpreter with numpy: $NESO_PYTHON, or the
 // .venv/bin/python of a directory above.

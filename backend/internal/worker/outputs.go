@@ -70,6 +70,31 @@ func (o *outputs) grow(need uint64) (*segment, error) {
 	return s, nil
 }
 
+// addDevice makes a segment of memory on a GPU; the error is that the worker has
+// ended.
+func (o *outputs) addDevice(m *deviceMemory) (*segment, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil, ErrArenaClosed
+	}
+	m.of = &segment{number: firstOutputSegment + uint32(len(o.list)), device: m}
+	o.list = append(o.list, m.of)
+	return m.of, nil
+}
+
+// onDevice returns how many bytes the worker has on a GPU.
+func (o *outputs) onDevice(gpu tensor.GPU) (bytes uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.list {
+		if s.device != nil && s.device.GPU() == gpu {
+			bytes += s.device.size
+		}
+	}
+	return bytes
+}
+
 // view returns a buffer over what the worker wrote; its release tells the
 // worker that it may reuse the block.
 func (o *outputs) view(segment uint32, offset, length uint64) (*tensor.Buffer, error) {
@@ -79,10 +104,10 @@ func (o *outputs) view(segment uint32, offset, length uint64) (*tensor.Buffer, e
 		o.mu.Unlock()
 		return nil, fmt.Errorf("segment %d does not exist", segment)
 	}
-	data := o.list[i].data
-	if offset > uint64(len(data)) || length > uint64(len(data))-offset || offset%tensor.Alignment != 0 {
+	s := o.list[i]
+	if size := s.size(); offset > size || length > size-offset || offset%tensor.Alignment != 0 {
 		o.mu.Unlock()
-		return nil, fmt.Errorf("block at %d with %d bytes is outside its segment of %d bytes or not aligned", offset, length, len(data))
+		return nil, fmt.Errorf("block at %d with %d bytes is outside its segment of %d bytes or not aligned", offset, length, size)
 	}
 	o.views++
 	o.mu.Unlock()
@@ -91,7 +116,11 @@ func (o *outputs) view(segment uint32, offset, length uint64) (*tensor.Buffer, e
 		v = &outputView{owner: o}
 	}
 	v.key = blockKey{segment, offset}
-	v.Reset(data[offset:offset+length:offset+length], tensor.Region{Arena: o, Segment: uint32(i), Offset: offset}, v)
+	if s.device != nil {
+		v.Reset(nil, tensor.Region{Arena: s.device, Offset: offset}, v)
+	} else {
+		v.Reset(s.data[offset:offset+length:offset+length], tensor.Region{Arena: o, Segment: uint32(i), Offset: offset}, v)
+	}
 	return &v.Buffer, nil
 }
 

@@ -4,7 +4,8 @@ import "github.com/nesoserve/neso/tensor"
 
 // returned are the blocks that the outputs of one batch or request may lie in
 // beside the worker's own memory: those of its inputs, which a callable may
-// have changed in place, or passes through.
+// have changed in place, or passes through. What else the worker was given and
+// has not released is among them too: answers to its calls.
 type returned struct {
 	inputs []tensor.Tensor
 	copies []copied         // of a gathered batch
@@ -12,6 +13,11 @@ type returned struct {
 	// gone says that the request has been answered without its worker: what the
 	// blocks hold by now belongs to others, and outputs in them are dropped.
 	gone bool
+	// open adds the inputs of all requests that the worker has: those of a call may
+	// lie there.
+	open bool
+	// takes is that of the request.
+	takes func(tensor.GPU) bool
 }
 
 // find returns the buffer and the bytes of an output in an input block, whose
@@ -28,6 +34,15 @@ func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
 	}
 	c.mu.Unlock()
 	if !known {
+		return nil, nil, false
+	}
+	if at.device != nil {
+		for i := range r.inputs {
+			t := &r.inputs[i]
+			if t.Device() == tensor.DeviceMemory(at.device) && t.Buffer.Region().Offset == e.Offset && e.Length <= uint64(t.Size()) {
+				return t.Buffer.Retain(), nil, true
+			}
+		}
 		return nil, nil, false
 	}
 	within := func(b *tensor.Buffer) ([]byte, bool) {
@@ -58,6 +73,32 @@ func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
 	for _, b := range r.bufs {
 		if data, ok := within(b); ok {
 			return b.Retain(), data, true
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.held[blockKey{e.Segment, e.Offset}] {
+		if data, ok := within(b); ok {
+			return b.Retain(), data, true
+		}
+	}
+	if !r.open {
+		return nil, nil, false
+	}
+	for i := range c.requests.slots {
+		s := &c.requests.slots[i]
+		if s.req == nil {
+			continue
+		}
+		for k := range s.req.Inputs {
+			if data, ok := within(s.req.Inputs[k].Buffer); ok {
+				return s.req.Inputs[k].Buffer.Retain(), data, true
+			}
+		}
+		for _, b := range s.copies {
+			if data, ok := within(b); ok {
+				return b.Retain(), data, true
+			}
 		}
 	}
 	return nil, nil, false

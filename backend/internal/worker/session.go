@@ -28,6 +28,8 @@ type Spec struct {
 	// Limit is the Limit of the instance.
 	Limit       time.Duration
 	OutputLimit uint64
+	// Devices is that of ConnOptions.
+	Devices *DevicePool
 }
 
 const (
@@ -89,7 +91,7 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	}
 	s := &Session{spec: spec, proc: proc}
 	s.Conn, err = NewConn(proc.ch, ConnOptions{
-		Logger: spec.Logger, Host: spec.Host, OutputLimit: spec.OutputLimit, Cause: s.died,
+		Logger: spec.Logger, Host: spec.Host, OutputLimit: spec.OutputLimit, Devices: spec.Devices, Cause: s.died,
 	})
 	if err != nil {
 		s.proc.kill()

@@ -177,3 +177,11 @@ save(
     [value("OUT", T.FLOAT, [4])],
     [outside],
 )
+
+# The sum of the negatives: as much memory as the input in between, none of it in the output.
+save(
+    "between",
+    [node("Neg", ["IN"], ["negatives"]), node("ReduceSum", ["negatives"], ["OUT"], keepdims=0)],
+    [value("IN", T.FLOAT, ["n"])],
+    [value("OUT", T.FLOAT, [])],
+)

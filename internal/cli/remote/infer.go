@@ -32,7 +32,8 @@ func inferCommand(out io.Writer) *cobra.Command {
 		Long: `VALUE is JSON (numbers, nested lists), plain text for a BYTES input, or @FILE:
 FILE.npy holds an array, FILE.json JSON, any other file the tensor's bytes (for
 BYTES: one element). Datatype and shape come from the model; a batch dimension
-that VALUE lacks is added. --shape NAME=1,3 says what cannot be told.`,
+that VALUE lacks is added. --shape NAME=1,3 says what cannot be told. Of a
+decoupled model each response is printed as it comes.`,
 		Example: `  neso infer add_sub --input 'INPUT0=[1,2,3,4]' --input 'INPUT1=[5,6,7,8]'
   neso infer digits --input image=@seven.npy --output label --save scores=scores.npy`,
 		Args: cobra.ExactArgs(1),
@@ -48,6 +49,9 @@ that VALUE lacks is added. --shape NAME=1,3 says what cannot be told.`,
 		}
 		q.Model, q.Version = model, version
 		resp, err := c.Infer(cmd.Context(), q)
+		if isDecoupled(err) {
+			return f.stream(cmd.Context(), out, c, q, meta)
+		}
 		if err != nil {
 			return err
 		}
@@ -59,7 +63,7 @@ that VALUE lacks is added. --shape NAME=1,3 says what cannot be told.`,
 	c.Flags().StringArrayVarP(&f.parameters, "parameter", "p", nil, "NAME=VALUE of a request parameter; repeatable")
 	c.Flags().StringArrayVar(&f.save, "save", nil, "NAME=FILE writes an output to FILE, as an array if it ends in .npy, else its bytes; repeatable")
 	c.Flags().StringVar(&f.id, "id", "", "the request's id")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print the answer as JSON, all elements in one flat list an output")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the answer as JSON, all elements in one flat list an output; of a stream each response on a line")
 	return c
 }
 

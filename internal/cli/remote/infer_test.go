@@ -120,3 +120,31 @@ func FuzzNPY(f *testing.F) {
 		}
 	})
 }
+
+func TestFlatElements(t *testing.T) {
+	for name, c := range map[string]struct {
+		in    client.Input
+		model []int64
+		want  string
+		shape tensor.Shape
+	}{
+		"nested": {in: client.Input{JSON: []byte(`[[1, 2.5], [3, 4]]`)}, model: []int64{-1, 2}, want: "1 2.5 3 4", shape: tensor.Shape{2, 2}},
+		"one":    {in: client.Input{JSON: []byte(`[5]`)}, model: []int64{-1, -1}, want: "5", shape: tensor.Shape{1, 1}},
+		"texts":  {in: client.Input{JSON: []byte(`["[a", "b"]`)}, model: []int64{-1, -1}, want: `"[a" "b"`, shape: tensor.Shape{1, 2}},
+		"empty":  {in: client.Input{JSON: []byte(`[]`)}, model: []int64{-1}, shape: tensor.Shape{0}},
+		"bytes":  {in: client.Input{Datatype: tensor.Int16, Data: []byte{1, 0, 255, 255}}, model: []int64{2}, want: "1 -1", shape: tensor.Shape{2}},
+		"words":  {in: client.Input{Datatype: tensor.Bytes, Data: tensor.AppendElement(nil, []byte("é"))}, model: []int64{-1, 1}, want: `"é"`, shape: tensor.Shape{1, 1}},
+	} {
+		flat, err := flatElements(&c.in)
+		var got []string
+		for _, e := range flat {
+			got = append(got, string(e))
+		}
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %q, %v, want %s", name, got, err, c.want)
+		}
+		if shape := streamShape(c.model, len(flat)); !shape.Equal(c.shape) {
+			t.Errorf("%s: shape %s, want %s", name, shape, c.shape)
+		}
+	}
+}

@@ -431,3 +431,39 @@ func TestReadDeadline(t *testing.T) {
 		}
 	})
 }
+
+// Equal answers have equal heads: fields stand in the order of their names.
+func TestOrderOfFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t, func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range []string{"X-D", "Content-Type", "X-A", "Inference-Header-Content-Length", "X-C", "X-B"} {
+				w.Header()[name] = []string{"1"}
+			}
+			_, _ = io.WriteString(w, "hello")
+		}, nil)
+		for range 20 {
+			f.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+			var names []string
+			for {
+				line, err := f.br.ReadString('\n')
+				if err != nil {
+					t.Fatal(err)
+				}
+				name, _, field := strings.Cut(line, ":")
+				if !field && line == "\r\n" {
+					break
+				}
+				if field {
+					names = append(names, name)
+				}
+			}
+			if _, err := f.br.Discard(len("hello")); err != nil {
+				t.Fatal(err)
+			}
+			want := "Content-Type Inference-Header-Content-Length X-A X-B X-C X-D Date Content-Length"
+			if got := strings.Join(names, " "); got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+		}
+	})
+}

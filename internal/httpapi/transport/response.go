@@ -35,10 +35,11 @@ type response struct {
 	begun  bool // the head has been sent
 	ended  bool // it said that the connection ends
 	failed bool
-	out    *[]byte // frontRoom, then the body as far as it has been written
-	sent   int     // of the body, in bytes
-	length int     // of the body, as declared
-	front  []byte  // where heads are made
+	out    *[]byte  // frontRoom, then the body as far as it has been written
+	sent   int      // of the body, in bytes
+	length int      // of the body, as declared
+	front  []byte   // where heads are made
+	names  []string // of the fields, while a head is made
 	pieces net.Buffers
 }
 
@@ -124,11 +125,15 @@ func (r *response) begin(length int) []byte {
 	b = append(b, ' ')
 	b = append(b, http.StatusText(r.status)...)
 	b = append(b, "\r\n"...)
-	for name, values := range r.header {
-		if name == "Content-Length" || name == "Connection" {
-			continue
+	r.names = r.names[:0]
+	for name := range r.header {
+		if name != "Content-Length" && name != "Connection" {
+			r.names = append(r.names, name)
 		}
-		for _, v := range values {
+	}
+	slices.Sort(r.names) // equal answers have equal heads, as from net/http
+	for _, name := range r.names {
+		for _, v := range r.header[name] {
 			b = appendField(b, name, v)
 		}
 	}

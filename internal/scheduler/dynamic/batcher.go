@@ -15,6 +15,7 @@ import (
 // what is to be done. Times are those of backend.Now.
 type batcher struct {
 	queue
+	pace
 	max       int   // requests' sizes add up to no more
 	preferred []int // ascending
 	delay     int64 // ns
@@ -46,6 +47,7 @@ type effects struct {
 type batch struct {
 	slot    int
 	size    int
+	sent    int64
 	reason  stats.Closing
 	entries []*entry
 	next    *batch
@@ -71,7 +73,10 @@ func newBatcher(size int, c *modelconfig.DynamicBatching, same *scheduler.Compat
 		b.levels[i].policy = p
 	}
 	// Otherwise requests must stay where the policy sees them.
-	b.prefetch = depth > 1 && c.PriorityLevels == 0 && unlimited(c.DefaultPolicy)
+	free := c.PriorityLevels == 0 && unlimited(c.DefaultPolicy)
+	b.prefetch = depth > 1 && free
+	b.patient = free && b.delay == 0 && b.preferred[0] >= b.max
+	b.ended = make([]int64, instances)
 	return b
 }
 
@@ -120,6 +125,7 @@ func (b *batcher) cancel(e *entry) bool {
 func (b *batcher) done(now int64, x *batch, fx *effects) {
 	slot := x.slot
 	b.load[slot]--
+	b.finished(now, x)
 	for i, e := range x.entries {
 		b.free(e)
 		x.entries[i] = nil
@@ -170,7 +176,7 @@ func (b *batcher) sendAll(now int64, fx *effects) {
 				return
 			}
 		}
-		b.send(slot, f, fx)
+		b.send(now, slot, f, fx)
 	}
 }
 
@@ -234,14 +240,15 @@ func (b *batcher) pick() (slot int, idle bool) {
 }
 
 // send takes the first entries out of the queue, as a batch for an instance.
-func (b *batcher) send(slot int, f formed, fx *effects) {
+func (b *batcher) send(now int64, slot int, f formed, fx *effects) {
 	x := b.batches
 	if x == nil {
 		x = &batch{}
 	} else {
 		b.batches = x.next
 	}
-	x.slot, x.size, x.reason, x.next = slot, f.size, f.reason, nil
+	x.slot, x.size, x.sent, x.reason, x.next = slot, f.size, now, f.reason, nil
+	b.running += f.count
 	for range f.count {
 		e := b.first()
 		b.remove(e)

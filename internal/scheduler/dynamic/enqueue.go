@@ -1,7 +1,6 @@
 package dynamic
 
 import (
-	"context"
 	"runtime"
 	"time"
 
@@ -50,12 +49,12 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	}
 	var fx effects
 	s.core.step(now, &fx)
-	queued, life := e.list != nil, e.life
-	var ctx context.Context
-	if queued {
+	if e.list != nil {
 		e.pending = true
 		s.stats.Enqueued()
-		ctx = r.Ctx
+		if r.Ctx != nil {
+			s.watchLocked(now, r.Ctx, e)
+		}
 	}
 	own := e
 	if r.Background {
@@ -64,9 +63,6 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	mine := s.applyLocked(&fx, own)
 	s.mu.Unlock()
 	s.settle(&fx)
-	if queued && ctx != nil && ctx.Done() != nil {
-		s.watch(ctx, e, life)
-	}
 	if mine != nil {
 		s.drive.Run(mine)
 	}
@@ -80,19 +76,6 @@ func (s *Scheduler) Place(r *infer.Request) backend.Responder {
 		return r
 	}
 	return s.order.Add(r)
-}
-
-// watch makes the end of ctx take the entry out of the queue.
-func (s *Scheduler) watch(ctx context.Context, e *entry, life uint64) {
-	stop := context.AfterFunc(ctx, func() { s.cancel(e, life) })
-	s.mu.Lock()
-	if e.life == life && e.list != nil {
-		e.stop, stop = stop, nil
-	}
-	s.mu.Unlock()
-	if stop != nil {
-		stop() // it left the queue meanwhile
-	}
 }
 
 // cancel answers a request that was cancelled while queued.

@@ -25,10 +25,14 @@ type formed struct {
 func (b *batcher) form(now int64) formed {
 	largest := b.preferred[len(b.preferred)-1]
 	var all, best formed
-	oldest, stop := int64(math.MaxInt64), false
+	oldest, stop, share := int64(math.MaxInt64), false, b.share()
 	first := b.first()
 	for e := first; e != nil; e = b.after(e) {
 		if all.count > 0 {
+			if all.count >= share {
+				all.reason, stop = stats.ClosedShare, true
+				break
+			}
 			if all.size+e.size > largest && best.count == 0 {
 				best = formed{count: all.count, size: all.size, reason: stats.ClosedFull}
 			}
@@ -58,7 +62,7 @@ func (b *batcher) form(now int64) formed {
 	case late:
 		all.reason = stats.ClosedDelay
 	case b.delay == 0:
-		all.reason = stats.ClosedDrained
+		all.reason, all.wait = stats.ClosedDrained, b.lingers(now, all.count)
 	default:
 		all.wait = oldest + b.delay
 	}

@@ -38,6 +38,7 @@ type Scheduler struct {
 	mu     sync.Mutex
 	drive  *scheduler.Driver[batch]
 	core   *batcher
+	young  young
 	closed bool
 }
 
@@ -200,6 +201,9 @@ func (s *Scheduler) Close(ctx context.Context) error {
 		s.closed = true
 		queued = s.core.drain(&fx)
 		s.drive.CloseLocked()
+		if s.young.timer != nil {
+			s.young.timer.Stop()
+		}
 	}
 	s.mu.Unlock()
 	s.settle(&fx)

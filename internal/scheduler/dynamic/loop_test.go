@@ -283,7 +283,7 @@ func TestPreserveOrdering(t *testing.T) {
 		b.send("gone", func(r *infer.Request) { r.Ctx = ctx })
 		cancel()
 		time.Sleep(2 * time.Second)
-		b.log.expect(t, `0s gone Cancelled "" CANCELED`, "1s a ok", "1s b ok", "1s c ok")
+		b.log.expect(t, `1ms gone Cancelled "" CANCELED`, "1s a ok", "1s b ok", "1s c ok")
 		b.end()
 	})
 }

@@ -34,6 +34,8 @@ type Target interface {
 	// NewRequest returns a request that answers into sink. It has a pin of its
 	// own, which ends with it.
 	NewRequest(sink infer.Sink) *infer.Request
+	// TakesDevice reports whether inputs may lie on a GPU.
+	TakesDevice() bool
 	Unpin()
 }
 

@@ -26,6 +26,7 @@ type run struct {
 	taken   []event        // by the driver, to be handled
 	calls   []*call        // free ones
 	targets []Target       // by step: the models that are needed
+	devices bool           // one of them takes tensors on GPUs
 	line    []lane         // by step
 	work    sync.WaitGroup // goroutines that hand requests over
 
@@ -88,13 +89,14 @@ func (x *run) reset() {
 	x.flow.finish()
 	x.r, x.ctx, x.cancel = nil, nil, nil
 	x.sum = [4]int64{}
-	x.free, x.busy = false, false
+	x.free, x.busy, x.devices = false, false, false
 	clear(x.live)
 }
 
 // drive takes the request from its first step to its final response.
 func (x *run) drive() {
 	x.pin()
+	x.settleInputs()
 	for {
 		for at, ok := x.flow.next(); ok; at, ok = x.flow.next() {
 			x.start(at)

@@ -23,6 +23,8 @@ type fakeHost struct {
 	models map[string]*modelconfig.Config
 	run    map[string]func(r *infer.Request) error
 
+	onDevice map[string]bool // models that take inputs on GPUs
+
 	work sync.WaitGroup // answers that are given on other goroutines
 	mu   sync.Mutex
 	open int // pins and requests that have not ended
@@ -49,6 +51,8 @@ type fakeTarget struct {
 }
 
 func (f *fakeTarget) Config() *modelconfig.Config { return f.c }
+
+func (f *fakeTarget) TakesDevice() bool { return f.h.onDevice[f.c.Name] }
 
 func (f *fakeTarget) Unpin() { f.h.add(-1) }
 

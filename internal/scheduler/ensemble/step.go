@@ -69,6 +69,9 @@ func (x *run) send(at start) {
 	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = o.Correlation, o.Flags, o.Priority, o.Timeout, o.Parameters
 	r.Requested, r.Internal = x.flow.n.request[at.step], o.Internal
 	r.Inputs = x.inputs(c, st, cfg)
+	if x.devices && x.wantsDevice(st) {
+		r.TakesDevice = anyGPU
+	}
 	if c.q.set {
 		r.Correlation, r.Flags = c.q.id, c.q.flags
 	}
@@ -129,6 +132,7 @@ func (x *run) infer(c *call, r *infer.Request) {
 // steps have them, and of one version in all iterations, whatever is reloaded
 // or unloaded meanwhile.
 func (x *run) pin() {
+	x.devices = x.r.TakesDevice != nil
 	for i, needed := range x.flow.n.steps {
 		if !needed {
 			continue
@@ -140,6 +144,7 @@ func (x *run) pin() {
 			return
 		}
 		x.targets[i] = target
+		x.devices = x.devices || target.TakesDevice()
 	}
 }
 
@@ -205,6 +210,7 @@ func (x *run) serve(l *lane) {
 func (c *call) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	x, at := c.x, c.at
 	st := &x.s.g.steps[at.step]
+	resp = x.settleOutputs(st, resp)
 	room := st.makes != st.label && resp != nil && resp.Err == nil && len(resp.Outputs) > 0
 	if room && !x.enter(r.Ctx, st) {
 		room = false

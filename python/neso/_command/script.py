@@ -12,10 +12,16 @@ import sys
 import time
 from typing import Any, Optional
 
-USAGE = """usage: python -m neso SCRIPT.py [--reload] [arguments of the script]
+from .failure import show
+
+USAGE = """usage: python -m neso [--reload] [--verbose] SCRIPT.py [arguments of the script]
 
 Runs the script. Triton objects that it leaves at module level are served until Ctrl-C.
---reload starts it again when a Python file beside it changes, unless that has a syntax error."""
+--reload starts it again when a Python file beside it changes, unless that has a syntax error.
+--verbose shows the whole traceback of an error of the script, with the frames of this command.
+Both may also come right behind SCRIPT.py."""
+
+_OPTIONS = ("--reload", "--verbose")
 
 # Between two looks at the files.
 LOOK_EVERY_S = 0.3
@@ -87,7 +93,7 @@ def _end(child: subprocess.Popen[bytes]) -> int:
     return child.wait()
 
 
-def _reload(script: str, rest: list[str]) -> int:
+def _reload(command: list[str], script: str) -> int:
     folder = pathlib.Path(script).resolve().parent
     stop: list[int] = []
     previous = {n: signal.signal(n, lambda number, frame: stop.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
@@ -96,7 +102,7 @@ def _reload(script: str, rest: list[str]) -> int:
         while not stop:
             served = seen = _state(folder)
             # A session of its own: Ctrl-C is for this process, which ends the child in order.
-            child = subprocess.Popen([sys.executable, "-m", "neso", script, *rest], start_new_session=True)
+            child = subprocess.Popen([sys.executable, "-m", "neso", *command], start_new_session=True)
             while not stop:
                 files = _state(folder)
                 if files != seen:
@@ -115,10 +121,19 @@ def _reload(script: str, rest: list[str]) -> int:
             signal.signal(number, old)
 
 
+def _taken(arguments: list[str]) -> tuple[set[str], list[str]]:
+    """The options of this command, before the script and right behind it, and the rest."""
+    rest = list(arguments)
+    options: set[str] = set()
+    for place in (0, 1):
+        while rest[place : place + 1] and rest[place] in _OPTIONS:
+            options.add(rest.pop(place))
+    return options, rest
+
+
 def run(arguments: list[str]) -> int:
     """The command; returns the exit status."""
-    reload = "--reload" in arguments[1:2] or arguments[:1] == ["--reload"]
-    rest = [a for i, a in enumerate(arguments) if not (a == "--reload" and i < 2)]
+    options, rest = _taken(arguments)
     if not rest or rest[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if rest else 2
@@ -126,8 +141,16 @@ def run(arguments: list[str]) -> int:
     if not os.path.isfile(script):
         print(f"neso: {script}: no such file", file=sys.stderr)
         return 2
-    if reload:
-        return _reload(script, rest[1:])
+    verbose = "--verbose" in options
+    if "--reload" in options:
+        return _reload(["--verbose", *rest] if verbose else rest, script)
     sys.argv = rest
-    _serve(script)
+    if verbose:
+        _serve(script)
+        return 0
+    try:
+        _serve(script)
+    except Exception as error:
+        show(error)
+        return 1
     return 0

@@ -44,11 +44,15 @@ from neso_worker.window import Window
 
 from .binding import Binding
 from .bursts import Bursts
+from .devices import NoDevices
 from .hub import Hub, TimedOut
 from .instance import Instance
 from .memory import SharedOutputs, SharedSegments
 from .returned import is_coroutine
 from .store import BoundStore
+
+# How long closing waits for the threads of instances, which end by themselves.
+JOIN_S = 1.0
 
 
 class ServerError(Exception):
@@ -78,6 +82,7 @@ class Connection:
         self.bursts = Bursts(self.link.writer)
         self.calls = Calls(self.link)  # type: ignore[arg-type]
         self.store = BoundStore(self.link, self.segments.outputs, self.calls)  # type: ignore[arg-type]
+        self.devices = NoDevices(self.link, self.calls)  # type: ignore[arg-type]
         self.inline_limit = DEFAULT_INLINE_LIMIT
         # Handles INFER_RESPONSES; the in-process client sets it.
         self.on_responses: Callable[[Frame], None] = lambda frame: None
@@ -97,7 +102,7 @@ class Connection:
             self.link.writer.send(json_frame(HELLO, 0, 0, hello))
         self.link.start("neso-connection")
 
-    # Frames. The handlers run under the link's lock.
+    # Frames. The handlers run under the link's lock, but for that of INIT.
 
     def _deliver(self, frame: Frame) -> None:
         kind, number = frame[0], frame[1]
@@ -121,7 +126,9 @@ class Connection:
         elif kind == INFER_RESPONSES:
             self.on_responses(frame)
         elif kind == INIT:
-            self._init(frame)
+            # Its thread is started by one that lives as long as the connection: ipykernel 6 takes a thread for a child
+            # of the one that made it, and never comes back from a print if a child's number was its parent's before.
+            self.link.later(lambda: self._init(frame))
         elif kind in (CANCEL, EXIT):
             pass  # callables run to their end; the end of the channel is what counts
         elif instance is not None:
@@ -135,12 +142,15 @@ class Connection:
             order = json_body(data, start, end)
             binding = self._bindings[order["binding"]]
             instance = Instance(self, number, call, order, binding, order["index"])
+            with self.link.changed:
+                self._instances[number] = instance
             instance.thread.start()
         except Exception as error:
             failure = {"message": f"{type(error).__name__}: {error}", "traceback": ""}
-            self.link.writer.send(json_frame(FAILED, number, call, failure))
-            return
-        self._instances[number] = instance
+            with self.link.changed:
+                self._instances.pop(number, None)
+            with contextlib.suppress(Closed):
+                self.link.writer.send(json_frame(FAILED, number, call, failure))
 
     def unloaded(self, instance: Instance) -> None:
         """Forgets an instance whose thread ends."""
@@ -241,9 +251,11 @@ class Connection:
         self.bursts.close()
         self._shut()
         self.link.end(Closed())
+        # Those whose callables do not come back are the user's: one wait for all of them.
+        deadline = time.monotonic() + JOIN_S
         for thread in [i.thread for i in list(self._instances.values())]:
             if thread is not threading.current_thread():
-                thread.join(timeout=1.0)
+                thread.join(max(0.0, deadline - time.monotonic()))
         self._control.close()
         self._descriptors.close()
 

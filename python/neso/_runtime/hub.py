@@ -7,6 +7,7 @@ thread that begins to work passes the reading on only when somebody waits.
 
 from __future__ import annotations
 
+import queue
 import select
 import socket
 import threading
@@ -54,6 +55,8 @@ class Hub:
         self._turns = 0
         self._failure: Optional[BaseException] = None
         self._ended = threading.Event()
+        # For the connection's own thread.
+        self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
 
     @property
     def closed(self) -> bool:
@@ -63,6 +66,10 @@ class Hub:
     def start(self, name: str) -> None:
         """Starts the thread that reads when nobody else does."""
         threading.Thread(target=self._attend, name=name, daemon=True).start()
+
+    def later(self, job: Callable[[], None]) -> None:
+        """Has the connection's own thread call job soon, without the lock; never, once the channel has ended."""
+        self._jobs.put(job)
 
     def end(self, failure: BaseException) -> None:
         """Makes every wait fail from now on."""
@@ -77,6 +84,7 @@ class Hub:
         if self._failure is None:
             self._failure = failure
         self._ended.set()
+        self._jobs.put(None)
         while self._waiters:
             self._waiters.popleft().event.release()
 
@@ -171,7 +179,9 @@ class Hub:
                 return  # a reader delivers at once
             try:
                 while True:
-                    for frame in self._reader.read(socket.MSG_DONTWAIT):
+                    frames = self._reader.read(socket.MSG_DONTWAIT)
+                    self._turns += 1
+                    for frame in frames:
                         self.deliver(frame)
             except BlockingIOError:
                 pass
@@ -182,7 +192,15 @@ class Hub:
     def _attend(self) -> None:
         """Reads when nobody has for a while: all threads work, or there is none."""
         turns, rounds = -1, 0
-        while not self._ended.wait(UNREAD):
+        while not self._ended.is_set():
+            try:
+                job = self._jobs.get(timeout=UNREAD)
+            except queue.Empty:
+                pass
+            else:
+                if job is not None:
+                    job()
+                continue
             rounds += 1
             with self.changed:
                 if self._failure is not None:

@@ -14,7 +14,7 @@ from neso_worker.window import Window
 
 from .inputs import Request
 from .outputs import Responses, check_list, check_response
-from .returned import only, only_async
+from .returned import one, only, only_async
 
 if TYPE_CHECKING:
     from .instance import Instance
@@ -134,7 +134,11 @@ class Job:
             if inspect.isasyncgen(result):
                 await self.stream_async(result)
                 return
-            frame = self.answer(await result)
+            result = await result
+            if self.instance.tables.decoupled:
+                await self.stream_async(one(result))
+                return
+            frame = self.answer(result)
             result = None
             self.send(frame, True)
         except BaseException as error:

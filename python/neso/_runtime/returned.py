@@ -49,6 +49,11 @@ async def only_async(results: Any) -> Any:
     return found[0]
 
 
+async def one(value: Any) -> Any:
+    """A value as what an asynchronous generator gives."""
+    yield value
+
+
 class Split:
     """Turns what a batch callable gives for several requests into a list of responses."""
 

@@ -115,6 +115,9 @@ def named_inputs(config: TritonModelConfig, inputs: tuple[Any, ...], named: dict
                 f"Model {config.model_name} has {len(names)} inputs, {len(inputs)} were given"
             )
         named = dict(zip(names, inputs))
+    for name, value in named.items():
+        if value is None:
+            raise PyTritonClientValueError(f"The input '{name}' is None: leave out an optional input that is not there")
     return {name: value if isinstance(value, np.ndarray) else np.array(value) for name, value in named.items()}
 
 
@@ -129,10 +132,10 @@ def infer_inputs(lib: Any, arrays: Arrays) -> list[Any]:
                 f"Unicode inputs are not supported. Encode numpy array for '{name}' input "
                 "(ex. with np.char.encode(array, 'utf-8'))."
             )
-        if value.dtype.kind == "O" and not all(isinstance(item, bytes) for item in value.flat):
+        if value.dtype.kind == "O" and value.size and not isinstance(value.item(0), bytes):
             raise RuntimeError(
-                f"Numpy array for '{name}' input has object dtype but its elements are not bytes. "
-                "Encode them (ex. with np.char.encode(array, 'utf-8'))."
+                f"Numpy array for '{name}' input with dtype=object should contain encoded strings "
+                f"(ex. with np.char.encode(array, 'utf-8')). Element type: {type(value.item(0))}"
             )
         datatype = np_to_triton_dtype(value.dtype.newbyteorder("=") if value.dtype.kind in "iuf" else value.dtype)
         if datatype is None:

@@ -168,11 +168,17 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
         async def requests() -> AsyncIterator[dict[str, Any]]:
             yield request
 
-        stream = client.stream_infer(
-            requests(), stream_timeout=self._inference_timeout_s, headers=self._headers(call.options.headers)
-        )
+        # The timeout is that of each response: a stream may go on for long.
+        stream = client.stream_infer(requests(), headers=self._headers(call.options.headers))
+        answers = stream.__aiter__()
         try:
-            async for result, error in stream:
+            while True:
+                try:
+                    result, error = await asyncio.wait_for(answers.__anext__(), self._inference_timeout_s)
+                except StopAsyncIteration:
+                    return
+                except asyncio.TimeoutError:
+                    raise timed_out(self._inference_timeout_s, "no answer on the stream") from None
                 if error is not None:
                     raise translate(error, self._inference_timeout_s)
                 if is_final(result):

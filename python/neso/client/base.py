@@ -8,6 +8,7 @@ from ..model_config.triton_model_config import TritonModelConfig
 from ._infers import Infers
 from ._inputs import Arrays, Call, RequestIds, infer_inputs, requested_outputs
 from .auth import create_auth_headers
+from .exceptions import PyTritonClientValueError
 from .utils import TritonUrl
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class BaseModelClient(Infers):
         """
         self._init_timeout_s = DEFAULT_INIT_TIMEOUT_S if init_timeout_s is None else init_timeout_s
         self._inference_timeout_s = DEFAULT_INFERENCE_TIMEOUT_S if inference_timeout_s is None else inference_timeout_s
+        if not self._inference_timeout_s > 0:  # sockets take 0 for not waiting at all: nothing would ever be reached
+            raise PyTritonClientValueError(f"inference_timeout_s must be greater than 0, not {inference_timeout_s}")
         self._triton_url = TritonUrl.from_url(url)
         self._url = self._triton_url.with_scheme
         self._model_name = model_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from concurrent.futures import Future
@@ -27,14 +28,14 @@ class FuturesModelClient:
         model_name: str,
         model_version: Optional[str] = None,
         *,
-        max_workers: int = 128,
-        max_queue_size: int = 128,
+        max_workers: Optional[int] = 128,
+        max_queue_size: Optional[int] = 128,
         non_blocking: bool = False,
         init_timeout_s: Optional[float] = None,
         inference_timeout_s: Optional[float] = None,
         access_token: Optional[str] = None,
     ) -> None:
-        """At most ``max_workers`` calls run and ``max_queue_size`` wait.
+        """At most ``max_workers`` calls run and ``max_queue_size`` wait; None is no bound.
 
         When the queue is full a call waits for ``inference_timeout_s``, not at all with ``non_blocking``, and then
         raises PyTritonClientQueueFullError.
@@ -51,10 +52,10 @@ class FuturesModelClient:
             inference_timeout_s=inference_timeout_s,
             access_token=access_token,
         )
-        self._max_workers = max_workers or 128
+        self._max_workers: float = math.inf if max_workers is None else max_workers
         self._put_timeout = inference_timeout_s
         self._non_blocking = non_blocking
-        self._queue: queue.Queue[Optional[_Task]] = queue.Queue(max_queue_size or 128)
+        self._queue: queue.Queue[Optional[_Task]] = queue.Queue(max_queue_size or 0)
         self._lock = threading.Lock()
         self._workers: list[threading.Thread] = []
         self._idle = 0
@@ -71,29 +72,31 @@ class FuturesModelClient:
         tb: Optional[TracebackType],
     ) -> None:
         """Closes; waits for what is in flight unless an exception goes through."""
+        if exc_type is not None:
+            self._cancel_queued()
         self.close(wait=exc_type is None)
 
     def close(self, wait: bool = True) -> None:
-        """Ends the threads after what is queued; without ``wait`` what is queued is cancelled. Safe twice."""
+        """Takes nothing more; ends the threads after what is queued, and waits for them unless told not to.
+
+        Safe twice.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             workers = list(self._workers)
-        if not wait:
-            self._cancel_queued()
+        if wait:
+            self._end(workers)
+        else:
+            threading.Thread(target=self._end, args=(workers,), name="neso-client-close", daemon=True).start()
+
+    def _end(self, workers: list[threading.Thread]) -> None:
         for _ in workers:
             self._queue.put(None)
-        if wait:
-            for worker in workers:
-                worker.join()
-            self._client.close()
-        else:
-            threading.Thread(target=self._close_later, args=(workers,), daemon=True).start()
-
-    def _close_later(self, workers: list[threading.Thread]) -> None:
         for worker in workers:
             worker.join()
+        self._cancel_queued()  # what came while this closed: nobody takes it any more
         self._client.close()
 
     def _cancel_queued(self) -> None:

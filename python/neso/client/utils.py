@@ -59,7 +59,7 @@ class TritonUrl:
     def from_url(cls, url: str) -> TritonUrl:
         """Reads ``[scheme://]host[:port]``. Raises PyTritonClientInvalidUrlError."""
         if not isinstance(url, str):
-            raise PyTritonClientInvalidUrlError(f"Invalid url {url}")
+            raise PyTritonClientInvalidUrlError(f"Invalid url {url}. Url must be a string.")
         given = url if "://" in url else f"http://{url}"
         try:
             parts = urllib.parse.urlsplit(given)
@@ -146,8 +146,8 @@ class Patience:
         return min(pause, left)
 
     def left(self) -> float:
-        """Seconds left, a little above 0 at least."""
-        return max(0.001, self._end - time.monotonic())
+        """Seconds that a question may take: those that are left, but enough for the first one to be answered."""
+        return max(WHY_S if self._pause == FIRST_PAUSE_S else 0.001, self._end - time.monotonic())
 
 
 def wait_for_server_ready(

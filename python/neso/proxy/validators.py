@@ -8,6 +8,8 @@ from typing import Any, Optional
 
 import numpy as np
 
+from neso_worker.datatypes import element_bytes
+
 from ..model_config.datatypes import triton_type
 from ..model_config.triton_model_config import TritonModelConfig
 from .types import Request, Response
@@ -204,26 +206,35 @@ class TritonResultsValidator:
 
 
 def _check_objects(model: str, name: str, value: Array) -> None:
-    for item in value.flat:
-        if item.__class__ is bytes:
-            continue
-        if isinstance(item, str):
-            raise ValueError(
-                "Use string/byte-string instead of object for passing string in NumPy array from model "
-                f"`{model}`. The output `{name}` holds {type(item)}."
-            )
-        if not isinstance(item, (bytes, bytearray, memoryview)):
-            raise ValueError(
-                "Only bytes as objects dtype are supported by PyTriton. "
-                f"Returned `{name}` from `{model}` has `{type(item)}` type."
-            )
+    """Refuses an array of objects that does not begin with bytes.
+
+    The others are made bytes as they are: scripts for PyTriton, which looks at the first too, may rely on it.
+    """
+    if not value.size:
+        return
+    item = value.item(0)
+    if isinstance(item, str):
+        raise ValueError(
+            "Use string/byte-string instead of object for passing string in NumPy array from model "
+            f"`{model}`. The output `{name}` holds {type(item)}."
+        )
+    if not isinstance(item, (bytes, bytearray, memoryview)):
+        raise ValueError(
+            "Only bytes as objects dtype are supported by PyTriton. "
+            f"Returned `{name}` from `{model}` has `{type(item)}` type."
+        )
 
 
 def _to_bytes(value: Array) -> Array:
     """An array for BYTES: elements of bytes."""
     kind = value.dtype.kind
     if kind == "O":
-        return value
+        items = value.ravel().tolist()
+        if all(item.__class__ is bytes for item in items):
+            return value
+        out = np.empty(value.shape, dtype=object)
+        out.reshape(-1)[:] = [element_bytes(item) for item in items]
+        return out
     if kind == "U":
         out = np.empty(value.shape, dtype=object)
         out.reshape(-1)[:] = [text.encode("utf-8") for text in value.ravel().tolist()]

@@ -20,23 +20,34 @@ SLOW_AFTER = 3.0
 SLOW_EVERY = 10.0
 
 
+class Slow:
+    """Something that may take long."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        # What it waits for, as far as that is known.
+        self.why = ""
+
+
 @contextlib.contextmanager
-def slow(what: str) -> Iterator[None]:
-    """Prints a line when the block takes long."""
+def slow(what: str) -> Iterator[Slow]:
+    """Prints a line when the block takes long, with what the block has noted as ``why``."""
     done = threading.Event()
+    told = Slow()
 
     def tell() -> None:
         begun = time.monotonic()
         wait = SLOW_AFTER
         while not done.wait(wait):
-            sys.stderr.write(f"{what}: {time.monotonic() - begun:.0f} s so far ...\n")
+            why = f" ({told.why})" if told.why else ""
+            sys.stderr.write(f"{what}: {time.monotonic() - begun:.0f} s so far{why} ...\n")
             sys.stderr.flush()
             wait = SLOW_EVERY
 
     thread = threading.Thread(target=tell, name="neso-progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield told
     finally:
         done.set()
         thread.join()

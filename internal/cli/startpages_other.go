@@ -1,0 +1,6 @@
+//go:build !linux
+
+package cli
+
+// letStartGo does nothing here.
+func letStartGo() error { return nil }

@@ -1,0 +1,138 @@
+package processors
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// window is how long the use of processors is measured before something is
+	// made of it.
+	window = 50 * time.Millisecond
+	// idleShare of one processor is nothing: then nothing is measured before the
+	// next request.
+	idleShare = 0.02
+	// calmShare is how much of the lower number may be in use for it to be enough.
+	// Fewer processors cost less CPU, so that what is in use falls further then.
+	calmShare = 0.9
+	// busyShare is how much of them must be in use, or wait for a core, to need
+	// more: where others take the cores, one thread gets less of them than two.
+	busyShare = 0.95
+	// calmWindows in a row have to be calm before processors are given up, so that
+	// a pause between requests does not do it.
+	calmWindows = 2
+	// stay is how many windows all processors stay in use after they were needed:
+	// changing the number stops the world for a moment.
+	stay = 20
+)
+
+// rules decide how many processors are used. It has no clock: each call of next
+// is a window.
+type rules struct {
+	calm  int // calm windows in a row
+	stays int // windows for which nothing is given up
+}
+
+// next returns how many of all processors to use after a window in which so many
+// of now were in use, and so many waited for a core.
+func (r *rules) next(used, waited float64, now, all int) int {
+	low := max(1, all/2)
+	r.stays = max(0, r.stays-1)
+	switch {
+	case used < idleShare:
+		return now
+	case now < all && used+waited > busyShare*float64(now):
+		r.calm, r.stays = 0, stay
+		return all
+	case now < all:
+		return now
+	case used > calmShare*float64(low) || r.stays > 0:
+		r.calm = 0
+		return all
+	}
+	if r.calm++; r.calm < calmWindows {
+		return all
+	}
+	r.calm = 0
+	return low
+}
+
+var (
+	idle atomic.Bool // Follow waits for wake
+	wake = make(chan struct{}, 1)
+)
+
+// Work says that there is work. Every request says so: it costs next to nothing.
+func Work() {
+	if idle.Load() && idle.CompareAndSwap(true, false) {
+		select {
+		case wake <- struct{}{}:
+		default: // it is awake
+		}
+	}
+}
+
+// Follow uses as many processors as the process needs, until ctx ends; then it
+// uses all again and returns. While nobody says [Work] it sleeps. It does nothing
+// where the user has set GOMAXPROCS or the system does not say what the process
+// uses. One call at a time does it.
+func Follow(ctx context.Context) {
+	if _, ok := cpuTime(); !ok || os.Getenv("GOMAXPROCS") != "" || !begin() {
+		return
+	}
+	defer end()
+	var r rules
+	t := time.NewTimer(window)
+	defer t.Stop()
+	for {
+		used, _ := cpuTime()
+		since, before, lowered := time.Now(), time.Duration(0), runtime.GOMAXPROCS(0) < Count()
+		if lowered {
+			before = waitTime()
+		}
+		t.Reset(window)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now, _ := cpuTime()
+		waited, elapsed := 0.0, float64(max(1, time.Since(since)))
+		if lowered {
+			waited = float64(waitTime()-before) / elapsed
+		}
+		share := float64(now-used) / elapsed
+		state.mu.Lock()
+		useLocked(r.next(share, waited, runtime.GOMAXPROCS(0), countLocked()))
+		state.mu.Unlock()
+		if share < idleShare {
+			idle.Store(true)
+			select {
+			case <-ctx.Done():
+				idle.Store(false)
+				return
+			case <-wake:
+			}
+		}
+	}
+}
+
+func begin() bool {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.running {
+		return false
+	}
+	state.running = true
+	return true
+}
+
+func end() {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	state.running = false
+	allLocked()
+}
