@@ -23,6 +23,7 @@ const (
 	paramEnvironment = "EXECUTION_ENV_PATH"
 	paramForceCPU    = "FORCE_CPU_ONLY_INPUT_TENSORS"
 	paramLimit       = "EXECUTION_TIMEOUT_SECONDS"
+	paramWritable    = "WRITABLE_INPUTS"
 	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
 )
 

@@ -89,7 +89,7 @@ func TestIsReady(t *testing.T) {
 		{"yes", "def is_ready(self): return True", ""},
 		{"no", "def is_ready(self): return False", "is_ready() of the model returned False"},
 		{"coroutine", "async def is_ready(self): return True", ""},
-		{"not a bool", "def is_ready(self): return 1", "TritonModelException: is_ready() must return a boolean value"},
+		{"not a bool", "def is_ready(self): return 1", "is_ready() must return a boolean value"},
 		{"raises", "def is_ready(self): raise ValueError('not yet')", "ValueError: not yet"},
 		{"none", "is_ready = None", ""},
 	} {

@@ -56,6 +56,11 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 	default:
 		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: %s'", paramForceCPU, v)
 	}
+	switch v := cfg.Parameters[paramWritable]; v {
+	case "", "yes", "no":
+	default:
+		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is neither yes nor no", paramWritable, v)
+	}
 	if folder := d.customFolder(cfg); folder != "" {
 		path = filepath.Join(folder, modelFile)
 	} else {
@@ -149,6 +154,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 				"model_repository": m.cfg.Directory, "model_version": strconv.FormatInt(m.cfg.Version, 10), "model_name": m.cfg.Name,
 			},
 			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
+			Copied: m.driver.hosted == nil && m.cfg.Parameters[paramWritable] == "yes",
 		}
 		answer, err := c.Call(ctx, worker.KindInit, 0, init)
 		if err != nil {
@@ -161,7 +167,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 			TakesDevice: takesDevice(&m.cfg),
-			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Copies: m.driver.hosted == nil,
+			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Lent: m.driver.hosted == nil && !init.Copied,
 		}), nil
 	}
 	w, err := worker.Start(ctx, spec, first, setup)

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
+import tritonclient.http as thttp
 from bls import ask, value, write
 from repository import X, ensemble, python_model, settled, until
 from server import Server, descendants
@@ -422,19 +423,65 @@ ensemble_scheduling { step [
 """
 
 
+COPIED = 'parameters { key: "WRITABLE_INPUTS" value { string_value: "%s" } }'
+
+
 @pytest.mark.parametrize("size", [4, 100_000])
 def test_inputs_may_be_changed_in_place(tmp_path, size):
     """As in Triton; nobody else sees it: not another step, nor the model that called."""
     repo = tmp_path / "repo"
-    write(repo, "add", ADD)
-    write(repo, "calls", CALLS)
+    write(repo, "add", ADD, config=COPIED % "yes")
+    write(repo, "calls", CALLS, config=COPIED % "yes")
+    write(repo, "plain", ADD)
     (repo / "split" / "1").mkdir(parents=True)
     (repo / "split" / "config.pbtxt").write_text(SPLIT)
+    (repo / "share" / "1").mkdir(parents=True)
+    (repo / "share" / "config.pbtxt").write_text(SPLIT.replace('"add"', '"plain"'))
     with Server(repo) as server:
         for _ in range(3):
-            assert value(server, "add", *range(size)) == list(range(1, size + 1))
+            for model in ("add", "plain"):
+                assert value(server, model, *range(size)) == list(range(1, size + 1))
             assert value(server, "calls", *[5] * size) == [16, 6, 105]
             r = server.infer("split", ask(*[7] * size))
             assert r.status == 200, r
             got = {o["name"]: set(o["data"]) for o in r.json["outputs"]}
             assert got == {"A": {8}, "B": {8}, "C": {9}}
+        r = server.infer("share", ask(*[7] * size))
+        if size > 1000:  # in memory that others read: not without the parameter
+            assert r.status == 500 and "output array is read-only" in r.error, r
+        else:
+            assert r.status == 200, r
+
+
+def test_whether_inputs_may_be_changed_is_yes_or_no(tmp_path):
+    repo = tmp_path / "repo"
+    write(repo, "add", ADD, config=COPIED % "maybe")
+    with Server(repo, "--exit-on-error=false", "--model-control-mode=explicit") as server:
+        r = server.post("/v2/repository/models/add/load")
+        assert r.status == 400 and "Incorrect value for WRITABLE_INPUTS: 'maybe' is neither yes nor no" in r.error, r
+
+
+BOTH = """
+x += 1
+y = pb_utils.get_input_tensor_by_name(request, "Z").as_numpy()
+y *= 2
+return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x), pb_utils.Tensor("W", y)])
+"""
+BOTH_CONFIG = """input [ { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "Z" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "W" data_type: TYPE_INT32 dims: [ -1 ] } ]
+"""
+
+
+@pytest.mark.parametrize("size", [4, 4096, 100_000])
+def test_inputs_of_one_body_may_be_changed_in_place(tmp_path, size):
+    repo = tmp_path / "repo"
+    write(repo, "both", BOTH, config=BOTH_CONFIG)
+    with Server(repo, "--disable-auto-complete-config") as server:
+        for module, url in ((thttp, server.http), (tgrpc, server.grpc)):
+            with module.InferenceServerClient(url) as client:
+                tensors = [module.InferInput(name, [size], "INT32") for name in "XZ"]
+                tensors[0].set_data_from_numpy(np.arange(size, dtype=np.int32))
+                tensors[1].set_data_from_numpy(np.full(size, 7, np.int32))
+                for _ in range(2):
+                    r = client.infer("both", tensors)
+                    assert r.as_numpy("Y")[-1] == size and set(r.as_numpy("W")) == {14}

@@ -37,7 +37,7 @@ def signature(name):
     return f'backend: "tensorflow"\nparameters {{ key: "TF_SIGNATURE_DEF" value {{ string_value: "{name}" }} }}\n'
 
 
-GOOD = ("add_sub", "swapped", "unsigned", "texts", "product", "instances")
+GOOD = ("add_sub", "swapped", "unsigned", "texts", "product", "scalars", "instances")
 BAD = {
     "empty": ["'empty/1/model.tflite' is not a model of the backend 'tensorflow': it is empty"],
     "page": ["'page/1/model.tflite' is not a TensorFlow Lite model: it is a web page"],
@@ -55,7 +55,7 @@ BAD = {
 def server(tmp_path_factory):
     repo = tmp_path_factory.mktemp("tflite")
     whole = (FILES / "add_sub.tflite").read_bytes()
-    for name in ("add_sub", "unsigned", "texts", "product", "operators"):
+    for name in ("add_sub", "unsigned", "texts", "product", "scalars", "operators"):
         place(repo, name, name)
     place(repo, "swapped", "add_sub", signature("swapped"))
     place(repo, "instances", "add_sub", 'backend: "tensorflow"\ninstance_group { count: 2 }\n')
@@ -135,6 +135,14 @@ def test_whole_numbers_and_a_fixed_shape(client, server):
         ("TYPE_INT8", [1, 3]),
     ]
     assert infer(client, "product", X=np.int8([[127, 0, -128, 3]])).as_numpy("Y").shape == (1, 3)
+
+
+def test_scalars(client, server):
+    """Which are of length 1 in a configuration."""
+    config = server.get("/v2/models/scalars/config").json
+    assert [(i["name"], i["dims"]) for i in config["input"] + config["output"]] == [("FACTOR", [1]), ("X", [-1]), ("TOTAL", [1]), ("Y", [-1])]  # fmt: skip
+    answer = infer(client, "scalars", X=np.float32([1, 2, 3]), FACTOR=np.float32([10]))
+    assert answer.as_numpy("Y").tolist() == [10, 20, 30] and answer.as_numpy("TOTAL").tolist() == [6]
 
 
 def test_completion(server):

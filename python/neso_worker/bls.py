@@ -196,8 +196,7 @@ class Bls:
                 if call.notify is not None:
                     call.notify = None
                     self._awaited -= 1
-            if decoupled:
-                self.abandon(call)
+            self.abandon(call)  # nobody can take what comes
 
         with changed:
             if call.finished or (decoupled and call.responses):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .datatypes import BF16, BYTES
 from .errors import TritonError
 from .frames import (
@@ -87,8 +89,9 @@ def _encode_inputs(
         lease = lease_of(tensor)
         on_device = worker.devices.put(tensor._memory) if isinstance(tensor, DeviceTensor) else None
         if lease is not None:
-            # The called model reads it where it lies. What this one asks for from now on is a copy.
-            tensor._source.flags.writeable = False
+            # The called model reads it where it lies. What this one asks for from now on is a copy: that of no array.
+            if type(tensor._source) is np.ndarray:
+                tensor._source = memoryview(tensor._source)
             size = tensor._size
             segment, offset = lease.block
         elif on_device is not None:
@@ -169,7 +172,10 @@ def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int, faul
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
     else:
         view = worker.segments.view(segment, offset, size)
-        view.flags.writeable = False  # the callee's answer may be read by others too
         worker.leases.owe(view, segment, offset)
+        if worker.segments.copied:
+            view = view.copy()
+        else:
+            view.flags.writeable = False  # the callee's answer may be read by others too
         tensor._source, tensor._start = view, 0
     return tensor, pos

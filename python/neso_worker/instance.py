@@ -121,6 +121,7 @@ class Instance:
         tables.set_names(list(order.get("inputs") or ()), list(order.get("outputs") or ()))
         tables.decoupled = bool(order.get("decoupled"))
         tables.window = int(order.get("window") or 0)
+        tables.segments.copied = bool(order.get("copied"))
         args = order.get("args") or {}
         self._name = args.get("model_name", "")
         self._instance_name = args.get("model_instance_name", "")

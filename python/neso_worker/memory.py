@@ -23,6 +23,8 @@ class Segments:
 
     def __init__(self, descriptors: socket.socket) -> None:
         self._descriptors = descriptors
+        # Whether models are given copies of blocks that something else reads too, to write to.
+        self.copied = False
         self.inputs: dict[int, memoryview] = {}
         # Those of inputs that other models' workers write.
         self.lent: set[int] = set()

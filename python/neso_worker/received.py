@@ -133,12 +133,16 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
             elif entry[3] in batch.model.devices.lent:
                 tensor = _on_device(batch, request._head[HANDLE], tensor._name, number, entry)
             else:
-                view = batch.model.segments.view(entry[3], entry[4], size)
-                if not entry[1] & OWN_BLOCK:
-                    view.flags.writeable = False  # something else reads it too
+                segments = batch.model.segments
+                view = segments.view(entry[3], entry[4], size)
+                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
+                if not entry[1] & OWN_BLOCK:  # something else reads it too
+                    if segments.copied:
+                        view = view.copy()
+                    else:
+                        view.flags.writeable = False
                 tensor._source = view
                 tensor._start = 0
-                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
             inputs.append(tensor)
         return pos
 

@@ -18,8 +18,8 @@ class Tensor:
 
     A received one refers to bytes of a frame or of a shared segment
     (``_source``, from ``_start`` on) until ``as_numpy``; one that a model made
-    holds its array. Models may write to the arrays of received tensors: those
-    of blocks that something else reads too are copies, as small ones are.
+    holds its array. Arrays of received tensors may be written to, but for those
+    in shared memory that something else reads too.
     """
 
     __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")
@@ -94,8 +94,6 @@ class Tensor:
                 array = _ndarray(shape, dtype, bytearray(source[start : start + size]))
             else:
                 array = _ndarray(shape, dtype, source)
-                if not source.flags.writeable:
-                    array = array.copy()
             if array.nbytes == size:
                 return array
         except TypeError:  # less than the shape wants

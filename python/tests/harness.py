@@ -350,7 +350,7 @@ class Model:
 
     def __init__(self, tmp_path, source, *, inputs=("IN",), outputs=("OUT",), args=None, version="1", decoupled=False,
                  config=None, inline_limit=8192, helpers=None, complete=False, env=None, start=True,
-                 window=0):  # fmt: skip
+                 window=0, copied=False):  # fmt: skip
         directory = tmp_path / "m" / version
         directory.mkdir(parents=True)
         self.path = str(directory / "model.py")
@@ -369,7 +369,7 @@ class Model:
         }  # fmt: skip
         self.init = {
             "args": {"model_name": "m", "model_instance_name": "m_0_0", **(args or {})}, "config": config or {},
-            "inputs": list(inputs), "outputs": list(outputs), "decoupled": decoupled, "window": window,
+            "inputs": list(inputs), "outputs": list(outputs), "decoupled": decoupled, "window": window, "copied": copied,
         }  # fmt: skip
         if start:
             self.loaded = self.peer.call(LOAD, self.load)

@@ -223,7 +223,9 @@ def test_passed_on(tmp_path):
                 m.peer.send(INFER_RESPONSES, responses_body((1, [("OUT", x * 3, (answers, 4096))])), call)
 
             m.peer.memory[given][64 : 64 + x.nbytes] = x.tobytes()
-            m.peer.execute([{"handle": 1, "inputs": [code(text % (before, after)), In(1, x, at=(given, 64), own=True)]}])
+            m.peer.execute(
+                [{"handle": 1, "inputs": [code(text % (before, after)), In(1, x, at=(given, 64), own=True)]}]
+            )
             keep = m.peer.receive
 
             def receive(keep=keep, answer=answer):
@@ -363,6 +365,35 @@ def test_coroutines(tmp_path):
                         m.peer.send(INFER_RESPONSES, responses_body((1, [("X", array)])), call)
 
             assert serve(m, "", answer, number) == [10, 11, 12, 13, 14, [1, 0]]
+
+
+def test_cancelled_futures_cancel_their_calls(tmp_path):
+    with script(tmp_path) as m:
+        sent, cancelled = [], []
+
+        def answer(kind, call, body):
+            if kind == CANCEL:
+                cancelled.append(call)
+                return
+            sent.append(call)
+            if len(sent) == 3:
+                for call in sent:  # what nobody waits for is dropped
+                    m.peer.send(INFER_RESPONSES, responses_body((1, [("X", np.array([call]))])), call)
+
+        text = (
+            CALL % (1, "")
+            + """
+    import asyncio
+    async def calls():
+        for decoupled in (False, True):
+            call = q.async_exec(decoupled)
+            call.cancel()
+            await asyncio.sleep(0)
+        return (await q.async_exec()).output_tensors()[0].as_numpy().tolist()
+    return [text(asyncio.run(calls()))]"""
+        )
+        assert serve(m, text, answer) == [sent[2]]
+        assert cancelled == sent[:2]
 
 
 def test_calls_from_threads(tmp_path):

@@ -68,6 +68,8 @@ def test_json_bodies(name):
 class _Memory:
     """Stands for the shared memory that a golden frame names but does not hold."""
 
+    copied = False
+
     def view(self, segment, offset, size):
         return np.zeros(size, np.uint8)
 

@@ -25,7 +25,7 @@ func (e *encoder) appendExecuteBatch(dst []byte, instance uint32, id uint64, b *
 	var err error
 	for i := range b.Inputs {
 		t := &b.Inputs[i]
-		if dst, err = e.entry(dst, base, tables.input(t.Name, i), t, at.put(t)); err != nil {
+		if dst, err = e.entry(dst, base, tables.input(t.Name, i), t, at.put(b.Inputs, i)); err != nil {
 			e.reset()
 			return dst[:begin], err
 		}

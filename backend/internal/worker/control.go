@@ -48,6 +48,9 @@ type InitBody struct {
 	// Window, when above zero, has the worker keep count of what it sends for each
 	// request of a decoupled model.
 	Window int `json:"window,omitempty"`
+	// Copied has the worker copy inputs that others read too, for models that
+	// write to them.
+	Copied bool `json:"copied,omitempty"`
 }
 
 // FailedBody is the body of FAILED.

@@ -28,8 +28,8 @@ type Instance struct {
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
 	// nothing else refers to. Such an instance is not lent memory of others,
-	// unless Copies says that the worker copies before it writes.
-	Writable, Copies bool
+	// unless Lent says that it also takes what it may only read.
+	Writable, Lent bool
 	// TakesDevice says that inputs may lie on the GPUs that the worker sees; the
 	// others are brought to the host.
 	TakesDevice bool
@@ -104,7 +104,8 @@ type placement struct {
 }
 
 // put says where an input lies for the worker. Callers hold conn.mu.
-func (p *placement) put(t *tensor.Tensor) place {
+func (p *placement) put(of []tensor.Tensor, i int) place {
+	t := &of[i]
 	if len(t.Data) <= p.inst.InlineLimit && !t.OnDevice() {
 		return place{segment: InlineSegment}
 	}
@@ -123,13 +124,30 @@ func (p *placement) put(t *tensor.Tensor) place {
 			}
 		}
 	} else {
-		own = t.Buffer.References() == 1
+		own = t.Buffer.References() == sharing(of, i)
 	}
 	wire, err := p.conn.wireLocked(p.inst.Arena, at.segment)
 	if err != nil {
 		p.err = err
 	}
 	return place{wire, at.offset, own && p.inst.Writable}
+}
+
+// sharing returns how many of a request's inputs lie beside each other in one's
+// buffer, as those of one body do: each has a reference. It is 0 when another
+// input is the same memory.
+func sharing(of []tensor.Tensor, i int) int {
+	n := 0
+	for k := range of {
+		if of[k].Buffer != of[i].Buffer {
+			continue
+		}
+		if k != i && len(of[k].Data) > 0 && &of[k].Data[0] == &of[i].Data[0] {
+			return 0
+		}
+		n++
+	}
+	return n
 }
 
 // share copies the large inputs into the version's shared memory that lie
@@ -151,7 +169,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 		if _, ok := i.Arena.locate(t); ok {
 			continue
 		}
-		if !i.Writable || i.Copies {
+		if !i.Writable || i.Lent {
 			if _, ok := i.conn.lend(t); ok {
 				continue
 			}

@@ -20,7 +20,7 @@ const framesDir = "../../../proto/worker/frames"
 
 type placeFunc func(*tensor.Tensor) place
 
-func (f placeFunc) put(t *tensor.Tensor) place { return f(t) }
+func (f placeFunc) put(of []tensor.Tensor, i int) place { return f(&of[i]) }
 
 // goldenFrames builds one frame for each case with the encoders of this package.
 func goldenFrames(t testing.TB) map[string][]byte {

@@ -135,7 +135,7 @@ func (c *Conn) lendLocked(s *segment) uint32 {
 
 // lentLocked says where the tensor lies in a segment that was lent for it.
 func (c *Conn) lentLocked(inst *Instance, t *tensor.Tensor) (blockKey, bool) {
-	if inst.Writable && !inst.Copies {
+	if inst.Writable && !inst.Lent {
 		return blockKey{}, false
 	}
 	s, offset, ok := segmentOf(t)

@@ -15,7 +15,8 @@ const (
 
 // placer says where a tensor's data lies for the other side.
 type placer interface {
-	put(t *tensor.Tensor) place
+	// put places one of the inputs of a request or batch.
+	put(of []tensor.Tensor, i int) place
 }
 
 // encoder holds the scratch space of one connection for building frames.
@@ -105,7 +106,7 @@ func (e *encoder) requestBlock(dst []byte, base int, handle uint64, r *backend.R
 		if tables != nil {
 			index = tables.input(t.Name, i)
 		}
-		if dst, err = e.entry(dst, base, index, t, at.put(t)); err != nil {
+		if dst, err = e.entry(dst, base, index, t, at.put(r.Inputs, i)); err != nil {
 			return dst, err
 		}
 	}

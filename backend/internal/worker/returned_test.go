@@ -50,6 +50,36 @@ func TestInputsToWriteTo(t *testing.T) {
 	}
 }
 
+// TestInputsOfOneBody: two inputs in one buffer are the model's own where they
+// lie beside each other, and not where they are the same memory.
+func TestInputsOfOneBody(t *testing.T) {
+	const size = 1 << 16
+	for from, want := range map[int]bool{size: true, 0: false} {
+		f := newFake(t, nil)
+		inst := f.instance(func(i *Instance) { i.Writable = true })
+		in := shared(t, inst.Arena, 2*size)
+		other := in
+		other.Data, other.Shape = in.Data[from:from+size], tensor.Shape{1, size}
+		other.Buffer.Retain()
+		in.Data, in.Shape = in.Data[:size], tensor.Shape{1, size}
+		done := f.execute(t.Context(), inst, request(newAnswers(), in, other))
+		h, body := f.next(KindExecute)
+		blocks, err := DecodeExecute(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range blocks[0].Inputs {
+			if got.Own != want {
+				t.Errorf("from %d: %+v", from, got)
+			}
+		}
+		f.sendBody(KindDone, h.ID, nil)
+		_ = result(t, done)
+		in.Release()
+		other.Release()
+	}
+}
+
 // TestReturnedInput answers with a part of an input, in both shapes: the
 // response is a view of it, which outlives the request's own reference.
 func TestReturnedInput(t *testing.T) {

@@ -155,6 +155,8 @@ def _check(
         ]
     dims = effective(io)
     whole = [-1, *dims] if batching else dims
+    if not spec.shape and not batching and dims == [1]:
+        return []  # a configuration cannot say "no dimensions"
     fits = len(whole) == len(spec.shape) and all(
         want in (-1, found) or found == -1 for want, found in zip(whole, spec.shape)
     )
