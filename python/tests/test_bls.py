@@ -223,7 +223,9 @@ def test_passed_on(tmp_path):
                 m.peer.send(INFER_RESPONSES, responses_body((1, [("OUT", x * 3, (answers, 4096))])), call)
 
             m.peer.memory[given][64 : 64 + x.nbytes] = x.tobytes()
-            m.peer.execute([{"handle": 1, "inputs": [code(text % (before, after)), In(1, x, at=(given, 64), own=True)]}])
+            m.peer.execute(
+                [{"handle": 1, "inputs": [code(text % (before, after)), In(1, x, at=(given, 64), own=True)]}]
+            )
             keep = m.peer.receive
 
             def receive(keep=keep, answer=answer):
@@ -378,7 +380,9 @@ def test_cancelled_futures_cancel_their_calls(tmp_path):
                 for call in sent:  # what nobody waits for is dropped
                     m.peer.send(INFER_RESPONSES, responses_body((1, [("X", np.array([call]))])), call)
 
-        text = CALL % (1, "") + """
+        text = (
+            CALL % (1, "")
+            + """
     import asyncio
     async def calls():
         for decoupled in (False, True):
@@ -387,6 +391,7 @@ def test_cancelled_futures_cancel_their_calls(tmp_path):
             await asyncio.sleep(0)
         return (await q.async_exec()).output_tensors()[0].as_numpy().tolist()
     return [text(asyncio.run(calls()))]"""
+        )
         assert serve(m, text, answer) == [sent[2]]
         assert cancelled == sent[:2]
 
