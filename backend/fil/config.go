@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/faults"
 )
 
 // Names of Triton's parameters.
@@ -56,35 +57,33 @@ func readOptions(cfg *backend.Config) (*options, error) {
 		}
 		return nil
 	}
+	var wrong faults.List
 	if word := cfg.Parameters[paramType]; word != "" {
 		var err error
-		if o.format, err = parseFormat(word); err != nil {
-			return nil, err
-		}
+		o.format, err = parseFormat(word)
+		wrong.Add(err)
 	}
-	for _, err := range []error{
-		boolean(paramClassifier, &o.classifier), boolean(paramOutputClass, &o.classifier), boolean(paramProba, &o.proba),
-		boolean(paramUnknownField, &o.unknownField),
-	} {
-		if err != nil {
-			return nil, err
-		}
+	for _, flag := range []struct {
+		name string
+		into *bool
+	}{{paramClassifier, &o.classifier}, {paramOutputClass, &o.classifier}, {paramProba, &o.proba}, {paramUnknownField, &o.unknownField}} {
+		wrong.Add(boolean(flag.name, flag.into))
 	}
 	if text, ok := cfg.Parameters[paramThreshold]; ok {
 		v, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
 		if err != nil || v != v {
-			return nil, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to a number", paramThreshold, cfg.Name, text)
+			wrong.Add(backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to a number", paramThreshold, cfg.Name, text))
 		}
 		o.threshold = v
 	}
 	if text, ok := cfg.Parameters[paramThreads]; ok {
 		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 		if err != nil {
-			return nil, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to integral number", paramThreads, cfg.Name, text)
+			wrong.Add(backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to integral number", paramThreads, cfg.Name, text))
 		}
 		o.threads = max(0, int(n))
 	}
-	return o, nil
+	return o, wrong.Err()
 }
 
 // classes reports whether the answer is a class: else it is what the forest

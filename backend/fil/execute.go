@@ -54,6 +54,9 @@ func (in *instance) Close() error {
 
 // Execute implements backend.Instance.
 func (in *instance) Execute(ctx context.Context, b *backend.Batch) error {
+	if len(b.Inputs) == 0 {
+		return backend.Errorf(backend.InvalidArg, "the input is missing: the configuration says optional, a forest has no default for it")
+	}
 	t := &b.Inputs[0]
 	rows := len(t.Data) / (in.forest.features * in.input.Size())
 	buffer, err := in.memory.Allocate(rows * in.columns * in.output.Size())

@@ -242,3 +242,13 @@ func BenchmarkPredict(b *testing.B) {
 		})
 	}
 }
+
+func TestAMissingInputIsAnError(t *testing.T) {
+	in := start(t, open(t, nil), configFor(t, "xgboost.model", legacy(t)))
+	s := &librarytest.Answers{}
+	r := &backend.Request{BatchSize: 1, Requested: []string{outputName}, Responder: s}
+	err := in.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{r}, Size: 1})
+	if e := backend.AsError(err); e == nil || e.Code != backend.InvalidArg {
+		t.Errorf("got %v", err)
+	}
+}

@@ -248,6 +248,14 @@ func (in *instance) setInputs(inputs []tensor.Tensor) error {
 		in.inputNames = append(in.inputNames, p.texts.address(i))
 		in.inputs = append(in.inputs, value)
 	}
+	if len(inputs) == len(p.inputs) {
+		return nil
+	}
+	for i := range p.inputs {
+		if p.inputs[i].required && in.given[i] == nil {
+			return backend.Errorf(backend.InvalidArg, "input '%s' is missing: the configuration says optional, the model has no default for it", p.inputs[i].name)
+		}
+	}
 	return nil
 }
 

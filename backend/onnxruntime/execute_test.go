@@ -107,6 +107,19 @@ func TestBadRequestsAreAnsweredAlone(t *testing.T) {
 	}
 }
 
+// TestARequiredInputThatIsCalledOptional is told by its name when it is missing.
+func TestARequiredInputThatIsCalledOptional(t *testing.T) {
+	d, _ := open(t, nil)
+	in := start(t, d, configOf(t, "optional", 0, optional(port("A", tensor.FP32, -1)), optional(port("B", tensor.FP32, 1)), backend.IO{}, port("OUT", tensor.FP32, -1)))
+	_, err := ask(in, 0, []string{"OUT"}, floats("B", tensor.Shape{1}, 1))
+	if e := backend.AsError(err); e == nil || e.Code != backend.InvalidArg || !strings.HasPrefix(e.Message, "input 'A' is missing") {
+		t.Errorf("got %v", err)
+	}
+	if got, err := ask(in, 0, []string{"OUT"}, floats("A", tensor.Shape{1}, 1)); got != "OUT [1] [11]" {
+		t.Errorf("then: %s, %v", got, err)
+	}
+}
+
 func TestCancelledWhileRunning(t *testing.T) {
 	d, _ := open(t, nil)
 	in := start(t, d, configOf(t, "count", 0, port("STEPS", tensor.Int64, 1), port("COUNT", tensor.Int64, 1)))

@@ -225,6 +225,7 @@ func TestParameters(t *testing.T) {
 		json, want string
 	}{
 		{map[string]string{"execution_mode": "2"}, `{}`, "Invalid configuration value provided. Expected values for  execution_mode are 0 or 1 but got 2 ."},
+		{map[string]string{"execution_mode": "one", "enable_mem_arena": "maybe"}, `{}`, "parameter 'execution_mode' of model 'model': failed to convert 'one' to integral number; parameter 'enable_mem_arena' of model"},
 		{map[string]string{"intra_op_thread_count": "many"}, `{}`, "parameter 'intra_op_thread_count' of model 'model': failed to convert 'many' to integral number"},
 		{map[string]string{"inter_op_thread_count": "-1"}, `{}`, "parameter 'inter_op_thread_count' of model 'model': expected 0 or more, got -1"},
 		{map[string]string{"enable_mem_arena": "perhaps"}, `{}`, "parameter 'enable_mem_arena' of model 'model': failed to convert 'perhaps' to boolean"},

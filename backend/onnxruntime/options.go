@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/faults"
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/internal/processors"
 )
@@ -104,17 +105,19 @@ func (d *driver) readOptions(cfg *backend.Config, c *modelConfig, in backend.Ins
 		return nil
 	}
 	var share *bool
+	var wrong faults.List
 	for _, err := range []error{
 		integer(paramExecutionMode, &mode), integer(paramIntraThreads, &o.intra), integer(paramInterThreads, &o.inter),
 		boolean(paramMemArena, &o.memArena), boolean(paramMemPattern, &o.memPattern), boolean(paramShare, &share),
 	} {
-		if err != nil {
-			return nil, err
-		}
+		wrong.Add(err)
 	}
 	if mode > 1 {
 		// Triton's text has two blanks and a blank before the stop.
-		return nil, backend.Errorf(backend.InvalidArg, "Invalid configuration value provided. Expected values for  execution_mode are 0 or 1 but got %d .", mode)
+		wrong.Add(backend.Errorf(backend.InvalidArg, "Invalid configuration value provided. Expected values for  execution_mode are 0 or 1 but got %d .", mode))
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
 	o.parallel = mode == 1
 	o.accelerators = c.Optimization.ExecutionAccelerators.CPU

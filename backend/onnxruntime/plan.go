@@ -23,6 +23,7 @@ type plannedInput struct {
 	name     string
 	datatype tensor.Datatype
 	element  uintptr
+	required bool // the model has no default for it
 	scalar   bool // the model wants no dimensions, whatever the configuration says
 	shape    tensor.Shape
 }
@@ -54,7 +55,7 @@ func newPlan(cfg *backend.Config, s *session) *plan {
 		if t == nil {
 			continue // refused by validate
 		}
-		p.inputs = append(p.inputs, plannedInput{name: in.Name, datatype: in.Datatype, element: uintptr(t.element), scalar: len(t.shape) == 0, shape: t.shape})
+		p.inputs = append(p.inputs, plannedInput{name: in.Name, required: slices.ContainsFunc(s.inputs, func(i tensorInfo) bool { return i.name == in.Name }), datatype: in.Datatype, element: uintptr(t.element), scalar: len(t.shape) == 0, shape: t.shape})
 		names = append(names, in.Name)
 	}
 	p.outputs = make([]plannedOutput, len(cfg.Outputs))

@@ -2,8 +2,8 @@ package openvino
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
@@ -20,6 +20,7 @@ type api struct {
 	// library closes libraries of its own whose threads may still be under way.
 	core        uintptr
 	compileWith library.Function // 0 in versions before 2026
+	failing     sync.Mutex       // held by the caller that asks for a message
 }
 
 // Places of the functions.
@@ -131,13 +132,31 @@ func (a *api) call(place int, args ...uintptr) error {
 
 //go:uintptrescapes
 func (a *api) invoke(f library.Function, args ...uintptr) error {
-	runtime.LockOSThread() // the message belongs to the thread
-	defer runtime.UnlockOSThread()
-	if status := int32(f.CallWith(args)); status != 0 {
-		return a.lastError(status)
+	if int32(f.CallWith(args)) == 0 {
+		return nil
 	}
-	return nil
+	// The library has one last message for all threads, so that it may be another
+	// model's fault. What has failed fails again, one caller at a time, until it has
+	// said the same twice: others fail once at most before they wait here.
+	a.failing.Lock()
+	defer a.failing.Unlock()
+	var err error
+	for range failsAgain {
+		status := int32(f.CallWith(args))
+		if status == 0 {
+			return nil
+		}
+		again := a.lastError(status)
+		if err != nil && err.Error() == again.Error() {
+			break
+		}
+		err = again
+	}
+	return err
 }
+
+// failsAgain bounds how often a call that fails is made again.
+const failsAgain = 8
 
 // wait is a call that waits for a run. It leaves its thread to others meanwhile;
 // the text of a failure is asked for by a second one.

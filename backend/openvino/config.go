@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/faults"
 	"github.com/nesoserve/neso/internal/processors"
 )
 
@@ -68,22 +69,26 @@ func readOptions(cfg *backend.Config) (*options, error) {
 		set["NUM_STREAMS"] = strconv.Itoa(min(cores, max(1, len(cfg.Instances))))
 		set["ENABLE_CPU_PINNING"] = "NO"
 	}
-	for name, number := range properties {
+	var wrong faults.List
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		text, ok := cfg.Parameters[name]
 		if !ok {
 			continue
 		}
-		value, err := propertyValue(name, strings.TrimSpace(text), number)
+		value, err := propertyValue(name, strings.TrimSpace(text), properties[name])
 		if err != nil {
-			return nil, backend.Errorf(backend.InvalidArg, "unable to load model '%s': %v", cfg.Name, err)
+			wrong.Add(backend.Errorf(backend.InvalidArg, "unable to load model '%s': %v", cfg.Name, err))
 		}
 		set[name] = value
 	}
 	if text, ok := cfg.Parameters[paramBF16]; ok {
 		if !strings.EqualFold(text, "yes") {
-			return nil, backend.Errorf(backend.InvalidArg, "expected the parameter '%s' to be YES, got %s", paramBF16, strings.ToLower(text))
+			wrong.Add(backend.Errorf(backend.InvalidArg, "expected the parameter '%s' to be YES, got %s", paramBF16, strings.ToLower(text)))
 		}
 		set["INFERENCE_PRECISION_HINT"] = "bf16"
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
 	if _, chosen := set["PERFORMANCE_HINT"]; chosen && cfg.Parameters["NUM_STREAMS"] == "" {
 		delete(set, "NUM_STREAMS")

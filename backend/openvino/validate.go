@@ -2,6 +2,7 @@ package openvino
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
@@ -14,8 +15,15 @@ import (
 func validate(cfg *backend.Config, r *reading) error {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if len(cfg.Inputs) != len(r.inputs) {
-		fault("unable to load model '%s', configuration expects %d inputs, model provides %d (%s)", cfg.Name, len(cfg.Inputs), len(r.inputs), list(cfg, r.inputs))
+	var missing []port
+	for i := range r.inputs {
+		p := &r.inputs[i]
+		if !slices.ContainsFunc(cfg.Inputs, func(io backend.IO) bool { return find(r.inputs, io.Name) == p }) {
+			missing = append(missing, *p)
+		}
+	}
+	if len(missing) > 0 {
+		fault("unable to load model '%s', configuration expects %d inputs, model provides %d (the configuration lacks %s)", cfg.Name, len(cfg.Inputs), len(r.inputs), list(cfg, missing))
 	}
 	check := func(what string, ios []backend.IO, ports []port) {
 		for i := range ios {

@@ -46,6 +46,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 		return "", err
 	}
 	if d.hosted != nil {
+		if cfg.Decoupled {
+			return "", backend.Errorf(backend.InvalidArg, "model '%s' is decoupled, which the %s backend does not support: its models give one response", cfg.Name, d.hosted.Name)
+		}
 		return d.hosted.Check(cfg, d.values)
 	}
 	switch v := cfg.Parameters[paramForceCPU]; v {

@@ -12,6 +12,7 @@ import lightgbm
 import numpy as np
 import pytest
 import xgboost
+from repository import settled
 from server import BINARY, ROOT, Server
 from sklearn import ensemble
 from tritonclient import grpc, http
@@ -293,8 +294,12 @@ def bad_models(repo, whole):
         None,
         "output 'treeshap_output' of model 'treeshap': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)",
     )
-    place(repo, "threshold", "xgboost.json", threshold="high").write_bytes(whole["json"])
-    files["threshold"] = (None, None, "failed to convert 'high'")
+    place(repo, "threshold", "xgboost.json", threshold="high", is_classifier="maybe").write_bytes(whole["json"])
+    files["threshold"] = (
+        None,
+        None,
+        "failed to convert 'maybe' to boolean (write \"true\" or \"false\"); parameter 'threshold' of model 'threshold': failed to convert 'high'",
+    )
     return {name: text for name, (_, _, text) in files.items()}
 
 
@@ -317,8 +322,8 @@ def whole(trained, tmp_path_factory):
 def test_bad_models_say_what_is_wrong(tmp_path, whole):
     want = bad_models(tmp_path, whole)
     place(tmp_path, "good", "checkpoint.tl").write_bytes(whole["tl"])
-    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s:
-        got = {m["name"]: m.get("reason", "") for m in s.post("/v2/repository/index", {}).json}
+    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        got = settled(s, len(want) + 1)
         wrong = {name: got[name] for name, text in want.items() if text not in got[name]}
         assert not wrong
         assert s.get("/v2/models/good/ready").status == 200
@@ -343,8 +348,8 @@ def test_a_missing_library_is_named(tmp_path, trained):
     place(tmp_path, "m", "xgboost.json", treelite_library="/nowhere/libtreelite.so").write_bytes(
         (trained[0] / "xgb_bin_json" / "1" / "xgboost.json").read_bytes()
     )
-    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s:
-        reason = s.post("/v2/repository/index", {}).json[0]["reason"]
+    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        reason = settled(s, 1)["m"]
     assert "treelite is not found at '/nowhere/libtreelite.so'" in reason
 
 

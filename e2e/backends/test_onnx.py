@@ -21,7 +21,7 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper
-from repository import until
+from repository import settled, until
 from server import BINARY, ROOT, Server, alive, descendants, free_port
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
@@ -274,13 +274,13 @@ def test_load_errors(tmp_path):
         "empty": ["'empty/1/model.onnx' is not an ONNX model: the file is empty"], "text": ["onnx runtime error 7"], "cut": ["cut off"],
         "opset": ["needs a newer ONNX Runtime than"], "custom": ["op_library_filename"], "external": ["weights.bin"], "sequence": ["ONNX_TYPE_SEQUENCE"],
     }  # fmt: skip
-    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s:
-        index = {m["name"]: m for m in s.post("/v2/repository/index", "{}").json}
-        assert index.pop("good")["state"] == "READY"
-        for name, m in index.items():
+    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        reasons = settled(s, len(want) + 1)
+        assert reasons.pop("good") == ""
+        for name, reason in reasons.items():
             for text in want[name]:
-                assert text in m["reason"], (name, m["reason"])
-            assert str(tmp_path) not in m["reason"]
+                assert text in reason, (name, reason)
+            assert str(tmp_path) not in reason
         x = {"name": "INPUT0", "datatype": "FP32", "shape": [1, 16], "data": [1] * 16}
         assert s.infer("good", {"inputs": [x, {**x, "name": "INPUT1"}]}).status == 200
 
@@ -292,8 +292,8 @@ def test_missing_library(tmp_path):
     python.write_text("#!/bin/sh\nexit 0\n")  # a module search path of nothing
     python.chmod(0o755)
     env = {"NESO_PYTHON": str(python), "XDG_DATA_HOME": str(tmp_path / "none")}
-    with Server(tmp_path / "repo", "--exit-on-error=false", "--strict-readiness=false", env=env) as s:
-        reason = s.post("/v2/repository/index", "{}").json[0]["reason"]
+    with Server(tmp_path / "repo", "--exit-on-error=false", "--strict-readiness=false", env=env, wait=False) as s:
+        reason = settled(s, 1)["add_sub"]
         assert (
             "ONNX Runtime is not found: install it with 'neso backends add onnxruntime' or 'pip install onnxruntime'"
             in reason
@@ -348,8 +348,8 @@ def test_isolated_model(tmp_path):
         grpc.InferenceServerClient(s.grpc) as c,
     ):
         c.module = grpc
-        broken = next(m for m in s.post("/v2/repository/index", "{}").json if m["name"] == "broken")
-        assert "needs a newer ONNX Runtime than" in broken["reason"], broken
+        reasons = settled(s, len(list(tmp_path.iterdir())))
+        assert "needs a newer ONNX Runtime than" in reasons["broken"], reasons
         assert s.get("/v2/models/isolated/config").json["input"][0]["dims"] == [-1]
         for width in (4, 5000, 700000):  # in the frame, in shared memory, beyond its first segment
             x = np.arange(3 * width, dtype=np.float32).reshape(3, width)

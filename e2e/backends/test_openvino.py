@@ -11,6 +11,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as ops
+from repository import settled
 from server import BINARY, ROOT, Server
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
@@ -235,10 +236,10 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
     want = {
         "empty": "'model.xml' is empty", "missing": "unable to find 'model.xml'", "truncated": "cannot be read", "noise": "cannot be read",
         "no_weights": "beside each other", "short_weights": "cannot be read", "onnx": "cannot be read",
-        "gpu": "OpenVINO has no device 'GPU.7' here; it has CPU", "threads": "expected the parameter 'INFERENCE_NUM_THREADS' to be a non-negative number, got many",
+        "gpu": "OpenVINO has no device 'GPU.7' here; it has CPU", "threads": "expected the parameter 'INFERENCE_NUM_THREADS' to be a non-negative number, got many; unable to load model 'threads': expected the parameter 'PERFORMANCE_HINT'",
         "streams": "expected the parameter 'NUM_STREAMS' to be either AUTO/NUMA/<int_value>, got few",
         "hint": "expected the parameter 'PERFORMANCE_HINT' to be LATENCY/THROUGHPUT/CUMULATIVE_THROUGHPUT, got fast",
-        "extension": "CPU_EXTENSION_PATH '/nowhere.so' cannot be loaded", "names": "unexpected inference input 'Z', allowed inputs are: X",
+        "extension": "CPU_EXTENSION_PATH '/nowhere.so' cannot be loaded", "names": "model provides 1 (the configuration lacks 'X' (data_type: TYPE_FP32, dims: [ 4 ])); unexpected inference input 'Z', allowed inputs are: X",
         "types": "expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32); model 'types', tensor 'Y'",
         "library": "OpenVINO is not found at '/nowhere'", "old": "has no function ov_get_last_err_msg",
     }  # fmt: skip
@@ -250,7 +251,7 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
     put("short_weights", xml, weights[:5])
     put("onnx", b"\x08\x07 not a model", None, 'default_model_filename: "model.onnx"\n', "model.onnx")
     put("gpu", xml, TARGET_DEVICE="GPU.7")
-    put("threads", xml, INFERENCE_NUM_THREADS="many")
+    put("threads", xml, INFERENCE_NUM_THREADS="many", PERFORMANCE_HINT="slow")
     put("streams", xml, NUM_STREAMS="few")
     put("hint", xml, PERFORMANCE_HINT="fast")
     put("extension", xml, CPU_EXTENSION_PATH="/nowhere.so")
@@ -269,8 +270,8 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
     )
     put("old", xml, openvino_library=libc)
     put("good", xml)
-    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s:
-        got = {m["name"]: m.get("reason", "") for m in s.post("/v2/repository/index", {}).json}
+    with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        got = settled(s, len(want) + 1)
         assert not {name: got[name] for name, text in want.items() if text not in got[name]}
         assert s.get("/v2/models/good/ready").status == 200
         assert not [m for m in got.values() if str(tmp_path) in m], "paths of the server are told"

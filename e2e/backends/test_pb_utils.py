@@ -11,7 +11,7 @@ import pytest
 import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
 from bls import ask, value, write
-from repository import X, ensemble, python_model, until
+from repository import X, ensemble, python_model, settled, until
 from server import Server, descendants
 
 METRICS = """
@@ -279,11 +279,10 @@ def test_backends_in_python(tmp_path):
         assert value(s, "twice", 4) == [8] and value(s, "thrice", 4) == [12]
         assert s.get("/v2/models/twice/config").json["backend"] == "scaler"
         assert s.log().count("setting=shm-region-prefix-name") == 1
-    with Server(repo, "--exit-on-error=false", "--strict-readiness=false") as s:
-        r = s.infer("twice", ask(4))
-        assert r.status == 404
-        reasons = [m.get("reason", "") for m in s.post("/v2/repository/index").json]
-        assert all("unable to find backend library for backend 'scaler'" in r for r in reasons), reasons
+    with Server(repo, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
+        reasons = settled(s, len(list(repo.iterdir())))
+        assert all("unable to find backend library for backend 'scaler'" in r for r in reasons.values()), reasons
+        assert s.infer("twice", ask(4)).status == 404
 
 
 def test_decoupled_requests_at_the_same_time(tmp_path):

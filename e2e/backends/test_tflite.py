@@ -37,7 +37,7 @@ def signature(name):
     return f'backend: "tensorflow"\nparameters {{ key: "TF_SIGNATURE_DEF" value {{ string_value: "{name}" }} }}\n'
 
 
-GOOD = ("add_sub", "swapped", "unsigned", "texts", "product", "instances")
+GOOD = ("add_sub", "swapped", "unsigned", "texts", "product", "scalars", "instances")
 BAD = {
     "empty": ["'empty/1/model.tflite' is not a model of the backend 'tensorflow': it is empty"],
     "page": ["'page/1/model.tflite' is not a TensorFlow Lite model: it is a web page"],
@@ -45,6 +45,7 @@ BAD = {
     **{f"cut{i}": [f"'cut{i}/1/model.tflite'", "the file is cut off or damaged: write the model again"] for i in (1, 2, 3)},
     "nosignature": ["has no signature 'other'; it has 'serving_default', 'swapped'", "TF_SIGNATURE_DEF"],
     "operators": ["FlexMatrixInverse", "the model has operators of TensorFlow itself: convert it"],
+    "decoupled": ["model 'decoupled' is decoupled, which the tensorflow backend does not support"],
     "contradiction": ["the configuration lacks 'INPUT0' (data_type: TYPE_FP32, dims: [4])", "unexpected inference input 'x', allowed inputs are: INPUT0, INPUT1",
                       "expects datatype TYPE_FP64 for input 'INPUT1', model provides TYPE_FP32", "tensor 'OUTPUT0'", "(write dims: [4])", "unexpected inference output 'Z'"],
 }  # fmt: skip
@@ -54,11 +55,12 @@ BAD = {
 def server(tmp_path_factory):
     repo = tmp_path_factory.mktemp("tflite")
     whole = (FILES / "add_sub.tflite").read_bytes()
-    for name in ("add_sub", "unsigned", "texts", "product", "operators"):
+    for name in ("add_sub", "unsigned", "texts", "product", "scalars", "operators"):
         place(repo, name, name)
     place(repo, "swapped", "add_sub", signature("swapped"))
     place(repo, "instances", "add_sub", 'backend: "tensorflow"\ninstance_group { count: 2 }\n')
     place(repo, "nosignature", "add_sub", signature("other"))
+    place(repo, "decoupled", "add_sub", 'backend: "tensorflow"\nmodel_transaction_policy { decoupled: true }\n')
     place(repo, "contradiction", "add_sub", 'backend: "tensorflow"\nmax_batch_size: 2\n' + IO)
     place(repo, "empty", write=b"")
     place(repo, "page", write=b"<!DOCTYPE html><html></html>")
@@ -133,6 +135,14 @@ def test_whole_numbers_and_a_fixed_shape(client, server):
         ("TYPE_INT8", [1, 3]),
     ]
     assert infer(client, "product", X=np.int8([[127, 0, -128, 3]])).as_numpy("Y").shape == (1, 3)
+
+
+def test_scalars(client, server):
+    """Which are of length 1 in a configuration."""
+    config = server.get("/v2/models/scalars/config").json
+    assert [(i["name"], i["dims"]) for i in config["input"] + config["output"]] == [("FACTOR", [1]), ("X", [-1]), ("TOTAL", [1]), ("Y", [-1])]  # fmt: skip
+    answer = infer(client, "scalars", X=np.float32([1, 2, 3]), FACTOR=np.float32([10]))
+    assert answer.as_numpy("Y").tolist() == [10, 20, 30] and answer.as_numpy("TOTAL").tolist() == [6]
 
 
 def test_completion(server):

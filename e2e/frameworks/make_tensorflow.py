@@ -20,6 +20,10 @@ class Module(tf.Module):
     def product(self, x):
         return {"y": x @ self.w}
 
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([], tf.float32, "k")])
+    def scaled(self, x, k):
+        return {"y": x * k, "total": tf.reduce_sum(x)}
+
     @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.string, "t")])
     def texts(self, t):
         return {"upper": tf.strings.upper(t), "length": tf.strings.length(t)}
@@ -41,8 +45,8 @@ def main(repo):
     x = np.arange(8, dtype=np.float32).reshape(2, 4) / 8
     module = Module()
     saved = place("saved", "model.savedmodel")
-    tf.saved_model.save(module, saved, signatures={"serving_default": module.product, "texts": module.texts})
-    for name in ("texts", "nosignature", "contradiction"):
+    tf.saved_model.save(module, saved, signatures={"serving_default": module.product, "texts": module.texts, "scaled": module.scaled})
+    for name in ("texts", "scaled", "nosignature", "contradiction"):
         shutil.copytree(saved, place(name, "model.savedmodel"))
     keras = tf.keras.Sequential([tf.keras.layers.Input((4,), name="features"), tf.keras.layers.Dense(3, name="out")])
     keras.save(place("keras", "model.keras"))

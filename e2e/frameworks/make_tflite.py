@@ -29,6 +29,10 @@ class Module(tf.Module):
     def product(self, X):  # noqa: N803
         return {"Y": X @ tf.reshape(tf.range(12, dtype=tf.float32), [4, 3])}
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "X"), tf.TensorSpec([], tf.float32, "FACTOR")])
+    def scalars(self, X, FACTOR):  # noqa: N803
+        return {"Y": X * FACTOR, "TOTAL": tf.reduce_sum(X)}
+
     @tf.function(input_signature=[tf.TensorSpec([None, 2, 2], tf.float32, "X")])
     def operators(self, X):  # noqa: N803
         return {"Y": tf.linalg.inv(X)}  # TensorFlow's own
@@ -57,7 +61,7 @@ def main(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     saved("add_sub", "swapped")
-    for name in ("texts", "product", "operators"):
+    for name in ("texts", "product", "scalars", "operators"):
         saved(name)
     convert(tf.lite.TFLiteConverter.from_concrete_functions([module.add_sub.get_concrete_function()]), "unsigned")
 

@@ -257,7 +257,7 @@ def test_a_lender_that_is_reloaded_while_its_memory_is_kept(repo):
         (maker,) = writers(s, inode)
         reload(s, repo, "make", MAKE.replace("x[0])", "x[0] + 100)"))
         assert until(lambda: not writers(s, inode))
-        assert maker not in descendants(s.process.pid)
+        assert until(lambda: maker not in descendants(s.process.pid))
         y = infer(s, "keeper", 6)["Y"]
         assert y == [inode, 1, 0, keeper, 5, 106]
         infer(s, "keeper", 0)

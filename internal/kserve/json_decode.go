@@ -50,6 +50,9 @@ type JSONDecoder struct {
 	// decoded are the bytes of tensors that came as JSON, covered how many of them
 	// have been reserved: at first those of the text.
 	decoded, covered int64
+
+	plain  bool // the text has neither an id nor parameters
+	latest repeat
 }
 
 // jsonInput is what has been seen of one input.
@@ -76,10 +79,14 @@ const keepText = 1 << 20
 // and is the caller's to release. The error is a
 // *backend.Error for a fault of the request, else the one of Rest.
 func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBody) error {
+	if d.again(body.JSON, r, c, m.Config) {
+		return d.tail(r, m, body)
+	}
 	d.begin(body.JSON)
 	if err := d.document(r, c, m, body); err != nil {
 		return err
 	}
+	d.remember(body.JSON, r, c, m.Config)
 	for i := range d.inputs {
 		if region := &d.inputs[i].region; !region.IsZero() {
 			if err := c.openInput(m, i, region); err != nil {
@@ -96,7 +103,7 @@ func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBo
 // begin makes the decoder ready for the next text.
 func (d *JSONDecoder) begin(text []byte) {
 	d.s.Reset(text)
-	d.inputs, d.params = d.inputs[:0], 0
+	d.inputs, d.params, d.plain = d.inputs[:0], 0, false
 	d.decoded, d.covered = 0, int64(len(text))
 	// The request keeps its shapes, possibly longer than this decoder works on it.
 	d.shapes = nil
@@ -159,6 +166,7 @@ func (d *JSONDecoder) document(r *backend.Request, c *Call, m Target, body *JSON
 	if !inputs {
 		return errNoInputs
 	}
+	d.plain = !id && !params
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -41,6 +42,9 @@ func testConfig(d tensor.Datatype, names ...string) *modelconfig.Config {
 func decode(t *testing.T, cfg *modelconfig.Config, head string, tail []byte, rest io.Reader, restSize int) (*backend.Request, *Call, error) {
 	t.Helper()
 	var d JSONDecoder
+	if rest == nil { // what has been read before means the same again
+		defer func() { decodeAgain(t, &d, cfg, head, tail, restSize) }()
+	}
 	a := &counting{}
 	r, c := &backend.Request{}, &Call{}
 	err := d.Decode(r, c, Target{Config: cfg, Allocator: a}, &JSONBody{JSON: []byte(head), Tail: tail, Rest: rest, RestSize: int64(restSize), Limit: 1 << 20})
@@ -56,6 +60,33 @@ func decode(t *testing.T, cfg *modelconfig.Config, head string, tail []byte, res
 		}
 	})
 	return r, c, err
+}
+
+// decodeAgain has the decoder read a text twice more, the second time after it has
+// forgotten the first.
+func decodeAgain(t *testing.T, d *JSONDecoder, cfg *modelconfig.Config, head string, tail []byte, restSize int) {
+	t.Helper()
+	var all [2]string
+	for i := range all {
+		a := &counting{}
+		r, c := &backend.Request{}, &Call{}
+		err := d.Decode(r, c, Target{Config: cfg, Allocator: a}, &JSONBody{JSON: []byte(head), Tail: tail, RestSize: int64(restSize), Limit: 1 << 20})
+		for k := range r.Inputs {
+			all[i] += fmt.Sprintf("%q %v %v %x; ", r.Inputs[k].Name, r.Inputs[k].Datatype, r.Inputs[k].Shape, r.Inputs[k].Data)
+			r.Inputs[k].Release()
+			r.Inputs[k].Buffer = nil
+		}
+		inputs := r.Inputs
+		r.Inputs = nil
+		all[i] += fmt.Sprintf("%d %+v %+v %+v %v", len(inputs), *r, c.Outputs, c.BinaryDefault, err)
+		if a.held != 0 {
+			t.Errorf("%.60s: %d buffers leaked", head, a.held)
+		}
+		d.latest = repeat{}
+	}
+	if all[0] != all[1] {
+		t.Errorf("%s: again\n%s\nanew\n%s", head, all[0], all[1])
+	}
 }
 
 const std = `"name":"IN","shape":[2],"datatype":"FP32"`

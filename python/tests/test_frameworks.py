@@ -15,6 +15,7 @@ from neso_worker.frameworks.specs import TensorSpec, complete, validate
 X = TensorSpec("X", "TYPE_FP32", (-1, 16))
 Y = TensorSpec("Y", "TYPE_FP32", (-1,))
 FIXED = TensorSpec("F", "TYPE_INT64", (3, 4))
+SCALAR = TensorSpec("S", "TYPE_FP32", (), optional=True)
 
 
 def io(name, kind="TYPE_FP32", dims=(16,), **more):
@@ -45,18 +46,21 @@ def test_a_model_without_open_first_dimension_does_not_batch():
         ({"max_batch_size": 4, "input": [io("X")], "output": [io("Y", dims=[1], reshape={"shape": []})]}, []),
         ({"input": [io("X", dims=[-1, 16])]}, []),
         ({"input": [io("X", dims=[2, 16])]}, []),
+        ({"input": [io("X", dims=[-1, 16]), io("S", dims=[1])]}, []),
+        ({"input": [io("X", dims=[-1, 16]), io("S", dims=[2])]}, ["tensor 'S': the model expects 0 dimensions (shape [])"]),
         ({"input": [io("X", "TYPE_INT32", [-1, 16])]}, ["expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32)"]),
         ({"max_batch_size": 4, "input": [io("X", dims=[8])]}, ["the model expects 2 dimensions (shape [-1,16])", "complete shape [-1,8]", "(write dims: [16])"]),
-        ({"input": [io("x", dims=[-1, 16])]}, ["the configuration lacks 'X' (data_type: TYPE_FP32, dims: [-1,16])", "unexpected inference input 'x', allowed inputs are: X (write 'X')"]),
+        ({"input": [io("x", dims=[-1, 16])]}, ["the configuration lacks 'X' (data_type: TYPE_FP32, dims: [-1,16])", "unexpected inference input 'x', allowed inputs are: X, S (write 'X')"]),
+        ({"max_batch_size": 4, "input": [io("X", dims=[-1], allow_ragged_batch=True)]}, ["shape [-1] for ragged input 'X', model provides [-1,16] (a ragged batch is one list"]),
         ({"input": [io("X", dims=[-1, 16])], "output": [io("Z")]}, ["unexpected inference output 'Z', allowed outputs are: Y"]),
     ],
 )  # fmt: skip
 def test_contradictions(config, texts):
     if not texts:
-        validate({"name": "m", **config}, [X], [Y])
+        validate({"name": "m", **config}, [X, SCALAR], [Y])
         return
     with pytest.raises(LoadError) as told:
-        validate({"name": "m", **config}, [X], [Y])
+        validate({"name": "m", **config}, [X, SCALAR], [Y])
     for text in texts:
         assert text in str(told.value)
 

@@ -114,3 +114,8 @@ def test_endpoints():
     config.update_config({"grpc_port": 9, "http-address": "10.0.0.1", "grpc-address": "0.0.0.0"})
     assert get_endpoint(config, "grpc") == "grpc://127.0.0.1:9"
     assert get_endpoint(config, "metrics") == "http://10.0.0.1:8002"
+
+
+def test_importing_the_package_gives_its_modules():
+    text = "import pytriton; pytriton.proxy, pytriton.models, pytriton.server, pytriton.constants, pytriton.decorators"
+    subprocess.run([sys.executable, "-c", text], check=True)

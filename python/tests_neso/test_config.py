@@ -183,7 +183,7 @@ def test_workspace(tmp_path):
     place = tmp_path / "w"
     workspace = Workspace(place)
     assert workspace.exists()
-    assert workspace.is_empty()
+    assert not workspace.is_empty()  # it has a model-store, as there
     with pytest.raises(FileExistsError):
         Workspace(place)
     workspace.clean()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,9 +28,7 @@ func (f *inferFlags) stream(ctx context.Context, out io.Writer, c *client.Client
 		return errors.New("--save: a stream of responses is not saved; --json prints each on a line")
 	}
 	fields := map[string]any{}
-	for name, value := range q.Parameters {
-		fields[name] = value
-	}
+	maps.Copy(fields, q.Parameters)
 	if q.ID != "" {
 		fields["id"] = q.ID
 	}

@@ -435,14 +435,14 @@ func TestReadDeadline(t *testing.T) {
 // Equal answers have equal heads: fields stand in the order of their names.
 func TestOrderOfFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := begin(t, func(w http.ResponseWriter, r *http.Request) {
+		f := begin(t, func(w http.ResponseWriter, _ *http.Request) {
 			for _, name := range []string{"X-D", "Content-Type", "X-A", "Inference-Header-Content-Length", "X-C", "X-B"} {
 				w.Header()[name] = []string{"1"}
 			}
 			_, _ = io.WriteString(w, "hello")
 		}, nil)
 		for range 20 {
-			go f.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+			f.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
 			var names []string
 			for {
 				line, err := f.br.ReadString('\n')

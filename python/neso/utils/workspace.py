@@ -44,6 +44,9 @@ class Workspace:
         else:
             self._workspace_path = pathlib.Path(workspace_path).resolve()
             self._workspace_path.mkdir(parents=True)
+        # Where PyTriton puts models; scripts may look for it.
+        self.model_store_path = self._workspace_path / "model-store"
+        self.model_store_path.mkdir()
         self._finalizer = weakref.finalize(self, _remove, self._workspace_path)
 
     @property

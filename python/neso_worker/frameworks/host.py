@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..errors import TritonError
 from ..response import InferenceResponse
 from ..tensor import Tensor
 from .errors import INTERNAL, LoadError, first_line, is_lite
-from .specs import NUMBERS, TensorSpec, complete, io_of, validate
+from .specs import NUMBERS, TensorSpec, complete, effective, io_of, validate
 
 # Modules here by the backends that they run.
 LOADERS = {"pytorch": "pytorch", "tensorflow": "tensorflow", "sklearn": "sklearn", "tensorrt": "tensorrt"}
@@ -83,6 +83,8 @@ class Loader:
         self.order = order
         self.inputs: list[TensorSpec] = []
         self.outputs: list[TensorSpec] = []
+        # Names of the configuration's inputs that the model takes without dimensions.
+        self.scalars: set[str] = set()
 
     def load(self, device: Optional[int]) -> None:
         """Loads the model, on a GPU or, with None, on the CPU, and learns its inputs and outputs."""
@@ -132,10 +134,13 @@ class HostedModel:
         device = int(args.get("model_instance_device_id") or 0) if args.get("model_instance_kind") == "GPU" else None
         self.ensure_loaded(device)
         validate(config, loader.inputs, loader.outputs, loader.renames)
+        batching = int(config.get("max_batch_size") or 0) > 0
+        loader.scalars = {spec.name for spec in loader.inputs if spec.shape == () and not batching}
         loader.prepare(config)
         # numpy has no bfloat16: such outputs are told apart by the configuration.
         self._bf16 = {io["name"] for io in io_of(config, "output") if NUMBERS.get(io.get("data_type", "")) == BF16}
-        self.run = loader.run
+        ones = {io["name"] for io in io_of(config, "output") if not batching and effective(io) == [1]}
+        self.run = _with_scalars(loader.run, loader.scalars, ones) if loader.scalars or ones else loader.run
 
     config: dict[str, Any]
 
@@ -151,7 +156,7 @@ class HostedModel:
         """The response to one request."""
         try:
             arrays = {t.name(): t._raw() if t.triton_dtype() == BF16 else t.as_numpy() for t in tensors}
-            return self.response(self.loader.run({name: _writable(a) for name, a in arrays.items()}))
+            return self.response(self.run({name: _writable(a) for name, a in arrays.items()}))
         except Exception as error:
             return self.failure(error)
 
@@ -167,6 +172,17 @@ class HostedModel:
     def failure(self, error: BaseException) -> InferenceResponse:
         """An error as a response of the worker."""
         return InferenceResponse(error=TritonError(self.loader.explain(error), getattr(error, "code", INTERNAL)))
+
+
+def _with_scalars(run: Callable[[dict[str, Any]], dict[str, Any]], scalars: set[str], ones: set[str]) -> Any:
+    """A run of a model that has tensors without dimensions, which are of length 1 in a configuration."""
+
+    def wrapped(inputs: dict[str, Any]) -> dict[str, Any]:
+        given = {name: array.reshape(()) if name in scalars else array for name, array in inputs.items()}
+        made = run(given)
+        return {name: a.reshape(1) if name in ones and a.ndim == 0 else a for name, a in made.items()}
+
+    return wrapped
 
 
 def _writable(array: np.ndarray) -> np.ndarray:

@@ -195,6 +195,8 @@ class Loader(Loader):  # type: ignore[no-redef]
         taken = self.bind_inputs(inputs)
         specs = {spec.name: spec for spec in self.inputs}
         validate(config, [specs[a]._replace(name=n) for a, n, _, _ in taken if a in specs], [], True)
+        if not int(config.get("max_batch_size") or 0):
+            self.scalars = {n for a, n, _, _ in taken if a in specs and specs[a].shape == ()}
         self.call = self._call(taken)
         self._names = [io["name"] for io in outputs]
         self._places = _places(self._names)

@@ -144,10 +144,19 @@ def _check(
             f"unable to load model '{model}', configuration expects datatype {have} for {kind} '{name}', model provides "
             f"{spec.data_type} (write data_type: {spec.data_type})"
         ]
-    if spec.shape is None or io.get("allow_ragged_batch"):
+    if spec.shape is None:
         return []
+    if io.get("allow_ragged_batch") and batching:
+        if len(spec.shape) == 1:
+            return []
+        return [
+            f"unable to load model '{model}', configuration expects model provides input with shape [-1] for ragged input '{name}', "
+            f"model provides {show(spec.shape)} (a ragged batch is one list of all elements)"
+        ]
     dims = effective(io)
     whole = [-1, *dims] if batching else dims
+    if not spec.shape and not batching and dims == [1]:
+        return []  # a configuration cannot say "no dimensions"
     fits = len(whole) == len(spec.shape) and all(
         want in (-1, found) or found == -1 for want, found in zip(whole, spec.shape)
     )

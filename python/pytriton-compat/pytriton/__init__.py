@@ -2,9 +2,22 @@
 
 from neso import __version__ as neso_version
 
-from . import client, model_config, triton
+from . import client, constants, decorators, exceptions, model_config, models, proxy, server, triton, utils
 
 # The version of PyTriton whose API this is.
 __version__ = "0.7.0"
 
-__all__ = ["__version__", "client", "model_config", "neso_version", "triton"]
+__all__ = [
+    "__version__",
+    "client",
+    "constants",
+    "decorators",
+    "exceptions",
+    "model_config",
+    "models",
+    "neso_version",
+    "proxy",
+    "server",
+    "triton",
+    "utils",
+]

@@ -1,5 +1,7 @@
 """The names of pytriton.client.utils, from neso.client.utils."""
 
+from tritonclient.utils import InferenceServerException
+
 from neso.client.exceptions import PyTritonClientInvalidUrlError, PyTritonClientTimeoutError
 from neso.client.utils import (
     _DEFAULT_NETWORK_TIMEOUT_S,
@@ -23,6 +25,7 @@ __all__ = [
     "DEFAULT_HTTP_PORT",
     "LATEST_MODEL_VERSION",
     "_DEFAULT_NETWORK_TIMEOUT_S",
+    "InferenceServerException",
     "ModelConfigParser",
     "ModelState",
     "NotSupportedTimeoutWarning",

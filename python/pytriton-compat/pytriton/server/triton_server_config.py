@@ -17,6 +17,21 @@ _KEYS = (
     "backend-directory",
     "backend-config",
     "repository-poll-secs",
+    "allow-soft-placement",
+    "cuda-memory-pool-byte-size",
+    "disable-auto-complete-config",
+    "gpu-memory-fraction",
+    "log-error",
+    "log-format",
+    "log-info",
+    "log-warning",
+    "min-supported-compute-capability",
+    "model-store",
+    "pinned-memory-pool-byte-size",
+    "reuse-grpc-port",
+    "reuse-http-port",
+    "strict-model-config",
+    "tensorflow-version",
 )
 
 
