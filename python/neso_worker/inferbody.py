@@ -5,6 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .datatypes import BF16, BYTES
 from .errors import TritonError
 from .frames import (
@@ -87,10 +89,9 @@ def _encode_inputs(
         lease = lease_of(tensor)
         on_device = worker.devices.put(tensor._memory) if isinstance(tensor, DeviceTensor) else None
         if lease is not None:
-            # The called model reads it where it lies. What this one could write to is a copy from now on.
-            if tensor._source.flags.writeable:
-                tensor._source.flags.writeable = False
-                tensor._passed = True
+            # The called model reads it where it lies. What this one asks for from now on is a copy: that of no array.
+            if type(tensor._source) is np.ndarray:
+                tensor._source = memoryview(tensor._source)
             size = tensor._size
             segment, offset = lease.block
         elif on_device is not None:

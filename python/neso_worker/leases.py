@@ -157,9 +157,12 @@ class Leases:
 def lease_of(tensor: Any) -> Optional[Lease]:
     """The lease on the block that a received tensor lies in, if it is sent as it came: nobody has asked for its data.
 
-    Who sends the block in place of a copy must keep the model from writing to it.
+    Who sends the block in place of a copy must keep the model from writing to it: a memoryview over the array of the
+    block in its place has the tensor's data copied for whoever asks.
     """
     source = tensor._source
+    if type(source) is memoryview:
+        source = source.obj
     if tensor._array is not None or tensor._number == BYTES or type(source) is not np.ndarray:
         return None
     for reference in weakref.getweakrefs(source):

@@ -22,8 +22,7 @@ class Tensor:
     in shared memory that something else reads too.
     """
 
-    # _passed is set when another model was given the memory that the model might have written to.
-    __slots__ = ("_array", "_name", "_number", "_passed", "_shape", "_size", "_source", "_start")
+    __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")
 
     def __init__(self, name: str, data: np.ndarray) -> None:
         if type(name) is not str and not isinstance(name, str):
@@ -95,8 +94,6 @@ class Tensor:
                 array = _ndarray(shape, dtype, bytearray(source[start : start + size]))
             else:
                 array = _ndarray(shape, dtype, source)
-                if not source.flags.writeable and getattr(self, "_passed", False):
-                    array = array.copy()
             if array.nbytes == size:
                 return array
         except TypeError:  # less than the shape wants
