@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,12 +76,17 @@ type batchCall struct {
 // copied is an input that had to be brought into shared memory.
 type copied struct {
 	request int            // index in the batch
-	data    *byte          // first byte of the input, which identifies it
-	device  *tensor.Buffer // of an input on a GPU, which identifies it
+	data    *byte          // first byte of the input, which with the size identifies it
+	device  *tensor.Buffer // of an input on a GPU, likewise
 	buf     *tensor.Buffer
 }
 
+// of reports whether it is a copy of what t holds. An input that begins where t does
+// need not end there.
 func (c *copied) of(t *tensor.Tensor) bool {
+	if c.buf.Len() != t.Size() {
+		return false
+	}
 	if len(t.Data) == 0 {
 		return c.device == t.Buffer
 	}
@@ -97,8 +103,10 @@ func (b *batchCall) recycle() {
 
 // placement finds where the inputs of one batch lie.
 type placement struct {
-	inst   *Instance
-	conn   *Conn
+	inst *Instance
+	conn *Conn
+	// copies that have not been placed yet, in the order in which put is asked. Inputs
+	// in the same memory have one each: that of another request ends with it.
 	copies []copied
 	err    error
 }
@@ -115,13 +123,11 @@ func (p *placement) put(of []tensor.Tensor, i int) place {
 		if at, ok := p.conn.lentLocked(p.inst, t); ok {
 			return place{segment: at.segment, offset: at.offset}
 		}
-		for k := range p.copies {
-			if p.copies[k].of(t) {
-				r := p.copies[k].buf.Region()
-				at = place{segment: r.Segment, offset: r.Offset}
-				own = p.copies[k].buf.References() == 1 && sharing(of, i) > 0
-				break
-			}
+		if k := slices.IndexFunc(p.copies, func(c copied) bool { return c.of(t) }); k >= 0 {
+			r := p.copies[k].buf.Region()
+			at = place{segment: r.Segment, offset: r.Offset}
+			own = p.copies[k].buf.References() == 1
+			p.copies = p.copies[k+1:]
 		}
 	} else {
 		own = t.Buffer.References() == sharing(of, i)

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func TestInputsOfOneBody(t *testing.T) {
 		from      int
 		elsewhere bool // in memory that has to be copied
 		want      bool
-	}{{from: size, want: true}, {from: 0}, {from: size, elsewhere: true, want: true}, {from: 0, elsewhere: true}} {
+	}{{from: size, want: true}, {from: 0}, {from: size, elsewhere: true, want: true}, {from: 0, elsewhere: true, want: true}} {
 		f := newFake(t, nil)
 		inst := f.instance(func(i *Instance) { i.Writable = true })
 		in := shared(t, inst.Arena, 2*size)
@@ -86,6 +87,59 @@ func TestInputsOfOneBody(t *testing.T) {
 		in.Release()
 		other.Release()
 	}
+}
+
+// TestInputsFromOnePlace: two inputs that begin at the same place, as a program may
+// give them, and end at different ones each have all their bytes.
+func TestInputsFromOnePlace(t *testing.T) {
+	const size = 1 << 16
+	f := newFake(t, nil)
+	inst := f.instance(func(*Instance) {})
+	long := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 2 * size}, Data: bytes.Repeat([]byte{7}, 2*size)}
+	long.Buffer = tensor.NewBuffer(long.Data, nil)
+	short := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, size}, Data: long.Data[:size], Buffer: long.Buffer.Retain()}
+	done := f.execute(t.Context(), inst, request(newAnswers(), short, long))
+	h, body := f.next(KindExecute)
+	blocks, err := DecodeExecute(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range blocks[0].Inputs {
+		if got := f.maps[e.Segment][e.Offset : e.Offset+e.Length]; !bytes.Equal(got, long.Data[:len(got)]) {
+			t.Errorf("input %d: %d bytes, not those that were sent", i, len(got))
+		}
+	}
+	f.sendBody(KindDone, h.ID, nil)
+	_ = result(t, done)
+	short.Release()
+	long.Release()
+}
+
+// TestInputsOfOneMemory: requests of one batch that were sent the same memory, as
+// two steps of an ensemble are, have a copy each. It ends with its request, and
+// what a model writes into it the others do not see.
+func TestInputsOfOneMemory(t *testing.T) {
+	const size = 1 << 16
+	f := newFake(t, nil)
+	inst := f.instance(func(i *Instance) { i.Writable = true })
+	one := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, size}, Data: bytes.Repeat([]byte{7}, size)}
+	one.Buffer = tensor.NewBuffer(one.Data, nil)
+	two := one
+	two.Buffer.Retain()
+	done := f.execute(t.Context(), inst, request(newAnswers(), one), request(newAnswers(), two))
+	h, body := f.next(KindExecute)
+	blocks, err := DecodeExecute(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := blocks[0].Inputs[0], blocks[1].Inputs[0]
+	if a.Segment == b.Segment && a.Offset == b.Offset || !a.Own || !b.Own {
+		t.Errorf("%+v and %+v", a, b)
+	}
+	f.sendBody(KindDone, h.ID, nil)
+	_ = result(t, done)
+	one.Release()
+	two.Release()
 }
 
 // TestReturnedInput answers with a part of an input, in both shapes: the
