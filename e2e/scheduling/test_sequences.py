@@ -368,7 +368,7 @@ def test_iterative_sequences(tmp_path):
         ),
         (
             'initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 1 ] data_file: "short" }',
-            "initial_state setting expects 8 bytes, but the data provided from shortonly has 4 bytes",
+            "initial_state setting expects 8 bytes, but the data provided from shortonly has 4 bytes.",
         ),
         ('initial_state: { name: "b" data_type: TYPE_INT64 dims: [ 1 ] data_file: "gone" }', "gone"),
         (

@@ -105,7 +105,7 @@ func firstState(st *modelconfig.SequenceState, directory string, batching bool) 
 	}
 	if int64(len(t.Data)) < size {
 		// Triton's text lacks the blank before "only".
-		return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d bytes, but the data provided from %sonly has %d bytes", size, file, len(t.Data))
+		return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d bytes, but the data provided from %sonly has %d bytes.", size, file, len(t.Data))
 	}
 	t.Data = t.Data[:size:size]
 	return t, nil

@@ -318,9 +318,7 @@ class Instance:
                     "return None."
                 )
             return self._again(batch, None), ""
-        if batch.again:
-            return self._collect_again(batch, requests, result)
-        if result is None and answers is not None and len(answers) == len(requests):
+        if result is None and not batch.again and answers is not None and len(answers) == len(requests):
             return None, ""
         if not isinstance(result, list):
             return None, f"Expected a list in the execute return, found type '{type(result)}'."
@@ -329,6 +327,8 @@ class Instance:
                 "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
                 f"InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) size is:{len(result)}\n"
             )
+        if batch.again:
+            return self._collect_again(batch, requests, result)
         senders = False
         for request, response in zip(requests, result):
             if response.__class__ is not InferenceResponse and not isinstance(response, InferenceResponse):
@@ -349,18 +349,19 @@ class Instance:
         return frame, ""
 
     def _collect_again(
-        self, batch: Batch, requests: list[ReceivedRequest], result: Any
+        self, batch: Batch, requests: list[ReceivedRequest], result: list[Any]
     ) -> tuple[Optional[ResponseFrame], str]:
         """The responses of an execute that wants some of its requests again."""
-        if not isinstance(result, list) or len(result) != len(requests):
-            return None, "An execute function that reschedules requests must return a list with None for each of them."
         frame = ResponseFrame(self.tables, batch.number)
         for request, response in zip(requests, result):
             handle = request._head[HANDLE]
             answer = batch.answers.get(handle) if batch.answers is not None else None
             if handle in (batch.again or ()):
                 if response is not None:
-                    return None, "A request that is rescheduled must have no response yet."
+                    return None, (
+                        "Expected a None object in the execute function return list for reschduled request, found type "
+                        f"'{type(response)}'."
+                    )
             elif isinstance(response, InferenceResponse):
                 if self._take_over(answer):
                     frame.add(handle, response, request._wanted(), FINAL)

@@ -6,6 +6,7 @@ Metrics are kept here, other models are functions that the test gives, and model
 from __future__ import annotations
 
 import bisect
+import math
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .errors import TritonError, TritonModelException
@@ -24,7 +25,8 @@ class LocalMetric:
     def __init__(self, order: dict[str, Any]) -> None:
         self.name, self.kind, self.labels = order["name"], order["kind"], dict(order["labels"])
         self.value = 0.0  # of a histogram: the sum
-        self.buckets = list(order.get("buckets") or ())
+        # Infinities come as texts; the last bucket has what is above the others anyway.
+        self.buckets = [bound for bound in map(float, order.get("buckets") or ()) if bound != math.inf]
         self.counts = [0] * (len(self.buckets) + 1)
 
     def do(self, op: str, value: float) -> dict[str, float]:
@@ -99,7 +101,7 @@ class Local:
             self._numbers.append(metric)
             return {"metric": len(self._numbers) - 1}
         try:
-            return self._numbers[order["metric"]].do(order["op"], order.get("value", 0.0))
+            return self._numbers[order["metric"]].do(order["op"], float(order.get("value", 0.0)))
         except TritonModelException as error:
             raise TritonModelException(f"{failed}{error}") from None
 

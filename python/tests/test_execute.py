@@ -344,6 +344,9 @@ def test_exceptions(tmp_path, text, message):
                   "InferenceRequest(s) size is:1, and InferenceResponse(s) size is:0\n"),
     ("return ['x']", "Expected an 'InferenceResponse' object in the execute function return list, found type '<class 'str'>'."),
     ("return [None]", "Expected an 'InferenceResponse' object in the execute function return list, found type '<class 'NoneType'>'."),
+    ("r.set_release_flags(2)\nreturn [3]",
+     "Expected a None object in the execute function return list for reschduled request, found type '<class 'int'>'."),
+    ("r.set_release_flags(2)\nreturn 3", "Expected a list in the execute return, found type '<class 'int'>'."),
 ])  # fmt: skip
 def test_wrong_results(tmp_path, text, message):
     with script(tmp_path) as m:

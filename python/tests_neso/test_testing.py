@@ -113,6 +113,12 @@ def test_metric_kinds_are_checked_as_in_a_server():
     assert metric.value() == 2
     with pytest.raises(pb_utils.TritonModelException, match=r"Failed to set metric value: .*counter"):
         metric.set(1)
+    gauge = pb_utils.MetricFamily("testing_level", "d", pb_utils.MetricFamily.GAUGE)
+    level = gauge.Metric()
+    level.set(float("-inf"))
+    assert level.value() == float("-inf")
+    histogram = pb_utils.MetricFamily("testing_sizes", "d", pb_utils.MetricFamily.HISTOGRAM)
+    histogram.Metric(buckets=[1, float("inf")]).observe(5)
     with pytest.raises(pb_utils.TritonModelException, match="Failed to increment metric value: "):
         metric.increment(-1)
     with pytest.raises(pb_utils.TritonModelException, match="Failed to load model: "):

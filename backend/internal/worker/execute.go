@@ -115,11 +115,11 @@ func (p *placement) put(of []tensor.Tensor, i int) place {
 		if at, ok := p.conn.lentLocked(p.inst, t); ok {
 			return place{segment: at.segment, offset: at.offset}
 		}
-		for i := range p.copies {
-			if p.copies[i].of(t) {
-				r := p.copies[i].buf.Region()
+		for k := range p.copies {
+			if p.copies[k].of(t) {
+				r := p.copies[k].buf.Region()
 				at = place{segment: r.Segment, offset: r.Offset}
-				own = p.copies[i].buf.References() == 1
+				own = p.copies[k].buf.References() == 1 && sharing(of, i) > 0
 				break
 			}
 		}
@@ -142,7 +142,7 @@ func sharing(of []tensor.Tensor, i int) int {
 		if of[k].Buffer != of[i].Buffer {
 			continue
 		}
-		if k != i && len(of[k].Data) > 0 && &of[k].Data[0] == &of[i].Data[0] {
+		if k != i && (len(of[i].Data) == 0 || len(of[k].Data) > 0 && &of[k].Data[0] == &of[i].Data[0]) {
 			return 0
 		}
 		n++

@@ -54,10 +54,18 @@ func TestInputsToWriteTo(t *testing.T) {
 // lie beside each other, and not where they are the same memory.
 func TestInputsOfOneBody(t *testing.T) {
 	const size = 1 << 16
-	for from, want := range map[int]bool{size: true, 0: false} {
+	for _, c := range []struct {
+		from      int
+		elsewhere bool // in memory that has to be copied
+		want      bool
+	}{{from: size, want: true}, {from: 0}, {from: size, elsewhere: true, want: true}, {from: 0, elsewhere: true}} {
 		f := newFake(t, nil)
 		inst := f.instance(func(i *Instance) { i.Writable = true })
 		in := shared(t, inst.Arena, 2*size)
+		from, want := c.from, c.want
+		if c.elsewhere {
+			in.Data = make([]byte, 2*size)
+		}
 		other := in
 		other.Data, other.Shape = in.Data[from:from+size], tensor.Shape{1, size}
 		other.Buffer.Retain()
@@ -70,7 +78,7 @@ func TestInputsOfOneBody(t *testing.T) {
 		}
 		for _, got := range blocks[0].Inputs {
 			if got.Own != want {
-				t.Errorf("from %d: %+v", from, got)
+				t.Errorf("%+v: %+v", c, got)
 			}
 		}
 		f.sendBody(KindDone, h.ID, nil)
