@@ -192,7 +192,7 @@ func (v *validation) dims(what string, io *backend.IO, found *tensorInfo) {
 	if !batching {
 		if !fits(found.shape, io.Dims) {
 			v.fault(backend.InvalidArg, fmt.Sprintf("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (shape %s)",
-				cfg.Name, io.Name, len(found.shape), found.shape, len(io.Dims), io.Dims), v.dimsHint(found.shape))
+				cfg.Name, io.Name, len(found.shape), found.shape, len(io.Dims), io.Dims), "write "+completion.Write(found.shape, false))
 		}
 		return
 	}
@@ -204,15 +204,8 @@ func (v *validation) dims(what string, io *backend.IO, found *tensorInfo) {
 	full := append(tensor.Shape{-1}, io.Dims...)
 	if !fits(found.shape, full) {
 		v.fault(backend.InvalidArg, fmt.Sprintf("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape %s)",
-			cfg.Name, io.Name, len(found.shape), found.shape, len(full), full), v.dimsHint(found.shape[1:]))
+			cfg.Name, io.Name, len(found.shape), found.shape, len(full), full), "write "+completion.Write(found.shape, true))
 	}
-}
-
-func (v *validation) dimsHint(want tensor.Shape) string {
-	if len(want) == 0 {
-		return "write dims: [ 1 ] and reshape { shape: [ ] }"
-	}
-	return "write dims: " + completion.Dims(want)
 }
 
 // fits compares the model's shape with the configuration's.
@@ -230,11 +223,7 @@ func fits(model, config tensor.Shape) bool {
 
 // describe writes a tensor of the model as a configuration would have it.
 func describe(t *tensorInfo, batching bool) string {
-	shape := t.shape
-	if batching && len(shape) > 0 {
-		shape = shape[1:]
-	}
-	return fmt.Sprintf("'%s' (data_type: %s, dims: %s)", t.name, t.typeName(), completion.Dims(shape))
+	return fmt.Sprintf("'%s' (data_type: %s, %s)", t.name, t.typeName(), completion.Write(t.shape, batching))
 }
 
 // isControl reports whether an input carries a sequence control.

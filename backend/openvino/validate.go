@@ -15,16 +15,21 @@ import (
 func validate(cfg *backend.Config, r *reading) error {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	given := slices.Concat(cfg.Inputs, cfg.BatchInputs)
 	var missing []port
 	for i := range r.inputs {
 		p := &r.inputs[i]
-		if !slices.ContainsFunc(cfg.Inputs, func(io backend.IO) bool { return find(r.inputs, io.Name) == p }) {
+		if !slices.ContainsFunc(given, func(io backend.IO) bool { return find(r.inputs, io.Name) == p }) {
 			missing = append(missing, *p)
 		}
 	}
 	if len(missing) > 0 {
-		fault("unable to load model '%s', configuration expects %d inputs, model provides %d (the configuration lacks %s)", cfg.Name, len(cfg.Inputs), len(r.inputs), list(cfg, missing))
+		fault("unable to load model '%s', configuration expects %d inputs, model provides %d (the configuration lacks %s)", cfg.Name, len(given), len(r.inputs), list(cfg, missing))
 	}
+	for _, io := range cfg.BatchInputs {
+		fault("model '%s', tensor '%s': batch_input is not supported by the openvino backend (the backend onnxruntime has it for ONNX files)", cfg.Name, io.Name)
+	}
+	batching := cfg.MaxBatchSize > 0
 	check := func(what string, ios []backend.IO, ports []port) {
 		for i := range ios {
 			io := &ios[i]
@@ -42,17 +47,13 @@ func validate(cfg *backend.Config, r *reading) error {
 			case !p.unranked:
 				want := p.shape
 				has := io.Dims
-				if cfg.MaxBatchSize > 0 {
+				if batching {
 					has = append(tensor.Shape{-1}, io.Dims...)
 				}
-				scalar := len(want) == 0 && cfg.MaxBatchSize == 0 && has.Equal(tensor.Shape{1})
-				if !scalar && !fits(want, has, cfg.MaxBatchSize > 0) {
-					show := want
-					if cfg.MaxBatchSize > 0 && len(want) > 0 {
-						show = want[1:]
-					}
-					fault("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (shape %s) (write dims: %s)",
-						cfg.Name, io.Name, len(want), want, len(has), has, completion.Dims(show))
+				scalar := len(want) == 0 && !batching && has.Equal(tensor.Shape{1})
+				if !scalar && !fits(want, has, batching) {
+					fault("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (shape %s) (write %s)",
+						cfg.Name, io.Name, len(want), want, len(has), has, completion.Write(want, batching))
 				}
 			}
 		}
@@ -91,11 +92,7 @@ func names(ports []port) string {
 func list(cfg *backend.Config, ports []port) string {
 	all := make([]string, len(ports))
 	for i := range ports {
-		shape := ports[i].shape
-		if cfg.MaxBatchSize > 0 && len(shape) > 0 {
-			shape = shape[1:]
-		}
-		all[i] = fmt.Sprintf("'%s' (data_type: %s, dims: %s)", ports[i].name, ports[i].datatype.ConfigName(), completion.Dims(shape))
+		all[i] = fmt.Sprintf("'%s' (data_type: %s, %s)", ports[i].name, ports[i].datatype.ConfigName(), completion.Write(ports[i].shape, cfg.MaxBatchSize > 0))
 	}
 	return strings.Join(all, ", ")
 }

@@ -240,6 +240,7 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
         "streams": "expected the parameter 'NUM_STREAMS' to be either AUTO/NUMA/<int_value>, got few",
         "hint": "expected the parameter 'PERFORMANCE_HINT' to be LATENCY/THROUGHPUT/CUMULATIVE_THROUGHPUT, got fast",
         "extension": "CPU_EXTENSION_PATH '/nowhere.so' cannot be loaded", "names": "model provides 1 (the configuration lacks 'X' (data_type: TYPE_FP32, dims: [ 4 ])); unexpected inference input 'Z', allowed inputs are: X",
+        "batch_input": "tensor 'LEN': batch_input is not supported by the openvino backend",
         "types": "expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32); model 'types', tensor 'Y'",
         "library": "OpenVINO is not found at '/nowhere'", "old": "has no function ov_get_last_err_msg",
     }  # fmt: skip
@@ -269,6 +270,13 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
         if shutil.os.path.exists(p)
     )
     put("old", xml, openvino_library=libc)
+    put(
+        "batch_input",
+        xml,
+        config="max_batch_size: 4\n"
+        + IO
+        + 'batch_input { kind: BATCH_ELEMENT_COUNT target_name: "LEN" data_type: TYPE_INT32 source_input: "X" }\n',
+    )
     put("good", xml)
     with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
         got = settled(s, len(want) + 1)

@@ -20,6 +20,13 @@ IO = """input [ { name: "x" data_type: TYPE_FP64 dims: [ 5 ] }, { name: "INPUT1"
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 9 ] }, { name: "Z" data_type: TYPE_FP32 dims: [ 4 ] } ]
 """
 
+ONE = """input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "OUTPUT1" data_type: TYPE_FP32 dims: [ 4 ] } ]
+"""
+PAIR = ONE.replace("} ]\noutput", '}, { name: "INPUT1" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput')
+CONTROL = 'control_input { name: "START" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }'
+STATE = 'state { input_name: "INPUT1" output_name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] }'
+
 
 def place(repo, name, file=None, config="", write=None):
     (repo / name / "1").mkdir(parents=True)
@@ -37,7 +44,7 @@ def signature(name):
     return f'backend: "tensorflow"\nparameters {{ key: "TF_SIGNATURE_DEF" value {{ string_value: "{name}" }} }}\n'
 
 
-GOOD = ("add_sub", "swapped", "unsigned", "texts", "product", "scalars", "instances")
+GOOD = ("add_sub", "swapped", "unsigned", "texts", "product", "scalars", "summed", "instances")
 BAD = {
     "empty": ["'empty/1/model.tflite' is not a model of the backend 'tensorflow': it is empty"],
     "page": ["'page/1/model.tflite' is not a TensorFlow Lite model: it is a web page"],
@@ -45,6 +52,9 @@ BAD = {
     **{f"cut{i}": [f"'cut{i}/1/model.tflite'", "the file is cut off or damaged: write the model again"] for i in (1, 2, 3)},
     "nosignature": ["has no signature 'other'; it has 'serving_default', 'swapped'", "TF_SIGNATURE_DEF"],
     "operators": ["FlexMatrixInverse", "the model has operators of TensorFlow itself: convert it"],
+    "control": ["unexpected inference input 'START', allowed inputs are: INPUT0, INPUT1"],
+    "state": ["expects datatype TYPE_INT32 for input 'INPUT1', model provides TYPE_FP32", "expects datatype TYPE_INT32 for output 'OUTPUT0'"],
+    "batch_input": ["unexpected inference input 'LEN'"],
     "decoupled": ["model 'decoupled' is decoupled, which the tensorflow backend does not support"],
     "contradiction": ["the configuration lacks 'INPUT0' (data_type: TYPE_FP32, dims: [4])", "unexpected inference input 'x', allowed inputs are: INPUT0, INPUT1",
                       "expects datatype TYPE_FP64 for input 'INPUT1', model provides TYPE_FP32", "tensor 'OUTPUT0'", "(write dims: [4])", "unexpected inference output 'Z'"],
@@ -60,6 +70,18 @@ def server(tmp_path_factory):
     place(repo, "swapped", "add_sub", signature("swapped"))
     place(repo, "instances", "add_sub", 'backend: "tensorflow"\ninstance_group { count: 2 }\n')
     place(repo, "nosignature", "add_sub", signature("other"))
+    pair = 'backend: "tensorflow"\nmax_batch_size: 2\n' + PAIR
+    one = 'backend: "tensorflow"\nmax_batch_size: 2\n' + ONE
+    place(repo, "control", "add_sub", pair + "sequence_batching { " + CONTROL + " }\n")
+    place(repo, "state", "add_sub", one + "sequence_batching { " + STATE.replace("FP32", "INT32") + " }\n")
+    place(repo, "summed", "add_sub", one + "sequence_batching { " + STATE + " }\n")
+    place(
+        repo,
+        "batch_input",
+        "add_sub",
+        pair
+        + 'batch_input { kind: BATCH_ELEMENT_COUNT target_name: "LEN" data_type: TYPE_INT32 source_input: "INPUT0" }\n',
+    )
     place(repo, "decoupled", "add_sub", 'backend: "tensorflow"\nmodel_transaction_policy { decoupled: true }\n')
     place(repo, "contradiction", "add_sub", 'backend: "tensorflow"\nmax_batch_size: 2\n' + IO)
     place(repo, "empty", write=b"")
@@ -135,6 +157,15 @@ def test_whole_numbers_and_a_fixed_shape(client, server):
         ("TYPE_INT8", [1, 3]),
     ]
     assert infer(client, "product", X=np.int8([[127, 0, -128, 3]])).as_numpy("Y").shape == (1, 3)
+
+
+def test_implicit_state(server):
+    """OUTPUT0, the sum, comes back as INPUT1; OUTPUT1 is the difference."""
+    row = {"name": "INPUT0", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
+    for step, times in enumerate((1, 0, -1)):
+        flags = {"sequence_id": 5, "sequence_start": step == 0, "sequence_end": step == 2}
+        reply = server.infer("summed", {"inputs": [row], "parameters": flags})
+        assert reply.json["outputs"][0]["data"] == [times * v for v in row["data"]]
 
 
 def test_scalars(client, server):

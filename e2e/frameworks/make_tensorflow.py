@@ -45,7 +45,9 @@ def main(repo):
     x = np.arange(8, dtype=np.float32).reshape(2, 4) / 8
     module = Module()
     saved = place("saved", "model.savedmodel")
-    tf.saved_model.save(module, saved, signatures={"serving_default": module.product, "texts": module.texts, "scaled": module.scaled})
+    tf.saved_model.save(
+        module, saved, signatures={"serving_default": module.product, "texts": module.texts, "scaled": module.scaled}
+    )
     for name in ("texts", "scaled", "nosignature", "contradiction"):
         shutil.copytree(saved, place(name, "model.savedmodel"))
     keras = tf.keras.Sequential([tf.keras.layers.Input((4,), name="features"), tf.keras.layers.Dense(3, name="out")])

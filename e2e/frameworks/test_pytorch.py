@@ -88,6 +88,11 @@ def repo(tmp_path_factory, nets):
     }.items():
         put(repo, name, script(models.AddSub()), config=convention.format(*names))
     put(
+        repo, "summed", script(models.AddSub()),
+        config='max_batch_size: 8\ninput [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 2 ] } ]\noutput [ { name: "OUTPUT__1" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
+        'sequence_batching { state { input_name: "INPUT_STATE__1" output_name: "OUTPUT_STATE__0" data_type: TYPE_FP32 dims: [ 2 ] } }\n',
+    )  # fmt: skip
+    put(
         repo, "named", script(models.Named()),
         config='input [ { name: "a" data_type: TYPE_INT64 dims: [ -1 ] }, { name: "b" data_type: TYPE_INT64 dims: [ -1 ] optional: true } ]\n'
         'output [ { name: "sum" data_type: TYPE_INT64 dims: [ -1 ] }, { name: "double" data_type: TYPE_INT64 dims: [ -1 ] } ]\n',
@@ -200,6 +205,14 @@ def test_dictionaries_and_optional_arguments(client):
     assert infer(client, "named", {"a": (a, "INT64")})["sum"].tolist() == [1, 2]
     p, q = np.float64([[1, 2, 3]]), np.float64([[4, 5, 6]])
     assert infer(client, "dictionary", {"p": (p, "FP64"), "q": (q, "FP64")})["OUT"].tolist() == [[4, 10, 18]]
+
+
+def test_implicit_state(torch_server):
+    """The sum comes back as the second argument."""
+    for step, want in enumerate(([1, 2], [0, 0], [-1, -2])):
+        body = {"inputs": [{"name": "INPUT__0", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
+        body["parameters"] = {"sequence_id": 9, "sequence_start": step == 0, "sequence_end": step == 2}
+        assert torch_server.infer("summed", body).json["outputs"][0]["data"] == want
 
 
 def test_texts(client):

@@ -48,7 +48,8 @@ BAD = {
     "pickled": ["'pickled/1/model.joblib' is a pickle, which can run any code when it is read: it is refused", "--allow-pickle"],
     "own": ["holds types that are not known to be safe: _operator.neg", "trusted_types"],
     "damaged": ["'damaged/1/model.skops' is not a .skops file: it is cut off"],
-    "wrong": ["unexpected inference output 'transform', allowed outputs are: predict, predict_proba, decision_function"],
+    "wrong": ["unexpected inference output 'transform', allowed outputs are: predict, predict_proba, decision_function",
+              "tensor 'x': the model has 4 features, the configuration specifies dims [5] (write dims: [4])"],
 }  # fmt: skip
 
 
@@ -61,12 +62,21 @@ def repo(tmp_path_factory, fitted):
     place(repo, "damaged", "model.skops").write_bytes(b"PK\x03\x04 and no more")
     skops.io.dump(fitted["classes"], place(repo, "wrong", "model.skops"))
     (repo / "wrong" / "config.pbtxt").write_text(
-        'max_batch_size: 4\ninput [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput [ { name: "transform" data_type: TYPE_FP64 dims: [ 4 ] } ]\n'
+        'max_batch_size: 4\ninput [ { name: "x" data_type: TYPE_FP32 dims: [ 5 ] } ]\noutput [ { name: "transform" data_type: TYPE_FP64 dims: [ 4 ] } ]\n'
     )
     skops.io.dump(fitted["classes"], place(repo, "renamed", "model.skops"))
     (repo / "renamed" / "config.pbtxt").write_text(
         'max_batch_size: 8\ninput [ { name: "IMAGE" data_type: TYPE_FP32 dims: [ 2, 2 ] } ]\noutput [ { name: "PROBABILITIES" data_type: TYPE_FP64 dims: [ 2 ] } ]\n'
     )
+    one = 'output [ { name: "predict" data_type: TYPE_FP32 dims: [ 1 ] %s } ]\n'
+    x = 'input [ { name: "x" data_type: TYPE_FP32 dims: [ %s ] } ]\n'
+    for name, config in {
+        "column": "max_batch_size: 8\n" + x % "4" + one % "",
+        "plain": "max_batch_size: 8\n" + x % "4" + one % "reshape { shape: [ ] }",
+        "whole": x % "-1, 4" + one.replace("[ 1 ]", "[ -1, 1 ]") % "",
+    }.items():
+        skops.io.dump(fitted["numbers"], place(repo, name, "model.skops"))
+        (repo / name / "config.pbtxt").write_text('backend: "sklearn"\n' + config)
     skops.io.dump(fitted["own"], place(repo, "trusted", "model.skops"))
     (repo / "trusted" / "config.pbtxt").write_text(
         'backend: "sklearn"\nparameters { key: "trusted_types" value { string_value: "_operator.neg" } }\n'
@@ -77,7 +87,7 @@ def repo(tmp_path_factory, fitted):
 @pytest.fixture(scope="module")
 def sk_server(repo):
     with Server(repo, "--exit-on-error=false", wait=False) as s:
-        settled(s, 10)
+        settled(s, 13)
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
 
@@ -120,6 +130,14 @@ def test_a_table_with_categories(sk_server, fitted):
 def test_other_names_and_shapes_by_configuration(sk_server, fitted):
     got = infer(sk_server, "renamed", {"IMAGE": (ROWS[:2].reshape(2, 2, 2), "FP32")})
     np.testing.assert_allclose(got["PROBABILITIES"], fitted["classes"].predict_proba(ROWS[:2]), atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["column", "plain", "whole"])
+def test_one_number_a_row(sk_server, fitted, model):
+    """With a dimension of its own, with an empty reshape, and without batching."""
+    got = infer(sk_server, model, {"x": (ROWS[:2], "FP32")})["predict"]
+    assert got.shape == (2, 1)
+    np.testing.assert_allclose(got.ravel(), fitted["numbers"].predict(ROWS[:2]), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -2,7 +2,6 @@ package kserve
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -65,10 +64,15 @@ func (d *JSONDecoder) again(text []byte, r *backend.Request, c *Call, cfg *model
 	}
 	d.inputs = append(d.inputs[:0], p.inputs...)
 	c.Outputs = append(c.Outputs, p.outputs...)
+	memory := new(tensors)
+	r.Inputs, r.Requested = memory.inputs[:0], memory.requested[:0]
+	if len(p.tensors) > len(memory.inputs) {
+		r.Inputs = make([]tensor.Tensor, 0, len(p.tensors))
+	}
 	for i := range p.outputs {
 		r.Requested = append(r.Requested, p.outputs[i].Name)
 	}
-	rest := slices.Clone(p.dims)
+	rest := append(memory.dims[:0], p.dims...)
 	for i := range p.tensors {
 		t := p.tensors[i]
 		n := len(t.Shape)

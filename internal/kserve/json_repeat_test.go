@@ -64,7 +64,7 @@ func BenchmarkDecodeHead(b *testing.B) {
 			r, call := &backend.Request{}, &Call{}
 			b.ReportAllocs()
 			for b.Loop() {
-				r.Inputs, r.Requested = r.Inputs[:0], r.Requested[:0]
+				r.Inputs, r.Requested = nil, nil
 				call.Reset()
 				if err := d.Decode(r, call, Target{Config: cfg, Allocator: &counting{}}, &JSONBody{JSON: text, Tail: tail}); err != nil {
 					b.Fatal(err)

@@ -559,30 +559,29 @@ def test_a_futures_client_without_bounds(served):
 
 def test_the_timeout_of_an_asyncio_stream_is_that_of_each_answer(served):
     """A stream may take longer than its client waits for an answer."""
-    gates = [threading.Event() for _ in range(4)]
+    gates = [threading.Event() for _ in range(7)]
 
     def gated(requests):
         for gate in gates:
             gate.wait(60)
             yield double(requests)
 
-    served.bind("gated", gated, X, Y, config=ModelConfig(decoupled=True, max_batch_size=1))
+    served.bind("gated", [gated] * 2, X, Y, config=ModelConfig(decoupled=True, max_batch_size=1))
 
-    got = []
-
-    async def ask():
-        async with AsyncioDecoupledModelClient(served.grpc_url, "gated", inference_timeout_s=1.0) as client:
-            gates[0].set()
+    async def ask(timeout, got):
+        async with AsyncioDecoupledModelClient(served.grpc_url, "gated", inference_timeout_s=timeout) as client:
             async for answer in client.infer_sample(ONE):
                 got.append(answer["y"].tolist())
-                await asyncio.sleep(0.7)
-                if len(got) < 3:
-                    gates[len(got)].set()
+                await asyncio.sleep(0.8)
+                gates[min(len(got), 6)].set()
 
     try:
-        with pytest.raises(PyTritonClientTimeoutError, match=r"Timeout: 1\.0 s\. Message: no answer on the stream"):
-            asyncio.run(ask())
-        assert got == [[2.0]] * 3
+        with pytest.raises(PyTritonClientTimeoutError, match=r"Timeout: 0\.1 s\. Message: no answer on the stream"):
+            asyncio.run(ask(0.1, []))
+        gates[0].set()
+        got = []
+        asyncio.run(ask(4.0, got))
+        assert got == [[2.0]] * 7
     finally:
         for gate in gates:
             gate.set()

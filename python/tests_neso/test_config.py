@@ -89,6 +89,8 @@ def test_parser_refuses(item, text):
         ({"inputs": [3]}, PyTritonValidationError, "is no Tensor"),
         ({"inputs": [Tensor((1,), np.float32, "x")] * 2}, PyTritonValidationError, "two input tensors named `x`"),
         ({"inputs": [Tensor((1,), complex)]}, PyTritonValidationError, "not supported"),
+        ({"inputs": [Tensor((1,), np.ndarray)]}, PyTritonValidationError, "not supported"),
+        ({"inputs": [Tensor((1,), list)]}, PyTritonValidationError, "not supported"),
         ({"inputs": [Tensor(("a",), np.float32)]}, PyTritonValidationError, "must hold positive numbers"),
         ({"outputs": [Tensor((1,), np.float32, optional=True)]}, PyTritonValidationError, "cannot be optional"),
         ({"model_version": 0}, PyTritonValidationError, "must be a positive number"),

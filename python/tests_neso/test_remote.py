@@ -10,6 +10,7 @@ from conftest import config
 from program import Program, alive, infer, ready, wait_until
 
 from neso import ModelClient, RemoteTriton, Tensor, Triton, batch
+from neso._remote import connect as join
 from neso.client import PyTritonClientInvalidUrlError
 from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError
 from neso.triton import TritonSecurityConfig
@@ -86,14 +87,39 @@ def test_a_server_that_never_comes(scheme, monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_while_it_waits_it_says_why(scheme, monkeypatch, capsys):
-    monkeypatch.setattr("neso.triton.DEFAULT_TRITON_STARTUP_TIMEOUT_S", 1.0)
     monkeypatch.setattr("neso.utils.announce.SLOW_AFTER", 0.1)
     monkeypatch.setattr("neso.utils.announce.SLOW_EVERY", 0.1)
-    with pytest.raises(TimeoutError):
-        RemoteTriton(f"{scheme}://127.0.0.1:1").connect()
-    said = capsys.readouterr().err
-    assert f"Waiting for the server at {scheme}://127.0.0.1:1" in said
-    assert "refused" in said
+    enough = threading.Event()
+
+    def connect(url, access_token):
+        if enough.is_set():
+            raise InterruptedError
+        return join(url, access_token)
+
+    monkeypatch.setattr("neso._remote.connect", connect)
+    raised = []
+
+    def wait():
+        try:
+            RemoteTriton(f"{scheme}://127.0.0.1:1").connect()
+        except InterruptedError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    said = []
+
+    def told():
+        said.append(capsys.readouterr().err)
+        return "refused" in "".join(said)
+
+    try:
+        wait_until(told, 60)
+    finally:
+        enough.set()
+        thread.join(60)
+    assert raised
+    assert f"Waiting for the server at {scheme}://127.0.0.1:1: " in "".join(said)
 
 
 def test_a_guest_that_comes_before_the_server():

@@ -459,3 +459,16 @@ def test_objects_that_begin_with_bytes(triton):
     triton.bind("mixed", mixed, [tensor("x")], [tensor("y", bytes)])
     with ModelClient(triton.url, "mixed") as client:
         assert client.infer_batch(X[:1])["y"].tolist() == [[b"a", b"b", b"3"]]
+
+
+@pytest.mark.skipif(
+    not hasattr(np, "dtypes") or not hasattr(np.dtypes, "StringDType"), reason="numpy 1 has no StringDType"
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_strings_of_numpy_2(triton, strict):
+    texts = np.array([["a", "ż☃", ""]], dtype=np.dtypes.StringDType())
+    triton.bind("strings", lambda rs: [{"y": texts}], [tensor("x")], [tensor("y", bytes)], strict=strict, replace=True)
+    with ModelClient(triton.url, "strings") as client:
+        assert client.infer_batch(X[:1])["y"].tolist() == [[b"a", "ż☃".encode(), b""]]
+        with pytest.raises(RuntimeError, match="Unicode inputs are not supported"):
+            client.infer_batch(texts)

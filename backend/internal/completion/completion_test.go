@@ -68,6 +68,19 @@ func TestNumber(t *testing.T) {
 	}
 }
 
+func TestWrite(t *testing.T) {
+	for want, got := range map[string]string{
+		"dims: [ 3, -1 ]":                        Write(tensor.Shape{-1, 3, -1}, true),
+		"dims: [ -1, 3, 2 ]":                     Write(tensor.Shape{-1, 3, 2}, false),
+		"dims: [ 1 ] and reshape { shape: [ ] }": Write(tensor.Shape{-1}, true),
+		"dims: [ 1 ]":                            Write(tensor.Shape{}, false),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestDims(t *testing.T) {
 	if got := Dims(tensor.Shape{3, -1}); got != "[ 3, -1 ]" {
 		t.Errorf("got %s", got)

@@ -37,6 +37,22 @@ func NewIO(name string, d tensor.Datatype, shape tensor.Shape, batching bool) IO
 	return io
 }
 
+// Write says what to write into a configuration for a shape of the model, whose
+// first dimension is that of the batch with batching.
+func Write(shape tensor.Shape, batching bool) string {
+	if batching && len(shape) > 0 {
+		shape = shape[1:]
+	}
+	switch {
+	case len(shape) > 0:
+		return "dims: " + Dims(shape)
+	case batching:
+		return "dims: [ 1 ] and reshape { shape: [ ] }"
+	default:
+		return "dims: [ 1 ]"
+	}
+}
+
 // Dims prints a shape as configuration files have it: "[ 3, -1 ]".
 func Dims(s tensor.Shape) string {
 	return "[ " + strings.ReplaceAll(strings.Trim(s.String(), "[]"), ",", ", ") + " ]"

@@ -127,7 +127,7 @@ def infer_inputs(lib: Any, arrays: Arrays) -> list[Any]:
 
     out = []
     for name, value in arrays.items():
-        if value.dtype.kind == "U":
+        if value.dtype.kind in "UT":
             raise RuntimeError(
                 f"Unicode inputs are not supported. Encode numpy array for '{name}' input "
                 "(ex. with np.char.encode(array, 'utf-8'))."

@@ -33,7 +33,9 @@ def triton_type(dtype: Any) -> Optional[str]:
         return None
     if found is None:
         return None
-    if found.kind in "OSU":
+    if found.kind == "O" and isinstance(dtype, type) and dtype not in (object, np.object_):
+        return None  # numpy takes any class for objects: np.ndarray, list
+    if found.kind in "OSUT":
         return "TYPE_STRING"
     if found.name == "bfloat16":
         return "TYPE_BF16"

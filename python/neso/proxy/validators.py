@@ -18,6 +18,8 @@ LOGGER = logging.getLogger("neso")
 
 Array = np.ndarray[Any, Any]
 
+# Kinds of arrays of text; T is that of numpy 2's StringDType.
+_TEXT = "OSUT"
 # How much of a wrong answer an error shows.
 _SHOWN = 500
 
@@ -158,7 +160,7 @@ class TritonResultsValidator:
                 f"Got `{name}` of type {type(value)}."
             )
         kind = value.dtype.kind
-        if kind not in "biufOSU" and value.dtype.name != "bfloat16":
+        if kind not in "biufOSUT" and value.dtype.name != "bfloat16":
             raise ValueError(
                 "Only bool, numeric, string, unicode and object arrays are supported by Triton (dtype.kind: biufOSU). "
                 f"Returned `{name}` for model `{model}` has `{kind}` dtype.kind."
@@ -170,7 +172,7 @@ class TritonResultsValidator:
                 raise ValueError(f"Returned output `{name}` is not defined in model config for model `{model}`.")
             self._warn_unknown(name)
             return
-        fits = kind in "OSU" if output.text else value.dtype.newbyteorder("=") == output.dtype
+        fits = kind in _TEXT if output.text else value.dtype.newbyteorder("=") == output.dtype
         if self._strict and not fits:
             raise ValueError(
                 f"Returned output `{name}` for model `{model}` has invalid type. "
@@ -235,8 +237,8 @@ def _to_bytes(value: Array) -> Array:
         out = np.empty(value.shape, dtype=object)
         out.reshape(-1)[:] = [element_bytes(item) for item in items]
         return out
-    if kind == "U":
+    if kind in "UT":
         out = np.empty(value.shape, dtype=object)
-        out.reshape(-1)[:] = [text.encode("utf-8") for text in value.ravel().tolist()]
+        out.reshape(-1)[:] = [element_bytes(text) for text in value.ravel().tolist()]
         return out
     return value.astype("S").astype(object) if kind != "S" else value.astype(object)

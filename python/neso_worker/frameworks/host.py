@@ -13,7 +13,7 @@ from ..errors import TritonError
 from ..response import InferenceResponse
 from ..tensor import Tensor
 from .errors import INTERNAL, LoadError, first_line, is_lite
-from .specs import NUMBERS, TensorSpec, complete, effective, io_of, validate
+from .specs import NUMBERS, TensorSpec, complete, effective, sees_of, validate
 
 # Modules here by the backends that they run.
 LOADERS = {"pytorch": "pytorch", "tensorflow": "tensorflow", "sklearn": "sklearn", "tensorrt": "tensorrt"}
@@ -138,8 +138,8 @@ class HostedModel:
         loader.scalars = {spec.name for spec in loader.inputs if spec.shape == () and not batching}
         loader.prepare(config)
         # numpy has no bfloat16: such outputs are told apart by the configuration.
-        self._bf16 = {io["name"] for io in io_of(config, "output") if NUMBERS.get(io.get("data_type", "")) == BF16}
-        ones = {io["name"] for io in io_of(config, "output") if not batching and effective(io) == [1]}
+        self._bf16 = {io["name"] for io in sees_of(config, "output") if NUMBERS.get(io.get("data_type", "")) == BF16}
+        ones = {io["name"] for io in sees_of(config, "output") if not batching and effective(io) == [1]}
         self.run = _with_scalars(loader.run, loader.scalars, ones) if loader.scalars or ones else loader.run
 
     config: dict[str, Any]

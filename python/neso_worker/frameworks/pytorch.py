@@ -13,7 +13,7 @@ from ..datatypes import BF16, BYTES, NAMES, object_array
 from . import torchprobe
 from .errors import UNAVAILABLE, UNSUPPORTED, LoadError, first_line, framework, memory_hint, size_of
 from .host import Loader, Order, threads
-from .specs import BFLOAT16, NUMBERS, TensorSpec, io_of, validate
+from .specs import BFLOAT16, NUMBERS, TensorSpec, sees_of, validate
 from .torchfiles import (
     COMPILED,
     EAGER,
@@ -190,8 +190,7 @@ class Loader(Loader):  # type: ignore[no-redef]
     # Running.
 
     def prepare(self, config: dict[str, Any]) -> None:
-        inputs, outputs = io_of(config, "input"), io_of(config, "output")
-        inputs += [{"name": n, **b} for b in config.get("batch_input") or () for n in b.get("target_name") or ()]
+        inputs, outputs = sees_of(config, "input"), sees_of(config, "output")
         taken = self.bind_inputs(inputs)
         specs = {spec.name: spec for spec in self.inputs}
         validate(config, [specs[a]._replace(name=n) for a, n, _, _ in taken if a in specs], [], True)

@@ -14,7 +14,7 @@ import numpy as np
 from ..datatypes import DTYPES, object_array
 from .errors import UNAVAILABLE, LoadError, first_line, framework, looks_like, memory_hint, size_of
 from .host import Loader, Order
-from .specs import NUMBERS, STRING, TensorSpec, data_type, io_of
+from .specs import NUMBERS, STRING, TensorSpec, data_type, io_of, show, whole_shape
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
 # Other names of outputs: those of the examples, and what exporters to ONNX write.
@@ -101,19 +101,14 @@ class Loader(Loader):  # type: ignore[no-redef]
         inputs = io_of(config, "input")
         types = self._types()
         if inputs:
-            specs = [
-                TensorSpec(io["name"], io.get("data_type") or "", (-1, *map(int, io.get("dims") or ())))
-                for io in inputs
-            ]
+            specs = [TensorSpec(io["name"], io.get("data_type") or "", whole_shape(config, io)) for io in inputs]
         elif types is not None:
             specs = [TensorSpec(name, kind, (-1, 1)) for name, kind in zip(self.columns, types)]
         else:
             specs = [TensorSpec(INPUT, "TYPE_FP32", (-1, int(width)))]
         self.inputs = specs
         if io_of(config, "output"):
-            self.outputs = [
-                TensorSpec(io["name"], "", (-1, *map(int, io.get("dims") or ()))) for io in io_of(config, "output")
-            ]
+            self.outputs = [TensorSpec(io["name"], "", whole_shape(config, io)) for io in io_of(config, "output")]
             return
         arrays = {s.name: _zeros(s) for s in specs}
         rows = self._rows([s.name for s in specs])
@@ -154,21 +149,43 @@ class Loader(Loader):  # type: ignore[no-redef]
         return TensorSpec(method, data_type(made.dtype), (-1, *made.shape[1:]))
 
     def prepare(self, config: dict[str, Any]) -> None:
+        faults = self._width(config)
         inputs = [io["name"] for io in io_of(config, "input")]
-        self._input = self._rows(inputs)
-        self._methods: list[tuple[str, Callable[[Any], Any], Any]] = []
+        try:
+            self._input = self._rows(inputs)
+        except LoadError as error:
+            faults.append(str(error))
+        self._methods: list[tuple[str, Callable[[Any], Any], Any, tuple[int, ...]]] = []
         for io in io_of(config, "output"):
             name = io["name"]
             method = self.order.parameter(f"output.{name}") or _ALIASES.get(name.lower(), name.lower())
             found = getattr(self.model, method, None) if method in METHODS else None
             if not callable(found):
                 has = ", ".join(m for m in METHODS if callable(getattr(self.model, m, None)))
-                raise LoadError(
+                faults.append(
                     f"unexpected inference output '{name}', allowed outputs are: {has} (or any name, with the model's parameter "
                     f"output.{name} that names one of these)"
                 )
+                continue
             # The same method gives other datatypes for other inputs: the configuration decides.
-            self._methods.append((name, found, DTYPES[NUMBERS.get(io.get("data_type") or "", 0)]))
+            dtype = DTYPES[NUMBERS.get(io.get("data_type") or "", 0)]
+            self._methods.append((name, found, dtype, whole_shape(config, io)[1:]))
+        if faults:
+            raise LoadError("; ".join(faults))
+
+    def _width(self, config: dict[str, Any]) -> list[str]:
+        """Whether one input for all columns has as many as the model."""
+        inputs, width = io_of(config, "input"), getattr(self.model, "n_features_in_", None)
+        if len(inputs) != 1 or width is None:
+            return []
+        columns = whole_shape(config, inputs[0])[1:]
+        if -1 in columns or int(np.prod(columns)) == width:
+            return []
+        batching = int(config.get("max_batch_size") or 0) > 0
+        return [
+            f"model '{self.order.name}', tensor '{inputs[0]['name']}': the model has {width} features, the configuration specifies "
+            f"dims {show(inputs[0].get('dims') or [])} (write dims: {show([width] if batching else [-1, width])})"
+        ]
 
     def _rows(self, names: list[str]) -> Callable[[dict[str, Any]], Any]:
         """What makes the rows for the model of the inputs."""
@@ -200,7 +217,7 @@ class Loader(Loader):  # type: ignore[no-redef]
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         rows = self._input(inputs)
-        return {name: _cast(_array(method(rows)), dtype) for name, method, dtype in self._methods}
+        return {name: _as_configured(_array(method(rows)), dtype, dims) for name, method, dtype, dims in self._methods}
 
     def explain(self, error: BaseException) -> str:
         return "scikit-learn execute failure: " + self.order.shown(first_line(error))
@@ -223,8 +240,10 @@ def _texts(array: np.ndarray) -> np.ndarray:
     return made.reshape(array.shape)
 
 
-def _cast(array: np.ndarray, dtype: Any) -> np.ndarray:
-    """Numbers in the datatype of the configuration; texts stay."""
+def _as_configured(array: np.ndarray, dtype: Any, dims: tuple[int, ...]) -> np.ndarray:
+    """An answer in the datatype (texts stay) and with the dims of a row that the configuration says."""
+    if array.shape[1:] != dims and -1 not in dims and array.size == len(array) * int(np.prod(dims)):
+        array = array.reshape(len(array), *dims)
     return array if dtype is None or array.dtype == dtype or array.dtype == np.object_ else array.astype(dtype)
 
 

@@ -39,10 +39,49 @@ def io_of(config: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return list(config.get(kind) or ())
 
 
+def sees_of(config: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """What the model sees as inputs or outputs: those of the configuration, its states, and what the server makes of a batch and a sequence.
+    What the server makes has no dims."""
+    sequence = config.get("sequence_batching") or {}
+    made = io_of(config, kind)
+    more = [{**state, "name": state.get(f"{kind}_name")} for state in sequence.get("state") or ()]
+    if kind == "input":
+        more += [
+            {"name": n, "data_type": b.get("data_type")}
+            for b in config.get("batch_input") or ()
+            for n in b.get("target_name") or ()
+        ]
+        more += [{"name": c.get("name"), "data_type": _control_type(c)} for c in sequence.get("control_input") or ()]
+    for io in more:
+        if all(io["name"] != other["name"] for other in made):
+            made.append(io)
+    return made
+
+
+def _control_type(control: dict[str, Any]) -> str:
+    """The datatype of a control tensor."""
+    for one in control.get("control") or ():
+        for values, name in (
+            ("int32_false_true", "TYPE_INT32"),
+            ("fp32_false_true", "TYPE_FP32"),
+            ("bool_false_true", "TYPE_BOOL"),
+        ):
+            if one.get(values):
+                return name
+        return str(one.get("data_type") or "")
+    return ""
+
+
 def effective(io: dict[str, Any]) -> list[int]:
     """The dims that the model sees: the reshape when there is one."""
     reshape = io.get("reshape")
     return [int(d) for d in ((reshape.get("shape") or []) if reshape is not None else io.get("dims") or [])]
+
+
+def whole_shape(config: dict[str, Any], io: dict[str, Any]) -> tuple[int, ...]:
+    """The shape that a configuration gives to a tensor, with the batch dimension."""
+    dims = effective(io)
+    return tuple([-1, *dims] if int(config.get("max_batch_size") or 0) > 0 else dims)
 
 
 def can_batch(inputs: list[TensorSpec], outputs: list[TensorSpec]) -> Optional[TensorSpec]:
@@ -101,12 +140,8 @@ def validate(config: dict[str, Any], inputs: list[TensorSpec], outputs: list[Ten
     batching = int(config.get("max_batch_size") or 0) > 0
     name = config.get("name", "")
     faults: list[str] = []
-    given = {io.get("name") for io in io_of(config, "input")} | {
-        target for b in config.get("batch_input") or () for target in b.get("target_name") or ()
-    }
-    states = (config.get("sequence_batching") or {}).get("state") or ()
-    given |= {state.get("input_name") for state in states}
-    given |= {control.get("name") for control in (config.get("sequence_batching") or {}).get("control_input") or ()}
+    sees = {"input": sees_of(config, "input"), "output": sees_of(config, "output")}
+    given = {io["name"] for io in sees["input"]}
     missing = [spec for spec in inputs if spec.name not in given and not spec.optional]
     if missing and not extra:
         lacks = ", ".join(f"'{spec.name}'" + _described(spec, batching) for spec in missing)
@@ -115,7 +150,7 @@ def validate(config: dict[str, Any], inputs: list[TensorSpec], outputs: list[Ten
             f"(the configuration lacks {lacks})"
         )
     for kind, specs in (("input", inputs), ("output", outputs)):
-        for io in io_of(config, kind):
+        for io in sees[kind]:
             faults += _check(name, kind, io, specs, batching, extra)
     if faults:
         raise LoadError("; ".join(faults))
@@ -124,7 +159,15 @@ def validate(config: dict[str, Any], inputs: list[TensorSpec], outputs: list[Ten
 def _described(spec: TensorSpec, batching: bool) -> str:
     if spec.shape is None or not spec.data_type:
         return ""
-    return f" (data_type: {spec.data_type}, dims: {show(spec.shape[1:] if batching else spec.shape)})"
+    return f" (data_type: {spec.data_type}, {_dims(spec.shape, batching)})"
+
+
+def _dims(shape: tuple[int, ...], batching: bool) -> str:
+    """What to write for a shape; a configuration cannot say "no dimensions"."""
+    dims = shape[1:] if batching else shape
+    if dims:
+        return f"dims: {show(dims)}"
+    return "dims: [1] and reshape { shape: [] }" if batching else "dims: [1]"
 
 
 def _check(
@@ -144,7 +187,7 @@ def _check(
             f"unable to load model '{model}', configuration expects datatype {have} for {kind} '{name}', model provides "
             f"{spec.data_type} (write data_type: {spec.data_type})"
         ]
-    if spec.shape is None:
+    if spec.shape is None or "dims" not in io:
         return []
     if io.get("allow_ragged_batch") and batching:
         if len(spec.shape) == 1:
@@ -175,6 +218,5 @@ def _check(
     )
     return [
         f"model '{model}', tensor '{name}': the model expects {len(spec.shape)} dimensions (shape {show(spec.shape)}) but the "
-        f"model configuration specifies {len(whole)} dimensions{with_batch} (write dims: "
-        f"{show(spec.shape[1:] if batching else spec.shape)})"
+        f"model configuration specifies {len(whole)} dimensions{with_batch} (write {_dims(spec.shape, batching)})"
     ]

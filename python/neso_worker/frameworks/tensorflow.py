@@ -22,7 +22,7 @@ from .errors import (
     size_of,
 )
 from .host import Loader, Order, threads
-from .specs import BFLOAT16, NUMBERS, STRING, TensorSpec, data_type, io_of
+from .specs import BFLOAT16, NUMBERS, STRING, TensorSpec, data_type, io_of, sees_of
 
 _HINTS = (
     ("Op type not registered", "the model uses an operator that this TensorFlow lacks: use the TensorFlow that wrote it, with its custom operators"),
@@ -177,8 +177,9 @@ class Loader(Loader):  # type: ignore[no-redef]
         if not graph.node:
             raise LoadError(f"{self.order.file()} has no operations: it is no frozen graph")
         used = {part.split(":")[0].lstrip("^") for node in graph.node for part in node.input}
-        given = [io["name"] for io in io_of(self.order.config, "input")]
-        wanted = [io["name"] for io in io_of(self.order.config, "output")]
+        config = self.order.config
+        given = [io["name"] for io in sees_of(config, "input")] if io_of(config, "input") else []
+        wanted = [io["name"] for io in sees_of(config, "output")] if io_of(config, "output") else []
         places = given or [node.name for node in graph.node if node.op == "Placeholder"]
         ends = wanted or [
             node.name
@@ -234,7 +235,7 @@ class Loader(Loader):  # type: ignore[no-redef]
     def prepare(self, config: dict[str, Any]) -> None:
         tf = self._tf
         types = {s.name: NUMBERS.get(s.data_type, 0) for s in self.inputs}
-        self._names = [io["name"] for io in io_of(config, "output")]
+        self._names = [io["name"] for io in sees_of(config, "output")]
         call = self._call or (lambda tensors: self._function(**tensors))
         convert, device = tf.constant, self._device
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..datatypes import DTYPES
 from .errors import UNAVAILABLE, UNSUPPORTED, LoadError, first_line, framework, looks_like, size_of
 from .host import Loader, Order
-from .specs import BFLOAT16, NUMBERS, TensorSpec, data_type, io_of
+from .specs import BFLOAT16, NUMBERS, TensorSpec, data_type, sees_of
 
 
 class Loader(Loader):  # type: ignore[no-redef]
@@ -86,7 +86,7 @@ class Loader(Loader):  # type: ignore[no-redef]
 
     def prepare(self, config: dict[str, Any]) -> None:
         torch = self._torch
-        self._names = [io["name"] for io in io_of(config, "output")]
+        self._names = [io["name"] for io in sees_of(config, "output")]
         self._context = self.engine.create_execution_context()
         if self._context is None:
             raise LoadError(

@@ -21,7 +21,7 @@ from .errors import (
     size_of,
 )
 from .host import Loader, Order, threads
-from .specs import BFLOAT16, STRING, TensorSpec, data_type, io_of
+from .specs import BFLOAT16, STRING, TensorSpec, data_type, sees_of
 
 PACKAGE = "ai_edge_litert.interpreter"
 
@@ -112,7 +112,7 @@ class Loader(Loader):  # type: ignore[no-redef]
         return TensorSpec(name, text, tuple(int(d) for d in shape))
 
     def prepare(self, config: dict[str, Any]) -> None:
-        self._names = [io["name"] for io in io_of(config, "output")]
+        self._names = [io["name"] for io in sees_of(config, "output")]
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         for name, dtype in self._bf16.items():
