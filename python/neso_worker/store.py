@@ -52,8 +52,8 @@ def grow(
 
     taken: list[tuple[int, int]] = []
 
-    # The answer of success is SEGMENT, which names no call. Whoever wakes the thread that waits asks too, so that a block
-    # is kept from the first time on.
+    # The answer of success is SEGMENT, which names no call. Whoever wakes the thread that waits asks too, so a block is
+    # kept from the first time on.
     def grown() -> Any:
         block = taken[0] if taken else outputs.take(size)
         if block is not None:
