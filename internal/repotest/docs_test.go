@@ -169,3 +169,14 @@ func TestLinksResolve(t *testing.T) {
 		}
 	}
 }
+
+// TestReadmeNamesEveryPage: the table in README.md has each page of docs.
+func TestReadmeNamesEveryPage(t *testing.T) {
+	text := read(t, "README.md")
+	pages, _ := filepath.Glob(filepath.Join(root(t), "docs", "*.md"))
+	for _, page := range pages {
+		if name := "docs/" + filepath.Base(page); !strings.Contains(text, "["+name+"]("+name+")") {
+			t.Errorf("README.md does not name %s", name)
+		}
+	}
+}

@@ -99,6 +99,8 @@ def _remembers(referrer: Any, triton: Triton) -> bool:
         return True
     if type(referrer) is not dict:
         return False
+    if any(key is triton for key in list(referrer)):
+        return False
     if not _keys(referrer, triton):
         return True
     for owner in gc.get_referrers(referrer):  # of an object, on Pythons where those have one that shows

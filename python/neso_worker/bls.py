@@ -249,7 +249,7 @@ class Bls:
             if call is not None:
                 call.responses.append(response)
                 call.finished = True
-                del self._calls[number]
+                self._calls.pop(number, None)  # another thread may have abandoned it
                 if call.notify is not None:
                     self._tell(call)
             return
@@ -262,7 +262,7 @@ class Bls:
             call.responses.append(response)
             if flags & FINAL:
                 call.finished = True
-                del self._calls[number]
+                self._calls.pop(number, None)
                 self._tell(call)
                 call = None
         if call is not None and call.responses:

@@ -27,7 +27,7 @@ NO_ERROR = 0xFF
 ) = range(1, 31)  # fmt: skip
 LAST_KIND = DEVICES
 
-# In the datatype of a tensor entry: the receiver may write to the block. Only sent to processes with bound callables.
+# In the datatype of an input's entry: nothing else reads the block, so the model may write to it.
 OWN_BLOCK = 0x80
 # Flags of a request block.
 SEQUENCE_START = 1

@@ -50,13 +50,17 @@ def grow(
     call = calls.new()
     link.writer.send(frame(GROW, 0, call, body))
 
-    # The answer of success is SEGMENT, which names no call.
+    taken: list[tuple[int, int]] = []
+
+    # The answer of success is SEGMENT, which names no call. Whoever wakes the thread that waits asks too, so a block is
+    # kept from the first time on.
     def grown() -> Any:
+        block = taken[0] if taken else outputs.take(size)
+        if block is not None:
+            taken[:] = [block]
+            return "taken", block
         if call in answers:
             return "refused", None
-        block = outputs.take(size)
-        if block is not None:
-            return "taken", block
         return outputs.capacity() > before and ("missed", None)
 
     state, block = link.wait(grown)

@@ -128,7 +128,12 @@ class Zygote:
                 return
             if pid in self._children:
                 self._children.discard(pid)
-                self._control.sendall(frame(EXITED, 0, 0, PID_STATUS.pack(pid, status)))
+                self._say(frame(EXITED, 0, 0, PID_STATUS.pack(pid, status)))
+
+    def _say(self, data: bytes) -> None:
+        """Tells the server; when it is gone the next read shows that, and ends the children too."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._control.sendall(data)
 
     def _fork(self, received: Frame) -> Optional[list[int]]:
         kind, _, call, data, start, end = received
@@ -141,7 +146,7 @@ class Zygote:
                 warnings.simplefilter("ignore", DeprecationWarning)  # numpy's threads are at rest
                 pid = os.fork()
         except OSError as error:
-            self._control.sendall(json_frame(FAILED, 0, call, {"message": f"fork: {error}", "traceback": ""}))
+            self._say(json_frame(FAILED, 0, call, {"message": f"fork: {error}", "traceback": ""}))
             pid = -1
         if pid == 0:
             self._become_child(order, fds)
@@ -150,7 +155,7 @@ class Zygote:
             os.close(fd)
         if pid > 0:
             self._children.add(pid)
-            self._control.sendall(frame(FORKED, 0, call, COUNT.pack(pid)))
+            self._say(frame(FORKED, 0, call, COUNT.pack(pid)))
         return None
 
     def _become_child(self, order: dict[str, Any], fds: list[int]) -> None:

@@ -396,6 +396,32 @@ def test_cancelled_futures_cancel_their_calls(tmp_path):
         assert cancelled == sent[:2]
 
 
+def test_a_call_is_given_up_while_its_answer_is_read(tmp_path):
+    """The garbage collector may drop an iterator inside of anything, also between two steps of who reads for all."""
+    with script(tmp_path) as m:
+        sent = []
+
+        def answer(kind, call, body):
+            if kind == INFER:
+                sent.append(call)
+            if len(sent) == 2:
+                for call in sent:
+                    m.peer.send(INFER_RESPONSES, responses_body((1, [("X", np.array([call]))])), call)
+
+        text = (
+            CALL % (1, "")
+            + """
+    from neso_worker import bls
+    read, left = bls.decode, [q.exec(decoupled=True)]
+    def decode(*args):
+        left.clear()
+        return read(*args)
+    bls.decode = decode
+    return [text(q.exec().output_tensors()[0].as_numpy().tolist())]"""
+        )
+        assert serve(m, text, answer) == [sent[1]]
+
+
 def test_calls_from_threads(tmp_path):
     with script(tmp_path) as m:
         text = """

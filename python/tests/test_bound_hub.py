@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
@@ -81,6 +82,37 @@ def test_a_reader_that_gives_up_hands_over(ends):
     ends.say(2)
     second.join(20)
     assert done == [2]
+
+
+def test_a_follower_that_is_interrupted_leaves_no_gap(ends):
+    """Ctrl-C ends a wait in the main thread while others read: the turn to read does not go to who has left."""
+    done = []
+
+    def until_waiting(count):
+        end = time.monotonic() + 60
+        while len(ends.hub._waiters) < count or not ends.hub._reading:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+
+    reader = in_thread(done, ends.wait, 1)
+    until_waiting(0)
+
+    def interrupt():
+        until_waiting(1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        ends.wait(2)
+    thread.join()
+    other = in_thread(done, ends.wait, 3)
+    until_waiting(1)
+    ends.say(1)
+    reader.join(20)
+    ends.say(3)
+    other.join(20)
+    assert done == [1, 3]
 
 
 def test_followers_time_out(ends):

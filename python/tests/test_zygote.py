@@ -173,3 +173,21 @@ def test_children_end_with_the_zygote(zygote, tmp_path):
     stuck.peer.close()
     zygote.end()
     assert not alive(quick.pid) and not alive(stuck.pid)
+
+
+def test_a_child_that_ends_with_the_server_leaves_no_other_behind(zygote, tmp_path):
+    """Nobody can be told of the one any more; the other, which never comes back, is ended all the same."""
+    quick, stuck = Child(zygote), Child(zygote)
+    hang = tmp_path / "hang.py"
+    hang.write_text("print('here', flush=True)\nwhile True:\n    pass\n")
+    stuck.peer.send(LOAD, {**json.loads(LOAD_BODY), "model_path": str(hang), "version_directory": str(tmp_path)}, 1)
+    assert os.read(stuck.output, 100) == b"here\n"
+    zygote.peer.control.shutdown(socket.SHUT_RD)
+    quick.peer.close()
+    deadline = time.monotonic() + 60
+    while alive(quick.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    stuck.peer.close()
+    zygote.end()
+    assert not alive(stuck.pid)

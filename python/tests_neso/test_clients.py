@@ -423,6 +423,17 @@ def test_a_client_in_the_process(served):
     assert connections(served) == before  # no port
 
 
+def test_a_call_in_the_process_that_cannot_be_sent(served):
+    """What of it lies in shared memory already is given back, and the error is that of what was wrong."""
+    client = served.client("m")
+    used = client._calls._worker.segments.outputs._used
+    before = dict(used)
+    with pytest.raises(UnicodeEncodeError):
+        client.infer_sample(x=np.ones(100_000, np.float32), **{"\udc80": np.ones(1, np.float32)})
+    assert used == before
+    assert client.infer_sample(ONE)["y"].tolist() == [2.0]
+
+
 def test_a_client_in_the_process_has_room_for_so_many_requests(monkeypatch):
     monkeypatch.setattr(_inprocess, "IN_FLIGHT", 2)
     monkeypatch.setattr(_inprocess, "WAIT_S", 0.05)

@@ -24,6 +24,7 @@ from neso import (
     ModelConfig,
     Tensor,
     Triton,
+    _running,
     batch,
 )
 from neso.client import (
@@ -338,6 +339,16 @@ def test_a_port_of_another_triton_of_the_process(triton):
     with Triton(config=config()) as other:
         assert other in Triton.running()
     assert other not in Triton.running()
+
+
+def test_what_still_refers_to_a_triton():
+    """A server makes room for another one only when nothing of the user's refers to its object."""
+    listed, value, key = [Triton(config=config())], {"a": Triton(config=config())}, {Triton(config=config()): "a"}
+    # Not within the assertion: pytest keeps what that is made of.
+    left = [_running.is_left(listed[0]), _running.is_left(value["a"]), _running.is_left(next(iter(key)))]
+    assert left == [False, False, False]
+    left = _running.is_left(Triton(config=config()))
+    assert left
 
 
 def test_an_unrecoverable_error_stops_the_server():

@@ -110,7 +110,7 @@ class Connection:
         if kind in (READY, FAILED):
             self.calls.on_answer(frame)
         elif kind == RELEASE:
-            self.segments.outputs.release(release_blocks(*frame[3:]))
+            self.take_back(release_blocks(*frame[3:]))
         elif kind == SEGMENT:
             _, _, _, data, start, end = frame
             if end - start != SEGMENT_BODY.size:
@@ -151,6 +151,10 @@ class Connection:
                 self._instances.pop(number, None)
             with contextlib.suppress(Closed):
                 self.link.writer.send(json_frame(FAILED, number, call, failure))
+
+    def take_back(self, blocks: list[tuple[int, int]]) -> None:
+        """Takes back blocks that nobody reads any more; the caller holds the link's lock."""
+        self.segments.outputs.release(blocks)
 
     def unloaded(self, instance: Instance) -> None:
         """Forgets an instance whose thread ends."""

@@ -119,15 +119,16 @@ class Hub:
         waiter = _Waiter(ready)
         self._waiters.append(waiter)
         self.changed.release()
+        woken = False
         try:
-            if deadline is None:
-                waiter.event.acquire()
-            else:
-                waiter.event.acquire(timeout=max(0.0, deadline - time.monotonic()))
+            woken = waiter.event.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic()))
         finally:
             self.changed.acquire()
-            if deadline is not None and waiter in self._waiters:
-                self._waiters.remove(waiter)
+            if not woken:  # out of time, or Ctrl-C
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+                else:  # whoever woke it meant it to read
+                    self._hand_over()
 
     def _read(self, deadline: Optional[float]) -> None:
         """Reads once, for all. Called and left with the lock held."""
