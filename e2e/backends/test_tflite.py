@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from repository import identity_model, settled
 from server import Server
 from single import one_file_is_served
 from tritonclient import grpc, http
+
+if importlib.util.find_spec("ai_edge_litert") is None:
+    pytest.skip("ai-edge-litert is not installed: there may be none for this Python", allow_module_level=True)
 
 FILES = Path(__file__).with_name("tflite")
 CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}

@@ -238,6 +238,9 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 // emptyBatch refuses a batch of nothing. The peer takes it for one element
 // whose bytes are missing, and says no more than that.
 func (o *io) emptyBatch(r *infer.Request, t *tensor.Tensor) error {
+	if n, err := t.Shape[1:].Elements(); t.Datatype == tensor.Bytes && err == nil && n > 0 && len(t.Data) == 0 {
+		return fault(r, "expected %d string elements for inference input '%s' for model '%s', got 0: its batch dimension is 0", n, t.Name, o.config.Name)
+	}
 	if want, err := tensor.ByteSize(t.Datatype, t.Shape[1:]); err == nil && want != int64(len(t.Data)) {
 		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d: its batch dimension is 0", t.Name, o.config.Name, want, len(t.Data))
 	}

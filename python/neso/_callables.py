@@ -46,19 +46,25 @@ def kind_of(infer_func: Any) -> str:
     return "generator" if inspect.isgeneratorfunction(target) else "function"
 
 
+def _running(config: TritonModelConfig, items: Iterator[Any]) -> Iterator[Any]:
+    """The items of a generator of a user's, which runs as the model's callable does."""
+    while True:
+        token = _context.running(config)
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        finally:
+            _context.stopped(token)
+        yield item
+
+
 def in_requests(infer_func: Any, config: TritonModelConfig, check: TritonResultsValidator) -> Callable[..., Any]:
     """A callable of the same form that takes a list of requests and gives checked lists of dictionaries."""
     validate = check.validate_responses
 
     def results(requests: list[Request], items: Iterator[Any]) -> Iterator[list[Arrays]]:
-        while True:
-            token = _context.running(config)
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-            finally:
-                _context.stopped(token)
+        for item in _running(config, items):
             yield validate(requests, item)
 
     async def later(requests: list[Request], answer: Any) -> list[Arrays]:
@@ -174,14 +180,7 @@ def in_batches(
     validate = check.validate
 
     def each(items: Iterator[Arrays], rows: int) -> Iterator[Arrays]:
-        while True:
-            token = _context.running(config)
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-            finally:
-                _context.stopped(token)
+        for item in _running(config, items):
             yield validate(item, None, rows)
 
     def run(**inputs: Array) -> Any:

@@ -46,7 +46,7 @@ func (b *batcher) finished(now int64, x *batch) {
 	b.long = max(took, b.long-b.long/8)
 	returning := min(answered, int(b.arrived-b.seen))
 	b.seen, b.parts = b.arrived, len(b.load)
-	if 2*returning >= answered {
+	if answered > 1 && 2*returning >= answered { // of one alone nobody can tell who came in its place
 		b.parts++
 	}
 	if b.slow = b.patient && b.long >= slowBatch; b.slow {
