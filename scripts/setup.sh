@@ -21,6 +21,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
+echo "setup: the Python packages of scripts/requirements.txt go into .venv, which takes a minute or more"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
 
 # The emulator of Azure's storage is a program for Node; without it its tests

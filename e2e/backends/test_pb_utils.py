@@ -449,6 +449,7 @@ def test_inputs_may_be_changed_in_place(tmp_path, size):
         r = server.infer("share", ask(*[7] * size))
         if size > 1000:  # in memory that others read: not without the parameter
             assert r.status == 500 and "output array is read-only" in r.error, r
+            assert "set the model's parameter WRITABLE_INPUTS to yes" in r.error, r
         else:
             assert r.status == 200, r
 

@@ -55,7 +55,9 @@ func (c *checker) versions() {
 	for _, v := range missing {
 		c.hintOf("version_policy", "version %d of the version policy has no directory and is skipped", v)
 	}
-	if len(serve) == 0 {
+	latest := c.draft.pb.VersionPolicy.GetLatest()
+	told := latest != nil && latest.NumVersions == 0 // a fault of its own, which no directory mends
+	if len(serve) == 0 && !told {
 		c.add(c.draft.fault("version_policy", "at least one version must be available under the version policy of model '"+c.draft.pb.Name+"'",
 			"a version directory such as "+strconv.Quote(filepath.Join(c.Directory, "1")), strconv.Itoa(len(available))+" versions"))
 	}

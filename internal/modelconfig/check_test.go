@@ -177,3 +177,28 @@ output { name: "B" data_type: TYPE_FP32 dims: 4 label_filename: "gone" }
 		}
 	}
 }
+
+// TestCheckOneFaultOnce: what follows from a fault is not another one, and no
+// range is told that nothing is in.
+func TestCheckOneFaultOnce(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "m")
+	if err := os.MkdirAll(filepath.Join(dir, "1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const text = "backend: \"identity\"\nmax_batch_size: 0\ndynamic_batching { preferred_batch_size: [ 99 ] }\nversion_policy { latest { num_versions: 0 } }\n"
+	if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Check(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := report.String()
+	if strings.Count(got, "at least one version") != 1 || !strings.Contains(got, "expected at least 1, found 0") {
+		t.Errorf("the version policy:\n%s", got)
+	}
+	if !strings.Contains(got, "expected none while max_batch_size is 0, found 99") {
+		t.Errorf("the batch size:\n%s", got)
+	}
+}

@@ -174,6 +174,9 @@ func (v *validator) preferred(path, what string, sizes []int32) {
 	for i, size := range sizes {
 		at := path + ".preferred_batch_size[" + strconv.Itoa(i) + "]"
 		want := fmt.Sprintf("1 to %d", v.pb.MaxBatchSize)
+		if v.pb.MaxBatchSize < 1 {
+			want = "none while max_batch_size is " + strconv.Itoa(int(v.pb.MaxBatchSize))
+		}
 		switch {
 		case size <= 0:
 			v.add(at, want, strconv.Itoa(int(size)), "%s must be positive for %s", what, v.pb.Name)

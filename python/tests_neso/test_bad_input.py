@@ -409,6 +409,7 @@ def test_a_traceback_is_shown_once(capfd, caplog):
     assert sum(r.exc_info is not None for r in caplog.records) == 2
     lines = [line for line in capfd.readouterr().err.splitlines() if "failed to execute" in line]
     assert lines and all("shown once" in line and "raceback" not in line for line in lines)
+    assert all(any(f" instance={name}_0_0 " in line for line in lines) for name in ("list", "batch")), lines
 
 
 def fail_rows(x):

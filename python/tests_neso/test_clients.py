@@ -610,3 +610,27 @@ def test_inputs_that_are_none_or_of_several_kinds(served):
 def test_no_time_to_wait_for_a_server_that_is_there(url):
     with ModelClient(url, "m", init_timeout_s=0) as client:
         assert client.infer_sample(ONE)["y"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_client_that_waits_says_so(monkeypatch, scheme):
+    """And for what: the default is 300 seconds, which a mistyped name would pass in silence."""
+
+    def warn(message, *args):
+        raise InterruptedError(message % args)
+
+    monkeypatch.setattr("neso.client.utils.SLOW_AFTER_S", 0.0)
+    monkeypatch.setattr("neso.client.utils.LOGGER.warning", warn)
+    with ModelClient(f"{scheme}://127.0.0.1:1", "m") as client:
+        said = r"Waiting for model m: \d+ s so far, \d+ s left \(.*(refused|failed to connect)"
+        with pytest.raises(InterruptedError, match=said):
+            client.wait_for_model(60)
+        with pytest.raises(InterruptedError, match="Waiting for the server: "):
+            client.wait_for_server(60)
+
+    async def ask():
+        async with AsyncioModelClient(f"{scheme}://127.0.0.1:1", "m") as client:
+            with pytest.raises(InterruptedError, match="Waiting for model m: "):
+                await client.wait_for_model(60)
+
+    asyncio.run(ask())

@@ -28,7 +28,7 @@ type Channels struct {
 
 // ConnOptions says what a connection needs to know and to call.
 type ConnOptions struct {
-	// Logger takes the worker's log records; it carries model and instance.
+	// Logger takes the worker's log records; it carries model and instance, unless the worker is a user's process (Serve).
 	Logger *slog.Logger
 	// Host serves calls out of the worker; nil refuses them.
 	Host backend.Host

@@ -34,7 +34,11 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 				}
 			}
 			c.mu.Unlock()
-			attrs := []any{slog.String("error", string(message))}
+			var attrs []any
+			if c.opts.Serve != nil { // the process of a user has many models, so the logger names none
+				attrs = append(attrs, slog.String("instance", c.instanceName(h.Instance)))
+			}
+			attrs = append(attrs, slog.String("error", string(message)))
 			if len(traceback) > 0 { // none where the program of a bound callable has logged it
 				attrs = append(attrs, slog.String("traceback", string(traceback)))
 			}
@@ -101,13 +105,17 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 
 // batchError is what the requests of a failed batch are answered with.
 func (c *Conn) batchError(instance uint32, message []byte) *backend.Error {
-	name := ""
+	return backend.Errorf(backend.Internal, "Failed to process the request(s) for model '%s', message: %s", c.instanceName(instance), message)
+}
+
+// instanceName is an instance's name, "" where it is gone.
+func (c *Conn) instanceName(number uint32) string {
 	c.mu.Lock()
-	if inst := c.instances[instance]; inst != nil {
-		name = inst.Name
+	defer c.mu.Unlock()
+	if inst := c.instances[number]; inst != nil {
+		return inst.Name
 	}
-	c.mu.Unlock()
-	return backend.Errorf(backend.Internal, "Failed to process the request(s) for model '%s', message: %s", name, message)
+	return ""
 }
 
 // answer is a response with room for its parts, so that a response of common

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -74,10 +75,15 @@ func lateZygote(cmd Command, why error, lines *lineLog) error {
 
 // withOutput adds the last lines of a process to what happened to it.
 func withOutput(what string, lines *lineLog) string {
-	if last := lines.last(); last != "" {
-		return what + "; its last output:\n" + last
+	last := lines.last()
+	if last == "" {
+		return what
 	}
-	return what
+	// PyTorch only warns when it wraps a read-only array; the write is a fault of the processor.
+	if strings.Contains(what, "SIGSEGV") && strings.Contains(last, "NumPy array is not writable") {
+		what += " (it wrote to an input that others read too? The model's parameter WRITABLE_INPUTS gives it copies)"
+	}
+	return what + "; its last output:\n" + last
 }
 
 // read takes the zygote's frames until it ends.

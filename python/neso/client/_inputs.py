@@ -135,7 +135,7 @@ def infer_inputs(lib: Any, arrays: Arrays) -> list[Any]:
         if value.dtype.kind == "O" and value.size and not isinstance(value.item(0), bytes):
             raise RuntimeError(
                 f"Numpy array for '{name}' input with dtype=object should contain encoded strings "
-                f"(ex. with np.char.encode(array, 'utf-8')). Element type: {type(value.item(0))}"
+                f"(ex. with np.char.encode(array.astype(str), 'utf-8')). Element type: {type(value.item(0))}"
             )
         datatype = np_to_triton_dtype(value.dtype.newbyteorder("=") if value.dtype.kind in "iuf" else value.dtype)
         if datatype is None:

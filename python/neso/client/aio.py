@@ -98,7 +98,7 @@ class AsyncioModelClient(BaseModelClient):
                 reached, reason = True, NOT_READY
             except unreachable() as error:
                 reason = str(error) or type(error).__name__
-            pause = patience.pause()
+            pause = patience.pause(f"model {self._model_name}", reason)
             if pause is None:
                 if reached:
                     why = client.get_model_metadata(self._model_name, version, headers=self._headers(None))

@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import functools
 import importlib
+import logging
 import time
 import urllib.parse
 import warnings
@@ -18,6 +19,8 @@ from ..model_config.parser import ModelConfigParser
 from ..model_config.triton_model_config import TritonModelConfig
 from .exceptions import PyTritonClientInvalidUrlError, PyTritonClientTimeoutError
 from .warnings import NotSupportedTimeoutWarning
+
+LOGGER = logging.getLogger(__name__)
 
 LATEST_MODEL_VERSION = "<latest>"
 _DEFAULT_NETWORK_TIMEOUT_S = 60.0
@@ -33,6 +36,10 @@ LAST_PAUSE_S = 0.5
 NOT_READY = "the model is not ready"
 WHY_S = 1.0
 
+
+# Seconds until the log says that a client still waits, and between such lines.
+SLOW_AFTER_S = 3.0
+SLOW_EVERY_S = 10.0
 
 # Errors of HTTP clients that are no OSError.
 _BROKEN = (("geventhttpclient.response", "HTTPParseError"), ("aiohttp", "ClientError"))
@@ -134,14 +141,20 @@ class Patience:
 
     def __init__(self, timeout_s: float) -> None:
         """``timeout_s`` from now."""
-        self._end = time.monotonic() + timeout_s
+        self._begin = time.monotonic()
+        self._end = self._begin + timeout_s
         self._pause = FIRST_PAUSE_S
+        self._tell = SLOW_AFTER_S
 
-    def pause(self) -> Optional[float]:
-        """Seconds to wait before the next question; None when time is over."""
-        left = self._end - time.monotonic()
+    def pause(self, what: str = "", why: str = "") -> Optional[float]:
+        """Seconds to wait before the next question; None when time is over. Logs now and then what is waited for."""
+        now = time.monotonic()
+        left = self._end - now
         if left <= 0:
             return None
+        if what and now - self._begin >= self._tell:
+            self._tell = now - self._begin + SLOW_EVERY_S
+            LOGGER.warning("Waiting for %s: %.0f s so far, %.0f s left (%s)", what, now - self._begin, left, why)
         pause, self._pause = self._pause, min(self._pause * 1.5, LAST_PAUSE_S)
         return min(pause, left)
 
@@ -164,7 +177,7 @@ def wait_for_server_ready(
             reason = "the server is not ready"
         except unreachable() as error:
             reason = str(error)
-        pause = patience.pause()
+        pause = patience.pause("the server", reason)
         if pause is None:
             raise PyTritonClientTimeoutError(
                 f"Waiting for server to be ready timed out. Timeout: {limit} s. Message: {reason}"
@@ -193,7 +206,7 @@ def wait_for_model_ready(
             reason = NOT_READY
         except unreachable() as error:
             reason = str(error)
-        pause = patience.pause()
+        pause = patience.pause(f"model {model_name}", reason)
         if pause is None:
             if reached:
                 extra = {"client_timeout": WHY_S} if is_grpc(client) else {}
