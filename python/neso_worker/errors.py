@@ -7,7 +7,10 @@ import traceback
 from types import FrameType, TracebackType
 from typing import Optional
 
-_SHARED = " (inputs that others read too are not copied: write to a copy, or set the model's parameter WRITABLE_INPUTS to yes)"
+_SHARED = (
+    " (inputs that others read too are not copied: "
+    "write to a copy, or set the model's parameter WRITABLE_INPUTS to yes)"
+)
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
