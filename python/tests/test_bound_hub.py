@@ -84,7 +84,15 @@ def test_a_reader_that_gives_up_hands_over(ends):
     assert done == [2]
 
 
-def test_a_follower_that_is_interrupted_leaves_no_gap(ends):
+@pytest.fixture
+def interruptible():
+    """Ctrl-C is KeyboardInterrupt, also where the tests were started in the background, which ignores it."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, old)
+
+
+def test_a_follower_that_is_interrupted_leaves_no_gap(ends, interruptible):
     """Ctrl-C ends a wait in the main thread while others read: the turn to read does not go to who has left."""
     done = []
 
