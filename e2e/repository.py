@@ -61,6 +61,20 @@ def until(condition, timeout=20):
     return False
 
 
+def spoilt(server, repository, file, named, infer):
+    """The file of the loaded model m becomes a half of it, nothing and something else, in place as a copy that is cut off does: what
+    infer returns stays as it was, and a load refuses the file by the name given, never by its place on the machine."""
+    before = infer()
+    whole = file.read_bytes()
+    for content in (whole[: len(whole) // 2], b"", bytes(range(256))):
+        file.write_bytes(content)
+        assert infer() == before
+        reply = server.post("/v2/repository/models/m/load")
+        assert reply.status == 400 and named in reply.error, reply
+        assert str(repository) not in reply.error, reply
+        assert infer() == before
+
+
 def settled(server, count):
     """Waits until that many models are loaded or have a reason why they are not; returns the reasons by model, empty for those that are."""
 

@@ -365,11 +365,16 @@ def test_a_worker_that_dies_while_others_read_what_it_wrote(machine, repo):
         unloaded(s, machine)
 
 
-def test_a_reader_that_dies(machine, repo):
+def small_pool(machine, repo):
+    """A server whose pool has room for four of the tensors that twice hands to keep."""
     write(repo, "twice", TWICE_THERE)
     write(repo, "keep", KEEP)
     chain(repo, "row", "twice", "keep")
-    with Server(repo, *EXPLICIT, "--cuda-memory-pool-byte-size=0:8388608", env=machine.env) as s:
+    return Server(repo, *EXPLICIT, "--cuda-memory-pool-byte-size=0:8388608", env=machine.env)
+
+
+def test_a_reader_that_dies(machine, repo):
+    with small_pool(machine, repo) as s:
         x = np.arange(500_000, dtype=np.int32)
         for _ in range(3):
             for _ in range(4):  # as much as the pool has
@@ -384,10 +389,7 @@ def test_a_reader_that_dies(machine, repo):
 
 
 def test_a_full_pool_is_no_error(machine, repo):
-    write(repo, "twice", TWICE_THERE)
-    write(repo, "keep", KEEP)
-    chain(repo, "row", "twice", "keep")
-    with Server(repo, *EXPLICIT, "--cuda-memory-pool-byte-size=0:8388608", env=machine.env) as s:
+    with small_pool(machine, repo) as s:
         x = np.arange(500_000, dtype=np.int32)
         seen = []
         for _ in range(8):

@@ -94,11 +94,7 @@ func TestOutputMemory(t *testing.T) {
 	big := fp32("IN", tensor.Shape{4096})
 	big.Data[0] = 42
 	done := f.execute(t.Context(), inst, request(a, big))
-	h, body := f.next(KindExecute)
-	blocks, err := DecodeExecute(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, blocks := f.taken()
 	in := blocks[0].Inputs[0]
 	if got := f.maps[in.Segment][in.Offset]; got != 42 {
 		t.Errorf("the copied input has %d", got)
@@ -427,11 +423,7 @@ func TestWriteLater(t *testing.T) {
 		all = append(all, f.execute(t.Context(), inst, request(newAnswers(), fp32("IN", tensor.Shape{1 << 16}))))
 	}
 	for range all {
-		h, body := f.next(KindExecute)
-		blocks, err := DecodeExecute(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h, blocks := f.taken()
 		f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal}}))
 	}
 	for _, c := range all {

@@ -269,6 +269,17 @@ func (m *fakeMetric) Observe(float64) error     { return nil }
 func (m *fakeMetric) Value() (float64, error)   { return m.h.metrics[m.name], nil }
 func (m *fakeMetric) Release()                  { m.h.metrics["released"]++ }
 
+// taken takes the next EXECUTE.
+func (f *fakeWorker) taken() (Header, []RequestBlock) {
+	f.t.Helper()
+	h, body := f.next(KindExecute)
+	blocks, err := DecodeExecute(body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return h, blocks
+}
+
 func (f *fakeWorker) call(kind Kind, id uint64, v any) (Kind, map[string]any) {
 	f.t.Helper()
 	text, err := json.Marshal(v)

@@ -40,11 +40,7 @@ func (f *fakeWorker) written(segment uint32, offset uint64, data []byte) tensor.
 // inputs takes the next EXECUTE.
 func (f *fakeWorker) inputs() (h Header, handle uint64, inputs []Entry) {
 	f.t.Helper()
-	h, body := f.next(KindExecute)
-	blocks, err := DecodeExecute(body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	h, blocks := f.taken()
 	return h, blocks[0].Handle, blocks[0].Inputs
 }
 

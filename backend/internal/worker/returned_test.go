@@ -31,11 +31,7 @@ func TestInputsToWriteTo(t *testing.T) {
 			in.Buffer.Retain()
 		}
 		done := f.execute(t.Context(), inst, request(newAnswers(), in, tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}))
-		h, body := f.next(KindExecute)
-		blocks, err := DecodeExecute(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h, blocks := f.taken()
 		if got := blocks[0].Inputs[0]; got.Own != c.want || got.Datatype != tensor.Uint8 {
 			t.Errorf("%+v: %+v", c, got)
 		}
@@ -72,11 +68,7 @@ func TestInputsOfOneBody(t *testing.T) {
 		other.Buffer.Retain()
 		in.Data, in.Shape = in.Data[:size], tensor.Shape{1, size}
 		done := f.execute(t.Context(), inst, request(newAnswers(), in, other))
-		h, body := f.next(KindExecute)
-		blocks, err := DecodeExecute(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h, blocks := f.taken()
 		for _, got := range blocks[0].Inputs {
 			if got.Own != want {
 				t.Errorf("%+v: %+v", c, got)
@@ -99,11 +91,7 @@ func TestInputsFromOnePlace(t *testing.T) {
 	long.Buffer = tensor.NewBuffer(long.Data, nil)
 	short := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, size}, Data: long.Data[:size], Buffer: long.Buffer.Retain()}
 	done := f.execute(t.Context(), inst, request(newAnswers(), short, long))
-	h, body := f.next(KindExecute)
-	blocks, err := DecodeExecute(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, blocks := f.taken()
 	for i, e := range blocks[0].Inputs {
 		if got := f.maps[e.Segment][e.Offset : e.Offset+e.Length]; !bytes.Equal(got, long.Data[:len(got)]) {
 			t.Errorf("input %d: %d bytes, not those that were sent", i, len(got))
@@ -127,11 +115,7 @@ func TestInputsOfOneMemory(t *testing.T) {
 	two := one
 	two.Buffer.Retain()
 	done := f.execute(t.Context(), inst, request(newAnswers(), one), request(newAnswers(), two))
-	h, body := f.next(KindExecute)
-	blocks, err := DecodeExecute(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, blocks := f.taken()
 	a, b := blocks[0].Inputs[0], blocks[1].Inputs[0]
 	if a.Segment == b.Segment && a.Offset == b.Offset || !a.Own || !b.Own {
 		t.Errorf("%+v and %+v", a, b)
@@ -168,11 +152,7 @@ func TestReturnedInput(t *testing.T) {
 			f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, []place{{segment: e.Segment, offset: e.Offset + from}}))
 		} else {
 			done = f.execute(t.Context(), inst, request(a, in))
-			h, body := f.next(KindExecute)
-			blocks, err := DecodeExecute(body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			h, blocks := f.taken()
 			e = blocks[0].Inputs[0]
 			f.maps[e.Segment][e.Offset+from] = 7
 			f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
@@ -207,11 +187,7 @@ func TestOutputInForeignInput(t *testing.T) {
 	inst := f.instance(nil)
 	a, b := newAnswers(), newAnswers()
 	done := f.execute(t.Context(), inst, request(a, shared(t, inst.Arena, 1<<16)), request(b, shared(t, inst.Arena, 1<<16)))
-	h, body := f.next(KindExecute)
-	blocks, err := DecodeExecute(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, blocks := f.taken()
 	other := blocks[1].Inputs[0]
 	out := tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16}, Data: make([]byte, 1<<16)}
 	at := []place{{segment: other.Segment, offset: other.Offset}}
