@@ -21,6 +21,18 @@ func openStore(t testing.TB, p *memory.Pool, log *slog.Logger, settings map[stri
 	return s.(*remote)
 }
 
+// written waits until s holds no entry on its way to Redis. That Redis has an
+// entry does not say so: the writer may not have read the answer yet, and answers
+// look-ups itself until then.
+func written(t testing.TB, s *remote) {
+	t.Helper()
+	until(t, "all is written", func() bool {
+		s.writer.mu.Lock()
+		defer s.writer.mu.Unlock()
+		return len(s.writer.entries) == 0
+	})
+}
+
 func TestRedisSuite(t *testing.T) {
 	server := startRedis(t)
 	suite(t, func(t *testing.T, p *memory.Pool) Store {
@@ -92,7 +104,10 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		is(t, s.Lookup(t.Context(), key(round)), round, 10)
-		until(t, "it is written", func() bool { n, err := server.client(t).DBSize(t.Context()).Result(); return err == nil && n > 0 })
+		written(t, s)
+		if n, err := server.client(t).DBSize(t.Context()).Result(); err != nil || n == 0 {
+			t.Errorf("%d entries in Redis, %v", n, err)
+		}
 		server.kill()
 		until(t, "the loss is noticed", func() bool {
 			e := s.Lookup(t.Context(), key(round+100))
@@ -194,7 +209,10 @@ func TestRedisOverTLS(t *testing.T) {
 	if _, err := s.Insert(key(1), entry(t, p, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is stored", func() bool { return server.client(t).Exists(t.Context(), prefix+key(1).String()).Val() == 1 })
+	written(t, s)
+	if n, err := server.client(t).Exists(t.Context(), prefix+key(1).String()).Result(); err != nil || n != 1 {
+		t.Errorf("%d such entries in Redis, %v", n, err)
+	}
 	is(t, s.Lookup(t.Context(), key(1)), 1, 10)
 	// Without the client's certificate the server does not talk to us.
 	delete(settings, "cert")

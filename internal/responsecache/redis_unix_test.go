@@ -11,7 +11,7 @@ import (
 func TestRedisHangs(t *testing.T) {
 	server := startRedis(t)
 	p, log := pool(t), &lines{}
-	s := openStore(t, p, log.logger(), server.settings("socket_timeout", "50", "connect_timeout", "50"))
+	s := openStore(t, p, log.logger(), server.settings("socket_timeout", "1000", "connect_timeout", "1000"))
 	is := func(up bool) func() bool {
 		return func() bool {
 			s.Lookup(t.Context(), key(1)).Release()

@@ -3,15 +3,17 @@ package responsecache
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
+	crand "crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -31,17 +33,26 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	if err != nil {
 		t.Skip("no redis-server: `make setup` as root installs it, else the package redis-server of the system does")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_ = l.Close()
-	s := &redisServer{port: port}
-	s.args = append([]string{binary, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
+	s := &redisServer{port: strconv.Itoa(freePort(t))}
+	s.args = append([]string{binary, "--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
 	s.start(t)
 	t.Cleanup(s.kill)
 	return s
+}
+
+// freePort returns a port that nobody listens on, below those that systems give to
+// connections: while no server holds it nobody else's connection takes it.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		port := 20_000 + rand.IntN(12_000)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port among 100 tried")
+	return 0
 }
 
 // start begins the process and waits until it listens.
@@ -84,7 +95,7 @@ func (s *redisServer) settings(more ...string) map[string]string {
 // certificate writes one for 127.0.0.1 that signs itself, and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	k, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +104,7 @@ func certificate(t *testing.T) (cert, key string) {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &of, &of, &k.PublicKey, k)
+	der, err := x509.CreateCertificate(crand.Reader, &of, &of, &k.PublicKey, k)
 	if err != nil {
 		t.Fatal(err)
 	}
