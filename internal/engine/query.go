@@ -69,7 +69,7 @@ func (e *Engine) modelReady(name string, version int64) error {
 
 // pick returns the version, or the highest one for -1, or nil.
 func pick(versions []*model.Model, version int64) *model.Model {
-	if version < 0 && len(versions) > 0 {
+	if version == -1 && len(versions) > 0 {
 		return versions[len(versions)-1]
 	}
 	for _, m := range versions {

@@ -84,7 +84,7 @@ func (s *survey) read(user, part string) error {
 }
 
 func (s *survey) lookup(name string, version int64) *modelconfig.Config {
-	if c := s.declared[name]; c != nil && (version < 0 || slices.Contains(s.versions[name], version)) {
+	if c := s.declared[name]; c != nil && (version == -1 || slices.Contains(s.versions[name], version)) {
 		return c
 	}
 	return s.m.part(name, version)

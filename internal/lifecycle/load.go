@@ -132,19 +132,21 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 	faults.add(err)
 	if len(faults) > 0 {
 		// The parts that do serve may have something to say as well.
-		return m.fail(p, append(faults, m.survey(p).faults(p)...).err())
+		return m.fail(p, append(faults, m.survey(p).faults(p)...).err(), true)
 	}
 	if err := m.check(p); err != nil {
-		return m.fail(p, err)
+		return m.fail(p, err, true)
 	}
 	return m.apply(p)
 }
 
 // fail records why a model has no version, and returns the error of its load.
-func (m *Manager) fail(p *plan, err error) error {
+// unread says that the model is to be as one that could not be read: the peer
+// does not know ensembles that fail validation either.
+func (m *Manager) fail(p *plan, err error, unread bool) error {
 	m.mu.Lock()
 	e := m.entryLocked(p.name)
-	e.unread = false
+	e.unread = unread && len(e.versions) == 0
 	e.blame(err.Error())
 	m.mu.Unlock()
 	m.log.Error(fmt.Sprintf("failed to load '%s': %v", p.name, err), "model", p.name)
@@ -170,7 +172,7 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
 	}
 	if len(serve) == 0 {
-		return m.fail(p, backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name))
+		return m.fail(p, backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name), false)
 	}
 	wanted := m.prepare(p, serve)
 	opened := m.openAll(p, wanted)
