@@ -143,6 +143,9 @@ const indexTimeout = 5 * time.Second
 // Index lists the models of all repositories; with ready only the ready ones.
 // A model that was never loaded has a name only.
 func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
+	if index := e.failedIndex.Load(); index != nil && !ready {
+		return *index, nil
+	}
 	known := map[string][]lifecycle.Version{}
 	for _, v := range e.life.Versions("") {
 		known[v.Key] = append(known[v.Key], v)

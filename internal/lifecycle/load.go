@@ -172,7 +172,12 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
 	}
 	if len(serve) == 0 {
-		return m.fail(p, backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name), false)
+		err := backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name)
+		if len(p.bound) == 0 {
+			report := m.inspect(p, p.draft.Clone(), nil)
+			return m.fail(p, report.With(err), false)
+		}
+		return m.fail(p, err, false)
 	}
 	wanted := m.prepare(p, serve)
 	opened := m.openAll(p, wanted)
@@ -250,6 +255,7 @@ func (m *Manager) openRetrying(p *plan, n int64) opened {
 		if err == nil {
 			return opened{version: n, model: loaded, took: time.Since(start)}
 		}
+		err = m.all(p, n, err)
 		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, withCode(err)), "model", p.name, "version", n)
 		if attempt >= m.o.LoadRetries || m.ctx.Err() != nil {
 			return opened{version: n, err: err}
