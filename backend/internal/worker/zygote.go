@@ -141,6 +141,7 @@ func (z *zygote) answer(id uint64, pid uint32, err error) {
 	if err == nil {
 		fork.proc.pid = int(pid)
 		fork.proc.signal = groupSignal(fork.proc)
+		fork.proc.over = ended(fork.proc.pid)
 		z.children[pid] = fork.proc
 	}
 	fork.answer <- err
