@@ -493,7 +493,7 @@ def test_call_when_the_server_ends(tmp_path):
         )
         assert m.peer.receive()[0] == INFER
         m.peer.close()
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
         assert m.worker.text() == "The server is gone.\n"
 
 

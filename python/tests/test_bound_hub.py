@@ -60,7 +60,7 @@ def test_whoever_waits_reads_for_all(ends):
     for n in reversed(range(20)):
         ends.say(n)
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(done) == list(range(20))
 
 
@@ -77,10 +77,10 @@ def test_a_reader_that_gives_up_hands_over(ends):
     first = threading.Thread(target=impatient)
     first.start()
     second = in_thread(done, ends.wait, 2)
-    first.join(20)
+    first.join(60)
     assert gave_up == [1]
     ends.say(2)
-    second.join(20)
+    second.join(60)
     assert done == [2]
 
 
@@ -117,9 +117,9 @@ def test_a_follower_that_is_interrupted_leaves_no_gap(ends, interruptible):
     other = in_thread(done, ends.wait, 3)
     until_waiting(1)
     ends.say(1)
-    reader.join(20)
+    reader.join(60)
     ends.say(3)
-    other.join(20)
+    other.join(60)
     assert done == [1, 3]
 
 
@@ -129,7 +129,7 @@ def test_followers_time_out(ends):
     with pytest.raises(TimedOut):
         ends.wait(2, 0.05)
     ends.say(1)
-    thread.join(20)
+    thread.join(60)
     assert done == [1]
 
 
@@ -138,7 +138,7 @@ def test_the_end_wakes_everybody(ends):
     threads = [in_thread(done, ends.wait, n) for n in range(5)]
     ends.other.close()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert done == ["closed"] * 5 and ends.hub.closed
     with pytest.raises(Closed):
         ends.wait(1)
@@ -147,7 +147,7 @@ def test_the_end_wakes_everybody(ends):
 def test_an_unread_channel_is_read(ends):
     ends.hub.start("attendant")
     ends.say(7)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while 7 not in ends.got and time.monotonic() < deadline:
         time.sleep(0.01)
     assert 7 in ends.got
