@@ -55,6 +55,22 @@ def test_a_killed_server_raises_its_last_words():
         assert not triton.is_alive()
 
 
+def test_serve_waits_for_the_last_words(monkeypatch):
+    """The connection ends a moment before anybody knows how the server did."""
+    go = threading.Event()
+    monkeypatch.setattr("neso._server.sweep", lambda parent: go.wait(60))
+    triton = Triton(config=config())
+    triton.bind("m", double, X, Y)
+    triton.run()
+    server = triton._server
+    last_words = server.last_words
+    monkeypatch.setattr(server, "last_words", lambda: (go.set(), last_words())[1])
+    os.kill(server.pid, signal.SIGKILL)
+    wait_until(lambda: server.connection.closed)
+    with pytest.raises(PyTritonRuntimeError, match="SIGKILL"):
+        triton.serve()
+
+
 def test_a_killed_server_is_an_error_of_every_call():
     triton = Triton(config=config())
     triton.bind("m", double, X, Y)
