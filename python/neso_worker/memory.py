@@ -10,6 +10,7 @@ from typing import Optional
 import numpy as np
 
 from .frames import ProtocolError
+from .private import PrivateViews
 
 INPUTS, OUTPUTS, LENT = 0, 1, 2
 ALIGNMENT = 64
@@ -28,6 +29,8 @@ class Segments:
         self.inputs: dict[int, memoryview] = {}
         # Those of inputs that other models' workers write.
         self.lent: set[int] = set()
+        # All of them once more, for models that write to what others read too.
+        self.private = PrivateViews()
         self.outputs = Outputs()
 
     def add(self, number: int, kind: int, size: int) -> None:
@@ -38,9 +41,11 @@ class Segments:
                 raise ProtocolError(f"segment {number}: {size} bytes announced, {os.fstat(fd).st_size} there")
             if kind == INPUTS:
                 self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, self.protection))
+                self.private.add(number, fd, size)
             elif kind == LENT:
                 self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
                 self.lent.add(number)
+                self.private.add(number, fd, size)
             elif kind == OUTPUTS:
                 mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
                 self.outputs.add(number, memoryview(mapping))
@@ -55,6 +60,7 @@ class Segments:
             raise ProtocolError(f"drop: segment {number} was not lent")
         self.lent.remove(number)
         del self.inputs[number]
+        self.private.drop(number)
 
     def view(self, segment: int, offset: int, size: int) -> np.ndarray:
         """A block of an input segment as an array of its own bytes, which every array over it refers to.
@@ -68,6 +74,14 @@ class Segments:
         if offset + size > len(memory):
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, segment {segment} has {len(memory)}")
         return np.ndarray((size,), np.uint8, memory, offset)
+
+    def mine(self, segment: int, offset: int, size: int, name: str) -> tuple[np.ndarray, bool]:
+        """A block that something else reads too, for the model to write to: a private view, or (True) a copy."""
+        if not self.copied:
+            view = self.private.view(segment, offset, size, name)
+            if view is not None:
+                return view, False
+        return self.view(segment, offset, size).copy(), True
 
 
 def receive_descriptors(sock: socket.socket, count: int) -> list[int]:
