@@ -58,6 +58,8 @@ class _Memory:
         self.page = np.frombuffer(mapping, np.uint8, 1).__array_interface__["data"][0] >> _SHIFT
         self.starts: list[int] = []
         self.ranges: list[_Range] = []
+        # Pages could not be dropped: nothing more is handed out.
+        self.stale = False
 
 
 class PrivateViews:
@@ -93,6 +95,8 @@ class PrivateViews:
         end = start + size
         with self._lock:
             faults = self._settle()
+            if memory.stale:
+                return None
             starts, ranges = memory.starts, memory.ranges
             at = bisect_left(starts, start)
             if at and not self._beside(memory, ranges[at - 1].end, start):
@@ -153,8 +157,11 @@ class PrivateViews:
                 begin += 1
             if at < len(starts) and starts[at] >> _SHIFT == end - 1:
                 end -= 1
-            if begin < end:
-                memory.mapping.madvise(mmap.MADV_DONTNEED, begin << _SHIFT, (end - begin) << _SHIFT)
+            try:
+                if begin < end:
+                    memory.mapping.madvise(mmap.MADV_DONTNEED, begin << _SHIFT, (end - begin) << _SHIFT)
+            except OSError:  # the model has locked all its memory
+                memory.stale = True
         return faults
 
     def _copied(self, memory: _Memory, begin: int, end: int) -> bool:

@@ -119,6 +119,10 @@ def test_against_the_plain_truth(shared):
             live.append((start, view, memory[start:end].copy()))
             assert (view == memory[start]).all()
     assert 0 < refused < 1000
+    live = view = None
+    views.settle()
+    page = views._memories[1].page
+    assert not private.has_own_page(views._pagemap, page, page + SIZE // PAGE)  # nothing is left of what was written
 
 
 def test_threads(shared):
