@@ -1,7 +1,7 @@
 """Batch shape: the inputs of a batch taken apart into arrays, and its outputs put into a frame.
 
-Arrays of numbers are views: of the frame, read-only, or of shared memory, to which models may write where the server
-says that nothing else reads it.
+Arrays of numbers are views: of the frame, read-only, or of shared memory, to which models may write: as it is where the
+server says that nothing else reads it, else for themselves alone.
 """
 
 from __future__ import annotations

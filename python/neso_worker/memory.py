@@ -19,12 +19,9 @@ ALIGNMENT = 64
 class Segments:
     """The segments of one worker: inputs to read, outputs to write, and what other models' segments it was lent."""
 
-    # How input segments are mapped: models may write to blocks that nothing else reads.
-    protection = mmap.PROT_READ | mmap.PROT_WRITE
-
     def __init__(self, descriptors: socket.socket) -> None:
         self._descriptors = descriptors
-        # Whether models are given copies of blocks that something else reads too, to write to.
+        # Whether models are given copies of blocks that something else reads too, and not private views.
         self.copied = False
         self.inputs: dict[int, memoryview] = {}
         # Those of inputs that other models' workers write.
@@ -39,8 +36,9 @@ class Segments:
         try:
             if size <= 0 or os.fstat(fd).st_size < size:
                 raise ProtocolError(f"segment {number}: {size} bytes announced, {os.fstat(fd).st_size} there")
-            if kind == INPUTS:
-                self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, self.protection))
+            if kind == INPUTS:  # models write to blocks that nothing else reads where they lie
+                mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+                self.inputs[number] = memoryview(mapping)
                 self.private.add(number, fd, size)
             elif kind == LENT:
                 self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
