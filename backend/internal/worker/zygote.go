@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -77,10 +76,6 @@ func withOutput(what string, lines *lineLog) string {
 	last := lines.last()
 	if last == "" {
 		return what
-	}
-	// PyTorch only warns when it wraps a read-only array; the write is a fault of the processor.
-	if strings.Contains(what, "SIGSEGV") && strings.Contains(last, "NumPy array is not writable") {
-		what += " (it wrote to an input that others read too? The model's parameter WRITABLE_INPUTS gives it copies)"
 	}
 	return what + "; its last output:\n" + last
 }
