@@ -33,8 +33,9 @@ func TestExecutionLimit(t *testing.T) {
 				t.Fatal(got)
 			}
 			const want = "Internal: Stub process 'm_0_0' is not healthy. execute did not return within 500ms (EXECUTION_TIMEOUT_SECONDS), the process was ended"
-			if got := describe(m.infer(floats("IN", 600))); got != want {
-				t.Errorf("got  %s\nwant %s", got, want)
+			got := describe(m.infer(floats("IN", 600)))
+			if text, stack, _ := strings.Cut(got, "\nIt was at:\n"); text != want || !strings.Contains(stack, "model.py\", line ") || !strings.HasSuffix(stack, " in execute") {
+				t.Errorf("got  %s\nwant %s, and where it was", got, want)
 			}
 			if got := describe(m.infer(floats("IN", 0))); got != "OUT FP32 [1] 00000000;" {
 				t.Errorf("after the restart: %s", got)
