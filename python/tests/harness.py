@@ -5,6 +5,7 @@ The codec here is written plainly and apart from the worker's, so that the two c
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
@@ -318,13 +319,13 @@ class Process:
         full = {**os.environ, **(env or {})}
 
         def place():
-            # Descriptors 3 and 4 may be taken by those that are to be put there.
-            first = os.dup2(theirs.fileno(), 60, True)
-            second = os.dup2(dtheirs.fileno(), 61, True)
+            # Descriptors 3 and 4 may be taken by those that are to be put there; no number above is known to be free.
+            first = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 5)
+            second = fcntl.fcntl(dtheirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 5)
             os.dup2(first, 3, True)
             os.dup2(second, 4, True)
-            os.close(60)
-            os.close(61)
+            os.close(first)
+            os.close(second)
 
         self.process = subprocess.Popen(
             [sys.executable, PACKAGE, mode], stdin=subprocess.DEVNULL, stdout=write, stderr=write, env=full, cwd=cwd,
