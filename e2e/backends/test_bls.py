@@ -65,6 +65,20 @@ def test_errors_are_those_of_triton(tmp_path):
             )
 
 
+def test_a_model_named_by_bytes(tmp_path):
+    """As an element of a BYTES tensor is, in Triton's own example; the same for model control."""
+    write(
+        tmp_path,
+        "caller",
+        "assert pb_utils.is_model_ready(b'callee')\npb_utils.unload_model(b'other')\npb_utils.load_model(b'other')\n"
+        "return self.reply(self.value(self.call(np.array([b'other'], object)[0], x)))",
+    )
+    write(tmp_path, "callee", "return self.reply(x * 2)")
+    write(tmp_path, "other", "return self.reply(x * 3)")
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+        assert value(s, "caller", 5) == [15]
+
+
 def test_a_reloaded_callee_is_seen_at_once(tmp_path):
     write(tmp_path, "callee", "return self.reply(x + 1)")
     write(tmp_path, "caller", TWICE)
