@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -78,10 +77,6 @@ func withOutput(what string, lines *lineLog) string {
 	if last == "" {
 		return what
 	}
-	// PyTorch only warns when it wraps a read-only array; the write is a fault of the processor.
-	if strings.Contains(what, "SIGSEGV") && strings.Contains(last, "NumPy array is not writable") {
-		what += " (it wrote to an input that others read too? The model's parameter WRITABLE_INPUTS gives it copies)"
-	}
 	return what + "; its last output:\n" + last
 }
 
@@ -141,6 +136,7 @@ func (z *zygote) answer(id uint64, pid uint32, err error) {
 	if err == nil {
 		fork.proc.pid = int(pid)
 		fork.proc.signal = groupSignal(fork.proc)
+		fork.proc.over = ended(fork.proc.pid)
 		z.children[pid] = fork.proc
 	}
 	fork.answer <- err
