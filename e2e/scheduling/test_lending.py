@@ -32,7 +32,7 @@ def mapping(array):
             span, protection, _, _, inode = line.split()[:5]
             begin, end = (int(x, 16) for x in span.split("-"))
             if begin <= at < end:
-                return [int(inode), int(protection == "r--s"), int(array.flags.writeable), os.getpid()]
+                return [int(inode), int(protection == "rw-p"), int(array.flags.writeable), os.getpid()]
 
 
 def tensor(values, name="Y"):
@@ -117,8 +117,9 @@ def reload(server, repo, name, body):
 
 
 def lent(value):
-    inode, to_read, writeable = value[:3]
-    return inode and to_read == 1 and writeable == 0
+    """Whether it lies in shared memory of which the model sees what it writes there, and nobody else."""
+    inode, private, writeable = value[:3]
+    return inode and private == 1 and writeable == 1
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def test_a_tensor_for_two_steps_is_one(repo):
         r = client.infer("direct", [x])
         y, z = r.as_numpy("Y"), r.as_numpy("Z")
         assert y[4:].tolist() == z[4:].tolist() == [0, COUNT - 1, COUNT]
-        assert y[0] == z[0] and y[3] != z[3] and y[2] == z[2] == 0
+        assert y[0] == z[0] and y[3] != z[3] and y[1] == z[1] == y[2] == z[2] == 1
 
 
 def test_calls_read_what_the_other_model_wrote(repo):
@@ -259,7 +260,7 @@ def test_a_lender_that_is_reloaded_while_its_memory_is_kept(repo):
         assert until(lambda: not writers(s, inode))
         assert until(lambda: maker not in descendants(s.process.pid))
         y = infer(s, "keeper", 6)["Y"]
-        assert y == [inode, 1, 0, keeper, 5, 106]
+        assert y == [inode, 1, 1, keeper, 5, 106]
         infer(s, "keeper", 0)
         assert until(lambda: inode not in {m[0] for m in shared(keeper) | shared(s.process.pid)})
 

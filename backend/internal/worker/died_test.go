@@ -49,23 +49,3 @@ func TestCauseOfALateStatus(t *testing.T) {
 		})
 	}
 }
-
-// TestAWriteToASharedArray: PyTorch warns, goes on, and the process dies.
-func TestAWriteToASharedArray(t *testing.T) {
-	const warning = "UserWarning: The given NumPy array is not writable, and PyTorch does not support non-writable tensors."
-	for _, c := range []struct {
-		signal, output string
-		hint           bool
-	}{
-		{"SIGSEGV", warning, true},
-		{"SIGSEGV", "something else", false},
-		{"SIGKILL", warning, false},
-	} {
-		lines := &lineLog{}
-		lines.write([]byte(c.output + "\n"))
-		got := withOutput(exitStatus{known: true, signal: c.signal}.String(), lines)
-		if strings.Contains(got, "WRITABLE_INPUTS") != c.hint || !strings.HasSuffix(got, "; its last output:\n"+c.output) {
-			t.Errorf("%s after %q: %s", c.signal, c.output, got)
-		}
-	}
-}
