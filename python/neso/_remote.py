@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -70,8 +69,7 @@ class RemoteServer:
         if os.getpid() != self._owner or self._stopping:
             return
         self._stopping = True
-        with contextlib.suppress(ServerError, TimeoutError):
-            self.connection.leave(30.0 if timeout is None else timeout)
+        self.connection.leave(30.0 if timeout is None else timeout)
         self.connection.close()
 
 
