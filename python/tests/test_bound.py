@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
 import os
 import random
 import threading
@@ -391,6 +392,51 @@ def test_unload_and_load_over_the_api(server, http):
         http.infer("api", a=ones(1, 1), b=ones(1, 1))
     assert http.ask("POST", "/v2/repository/models/api/load")[0] == 200
     assert http.infer("api", a=ones(1, 1), b=ones(1, 1))["sum"][0, 0] == 2
+
+
+ONE = config([tensor("x", "FP32", [-1])], [tensor("y", "FP32", [-1])])
+
+
+@pytest.mark.parametrize("shape", ["batch", "requests"])
+def test_callables_that_write_to_what_others_read(server, http, shape):
+    """Two steps of an ensemble get a client's tensor, each its own; what is answered is what the callable has made of it."""
+    seen, together, size = [], threading.Barrier(2), 200000
+
+    def writes(x):
+        together.wait(20)
+        x += 1
+        together.wait(20)
+        return {"y": x if len(seen) % 2 else x[:, : size // 2]}
+
+    def reads(x):
+        together.wait(20)
+        together.wait(20)
+        seen.append(x.copy())
+        return {"y": x}
+
+    made = [f"{name}_{shape}" for name in ("writes", "reads")]
+    for name, function in zip(made, (writes, reads)):
+        bind(server, name, function if shape == "batch" else requests_shape(function), ONE, shape=shape)
+    steps = [
+        {"model_name": name, "model_version": -1, "input_map": {"x": "x"}, "output_map": {"y": f"y{n}"}}
+        for n, name in enumerate(made)
+    ]
+    whole = config([tensor("x", "FP32", [-1])], [tensor("y0", "FP32", [-1]), tensor("y1", "FP32", [-1])])
+    del whole["dynamic_batching"]
+    whole |= {"platform": "ensemble", "ensemble_scheduling": {"step": steps}}
+    body = {"parameters": {"config": json.dumps(whole), "file:1/x": "aGk="}}
+    status, _, text = http.ask("POST", "/v2/repository/models/both/load", json.dumps(body))
+    assert status == 200, text
+    for value in range(6):
+        before = len(seen)
+        x = np.full((2, size), value, np.float32)
+        got = http.infer("both", x=x)
+        assert len(seen) == before + 1 and (seen[-1] == x).all()
+        np.testing.assert_array_equal(got["y1"], x)
+        np.testing.assert_array_equal(got["y0"], (x + 1)[:, : got["y0"].shape[1]])
+    assert http.ask("POST", "/v2/repository/models/both/unload")[0] == 200
+    for name in made:
+        server.unbind(name)
 
 
 def test_timeout_frees_the_client_and_shows_in_readiness(server, http):

@@ -40,6 +40,7 @@ from neso_worker.frames import (
     release_blocks,
 )  # fmt: skip
 from neso_worker.leases import Leases
+from neso_worker.memory import Segments
 from neso_worker.model import DEFAULT_INLINE_LIMIT
 from neso_worker.window import Window
 
@@ -48,7 +49,7 @@ from .bursts import Bursts
 from .devices import NoDevices
 from .hub import Hub, TimedOut
 from .instance import Instance
-from .memory import SharedOutputs, SharedSegments
+from .memory import SharedOutputs
 from .returned import is_coroutine
 from .store import BoundStore
 
@@ -79,7 +80,7 @@ class Connection:
         self._control, self._descriptors = control, descriptors
         self._owner = os.getpid()
         self.link = Hub(control, descriptors)
-        self.segments = SharedSegments(descriptors)
+        self.segments = Segments(descriptors)
         self.segments.outputs = SharedOutputs()
         self.leases = Leases(self.link.writer)
         self.bursts = Bursts(self.link.writer)

@@ -81,6 +81,7 @@ class Instance:
             link.writer.send(json_frame(READY, self.number, self._call, {"async": self._async}))
             while True:
                 if not work:
+                    connection.segments.private.settle()
                     if leases.pending() or link.writer.waiting():
                         link.writer.flush()
                     self.idle = True
