@@ -86,7 +86,7 @@ def chain(repo, name, *steps, outputs=("Y",)):
 
 def infer(server, model, *values):
     body = {"inputs": [{"name": "X", "datatype": "INT64", "shape": [len(values)], "data": list(values)}]}
-    r = server.infer(model, body, timeout=60)
+    r = server.infer(model, body, timeout=120)
     assert r.status == 200, r
     return {o["name"]: o["data"] for o in r.json["outputs"]}
 
@@ -112,7 +112,7 @@ def descriptors(pid):
 
 def reload(server, repo, name, body):
     write(repo, name, body)
-    r = server.post(f"/v2/repository/models/{name}/load", timeout=60)
+    r = server.post(f"/v2/repository/models/{name}/load", timeout=120)
     assert r.status == 200, r
 
 
@@ -190,7 +190,7 @@ class Background:
         self.value = infer(*args)
 
     def result(self):
-        self._thread.join(60)
+        self._thread.join(120)
         assert self.value is not None, "no answer"
         return self.value
 
@@ -227,16 +227,16 @@ def test_the_borrower_dies_while_it_reads(repo, tmp_path_factory):
     with Server(repo) as s:
         r = []
         body = {"inputs": [{"name": "X", "datatype": "INT64", "shape": [1], "data": [5]}]}
-        call = threading.Thread(target=lambda: r.append(s.infer("both", body, timeout=60)))
+        call = threading.Thread(target=lambda: r.append(s.infer("both", body, timeout=120)))
         call.start()
         assert until((files / "runs").exists)
         (reader,) = (p for p in descendants(s.process.pid) if lent_to(s, p))
         ((inode, maker),) = lent_to(s, reader)
         os.kill(reader, signal.SIGKILL)
-        call.join(60)
+        call.join(120)
         assert r[0].status == 500 and "look" in r[0].error
         (files / "go").touch()
-        assert until(lambda: s.infer("both", body, timeout=60).status == 200)
+        assert until(lambda: s.infer("both", body, timeout=120).status == 200)
         y = infer(s, "both", 6)["Y"]
         # The block was free again: the maker needed no further memory.
         assert y[0] == inode and y[3] != reader and writers(s, inode) == [maker]

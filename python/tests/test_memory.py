@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 import pytest
-from harness import DROP, EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, In, Model, read_responses
+from harness import DROP, EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, Gate, In, Model, read_responses
 from test_execute import SCRIPT, code, script, value
 
 from neso_worker.frames import ProtocolError
@@ -134,12 +134,23 @@ def test_inputs_that_the_model_keeps(tmp_path, keep):
         assert m.run(code("return [out([1])]"), first).flags == 1
 
 
+DROP_LATER = """
+def later():
+    {}
+    kept.clear()
+kept.append(r.inputs()[1])
+threading.Thread(target=later).start()
+return [out([1])]
+"""
+
+
 def test_kept_inputs_are_released_by_an_idle_worker(tmp_path):
+    gate = Gate(tmp_path)
     with script(tmp_path) as m:
         segment = m.peer.segment(0, 1 << 20)
         tensor = placed(m, segment, 0, np.zeros(3000))
-        drop = "kept.append(r.inputs()[1])\nthreading.Timer(0.05, kept.clear).start()\nreturn [out([1])]"
-        assert m.run(code(drop), tensor).flags == 1 | INPUTS_HELD
+        assert m.run(code(DROP_LATER.format(gate.wait)), tensor).flags == 1 | INPUTS_HELD
+        gate.open()
         kind, _, _, body = m.peer.frame()  # no request asks for it
         assert kind == 16 and body == b"\1\0\0\0" + segment.to_bytes(4, "little") + bytes(8)
 
@@ -211,7 +222,7 @@ def test_drop_of_what_was_not_lent(tmp_path, body):
         m.peer.segment(0, 1 << 20)
         m.peer.segment(2, 1 << 20)
         m.peer.send(DROP, body)
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         m.peer.close()
         assert "worker protocol: drop:" in m.worker.text()
 
@@ -254,7 +265,7 @@ def test_outputs_of_a_response_that_fails_are_taken_back(tmp_path):
 def test_release_of_what_is_not_in_use_ends_the_worker(tmp_path):
     with script(tmp_path) as m:
         m.peer.release([(5, 64)])
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         assert "block at offset 64 of segment 5 is not in use" in m.worker.text()
 
 
@@ -269,7 +280,7 @@ def test_segment_shorter_than_announced(tmp_path):
         m.peer.send(14, struct.pack("<IIQ", 1, 0, 4096))
         socket.send_fds(m.peer.descriptors, [b"\0"], [fd])
         os.close(fd)
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         assert "segment 1: 4096 bytes announced, 100 there" in m.worker.text()
 
 

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,7 @@ var errZygoteEnded = errors.New("the zygote has ended")
 // needs. It reports how they end.
 type zygote struct {
 	proc *process
-	wait time.Duration // for one fork
+	wait time.Duration // for one fork: the constant, but in tests
 	wg   sync.WaitGroup
 
 	mu       sync.Mutex // guards the channels too: a FORK and its descriptors go together
@@ -47,7 +46,7 @@ func (l *Launcher) startZygote(ctx context.Context, cmd Command, lines *lineLog)
 	if err != nil {
 		return nil, err
 	}
-	z := &zygote{proc: p, wait: cmp.Or(l.forkWait, forkWait), forks: map[uint64]*pendingFork{}, children: map[uint32]*process{}, hello: make(chan struct{})}
+	z := &zygote{proc: p, wait: forkWait, forks: map[uint64]*pendingFork{}, children: map[uint32]*process{}, hello: make(chan struct{})}
 	gone := make(chan struct{})
 	z.wg.Go(func() {
 		defer close(gone)
@@ -137,6 +136,7 @@ func (z *zygote) answer(id uint64, pid uint32, err error) {
 	if err == nil {
 		fork.proc.pid = int(pid)
 		fork.proc.signal = groupSignal(fork.proc)
+		fork.proc.over = ended(fork.proc.pid)
 		z.children[pid] = fork.proc
 	}
 	fork.answer <- err
