@@ -62,6 +62,9 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 		if err != nil {
 			return err
 		}
+		if err := m.checkRuntime(p, version); err != nil {
+			return err
+		}
 		m.warnOfParameters(p, version)
 		config, view, err := m.complete(ctx, p, version, b)
 		if err != nil {

@@ -90,6 +90,7 @@ func TestHold(t *testing.T) {
 
 // Follow ends with its context, used or not, and leaves all processors in use.
 func TestFollowEnds(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "") // else it does nothing
 	all := runtime.GOMAXPROCS(0)
 	for _, working := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())

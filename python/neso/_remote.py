@@ -9,6 +9,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
+from neso_worker.frames import ProtocolError
+
 from ._runtime.binding import Binding
 from ._runtime.connection import Connection, ServerError, ServerGone
 
@@ -57,7 +59,11 @@ class RemoteServer:
 
     def last_words(self) -> str:
         """How the connection ended; an empty text while it lives."""
-        return f"The connection with {self.url} has ended" if self._ended.is_set() and not self._stopping else ""
+        if self._stopping or not self.connection.closed:
+            return ""
+        failure = self.connection.link.failure
+        why = f": {failure}" if isinstance(failure, ProtocolError) else ""
+        return f"The connection with {self.url} has ended{why}"
 
     def stop(self, timeout: Optional[float] = None) -> None:
         """Unbinds everything and leaves; requests in flight are answered before."""

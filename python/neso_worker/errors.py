@@ -7,10 +7,6 @@ import traceback
 from types import FrameType, TracebackType
 from typing import Any, Optional
 
-_SHARED = (
-    " (inputs that others read too are not copied: "
-    "write to a copy, or set the model's parameter WRITABLE_INPUTS to yes)"
-)
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -73,8 +69,6 @@ def describe(error: BaseException) -> str:
     frames = _user_frames(error.__traceback__)
     if not frames and type(error) is TritonModelException:  # a fault of the model that is found here
         return text
-    if type(error) is ValueError and text.endswith(" is read-only"):  # numpy's words, when an array is written to
-        text += _SHARED
     lines = [f"{type(error).__name__}: {text or '<EMPTY MESSAGE>'}"]
     if frames:
         lines.append("\n\nAt:\n")

@@ -18,8 +18,8 @@ class Tensor:
 
     A received one refers to bytes of a frame or of a shared segment
     (``_source``, from ``_start`` on) until ``as_numpy``; one that a model made
-    holds its array. Arrays of received tensors may be written to, but for those
-    in shared memory that something else reads too.
+    holds its array. Arrays of received tensors may be written to; nobody else
+    sees it.
     """
 
     __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")

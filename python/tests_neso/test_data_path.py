@@ -150,7 +150,7 @@ def test_responses_that_are_held_leave_when_the_generator_waits(triton, kind):
         for block, event in enumerate(seen):
             for number in range(quick):
                 yield [{"y": np.array([block * quick + number], np.float32)} for _ in requests]
-            assert event.wait(30)  # the client has everything so far
+            assert event.wait(60)  # the client has everything so far
 
     async def count_later(requests):
         for answer in count(requests):

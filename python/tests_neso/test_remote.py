@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 from conftest import config
-from program import Program, alive, infer, ready, wait_until
+from program import Program, alive, infer, ready, reserved, wait_until
 
 from neso import ModelClient, RemoteTriton, Tensor, Triton, batch
 from neso._remote import connect as join
@@ -124,20 +124,16 @@ def test_while_it_waits_it_says_why(scheme, monkeypatch, capsys):
 
 def test_a_guest_that_comes_before_the_server():
     """It waits for the server, whose ports are chosen beforehand."""
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     security = TritonSecurityConfig(access_token="known")
-    remote = RemoteTriton(f"http://127.0.0.1:{port}", access_token="known")
-    remote.bind("m", triple, X, Y)
-    guest = threading.Thread(target=remote.connect)
-    guest.start()
-    with Triton(config=config(http_port=port), security_config=security) as triton:
-        guest.join(30)
-        assert infer(triton.url) == 9.0
-        remote.stop()
+    with reserved() as port:
+        remote = RemoteTriton(f"http://127.0.0.1:{port}", access_token="known")
+        remote.bind("m", triple, X, Y)
+        guest = threading.Thread(target=remote.connect)
+        guest.start()
+        with Triton(config=config(http_port=port), security_config=security) as triton:
+            guest.join(60)
+            assert infer(triton.url) == 9.0
+            remote.stop()
 
 
 def test_the_end_of_the_server_is_the_end_of_serve():
@@ -157,7 +153,7 @@ def test_the_end_of_the_server_is_the_end_of_serve():
     thread.start()
     wait_until(lambda: ready(triton.url, "m"))
     triton.stop()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(raised[0], PyTritonRuntimeError)
     assert not remote.is_alive()

@@ -16,7 +16,7 @@ import numpy as np
 
 from neso_worker import PROTOCOL
 from neso_worker.calls import Calls
-from neso_worker.channel import Closed, Frame
+from neso_worker.channel import Closed, Frame, end_text
 from neso_worker.frames import (
     BIND,
     CANCEL,
@@ -39,6 +39,7 @@ from neso_worker.frames import (
     release_blocks,
 )  # fmt: skip
 from neso_worker.leases import Leases
+from neso_worker.memory import Segments
 from neso_worker.model import DEFAULT_INLINE_LIMIT
 from neso_worker.window import Window
 
@@ -47,7 +48,7 @@ from .bursts import Bursts
 from .devices import NoDevices
 from .hub import Hub, TimedOut
 from .instance import Instance
-from .memory import SharedOutputs, SharedSegments
+from .memory import SharedOutputs
 from .returned import is_coroutine
 from .store import BoundStore
 
@@ -76,7 +77,7 @@ class Connection:
         self._control, self._descriptors = control, descriptors
         self._owner = os.getpid()
         self.link = Hub(control, descriptors)
-        self.segments = SharedSegments(descriptors)
+        self.segments = Segments(descriptors)
         self.segments.outputs = SharedOutputs()
         self.leases = Leases(self.link.writer)
         self.bursts = Bursts(self.link.writer)
@@ -96,6 +97,7 @@ class Connection:
         self.last_words: Callable[[], str] = lambda: ""
         self.link.deliver = self._deliver
         self.link.tidy = self.segments.outputs.trim
+        self.link.ended = self._ended
         _open.add(self)
         hello = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
         with contextlib.suppress(Closed):  # whoever asks first hears it
@@ -162,10 +164,12 @@ class Connection:
             if self._instances.get(instance.number) is instance:
                 del self._instances[instance.number]
 
-    def broken(self, error: BaseException) -> None:
-        """Ends the connection: the other side does not speak the protocol."""
-        self.link.end(error)
-        self._shut()
+    def _ended(self, failure: BaseException) -> None:
+        """At the end of the channel, under the link's lock."""
+        for window in list(self.windows.values()):
+            window.end()  # a client that does not read cannot hold up what sends to it any more
+        if not isinstance(failure, Closed):
+            self._shut()  # the other side does not speak the protocol: it sees the end
 
     # Calls.
 
@@ -180,7 +184,9 @@ class Connection:
             self.link.writer.send(json_frame(kind, 0, call, value))
             self.link.wait(lambda: call in calls.answers, deadline)
         except (Closed, OSError, ProtocolError):
-            raise ServerGone(self.last_words() or "The server is gone") from None
+            failure = self.link.failure
+            broken = end_text(failure) if isinstance(failure, ProtocolError) else ""
+            raise ServerGone(broken or self.last_words() or "The server is gone") from None
         except TimedOut:
             calls._ignored.add(call)
             raise TimeoutError(f"The server has not answered within {timeout} s") from None

@@ -60,6 +60,8 @@ class Instance:
         self._async = is_coroutine(self._callable)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[Any] = set()
+        # Nothing more is sent: it is unloaded, or the server is gone.
+        self.over = False
         self.thread = threading.Thread(target=self._run, name=f"neso-{self.name}", daemon=True)
 
     def _run(self) -> None:
@@ -71,6 +73,7 @@ class Instance:
             link.writer.send(json_frame(READY, self.number, self._call, {"async": self._async}))
             while True:
                 if not work:
+                    connection.segments.private.settle()
                     if leases.pending() or link.writer.waiting():
                         link.writer.flush()
                     link.wait(arrived)
@@ -89,12 +92,13 @@ class Instance:
             pass
         except ProtocolError as error:
             print(f"worker protocol: {error}", file=sys.stderr)
-            connection.broken(error)
+            link.end(error)
         finally:
             self._end()
             connection.unloaded(self)
 
     def _end(self) -> None:
+        self.over = True
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
@@ -131,7 +135,8 @@ class Instance:
             entries = self._batch_entries(result, rows, leases)
         except BaseException as error:
             inputs = result = None
-            self._fail(number, error, leases)
+            if not self.over:
+                self._fail(number, error, leases)
             return
         inputs = result = None
         self._send_batch(number, entries, leases)
@@ -281,6 +286,13 @@ class Instance:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
+            # What has not come to its end is cancelled, which runs its cleaning up.
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
 
