@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import signal
 import threading
 
 import numpy as np
 import tritonclient.grpc as tgrpc
 from repository import X, answer, ensemble, metric, python_model, until
-from server import Server, descendants
+from server import Server, descendants, kill
 
 STREAM = """import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -26,6 +24,54 @@ class TritonPythonModel:
                 sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", np.full((1, 1), i, np.float32))]))
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
+
+
+EACH = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor(t.name().replace("IN", "OUT"), t.as_numpy() + 1) for t in r.inputs()])
+            for r in requests
+        ]
+"""
+EACH_CONFIG = """backend: "python"
+input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }}, {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] {} }} ]
+output [ {{ name: "OUT0" data_type: TYPE_FP32 dims: [ 1 ] }}, {{ name: "OUT1" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+"""
+CONNECTED = """platform: "ensemble"
+input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }}, {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] optional: true }} ]
+output [ {{ name: "OUT0" data_type: TYPE_FP32 dims: [ 1 ] }}, {{ name: "OUT1" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+ensemble_scheduling {{ step [
+  {{ model_name: "each" model_version: -1 input_map {{ key: "IN0" value: "IN0" }} input_map {{ key: "IN1" value: "IN1" }}
+    output_map {{ key: "OUT0" value: "t0" }} output_map {{ key: "OUT1" value: "t1" }} }},
+  {{ model_name: "{}" model_version: -1 input_map {{ key: "IN0" value: "t0" }} input_map {{ key: "IN1" value: "t1" }}
+    output_map {{ key: "OUT0" value: "OUT0" }} output_map {{ key: "OUT1" value: "OUT1" }} }} ] }}
+"""
+
+
+def test_an_output_that_a_step_leaves_out(tmp_path):
+    """A model answers with an output for each input that it was given: the next step goes without the optional inputs that are missing."""
+    for name, optional in (("each", "optional: true"), ("needy", "")):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "1" / "model.py").write_text(EACH)
+        (tmp_path / name / "config.pbtxt").write_text(EACH_CONFIG.format(optional))
+    for name, second in (("loose", "each"), ("tight", "needy")):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(CONNECTED.format(second))
+
+    def ask(model, *given, of=()):
+        body = {"inputs": [{"name": f"IN{i}", "datatype": "FP32", "shape": [1], "data": [i]} for i in given]}
+        r = s.infer(model, {**body, "outputs": [{"name": name} for name in of]} if of else body)
+        return {o["name"]: o["data"][0] for o in r.json["outputs"]} if r.status == 200 else r.error
+
+    with Server(tmp_path) as s:
+        assert ask("loose", 0, 1) == ask("tight", 0, 1) == {"OUT0": 2, "OUT1": 3}
+        assert ask("loose", 0, of=["OUT0"]) == {"OUT0": 2} and ask("loose", 1, of=["OUT1"]) == {"OUT1": 3}
+        assert ask("tight", 1, of=["OUT1"]) == {"OUT1": 3}
+        assert "returned no output 'OUT1'" in ask("tight", 0, of=["OUT0"])
+        assert "returned no output 'OUT1'" in ask("loose", 0)
 
 
 def test_a_step_that_dies_is_an_error_and_comes_back(tmp_path):
@@ -74,7 +120,7 @@ def test_nothing_fails_while_steps_are_reloaded_and_killed_workers_return(tmp_pa
         assert not wrong, wrong[:3]
         assert answer(s, "both") == 6
         for pid in descendants(s.process.pid):
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
         assert until(lambda: s.infer("both", X).status == 200)
 
 
@@ -92,7 +138,7 @@ def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
         client.async_stream_infer("stream", [tensor], enable_empty_final_response=True)
         values = []
         while True:
-            r = answers.get(timeout=30)
+            r = answers.get(timeout=60)
             assert not isinstance(r, Exception), r
             if r.as_numpy("OUTPUT0") is None:
                 break
@@ -102,7 +148,7 @@ def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
         # A client that leaves stops the producer, and the instance serves the next one.
         tensor.set_data_from_numpy(np.full((1, 1), 1e9, np.float32))
         client.async_stream_infer("stream", [tensor])
-        answers.get(timeout=30)
+        answers.get(timeout=60)
         client.stop_stream(cancel_requests=True)
         client.close()
         client = tgrpc.InferenceServerClient(s.grpc)
@@ -110,7 +156,7 @@ def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
         tensor.set_data_from_numpy(np.full((1, 1), 1, np.float32))
         client.async_stream_infer("stream", [tensor], request_id="after")
         while True:
-            r = answers.get(timeout=30)
+            r = answers.get(timeout=60)
             if not isinstance(r, Exception) and r.get_response().id == "after":
                 break
         client.stop_stream()

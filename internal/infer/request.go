@@ -23,6 +23,9 @@ type Request struct {
 	// Hidden is how many names at the end of Requested are outputs that the server
 	// wants for itself, such as the state of a sequence.
 	Hidden int
+	// Spare is how many of the names before those are of outputs that the model may
+	// leave out: steps of an ensemble take them as optional inputs.
+	Spare int
 	// Batch is the execution the request is part of, for the phases that the
 	// backend writes there. It is set with Times.ComputeStart, and is not to be
 	// touched after the final response.
@@ -53,6 +56,7 @@ type Request struct {
 	fail  *backend.Error
 	why   Reason
 	kept  []*tensor.Buffer
+	left  atomic.Bool // the payer does not count the request any more
 }
 
 // Times are the points a request passes, in the clock of backend.Now; 0 means
@@ -177,6 +181,15 @@ func (r *Request) Drop() {
 		}
 	default:
 		panic("infer: Drop of a request that has ended")
+	}
+}
+
+// LeavePayer ends what the request uses of its payer's quotas, at once and before
+// its inputs are let go. It is part of the final response and may be called again:
+// a client that waits for each answer has only one request in the server, ever.
+func (r *Request) LeavePayer() {
+	if r.Payer != nil && !r.left.Swap(true) {
+		r.Payer.Leave(r.Bytes)
 	}
 }
 

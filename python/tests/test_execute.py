@@ -181,6 +181,29 @@ def test_strings(tmp_path, make):
         assert out.number == BYTES and out.shape == (2, 2) and out.array().ravel().tolist() == items
 
 
+def test_strings_of_any_number_and_length(tmp_path):
+    with script(tmp_path) as m:
+        for count, length in ((0, 0), (1, 9000), (64, 3), (64, 300), (65, 3), (3000, 3)):
+            items = [b"%04d" % i * length for i in range(count)]
+            array = np.empty(count, object)
+            array[:] = items
+            out = m.run(code("return [out(r.inputs()[1].as_numpy())]"), In(1, array)).outputs[0]
+            assert out.number == BYTES and out.shape == (count,) and out.array().tolist() == items
+
+
+def test_an_element_without_text_is_an_error_of_its_request(tmp_path):
+    with script(tmp_path) as m:
+        response = m.run(
+            code("""
+            class Bad:
+                def __str__(self):
+                    raise ValueError("no text")
+            return [out(np.array([b"good", Bad()], dtype=object))]
+            """)
+        )
+        assert response.code != 0xFF and "no text" in response.message
+
+
 def test_other_objects_become_their_text(tmp_path):
     with script(tmp_path) as m:
         response = m.run(code("return [out(np.array([1, None, np.str_('x'), bytearray(b'y'), 2.5], dtype=object))]"))
@@ -446,7 +469,7 @@ def test_life_of_a_model(tmp_path):
         assert m.peer.call(UNLOAD, b"") == {}
         m.peer.call(INIT, m.init)
         m.peer.send(EXIT)
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
         line = "initialize m helps near 1 1.model\n"
         assert m.worker.text() == line + "finalize\n" + line + "finalize\n"
 
@@ -454,7 +477,7 @@ def test_life_of_a_model(tmp_path):
 def test_end_of_the_channel_ends_the_worker(tmp_path):
     with Model(tmp_path, LIFE, helpers={"helper.py": "NAME = ''", "sibling.py": "NAME = ''"}) as m:
         m.peer.close()
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
         assert m.worker.text().endswith("finalize\n")
 
 
@@ -462,7 +485,7 @@ def test_ends_though_threads_of_the_model_run(tmp_path):
     source = DOUBLE + "\n    import threading, time\n    threading.Thread(target=time.sleep, args=(1000,)).start()\n"
     with Model(tmp_path, source) as m:
         m.peer.send(EXIT)
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
 
 
 @pytest.mark.parametrize("source,message", [
@@ -551,7 +574,7 @@ def test_frames_that_are_wrong_end_the_worker(tmp_path, data, part):
         m.peer.control.sendall(data)
         with pytest.raises(Ended):
             m.peer.receive()
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         text = m.worker.text()
         assert text.startswith("worker protocol: ") and part in text, text
 
@@ -560,7 +583,7 @@ def test_prints_do_not_fail_on_any_character(tmp_path):
     with script(tmp_path, env={"LC_ALL": "C"}) as m:
         m.run(code("print('\\ud800 \u4f60')\nreturn [out([1])]"))
         m.peer.send(EXIT)
-        m.worker.process.wait(20)
+        m.worker.ended()
         assert m.worker.text() == "\\ud800 \u4f60\n"
 
 
@@ -575,4 +598,4 @@ def test_held_responses_leave_before_the_end(tmp_path):
         for n in range(30):
             (response,), error = m.peer.results(n)
             assert error is None and response.outputs[0].array().tolist() == [2 * n]
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
