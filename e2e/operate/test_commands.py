@@ -222,7 +222,10 @@ def test_infer_of_a_decoupled_model(server, tmp_path):
         (["log", "nope=1"], "the server has no setting 'nope', it has log_error, "),
         (["trace", "nope=1"], "the server has no setting 'nope', it has log_frequency, "),
         (["load"], "accepts 1 arg(s), received 0\nUsage: neso load MODEL"),
-        (["infer", "add_sub:x", "--input", "INPUT0=1"], "add_sub:x: expected MODEL or MODEL:VERSION, a version is a number"),
+        (
+            ["infer", "add_sub:x", "--input", "INPUT0=1"],
+            "add_sub:x: expected MODEL or MODEL:VERSION, a version is a number",
+        ),
         (["infer", "add_sub", "--input", "INPUT0=@/nope"], "--input INPUT0: open /nope: no such file"),
         (["infer", "add_sub", "--input", "INPUT0=@/"], "--input INPUT0: read /: is a directory"),
         (["load", "add_sub", "--config", "/nope"], "--config: open /nope: no such file"),
@@ -270,4 +273,6 @@ def test_an_input_that_is_no_json(server, tmp_path):
     rubbish = tmp_path / "x.json"
     rubbish.write_bytes(bytes(range(256)) * 20)
     r = neso(server, "infer", "add_sub", "--input", f"INPUT0=@{rubbish}")
-    assert r.returncode == 1 and f"--input INPUT0: {rubbish}: expected JSON, got " in r.stderr and len(r.stderr) < 500, r
+    assert (
+        r.returncode == 1 and f"--input INPUT0: {rubbish}: expected JSON, got " in r.stderr and len(r.stderr) < 500
+    ), r

@@ -85,7 +85,7 @@ func check(out io.Writer, paths []string, directory string, strict bool) (ok boo
 			checkSteps(&report.Models[i], paths, o)
 		}
 		fmt.Fprint(out, report.String())
-		ok = ok && report.OK() && !(strict && report.Warned())
+		ok = ok && report.OK() && (!strict || !report.Warned())
 	}
 	return ok, errors.Join(unread...)
 }
