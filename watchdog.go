@@ -156,13 +156,14 @@ func reachable(addr net.Addr) (network, address string) {
 	return "tcp", net.JoinHostPort(host, fmt.Sprint(tcp.Port))
 }
 
-// report keeps what was found, and logs changes.
+// report keeps what was found, and logs changes. Readiness knows it before Stuck
+// says it.
 func (w *watchdog) report(name string, err error) {
+	w.engine.SetFault(name, err)
 	w.mu.Lock()
 	was := w.stuck[name]
 	w.stuck[name] = err != nil
 	w.mu.Unlock()
-	w.engine.SetFault(name, err)
 	switch {
 	case err != nil && !was:
 		w.log.Error("a listener does not answer", "listener", name, "error", err)

@@ -29,7 +29,7 @@ func newTestWatchdog(t *testing.T) *watchdog {
 // until waits for what another goroutine brings about.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
@@ -98,10 +98,12 @@ func TestStuckSharedListenerIsReported(t *testing.T) {
 		defer c.Close()
 		n, _ = waiting(listeners[0].(*accepting).Listener)
 	}
-	until(t, "not reported", func() bool { return w.Stuck()["stuck"] })
-	if w.Stuck()["good"] {
-		t.Error("the listener that accepts is blamed")
-	}
+	// A machine that stands still for longer than the timeout has the good one
+	// blamed as well, until it is looked at again.
+	until(t, "not reported, or the listener that accepts is blamed", func() bool {
+		now := w.Stuck()
+		return now["stuck"] && !now["good"]
+	})
 	go func() { served <- h.Serve(listeners[0]) }()
 	until(t, "no recovery", func() bool { return !w.Stuck()["stuck"] && w.engine.Ready() == nil })
 	w.end()

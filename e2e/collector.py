@@ -11,6 +11,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from server import free_port
+
 
 class Collector:
     """A collector process; use as a context manager."""
@@ -18,14 +20,12 @@ class Collector:
     def __init__(self, directory: Path):
         self.path = directory / "spans.jsonl"
         self.path.touch()
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/v1/traces"
 
     def __enter__(self) -> Collector:
         self.process = subprocess.Popen([sys.executable, __file__, str(self.port), str(self.path)])
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
@@ -37,7 +37,7 @@ class Collector:
 
     def __exit__(self, *_) -> None:
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def spans(self) -> list[dict]:
         """All spans so far."""

@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 def _http(server, model, inputs, binary, outputs, kw):
-    with thttp.InferenceServerClient(server.http, network_timeout=30) as client:
+    with thttp.InferenceServerClient(server.http, network_timeout=120) as client:
         tensors = []
         for name, array in inputs.items():
             t = thttp.InferInput(name, list(array.shape), _datatype(array))
@@ -71,7 +71,7 @@ def binary_form(server, model, inputs, outputs=None, **kw):
 def grpc_form(server, model, inputs, outputs=None, **kw):
     with tgrpc.InferenceServerClient(server.grpc) as client:
         wanted = [tgrpc.InferRequestedOutput(n) for n in outputs] if outputs else None
-        result = client.infer(model, _grpc_inputs(inputs), outputs=wanted, client_timeout=30, **kw)
+        result = client.infer(model, _grpc_inputs(inputs), outputs=wanted, client_timeout=120, **kw)
         return {o.name: result.as_numpy(o.name) for o in result.get_response().outputs}
 
 
@@ -81,7 +81,7 @@ def stream_form(server, model, inputs, outputs=None, **kw):
         client.start_stream(lambda result, error: answers.put((result, error)))
         wanted = [tgrpc.InferRequestedOutput(n) for n in outputs] if outputs else None
         client.async_stream_infer(model, _grpc_inputs(inputs), outputs=wanted, **kw)
-        result, error = answers.get(timeout=30)
+        result, error = answers.get(timeout=120)
         client.stop_stream()
     if error is not None:
         raise error
@@ -167,13 +167,13 @@ def _placed_form(module, client, model, inputs, outputs, kw):
 
 
 def http_memory_form(server, model, inputs, outputs=None, **kw):
-    with thttp.InferenceServerClient(server.http, network_timeout=30) as client:
+    with thttp.InferenceServerClient(server.http, network_timeout=120) as client:
         return _placed_form(thttp, client, model, inputs, outputs, kw)
 
 
 def grpc_memory_form(server, model, inputs, outputs=None, **kw):
     with tgrpc.InferenceServerClient(server.grpc) as client:
-        return _placed_form(tgrpc, client, model, inputs, outputs, {"client_timeout": 30, **kw})
+        return _placed_form(tgrpc, client, model, inputs, outputs, {"client_timeout": 120, **kw})
 
 
 FORMS = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
 from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
+import server
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 SYSTEM, CUDA = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
@@ -81,7 +81,7 @@ def infer_grpc(s, given, wanted=None, model=FP32, shape=(1, 4)):
             else:
                 t.parameters[k].int64_param = v
     with grpc.insecure_channel(s.grpc) as channel:
-        return service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(q, timeout=30)
+        return service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(q, timeout=120)
 
 
 CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 500: "INTERNAL", 501: "UNIMPLEMENTED"}
@@ -98,10 +98,4 @@ def refused(s, status, text, *args, **kw):
 
 def open_files(s):
     """The shared-memory objects that the server has open."""
-    found = []
-    for fd in Path(f"/proc/{s.process.pid}/fd").iterdir():
-        try:
-            found.append(os.readlink(fd))
-        except OSError:
-            continue
-    return sorted(f for f in found if f.startswith("/dev/shm/"))
+    return sorted(f for f in server.open_files(s.process.pid) if f.startswith("/dev/shm/"))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import os
 import shutil
+import socket
+import tempfile
 import time
+from pathlib import Path
 
 from server import MODELS
 
@@ -23,14 +29,82 @@ class TritonPythonModel:
 
 
 def python_model(repo, name, version=1, init="pass", execute="pass", add=0, extra=""):
-    d = repo / name / str(version)
-    d.mkdir(parents=True, exist_ok=True)
-    (repo / name / "config.pbtxt").write_text(
+    config = (
         'backend: "python"\n'
         'input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n'
         'output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] }\n' + extra
     )
-    (d / "model.py").write_text(MODEL.format(init=init, execute=execute, add=add))
+    code = MODEL.format(init=init, execute=execute, add=add)
+    place(repo / name, {"config.pbtxt": config, f"{version}/model.py": code})
+
+
+def place(directory, files):
+    """Puts files, by their paths, into the directory of a model, of which a server that looks on never sees a half."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent.parent) as aside:
+        for path, text in files.items():
+            made = Path(aside) / "made" / path
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_text(text)
+        moved(Path(aside) / "made", directory)
+
+
+def moved(source, target):
+    """Moves what there is at source to target; of directories that are there already it moves the entries that differ."""
+    if source.is_dir() and target.is_dir():
+        for entry in sorted(source.iterdir()):
+            moved(entry, target / entry.name)
+    elif not (target.is_file() and target.read_bytes() == source.read_bytes()):
+        os.replace(source, target)
+
+
+class Gate:
+    """Holds what a model executes until it is opened, and tells what has come so far: execute is for python_model."""
+
+    def __init__(self, directory, name="gate"):
+        self.shut, self.noted = directory / name, directory / f"{name}.come"
+        self.execute = (
+            f"import os\n        open({str(self.noted)!r}, 'a').write('.')\n"
+            f"        while os.path.exists({str(self.shut)!r}):\n            time.sleep(0.005)"
+        )
+        self.close()
+
+    def close(self):
+        self.shut.touch()
+        self.noted.write_text("")
+
+    def open(self):
+        self.shut.unlink()
+
+    def come(self, n=1):
+        """Waits until n executions have begun since it was closed."""
+        assert until(lambda: len(self.noted.read_text()) >= n), (
+            f"of {n} executions {self.noted.read_text()!r} have come"
+        )
+
+
+class Sent:
+    """A request that has been sent, whose answer is read later or never."""
+
+    def __init__(self, server, model, body=X):
+        data = json.dumps(body).encode()
+        head = f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
+        self.socket = socket.create_connection(("127.0.0.1", server.http_port), timeout=120)
+        self.socket.sendall(head.encode() + data)
+
+    def status(self):
+        """Waits for the answer."""
+        response = http.client.HTTPResponse(self.socket)
+        try:
+            response.begin()
+            response.read()
+            return response.status
+        finally:
+            response.close()
+            self.close()
+
+    def close(self):
+        self.socket.close()
 
 
 def identity_model(repo, name):
@@ -52,7 +126,8 @@ def ensemble(repo, name, *models):
     )
 
 
-def until(condition, timeout=20):
+def until(condition, timeout=60):
+    """Whether condition becomes true. The time is for machines that stand still now and then: nothing else is to depend on it."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if condition():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 
 import numpy as np
+from repository import until
 from tritonclient import grpc, http
 
 CONTROLS = """control_input [
@@ -30,6 +32,7 @@ class TritonPythonModel:
             return None if tensor is None else [v.decode() if isinstance(v, bytes) else v for v in tensor.as_numpy().ravel().tolist()][0]
         rows = [[get(r, name) for name in ("START", "END", "READY", "CORRID", "IN")] for r in requests]
         while os.path.exists("GATE"):
+            open("GATE.in", "w").close()
             time.sleep(0.005)
         responses = []
         for request, (start, end, ready, corrid, value) in zip(requests, rows):
@@ -52,7 +55,7 @@ def add_model(
     batch=4,
     strategy="direct { }",
     corrid="TYPE_UINT64",
-    idle=3_000_000,
+    idle=3_600_000_000,
     state="",
     controls=True,
     more="",
@@ -110,7 +113,7 @@ class Stream:
 
     def infer(self, *a, **kw):
         self.send(*a, **kw)
-        result, error = self.answers.get(timeout=20)
+        result, error = self.answers.get(timeout=60)
         if error:
             raise error
         return result
@@ -118,6 +121,19 @@ class Stream:
 
 def seen(result):
     return json.loads(result.as_numpy("SEEN").ravel()[0])
+
+
+@contextlib.contextmanager
+def held(repo, model):
+    """What the model executes from now on waits until the end; the result waits until something has come."""
+    gate = repo.parent / f"{model}.gate"
+    come = repo.parent / f"{model}.gate.in"
+    come.unlink(missing_ok=True)
+    gate.touch()
+    try:
+        yield lambda: until(come.exists)
+    finally:
+        gate.unlink()
 
 
 def pending(server, model):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import http.client
+import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,10 +21,40 @@ BINARY = ROOT / "bin" / "neso"
 MODELS = Path(__file__).resolve().parent / "models"
 
 
+PORTS = 200  # that one process of tests has for itself
+
+
+@functools.cache
+def own_ports() -> tuple[socket.socket | None, itertools.cycle]:
+    """The lock on a block of ports, held as long as this process lives, and the ports of it again and again.
+
+    They lie below those that the kernel gives to whoever asks for any: no connection of a client takes one between free_port and the server
+    that listens there, nor while that server is started anew. Where the kernel gives away all of them, it is asked: port 0.
+    """
+    try:
+        kernels = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        kernels = 16_000  # the least that is usual
+    blocks = list(range(10_000, kernels - PORTS, PORTS))
+    random.shuffle(blocks)
+    for first in blocks:
+        lock = socket.socket(socket.AF_UNIX)
+        try:
+            lock.bind(f"\0neso-e2e-ports-{first}")  # such a name is one of the machine, and ends with its socket
+        except OSError:
+            lock.close()
+            continue
+        return lock, itertools.cycle(range(first, first + PORTS))
+    return None, itertools.cycle([0])
+
+
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nothing listens on, and that no other test is given soon."""
+    for port in itertools.islice(own_ports()[1], PORTS):
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))
+            return s.getsockname()[1]
+    raise RuntimeError("all ports of this process are taken")
 
 
 class Reply:
@@ -63,6 +97,7 @@ class Server:
         command = [str(BINARY), "serve", *[f"--model-repository={r}" for r in repositories]]
         for name, port in (("http", self.http_port), ("grpc", self.grpc_port), ("metrics", self.metrics_port)):
             command += [f"--{name}-address=127.0.0.1", f"--{name}-port={port}"]
+        command.append("--backend-config=python,stub-timeout-seconds=300")  # of 30, which a busy machine may take
         self.log_path = log or Path(os.environ.get("TMPDIR", "/tmp")) / f"neso-e2e-{os.getpid()}-{self.http_port}.log"
         self._log = self.log_path.open("wb")
         environment = {**os.environ, "NESO_PYTHON": sys.executable, **(env or {})}
@@ -77,7 +112,7 @@ class Server:
         if wait:
             self.wait_ready()
 
-    def wait_ready(self, timeout: float = 60) -> None:
+    def wait_ready(self, timeout: float = 180) -> None:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -101,7 +136,7 @@ class Server:
         path: str,
         body=None,
         headers: dict | None = None,
-        timeout: float = 30,
+        timeout: float = 120,
         port: int | None = None,
     ):
         connection = http.client.HTTPConnection("127.0.0.1", port or self.http_port, timeout=timeout)
@@ -125,14 +160,14 @@ class Server:
     def metrics(self) -> str:
         return self.get("/metrics", port=self.metrics_port).body.decode()
 
-    def stop(self, timeout: float = 40) -> int:
+    def stop(self, timeout: float = 120) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(10)
+                self.process.wait(60)
         self._log.close()
         return self.process.returncode
 
@@ -158,6 +193,41 @@ def descendants(pid: int) -> list[int]:
         for child in children.get(queue.pop(), []):
             found.append(child)
             queue.append(child)
+    return found
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Sends a signal to a process, which may have ended by itself: those that compile files for the workers come and go."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def named(pid: int, name: str) -> list[int]:
+    """The pids of the processes below pid that are called so: a worker bears the name of its instance."""
+    found = []
+    for p in descendants(pid):
+        with contextlib.suppress(OSError):  # it has ended
+            if Path(f"/proc/{p}/comm").read_text().strip() == name and alive(p):
+                found.append(p)
+    return found
+
+
+def isolated(pid: int) -> list[int]:
+    """The pids of the workers below pid that are the server's own binary."""
+    found = []
+    for p in descendants(pid):
+        with contextlib.suppress(OSError):  # it has ended
+            if b"isolate" in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0"):
+                found.append(p)
+    return found
+
+
+def open_files(pid: int) -> list[str]:
+    """What the descriptors of a process lead to."""
+    found = []
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # it has been closed
+            found.append(os.readlink(fd))
     return found
 
 

@@ -22,7 +22,7 @@ def serving(*paths, options=()):
         ],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    bound = threading.Timer(120, process.kill)  # a server that prints nothing must not hang the tests
+    bound = threading.Timer(400, process.kill)  # a server that prints nothing must not hang the tests
     bound.start()
     log, found, config = [], [], None
     try:
@@ -44,12 +44,12 @@ def serving(*paths, options=()):
         process.terminate()
         process.stdout.read()
         process.stdout.close()
-        assert process.wait(60) == 0, "".join(log)
+        assert process.wait(120) == 0, "".join(log)
 
 
 def call(line):
     """What the printed command line answers."""
-    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=180, check=True)
     return json.loads(done.stdout)
 
 
@@ -57,7 +57,7 @@ def init(path, *options):
     """What `neso config init` writes for a file."""
     done = subprocess.run(
         [BINARY, "config", "init", path, "--output=-", f"--python={sys.executable}", *options],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

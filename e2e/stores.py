@@ -40,7 +40,7 @@ class Store:
             self.process = subprocess.Popen(
                 self.command(), stdout=log, stderr=subprocess.STDOUT, cwd=self.directory, stdin=subprocess.DEVNULL
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log.read_text()
             try:
@@ -52,7 +52,7 @@ class Store:
         raise RuntimeError(self.log.read_text())
 
     def request(self, method, path, body=b"", headers=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             c.request(method, path, body=body, headers=headers or {})
             r = c.getresponse()
@@ -71,7 +71,7 @@ class Store:
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def __enter__(self):
         return self

@@ -13,8 +13,8 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Patience is how long the suite waits for anything.
-const Patience = 30 * time.Second
+// Patience is how long the suite waits for anything; less than slow models take.
+const Patience = 50 * time.Second
 
 // harness is one loaded model with one instance, and the server's side of it.
 type harness struct {

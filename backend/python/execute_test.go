@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
@@ -222,17 +221,17 @@ func TestCancelledRequest(t *testing.T) {
 	m := mustLoad(t, `
 class TritonPythonModel:
 	def execute(self, requests):
-		deadline = time.time() + 20
+		deadline = time.time() + 50
 		while not requests[0].is_cancelled() and time.time() < deadline:
 			time.sleep(0.001)
-		return [pb_utils.InferenceResponse(error=pb_utils.TritonError("gone", pb_utils.TritonError.CANCELLED)) for r in requests]
+		what = "gone" if requests[0].is_cancelled() else "never told"
+		return [pb_utils.InferenceResponse(error=pb_utils.TritonError(what, pb_utils.TritonError.CANCELLED)) for r in requests]
 `, testOptions{})
 	r, c := newRequest(floats("IN", 1))
 	c.cancel()
-	begin := time.Now()
 	_ = m.run(r)
-	if got := describe(c.wait(t)[0]); got != "Cancelled: gone" || time.Since(begin) > 15*time.Second {
-		t.Errorf("got %s after %v", got, time.Since(begin))
+	if got := describe(c.wait(t)[0]); got != "Cancelled: gone" {
+		t.Errorf("got %s", got)
 	}
 }
 

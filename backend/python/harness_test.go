@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -125,9 +126,15 @@ type testOptions struct {
 var vector = []backend.IO{{Name: "IN", Datatype: tensor.FP32, Dims: tensor.Shape{-1}}}
 
 // newDriver opens the backend; it is closed at the end of the test, which also
-// checks that no process is left.
+// checks that no process is left. Where the settings do not say how long a worker
+// may take to start, it may take as long as a busy machine does to import numpy.
 func newDriver(t testing.TB, settings map[string]string) (*driver, *logBuffer) {
 	t.Helper()
+	if settings["stub-timeout-seconds"] == "" {
+		patient := map[string]string{"stub-timeout-seconds": "300"}
+		maps.Copy(patient, settings)
+		settings = patient
+	}
 	log := &logBuffer{}
 	host := &testHost{log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	b, err := New(Options{Python: testPython(t), CacheDirectory: t.TempDir()}).Open(t.Context(), host, backend.Settings{Values: settings})
@@ -275,7 +282,7 @@ func (c *collector) wait(t testing.TB) []*backend.Response {
 	t.Helper()
 	select {
 	case <-c.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no final response")
 	}
 	return c.responses

@@ -203,8 +203,8 @@ def processes(server):
 
 def look(server, baseline):
     """What the server holds once it is quiet: processes of models that were unloaded or killed end a little later."""
-    until(lambda: baseline is None or processes(server) <= baseline, timeout=15)
-    until(lambda: metric(server, "nv_inference_pending_request_count", model="sleepy", version="1") == 0, timeout=15)
+    until(lambda: baseline is None or processes(server) <= baseline, timeout=60)
+    until(lambda: metric(server, "nv_inference_pending_request_count", model="sleepy", version="1") == 0, timeout=60)
     numbers = {}
     for line in server.metrics().splitlines():
         name, _, value = line.rpartition(" ")

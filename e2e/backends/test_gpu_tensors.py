@@ -20,7 +20,7 @@ import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
 import tritonclient.utils.shared_memory as shm
 from repository import until
-from server import ROOT, Server, alive, descendants
+from server import ROOT, Server, alive, descendants, kill
 from tritonclient.utils import InferenceServerException
 
 sys.path += [str(ROOT / "python"), str(ROOT / "python" / "tests")]
@@ -463,7 +463,7 @@ def test_decoupled_models(machine, repo):
                 tensor = tgrpc.InferInput("X", [size], "INT32")
                 tensor.set_data_from_numpy(x)
                 client.async_stream_infer("stream", [tensor])
-                assert done.wait(60)
+                assert done.wait(120)
                 client.stop_stream()
             for n, values in enumerate(got):
                 np.testing.assert_array_equal(values, x + n)
@@ -577,12 +577,10 @@ def test_workers_that_die_under_load(machine, repo):
             try:
                 for name in ("twice_0_0", "more_0", "here_0", "call_0", "twice_0_1", "more_0"):
                     before = dict(answered)
-                    assert until(lambda name=name: named(s, name), timeout=60), name
-                    os.kill(named(s, name), signal.SIGKILL)
+                    assert until(lambda name=name: named(s, name)), name
+                    kill(named(s, name))
                     # Both ways are open again.
-                    assert until(lambda before=before: all(answered[m] > before[m] + 2 for m in before), timeout=60), (
-                        name
-                    )
+                    assert until(lambda before=before: all(answered[m] > before[m] + 2 for m in before)), name
             finally:
                 stop.set()
             for c in clients:
@@ -609,7 +607,7 @@ def test_a_server_that_is_killed(machine, repo):
         ask(s, "row", np.arange(5, dtype=np.int32))
         workers = descendants(s.process.pid)
         s.process.kill()
-        s.process.wait(20)
+        s.process.wait(60)
         assert until(lambda: not any(map(alive, workers)))
 
 

@@ -60,7 +60,7 @@ def index(tmp_path_factory):
             states = [r.get("state") == "READY" or bool(r.get("reason")) for r in rows]
             return rows if len(states) == len(MODELS) + 1 and all(states) else None
 
-        until(settled, timeout=60)
+        assert until(settled, timeout=400), s.log()[-3000:]
         yield {row["name"]: row for row in settled()}
 
 

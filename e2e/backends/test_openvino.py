@@ -11,7 +11,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as ops
-from repository import settled
+from repository import settled, until
 from server import BINARY, ROOT, Server
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
@@ -84,6 +84,10 @@ def models(tmp_path_factory):
     linear(
         repo, "batched", 1,
         "max_batch_size: 8\n" + IO + "dynamic_batching { max_queue_delay_microseconds: 200000 preferred_batch_size: [ 6 ] }\ninstance_group { count: 1 }\n",
+    )  # fmt: skip
+    linear(
+        repo, "gathers", 1,
+        "max_batch_size: 8\n" + IO + "dynamic_batching { max_queue_delay_microseconds: 3600000000 preferred_batch_size: [ 6 ] }\ninstance_group { count: 1 }\n",
     )  # fmt: skip
     x = ops.parameter([1, 4], np.float32, name="X")
     save(
@@ -203,11 +207,14 @@ def test_requests_are_gathered(ov_server, models):
         for i in range(3):
             t = http.InferInput("X", [2, 4], "FP32")
             t.set_data_from_numpy(ROWS[2 * i : 2 * i + 2])
-            waiting.append(c.async_infer("batched", [t]))
+            waiting.append(c.async_infer("gathers", [t]))
         got = np.concatenate([w.get_result().as_numpy("Y") for w in waiting])
         np.testing.assert_allclose(got, own(models, "linear", ROWS[:6])[0], atol=1e-6)
-        stats = c.get_inference_statistics("batched")["model_stats"][0]
-        assert any(b["batch_size"] >= 4 for b in stats["batch_stats"]), stats
+
+        def sizes():
+            return [b["batch_size"] for b in c.get_inference_statistics("gathers")["model_stats"][0]["batch_stats"]]
+
+        assert until(lambda: sizes() == [6]), sizes()  # counted when the requests have been answered
 
 
 def test_completion(client):
@@ -290,7 +297,7 @@ def test_one_file_is_served(models):
         [BINARY, "config", "init", models / "linear" / "1" / "model.xml", "--output=-"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     assert "dims: [ 4 ]" in done.stdout and "dims: [ 3 ]" in done.stdout

@@ -37,7 +37,7 @@ def test_command(digits, command):
         ports = f" --http-port={digits.http_port} --grpc-port={digits.grpc_port}"
         command = command.replace("python", sys.executable, 1) + ports
     environment = {**os.environ, "NESO_PYTHON": sys.executable}
-    r = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=120, env=environment)
+    r = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=400, env=environment)
     assert r.returncode == 0 and r.stdout.strip(), r.stdout + r.stderr
     if "client.py" in command:
         right = [int(a) / int(b) for a, b in re.findall(r"(\d+) of (\d+) held-out", r.stdout)]
@@ -62,7 +62,7 @@ def test_all_formats_give_the_same_answers(digits):
 
 
 def test_backends_lists_what_is_there():
-    r = subprocess.run([ROOT / "bin" / "neso", "backends", "--python", sys.executable], capture_output=True, text=True, timeout=60)  # fmt: skip
+    r = subprocess.run([ROOT / "bin" / "neso", "backends", "--python", sys.executable], capture_output=True, text=True, timeout=180)  # fmt: skip
     rows = {line.split()[0]: line for line in r.stdout.splitlines()}
     for name in ("pytorch", "tensorflow", "sklearn"):
         assert "pip install" not in rows[name], r.stdout
@@ -78,6 +78,6 @@ def test_config_init_of_a_file(model, tmp_path):
         [ROOT / "bin" / "neso", "config", "init", path, "--python", sys.executable],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
     )
     assert r.returncode == 0 or "Write 'input'" in r.stderr, r.stderr

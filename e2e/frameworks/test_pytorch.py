@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import io
-import os
 import pickle
 import shutil
-import signal
 import zipfile
 
 import ml_dtypes
@@ -16,7 +14,7 @@ import pytest
 import torch
 import torch_models as models
 from repository import settled, until
-from server import Server, alive, descendants
+from server import Server, alive, kill, named
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
@@ -268,10 +266,10 @@ def test_a_worker_that_dies_is_replaced(tmp_path, nets):
     body = {"inputs": [{"name": "x", "shape": [1, 16], "datatype": "FP32", "data": [1.0] * 16}]}
     with Server(tmp_path) as s:
         before = s.infer("m", body).json["outputs"]
-        worker = max(descendants(s.process.pid))
-        os.kill(worker, signal.SIGKILL)
-        until(lambda: not alive(worker))
-        until(lambda: s.infer("m", body).status == 200, timeout=60)
+        (worker,) = named(s.process.pid, "m_0")
+        kill(worker)
+        assert until(lambda: not alive(worker))
+        assert until(lambda: s.infer("m", body).status == 200, timeout=180)
         assert s.infer("m", body).json["outputs"] == before
 
 

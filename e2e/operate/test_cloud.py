@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from repository import answer, ensemble, python_model, until
+from repository import X, answer, ensemble, python_model, until
 from server import ROOT, Server, free_port
 from stores import AZURE_ACCOUNT, AZURE_KEY, AZURITE, CLEAN, GCS, S3, Azure
 
@@ -36,6 +36,11 @@ def store(request, tmp_path_factory):
 def s3(tmp_path_factory):
     with S3(tmp_path_factory.mktemp("s3only")) as s:
         yield s
+
+
+def answers(server, model, value):
+    reply = server.infer(model, X)
+    return reply.status == 200 and reply.json["outputs"][0]["data"] == [value]
 
 
 def serve(store, path, *options, env=None, **kw):
@@ -88,7 +93,8 @@ def test_a_bucket_that_goes_takes_nothing_along(store, tmp_path):
         # What has changed meanwhile is taken once it is back.
         python_model(tmp_path / "models", "m", add=10)
         store.upload(tmp_path / "models", "gone/")
-        assert until(lambda: answer(s, "m") == 11, timeout=60), s.log()
+        # Until all of it is there, the model may be gone, or not be whole.
+        assert until(lambda: answers(s, "m", 11)), s.log()
         assert s.log().count("cannot be read") == 1 and "can be read again" in s.log()
 
 
@@ -104,7 +110,7 @@ def test_explicit_mode_and_restart_from_the_cache(store, tmp_path):
         assert r.status == 500 and "model 'nope' is not in any model repository" in r.error
         kept = {p: p.stat().st_ino for p in (tmp_path / "cache").glob("*/objects/m/*")}
         s.process.kill()
-        s.process.wait(10)
+        s.process.wait(60)
     assert kept and list((tmp_path / "cache").glob("*/trees-*"))
     with serve(store, "explicit", *options, "--load-model=m") as s:
         assert answer(s, "m") == 2
@@ -133,7 +139,7 @@ def test_credentials_of_paths(store, tmp_path):
             assert answer(s, "m") == 2
         file.write_text(json.dumps({scheme: {f"{scheme}://other": key[scheme]()}}))
         s = Server(f"{store.uri}/secret", env=env, wait=False)
-        assert s.process.wait(60) == 1
+        assert s.process.wait(180) == 1
         assert f"Cannot match credential for path  {store.uri}/secret" in s.log()
     finally:
         if scheme == "s3":
@@ -149,12 +155,12 @@ def test_wrong_keys_are_refused(s3, tmp_path):
             assert answer(s, "m") == 2
         for env in ({"AWS_SECRET_ACCESS_KEY": "wrong"}, {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}):
             s = serve(s3, "keys", env=env, wait=False)
-            assert s.process.wait(60) == 1
+            assert s.process.wait(180) == 1
             assert "Unable to create S3 filesystem client. Check account credentials. Exception: '" in s.log(), s.log()
     finally:
         s3.auth(10_000)
     s = Server(f"s3://http://127.0.0.1:{s3.port}/nobucket/x", env={**CLEAN, **s3.env}, wait=False)
-    assert s.process.wait(60) == 1 and "Exception: 'NoSuchBucket'" in s.log(), s.log()
+    assert s.process.wait(180) == 1 and "Exception: 'NoSuchBucket'" in s.log(), s.log()
 
 
 def test_names_that_lead_out(s3, tmp_path):
@@ -188,6 +194,6 @@ def test_the_example_of_the_docs(tmp_path):
     env = {**os.environ, **CLEAN, "NESO_PYTHON": sys.executable}
     r = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n" + script],
-        cwd=ROOT, env=env, capture_output=True, text=True, timeout=180,
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=400,
     )  # fmt: skip
     assert '"name":"digits"' in r.stdout, r.stdout + r.stderr

@@ -28,7 +28,7 @@ def server():
 
 def neso(server, *args, **kw):
     env = {**os.environ, "NESO_URL": server.http, "NESO_PYTHON": sys.executable}
-    return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=60, env=env, **kw)
+    return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=180, env=env, **kw)
 
 
 def ok(server, *args) -> str:
@@ -242,5 +242,5 @@ def test_doctor(server):
     r = neso(server, "doctor")
     assert r.returncode == 0 and "numpy" in r.stdout and "HTTP :8000" in r.stdout, r
     env = {**os.environ, "NESO_PYTHON": "/no/such/python"}
-    r = subprocess.run([BINARY, "doctor"], capture_output=True, text=True, timeout=60, env=env)
+    r = subprocess.run([BINARY, "doctor"], capture_output=True, text=True, timeout=180, env=env)
     assert r.returncode == 1 and "FAIL  Python" in r.stdout and "/no/such/python" in r.stdout, r

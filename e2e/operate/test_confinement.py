@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repository import X, python_model, until
-from server import Server
+from server import Server, isolated, kill
 
 TELL = """import json, os, resource
         status = dict(l.split(":\\t", 1) for l in open("/proc/self/status").read().splitlines() if ":\\t" in l)
@@ -27,7 +27,7 @@ TELL = """import json, os, resource
 
 
 def told(s):
-    assert until(lambda: "TOLD " in s.log()), s.log()[-2000:]
+    assert until(lambda: "\n" in s.log().partition("TOLD ")[2]), s.log()[-2000:]
     text = s.log().split("TOLD ", 1)[1]
     text = text.replace('\\"', '"').replace("\\\\", "\\")
     return json.JSONDecoder().raw_decode(text)[0]
@@ -52,9 +52,15 @@ def test_limits_and_rights(tmp_path, zygote):
         with open(f"/proc/{s.process.pid}/status") as f:
             server = f.read()
         assert "Uid:\t" in server  # the server itself keeps its rights: its threads serve on
-        tasks = os.listdir(f"/proc/{s.process.pid}/task")
-        kept = [t for t in tasks if "NoNewPrivs:\t0" in open(f"/proc/{s.process.pid}/task/{t}/status").read()]
-        assert len(kept) >= len(tasks) - 1, "threads that served a start are not to stay"
+
+        def few_gave_them_up():
+            found = []
+            for status in Path(f"/proc/{s.process.pid}/task").glob("*/status"):
+                with contextlib.suppress(OSError):  # it has ended
+                    found.append("NoNewPrivs:\t0" in status.read_text())
+            return found.count(False) <= 1 < len(found)
+
+        assert until(few_gave_them_up), "threads that served a start are not to stay"
 
 
 def test_memory_limit_ends_an_allocation(tmp_path):
@@ -81,7 +87,7 @@ def test_cpu_limit_replaces_the_worker(tmp_path):
         extra=parameter("WORKER_CPU_SECONDS", "3"),
     )
     with Server(tmp_path) as s:
-        r = s.infer("busy", {"inputs": [{**X["inputs"][0], "data": [2]}]}, timeout=60)
+        r = s.infer("busy", {"inputs": [{**X["inputs"][0], "data": [2]}]}, timeout=180)
         assert r.status >= 500 and "killed by SIG" in r.error, r
         assert until(lambda: s.infer("busy", X).status == 200)
 
@@ -92,7 +98,7 @@ def test_cpu_limit_replaces_the_worker(tmp_path):
 def test_bad_limits(tmp_path, name, value):
     python_model(tmp_path, "m", extra=parameter(name, value))
     s = Server(tmp_path, wait=False)
-    assert s.process.wait(30) == 1
+    assert s.process.wait(120) == 1
     s.stop()
     assert f"Incorrect value for {name}: '{value}' is not a number from" in s.log()
 
@@ -177,7 +183,7 @@ def test_user(tmp_path, zygote):
         assert r.status == 200, r
         assert s.infer("n", X).status == 200
         # A crash is followed by a worker of the same user, and the server can end it.
-        os.kill(t["pid"], signal.SIGKILL)
+        kill(t["pid"])
         assert until(lambda: s.log().count("TOLD ") >= 3 and s.infer("m", X).status == 200)
         assert s.stop() == 0
 
@@ -185,7 +191,7 @@ def test_user(tmp_path, zygote):
 def test_unknown_user(tmp_path):
     python_model(tmp_path, "m")
     s = Server(tmp_path, "--worker-user=nobody-at-all", wait=False)
-    assert s.process.wait(30) == 1
+    assert s.process.wait(120) == 1
     s.stop()
     assert "--worker-user" in s.log() and "nobody-at-all" in s.log()
 
@@ -207,16 +213,13 @@ def test_isolated_backend(tmp_path):
     config = 'backend: "onnxruntime"\n' + parameter("isolation", "process") + parameter("WORKER_OPEN_FILES", "200")
     (tmp_path / "m" / "config.pbtxt").write_text(config)
     with Server(tmp_path, env=SECRETS) as s:
-        children = subprocess.run(["pgrep", "-P", str(s.process.pid)], capture_output=True, text=True).stdout.split()
-        found = 0
-        for pid in children:
-            if b"isolate" in open(f"/proc/{pid}/cmdline", "rb").read():
-                found += 1
-                assert "NoNewPrivs:\t1" in open(f"/proc/{pid}/status").read()
-                assert b"s3cr3t" not in open(f"/proc/{pid}/environ", "rb").read()
-                limits = open(f"/proc/{pid}/limits").read()
-                assert [line.split()[3] for line in limits.splitlines() if line.startswith("Max open files")] == ["200"]
-                assert os.getpgid(int(pid)) == int(pid)
-        assert found >= 1
+        found = isolated(s.process.pid)
+        assert found
+        for pid in found:
+            assert "NoNewPrivs:\t1" in open(f"/proc/{pid}/status").read()
+            assert b"s3cr3t" not in open(f"/proc/{pid}/environ", "rb").read()
+            limits = open(f"/proc/{pid}/limits").read()
+            assert [line.split()[3] for line in limits.splitlines() if line.startswith("Max open files")] == ["200"]
+            assert os.getpgid(pid) == pid
         body = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [1, 1], "data": [3]}]}
         assert s.infer("m", body).status == 200

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 import tritonclient.grpc as tgrpc
-from repository import X, answer, identity_model, metric, python_model, until
-from server import ROOT, Server, alive, descendants
+from repository import Gate, Sent, X, answer, identity_model, metric, python_model, until
+from server import ROOT, Server, alive, descendants, kill
 from tritonclient.utils import InferenceServerException
 
 
@@ -41,7 +41,7 @@ class Load:
         connection = None
         while not self.end.is_set():
             try:
-                connection = connection or http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=30)
+                connection = connection or http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=120)
                 connection.request("POST", f"/v2/models/{self.model}/infer", json.dumps(X))
                 response = connection.getresponse()
                 body = response.read()
@@ -95,16 +95,30 @@ def workers(pids):
 def test_killed_workers(tmp_path):
     """Lost: what the killed worker was executing, answered with an error that names the cause. The other instance goes on."""
     pids = tmp_path / "pids"
-    noting_model(tmp_path / "m", "py", pids, extra="instance_group [ { count: 2 kind: KIND_CPU } ]\n")
+    # A request for less than nothing hangs in the worker that it names.
+    doomed = f"""import os
+        if pb_utils.get_input_tensor_by_name(requests[0], "INPUT0").as_numpy()[0, 0] < 0:
+            open({str(tmp_path / "doomed.new")!r}, "w").write(str(os.getpid()))
+            os.rename({str(tmp_path / "doomed.new")!r}, {str(tmp_path / "doomed")!r})
+            time.sleep(3600)"""
+    extra = "instance_group [ { count: 2 kind: KIND_CPU } ]\n"
+    noting_model(tmp_path / "m", "py", pids, execute=doomed, extra=extra)
     identity_model(tmp_path / "m", "other")
     with Server(tmp_path / "m") as s, Load(s, "py") as load, Load(s, "other", clients=1) as other:
         for _ in range(3):
             assert load.grows()
-            os.kill(workers(pids)[0], signal.SIGKILL)
-            assert until(lambda: len(workers(pids)) == 2), s.log()[-2000:]
+            lost = Sent(s, "py", {"inputs": [{**X["inputs"][0], "data": [-1]}]})
+            assert until((tmp_path / "doomed").exists)
+            assert load.grows()
+            pid = int((tmp_path / "doomed").read_text())
+            (tmp_path / "doomed").unlink()
+            kill(pid)
+            assert lost.status() == 500
+            assert until(lambda pid=pid: not alive(pid) and len(workers(pids)) == 2), s.log()[-2000:]
         assert load.grows() and other.grows()
         assert not load.lost and not other.lost and not other.bad()
-        assert 1 <= sum(load.bad().values()) <= 3 * 8, load.bad()
+        # Those that were behind the one that hung.
+        assert sum(load.bad().values()) <= 3 * 8, load.bad()
         assert all(status == 500 and "is not healthy" in text for status, text in load.bad()), load.bad()
         assert s.get("/v2/health/ready").status == 200
 
@@ -116,10 +130,10 @@ def test_killed_zygote(tmp_path):
     with Server(tmp_path / "m") as s, Load(s, "py", clients=2) as load:
         assert load.grows()
         for p in set(descendants(s.process.pid)) - set(workers(pids)):
-            os.kill(p, signal.SIGKILL)
+            kill(p)
         assert load.grows(), s.log()[-2000:]
-        os.kill(workers(pids)[0], signal.SIGKILL)
-        assert until(lambda: s.infer("py", X).status == 200, timeout=30), s.log()[-3000:]
+        kill(workers(pids)[0])
+        assert until(lambda: s.infer("py", X).status == 200), s.log()[-3000:]
         assert not load.lost
 
 
@@ -173,7 +187,7 @@ def test_full_disk_for_logs(tmp_path):
             assert answer(s, "py") == 1
         # A worker that dies says its last words into the full log, too.
         for p in descendants(s.process.pid):
-            os.kill(p, signal.SIGKILL)
+            kill(p)
         assert until(lambda: s.infer("py", X).status == 200)
         assert s.get("/v2/health/ready").status == 200
         assert s.stop() == 0
@@ -224,7 +238,8 @@ def test_disk_that_fills_up_with_traces(tmp_path, small_disk):
             asked += 1
             ask(f"before{asked}")
             assert asked < 2000, "the disk does not become full"
-        assert s.log().count("failed to write traces") == 1 and s.get("/v2/health/ready").status == 200
+        assert until(lambda: "failed to write traces" in s.log()) and s.get("/v2/health/ready").status == 200
+        assert s.log().count("failed to write traces") == 1
         (small_disk / "ballast").unlink()
         kept = file.stat().st_size
 
@@ -241,7 +256,7 @@ def test_disk_that_fills_up_with_traces(tmp_path, small_disk):
 def connections(port, n):
     made = []
     for _ in range(n):
-        c = socket.create_connection(("127.0.0.1", port), timeout=20)
+        c = socket.create_connection(("127.0.0.1", port), timeout=120)
         made.append(c)
     return made
 
@@ -254,29 +269,39 @@ def test_thousands_of_half_open_connections(tmp_path):
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 2 * n + 500), most))
     identity_model(tmp_path, "go")
     held = []
+
+    def hold(s):
+        held.extend(connections(s.http_port, n // 2))
+        for c in held[: n // 4]:
+            c.sendall(b"POST /v2/models/go/infer HTTP/1.1\r\nHost: x\r\nContent-Le")
+        held.extend(connections(s.grpc_port, n // 2))
+        for c in held[-n // 4 :]:
+            c.sendall(b"PRI * HTTP/2.0\r\n")
+
+    def let_go():
+        while held:
+            held.pop().close()
+
     try:
-        with Server(tmp_path, "--http-read-timeout-secs=5", "--http-header-timeout-secs=5") as s:
-            goroutines = metric_value(s, "go_goroutines")
+        # All of them at once, as long as it takes to look: over HTTP they may stay, over gRPC for 10 s.
+        with Server(tmp_path, "--http-read-timeout-secs=600", "--http-header-timeout-secs=600") as s:
             with Load(s, "go", clients=2) as load:
-                held = connections(s.http_port, n // 2)
-                for c in held[: n // 4]:
-                    c.sendall(b"POST /v2/models/go/infer HTTP/1.1\r\nHost: x\r\nContent-Le")
-                held += connections(s.grpc_port, n // 2)
-                for c in held[-n // 4 :]:
-                    c.sendall(b"PRI * HTTP/2.0\r\n")
+                hold(s)
                 assert load.grows(200)
                 with tgrpc.InferenceServerClient(s.grpc) as client:
                     assert client.is_server_ready()
                 assert metric_value(s, "process_open_fds") > n // 2
-                # They are closed by the server when their time is up: 5 s for HTTP, 10 s for gRPC.
-                assert until(lambda: metric_value(s, "process_open_fds") < 100, timeout=60), metric_value(
-                    s, "process_open_fds"
-                )
-                assert until(lambda: metric_value(s, "go_goroutines") < goroutines + 50)
             assert not load.lost and not load.bad()
+            let_go()
+        # They are closed by the server when their time is up.
+        with Server(tmp_path, "--http-read-timeout-secs=2", "--http-header-timeout-secs=2") as s:
+            goroutines = metric_value(s, "go_goroutines")
+            hold(s)
+            assert until(lambda: metric_value(s, "process_open_fds") < 100), metric_value(s, "process_open_fds")
+            assert until(lambda: metric_value(s, "go_goroutines") < goroutines + 50)
+            assert s.infer("go", X).status == 200
     finally:
-        for c in held:
-            c.close()
+        let_go()
         resource.setrlimit(resource.RLIMIT_NOFILE, soft)
 
 
@@ -307,7 +332,7 @@ def test_descriptors_exhausted(tmp_path, kind):
         assert until(lambda: s.get("/v2/health/ready").status == 200)
         with tgrpc.InferenceServerClient(s.grpc) as client:
             assert client.is_server_ready()
-        assert metric_value(s, "process_open_fds") < 60
+        assert until(lambda: metric_value(s, "process_open_fds") < 60)
         assert load.grows() and not load.lost and not load.bad(), (load.lost, load.bad())
 
 
@@ -377,7 +402,7 @@ def test_hung_python_worker_is_replaced(tmp_path):
     flag = tmp_path / "hang"
     noting_model(tmp_path / "m", "py", pids, execute=f"import os; os.path.exists({str(flag)!r}) and time.sleep(600)")
     identity_model(tmp_path / "m", "go")
-    with Server(tmp_path / "m", "--instance-hang-timeout=1") as s, ThreadPoolExecutor(1) as pool:
+    with Server(tmp_path / "m", "--instance-hang-timeout=8") as s, ThreadPoolExecutor(1) as pool:
         assert answer(s, "py") == 1
         first = workers(pids)
         flag.touch()
@@ -391,7 +416,7 @@ def test_hung_python_worker_is_replaced(tmp_path):
         assert metric(s, "neso_instances_stuck", model="py", version="1") == 1
         assert answer(s, "go") == 1
         r = hung.result()
-        assert r.status == 500 and "has made no progress for 1s (--instance-hang-timeout)" in r.error, r
+        assert r.status == 500 and "has made no progress for 8s (--instance-hang-timeout)" in r.error, r
         flag.unlink()
         assert until(lambda: s.infer("py", X).status == 200)
         assert until(lambda: not any(alive(p) for p in first))
@@ -401,11 +426,11 @@ def test_hung_python_worker_is_replaced(tmp_path):
 
 
 def test_stop_with_a_grace(tmp_path):
-    """With --drain-grace-secs all is served after SIGTERM, not ready; then connections are told to close. Lost: nothing."""
-    python_model(tmp_path, "py", execute="time.sleep(0.01)")
-    s = Server(tmp_path, "--drain-grace-secs=2")
+    """With --drain-grace-secs all is served after SIGTERM, not ready. Lost: nothing."""
+    python_model(tmp_path, "py")
+    s = Server(tmp_path, "--drain-grace-secs=600")
     try:
-        kept = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=20)
+        kept = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=120)
 
         def ask(path, body=None):
             kept.request("POST" if body else "GET", path, json.dumps(body) if body else None)
@@ -424,12 +449,25 @@ def test_stop_with_a_grace(tmp_path):
             assert not client.is_server_ready() and client.is_server_live()
         status, _, connection = ask(*infer)
         assert (status, connection) == (200, None)
-        with ThreadPoolExecutor(1) as pool:  # in flight when the grace is over
-            late = pool.submit(s.post, "/v2/models/py/infer", X)
-            assert late.result().status == 200
-        assert s.process.wait(20) == 0, s.log()
+        assert s.infer("py", X).status == 200  # on a connection that is new
     finally:
+        s.process.kill()
         s.stop()
+
+
+def test_what_is_in_flight_when_the_grace_is_over(tmp_path):
+    """Lost: nothing."""
+    gate = Gate(tmp_path)
+    python_model(tmp_path / "models", "py", execute=gate.execute)
+    s = Server(tmp_path / "models", "--drain-grace-secs=1")
+    late = Sent(s, "py")
+    gate.come()
+    s.process.send_signal(signal.SIGTERM)
+    assert until(lambda: s.get("/v2/health/live").status == 503)  # which it is not before that
+    gate.open()
+    assert late.status() == 200
+    assert s.process.wait(60) == 0, s.log()
+    s.stop()
 
 
 def test_second_signal_ends_the_grace(tmp_path):
@@ -443,7 +481,7 @@ def test_second_signal_ends_the_grace(tmp_path):
         return s.process.poll() is not None
 
     assert until(again), s.log()
-    assert s.process.wait(10) == 1
+    assert s.process.wait(60) == 1
     s.stop()
 
 
@@ -453,25 +491,26 @@ def test_a_stop_that_comes_twice_drains(tmp_path):
     s = Server(tmp_path, "--drain-grace-secs=1")
     for n in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # both are there when it goes on
         s.process.send_signal(n)
-    assert s.process.wait(30) == 0, s.log()
+    assert s.process.wait(60) == 0, s.log()
     assert "second signal" not in s.log()
     s.stop()
 
 
 def test_connections_are_told_to_close_while_requests_drain(tmp_path):
-    python_model(tmp_path, "py", execute="time.sleep(1.5)")
-    s = Server(tmp_path)
+    gate = Gate(tmp_path)
+    python_model(tmp_path / "models", "py", execute=gate.execute)
+    s = Server(tmp_path / "models")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(s.infer, "py", X)
-        assert until(lambda: metric_value(s, "go_goroutines") and "1" in json.dumps(s.get("/v2/models/py/stats").json))
-        time.sleep(0.3)  # it is executing: nothing outside shows it
+        gate.come()
         s.process.send_signal(signal.SIGTERM)
         assert until(lambda: s.get("/v2/health/live").status == 503)
         r = s.infer("py", X)
         assert r.status == 503 and r.headers["connection"] == "close", r
+        gate.open()
         r = slow.result()
         assert r.status == 200 and r.headers["connection"] == "close", r
-    assert s.process.wait(20) == 0
+    assert s.process.wait(60) == 0
     s.stop()
 
 
@@ -479,17 +518,25 @@ def test_connection_age(tmp_path):
     """Connections end with a reply after their age, and no request is lost to that."""
     identity_model(tmp_path, "go")
     with Server(tmp_path, "--http-max-connection-age-secs=1") as s:
-        kept = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=20)
-        begin, asked, closed = time.monotonic(), 0, []
-        while time.monotonic() < begin + 3:
+        kept = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=120)
+        ages, begin = [], time.monotonic()
+
+        def ask():
             kept.request("POST", "/v2/models/go/infer", json.dumps(X))
             r = kept.getresponse()
             r.read()
             assert r.status == 200
-            asked += 1
-            if r.getheader("connection") == "close":
-                closed.append(asked)
-        assert 2 <= len(closed) <= 3 and asked > 100, (closed, asked)
+            return r.getheader("connection")
+
+        def closed():
+            nonlocal begin
+            if ask() == "close":  # the next request is the first of another connection
+                ages.append(time.monotonic() - begin)
+                begin = time.monotonic()
+            return len(ages) == 2
+
+        assert until(closed), ages
+        assert min(ages) > 0.8, ages
 
 
 def test_soak(tmp_path):
@@ -502,6 +549,6 @@ def test_soak(tmp_path):
 def test_overload():
     """Seconds of bench/operate/overload.py: no request is lost, refusals say when to come again. Its figures are `make overload`'s to judge."""
     overload = [sys.executable, str(ROOT / "bench" / "operate" / "overload.py"), "--seconds", "2"]
-    r = subprocess.run(overload, capture_output=True, text=True, timeout=120)
+    r = subprocess.run(overload, capture_output=True, text=True, timeout=400)
     assert "gRPC: p99 ratio" in r.stdout, r.stdout + r.stderr
     assert "lost" not in r.stdout and "do not say" not in r.stdout, r.stdout

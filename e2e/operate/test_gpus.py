@@ -21,7 +21,7 @@ def driver(tmp_path_factory):
     directory = tmp_path_factory.mktemp("driver")
     source = ROOT / "internal" / "gpu" / "testdata" / "fakenvml.c"
     for name in ("libnvidia-ml.so.1", "libcuda.so.1"):
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", directory / name, source], check=True, timeout=60)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", directory / name, source], check=True, timeout=180)
     return directory
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
-import time
 
 import pytest
 from repository import X, answer, ensemble, metric, python_model, until
@@ -102,7 +101,7 @@ def test_manifest(tmp_path):
         (repo / "m" / "manifest.sha256").write_text(manifest(whole / "m"))
         assert until(lambda: "2/model.py is not in manifest.sha256" in index(s)[("m", "2")][1]), index(s)
         assert answer(s, "m") == 21
-        shutil.rmtree(repo / "m" / "2")
+        (repo / "m" / "2").rename(tmp_path / "aside")
         assert until(lambda: answer(s, "m") == 11), s.log()
         assert "[E" not in s.log() and "\nE" not in s.log(), s.log()
 
@@ -149,7 +148,7 @@ def test_one_name_in_two_repositories(tmp_path):
     ensemble(a, "ea", "m")
     ensemble(b, "eb", "m")
     s = Server([a, b], wait=False)
-    assert s.process.wait(60) == 1
+    assert s.process.wait(180) == 1
     assert "failed to poll model 'm': not unique across all model repositories" in s.log()
     with Server([a, b], "--exit-on-error=false", "--strict-readiness=false") as s:
         assert answer(s, "only") == 8
@@ -226,7 +225,7 @@ def test_load_threads(tmp_path, threads, together):
         import os, time
         mine = os.path.join({str(notes)!r}, args["model_name"])
         open(mine, "w").close()
-        end = time.monotonic() + (20 if {together} > 1 else 0.3)
+        end = time.monotonic() + (120 if {together} > 1 else 0.3)
         most = 0
         while time.monotonic() < end and most < 4:
             most = max(most, sum(n[1:].isdigit() for n in os.listdir({str(notes)!r})))
@@ -250,6 +249,5 @@ def test_load_retries(tmp_path):
     with Server(tmp_path / "repo", "--model-load-retry-count=2") as s:
         assert answer(s, "m") == 1 and s.log().count("failed to load 'm' version 1") == 2
     flag.unlink()
-    start = time.monotonic()
     s = Server(tmp_path / "repo", "--model-load-retry-count=1", wait=False)
-    assert s.process.wait(60) == 1 and time.monotonic() - start < 60
+    assert s.process.wait(180) == 1

@@ -16,7 +16,7 @@ from server import BINARY, ROOT
 def run(*arguments, **kw):
     environment = {**os.environ, "NESO_PYTHON": sys.executable}
     return subprocess.run(
-        [BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=60, env=environment, **kw
+        [BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=180, env=environment, **kw
     )
 
 

@@ -142,7 +142,7 @@ def test_bytes_elements(server, data):
     request = service_pb2.ModelInferRequest(model_name="python_any_bytes", raw_input_contents=[data])
     request.inputs.add(name="INPUT0", datatype="BYTES", shape=[1, 2])
     with tgrpc.grpc.insecure_channel(server.grpc) as channel, pytest.raises(tgrpc.grpc.RpcError) as e:
-        service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=20)
+        service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=120)
     assert e.value.code() == tgrpc.grpc.StatusCode.INVALID_ARGUMENT, e.value
 
 
@@ -164,7 +164,7 @@ def test_decompression_bombs(tmp_path):
             assert s.infer(FP32, compress(json.dumps(GOOD).encode())[:-9], {"Content-Encoding": encoding}).status == 400
 
 
-def raw(server, data: bytes, half_close=False, timeout=20) -> bytes:
+def raw(server, data: bytes, half_close=False, timeout=120) -> bytes:
     with socket.create_connection(("127.0.0.1", server.http_port), timeout=timeout) as c:
         c.sendall(data)
         if half_close:
@@ -207,7 +207,7 @@ def test_half_closed_after_the_request(server):
 def test_what_is_not_http(server, data):
     try:
         got = raw(server, data, half_close=True)
-    except ConnectionResetError:
+    except OSError:  # the server has closed the connection before all was sent
         return
     assert b" 200 " not in got.split(b"\r\n")[0]
 
@@ -240,7 +240,7 @@ def test_grpc_garbage(server):
         call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         for body in (b"\xff" * 50, b"\x0a\xff\xff\xff\xff\x0f", b"\x3a\x05ab", b""):
             with pytest.raises(tgrpc.grpc.RpcError) as e:
-                call(body, timeout=20)
+                call(body, timeout=120)
             assert e.value.code() in (
                 tgrpc.grpc.StatusCode.INTERNAL,
                 tgrpc.grpc.StatusCode.INVALID_ARGUMENT,
@@ -253,7 +253,7 @@ def test_grpc_shapes(server, shape):
     request = service_pb2.ModelInferRequest(model_name="python_any_fp32", raw_input_contents=[b"\0" * 8])
     request.inputs.add(name="INPUT0", datatype="FP32", shape=shape)
     with tgrpc.grpc.insecure_channel(server.grpc) as channel, pytest.raises(tgrpc.grpc.RpcError) as e:
-        service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=20)
+        service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=120)
     assert e.value.code() == tgrpc.grpc.StatusCode.INVALID_ARGUMENT, e.value
 
 

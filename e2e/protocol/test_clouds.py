@@ -8,6 +8,7 @@ import shutil
 import struct
 
 import pytest
+from repository import until
 from server import MODELS, Server, free_port
 
 HEAD = json.dumps(
@@ -34,7 +35,7 @@ class Front:
         self.port = port
 
     def call(self, method, path, body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
             response = connection.getresponse()
@@ -246,7 +247,7 @@ def test_vertex_needs_its_model_and_routes(tmp_path):
         command += [] if "AIP_HTTP_PORT" in env else [f"--vertex-ai-port={free_port()}"]
         s = Server(tmp_path, *command, env=env, wait=False)
         try:
-            assert s.process.wait(60) == 1 and fault in s.log(), s.log()
+            assert s.process.wait(120) == 1 and fault in s.log(), s.log()
         finally:
             s.stop()
 
@@ -262,8 +263,7 @@ def test_vertex_mode_turns_the_other_front_ends_off(tmp_path):
     }
     s = Server(tmp_path, env=env, wait=False)
     try:
-        while "READY" not in s.log():
-            assert s.process.poll() is None, s.log()
+        assert until(lambda: "READY" in s.log() or s.process.poll() is not None), s.log()
         assert (
             "Started Vertex AI HTTPService" in s.log()
             and "Started HTTPService" not in s.log()

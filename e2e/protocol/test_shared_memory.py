@@ -312,18 +312,18 @@ def test_stream_of_a_decoupled_model(s):
         o.set_shared_memory(target, 16)
         client.async_stream_infer("count", [i], outputs=[o], enable_empty_final_response=True)
         for _ in range(3):
-            result, error = answers.get(timeout=30)
+            result, error = answers.get(timeout=60)
             assert error is None and list(result.get_response().raw_output_contents) == [b""]
-        assert answers.get(timeout=30)[0].get_response().parameters["triton_final_response"].bool_param
+        assert answers.get(timeout=60)[0].get_response().parameters["triton_final_response"].bool_param
         assert shm.get_contents_as_numpy(t, np.float32, [4]).tolist() == [5, 2, 2, 2]
         # A place that is too small is an error of each response, not of the stream.
         o.set_shared_memory(target, 12)
         client.async_stream_infer("count", [i], outputs=[o])
         for _ in range(3):
-            assert "(12 bytes) should be at least 16 bytes" in str(answers.get(timeout=30)[1])
+            assert "(12 bytes) should be at least 16 bytes" in str(answers.get(timeout=60)[1])
         o.set_shared_memory("nope", 12)
         client.async_stream_infer("count", [i], outputs=[o])
-        assert "Unable to find shared memory region: 'nope'" in str(answers.get(timeout=30)[1])
+        assert "Unable to find shared memory region: 'nope'" in str(answers.get(timeout=60)[1])
         client.stop_stream()
 
 
@@ -343,14 +343,14 @@ def test_cancelled_streams_let_go(s):
             answers = queue.Queue()
             client.start_stream(lambda result, error, answers=answers: answers.put((result, error)))
             client.async_stream_infer("count", [i], outputs=[o])
-            assert answers.get(timeout=30)[1] is None
+            assert answers.get(timeout=60)[1] is None
             client.stop_stream(cancel_requests=True)
-    assert until(lambda: open_files(s) == before), open_files(s)
+    assert until(lambda: set(open_files(s)) <= set(before)), open_files(s)
 
 
 def test_unregister_in_flight(s, tmp_path):
     """The region of a running request is let go when that is done; unlinked or not, the output arrives."""
-    before, go = open_files(s), tmp_path / "go"
+    go = tmp_path / "go"
     with Region(64) as b:
         b.register(s)
         file = b.path.open("rb")  # to read after the name is gone
@@ -364,11 +364,11 @@ def test_unregister_in_flight(s, tmp_path):
             assert s.post(f"{SYSTEM}/region/{b.name}/unregister").status == 200
             assert s.get(f"{SYSTEM}/region/{b.name}/status").status == 404
             b.path.unlink()
-            assert len(open_files(s)) == len(before) + 1
+            assert any(b.name in path for path in open_files(s))
             go.touch()
-            assert answer.result(30).status == 200
+            assert answer.result(120).status == 200
             assert np.frombuffer(file.read(), np.float32, 2, 8).tolist() == [1, 2]
-    assert until(lambda: open_files(s) == before)
+    assert until(lambda: not any(b.name in path for path in open_files(s)))
 
 
 @pytest.mark.parametrize("left", [0, 4096, 2 * 2**20 - 4])

@@ -188,7 +188,7 @@ class Stream:
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(30)
+        self.socket.settimeout(120)
         self.socket.connect(("127.0.0.1", s.http_port))
         body = json.dumps({"OPS": [str(op) for op in ops]}).encode()
         head = f"POST /v2/models/{name}/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -225,7 +225,7 @@ def over_grpc(s, name, ops):
         client.start_stream(lambda result, error: answers.put((result, error)))
         client.async_stream_infer(name, [tensor], enable_empty_final_response=True)
         while True:
-            result, error = answers.get(timeout=20)
+            result, error = answers.get(timeout=60)
             if error is not None:
                 found.append(error.message())
                 if found[-1].startswith("Failed to process") or "without a final" in found[-1]:
@@ -328,7 +328,7 @@ def test_after_the_final_flag(streams):
 
 
 def test_connection_is_kept(streams):
-    connection = http.client.HTTPConnection("127.0.0.1", streams.http_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", streams.http_port, timeout=60)
     sockets = set()
     for ops in (["text:a", "final"], ["error:e", "final"], ["final"]):
         connection.request("POST", "/v2/models/script/generate_stream", json.dumps({"OPS": ops}))
@@ -369,12 +369,12 @@ def number_sent(s, key):
 
 
 def stands_still(s, key):
-    """Waits until the model has stopped sending: the count is the same over many other requests."""
-    same, last = 0, -1
-    end = time.monotonic() + 30
+    """Waits until the model has begun and has stopped sending: the count is the same over many other requests."""
+    same, last = 0, 0
+    end = time.monotonic() + 120
     while same < 100 and time.monotonic() < end:
         now = number_sent(s, key)
-        same, last = (same + 1, last) if now == last else (0, now)
+        same, last = (same + 1, last) if now == last > 0 else (0, now)
     return last
 
 
@@ -464,15 +464,15 @@ def test_worker_killed_amid_grpc_streams(tmp_path):
             client.async_stream_infer("script", [tensor], request_id=request_id)
 
         send("one", "pid", "wait:kill", "final")
-        result, error = answers.get(timeout=20)
+        result, error = answers.get(timeout=60)
         assert error is None
         pid = int(result.as_numpy("TEXT")[0])
         os.kill(pid, signal.SIGKILL)
-        result, error = answers.get(timeout=20)
+        result, error = answers.get(timeout=60)
         assert result is None and "SIGKILL" in error.message()
         assert until(lambda: s.get("/v2/models/script/ready").status == 200)
         send("again", "pid", "final")
-        result, error = answers.get(timeout=20)
+        result, error = answers.get(timeout=60)
         assert error is None and int(result.as_numpy("TEXT")[0]) != pid
 
 
@@ -534,6 +534,6 @@ def test_vanished_client_over_grpc(streams):
     with grpcclient.InferenceServerClient(streams.grpc) as client:
         client.start_stream(lambda result, error: answers.put((result, error)))
         client.async_stream_infer("script", [tensor])
-        assert answers.get(timeout=20)[1] is None
+        assert answers.get(timeout=60)[1] is None
         client.stop_stream(cancel_requests=True)
     assert until(lambda: "grpc" in generate(streams, "script", "cancelled", "final").json.get("TEXT", "").split(","))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tritonclient.grpc as tgrpc
-from repository import metric
+from repository import metric, until
 from server import Server
 
 # OUT is twice IN; WITH says how many requests the batch had.
@@ -63,21 +63,36 @@ def closed(server, name):
     return {r: int(n) for r, n in counts.items() if n}
 
 
+HOUR = "max_queue_delay_microseconds: 3600000000"  # what is to come comes in time, however slow the machine is
+
+
+def waits(server, name, n=1):
+    return until(lambda: metric(server, "nv_inference_pending_request_count", model=name, version="1") == n)
+
+
 def test_why_batches_closed(tmp_path):
-    model(tmp_path, "waits", "dynamic_batching { preferred_batch_size: 4 max_queue_delay_microseconds: 500000 }")
+    model(tmp_path, "waits", f"dynamic_batching {{ preferred_batch_size: 4 {HOUR} }}")
+    model(tmp_path, "hurries", "dynamic_batching { preferred_batch_size: 4 max_queue_delay_microseconds: 1000 }")
     model(tmp_path, "goes", "dynamic_batching { }")
     model(tmp_path, "alone", "")
-    with Server(tmp_path) as s:
+    with Server(tmp_path) as s, ThreadPoolExecutor(2) as pool:
         assert metric(s, "neso_batch_closed_total", model="waits", reason="full", version="1") == 0
         assert together(s, "waits", *[(1, 2)] * 4) == [4, 4, 4, 4]
         assert closed(s, "waits") == {"preferred": 1}
-        assert ask(s, "waits", 1, 2) == 1
-        assert closed(s, "waits") == {"preferred": 1, "delay": 1}
-        # The first one goes when the second, of another shape, comes, and that one after the delay.
-        assert together(s, "waits", (1, 2), (1, 3)) == [1, 1]
-        assert closed(s, "waits") == {"preferred": 1, "delay": 2, "shape": 1}
-        # They do not fit together, and six are more than the preferred size whoever comes first.
-        assert together(s, "waits", (3, 2), (6, 2)) == [1, 1]
+        assert ask(s, "hurries", 1, 2) == 1
+        assert closed(s, "hurries") == {"delay": 1}
+        # The first one goes when the second, of another shape, comes, and that one with the third.
+        first = pool.submit(ask, s, "waits", 1, 2)
+        assert waits(s, "waits")
+        second = pool.submit(ask, s, "waits", 1, 3)
+        assert first.result() == 1
+        assert closed(s, "waits") == {"preferred": 1, "shape": 1}
+        assert ask(s, "waits", 3, 3) == second.result() == 2
+        assert closed(s, "waits") == {"preferred": 2, "shape": 1}
+        # They do not fit together: the first one goes, and the second is more than the preferred size.
+        first = pool.submit(ask, s, "waits", 3, 2)
+        assert waits(s, "waits")
+        assert ask(s, "waits", 6, 2) == first.result() == 1
         assert closed(s, "waits")["full"] >= 1
         assert ask(s, "goes", 1, 2) == 1
         assert closed(s, "goes") == {"drained": 1}
@@ -92,7 +107,7 @@ batch_output { target_name: "OUT" kind: BATCH_SCATTER_WITH_INPUT_SHAPE source_in
 
 
 def test_ragged_requests_share_a_batch(tmp_path):
-    batching = "dynamic_batching { preferred_batch_size: 3 max_queue_delay_microseconds: 20000000 }"
+    batching = "dynamic_batching { preferred_batch_size: 3 " + HOUR + " }"
     model(tmp_path, "ragged", batching, more="allow_ragged_batch: true", after=RAGGED)
     with Server(tmp_path) as s:
         # A Python model gets its requests one by one, each with its own shape, as in Triton.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import signal
 import threading
 
 import numpy as np
 import tritonclient.grpc as tgrpc
 from repository import X, answer, ensemble, metric, python_model, until
-from server import Server, descendants
+from server import Server, descendants, kill
 
 STREAM = """import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -74,7 +72,7 @@ def test_nothing_fails_while_steps_are_reloaded_and_killed_workers_return(tmp_pa
         assert not wrong, wrong[:3]
         assert answer(s, "both") == 6
         for pid in descendants(s.process.pid):
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
         assert until(lambda: s.infer("both", X).status == 200)
 
 
@@ -92,7 +90,7 @@ def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
         client.async_stream_infer("stream", [tensor], enable_empty_final_response=True)
         values = []
         while True:
-            r = answers.get(timeout=30)
+            r = answers.get(timeout=60)
             assert not isinstance(r, Exception), r
             if r.as_numpy("OUTPUT0") is None:
                 break
@@ -102,7 +100,7 @@ def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
         # A client that leaves stops the producer, and the instance serves the next one.
         tensor.set_data_from_numpy(np.full((1, 1), 1e9, np.float32))
         client.async_stream_infer("stream", [tensor])
-        answers.get(timeout=30)
+        answers.get(timeout=60)
         client.stop_stream(cancel_requests=True)
         client.close()
         client = tgrpc.InferenceServerClient(s.grpc)
@@ -110,7 +108,7 @@ def test_a_stream_through_an_ensemble_keeps_its_order(tmp_path):
         tensor.set_data_from_numpy(np.full((1, 1), 1, np.float32))
         client.async_stream_infer("stream", [tensor], request_id="after")
         while True:
-            r = answers.get(timeout=30)
+            r = answers.get(timeout=60)
             if not isinstance(r, Exception) and r.get_response().id == "after":
                 break
         client.stop_stream()

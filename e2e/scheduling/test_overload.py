@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
-from repository import X, python_model, until
+from repository import Gate, Sent, X, python_model, until
 from server import Server
 from tritonclient.utils import InferenceServerException
 
@@ -21,48 +18,61 @@ dynamic_batching {{ {policy} }}
 """
 
 
-def slow(repo, policy="", seconds=0.5):
-    python_model(repo, "slow", execute=f"time.sleep({seconds})", extra="")
+def slow(repo, policy="", execute="pass"):
+    python_model(repo, "slow", execute=execute)
     config = (repo / "slow" / "config.pbtxt").read_text().replace("[ -1, -1 ]", "[ -1 ]")
     (repo / "slow" / "config.pbtxt").write_text(config + BATCHING.format(policy=policy))
 
 
-def statuses(server, n, body=X):
-    with ThreadPoolExecutor(n) as pool:
-        return list(pool.map(lambda _: server.infer("slow", body), range(n)))
+@pytest.fixture
+def gate(tmp_path):
+    return Gate(tmp_path)
 
 
-def test_full_queue(tmp_path):
-    slow(tmp_path, "default_queue_policy { max_queue_size: 2 }")
-    with Server(tmp_path) as s:
-        replies = statuses(s, 10)
-        refused = [r for r in replies if r.status == 503]
-        assert [r for r in replies if r.status == 200] and len(refused) >= 6
-        assert "Exceeds maximum queue size" in refused[0].error
-        assert int(refused[0].headers["retry-after"]) >= 1
+@pytest.fixture
+def repo(tmp_path):
+    return tmp_path / "models"
 
 
-def test_timeout_is_answered_in_time(tmp_path):
-    """Not when the running batch ends, three seconds later."""
-    slow(tmp_path, "default_queue_policy { default_timeout_microseconds: 200000 }", seconds=3)
-    with Server(tmp_path) as s, ThreadPoolExecutor(2) as pool:
-        first = pool.submit(s.infer, "slow", X)
-        time.sleep(0.5)  # the first one is running: nothing outside shows it
-        started = time.monotonic()
+def test_full_queue(repo, gate):
+    slow(repo, "default_queue_policy { max_queue_size: 2 }", gate.execute)
+    with Server(repo) as s:
+        taken = [Sent(s, "slow")]
+        gate.come()
+        taken += [Sent(s, "slow"), Sent(s, "slow")]
+        assert until(lambda: pending(s) == 2), pending(s)
+        for _ in range(3):
+            r = s.infer("slow", X)
+            assert r.status == 503 and "Exceeds maximum queue size" in r.error, r
+            assert int(r.headers["retry-after"]) >= 1
+        gate.open()
+        assert [r.status() for r in taken] == [200] * 3
+
+
+def test_timeout_is_answered_in_time(repo, gate):
+    """Not when the running batch ends: it does so only afterwards."""
+    slow(repo, "default_queue_policy { default_timeout_microseconds: 1000000 }", gate.execute)
+    with Server(repo) as s:
+        first = Sent(s, "slow")
+        gate.come()
         r = s.infer("slow", X)
-        took = time.monotonic() - started
         assert r.status == 503 and r.error == "Request timeout expired", r
-        assert took < 2, took
-        assert first.result().status == 200
+        gate.open()
+        assert first.status() == 200
 
 
-def test_server_wide_caps(tmp_path):
-    slow(tmp_path)
-    with Server(tmp_path, "--max-queued-requests=3") as s:
-        replies = statuses(s, 12)
-        refused = [r for r in replies if r.status == 503]
-        assert refused and "max-queued-requests" in refused[0].error and "retry-after" in refused[0].headers, refused
-    with Server(tmp_path, "--max-queued-bytes=1000") as s:
+def test_server_wide_caps(repo, gate):
+    slow(repo, execute=gate.execute)
+    with Server(repo, "--max-queued-requests=3") as s:
+        with ThreadPoolExecutor(12) as pool:
+            asked = [pool.submit(s.infer, "slow", X) for _ in range(12)]
+            assert until(lambda: len([a for a in asked if a.done()]) >= 7)
+            refused = [a.result() for a in asked if a.done()]  # as nothing is answered yet
+            gate.open()
+        for r in refused:
+            assert r.status == 503 and "max-queued-requests" in r.error and "retry-after" in r.headers, r
+        assert [a for a in asked if a.result().status == 200]
+    with Server(repo, "--max-queued-bytes=1000") as s:
         body = {"inputs": [{**X["inputs"][0], "shape": [1, 1000], "data": [1] * 1000}]}
         r = s.infer("slow", body)
         assert r.status == 503 and "max-queued-bytes" in r.error, r
@@ -76,22 +86,17 @@ def pending(server) -> int:
     return -1
 
 
-def test_vanished_clients_leave_the_queue(tmp_path):
+def test_vanished_clients_leave_the_queue(repo, gate):
     # With a bound of its own no request is handed to the busy worker ahead of time.
-    slow(tmp_path, "default_queue_policy { max_queue_size: 100 }", seconds=3)
-    with Server(tmp_path) as s, ThreadPoolExecutor(1) as pool:
-        first = pool.submit(s.infer, "slow", X)
-        body = json.dumps(X).encode()
-        request = b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-        time.sleep(0.3)
-        sockets = [socket.create_connection(("127.0.0.1", s.http_port)) for _ in range(5)]
-        for c in sockets:
-            c.sendall(request)
+    slow(repo, "default_queue_policy { max_queue_size: 100 }", gate.execute)
+    with Server(repo) as s:
+        first = Sent(s, "slow")
+        gate.come()
+        left = [Sent(s, "slow") for _ in range(5)]
         assert until(lambda: pending(s) == 5), pending(s)
-        for c in sockets:
-            c.close()
+        for r in left:
+            r.close()
         assert until(lambda: pending(s) == 0), pending(s)
-        assert not first.done(), "the queue emptied only because the batch ended"
 
         errors = []
         x = tgrpc.InferInput("INPUT0", [1, 1], "FP32")
@@ -111,19 +116,18 @@ def test_vanished_clients_leave_the_queue(tmp_path):
             t.join()
         assert errors == ["StatusCode.DEADLINE_EXCEEDED"] * 3
         assert until(lambda: pending(s) == 0), pending(s)
-        assert first.result().status == 200
+        gate.open()
+        assert first.status() == 200
 
 
 @pytest.mark.parametrize("form", ["http", "grpc"])
-def test_priorities(tmp_path, form):
-    begun = tmp_path / "begun"
-    run = f"open({str(begun)!r}, 'w').close(); time.sleep(0.7); self.n += 1"
-    python_model(tmp_path, "slow", init="self.n = 0", execute=run, add="self.n")
-    config = (tmp_path / "slow" / "config.pbtxt").read_text().replace("[ -1, -1 ]", "[ -1 ]")
-    (tmp_path / "slow" / "config.pbtxt").write_text(
+def test_priorities(repo, gate, form):
+    python_model(repo, "slow", init="self.n = 0", execute=gate.execute + "\n        self.n += 1", add="self.n")
+    config = (repo / "slow" / "config.pbtxt").read_text().replace("[ -1, -1 ]", "[ -1 ]")
+    (repo / "slow" / "config.pbtxt").write_text(
         config + BATCHING.format(policy="priority_levels: 2 default_priority_level: 2")
     )
-    with Server(tmp_path) as s:
+    with Server(repo) as s:
         order = {}
 
         def ask(name, priority):
@@ -140,7 +144,9 @@ def test_priorities(tmp_path, form):
             t = threading.Thread(target=ask, args=(name, priority))
             t.start()
             threads.append(t)
-            assert until(lambda i=i: begun.exists() and pending(s) == i), "requests must arrive in this order"
+            gate.come()
+            assert until(lambda i=i: pending(s) == i), "requests must arrive in this order"
+        gate.open()
         for t in threads:
             t.join()
         assert order["high"] < order["low"] and order["high"] < order["low2"], order

@@ -48,7 +48,7 @@ def ask(server, protocol, model, texts):
     return words[:, 0].tolist(), confidences[:, 0].tolist()
 
 
-def stream(server, text, timeout=30):
+def stream(server, text, timeout=120):
     """All responses of sentiment_stream to one text."""
     answers: queue.SimpleQueue = queue.SimpleQueue()
     tensor = grpcclient.InferInput("TEXT", [1], "BYTES")

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 from repository import until
-from sequences import Grpc, Http, Stream, add_model, inputs, pending, seen
+from sequences import Grpc, Http, Stream, add_model, held, inputs, pending, seen
 from server import Server
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
@@ -97,16 +97,14 @@ def test_requests_cannot_bring_controls_or_batches(sequences):
 
 
 def test_direct_keeps_places(sequences, repo):
-    gate = repo.parent / "direct.gate"
-    gate.touch()
     s = Stream(sequences)
-    try:
-        for corr in (1, 2, 3):
+    with held(repo, "direct") as come:
+        s.send("direct", 10, 1, start=True)
+        assert come()
+        for corr in (2, 3):
             s.send("direct", corr * 10, corr, start=True)
         assert until(lambda: pending(sequences, "direct") == 2)
-    finally:
-        gate.unlink()
-    rows = [seen(s.answers.get(timeout=20)[0]) for _ in range(3)]
+    rows = [seen(s.answers.get(timeout=60)[0]) for _ in range(3)]
     # The first ran alone; the others then, in their slots, with an unused one before them.
     assert rows[0] == [[1, 0.0, True, 1, 10]]
     assert rows[1] == rows[2] == [[0, 0.0, False, 0, 0], [1, 0.0, True, 2, 20], [1, 0.0, True, 3, 30]]
@@ -116,18 +114,15 @@ def test_direct_keeps_places(sequences, repo):
 
 
 def test_oldest_mixes_sequences(sequences, repo):
-    gate = repo.parent / "oldest.gate"
-    gate.touch()
     s = Stream(sequences)
-    try:
+    with held(repo, "oldest") as come:
         s.send("oldest", 1, 1, start=True)
+        assert come()
         s.send("oldest", 2, 1, end=True)
         for corr in (2, 3):
             s.send("oldest", corr, corr, start=True, end=True)
         assert until(lambda: pending(sequences, "oldest") == 3)
-    finally:
-        gate.unlink()
-    results = [s.answers.get(timeout=20)[0] for _ in range(4)]
+    results = [s.answers.get(timeout=60)[0] for _ in range(4)]
     assert [int(r.as_numpy("OUT")[0, 0]) for r in results] == [1, 3, 2, 3]
     assert sorted(row[3] for row in seen(results[2])) == [1, 2, 3]
     s.client.close()
@@ -140,7 +135,7 @@ def test_many_sequences_on_one_stream(sequences):
         for corr in range(1, n + 1):
             s.send("oldest", corr, corr, start=step == 0, end=step == steps - 1, request_id=f"{corr}/{step}")
     for _ in range(n * steps):
-        result, error = s.answers.get(timeout=30)
+        result, error = s.answers.get(timeout=60)
         assert error is None, error
         corr, step = map(int, result.get_response().id.split("/"))
         assert result.as_numpy("OUT")[0, 0] == corr * (step + 1)
@@ -155,17 +150,21 @@ def test_backlog_is_bounded_and_expires(sequences):
     def wait(corr, timeout):
         try:
             c.client.infer("bounded", inputs(grpc, 1), sequence_id=corr, sequence_start=True, timeout=timeout)
+            answers.put("served")
         except InferenceServerException as e:
             answers.put(str(e))
 
-    waiting = threading.Thread(target=wait, args=(2, 1_500_000))
+    wait(2, 500_000)
+    assert "timeout of the corresponding sequence has been expired" in answers.get_nowait()
+    waiting = threading.Thread(target=wait, args=(2, None))
     waiting.start()
     assert until(lambda: pending(sequences, "bounded") == 1)
     wait(3, None)
     assert "Exceeds maximum queue size" in answers.get_nowait()
-    waiting.join()
-    assert "timeout of the corresponding sequence has been expired" in answers.get_nowait()
     c.infer("bounded", 1, 1, end=True)
+    waiting.join()
+    assert answers.get_nowait() == "served"
+    c.infer("bounded", 1, 2, end=True)
 
 
 def test_idle_sequences_lose_their_slot(sequences):
@@ -177,15 +176,14 @@ def test_idle_sequences_lose_their_slot(sequences):
 
 
 def test_a_vanished_client_frees_its_slot(sequences, repo):
-    gate = repo.parent / "one.gate"
-    gate.touch()
     s = Stream(sequences)
-    s.send("one", 1, 1, start=True)
-    s.send("one", 1, 1)
-    assert until(lambda: pending(sequences, "one") == 1)
-    s.client.stop_stream(cancel_requests=True)
-    assert until(lambda: pending(sequences, "one") == 0)
-    gate.unlink()
+    with held(repo, "one") as come:
+        s.send("one", 1, 1, start=True)
+        assert come()
+        s.send("one", 1, 1)
+        assert until(lambda: pending(sequences, "one") == 1)
+        s.client.stop_stream(cancel_requests=True)
+        assert until(lambda: pending(sequences, "one") == 0)
     c = Grpc(sequences)
     assert c.infer("one", 5, 2, start=True, end=True).as_numpy("OUT")[0, 0] == 5
     with pytest.raises(InferenceServerException, match="must specify the START flag"):
@@ -226,7 +224,7 @@ def test_open_sequences_end_before_the_server(tmp_path):
             c.infer("direct", 1, 2, start=True)
         assert c.infer("direct", 2, 1).as_numpy("OUT")[0, 0] == 3
         assert c.infer("direct", 3, 1, end=True).as_numpy("OUT")[0, 0] == 6
-        assert s.process.wait(20) == 0
+        assert s.process.wait(60) == 0
 
 
 STATEFUL = """
@@ -338,7 +336,7 @@ def test_iterative_sequences(tmp_path):
             stream.client.async_stream_infer("gen", inputs(grpc, value), request_id=str(value))
         got = {3: [], 4: [], 5: []}
         for _ in range(12):
-            result, error = stream.answers.get(timeout=20)
+            result, error = stream.answers.get(timeout=60)
             assert error is None, error
             got[int(result.get_response().id)].append(int(result.as_numpy("OUT")[0, 0]))
             assert (
@@ -352,7 +350,7 @@ def test_iterative_sequences(tmp_path):
             InferenceServerException,
             match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.",
         ):
-            c.infer("wrong", 1, 1, start=True)
+            c.infer("wrong", 1, 1, start=True, end=True)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,8 @@ func (e *Engine) endRequest(r *infer.Request, external bool) {
 		m.Forsake(false)
 		external = false // the server has ceased to count it
 	}
-	e.end(m, r.Bytes, external, r.Payer)
+	r.LeavePayer()
+	e.end(m, r.Bytes, external, nil)
 }
 
 // forsakeRequest ceases to count a request that has been answered, but whose
@@ -125,10 +126,7 @@ func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
 	if external {
 		e.admission.leaveExternal()
 	}
-	if r.Payer != nil {
-		r.Payer.Leave(r.Bytes)
-		r.Payer = nil
-	}
+	r.LeavePayer()
 }
 
 // grow reserves further bytes for a request.

@@ -101,7 +101,7 @@ func (f *fixture) stopped() { f.once.Do(f.stop) }
 
 func (f *fixture) stop() {
 	f.conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := f.server.Shutdown(ctx); err != nil {
 		f.t.Errorf("Shutdown: %v", err)
@@ -186,7 +186,7 @@ func wait[T any](t *testing.T, c <-chan T, what string) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("waited too long for %s", what)
 	}
 	return v

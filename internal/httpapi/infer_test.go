@@ -16,6 +16,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -257,7 +258,9 @@ func TestDisconnectCancels(t *testing.T) {
 
 func TestReadTimeoutEndsWithTheBody(t *testing.T) {
 	waited := make(chan error, 1)
+	var executed atomic.Int64
 	echo := &nesotest.Echo{OnExecute: func(_ context.Context, _ backend.Config, b *backend.Batch) (bool, error) {
+		executed.Add(1)
 		select {
 		case <-b.Requests[0].Ctx.Done():
 			waited <- b.Requests[0].Ctx.Err()
@@ -266,14 +269,31 @@ func TestReadTimeoutEndsWithTheBody(t *testing.T) {
 		}
 		return false, nil
 	}}
-	c := dial(t, serve(t, echo, func(o *Options, _ *engine.Options) { o.ReadTimeout = 100 * time.Millisecond }))
+	addr := serve(t, echo, func(o *Options, _ *engine.Options) { o.ReadTimeout = 100 * time.Millisecond })
 	for _, n := range []int{1, 100_000} {
 		body, header := binaryBody(n)
-		r := c.do("POST", "/v2/models/echo/infer", []string{header}, body)
-		if err := <-waited; err != nil {
-			t.Errorf("%d elements: %v", n, err)
+		request := fmt.Appendf(nil, "POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", header, len(body), body)
+		// On a machine that stands still the body itself may come too late: then the
+		// model does not see it, and another one is sent.
+		for before := executed.Load(); executed.Load() == before; {
+			c := dial(t, addr)
+			_, _ = c.c.Write(request)
+			r, err := http.ReadResponse(c.br, &http.Request{Method: "POST"})
+			if executed.Load() == before {
+				continue
+			}
+			if err := <-waited; err != nil {
+				t.Errorf("%d elements: %v", n, err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkEcho(t, reply{r, got}, body, n)
 		}
-		checkEcho(t, r, body, n)
 	}
 }
 
@@ -287,13 +307,15 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		c := dial(t, addr)
+		if err := c.c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		// On a busy machine the time may be up before all of this is sent, and then
+		// the connection is reset, since nobody reads the rest.
 		if _, err := io.WriteString(c.c, start); err != nil {
-			t.Fatal(err)
+			continue
 		}
-		if err := c.c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, c.br); err != nil {
+		if _, err := io.Copy(io.Discard, c.br); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%.60q: still open: %v", start, err)
 		}
 	}
@@ -307,7 +329,7 @@ func TestSlowHeadersAreCutOff(t *testing.T) {
 	if _, err := io.WriteString(c.c, "GET /v2 HTTP/1.1\r\nHo"); err != nil {
 		return
 	}
-	if err := c.c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := c.c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, c.br); errors.Is(err, os.ErrDeadlineExceeded) {

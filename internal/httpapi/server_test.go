@@ -94,7 +94,7 @@ func serve(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Opti
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		_ = server.Shutdown(ctx) // waits for the handlers: what they hold is looked at below
 		_ = server.Close()

@@ -48,6 +48,43 @@ func TestSingleResponse(t *testing.T) {
 	}
 }
 
+// payer counts the requests of a key.
+type payer struct{ requests int }
+
+func (*payer) Name() string              { return "key" }
+func (p *payer) Leave(int64)             { p.requests-- }
+func (*payer) Grow(int64) *backend.Error { return nil }
+
+// counting notes what its payer counts while it is given the final response.
+type counting struct {
+	payer *payer
+	seen  int
+}
+
+func (c *counting) Deliver(_ *Request, resp *backend.Response, _ bool) {
+	c.seen = c.payer.requests
+	resp.Release()
+}
+
+func TestPayerIsFreeBeforeTheAnswer(t *testing.T) {
+	p := &payer{requests: 1}
+	c := &counting{payer: p, seen: -1}
+	r := New(c, func(r *Request) { r.LeavePayer() })
+	r.Payer = p
+	r.Hold() // as an access line does, or a backend that is not back yet
+	resp, _ := response("y")
+	if err := r.Respond(resp, true); err != nil {
+		t.Fatal(err)
+	}
+	if c.seen != 0 {
+		t.Errorf("the client has its answer while its key counts %d requests: its next one would be refused", c.seen)
+	}
+	r.Drop()
+	if p.requests != 0 || r.Payer == nil {
+		t.Errorf("%d requests after the end, payer %v", p.requests, r.Payer)
+	}
+}
+
 func TestNotExactlyOneResponse(t *testing.T) {
 	for _, n := range []int{0, 2, 3} {
 		s := NewSingle()

@@ -53,6 +53,7 @@ type Request struct {
 	fail  *backend.Error
 	why   Reason
 	kept  []*tensor.Buffer
+	left  atomic.Bool // the payer does not count the request any more
 }
 
 // Times are the points a request passes, in the clock of backend.Now; 0 means
@@ -177,6 +178,15 @@ func (r *Request) Drop() {
 		}
 	default:
 		panic("infer: Drop of a request that has ended")
+	}
+}
+
+// LeavePayer ends what the request uses of its payer's quotas, at once and before
+// its inputs are let go. It is part of the final response and may be called again:
+// a client that waits for each answer has only one request in the server, ever.
+func (r *Request) LeavePayer() {
+	if r.Payer != nil && !r.left.Swap(true) {
+		r.Payer.Leave(r.Bytes)
 	}
 }
 

@@ -48,6 +48,7 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 		if r.Timeline != nil {
 			r.Timeline.End(r, nil)
 		}
+		r.LeavePayer()
 	}
 	r.sink.Deliver(r, resp, final)
 	if final {

@@ -84,6 +84,8 @@ func TestIdenticalRequestsShareAnExecution(t *testing.T) {
 		}
 		resp.Release()
 	}
+	// An execution counts when it has ended, which is after its answers.
+	until(t, func() bool { return k.m.Stats().Snapshot().ExecutionCount == 1 })
 	s := k.m.Stats().Snapshot()
 	if k.runs.Load() != 1 || s.Success.Count != 5 || s.Coalesced != 4 || s.ExecutionCount != 1 || s.ComputeInfer.Count != 1 || s.Queue.Count != 5 || s.CacheHit.Count != 0 {
 		t.Errorf("%d runs, statistics %+v", k.runs.Load(), s)

@@ -74,7 +74,7 @@ func mustOpen(t testing.TB, c *modelconfig.Config, d backend.Driver, change ...f
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)

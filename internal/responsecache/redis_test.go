@@ -200,7 +200,7 @@ func TestRedisOverTLS(t *testing.T) {
 	plain.kill()
 	server := startRedis(t, "--tls-port", plain.port, "--tls-cert-file", cert, "--tls-key-file", private, "--tls-ca-cert-file", cert)
 	p := pool(t)
-	settings := map[string]string{"host": "127.0.0.1", "port": plain.port, "tls_enabled": "true", "cacert": cert, "cert": cert, "key": private}
+	settings := plain.settings("tls_enabled", "true", "cacert", cert, "cert", cert, "key", private)
 	until(t, "it serves TLS", func() bool {
 		s := openStore(t, p, slog.New(slog.DiscardHandler), settings)
 		return s.Numbers().Up

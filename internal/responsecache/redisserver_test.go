@@ -84,8 +84,11 @@ func (s *redisServer) client(t testing.TB) *redis.Client {
 	return c
 }
 
+// settings are those of a store that waits for a server as long as it lives: the
+// time-outs that requests have would take a busy machine for a server that is gone.
 func (s *redisServer) settings(more ...string) map[string]string {
-	m := map[string]string{"host": "127.0.0.1", "port": s.port}
+	const patient = "60000"
+	m := map[string]string{"host": "127.0.0.1", "port": s.port, "connect_timeout": patient, "socket_timeout": patient, "wait_timeout": patient}
 	for i := 0; i < len(more); i += 2 {
 		m[more[i]] = more[i+1]
 	}

@@ -30,6 +30,8 @@ __all__ = ["RemoteServer", "Server", "ServerError", "ServerGone", "connect", "fi
 
 # How long the server gets to end after it was told to, beyond its own --exit-timeout-secs.
 STOP_MARGIN = 15.0
+# How long the end of the process may take behind that of the connection.
+END_S = 30.0
 LAST_LINES = 20
 
 
@@ -170,7 +172,7 @@ class Server:
             self._on_death()
 
     def _obituary(self) -> str:
-        self._ended.wait(2.0)
+        self._ended.wait(END_S)
         code = self.returncode
         how = "The server is gone"
         if code is not None and code < 0:
@@ -182,7 +184,8 @@ class Server:
 
     def last_words(self) -> str:
         """How the server ended, with the last lines of its log; an empty text while it runs."""
-        return self._obituary() if self._ended.is_set() else ""
+        over = self._ended.is_set() or (self._connection is not None and self._connection.closed)
+        return self._obituary() if over else ""
 
     def bind(self, binding: Binding, timeout: Optional[float] = None) -> dict[str, Any]:
         """Serves callables as a model and returns its final configuration; binding it again swaps it in."""

@@ -1,7 +1,7 @@
 """Batch shape: the inputs of a batch taken apart into arrays, and its outputs put into a frame.
 
-Arrays of numbers are views: of the frame, read-only, or of shared memory, to which models may write where the server
-says that nothing else reads it.
+Arrays of numbers are views: of the frame, read-only, or of shared memory, to which models may write: as it is where the
+server says that nothing else reads it, else for themselves alone.
 """
 
 from __future__ import annotations
@@ -60,19 +60,20 @@ def tensors(
                 raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
         else:
             source, start = tables.segments.view(segment, offset, size), 0
-            leases.append(tables.leases.lease(source, segment, offset))
+            mine = False
+            if not number & OWN_BLOCK and number != BYTES:  # something else reads it too
+                source, mine = tables.segments.mine(segment, offset, size, name)
+            if not mine:
+                leases.append(tables.leases.lease(source, segment, offset))
         if number & ~OWN_BLOCK == BYTES:
             into[name] = object_array(unpack_elements(source[start : start + size]), tuple(shape))
             continue
-        own = number & OWN_BLOCK
         number &= ~OWN_BLOCK
         if not 0 < number <= BF16:
             raise ProtocolError(f"tensor entry: unknown datatype {number} at offset {pos - base}")
         array: Any = ndarray(shape, DTYPES[number] or _BF16, source, start)
         if array.nbytes != size:
             raise ProtocolError(f"tensor entry: {size} bytes for shape {shape}")
-        if segment != INLINE and not own:
-            array.flags.writeable = False
         into[name] = array
     return pos
 

@@ -8,7 +8,7 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from .channel import Closed, Frame
+from .channel import Closed, Frame, end_text
 from .datatypes import BYTES, pack_elements
 from .errors import TritonError, TritonModelException
 from .frames import (
@@ -45,7 +45,6 @@ _Answer = tuple[int, list[tuple[str, int, tuple[int, ...], int, int]]]
 
 _ONE = PAIR.pack(1, 0)
 _OFFSET = Struct("<Q")
-_GONE = "The server is gone."
 _GPU = 2  # MemoryType.TRITONSERVER_MEMORY_GPU
 
 
@@ -103,7 +102,7 @@ class Bls:
         try:
             self._link.writer.send(data)
         except Closed:
-            self._finish(call, InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
+            self._finish(call)
         return call
 
     def _short(self, request: InferenceRequest, number: int, hints: int) -> Optional[bytes]:
@@ -156,11 +155,16 @@ class Bls:
                 parts.append(PADDING[len(part) & 7])
         return b"".join(parts)
 
-    def _finish(self, call: Call, response: Optional[InferenceResponse]) -> None:
+    def _finish(self, call: Call) -> None:
+        """Ends a call that nobody answers any more."""
         with self._link.changed:
-            self._calls.pop(call.number, None)
-            if response is not None:
-                call.responses.append(response)
+            self._finish_locked(call)
+
+    def _finish_locked(self, call: Call) -> None:
+        self._calls.pop(call.number, None)
+        if not call.finished:
+            error = TritonError(end_text(self._link.failure), TritonError.UNAVAILABLE)
+            call.responses.append(InferenceResponse(error=error))
             call.finished = True
 
     def exec(self, request: InferenceRequest, decoupled: bool) -> Any:
@@ -199,6 +203,8 @@ class Bls:
             self.abandon(call)  # nobody can take what comes
 
         with changed:
+            if self._link.failure is not None:  # whoever read for coroutines has left
+                self._finish_locked(call)
             if call.finished or (decoupled and call.responses):
                 settle()
                 return done
@@ -216,7 +222,7 @@ class Bls:
         try:
             self._link.wait(ready)
         except (Closed, ProtocolError):
-            self._finish(call, InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
+            self._finish(call)
 
     def _read_for_coroutines(self) -> None:
         changed = self._link.changed
@@ -230,9 +236,9 @@ class Bls:
             pass
         with changed:
             for call in list(self._calls.values()):
-                call.responses.append(InferenceResponse(error=TritonError(_GONE, TritonError.UNAVAILABLE)))
-                call.finished = True
-                self._tell(call)
+                if call.notify is not None:  # threads hear it themselves
+                    self._finish_locked(call)
+                    self._tell(call)
 
     def _tell(self, call: Call) -> None:
         notify, call.notify = call.notify, None

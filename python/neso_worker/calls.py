@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from .channel import Closed, Frame, Link
+from .channel import Closed, Frame, Link, end_text
 from .errors import TritonModelException
-from .frames import FAILED, json_body, json_frame
+from .frames import FAILED, ProtocolError, json_body, json_frame
 
 
 class Calls:
@@ -40,8 +40,8 @@ class Calls:
         try:
             self._link.writer.send(json_frame(kind, 0, call, value))
             self._link.wait(lambda: call in self.answers)
-        except Closed:
-            raise TritonModelException(f"{failed}The server is gone.") from None
+        except (Closed, ProtocolError) as error:
+            raise TritonModelException(f"{failed}{end_text(error)}") from None
         answered, answer = self.answers.pop(call)
         if answered == FAILED:
             raise TritonModelException(f"{failed}{answer.get('message', '')}")

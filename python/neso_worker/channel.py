@@ -12,7 +12,16 @@ import threading
 from collections import deque
 from typing import Any, Callable, Optional
 
-from .frames import HEADER_SIZE, HEADER_WORDS, LAST_KIND, MAX_BODY, SIGNATURE, header_fault, release_frame
+from .frames import (
+    HEADER_SIZE,
+    HEADER_WORDS,
+    LAST_KIND,
+    MAX_BODY,
+    SIGNATURE,
+    ProtocolError,
+    header_fault,
+    release_frame,
+)
 
 CHUNK = 65536
 
@@ -25,6 +34,22 @@ Frame = tuple[int, int, int, Any, int, int]
 
 class Closed(Exception):  # noqa: N818 (not an error: how every worker ends)
     """The other side closed the control channel: the worker ends."""
+
+
+def end_of(error: BaseException) -> BaseException:
+    """What everybody who waits is told when reading or handling frames failed with an error."""
+    if isinstance(error, ConnectionResetError):
+        return Closed()
+    if isinstance(error, (Closed, ProtocolError)) or not isinstance(error, Exception):
+        return error
+    return ProtocolError(f"{type(error).__name__}: {error}")
+
+
+def end_text(failure: Optional[BaseException]) -> str:
+    """What to say to whoever asks the server for something behind the end of the channel."""
+    if failure is None or isinstance(failure, Closed):
+        return "The server is gone."
+    return f"The connection with the server is broken: {failure}"
 
 
 class Reader:
@@ -196,7 +221,8 @@ class Link:
         # Frames that are handled at once by kind, under the condition's lock.
         self.handlers: dict[int, Callable[[Frame], None]] = {}
         self._reading = False
-        self._failure: Optional[BaseException] = None
+        # Why the channel has ended; written under the condition's lock. Nobody reads any more then.
+        self.failure: Optional[BaseException] = None
 
     def _deliver(self, frames: list[Frame]) -> None:
         handlers = self.handlers
@@ -216,8 +242,8 @@ class Link:
                 value = ready()
                 if value:
                     return value
-                if self._failure is not None:
-                    raise self._failure
+                if self.failure is not None:
+                    raise self.failure
                 if self._reading:
                     changed.wait()
                     continue
@@ -227,19 +253,17 @@ class Link:
                 failure: Optional[BaseException] = None
                 try:
                     frames = self._reader.read()
-                except ConnectionResetError:
-                    failure = Closed()
                 except BaseException as error:
-                    failure = error
+                    failure = end_of(error)
                 finally:
                     changed.acquire()
                     self._reading = False
                 try:
                     self._deliver(frames)
                 except BaseException as error:
-                    failure = error
+                    failure = end_of(error)
                 if failure is not None:
-                    self._failure = failure
+                    self.failure = failure
                 changed.tell()
         finally:
             changed.release()
@@ -248,7 +272,7 @@ class Link:
         """Handles what has already arrived, without waiting."""
         changed = self.changed
         with changed:
-            if self._reading or self._failure is not None:
+            if self._reading or self.failure is not None:
                 return  # a reader delivers at once
             try:
                 while True:
@@ -256,5 +280,5 @@ class Link:
             except BlockingIOError:
                 pass
             except BaseException as error:
-                self._failure = Closed() if isinstance(error, ConnectionResetError) else error
+                self.failure = end_of(error)
             changed.tell()

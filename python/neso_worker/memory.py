@@ -10,6 +10,7 @@ from typing import Optional
 import numpy as np
 
 from .frames import ProtocolError
+from .private import PrivateViews
 
 INPUTS, OUTPUTS, LENT = 0, 1, 2
 ALIGNMENT = 64
@@ -18,16 +19,15 @@ ALIGNMENT = 64
 class Segments:
     """The segments of one worker: inputs to read, outputs to write, and what other models' segments it was lent."""
 
-    # How input segments are mapped: models may write to blocks that nothing else reads.
-    protection = mmap.PROT_READ | mmap.PROT_WRITE
-
     def __init__(self, descriptors: socket.socket) -> None:
         self._descriptors = descriptors
-        # Whether models are given copies of blocks that something else reads too, to write to.
+        # Whether models are given copies of blocks that something else reads too, and not private views.
         self.copied = False
         self.inputs: dict[int, memoryview] = {}
         # Those of inputs that other models' workers write.
         self.lent: set[int] = set()
+        # All of them once more, for models that write to what others read too.
+        self.private = PrivateViews()
         self.outputs = Outputs()
 
     def add(self, number: int, kind: int, size: int) -> None:
@@ -36,11 +36,14 @@ class Segments:
         try:
             if size <= 0 or os.fstat(fd).st_size < size:
                 raise ProtocolError(f"segment {number}: {size} bytes announced, {os.fstat(fd).st_size} there")
-            if kind == INPUTS:
-                self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, self.protection))
+            if kind == INPUTS:  # models write to blocks that nothing else reads where they lie
+                mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+                self.inputs[number] = memoryview(mapping)
+                self.private.add(number, fd, size)
             elif kind == LENT:
                 self.inputs[number] = memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
                 self.lent.add(number)
+                self.private.add(number, fd, size)
             elif kind == OUTPUTS:
                 mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
                 self.outputs.add(number, memoryview(mapping))
@@ -55,6 +58,7 @@ class Segments:
             raise ProtocolError(f"drop: segment {number} was not lent")
         self.lent.remove(number)
         del self.inputs[number]
+        self.private.drop(number)
 
     def view(self, segment: int, offset: int, size: int) -> np.ndarray:
         """A block of an input segment as an array of its own bytes, which every array over it refers to.
@@ -68,6 +72,14 @@ class Segments:
         if offset + size > len(memory):
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, segment {segment} has {len(memory)}")
         return np.ndarray((size,), np.uint8, memory, offset)
+
+    def mine(self, segment: int, offset: int, size: int, name: str) -> tuple[np.ndarray, bool]:
+        """A block that something else reads too, for the model to write to: a private view, or (True) a copy."""
+        if not self.copied:
+            view = self.private.view(segment, offset, size, name)
+            if view is not None:
+                return view, False
+        return self.view(segment, offset, size).copy(), True
 
 
 def receive_descriptors(sock: socket.socket, count: int) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Union
 
-from .datatypes import BF16
+from .datatypes import BF16, BYTES
 from .errors import TritonModelException
 from .frames import ENTRIES, INLINE, NAMED, OWN_BLOCK, U16, ProtocolError
 from .leases import Lease
@@ -133,14 +133,11 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
             elif entry[3] in batch.model.devices.lent:
                 tensor = _on_device(batch, request._head[HANDLE], tensor._name, number, entry)
             else:
-                segments = batch.model.segments
-                view = segments.view(entry[3], entry[4], size)
-                _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
-                if not entry[1] & OWN_BLOCK:  # something else reads it too
-                    if segments.copied:
-                        view = view.copy()
-                    else:
-                        view.flags.writeable = False
+                view, mine = batch.model.segments.view(entry[3], entry[4], size), False
+                if not entry[1] & OWN_BLOCK and number != BYTES:  # something else reads it too
+                    view, mine = batch.model.segments.mine(entry[3], entry[4], size, tensor._name)
+                if not mine:
+                    _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
                 tensor._source = view
                 tensor._start = 0
             inputs.append(tensor)

@@ -69,6 +69,11 @@ class Window:
             with changed:
                 changed.notify_all()
 
+    def end(self) -> None:
+        """Ends the waiting of coroutines when the channel has ended, which threads hear of the link; under its lock."""
+        self._closed = True
+        self._wake()
+
     def _wake(self) -> None:
         while self._waiters:
             waiter = self._waiters.pop()

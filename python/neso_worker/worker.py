@@ -201,6 +201,7 @@ class Worker:
         while self.orphans:
             batch, answer, frame = self.orphans.popleft()
             batch.answered(answer, frame)
+        self.segments.private.settle()
         if self.leases.pending() or self.link.writer.waiting():
             self.link.writer.flush()
         if self.cancelled and not self.open_answers:

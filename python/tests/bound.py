@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import time
 
 import numpy as np
 
@@ -27,11 +28,33 @@ NAMES = {
 WORDS = {np.dtype(kind): name for name, kind in NAMES.items()}
 
 
+def until(condition, seconds=60):
+    """Asks again until it is so."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it has not come to pass"
+        time.sleep(0.01)
+
+
+def pending(server, model):
+    """How many requests of a model wait for a callable."""
+    host, port = server.addresses["metrics"].rsplit(":", 1)
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    try:
+        connection.request("GET", "/metrics")
+        for line in connection.getresponse().read().decode().splitlines():
+            if line.startswith("nv_inference_pending_request_count") and f'model="{model}"' in line:
+                return int(float(line.split()[-1]))
+        return 0
+    finally:
+        connection.close()
+
+
 def make_server(*extra, **options):
     log = []
     server = Server([*ANY_PORTS, *extra], binary=BINARY, output=log.append, **options)
     server.log = log
-    server.start(30)
+    server.start(120)
     return server
 
 
@@ -83,7 +106,7 @@ def decode(data, datatype, shape):
 class Http:
     """One connection to a server."""
 
-    def __init__(self, server, timeout=20):
+    def __init__(self, server, timeout=60):
         host, port = server.addresses["http"].rsplit(":", 1)
         self.connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
 

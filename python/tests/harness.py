@@ -5,6 +5,7 @@ The codec here is written plainly and apart from the worker's, so that the two c
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import mmap
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 
@@ -27,12 +29,38 @@ DROP, DROPPED, DEVICES = 28, 29, 30
 
 INPUTS_HELD = 4
 
+# Seconds until something that should have come long ago counts as missing: a machine may stand still for a while.
+LONG = 120
+
 NUMBERS = {
     np.dtype(t): n
     for n, t in enumerate(("bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), start=1)
 }
 DTYPES = {n: t for t, n in NUMBERS.items()}
 BYTES, BF16 = 13, 14
+
+
+def until(condition):
+    """Asks again until it is so."""
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "it has not come to pass"
+        time.sleep(0.001)
+
+
+class Gate:
+    """Holds a thread of a model, or a whole program, until the test lets it go on."""
+
+    def __init__(self, tmp_path):
+        self._path = tmp_path / "gate"
+
+    @property
+    def wait(self):
+        """The text of a statement that waits; needs os and time."""
+        return f"while not os.path.exists({str(self._path)!r}): time.sleep(0.001)"
+
+    def open(self):
+        self._path.touch()
 
 
 def pad(data: bytes) -> bytes:
@@ -173,7 +201,7 @@ class Peer:
         # A zygote answers over the channel that it is asked over.
         self.answers = control if zygote else descriptors
         for sock in (control, descriptors):
-            sock.settimeout(20)
+            sock.settimeout(LONG)
         self._data = b""
         self.memory = {}
         self.released = []
@@ -319,13 +347,11 @@ class Process:
         full = {**os.environ, **(env or {})}
 
         def place():
-            # Descriptors 3 and 4 may be taken by those that are to be put there; no number above is known to be free.
-            first = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 5)
-            second = fcntl.fcntl(dtheirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 5)
-            os.dup2(first, 3, True)
-            os.dup2(second, 4, True)
-            os.close(first)
-            os.close(second)
+            # Descriptors 3 and 4 may be taken by those that are to be put there, and any other one by something else.
+            free = [fcntl.fcntl(end.fileno(), fcntl.F_DUPFD, 5) for end in (theirs, dtheirs)]
+            for fd, at in zip(free, (3, 4)):
+                os.dup2(fd, at, True)
+                os.close(fd)
 
         self.process = subprocess.Popen(
             [sys.executable, PACKAGE, mode], stdin=subprocess.DEVNULL, stdout=write, stderr=write, env=full, cwd=cwd,
@@ -338,12 +364,20 @@ class Process:
 
     def text(self):
         """All output, once the process has ended."""
-        with os.fdopen(self.output, "rb") as f:
+        with os.fdopen(os.dup(self.output), "rb") as f:
             return f.read().decode()
+
+    def ended(self):
+        """The exit status, once there is one."""
+        return self.process.wait(LONG)
 
     def end(self):
         self.peer.close()
-        self.process.wait(20)
+        self.ended()
+
+    def __del__(self):
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self.output)
 
 
 class Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import struct
 import threading
 
@@ -24,6 +25,7 @@ from harness import (
     Ended,
     In,
     Model,
+    header,
     pack_bytes,
     pad,
     unpack_bytes,
@@ -367,6 +369,58 @@ def test_coroutines(tmp_path):
             assert serve(m, "", answer, number) == [10, 11, 12, 13, 14, [1, 0]]
 
 
+AFTER = """
+    import asyncio, json
+    import numpy as np
+    import triton_python_backend_utils as pb_utils
+
+    def call(number):
+        tensor = pb_utils.Tensor("A", np.array([number], np.int32))
+        return pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"], inputs=[tensor])
+
+    class TritonPythonModel:
+        async def execute(self, requests):
+            waiting = [call(n).async_exec() for n in range(3)] + [call(9).async_exec(decoupled=True)]
+            found = [await f for f in waiting]
+            found = found[:3] + list(found[3])
+            found.append(await call(4).async_exec())
+            found.append(await asyncio.gather(call(5).async_exec(), call(6).async_exec()))
+            found[-1:] = found[-1]
+            found += list(await call(7).async_exec(decoupled=True))
+            found.append(await asyncio.get_running_loop().run_in_executor(None, call(8).exec))
+            texts = [x.error().message() if x.has_error() else "" for x in found]
+            try:
+                pb_utils.load_model("other")
+            except pb_utils.TritonModelException as error:
+                texts.append(str(error))
+            print(json.dumps(texts), flush=True)
+            return [pb_utils.InferenceResponse([]) for _ in requests]
+"""
+
+
+@pytest.mark.parametrize("wrong,said", [
+    (header(99), "frame: unknown kind 99 at offset 3"),
+    (header(INFER_RESPONSES, b"\1\0\0\0", 1), "infer responses: response 0: "),
+    (header(RELEASE, b"\1", 0), "release: body of 1 bytes"),
+    (header(READY, b"no", 3), "frame: body is not JSON: "),
+    (b"", "The server is gone."),
+])  # fmt: skip
+def test_calls_end_when_the_connection_is_broken(tmp_path, wrong, said):
+    """Those that wait and those that come later, and each says why, also while the server lives."""
+    with Model(tmp_path, AFTER, inputs=("CODE",)) as m:
+        m.peer.execute([{"handle": 1, "inputs": [code("")]}])
+        assert [m.peer.receive()[0] for _ in range(4)] == [INFER] * 4
+        if wrong:
+            m.peer.control.sendall(wrong)
+        else:
+            m.peer.control.shutdown(socket.SHUT_WR)
+        assert m.worker.ended() == bool(wrong)
+        first, _, rest = m.worker.text().partition("\n")
+        texts = json.loads(first)
+        assert len(texts) == 10 and all(said in text for text in texts), texts
+        assert f"worker protocol: {said}" in rest or not wrong
+
+
 def test_cancelled_futures_cancel_their_calls(tmp_path):
     with script(tmp_path) as m:
         sent, cancelled = [], []
@@ -493,7 +547,7 @@ def test_call_when_the_server_ends(tmp_path):
         )
         assert m.peer.receive()[0] == INFER
         m.peer.close()
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
         assert m.worker.text() == "The server is gone.\n"
 
 

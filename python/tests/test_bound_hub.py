@@ -8,7 +8,10 @@ import threading
 import time
 
 import pytest
+from bound import until
+from harness import header
 
+from neso._runtime.connection import Connection, ServerGone
 from neso._runtime.hub import Hub, TimedOut
 from neso_worker.channel import Closed
 from neso_worker.frames import READY, json_frame
@@ -60,7 +63,7 @@ def test_whoever_waits_reads_for_all(ends):
     for n in reversed(range(20)):
         ends.say(n)
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(done) == list(range(20))
 
 
@@ -77,10 +80,10 @@ def test_a_reader_that_gives_up_hands_over(ends):
     first = threading.Thread(target=impatient)
     first.start()
     second = in_thread(done, ends.wait, 2)
-    first.join(20)
+    first.join(60)
     assert gave_up == [1]
     ends.say(2)
-    second.join(20)
+    second.join(60)
     assert done == [2]
 
 
@@ -117,10 +120,59 @@ def test_a_follower_that_is_interrupted_leaves_no_gap(ends, interruptible):
     other = in_thread(done, ends.wait, 3)
     until_waiting(1)
     ends.say(1)
-    reader.join(20)
+    reader.join(60)
     ends.say(3)
-    other.join(20)
+    other.join(60)
     assert done == [1, 3]
+
+
+def test_a_reader_that_is_interrupted_loses_nothing(ends, interruptible):
+    """Ctrl-C ends the wait of the main thread, which reads for all; the channel goes on."""
+
+    def interrupt():
+        until(lambda: ends.hub._reading)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        ends.wait(1)
+    thread.join()
+    assert not ends.hub.closed
+    done = []
+    other = in_thread(done, ends.wait, 2)
+    ends.say(2)
+    other.join(60)
+    ends.say(1)
+    ends.wait(1)
+    assert done == [2]
+
+
+def test_what_is_not_the_protocol_ends_the_connection_and_is_told():
+    """To whoever waits, to whoever asks later, and to the other side, which sees the end."""
+    ours, theirs = zip(socket.socketpair(), socket.socketpair())
+    connection = Connection(*ours)
+    connection.last_words = lambda: pytest.fail("nobody knows how a server ended that lives")
+    raised = []
+
+    def ask():
+        with pytest.raises(ServerGone) as gone:
+            connection.control("server")
+        raised.append(str(gone.value))
+
+    waiting = threading.Thread(target=ask)
+    waiting.start()
+    until(lambda: connection.link._reading)
+    theirs[0].sendall(header(99))
+    waiting.join(60)
+    ask()
+    assert raised == ["The connection with the server is broken: frame: unknown kind 99 at offset 3"] * 2
+    for end in theirs:
+        end.settimeout(60)
+        while end.recv(65536):
+            pass
+        end.close()
+    connection.close()
 
 
 def test_followers_time_out(ends):
@@ -129,7 +181,7 @@ def test_followers_time_out(ends):
     with pytest.raises(TimedOut):
         ends.wait(2, 0.05)
     ends.say(1)
-    thread.join(20)
+    thread.join(60)
     assert done == [1]
 
 
@@ -138,7 +190,7 @@ def test_the_end_wakes_everybody(ends):
     threads = [in_thread(done, ends.wait, n) for n in range(5)]
     ends.other.close()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert done == ["closed"] * 5 and ends.hub.closed
     with pytest.raises(Closed):
         ends.wait(1)
@@ -147,7 +199,7 @@ def test_the_end_wakes_everybody(ends):
 def test_an_unread_channel_is_read(ends):
     ends.hub.start("attendant")
     ends.say(7)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while 7 not in ends.got and time.monotonic() < deadline:
         time.sleep(0.01)
     assert 7 in ends.got

@@ -6,7 +6,6 @@ import os
 import select
 import struct
 import textwrap
-import time
 
 import numpy as np
 import pytest
@@ -25,13 +24,16 @@ from harness import (
     RESPONSES,
     SEGMENT,
     Ended,
+    Gate,
     In,
     Model,
     execute_body,
     read_responses,
+    until,
 )
 from test_bls import CALL, read_infer, responses_body, serve
 from test_execute import code, script, value
+from test_memory import DROP_LATER
 
 MIB = 1 << 20
 U0, U1 = UUIDS[:2]
@@ -178,8 +180,18 @@ def test_outputs_of_all_kinds_in_one_response(tmp_path, machine):
         assert m.peer.grown == [(2 * MIB, U1), (2 * MIB, U0)] and copies(machine) == ["dtod"] * 3
 
 
+# Sets the worker's clock, which then stands still, whatever the machine does meanwhile.
+CLOCK = """
+import types
+from neso_worker import devices
+devices.time = types.SimpleNamespace(monotonic=lambda: 1000 + {})
+return [out([1])]
+"""
+
+
 def test_without_a_pool_outputs_go_by_the_host(tmp_path, machine):
     with model(tmp_path, machine, pool=False) as m:
+        m.run(code(CLOCK.format(0)))
         for count in (3, 40_000):
             (out,) = m.run(look(OUT.format(count, 0))).outputs
             assert out.array().tolist() == list(range(count)) and (out.at is None) == (count == 3)
@@ -188,14 +200,9 @@ def test_without_a_pool_outputs_go_by_the_host(tmp_path, machine):
         assert m.peer.grown == [(2 * MIB, U0)]
         m.run(look(OUT.format(3, 1)))
         assert m.peer.grown == [(2 * MIB, U0), (2 * MIB, U1)]
-        later = """
-            import types
-            from neso_worker import devices
-            now = time.monotonic()
-            devices.time = types.SimpleNamespace(monotonic=lambda: now + 1.1)
-            """
+        m.run(code(CLOCK.format(1.1)))
         m.peer.machine = machine
-        (out,) = m.run(look(textwrap.dedent(later) + OUT.format(3, 0))).outputs
+        (out,) = m.run(look(OUT.format(3, 0))).outputs
         assert m.peer.grown[2:] == [(2 * MIB, U0)] and out.at is not None and out.array().tolist() == [0, 1, 2]
 
 
@@ -235,7 +242,7 @@ def test_the_server_ends_while_it_is_asked_for_memory(tmp_path, machine):
         m.peer.grow_device = lambda *_: m.peer.close()
         with pytest.raises((Ended, OSError)):
             m.run(look(OUT.format(4, 0)))
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
 
 
 # Inputs.
@@ -309,13 +316,6 @@ def given_back(m, count):
     return found
 
 
-def until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 def test_one_wait_for_many_blocks(tmp_path, machine):
     with model(tmp_path, machine) as m:
         segment, other = lend(m), lend(m, U1)
@@ -349,11 +349,13 @@ def test_inputs_that_the_model_keeps(tmp_path, machine, keep):
 
 
 def test_kept_inputs_are_released_by_an_idle_worker(tmp_path, machine):
+    gate = Gate(tmp_path)
     with model(tmp_path, machine) as m:
         segment = lend(m)
-        drop = "kept.append(r.inputs()[1])\nthreading.Timer(0.05, kept.clear).start()\nreturn [out([1])]"
-        assert m.run(code(drop), placed(m, segment, 0, np.zeros(9))).flags == 1 | INPUTS_HELD
+        held = m.run(code(DROP_LATER.format(gate.wait)), placed(m, segment, 0, np.zeros(9)))
+        assert held.flags == 1 | INPUTS_HELD
         machine.log()
+        gate.open()
         kind, _, _, body = m.peer.frame()  # no request asks for it
         assert kind == RELEASE and body == struct.pack("<IIQ", 1, segment, 0)
         assert [what for _, what, _ in machine.log()] == ["synchronise"]
@@ -548,7 +550,7 @@ def test_a_segment_that_cannot_be_closed_is_not_reported(tmp_path, machine):
 def test_segments_that_are_none(tmp_path, machine, body, want):
     with model(tmp_path, machine) as m:
         m.peer.send(SEGMENT, body)
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         m.peer.close()
         assert f"worker protocol: {want}" in m.worker.text()
 
@@ -558,7 +560,7 @@ def test_entries_beyond_a_segment_end_the_worker(tmp_path, machine):
         segment = lend(m)
         tensor = In(1, np.zeros(9), at=(segment, 2 * MIB - 64))
         m.peer.send(EXECUTE, execute_body([{"handle": 1, "inputs": [code("return [out([1])]"), tensor]}]), 1)
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         m.peer.close()
         assert f"tensor entry: offset {2 * MIB - 64}, 72 bytes, segment {segment} has {2 * MIB}" in m.worker.text()
 
@@ -567,7 +569,7 @@ def test_a_release_on_a_device_that_is_not_in_use_ends_the_worker(tmp_path, mach
     with model(tmp_path, machine) as m:
         (out,) = m.run(look(OUT.format(3, 0))).outputs
         m.peer.release([(out.at[0], 64)])
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         assert f"block at offset 64 of segment {out.at[0]} is not in use" in m.worker.text()
 
 
@@ -576,7 +578,7 @@ def test_nothing_is_open_when_a_worker_has_ended(tmp_path, machine):
         m.run(look(OUT.format(3, 0)), placed(m, lend(m), 0, np.zeros(2)))
         assert len(machine.opened()) == 2
         m.peer.send(EXIT)
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
         assert machine.opened() == []
 
 
@@ -674,6 +676,7 @@ def test_without_a_pool_a_call_goes_by_the_host(tmp_path, machine):
             got = read_infer(body, m.peer.memory)
             m.peer.send(INFER_RESPONSES, responses_body((1, [("X", got["inputs"]["A"] + 1)])), number)
 
+        m.run(code(CLOCK.format(0)))
         for count in (3, 30_000):
             text = call(f"place('A', np.arange({count}))", """
                 return [text(q.exec().output_tensors()[0].as_numpy()[-2:].tolist())]

@@ -446,7 +446,7 @@ def test_life_of_a_model(tmp_path):
         assert m.peer.call(UNLOAD, b"") == {}
         m.peer.call(INIT, m.init)
         m.peer.send(EXIT)
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
         line = "initialize m helps near 1 1.model\n"
         assert m.worker.text() == line + "finalize\n" + line + "finalize\n"
 
@@ -454,7 +454,7 @@ def test_life_of_a_model(tmp_path):
 def test_end_of_the_channel_ends_the_worker(tmp_path):
     with Model(tmp_path, LIFE, helpers={"helper.py": "NAME = ''", "sibling.py": "NAME = ''"}) as m:
         m.peer.close()
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
         assert m.worker.text().endswith("finalize\n")
 
 
@@ -462,7 +462,7 @@ def test_ends_though_threads_of_the_model_run(tmp_path):
     source = DOUBLE + "\n    import threading, time\n    threading.Thread(target=time.sleep, args=(1000,)).start()\n"
     with Model(tmp_path, source) as m:
         m.peer.send(EXIT)
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0
 
 
 @pytest.mark.parametrize("source,message", [
@@ -551,7 +551,7 @@ def test_frames_that_are_wrong_end_the_worker(tmp_path, data, part):
         m.peer.control.sendall(data)
         with pytest.raises(Ended):
             m.peer.receive()
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         text = m.worker.text()
         assert text.startswith("worker protocol: ") and part in text, text
 
@@ -560,7 +560,7 @@ def test_prints_do_not_fail_on_any_character(tmp_path):
     with script(tmp_path, env={"LC_ALL": "C"}) as m:
         m.run(code("print('\\ud800 \u4f60')\nreturn [out([1])]"))
         m.peer.send(EXIT)
-        m.worker.process.wait(20)
+        m.worker.ended()
         assert m.worker.text() == "\\ud800 \u4f60\n"
 
 
@@ -575,4 +575,4 @@ def test_held_responses_leave_before_the_end(tmp_path):
         for n in range(30):
             (response,), error = m.peer.results(n)
             assert error is None and response.outputs[0].array().tolist() == [2 * n]
-        assert m.worker.process.wait(20) == 0
+        assert m.worker.ended() == 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import resource
 import struct
 
 import numpy as np
 import pytest
-from harness import DROP, EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, In, Model, read_responses
-from test_execute import code, script, value
+from harness import DROP, EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, Gate, In, Model, read_responses
+from test_execute import SCRIPT, code, script, value
 
 from neso_worker.frames import ProtocolError
 from neso_worker.memory import Outputs, size_class
@@ -27,7 +28,7 @@ def test_large_tensors_both_ways(tmp_path):
         array = np.arange(200000, dtype=np.float64)
         response = m.run(code("""
             a = r.inputs()[1].as_numpy()
-            assert not a.flags.writeable
+            assert a.flags.writeable
             return [InferenceResponse([Tensor("OUT", a + 1), Tensor("TWO", a[:3])])]
             """), placed(m, segment, 4096, array))  # fmt: skip
         assert response.flags == 1
@@ -47,20 +48,59 @@ return [out(a[:1])]
 
 @pytest.mark.parametrize("copied", [False, True])
 def test_models_may_write_to_inputs(tmp_path, copied):
-    """In place where nothing else reads them, as in Triton; else, if the model asks for it, to a copy."""
+    """As in Triton. In place where nothing else reads them; else only the model sees it."""
     with script(tmp_path, copied=copied) as m:
         m.peer.segment(0, 1 << 20)
         m.peer.segment(2, 1 << 20)
         for segment, own in ((0, True), (0, False), (0x40000000, False)):
             tensor = placed(m, segment, 4096, np.zeros(3000), own=own)
-            if own or copied:
-                got = m.run(code(WRITE), tensor)
-                assert got.flags == 1 and got.outputs[0].array().tolist() == [1]
-            else:
-                _, error = m.peer.run([{"handle": 4, "inputs": [code(WRITE), tensor]}])
-                assert "output array is read-only" in error[0]
+            got = m.run(code(WRITE), tensor)
+            assert got.flags == 1 and got.outputs[0].array().tolist() == [1]
             assert np.frombuffer(m.peer.memory[segment], np.float64, 1, 4096)[0] == own
         assert m.run(code(WRITE), In(1, np.zeros(3))).outputs[0].array().tolist() == [1]
+
+
+NEXT = """
+t = r.inputs()[1]
+a = t.as_numpy()
+assert (a == %d).all(), a
+private = any("rw-p" in n and "memfd" in n for n in open("/proc/self/maps")
+              if int(n.split("-")[0], 16) <= a.ctypes.data < int(n.split("-")[1].split()[0], 16))
+%s
+return [InferenceResponse([t, Tensor("TWO", np.array([private]))])]
+"""
+
+
+def test_what_a_model_wrote_is_not_there_in_the_next_request(tmp_path):
+    """A block that is used again has what was put there since. Tensors that were written to are copied from then on."""
+    with Model(tmp_path, SCRIPT, inputs=("CODE", "A", "B"), outputs=("A", "TWO", "B")) as m:
+        n = 0
+        for segment, offset in ((m.peer.segment(0, 1 << 20), 4096), (m.peer.segment(2, 1 << 20), 4160)):
+            # An input that is read, one that is written to, ...
+            for index, body, private in (
+                (2, "", 1),
+                (1, "a[:] = 7", segment == 0),
+                (2, "", 1),
+                (1, "a[-1] = 5", 0),
+                (2, "", 1),
+            ):
+                n += 1
+                tensor = placed(m, segment, offset, np.full(20000, n, np.int64), index)
+                passed_on, found = m.run(code(NEXT % (n, body)), tensor).outputs
+                want = np.full(20000, n)
+                exec(body, {"a": want})
+                assert passed_on.array().tolist() == want.tolist() and found.array()[0] == private
+                assert (np.frombuffer(m.peer.memory[segment], np.int64, 20000, offset) == n).all()
+
+
+def test_memory_that_is_limited_is_not_mapped_twice(tmp_path):
+    """A limit counts private mappings whole: tensors are copied."""
+    with script(tmp_path) as m:
+        resource.prlimit(m.worker.process.pid, resource.RLIMIT_DATA, (1 << 40, 1 << 40))
+        m.run(code("return [out([1])]"))
+        tensor = placed(m, m.peer.segment(2, 1 << 20), 4096, np.full(20000, 1, np.int64))
+        got = m.run(code(NEXT.replace("[t,", '[Tensor("OUT", a),') % (1, "a[:] = 2")), tensor)
+        assert got.outputs[0].array().tolist() == [2] * 20000 and got.outputs[1].array()[0] == 0
 
 
 def test_input_returned_as_output_is_copied(tmp_path):
@@ -94,12 +134,23 @@ def test_inputs_that_the_model_keeps(tmp_path, keep):
         assert m.run(code("return [out([1])]"), first).flags == 1
 
 
+DROP_LATER = """
+def later():
+    {}
+    kept.clear()
+kept.append(r.inputs()[1])
+threading.Thread(target=later).start()
+return [out([1])]
+"""
+
+
 def test_kept_inputs_are_released_by_an_idle_worker(tmp_path):
+    gate = Gate(tmp_path)
     with script(tmp_path) as m:
         segment = m.peer.segment(0, 1 << 20)
         tensor = placed(m, segment, 0, np.zeros(3000))
-        drop = "kept.append(r.inputs()[1])\nthreading.Timer(0.05, kept.clear).start()\nreturn [out([1])]"
-        assert m.run(code(drop), tensor).flags == 1 | INPUTS_HELD
+        assert m.run(code(DROP_LATER.format(gate.wait)), tensor).flags == 1 | INPUTS_HELD
+        gate.open()
         kind, _, _, body = m.peer.frame()  # no request asks for it
         assert kind == 16 and body == b"\1\0\0\0" + segment.to_bytes(4, "little") + bytes(8)
 
@@ -138,7 +189,7 @@ MAPPED = """
 at = r.inputs()[1].as_numpy().ctypes.data
 lines = [line.split() for line in open("/proc/self/maps")]
 (line,) = [n for n in lines if int(n[0].split("-")[0], 16) <= at < int(n[0].split("-")[1], 16)]
-assert line[1] == "r--s" and not r.inputs()[1].as_numpy().flags.writeable
+assert line[1] == "rw-p" and r.inputs()[1].as_numpy().flags.writeable
 kept.append(r.inputs()[1].as_numpy())
 return [out(r.inputs()[1].as_numpy()[:2])]
 """
@@ -148,9 +199,10 @@ return [out([sum("memfd:test" in line for line in open("/proc/self/maps")), len(
 
 
 def test_lent_segments_are_read_and_dropped(tmp_path):
-    """A segment of another model is mapped to read, and goes with its last array behind DROP."""
+    """A segment of another model is mapped for this one alone, and goes with its last array behind DROP."""
     with script(tmp_path) as m:
         assert m.hello["lent"] is True
+        m.peer.segment(0, 1 << 20)
         mappings, descriptors = m.run(code(COUNT)).outputs[0].array()
         for n in range(3):
             segment = m.peer.segment(2, 1 << 20)
@@ -170,7 +222,7 @@ def test_drop_of_what_was_not_lent(tmp_path, body):
         m.peer.segment(0, 1 << 20)
         m.peer.segment(2, 1 << 20)
         m.peer.send(DROP, body)
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         m.peer.close()
         assert "worker protocol: drop:" in m.worker.text()
 
@@ -213,7 +265,7 @@ def test_outputs_of_a_response_that_fails_are_taken_back(tmp_path):
 def test_release_of_what_is_not_in_use_ends_the_worker(tmp_path):
     with script(tmp_path) as m:
         m.peer.release([(5, 64)])
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         assert "block at offset 64 of segment 5 is not in use" in m.worker.text()
 
 
@@ -228,7 +280,7 @@ def test_segment_shorter_than_announced(tmp_path):
         m.peer.send(14, struct.pack("<IIQ", 1, 0, 4096))
         socket.send_fds(m.peer.descriptors, [b"\0"], [fd])
         os.close(fd)
-        assert m.worker.process.wait(20) == 1
+        assert m.worker.ended() == 1
         assert "segment 1: 4096 bytes announced, 100 there" in m.worker.text()
 
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from harness import DONE, RESPONSES, In, read_responses
+from harness import DONE, RESPONSES, Gate, In, read_responses
 from test_execute import code, script, value
 
 FINAL, EMPTY = 1, 2
@@ -29,11 +29,12 @@ def test_sender_and_return_value(tmp_path):
 
 def test_sender_that_outlives_execute(tmp_path):
     """The batch ends with its last answer: before, the server would answer for the model."""
+    gate = Gate(tmp_path)
     with script(tmp_path) as m:
-        text = """
+        text = f"""
             senders = [q.get_response_sender() for q in requests]
             def later():
-                time.sleep(0.05)
+                {gate.wait}
                 for n, s in enumerate(senders[1:]):
                     s.send(out([n]))
                     s.send(flags=1)
@@ -45,6 +46,7 @@ def test_sender_that_outlives_execute(tmp_path):
         for _ in range(5):
             kind, _, number, body = m.peer.receive()
             assert (kind, number) == (RESPONSES, 4)
+            gate.open()  # execute has returned: its own response is here
             responses, ends = read_responses(body)
             seen += [(r.handle, r.flags, ends) for r in responses]
         assert seen == [(0, 1, False), (1, 0, False), (1, 3, False), (2, 0, False), (2, 3, True)]
@@ -117,10 +119,11 @@ def test_decoupled(tmp_path):
 
 
 def test_decoupled_from_threads_after_execute(tmp_path):
+    gate = Gate(tmp_path)
     with decoupled(tmp_path, 3) as m:
-        text = """
+        text = f"""
             def later(s):
-                time.sleep(0.05)
+                {gate.wait}
                 s.send(out([1]))
                 s.send(InferenceResponse(error=TritonError("step failed")))
                 s.send(out(np.zeros(5000)), 1)
@@ -130,6 +133,7 @@ def test_decoupled_from_threads_after_execute(tmp_path):
         m.peer.execute([{"handle": n, "inputs": [code(text)]} for n in range(3)])
         kind, _, _, body = m.peer.receive()
         assert (kind, body) == (DONE, b"")  # the instance can take the next batch
+        gate.open()
         m.peer.execute([{"handle": 7, "inputs": [code("r.get_response_sender().send(out([2]), 1)")]}], 1)
         m.expected = 4
         seen, _ = stream(m)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -75,16 +78,27 @@ class Program:
         return self.process.wait(60), log
 
 
+@contextlib.contextmanager
+def reserved():
+    """A port that a server may listen on and nobody else gets: it is bound, and nobody listens."""
+    with socket.socket() as mine:
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server sets it: both may then bind
+        mine.bind(("127.0.0.1", 0))
+        yield mine.getsockname()[1]
+
+
 def alive(pid):
-    """Whether a process runs; one that nobody has waited for yet is over."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
-        return False
+    """Whether a process runs, or a thread of it; one that nobody has waited for yet is over."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                with open(f"/proc/{pid}/task/{thread}/stat") as file:
+                    if file.read().rpartition(")")[2].split()[0] not in ("Z", "X"):
+                        return True
+    return False
 
 
-def wait_until(what, seconds=30.0):
+def wait_until(what, seconds=60.0):
     """Asks again until it is so."""
     end = time.monotonic() + seconds
     while not what():
@@ -95,14 +109,14 @@ def wait_until(what, seconds=30.0):
 def infer(url, model="m", value=3.0):
     """One request with plain HTTP."""
     body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [value]}]}
-    with urllib.request.urlopen(f"{url}/v2/models/{model}/infer", json.dumps(body).encode(), timeout=30) as answer:
+    with urllib.request.urlopen(f"{url}/v2/models/{model}/infer", json.dumps(body).encode(), timeout=60) as answer:
         return json.load(answer)["outputs"][0]["data"][0]
 
 
 def ready(url, model):
     """Whether a model is ready."""
     try:
-        with urllib.request.urlopen(f"{url}/v2/models/{model}/ready", timeout=30) as answer:
+        with urllib.request.urlopen(f"{url}/v2/models/{model}/ready", timeout=60) as answer:
             return answer.status == 200
     except urllib.error.HTTPError:
         return False

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import socket
 import sys
 import threading
-import time
 import urllib.request
 
 import numpy as np
 import pytest
 from conftest import config
-from program import wait_until
+from program import reserved, wait_until
 
 from neso import (
     AsyncioDecoupledModelClient,
@@ -58,7 +56,7 @@ HOLD = threading.Event()
 
 
 def slow(requests):
-    HOLD.wait(30)
+    HOLD.wait(60)
     return double(requests)
 
 
@@ -134,33 +132,37 @@ def test_errors_are_of_one_family():
 
 
 def test_a_lazy_client_may_be_made_before_the_server():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    client = ModelClient(f"127.0.0.1:{port}", "m", init_timeout_s=30)
-    answers = []
-    asking = threading.Thread(target=lambda: answers.append(client.infer_sample(ONE)))
-    asking.start()
-    with Triton(config=config(http_port=port)) as triton:
-        triton.bind("m", double, X, Y)
-        asking.join(30)
+    with reserved() as port:
+        client = ModelClient(f"127.0.0.1:{port}", "m", init_timeout_s=60)
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(client.infer_sample(ONE)))
+        asking.start()
+        with Triton(config=config(http_port=port)) as triton:
+            triton.bind("m", double, X, Y)
+            asking.join(60)
     client.close()
     assert answers[0]["y"].tolist() == [2.0]
 
 
-def test_waiting_for_a_model(url, served):
+@pytest.fixture
+def unhurried(monkeypatch):
+    """Clients whose last question, or only one, may take a minute: a machine may stand still for a while."""
+    monkeypatch.setattr("neso.client.utils.WHY_S", 60.0)
+    monkeypatch.setattr("neso.client.aio.WHY_S", 60.0)
+
+
+def test_waiting_for_a_model(url, served, unhurried):
     with ModelClient(url, "m", "1", lazy_init=False) as client:
-        client.wait_for_server(5)
-        client.wait_for_model(5)
+        client.wait_for_server(60)
+        client.wait_for_model(60)
         assert client.is_batching_supported
         assert client.model_config.max_batch_size == 16
     for version in (None, "9"):
         name = "m" if version else "never"
         with ModelClient(url, name, version) as client:
-            client.wait_for_server(30)  # a connection takes its time on a busy machine
             said = f"model {name}/{version or '<latest>'} to be ready.*unknown model: '{name}'"
             with pytest.raises(PyTritonClientTimeoutError, match=said):
-                client.wait_for_model(2)
+                client.wait_for_model(0.2)
     with pytest.raises(PyTritonClientTimeoutError, match="to be ready timed out"):
         ModelClient(url, "never", lazy_init=False, init_timeout_s=0.1)
     with FuturesModelClient(url, "never", init_timeout_s=0.1) as client:
@@ -172,9 +174,9 @@ def test_waiting_for_a_model(url, served):
     async def ask():
         async with AsyncioModelClient(url, "never") as client:
             with pytest.raises(PyTritonClientTimeoutError, match=r"waiting for model never.*unknown model: 'never'"):
-                await client.wait_for_model(2)
+                await client.wait_for_model(0.2)
         async with AsyncioModelClient(url, "m") as client:
-            await client.wait_for_model(5)
+            await client.wait_for_model(60)
             assert (await client.model_config).model_name == "m"
 
     asyncio.run(ask())
@@ -338,15 +340,15 @@ def test_threads_keep_their_connections(scheme):
             for _ in range(20):
                 if client.infer_sample(ONE * value)["y"].tolist() != [2.0 * value]:
                     wrong.append(value)
-            meet.wait(30)
-            meet.wait(30)
+            meet.wait(60)
+            meet.wait(60)
 
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
         for thread in threads:
             thread.start()
-        meet.wait(30)
+        meet.wait(60)
         found = connections(triton)[port]
-        meet.wait(30)
+        meet.wait(60)
         for thread in threads:
             thread.join()
         client.close()
@@ -420,7 +422,8 @@ def test_a_client_in_the_process(served):
         client.infer_sample(np.ones((2, 2), np.float32))
     before = connections(served)
     client.infer_sample(ONE)
-    assert connections(served) == before  # no port
+    after = connections(served)  # those of other tests may end meanwhile
+    assert all(after[port] <= before[port] for port in after)  # no port
 
 
 def test_a_call_in_the_process_that_cannot_be_sent(served):
@@ -430,7 +433,7 @@ def test_a_call_in_the_process_that_cannot_be_sent(served):
     before = dict(used)
     with pytest.raises(UnicodeEncodeError):
         client.infer_sample(x=np.ones(100_000, np.float32), **{"\udc80": np.ones(1, np.float32)})
-    assert used == before
+    assert used.items() <= before.items()
     assert client.infer_sample(ONE)["y"].tolist() == [2.0]
 
 
@@ -484,19 +487,20 @@ def test_answers_in_the_process_may_be_collected_anywhere(served):
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert client.infer_sample(ONE) is not None
 
 
 def test_a_futures_client_starts_threads_as_they_are_needed(served):
-    before = threading.active_count()
     with FuturesModelClient(served.url, "m", max_workers=8) as client:
-        assert threading.active_count() == before
+        assert not client._workers
         for _ in range(5):
             client.infer_sample(ONE).result()
-        assert threading.active_count() - before <= 2
-    wait_until(lambda: threading.active_count() <= before)
+            wait_until(lambda: client._idle)  # one that has answered is not at once ready for the next call
+        assert len(client._workers) == 1
+        workers = list(client._workers)
+    assert not any(worker.is_alive() for worker in workers)
 
 
 def test_a_futures_client_waits_for_room_or_not(served):
@@ -523,19 +527,20 @@ def test_loading_and_unloading_over_the_api(served):
 
 
 def test_metrics_count_what_was_asked(served):
+    """Of a model that nobody else asks: an answer may be counted after its client has it."""
+    served.bind("counted", double, X, Y)
+
     def count():
         with urllib.request.urlopen(f"http://127.0.0.1:{served.metrics_port}/metrics") as answer:
             for line in answer.read().decode().splitlines():
-                if line.startswith("nv_inference_request_success") and 'model="single"' in line:
+                if line.startswith("nv_inference_request_success") and 'model="counted"' in line:
                     return float(line.split()[-1])
         return 0.0
 
-    before = count()
-    with ModelClient(served.grpc_url, "single") as client:
+    with ModelClient(served.grpc_url, "counted") as client:
         client.infer_sample(ONE)
-    end = time.monotonic() + 30
-    while count() != before + 1:
-        assert time.monotonic() < end
+    wait_until(lambda: count() == 1)
+    served.unbind("counted")
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
@@ -570,33 +575,42 @@ def test_a_futures_client_without_bounds(served):
 
 def test_the_timeout_of_an_asyncio_stream_is_that_of_each_answer(served):
     """A stream may take longer than its client waits for an answer."""
-    gates = [threading.Event() for _ in range(7)]
+    never = threading.Event()
 
-    def gated(requests):
-        for gate in gates:
-            gate.wait(60)
+    def silent(requests):
+        never.wait(600)
+        yield double(requests)
+
+    def many(requests):
+        for _ in range(7):
             yield double(requests)
 
-    served.bind("gated", [gated] * 2, X, Y, config=ModelConfig(decoupled=True, max_batch_size=1))
+    for name, function in (("silent", silent), ("many", many)):
+        served.bind(name, function, X, Y, config=ModelConfig(decoupled=True, max_batch_size=1))
 
-    async def ask(timeout, got):
-        async with AsyncioDecoupledModelClient(served.grpc_url, "gated", inference_timeout_s=timeout) as client:
+    async def ask(name, timeout, pause=0.0):
+        got = []
+        async with AsyncioDecoupledModelClient(served.grpc_url, name, inference_timeout_s=timeout) as client:
             async for answer in client.infer_sample(ONE):
                 got.append(answer["y"].tolist())
-                await asyncio.sleep(0.8)
-                gates[min(len(got), 6)].set()
+                await asyncio.sleep(pause)  # what the user does with it is not waiting
+        return got
 
     try:
         with pytest.raises(PyTritonClientTimeoutError, match=r"Timeout: 0\.1 s\. Message: no answer on the stream"):
-            asyncio.run(ask(0.1, []))
-        gates[0].set()
-        got = []
-        asyncio.run(ask(4.0, got))
+            asyncio.run(ask("silent", 0.1))
+        # Where the machine stands still for longer than the timeout, with a longer one.
+        for timeout in (2.0, 8.0, 32.0):
+            try:
+                got = asyncio.run(ask("many", timeout, timeout / 5))
+                break
+            except PyTritonClientTimeoutError:
+                assert timeout < 32
         assert got == [[2.0]] * 7
     finally:
-        for gate in gates:
-            gate.set()
-        served.unbind("gated")
+        never.set()
+        served.unbind("silent")
+        served.unbind("many")
 
 
 def test_inputs_that_are_none_or_of_several_kinds(served):
@@ -607,7 +621,7 @@ def test_inputs_that_are_none_or_of_several_kinds(served):
             client.infer_sample(np.array(["a"], dtype=object))
 
 
-def test_no_time_to_wait_for_a_server_that_is_there(url):
+def test_no_time_to_wait_for_a_server_that_is_there(url, unhurried):
     with ModelClient(url, "m", init_timeout_s=0) as client:
         assert client.infer_sample(ONE)["y"].tolist() == [2.0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
@@ -13,7 +14,7 @@ import threading
 import time
 
 import pytest
-from program import infer, wait_until
+from program import infer, reserved, wait_until
 
 SCRIPT = """
 import sys
@@ -86,8 +87,10 @@ def script(tmp_path):
 def change(path, text):
     """Writes a file so that its time differs, whatever the clock of the file system."""
     before = path.stat().st_mtime_ns
-    path.write_text(text)
-    os.utime(path, ns=(before + 10**9, before + 10**9))
+    made = path.with_suffix(".new")
+    made.write_text(text)
+    os.utime(made, ns=(before + 10**9, before + 10**9))
+    made.replace(path)  # at once: whoever looks sees one change
 
 
 def test_what_serve_prints(script):
@@ -131,13 +134,9 @@ def test_reload(script, order):
 
 
 def test_reload_keeps_the_ports(script):
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    script.write_text(SCRIPT.format(ends=FREE + f'\nends["http_port"] = {port}'))
-    with Command(sys.executable, "-m", "neso", str(script), "--reload") as command:
+    with reserved() as port, contextlib.ExitStack() as stack:
+        script.write_text(SCRIPT.format(ends=FREE + f'\nends["http_port"] = {port}'))
+        command = stack.enter_context(Command(sys.executable, "-m", "neso", str(script), "--reload"))
         for i in (2, 3, 4):
             if i > 2:
                 change(script.parent / "factor.py", f"FACTOR = {i}\n")
@@ -218,14 +217,27 @@ def test_what_is_no_script(tmp_path):
 
 def test_slow_loading_is_told(script):
     warm = """
-import time
+import sys, threading
 from neso import ModelConfig
 from neso.model_config.common import ModelWarmup, WarmupInput
 import neso.utils.announce
 neso.utils.announce.SLOW_AFTER = 0.05
 
+told = threading.Event()
+
+class Stderr:
+    def write(self, text):
+        sys.__stderr__.write(text)
+        if "Loading model `slow`" in text:
+            told.set()
+
+    def flush(self):
+        sys.__stderr__.flush()
+
+sys.stderr = Stderr()
+
 def slow(requests):
-    time.sleep(0.3)
+    told.wait(60)
     return [{"y": r["x"]} for r in requests]
 
 warm = ModelWarmup("w", 1, {"x": WarmupInput(np.float32, (1,), zero_data=True)}, 1)

@@ -46,7 +46,7 @@ def place(triton):
             name, function, [Tensor(name="x", **dims)], [Tensor(name=n, **dims) for n in outputs],
             config=ModelConfig(batching=batching, max_batch_size=8 if batching else 4, **settings),
         )  # fmt: skip
-        return ModelClient(triton.url, name, inference_timeout_s=30)
+        return ModelClient(triton.url, name, inference_timeout_s=120)
 
     return bind
 
@@ -150,7 +150,7 @@ def test_responses_that_are_held_leave_when_the_generator_waits(triton, kind):
         for block, event in enumerate(seen):
             for number in range(quick):
                 yield [{"y": np.array([block * quick + number], np.float32)} for _ in requests]
-            assert event.wait(30)  # the client has everything so far
+            assert event.wait(60)  # the client has everything so far
 
     async def count_later(requests):
         for answer in count(requests):

@@ -29,7 +29,7 @@ def kernel(tmp_path):
         argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], display_name="test"
     )
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = NotebookClient(notebook, timeout=120, km=manager)
+    client = NotebookClient(notebook, timeout=120, startup_timeout=120, km=manager)
 
     def run(source):
         cell = nbformat.v4.new_code_cell(source)
@@ -91,12 +91,11 @@ def test_the_server_ends_with_the_kernel(kernel, how):
 
 FIXED = """
 import socket
-sockets = [socket.socket() for _ in range(3)]
+sockets = [socket.socket() for _ in range(3)]  # kept: nobody else gets the ports, and a server may listen
 for one in sockets:
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.bind(("127.0.0.1", 0))
 http, grpc, metrics = [one.getsockname()[1] for one in sockets]
-for one in sockets:
-    one.close()
 """
 
 AGAIN = """

@@ -362,7 +362,7 @@ def test_an_unrecoverable_error_stops_the_server():
     serving.start()
     with ModelClient(triton.url, "m") as client, pytest.raises(PyTritonClientInferenceServerError, match="over"):
         client.infer_sample(X[0])
-    serving.join(30)
+    serving.join(60)
     assert not serving.is_alive()
     assert not triton.is_alive()
     assert not triton._triton_server.is_alive()  # as PyTriton's own test asks
@@ -410,7 +410,7 @@ def test_a_script_with_bindings_is_served_until_a_signal(tmp_path, name):
         assert json.load(urllib.request.urlopen(url, body))["outputs"][0]["data"] == [8.0]
         process.send_signal(getattr(signal, name))
         threading.Thread(target=process.stderr.read, daemon=True).start()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

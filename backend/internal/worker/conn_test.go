@@ -19,7 +19,7 @@ func result(t *testing.T, c chan error) error {
 	select {
 	case err := <-c:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Execute does not return")
 		return nil
 	}

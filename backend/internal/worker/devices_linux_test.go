@@ -114,7 +114,7 @@ func (g *gpus) unset(name string) { _ = os.Remove(filepath.Join(g.dir, name)) }
 // until waits for what another process, or the driver, has to do.
 func (g *gpus) until(what string, is func() bool) {
 	g.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			g.t.Fatalf("%s does not come:\n%s", what, g.log())
 		}

@@ -15,18 +15,22 @@ func TestCauseOfALateStatus(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after time.Duration // of the news; 0 for a process that goes on until it is killed
+		died  exitStatus
 		want  string
 	}{
-		{"at once", time.Millisecond, "not healthy. the process exited with code 8"},
-		{"late", 3 * time.Second, "not healthy. the process exited with code 8"},
-		{"goes on", 0, "not healthy. the process closed its channel and went on"},
+		{"at once", time.Millisecond, exitStatus{known: true, code: 8}, "not healthy. the process exited with code 8"},
+		{"late", 3 * time.Second, exitStatus{known: true, code: 8}, "not healthy. the process exited with code 8"},
+		{"killed by another", 3 * time.Second, exitStatus{known: true, signal: "SIGKILL"}, "not healthy. the process was killed by SIGKILL"},
+		{"never", time.Hour, exitStatus{known: true, signal: "SIGKILL"}, "not healthy. the process ended"},
+		{"goes on", 0, exitStatus{}, "not healthy. the process closed its channel and went on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &process{exited: make(chan struct{}), read: make(chan struct{}), lines: &lineLog{}}
 				close(p.read)
+				p.over = func() bool { return c.after > 0 }
 				if c.after > 0 {
-					time.AfterFunc(c.after, func() { p.end(exitStatus{known: true, code: 8}) })
+					defer time.AfterFunc(c.after, func() { p.end(c.died) }).Stop()
 				}
 				p.signal = func(processSignal) {
 					select {
@@ -43,25 +47,5 @@ func TestCauseOfALateStatus(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestAWriteToASharedArray: PyTorch warns, goes on, and the process dies.
-func TestAWriteToASharedArray(t *testing.T) {
-	const warning = "UserWarning: The given NumPy array is not writable, and PyTorch does not support non-writable tensors."
-	for _, c := range []struct {
-		signal, output string
-		hint           bool
-	}{
-		{"SIGSEGV", warning, true},
-		{"SIGSEGV", "something else", false},
-		{"SIGKILL", warning, false},
-	} {
-		lines := &lineLog{}
-		lines.write([]byte(c.output + "\n"))
-		got := withOutput(exitStatus{known: true, signal: c.signal}.String(), lines)
-		if strings.Contains(got, "WRITABLE_INPUTS") != c.hint || !strings.HasSuffix(got, "; its last output:\n"+c.output) {
-			t.Errorf("%s after %q: %s", c.signal, c.output, got)
-		}
 	}
 }

@@ -29,7 +29,7 @@ type Instance struct {
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
 	// nothing else refers to. Such an instance is not lent memory of others,
-	// unless Lent says that it also takes what it may only read.
+	// unless Lent says that what it writes there it sees alone.
 	Writable, Lent bool
 	// TakesDevice says that inputs may lie on the GPUs that the worker sees; the
 	// others are brought to the host.

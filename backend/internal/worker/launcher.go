@@ -39,10 +39,9 @@ type Launcher struct {
 	// Logger takes what zygotes print.
 	Logger *slog.Logger
 
-	forkWait time.Duration // 0: the constant; for tests
-	mu       sync.Mutex
-	zygotes  map[string]*zygoteEntry
-	closed   bool
+	mu      sync.Mutex
+	zygotes map[string]*zygoteEntry
+	closed  bool
 	// stop ends the zygotes that are being started; life is nil before the first.
 	life context.Context
 	stop context.CancelFunc

@@ -47,7 +47,7 @@ func endWorker(t *testing.T, p *process) {
 	}
 	r.close()
 	p.closeChannels()
-	if !p.await(20 * time.Second) {
+	if !p.await(time.Minute) {
 		t.Error("the worker goes on")
 	}
 	if p.status != (exitStatus{known: true}) {
@@ -100,7 +100,7 @@ func TestFirstCallerGivesUp(t *testing.T) {
 // TestStuckZygote: a zygote that does not fork is replaced, and forks that were
 // given up leave nothing that a later child could be taken for.
 func TestStuckZygote(t *testing.T) {
-	l, cmd := &Launcher{forkWait: time.Second}, zygoteCommand(t, "")
+	l, cmd := &Launcher{}, zygoteCommand(t, "")
 	defer l.Close()
 	z, err := l.zygote(t.Context(), cmd)
 	if err != nil {
@@ -126,14 +126,13 @@ func TestStuckZygote(t *testing.T) {
 	if err := syscall.Kill(z.proc.pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	z.wait = 100 * time.Millisecond // its successor waits as long as ever
 	p, err = l.start(t.Context(), cmd, &lineLog{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	endWorker(t, p)
-	select {
-	case <-z.proc.exited:
-	default:
+	if !z.proc.await(time.Minute) {
 		t.Error("the stuck zygote lives on")
 	}
 }
@@ -157,7 +156,7 @@ func TestServerDeath(t *testing.T) {
 		}
 		r.close()
 		p.closeChannels()
-		if !p.await(20 * time.Second) {
+		if !p.await(time.Minute) {
 			t.Error("the worker goes on without a server")
 			p.kill()
 			p.await(time.Second)

@@ -74,6 +74,27 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 	}}
 	f := newFake(t, host)
 	inst := f.instance(nil)
+	// The idle tick, which gives the background goroutine the reader's part, comes
+	// during the call and at no other time, however slow the machine is.
+	tick, none := f.conn.r.idle, time.NewTimer(time.Hour)
+	defer none.Stop()
+	hold := func() {
+		f.conn.mu.Lock()
+		for f.conn.r.idleArmed { // it may be on its way
+			f.conn.mu.Unlock()
+			time.Sleep(time.Millisecond)
+			f.conn.mu.Lock()
+		}
+		f.conn.r.idle = none
+		f.conn.mu.Unlock()
+	}
+	let := func() {
+		f.conn.mu.Lock()
+		f.conn.r.idle, f.conn.r.idleArmed = tick, true
+		tick.Reset(idleRead)
+		f.conn.mu.Unlock()
+	}
+	hold()
 	unread := func() bool {
 		f.conn.mu.Lock()
 		defer f.conn.mu.Unlock()
@@ -103,9 +124,11 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 		if got := <-called; got.onExecute != test.want {
 			t.Errorf("%s: on the goroutine of the Execute: %v", test.name, got.onExecute)
 		}
+		let()
 		if kind, _ := f.call(KindMetric, 100, metricBody{Op: "create", Name: "c", Kind: "counter"}); kind != KindReady {
 			t.Errorf("%s: the channel is not read during the call: %s", test.name, kind)
 		}
+		hold()
 		release <- struct{}{}
 		if answer, _ := f.next(KindInferResponses); answer.ID != uint64(id) {
 			t.Errorf("%s: answer to %d", test.name, answer.ID)

@@ -313,7 +313,7 @@ func TestGuestIsLent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	if hello, err := c.Hello(ctx); err != nil || !hello.Lent {
 		t.Fatalf("%+v, %v", hello, err)

@@ -39,6 +39,9 @@ type process struct {
 	read   chan struct{} // closed when the output has been read
 	// signal sends a signal to the process group; it does nothing after the end.
 	signal func(processSignal)
+	// over reports whether the process has ended, known or not of what; false where
+	// that cannot be seen. nil before the process has a number.
+	over func() bool
 }
 
 // processSignal is what the server does to a process that does not stop by itself.

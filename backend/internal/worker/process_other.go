@@ -6,6 +6,8 @@ func (l *Launcher) spawn(Command, *lineLog) (*process, error) { return nil, errP
 
 func waitStatus(status int32) exitStatus { return exitStatus{known: true, code: int(status)} }
 
+func ended(int) func() bool { return func() bool { return false } }
+
 func (p *process) quit() {}
 
 func groupSignal(*process) func(processSignal) { return func(processSignal) {} }

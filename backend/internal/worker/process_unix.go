@@ -3,6 +3,9 @@
 package worker
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 
@@ -43,6 +46,7 @@ func (l *Launcher) spawn(cmd Command, lines *lineLog) (*process, error) {
 	}
 	p.pid = c.Process.Pid
 	p.signal = groupSignal(p)
+	p.over = ended(p.pid)
 	l.wg.Go(func() {
 		_ = c.Wait() // the status says it all
 		p.end(waitStatus(int32(c.ProcessState.Sys().(syscall.WaitStatus))))
@@ -58,6 +62,22 @@ func waitStatus(status int32) exitStatus {
 		return exitStatus{known: true, signal: unix.SignalName(w.Signal())}
 	}
 	return exitStatus{known: true, code: w.ExitStatus()}
+}
+
+// ended returns whether a process is a zombie, or not there at all: it has ended
+// then, though its parent has not told of what. Where there is no /proc it is
+// taken to live.
+func ended(pid int) func() bool {
+	return func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			_, own := os.Stat("/proc/self/stat")
+			return own == nil
+		}
+		// The state stands behind the name, which is in parentheses and may hold some.
+		i := bytes.LastIndexByte(stat, ')')
+		return i >= 0 && i+2 < len(stat) && (stat[i+2] == 'Z' || stat[i+2] == 'X')
+	}
 }
 
 // quit sends SIGQUIT to the process alone. A core dump would only take time.

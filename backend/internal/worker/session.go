@@ -141,11 +141,12 @@ func (s *Session) died(err error) *backend.Error {
 			s.proc.kill()
 		}
 		if !s.proc.await(statusWait) {
-			s.proc.kill()
 			// On a busy machine the news of its end may only be late: what it died of by
-			// itself is the cause then.
+			// itself, or by another's hand, is the cause then.
+			over := s.proc.over != nil && s.proc.over()
+			s.proc.kill()
 			known := s.proc.await(lateStatusWait)
-			if what == "" && (!known || s.proc.status.signal == "SIGKILL") {
+			if what == "" && !over && (!known || s.proc.status.signal == "SIGKILL") {
 				what = "the process closed its channel and went on"
 			}
 		}

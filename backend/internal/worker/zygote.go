@@ -1,13 +1,11 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -18,7 +16,7 @@ var errZygoteEnded = errors.New("the zygote has ended")
 // needs. It reports how they end.
 type zygote struct {
 	proc *process
-	wait time.Duration // for one fork
+	wait time.Duration // for one fork: the constant, but in tests
 	wg   sync.WaitGroup
 
 	mu       sync.Mutex // guards the channels too: a FORK and its descriptors go together
@@ -48,7 +46,7 @@ func (l *Launcher) startZygote(ctx context.Context, cmd Command, lines *lineLog)
 	if err != nil {
 		return nil, err
 	}
-	z := &zygote{proc: p, wait: cmp.Or(l.forkWait, forkWait), forks: map[uint64]*pendingFork{}, children: map[uint32]*process{}, hello: make(chan struct{})}
+	z := &zygote{proc: p, wait: forkWait, forks: map[uint64]*pendingFork{}, children: map[uint32]*process{}, hello: make(chan struct{})}
 	gone := make(chan struct{})
 	z.wg.Go(func() {
 		defer close(gone)
@@ -78,10 +76,6 @@ func withOutput(what string, lines *lineLog) string {
 	last := lines.last()
 	if last == "" {
 		return what
-	}
-	// PyTorch only warns when it wraps a read-only array; the write is a fault of the processor.
-	if strings.Contains(what, "SIGSEGV") && strings.Contains(last, "NumPy array is not writable") {
-		what += " (it wrote to an input that others read too? The model's parameter WRITABLE_INPUTS gives it copies)"
 	}
 	return what + "; its last output:\n" + last
 }
@@ -142,6 +136,7 @@ func (z *zygote) answer(id uint64, pid uint32, err error) {
 	if err == nil {
 		fork.proc.pid = int(pid)
 		fork.proc.signal = groupSignal(fork.proc)
+		fork.proc.over = ended(fork.proc.pid)
 		z.children[pid] = fork.proc
 	}
 	fork.answer <- err

@@ -37,7 +37,7 @@ func (bytesCodec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // echo answers each message with itself; "panic", "fail" and "wait" do what
-// they say.
+// they say. unaryEcho also knows "held" and "large".
 func echo(_ any, s grpc.ServerStream) error {
 	for {
 		var b []byte
@@ -82,6 +82,8 @@ func unaryEcho(_ any, s grpc.ServerStream) error {
 	case "wait":
 		<-s.Context().Done()
 		return s.Context().Err()
+	case "held":
+		<-held
 	case "large":
 		b = make([]byte, 100_000)
 		s.(Sent).AfterSend(func() { answered <- struct{}{} })
@@ -91,6 +93,9 @@ func unaryEcho(_ any, s grpc.ServerStream) error {
 
 // answered gets a note for each large answer that has left.
 var answered = make(chan struct{}, 1)
+
+// held keeps a call until the test lets it go.
+var held = make(chan struct{})
 
 var service = &grpc.ServiceDesc{ServiceName: "test.Echo", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{
 	{StreamName: "Unary", Handler: unaryEcho}, {StreamName: "Stream", Handler: echo, ServerStreams: true, ClientStreams: true},
@@ -140,7 +145,7 @@ func connect(t testing.TB, addr string, hello bool) *raw {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
 	r := &raw{t: t, nc: nc, id: 1}
 	r.enc = hpack.NewEncoder(&r.buf)
 	r.dec = hpack.NewDecoder(defaultTableSize, func(f hpack.HeaderField) { r.got = append(r.got, f.Name+"="+f.Value) })
@@ -224,7 +229,7 @@ func TestAfterSend(t *testing.T) {
 	}
 	select {
 	case <-answered:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("never called")
 	}
 }
@@ -526,13 +531,26 @@ func TestHello(t *testing.T) {
 func TestGracefulStop(t *testing.T) {
 	s, addr := serve(t, Options{})
 	r := connect(t, addr, true)
-	waiting := r.call("/test.Echo/Unary", "wait", "grpc-timeout", "300m")
+	waiting := r.call("/test.Echo/Unary", "held")
 	if got := r.answer(r.call("/test.Echo/Unary", "hello")); got != ok {
 		t.Fatalf("got %s", got)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); s.GracefulStop() }()
-	if got := r.answer(waiting); !strings.Contains(got, "GOAWAY NO_ERROR") || !strings.Contains(got, "grpc-status=4") {
+	for {
+		f, b, err := r.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.kind == frameGoAway {
+			if got := goAwayText(b); !strings.Contains(got, "NO_ERROR") {
+				t.Errorf("GOAWAY %s", got)
+			}
+			break
+		}
+	}
+	held <- struct{}{}
+	if got := r.answer(waiting); !strings.Contains(got, "data held grpc-status=0") {
 		t.Errorf("the call in flight: %s", got)
 	}
 	if got := r.answer(99); !strings.Contains(got, "connection ended") {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import platform
 import socket
@@ -16,7 +17,7 @@ import numpy as np
 
 from neso_worker import PROTOCOL
 from neso_worker.calls import Calls
-from neso_worker.channel import Closed, Frame
+from neso_worker.channel import Closed, Frame, end_text
 from neso_worker.frames import (
     BIND,
     CANCEL,
@@ -39,6 +40,7 @@ from neso_worker.frames import (
     release_blocks,
 )  # fmt: skip
 from neso_worker.leases import Leases
+from neso_worker.memory import Segments
 from neso_worker.model import DEFAULT_INLINE_LIMIT
 from neso_worker.window import Window
 
@@ -47,9 +49,11 @@ from .bursts import Bursts
 from .devices import NoDevices
 from .hub import Hub, TimedOut
 from .instance import Instance
-from .memory import SharedOutputs, SharedSegments
+from .memory import SharedOutputs
 from .returned import is_coroutine
 from .store import BoundStore
+
+LOGGER = logging.getLogger("neso.triton")
 
 # How long closing waits for the threads of instances, which end by themselves.
 JOIN_S = 1.0
@@ -76,7 +80,7 @@ class Connection:
         self._control, self._descriptors = control, descriptors
         self._owner = os.getpid()
         self.link = Hub(control, descriptors)
-        self.segments = SharedSegments(descriptors)
+        self.segments = Segments(descriptors)
         self.segments.outputs = SharedOutputs()
         self.leases = Leases(self.link.writer)
         self.bursts = Bursts(self.link.writer)
@@ -94,8 +98,11 @@ class Connection:
         self._instances: dict[int, Instance] = {}
         # Says why the server is gone, for the errors of calls.
         self.last_words: Callable[[], str] = lambda: ""
+        # Whether leave has waited for callables.
+        self._waited = False
         self.link.deliver = self._deliver
         self.link.tidy = self.segments.outputs.trim
+        self.link.ended = self._ended
         _open.add(self)
         hello = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
         with contextlib.suppress(Closed):  # whoever asks first hears it
@@ -162,10 +169,12 @@ class Connection:
             if self._instances.get(instance.number) is instance:
                 del self._instances[instance.number]
 
-    def broken(self, error: BaseException) -> None:
-        """Ends the connection: the other side does not speak the protocol."""
-        self.link.end(error)
-        self._shut()
+    def _ended(self, failure: BaseException) -> None:
+        """At the end of the channel, under the link's lock."""
+        for window in list(self.windows.values()):
+            window.end()  # a client that does not read cannot hold up what sends to it any more
+        if not isinstance(failure, Closed):
+            self._shut()  # the other side does not speak the protocol: it sees the end
 
     # Calls.
 
@@ -180,7 +189,9 @@ class Connection:
             self.link.writer.send(json_frame(kind, 0, call, value))
             self.link.wait(lambda: call in calls.answers, deadline)
         except (Closed, OSError, ProtocolError):
-            raise ServerGone(self.last_words() or "The server is gone") from None
+            failure = self.link.failure
+            broken = end_text(failure) if isinstance(failure, ProtocolError) else ""
+            raise ServerGone(broken or self.last_words() or "The server is gone") from None
         except TimedOut:
             calls._ignored.add(call)
             raise TimeoutError(f"The server has not answered within {timeout} s") from None
@@ -230,12 +241,19 @@ class Connection:
             self._bindings.pop(number, None)
 
     def leave(self, timeout: float) -> None:
-        """Unbinds everything and waits for the callables that are still out."""
+        """Unbinds everything and waits for the callables that are still out, for that many seconds at most."""
         deadline = time.monotonic() + timeout
         for name, version in list(self._current):
-            self.unbind(name, version, max(0.1, deadline - time.monotonic()))
+            with contextlib.suppress(ServerError, TimeoutError):
+                self.unbind(name, version, max(0.1, deadline - time.monotonic()))
         for instance in list(self._instances.values()):  # they read for themselves
             instance.thread.join(max(0.0, deadline - time.monotonic()))
+        self._waited = True
+
+    def stuck(self) -> list[str]:
+        """The callables that have not come back, each with where it is."""
+        found = [(i.model, i.stuck_at()) for i in list(self._instances.values())]
+        return [f"the callable of `{name}`, at {at}" for name, at in found if at is not None]
 
     @property
     def closed(self) -> bool:
@@ -256,10 +274,12 @@ class Connection:
         self._shut()
         self.link.end(Closed())
         # Those whose callables do not come back are the user's: one wait for all of them.
-        deadline = time.monotonic() + JOIN_S
+        deadline = time.monotonic() + (0.1 if self._waited else JOIN_S)
         for thread in [i.thread for i in list(self._instances.values())]:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        for stuck in self.stuck():
+            LOGGER.warning("Left behind, as it has not come back: %s", stuck)
         self._control.close()
         self._descriptors.close()
 

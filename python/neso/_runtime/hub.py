@@ -15,12 +15,16 @@ import time
 from collections import deque
 from typing import Any, Callable, Optional
 
-from neso_worker.channel import Closed, Frame, Reader, Writer
+from neso_worker.channel import Closed, Frame, Reader, Writer, end_of
+from neso_worker.frames import ProtocolError
 
 # How long the channel may stay without a reader while every thread works.
 UNREAD = 0.25
 # Every how many times of that there is a look at what could be given back.
 TIDY = 20
+
+
+_MAIN = threading.main_thread().ident
 
 
 class TimedOut(Exception):  # noqa: N818 (said to the caller as what it waited for)
@@ -50,10 +54,13 @@ class Hub:
         self.deliver: Callable[[Frame], None] = lambda frame: None
         # Called under the lock now and then, for what has time.
         self.tidy: Callable[[], None] = lambda: None
+        # Called once under the lock when the channel has ended, with what every wait now raises.
+        self.ended: Callable[[BaseException], None] = lambda failure: None
         self._waiters: deque[_Waiter] = deque()
         self._reading = False
         self._turns = 0
-        self._failure: Optional[BaseException] = None
+        # Why the channel has ended; written under the lock.
+        self.failure: Optional[BaseException] = None
         self._ended = threading.Event()
         # For the connection's own thread.
         self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
@@ -61,7 +68,7 @@ class Hub:
     @property
     def closed(self) -> bool:
         """Whether the channel has ended."""
-        return self._failure is not None
+        return self.failure is not None
 
     def start(self, name: str) -> None:
         """Starts the thread that reads when nobody else does."""
@@ -81,12 +88,15 @@ class Hub:
         self._ended.wait()
 
     def _fail(self, failure: BaseException) -> None:
-        if self._failure is None:
-            self._failure = failure
+        first = self.failure is None
+        if first:
+            self.failure = failure
         self._ended.set()
         self._jobs.put(None)
         while self._waiters:
             self._waiters.popleft().event.release()
+        if first:
+            self.ended(failure)
 
     def wait(self, ready: Callable[[], Any], deadline: Optional[float] = None) -> Any:
         """Returns what ready returns once that is true; raises Closed when the channel ended before."""
@@ -98,8 +108,8 @@ class Hub:
                 if value:
                     self._hand_over()
                     return value
-                if self._failure is not None:
-                    raise self._failure
+                if self.failure is not None:
+                    raise self.failure
                 if deadline is not None and time.monotonic() >= deadline:
                     self._hand_over()
                     raise TimedOut
@@ -136,23 +146,36 @@ class Hub:
         self.changed.release()
         frames: list[Frame] = []
         failure: Optional[BaseException] = None
+        interrupt: Optional[BaseException] = None
+        arrived = False
         try:
-            if deadline is None or self._arrived(deadline):
+            # The main thread does not wait in the receive: Ctrl-C there might lose what has come.
+            if (deadline is None and threading.get_ident() != _MAIN) or self._arrived(deadline):
+                arrived = True
                 frames = self._reader.read()
-        except (ConnectionResetError, OSError, ValueError):
+        except (OSError, ValueError):
             failure = Closed()
+        except Exception as error:
+            failure = end_of(error)
         except BaseException as error:
-            failure = error
+            interrupt = error
+            if arrived:  # nobody knows what of it was received
+                failure = ProtocolError(f"{type(error).__name__} while it was read")
         finally:
             self.changed.acquire()
             self._reading = False
+        if interrupt is not None:
+            if failure is not None:
+                self._fail(failure)
+            self._hand_over()
+            raise interrupt
         self._turns += 1
         try:
             deliver = self.deliver
             for frame in frames:
                 deliver(frame)
         except BaseException as error:
-            failure = error
+            failure = end_of(error)
         if failure is not None:
             self._fail(failure)
         elif self._waiters:
@@ -168,15 +191,15 @@ class Hub:
             else:
                 waiting.append(waiter)
 
-    def _arrived(self, deadline: float) -> bool:
+    def _arrived(self, deadline: Optional[float]) -> bool:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        return bool(poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000))
 
     def poll(self) -> None:
         """Handles what has already arrived, without waiting."""
         with self.changed:
-            if self._reading or self._failure is not None:
+            if self._reading or self.failure is not None:
                 return  # a reader delivers at once
             try:
                 while True:
@@ -187,7 +210,7 @@ class Hub:
             except BlockingIOError:
                 pass
             except BaseException as error:
-                self._fail(Closed() if isinstance(error, OSError) else error)
+                self._fail(Closed() if isinstance(error, OSError) else end_of(error))
             self._wake()
 
     def _attend(self) -> None:
@@ -204,7 +227,7 @@ class Hub:
                 continue
             rounds += 1
             with self.changed:
-                if self._failure is not None:
+                if self.failure is not None:
                     return
                 if rounds % TIDY == 0:
                     self.tidy()

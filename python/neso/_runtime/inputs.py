@@ -1,7 +1,6 @@
 """What the server sends to callables: batches and lists of requests, taken apart into arrays.
 
-Arrays of numbers are views: of the frame, read-only, or of shared memory, to which callables may write where the
-server says that nothing else reads it.
+Arrays of numbers are views: of the frame, read-only, or of shared memory, to which callables may write.
 """
 
 from __future__ import annotations

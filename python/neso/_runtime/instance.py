@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import sys
 import threading
 import traceback
@@ -31,6 +32,7 @@ from neso_worker.frames import (
 )  # fmt: skip
 from neso_worker.leases import Lease
 
+from . import where
 from .binding import BATCH, Binding
 from .inputs import Request, decode_requests
 from .job import Job
@@ -40,6 +42,9 @@ from .returned import Split, awaited, is_coroutine, only, only_async, rows_of, w
 
 if TYPE_CHECKING:
     from .connection import Connection
+
+
+LOGGER = logging.getLogger("neso.triton")
 
 
 class Instance:
@@ -52,6 +57,7 @@ class Instance:
         self.number = number
         self.tables = Tables(connection, number, order)
         self.name = str(order.get("name") or binding.name)
+        self.model = binding.name
         self.work: deque[Frame] = deque()
         self._call = call
         self._binding = binding
@@ -60,6 +66,10 @@ class Instance:
         self._async = is_coroutine(self._callable)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[Any] = set()
+        # The thread waits for work; else it runs the callable, or is about to.
+        self.idle = False
+        # Nothing more is sent: it is unloaded, or the server is gone.
+        self.over = False
         self.thread = threading.Thread(target=self._run, name=f"neso-{self.name}", daemon=True)
 
     def _run(self) -> None:
@@ -71,9 +81,12 @@ class Instance:
             link.writer.send(json_frame(READY, self.number, self._call, {"async": self._async}))
             while True:
                 if not work:
+                    connection.segments.private.settle()
                     if leases.pending() or link.writer.waiting():
                         link.writer.flush()
+                    self.idle = True
                     link.wait(arrived)
+                    self.idle = False
                 kind, _, call, data, start, end = work.popleft()
                 if kind == EXECUTE_BATCH:
                     self._execute_batch(call, data, start, end)
@@ -89,15 +102,25 @@ class Instance:
             pass
         except ProtocolError as error:
             print(f"worker protocol: {error}", file=sys.stderr)
-            connection.broken(error)
+            link.end(error)
         finally:
             self._end()
             connection.unloaded(self)
 
     def _end(self) -> None:
+        self.over = True
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
+
+    def stuck_at(self) -> Optional[str]:
+        """Where in the user's code the callable is, as ``file:line in function``; None when it is not called now."""
+        if not self.thread.is_alive():
+            return None
+        if not self.idle:
+            return where.of_thread(self.thread)
+        loop = self._loop
+        return where.of_tasks(loop) if self._running and loop is not None else None
 
     # Batch shape: one call for everything.
 
@@ -131,7 +154,8 @@ class Instance:
             entries = self._batch_entries(result, rows, leases)
         except BaseException as error:
             inputs = result = None
-            self._fail(number, error, leases)
+            if not self.over:
+                self._fail(number, error, leases)
             return
         inputs = result = None
         self._send_batch(number, entries, leases)
@@ -281,6 +305,16 @@ class Instance:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
+            # What has not come to its end is cancelled, which runs its cleaning up.
+            tasks = asyncio.all_tasks(loop)
+            if tasks:
+                place = where.of_tasks(loop)
+                LOGGER.warning("Cancelled, as it has not come back: the callable of `%s`, at %s", self.model, place)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
 

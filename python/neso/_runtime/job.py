@@ -143,7 +143,8 @@ class Job:
             self.send(frame, True)
         except BaseException as error:
             result = None
-            self.fail(error)
+            if not self.instance.over:
+                self.fail(error)
 
     def fail(self, error: BaseException) -> None:
         """Answers everything that is open with an error."""

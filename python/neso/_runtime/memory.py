@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from neso_worker.memory import ALIGNMENT, Outputs, Segments
+from neso_worker.memory import ALIGNMENT, Outputs
 
 Block = tuple[int, int]
 
@@ -36,12 +36,6 @@ def _punch(memory: memoryview, start: int, end: int) -> None:
     if start < end and hasattr(mmap, "MADV_REMOVE"):
         with contextlib.suppress(OSError):  # advice
             memory.obj.madvise(mmap.MADV_REMOVE, start, end - start)  # type: ignore[attr-defined]
-
-
-class SharedSegments(Segments):
-    """The segments of a user's process: callables may write to inputs that nothing else reads."""
-
-    protection = mmap.PROT_READ | mmap.PROT_WRITE
 
 
 class SharedOutputs(Outputs):

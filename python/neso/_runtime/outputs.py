@@ -12,6 +12,7 @@ from neso_worker.datatypes import BYTES, DTYPES, number_of, pack_elements
 from neso_worker.encode import ResponseFrame
 from neso_worker.frames import FINAL, INLINE, NO_ERROR
 from neso_worker.leases import Lease
+from neso_worker.private import PrivateViews
 from neso_worker.tensor import DTYPE_NUMBERS
 
 ndarray = np.ndarray
@@ -77,13 +78,17 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray[Any, Any]:
     return value
 
 
-def _in_inputs(array: np.ndarray[Any, Any], leases: Sequence[Lease]) -> Optional[tuple[int, int]]:
-    """Where an array lies that is a view of an input."""
+def _in_inputs(
+    array: np.ndarray[Any, Any], leases: Sequence[Lease], private: PrivateViews
+) -> Optional[tuple[int, int]]:
+    """Where an array lies that is a view of an input; None also if only this process sees what was written there."""
     for lease in leases:
         memory: Any = lease()
         if memory is None or id(memory) != id(array.base):
             continue
         segment, start = lease.block
+        if not private.untouched(segment, start):
+            return None
         address: int = array.__array_interface__["data"][0]
         return segment, start + address - memory.__array_interface__["data"][0]
     return None
@@ -134,7 +139,7 @@ class Tables:
             data = array
             length = array.nbytes
         if length > self.inline_limit:
-            place = _in_inputs(data, leases) if leases and number != BYTES else None
+            place = _in_inputs(data, leases, self.segments.private) if leases and number != BYTES else None
             segment, offset = place or self.store.place(data)
             return index, number, shape, segment, offset, length, b""
         if number != BYTES:

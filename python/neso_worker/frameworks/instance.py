@@ -24,11 +24,6 @@ class HostedInstance(Instance):
         """Runs one batch of gathered inputs."""
         tables, model = self.tables, self._model
         _, inputs, leases = decode_batch(tables, data, start, end)
-        for name in inputs if leases else ():
-            array = inputs[name]
-            if not array.flags.writeable:  # others read this memory, and frameworks let models write to it
-                inputs[name] = array.copy()
-            array = None
         try:
             entries = [self._entry(model, name, array) for name, array in model.run(inputs).items()]
         except BaseException as error:

@@ -230,6 +230,25 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// noted waits until so many ranges below dir are noted as arrived.
+func noted(t *testing.T, dir string, want int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		got := 0
+		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error { // files come and go
+			if strings.HasSuffix(path, doneSuffix) {
+				text, _ := os.ReadFile(path)
+				got += strings.Count(string(text), "\n")
+			}
+			return nil
+		})
+		if got >= want {
+			return
+		}
+	}
+	t.Errorf("%d ranges have not arrived", want)
+}
+
 // TestResume: what a server has brought is not read again by the next one, and
 // nothing half-written is seen meanwhile.
 func TestResume(t *testing.T) {
@@ -239,6 +258,9 @@ func TestResume(t *testing.T) {
 	third := fmt.Sprintf("bytes=%d-%d", 2*chunk, 3*chunk-1)
 	b.fault = func(w http.ResponseWriter, _, asked string, _ int) bool {
 		if asked == third {
+			b.mu.Unlock()
+			noted(t, cache, 3) // its failure ends those that have not arrived
+			b.mu.Lock()
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		}
