@@ -91,6 +91,9 @@ type Server struct {
 	RateLimitResources []RateLimitResource
 	// WarmupInStatistics counts warm-up runs in the statistics.
 	WarmupInStatistics bool
+	// UncheckedOutputs lets outputs of other datatypes and shapes than configured
+	// pass, and missing ones, as Triton does. Without it they are errors.
+	UncheckedOutputs bool
 
 	// MaxQueuedBytes bounds the input bytes of all requests in the server; default
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default

@@ -42,6 +42,9 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 	if d.Parameters != nil {
 		d.Parameters = slices.Concat(d.Parameters, []string{Param}, worker.LimitParameters)
 	}
+	if d.Settings != nil {
+		d.Settings = append(slices.Clone(d.Settings), worker.SettingLoadLimit)
+	}
 	d.Open = func(ctx context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		inner, err := open(ctx, host, s)
 		if err != nil {
@@ -84,6 +87,9 @@ func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
 		return false, backend.Errorf(backend.Unsupported, "model '%s' is decoupled, which does not go with '%s: process'", cfg.Name, Param)
 	case w.options.Binary == "":
 		return false, backend.Errorf(backend.Unsupported, "model '%s' wants '%s: process', for which this program names no neso command (all.Options.WorkerBinary)", cfg.Name, Param)
+	}
+	if _, err := worker.LoadLimitOf(cfg.Parameters, w.settings.Values); err != nil {
+		return false, err
 	}
 	_, err := worker.LimitsOf(cfg.Parameters)
 	return err == nil, err
@@ -142,11 +148,12 @@ func (w *wrapped) spec(cfg *backend.Config, instance string) worker.Spec {
 	cores := max(1, processors.Count()/max(1, len(cfg.Instances)))
 	env := append(worker.Environment(os.Environ(), w.options.WorkerEnvironment, w.user), w.options.Env...)
 	limits, _ := worker.LimitsOf(cfg.Parameters) // checked by isolated
+	load, _ := worker.LoadLimitOf(cfg.Parameters, w.settings.Values)
 	env = append(env, fmt.Sprintf("GOMAXPROCS=%d", cores))
 	return worker.Spec{
 		Launcher: w.launcher, Name: instance, Host: w.host,
 		Command: worker.Command{Path: w.options.Binary, Args: w.options.Arguments, Env: env, User: w.user, Limits: limits},
-		Logger:  w.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
+		Logger:  w.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)), LoadLimit: load,
 	}
 }
 
@@ -154,7 +161,7 @@ func (w *wrapped) spec(cfg *backend.Config, instance string) worker.Spec {
 func (w *wrapped) load(ctx context.Context, c *worker.Conn, cfg *backend.Config, in backend.InstanceConfig, complete bool) (json.RawMessage, error) {
 	view := *cfg
 	view.Instances = []backend.InstanceConfig{in}
-	answer, err := c.Call(ctx, worker.KindLoad, 0, loadBody{Backend: w.name, Settings: w.settings, View: view, Complete: complete})
+	answer, err := c.Load(ctx, worker.KindLoad, 0, loadBody{Backend: w.name, Settings: w.settings, View: view, Complete: complete})
 	return answer, plain(err)
 }
 

@@ -78,7 +78,7 @@ func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (bac
 		}
 		view := m.cfg
 		view.Instances = []backend.InstanceConfig{in}
-		if _, err := c.Call(ctx, worker.KindInit, 0, initBody{View: view, Instance: in, Inputs: m.tables.Inputs, Outputs: m.tables.Outputs}); err != nil {
+		if _, err := c.Load(ctx, worker.KindInit, 0, initBody{View: view, Instance: in, Inputs: m.tables.Inputs, Outputs: m.tables.Outputs}); err != nil {
 			return nil, plain(err)
 		}
 		return c.Attach(worker.Instance{

@@ -3,7 +3,7 @@ package openvino
 import (
 	"fmt"
 	"strings"
-	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
@@ -20,7 +20,8 @@ type api struct {
 	// library closes libraries of its own whose threads may still be under way.
 	core        uintptr
 	compileWith library.Function // 0 in versions before 2026
-	failing     sync.Mutex       // held by the caller that asks for a message
+	failing     chan struct{}    // full while a caller asks for a message
+	turn        time.Duration    // how long another one waits for that; failWait
 }
 
 // Places of the functions.
@@ -95,7 +96,7 @@ const (
 )
 
 func openAPI(lib *library.Library) (*api, error) {
-	a := &api{path: lib.Path}
+	a := &api{path: lib.Path, failing: make(chan struct{}, 1), turn: failWait}
 	for i, name := range symbols {
 		f, err := lib.Symbol(name)
 		if err != nil {
@@ -132,14 +133,27 @@ func (a *api) call(place int, args ...uintptr) error {
 
 //go:uintptrescapes
 func (a *api) invoke(f library.Function, args ...uintptr) error {
-	if int32(f.CallWith(args)) == 0 {
+	begin := time.Now()
+	status := int32(f.CallWith(args))
+	if status == 0 {
 		return nil
+	}
+	if time.Since(begin) > slowCall {
+		return a.lastError(status)
 	}
 	// The library has one last message for all threads, so that it may be another
 	// model's fault. What has failed fails again, one caller at a time, until it has
-	// said the same twice: others fail once at most before they wait here.
-	a.failing.Lock()
-	defer a.failing.Unlock()
+	// said the same twice: others fail once at most before they wait here. Calls that
+	// succeed never do.
+	turn := time.NewTimer(a.turn)
+	defer turn.Stop()
+	select {
+	case a.failing <- struct{}{}:
+		defer func() { <-a.failing }()
+	case <-turn.C:
+		return &libraryError{status: status, text: a.statusText(status) + "; what it says of it is not known, since too many calls fail at the same time"}
+	}
+	begin = time.Now()
 	var err error
 	for range failsAgain {
 		status := int32(f.CallWith(args))
@@ -151,12 +165,33 @@ func (a *api) invoke(f library.Function, args ...uintptr) error {
 			break
 		}
 		err = again
+		if time.Since(begin) > failTime {
+			break
+		}
 	}
 	return err
 }
 
-// failsAgain bounds how often a call that fails is made again.
-const failsAgain = 8
+// succeeds calls a function whose failure is an answer too. Nobody waits for a
+// message.
+//
+//go:uintptrescapes
+func (a *api) succeeds(place int, args ...uintptr) bool {
+	return int32(a.functions[place].CallWith(args)) == 0
+}
+
+const (
+	// failsAgain bounds how often a call that fails is made again.
+	failsAgain = 8
+	// slowCall is how long a call may take that is made again. What the library says
+	// last is believed after a longer one: to compile a model twice only to be told
+	// the same would keep the messages from all others.
+	slowCall = 2 * time.Second
+	// failTime is how long a caller may ask for a message that others overwrite, and
+	// failWait how long it waits for its turn to ask.
+	failTime = 5 * time.Second
+	failWait = 30 * time.Second
+)
 
 // wait is a call that waits for a run. It leaves its thread to others meanwhile;
 // the text of a failure is asked for by a second one.
@@ -188,9 +223,13 @@ func (a *api) lastError(status int32) error {
 		a.functions[fnFree].Call(at)
 	}
 	if text == "" {
-		text = fmt.Sprintf("OpenVINO fails with status %d (%s)", status, library.GoString(a.functions[fnErrorInfo].Call(uintptr(status))))
+		text = a.statusText(status)
 	}
 	return &libraryError{status: status, text: text}
+}
+
+func (a *api) statusText(status int32) string {
+	return fmt.Sprintf("OpenVINO fails with status %d (%s)", status, library.GoString(a.functions[fnErrorInfo].Call(uintptr(status))))
 }
 
 // tidy takes the places in the library's source out of a text.
@@ -251,7 +290,7 @@ func (a *api) elementSize(element uintptr) int {
 	}
 	size := new(uintptr)
 	defer a.free(fnTensorFree, value)
-	if a.call(fnTensorBytes, value, uintptr(unsafe.Pointer(size))) != nil {
+	if !a.succeeds(fnTensorBytes, value, uintptr(unsafe.Pointer(size))) {
 		return 0
 	}
 	return int(*size)

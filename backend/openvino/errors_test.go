@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/librarytest"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // TestErrorsAreThoseOfTheirModels: the library's last message is one for all
@@ -37,4 +39,73 @@ func TestErrorsAreThoseOfTheirModels(t *testing.T) {
 		})
 	}
 	loads.Wait()
+}
+
+// TestFailuresBesideGoodRequests: who fails does not keep others from running,
+// not even while nobody can ask for a message, and is answered in any case.
+func TestFailuresBesideGoodRequests(t *testing.T) {
+	b, _ := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil)
+	cfg := configFor(t, ir{element: "f32", shape: "?,?", layer: "MatMul", layers: 1}.String(), tensor.FP32, 0, -1, -1)
+	run := func(in backend.Instance, rows, columns int64) error {
+		data := make([]byte, 4*rows*columns)
+		answers := &librarytest.Answers{}
+		r := &backend.Request{Inputs: []tensor.Tensor{{Name: "IN", Datatype: tensor.FP32, Shape: tensor.Shape{rows, columns}, Data: data}}, Responder: answers}
+		err := in.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{r}, Inputs: r.Inputs})
+		for _, got := range answers.Got {
+			if got.Err != nil {
+				err = got.Err
+			}
+			for i := range got.Outputs {
+				got.Outputs[i].Release()
+			}
+		}
+		return err
+	}
+	bad := librarytest.Start(t, b, cfg)
+	alone := run(bad, 2, 3)
+	if alone == nil || !strings.Contains(alone.Error(), "incompatible shape") {
+		t.Fatalf("a product that is none: %v", alone)
+	}
+	a, err := b.(*driver).library(&cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := librarytest.Start(t, b, cfg)
+	a.failing <- struct{}{} // somebody asks for a message and does not get it
+	a.turn = time.Millisecond
+	if err := run(good, 2, 2); err != nil {
+		t.Errorf("a good request: %v", err)
+	}
+	if err := run(bad, 2, 3); err == nil || !strings.Contains(err.Error(), "OpenVINO fails with status -") || !strings.Contains(err.Error(), "is not known") {
+		t.Errorf("without its message: %v", err)
+	}
+	<-a.failing
+	a.turn = failWait
+
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		in := librarytest.Start(t, b, cfg)
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := run(in, 2, 3); err == nil || err.Error() != alone.Error() {
+					t.Errorf("beside good requests: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for range 500 {
+		if err := run(good, 3, 3); err != nil {
+			t.Errorf("beside requests that fail: %v", err)
+			break
+		}
+	}
+	close(done)
+	all.Wait()
 }

@@ -132,7 +132,7 @@ func (r *reading) nameAlso(ports []port, ios []backend.IO, byName int) {
 			continue
 		}
 		name, at := library.CString(ios[i].Name), new(uintptr)
-		if r.api.call(byName, r.model, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(at))) != nil {
+		if !r.api.succeeds(byName, r.model, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(at))) {
 			continue
 		}
 		if own, err := r.api.portName(*at); err == nil {

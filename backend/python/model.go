@@ -45,6 +45,9 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 	if _, err := d.limitOf(cfg); err != nil {
 		return "", err
 	}
+	if _, err := worker.LoadLimitOf(cfg.Parameters, d.values); err != nil {
+		return "", err
+	}
 	if d.hosted != nil {
 		if cfg.Decoupled {
 			return "", backend.Errorf(backend.InvalidArg, "model '%s' is decoupled, which the %s backend does not support: its models give one response", cfg.Name, d.hosted.Name)
@@ -91,7 +94,7 @@ func (d *driver) limitOf(cfg *backend.Config) (time.Duration, error) {
 	if !ok {
 		return d.settings.limit, nil
 	}
-	limit, ok := parseSeconds(text)
+	limit, ok := worker.ParseSeconds(text)
 	if !ok {
 		return 0, backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is not a number of seconds from 0 on", paramLimit, text)
 	}
@@ -126,10 +129,11 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 // spec says how to start the worker of an instance of the model.
 func (d *driver) spec(cfg *backend.Config, command worker.Command, instance string) worker.Spec {
 	limit, _ := d.limitOf(cfg) // checked before
+	load, _ := worker.LoadLimitOf(cfg.Parameters, d.values)
 	return worker.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
-		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit, Devices: d.devices,
+		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit, LoadLimit: load, Traces: true, Devices: d.devices,
 	}
 }
 
@@ -156,7 +160,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
 			Copied: m.driver.hosted == nil && m.cfg.Parameters[paramWritable] == "yes",
 		}
-		answer, err := c.Call(ctx, worker.KindInit, 0, init)
+		answer, err := c.Load(ctx, worker.KindInit, 0, init)
 		if err != nil {
 			return nil, modelError(spec.Logger, "initialize failed", err)
 		}
@@ -194,7 +198,7 @@ func (d *driver) loadModel(ctx context.Context, c *worker.Conn, cfg *backend.Con
 	if d.hosted != nil {
 		body.Framework, body.Settings = d.hosted.Name, d.values
 	}
-	answer, err := c.Call(ctx, worker.KindLoad, 0, body)
+	answer, err := c.Load(ctx, worker.KindLoad, 0, body)
 	if err != nil {
 		return nil, modelError(d.log.With(slog.String("model", cfg.Name)), "model could not be imported", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
 )
 
 // settings are the --backend-config=python,... values that mean something
@@ -37,16 +38,7 @@ const (
 
 // knownSettings are those of all backends whose models run in Python workers.
 func knownSettings() []string {
-	return slices.AppendSeq([]string{settingTimeout, settingLimit}, maps.Keys(ignoredSettings))
-}
-
-// parseSeconds reads a number of seconds, which may have a fraction.
-func parseSeconds(text string) (time.Duration, bool) {
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(seconds >= 0) || seconds > 1e9 { // not for NaN either
-		return 0, false
-	}
-	return time.Duration(seconds * float64(time.Second)), true
+	return slices.AppendSeq([]string{settingTimeout, settingLimit, worker.SettingLoadLimit}, maps.Keys(ignoredSettings))
 }
 
 func parseSettings(values map[string]string) (settings, error) {
@@ -91,9 +83,12 @@ func parseSettings(values map[string]string) (settings, error) {
 		return settings{}, backend.Errorf(backend.InvalidArg, "shm-region-prefix-name must be at least one character long.")
 	}
 	if text, ok := values[settingLimit]; ok {
-		if s.limit, ok = parseSeconds(text); !ok {
+		if s.limit, ok = worker.ParseSeconds(text); !ok {
 			return settings{}, backend.Errorf(backend.InvalidArg, "%s must be a number of seconds from 0 on, found '%s'", settingLimit, text)
 		}
+	}
+	if _, err := worker.LoadLimitOf(nil, values); err != nil {
+		return settings{}, err
 	}
 	for name := range values {
 		if ignoredSettings[name] != "" {

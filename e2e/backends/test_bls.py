@@ -65,6 +65,20 @@ def test_errors_are_those_of_triton(tmp_path):
             )
 
 
+def test_a_model_named_by_bytes(tmp_path):
+    """As an element of a BYTES tensor is, in Triton's own example; the same for model control."""
+    write(
+        tmp_path,
+        "caller",
+        "assert pb_utils.is_model_ready(b'callee')\npb_utils.unload_model(b'other')\npb_utils.load_model(b'other')\n"
+        "return self.reply(self.value(self.call(np.array([b'other'], object)[0], x)))",
+    )
+    write(tmp_path, "callee", "return self.reply(x * 2)")
+    write(tmp_path, "other", "return self.reply(x * 3)")
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+        assert value(s, "caller", 5) == [15]
+
+
 def test_a_reloaded_callee_is_seen_at_once(tmp_path):
     write(tmp_path, "callee", "return self.reply(x + 1)")
     write(tmp_path, "caller", TWICE)
@@ -295,19 +309,38 @@ def mapped(array):
 
 
 def test_large_tensors_of_a_call_are_in_shared_memory(tmp_path):
-    """Both sides read them where the server has put them, and cannot write there."""
+    """Both sides read them where the server has put them; what they write there they see alone."""
     write(
         tmp_path,
         "callee",
-        MAPPED + "where = mapped(x)\nassert where.startswith('r--s /memfd:'), where\nreturn self.reply(x + 1)",
+        MAPPED + "where = mapped(x)\nassert where.startswith('rw-p /memfd:'), where\nreturn self.reply(x + 1)",
     )
     write(
         tmp_path,
         "caller",
         MAPPED + "big = self.value(self.call('callee', np.arange(1 << 18)))\nwhere = mapped(big)\n"
-        "assert where.startswith('r--s /memfd:'), where\n"
+        "assert where.startswith('rw-p /memfd:'), where\n"
         "return self.reply([big.size, int(big[0]), int(big[-1])])",
     )
     with Server(tmp_path) as s:
         for _ in range(3):
             assert value(s, "caller") == [1 << 18, 1, 1 << 18]
+
+
+def test_versions_below_minus_one_are_none(tmp_path):
+    """-1 means the latest, as in Triton; what is below is a version that does not exist."""
+    write(tmp_path, "callee", "return self.reply(x)")
+    write(
+        tmp_path,
+        "caller",
+        "a = self.call('callee', x, model_version=int(x[0]))\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))",
+    )
+    with Server(tmp_path) as s:
+        assert value(s, "caller", -1) == [-1]
+        assert value(s, "caller", 1) == [1]
+        for version in (-2, -7, 0, 5):
+            r = s.infer("caller", ask(version))
+            assert (r.status, r.error) == (
+                500,
+                "Model callee - Error when running inference: Failed for execute the inference request. Model 'callee' is not ready.",
+            )

@@ -7,7 +7,7 @@ import signal
 import threading
 
 import pytest
-from repository import Gate, Sent, X, answer, python_model, until
+from repository import Gate, Sent, X, answer, ensemble, python_model, until
 from server import Server, alive, descendants, kill
 
 
@@ -109,6 +109,30 @@ def test_wrong_return_values(tmp_path, case):
     with Server(tmp_path) as s:
         r = s.infer("m", X)
         assert r.status == 500 and text in r.error, r
+
+
+@pytest.mark.parametrize("option", ["false", "true"])
+def test_outputs_that_differ_from_the_configuration(tmp_path, option):
+    """dims [ -1, -1 ] and FP32, but the model answers with one dimension and FP64: as it is with --unchecked-outputs, also from the response
+    cache. An ensemble adds the dimension that its own configuration has, as to any step's."""
+    python_model(tmp_path, "m", extra="response_cache { enable: true }\n")
+    model = tmp_path / "m" / "1" / "model.py"
+    model.write_text(model.read_text().replace("as_numpy() + 0", "as_numpy().reshape(-1).astype('f8')"))
+    ensemble(tmp_path, "e", "m")
+    with Server(tmp_path, f"--unchecked-outputs={option}", "--cache-config=local,size=1048576") as s:
+        for name, shape in (("m", [1]), ("m", [1]), ("e", [1, 1])):
+            r = s.infer(name, X)
+            if option == "true":
+                assert r.status == 200 and r.json["outputs"] == [
+                    {"name": "OUTPUT0", "datatype": "FP64", "shape": shape, "data": [1.0]}
+                ], r
+            else:
+                assert r.status == 500 and r.error.endswith(
+                    "output 'OUTPUT0' of model 'm' has datatype FP64, expected FP32"
+                ), r
+        hits = s.get("/v2/models/m/stats").json["model_stats"][0]["inference_stats"]["cache_hit"]["count"]
+        assert int(hits) == (2 if option == "true" else 0)
+        assert ("--unchecked-outputs lets" in s.log()) == (option == "false")
 
 
 def test_out_of_memory(tmp_path):

@@ -24,33 +24,6 @@ func configCommand(env Env) *cobra.Command {
 	return c
 }
 
-func configCheckCommand(env Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check PATH...",
-		Short: "Report every fault of models, repositories or config.pbtxt files",
-		Long: `Reports every fault at once, each with file, line, field and what was expected.
-PATH is a model directory, a model repository, or a configuration file. Exit
-status 1 when there is a fault.`,
-		Example: "  neso config check models\n  neso config check models/digits/config.pbtxt",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, paths []string) error {
-			ok := true
-			for _, path := range paths {
-				report, err := modelconfig.Check(path)
-				if err != nil {
-					return err
-				}
-				fmt.Fprint(env.Stdout, report.String())
-				ok = ok && report.OK()
-			}
-			if !ok {
-				return &exitError{1}
-			}
-			return nil
-		},
-	}
-}
-
 func configShowCommand(env Env) *cobra.Command {
 	format, python, backends, load := "pbtxt", "", "", false
 	c := &cobra.Command{

@@ -123,12 +123,16 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 			logger.Info("stopped before the models were loaded")
 			return 0
 		}
-		logger.Error("failed to start", "error", err.Error())
+		// What is wrong with each model is in the log, for machines, and in the error,
+		// for people; the rest only points at it.
+		report(log, &o.server, true)
+		summary, _, _ := strings.Cut(err.Error(), "\n")
+		logger.Error("failed to start", "error", summary)
 		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
 		return 1
 	}
 	defer followLoad()()
-	report(log, &o.server)
+	report(log, &o.server, false)
 	if err := letStartGo(); err != nil {
 		logger.Debug("pages of the start stay", "error", err)
 	}
@@ -266,23 +270,4 @@ func withSignals(ctx context.Context, log *slog.Logger) (context.Context, func()
 		<-done
 		cancel()
 	}
-}
-
-// report prints the table of models and the addresses.
-func report(log *logging.Log, s *neso.Server) {
-	rows := [][]string{{"Model", "Version", "Status"}}
-	for _, m := range s.Models() {
-		status := m.State
-		if m.Reason != "" {
-			status += ": " + strings.TrimSpace(m.Reason)
-		}
-		rows = append(rows, []string{m.Name, m.Version, status})
-	}
-	if log.Settings().Format == logging.FormatJSON {
-		for _, row := range rows[1:] {
-			log.Logger().Info("model", "model", row[0], "version", row[1], "status", row[2])
-		}
-		return
-	}
-	log.Print(renderTable(rows))
 }

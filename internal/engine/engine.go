@@ -52,6 +52,10 @@ type Engine struct {
 
 	watch watch
 
+	// failedIndex is the index as it was when models did not load and the start
+	// failed.
+	failedIndex atomic.Pointer[[]IndexEntry]
+
 	stopping sync.Once
 	stopped  chan struct{}
 	closeErr error
@@ -97,7 +101,7 @@ func New(o Options) (*Engine, error) {
 	e.life = lifecycle.New(lifecycle.Options{
 		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
-		WarmupInStatistics: o.WarmupInStatistics, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, HangTimeout: o.HangTimeout, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+		WarmupInStatistics: o.WarmupInStatistics, UncheckedOutputs: o.UncheckedOutputs, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, HangTimeout: o.HangTimeout, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
 	return e, nil
 }
@@ -138,6 +142,9 @@ func (e *Engine) start(ctx context.Context) error {
 		e.log.Warn("there are no models in the model repositories", "repositories", paths)
 	}
 	if failures := e.life.LoadAll(ctx, names); len(failures) > 0 && e.o.ExitOnError {
+		if index, err := e.Index(false); err == nil {
+			e.failedIndex.Store(&index)
+		}
 		return lifecycle.FailuresError(failures)
 	}
 	if err := ctx.Err(); err != nil {

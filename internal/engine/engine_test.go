@@ -259,7 +259,7 @@ func TestBrokenModelsBesideGoodOnes(t *testing.T) {
 		"failed to load all models\n",
 		"  broken: failed to load 'broken', failed to poll from model repository: ",
 		"  fails: load failed for model 'fails': version 1 is at UNAVAILABLE state: Internal: boom;",
-		"  nobackend: load failed for model 'nobackend': version 1 is at UNAVAILABLE state: Invalid argument: unable to find backend library for backend 'other', try specifying runtime on the model configuration. This server has: echo;",
+		"  nobackend: load failed for model 'nobackend': version 1 is at UNAVAILABLE state: Invalid argument: unable to find backend library for backend 'other', try specifying runtime on the model configuration. (nobackend/config.pbtxt:1, field backend: expected one of echo, found \"other\");",
 		"  noversion: load failed for model 'noversion': at least one version must be available under the version policy of model 'noversion'",
 		"  twice: failed to load 'twice', failed to poll from model repository: failed to poll model 'twice': not unique across all model repositories",
 	} {

@@ -286,7 +286,7 @@ func TestEnsembleFaultsAtLoad(t *testing.T) {
 	o.ExitOnError = false
 	e := server(t, o, &nesotest.Echo{Name: "echo"})
 	const why = "ensemble 'needs' depends on 'broken' which has no loaded version. Model 'broken' loading failed with error: version 1 is at UNAVAILABLE state: " +
-		"Invalid argument: unable to find backend library for backend 'nothing', try specifying runtime on the model configuration. This server has: echo;"
+		"Invalid argument: unable to find backend library for backend 'nothing', try specifying runtime on the model configuration. (broken/config.pbtxt:1, field backend: expected one of echo, found \"nothing\");"
 	wantError(t, e.Load(t.Context(), "needs", "", nil), backend.InvalidArg, "load failed for model 'needs': "+why+"\n")
 	wantError(t, e.Load(t.Context(), "outer", "", nil), backend.InvalidArg,
 		"load failed for model 'outer': ensemble 'outer' depends on 'needs' which is not valid. Model 'needs' failed with error: "+why+"\n")

@@ -76,7 +76,8 @@ func TestExplicitControl(t *testing.T) {
 		t.Error(got)
 	}
 	wantError(t, e.Load(t.Context(), "noversion", "", nil), backend.InvalidArg,
-		"load failed for model 'noversion': at least one version must be available under the version policy of model 'noversion'\n")
+		"load failed for model 'noversion': at least one version must be available under the version policy of model 'noversion' "+
+			"(noversion/config.pbtxt, field version_policy: expected a version directory such as \"noversion/1\", found 0 versions)\n")
 	if e.Ready() == nil {
 		t.Error("ready with a model that has no version")
 	}

@@ -69,7 +69,7 @@ func (e *Engine) modelReady(name string, version int64) error {
 
 // pick returns the version, or the highest one for -1, or nil.
 func pick(versions []*model.Model, version int64) *model.Model {
-	if version < 0 && len(versions) > 0 {
+	if version == -1 && len(versions) > 0 {
 		return versions[len(versions)-1]
 	}
 	for _, m := range versions {
@@ -143,6 +143,9 @@ const indexTimeout = 5 * time.Second
 // Index lists the models of all repositories; with ready only the ready ones.
 // A model that was never loaded has a name only.
 func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
+	if index := e.failedIndex.Load(); index != nil && !ready {
+		return *index, nil
+	}
 	known := map[string][]lifecycle.Version{}
 	for _, v := range e.life.Versions("") {
 		known[v.Key] = append(known[v.Key], v)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 // backends opens each backend when the first model needs it.
@@ -51,12 +51,20 @@ func (b *backends) find(name, runtime string) *driver {
 	return b.drivers[name]
 }
 
+// driver returns what runs a backend's models, or nil.
+func (b *backends) driver(name, runtime string) *backend.Driver {
+	if d := b.find(name, runtime); d != nil {
+		return &d.Driver
+	}
+	return nil
+}
+
 // get returns the open backend. An attempt that failed is made again for the
 // next model: what was missing may have been installed meanwhile.
-func (b *backends) get(ctx context.Context, name, runtime string) (backend.Backend, error) {
-	d := b.find(name, runtime)
+func (b *backends) get(ctx context.Context, draft *modelconfig.Draft) (backend.Backend, error) {
+	d := b.find(draft.Backend(), draft.Runtime())
 	if d == nil {
-		return nil, backend.Errorf(backend.InvalidArg, "unable to find backend library for backend '%s', try specifying runtime on the model configuration. This server has: %s", name, strings.Join(slices.Sorted(maps.Keys(b.drivers)), ", "))
+		return nil, draft.UnknownBackend(slices.Sorted(maps.Keys(b.drivers)))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

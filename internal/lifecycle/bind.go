@@ -181,7 +181,7 @@ func (m *Manager) backendOf(ctx context.Context, p *plan, version int64) (backen
 	if b, ok := p.bound[version]; ok {
 		return b.Backend, nil
 	}
-	return m.backends.get(ctx, p.draft.Backend(), p.draft.Runtime())
+	return m.backends.get(ctx, p.draft)
 }
 
 // draftOf returns the configuration of a version as far as it is known before

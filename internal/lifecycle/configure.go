@@ -2,24 +2,41 @@ package lifecycle
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/repository/agent"
 )
 
 // configure reads the configuration of a plan as far as it goes without the
-// model's backend.
+// model's backend. Its error tells every fault of the model that can be found so.
 func (m *Manager) configure(p *plan) error {
 	draft, err := m.draft(p)
+	if err != nil && draft == nil {
+		return err
+	}
 	if err != nil {
-		return draft.Explain(err, p.snapshot.Name, os.DirFS(p.snapshot.Directory), m.o.DisableAutoComplete)
+		p.ensemble, p.parts = draft.IsEnsemble(), draft.Parts()
+		return m.inspect(p, draft, err).Faults
 	}
 	if err := agent.Load(p.snapshot.Directory, draft.Agents(), m.o.AgentDir); err != nil {
 		return err
 	}
+	if err := m.prove(p, draft); err != nil {
+		report := m.inspect(p, draft.Clone(), nil)
+		return report.With(err)
+	}
+	m.resolveParts(p)
+	return nil
+}
+
+// prove takes a draft through the steps of a load up to the model's backend.
+func (m *Manager) prove(p *plan, draft *modelconfig.Draft) error {
 	if err := draft.CompleteBackend(p.snapshot.Name, os.DirFS(p.snapshot.Directory)); err != nil {
 		return err
 	}
@@ -32,12 +49,31 @@ func (m *Manager) configure(p *plan) error {
 		return err
 	}
 	if !p.snapshot.Renamed {
-		if err := draft.CheckDirectory(filepath.Base(p.snapshot.Directory)); err != nil {
-			return err
-		}
+		return draft.CheckDirectory(filepath.Base(p.snapshot.Directory))
 	}
-	m.resolveParts(p)
 	return nil
+}
+
+// inspect returns all that can be said of a model without its backend. The draft
+// cannot be used after.
+func (m *Manager) inspect(p *plan, draft *modelconfig.Draft, err error) modelconfig.ModelReport {
+	if p.snapshot.Renamed {
+		draft.Rename(p.snapshot.Name)
+	}
+	return draft.Inspect(modelconfig.Inspection{
+		Name: p.snapshot.Name, Directory: p.snapshot.Directory, Shown: p.snapshot.Name, Strict: m.o.DisableAutoComplete, GPUs: &m.o.GPUs,
+		Options: modelconfig.CheckOptions{Backends: slices.Sorted(maps.Keys(m.backends.drivers)), Driver: m.backends.driver, Parameters: model.Parameters},
+	}, err)
+}
+
+// all returns the error of a version that does not load with all else that keeps
+// it from loading.
+func (m *Manager) all(p *plan, version int64, err error) error {
+	if _, bound := p.bound[version]; bound || m.ctx.Err() != nil {
+		return err
+	}
+	report := m.inspect(p, p.draft.Clone(), nil)
+	return report.With(err)
 }
 
 func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {

@@ -32,7 +32,10 @@ func (m *Manager) explain(p *plan, err error) error {
 	if path := s.graph.cycle(p.name); path != nil {
 		lines = append(lines, cycleError(path).Error())
 	}
-	return backend.Errorf(backend.AsError(err).Code, "%s", strings.Join(append(lines, s.faults(p)...), "\n"))
+	if p.draft != nil { // else some of it could not be read, and tensors may seem to be missing
+		lines = append(lines, s.faults(p)...)
+	}
+	return backend.Errorf(backend.AsError(err).Code, "%s", strings.Join(lines, "\n"))
 }
 
 // survey is what can be said of the models of an ensemble's steps, whether
@@ -84,7 +87,7 @@ func (s *survey) read(user, part string) error {
 }
 
 func (s *survey) lookup(name string, version int64) *modelconfig.Config {
-	if c := s.declared[name]; c != nil && (version < 0 || slices.Contains(s.versions[name], version)) {
+	if c := s.declared[name]; c != nil && (version == -1 || slices.Contains(s.versions[name], version)) {
 		return c
 	}
 	return s.m.part(name, version)

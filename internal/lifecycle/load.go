@@ -132,19 +132,21 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 	faults.add(err)
 	if len(faults) > 0 {
 		// The parts that do serve may have something to say as well.
-		return m.fail(p, append(faults, m.survey(p).faults(p)...).err())
+		return m.fail(p, append(faults, m.survey(p).faults(p)...).err(), true)
 	}
 	if err := m.check(p); err != nil {
-		return m.fail(p, err)
+		return m.fail(p, err, true)
 	}
 	return m.apply(p)
 }
 
 // fail records why a model has no version, and returns the error of its load.
-func (m *Manager) fail(p *plan, err error) error {
+// unread says that the model is to be as one that could not be read: the peer
+// does not know ensembles that fail validation either.
+func (m *Manager) fail(p *plan, err error, unread bool) error {
 	m.mu.Lock()
 	e := m.entryLocked(p.name)
-	e.unread = false
+	e.unread = unread && len(e.versions) == 0
 	e.blame(err.Error())
 	m.mu.Unlock()
 	m.log.Error(fmt.Sprintf("failed to load '%s': %v", p.name, err), "model", p.name)
@@ -170,7 +172,12 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
 	}
 	if len(serve) == 0 {
-		return m.fail(p, backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name))
+		err := backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name)
+		if len(p.bound) == 0 {
+			report := m.inspect(p, p.draft.Clone(), nil)
+			return m.fail(p, report.With(err), false)
+		}
+		return m.fail(p, err, false)
 	}
 	wanted := m.prepare(p, serve)
 	opened := m.openAll(p, wanted)
@@ -248,6 +255,7 @@ func (m *Manager) openRetrying(p *plan, n int64) opened {
 		if err == nil {
 			return opened{version: n, model: loaded, took: time.Since(start)}
 		}
+		err = m.all(p, n, err)
 		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, withCode(err)), "model", p.name, "version", n)
 		if attempt >= m.o.LoadRetries || m.ctx.Err() != nil {
 			return opened{version: n, err: err}

@@ -41,6 +41,7 @@ type Options struct {
 	// LoadRetries is how often a failed load is tried again.
 	LoadRetries        int
 	WarmupInStatistics bool
+	UncheckedOutputs   bool
 	// RateLimiter is shared by all models; nil for none.
 	RateLimiter *ratelimit.Limiter
 	// NewObserver makes what sees the successful requests of a version, besides
@@ -114,8 +115,8 @@ type entry struct {
 	// wants are the parts of the ensemble that was tried last, loaded or not.
 	wants []string
 	// failure says why the model has no version at all. unread marks one whose
-	// configuration could not even be read: the peer does not count it among the
-	// known models.
+	// configuration could not even be read, or an ensemble that fails validation: the
+	// peer does not count it among the known models.
 	failure string
 	unread  bool
 	// rejected says why the latest change of a model that serves was not taken.
@@ -225,7 +226,7 @@ func (m *Manager) Explain(name string, version int64) *backend.Error {
 	switch {
 	case e == nil || e.unread:
 		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", name)
-	case version < 0:
+	case version == -1:
 		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' has no available versions", name)
 	case e.versions[version] == nil:
 		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' version %d is not found", name, version)

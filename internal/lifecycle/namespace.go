@@ -58,7 +58,9 @@ func (m *Manager) resolveParts(p *plan) {
 			spaces[part], _ = m.split(key)
 		}
 	}
-	p.draft.SetNamespaces(spaces)
+	if p.draft != nil {
+		p.draft.SetNamespaces(spaces)
+	}
 }
 
 // aliasesLocked lets the plain names of keys stand for them in a table, where

@@ -2,10 +2,8 @@ package lifecycle
 
 import (
 	"log/slog"
-	"slices"
 
 	"github.com/nesoserve/neso/internal/model"
-	"github.com/nesoserve/neso/internal/spelling"
 )
 
 // warnOfParameters reports the parameters of a configuration that nothing reads,
@@ -15,17 +13,14 @@ func (m *Manager) warnOfParameters(p *plan, version int64) {
 		return // its program says what it means
 	}
 	d := m.backends.find(p.draft.Backend(), p.draft.Runtime())
-	if d == nil || d.Parameters == nil {
+	if d == nil {
 		return
 	}
-	known := slices.Concat(d.Parameters, model.Parameters)
-	for _, name := range p.draftOf(version).Parameters() {
-		if spelling.Known(name, known) {
-			continue
+	for _, u := range p.draftOf(version).UnknownParameters(&d.Driver, model.Parameters) {
+		meant := slog.Attr{}
+		if u.Meant != "" {
+			meant = slog.String("meant", u.Meant)
 		}
-		if d.OwnParameters && spelling.Nearest(name, known) == "" {
-			continue
-		}
-		m.log.Warn("the model has a parameter that is not known and has no effect", slog.String("model", p.name), slog.Int64("version", version), slog.String("parameter", name), spelling.Meant(name, known))
+		m.log.Warn("the model has a parameter that is not known and has no effect", slog.String("model", p.name), slog.Int64("version", version), slog.String("parameter", u.Name), meant)
 	}
 }

@@ -31,6 +31,9 @@ type startup struct {
 	mu     sync.Mutex
 	read   map[string]outcome
 	failed map[string]error
+	// absent are models of ensembles' steps that no repository has: that is the
+	// failure of the ensembles.
+	absent map[string]error
 	// temporary are the failed models whose storage could not be reached.
 	temporary map[string]bool
 }
@@ -41,7 +44,7 @@ type startup struct {
 // once; Close waits for what is left of the loads, but not for ever.
 func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 	done := make(chan []Failure, 1)
-	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, temporary: map[string]bool{}}
+	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, absent: map[string]error{}, temporary: map[string]bool{}}
 	if err := m.begin(func() { done <- s.run(names) }); err != nil {
 		return []Failure{{Err: err}}
 	}
@@ -57,7 +60,7 @@ func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 func (s *startup) run(names []string) []Failure {
 	s.readAll(names)
 	for _, name := range names {
-		s.poll(name)
+		s.poll(name, true)
 	}
 	for _, level := range s.graph.order(slices.Sorted(maps.Keys(s.plans))) {
 		var wg sync.WaitGroup
@@ -118,8 +121,8 @@ func (s *startup) readAll(names []string) {
 }
 
 // poll reads a model and the parts of it, so that the order of loading is
-// known before the first one loads.
-func (s *startup) poll(name string) {
+// known before the first one loads. asked says that it was named itself.
+func (s *startup) poll(name string, asked bool) {
 	if key, err := s.m.resolve(name); err == nil {
 		name = key // else the same error comes from reading it
 	}
@@ -131,6 +134,10 @@ func (s *startup) poll(name string) {
 		o.plan, o.err = s.m.poll(Request{Name: name})
 	}
 	p, err := o.plan, o.err
+	if err != nil && !asked && backend.AsError(err).Code == backend.NotFound {
+		s.absent[name] = err
+		return
+	}
 	if err != nil {
 		s.temporary[name] = backend.AsError(err).Code == backend.Unavailable
 		level := slog.LevelError
@@ -146,7 +153,7 @@ func (s *startup) poll(name string) {
 	if len(p.parts) > 0 {
 		s.graph[name] = p.parts
 		for _, part := range p.parts {
-			s.poll(part)
+			s.poll(part, false)
 		}
 	}
 }
@@ -182,7 +189,7 @@ func (s *startup) load(p *plan) error {
 		if sub := s.plans[part]; sub != nil {
 			return partFailed(p.name, sub, s.failed[part])
 		}
-		return partError(p.name, part, s.failed[part])
+		return partError(p.name, part, cmp.Or(s.failed[part], s.absent[part]))
 	})
 }
 

@@ -21,7 +21,7 @@ func (s *served) find(version int64) *model.Model {
 	if s == nil {
 		return nil
 	}
-	if version < 0 {
+	if version == -1 {
 		return s.versions[len(s.versions)-1]
 	}
 	for _, m := range s.versions {

@@ -14,6 +14,7 @@ type io struct {
 	config    *modelconfig.Config
 	batching  bool
 	loose     bool     // outputs may be missing, and of other shapes
+	unchecked bool     // and of other datatypes
 	requested []string // all outputs, and then those of hidden, shared by the requests that name none
 	hidden    []string // outputs that carry the state of a sequence
 	extra     int      // those of hidden that no client can ask for

@@ -40,6 +40,9 @@ type Options struct {
 	Logger    *slog.Logger
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
+	// UncheckedOutputs lets outputs of any datatype and shape pass, and missing
+	// ones, as Triton does.
+	UncheckedOutputs bool
 	// RateLimiter makes instances wait for the resources that they need; nil for
 	// none.
 	RateLimiter *ratelimit.Limiter
@@ -117,6 +120,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		m.devices = devicesOf(c, can, &o.BackendConfig)
 	} else {
 		m.devices = devices{takes: true, gives: true} // as far as its steps do
+	}
+	if o.UncheckedOutputs {
+		m.io.loose, m.io.unchecked = true, true
 	}
 	var err error
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {

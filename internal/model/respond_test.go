@@ -78,6 +78,53 @@ func TestResponsesAreChecked(t *testing.T) {
 	}
 }
 
+func TestUncheckedOutputs(t *testing.T) {
+	c := &modelconfig.Config{
+		Name: "m", MaxBatchSize: 4,
+		Inputs: []modelconfig.Input{in("IN", tensor.FP32, -1)},
+		Outputs: []modelconfig.Output{
+			{Name: "X", Datatype: tensor.FP32, Dims: tensor.Shape{2}},
+			{Name: "R", Datatype: tensor.FP32, Dims: tensor.Shape{2}, Reshape: tensor.Shape{1, 2}, HasReshape: true},
+		},
+	}
+	for _, test := range []struct {
+		name      string
+		outputs   []tensor.Tensor
+		requested []string
+		got, want string // datatypes and shapes of the outputs, or the error
+	}{
+		{"datatype", []tensor.Tensor{tensorOf("X", tensor.Int64, 32, 2, 2)}, nil, "X INT64 [2,2]", ""},
+		{"shape", []tensor.Tensor{tensorOf("X", tensor.FP32, 24, 2, 3)}, nil, "X FP32 [2,3]", ""},
+		{"no batch dimension", []tensor.Tensor{tensorOf("X", tensor.FP32, 4)}, nil, "X FP32 []", ""},
+		{"reshaped", []tensor.Tensor{tensorOf("R", tensor.FP32, 16, 2, 1, 2)}, nil, "R FP32 [2,2]", ""},
+		{"not to be reshaped", []tensor.Tensor{tensorOf("R", tensor.FP32, 4, 1)}, nil, "R FP32 [1]", ""},
+		{"missing", []tensor.Tensor{tensorOf("X", tensor.FP32, 16, 2, 2)}, []string{"X", "R"}, "X FP32 [2,2]", ""},
+		{"none", nil, nil, "", ""},
+		{"bytes", []tensor.Tensor{tensorOf("X", tensor.FP32, 15, 2, 2)}, nil, "", "output 'X' of model 'm' has 15 bytes, expected 16 for shape [2,2]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) { o.UncheckedOutputs = true })
+			resp, err := ask(t, m, func(r *infer.Request) { r.Requested = test.requested }, fp32("IN", 2, 1))
+			if test.want != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+					t.Errorf("got %v, want %s", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, o := range resp.Outputs {
+				got = append(got, o.Name+" "+o.Datatype.String()+" "+o.Shape.String())
+			}
+			if got := strings.Join(got, ", "); got != test.got {
+				t.Errorf("outputs %s, want %s", got, test.got)
+			}
+		})
+	}
+}
+
 func TestReshapeIsTheBackends(t *testing.T) {
 	c := &modelconfig.Config{
 		Name: "m", MaxBatchSize: 4,

@@ -9,11 +9,23 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/gpu"
 )
 
 // Filename is the name of a configuration in a model's directory.
 const Filename = "config.pbtxt"
+
+// CheckOptions say what is known of the server that would load the models.
+type CheckOptions struct {
+	// Backends are the names of those that the server has; empty: backends,
+	// runtimes and parameters are not looked at.
+	Backends []string
+	// Driver returns what runs a backend's models, or nil.
+	Driver func(name, runtime string) *backend.Driver
+	// Parameters are those that the server itself reads, whatever the backend.
+	Parameters []string
+	// Repositories are looked for the models of an ensemble's steps, besides its own.
+	Repositories []string
+}
 
 // Report is what [Check] found.
 type Report struct {
@@ -27,9 +39,15 @@ type ModelReport struct {
 	Directory string
 	// Faults keep the model from loading.
 	Faults Faults
+	// Warnings are what has no effect, and what the server warns of too.
+	Warnings []string
 	// Hints are things that load but are likely not meant, or that only the
 	// server can tell.
 	Hints []string
+	// Declared is the configuration as far as the file says, nil where some of it
+	// could not be read. Versions are those that would be served.
+	Declared *Config
+	Versions []int64
 }
 
 // OK reports whether no model has a fault.
@@ -40,6 +58,16 @@ func (r Report) OK() bool {
 		}
 	}
 	return true
+}
+
+// Warned reports whether a model has a warning.
+func (r Report) Warned() bool {
+	for i := range r.Models {
+		if len(r.Models[i].Warnings) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // String prints the report, model by model.
@@ -58,6 +86,9 @@ func (r Report) String() string {
 		for _, f := range m.Faults {
 			fmt.Fprintf(&b, "  %s\n", f.Error())
 		}
+		for _, w := range m.Warnings {
+			fmt.Fprintf(&b, "  warning: %s\n", w)
+		}
 		for _, h := range m.Hints {
 			fmt.Fprintf(&b, "  hint: %s\n", h)
 		}
@@ -66,23 +97,23 @@ func (r Report) String() string {
 }
 
 // Check checks a model's directory, a repository of models or a single
-// configuration file, as far as that can be done without a backend. The error
-// is for a path that cannot be read.
-func Check(path string) (Report, error) {
+// configuration file, as far as that can be done without loading. The error
+// is for a path that cannot be read, or is none of these.
+func Check(path string, o CheckOptions) (Report, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return Report{}, err
 	}
 	if !info.IsDir() {
 		directory := filepath.Dir(path)
-		return Report{[]ModelReport{checkModel(directory, path)}}, nil
+		return Report{[]ModelReport{checkModel(directory, path, o)}}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return Report{}, err
 	}
 	if isModel(entries) {
-		return Report{[]ModelReport{checkModel(path, filepath.Join(path, Filename))}}, nil
+		return Report{[]ModelReport{checkModel(path, filepath.Join(path, Filename), o)}}, nil
 	}
 	var report Report
 	for _, e := range entries {
@@ -90,7 +121,7 @@ func Check(path string) (Report, error) {
 			continue
 		}
 		directory := filepath.Join(path, e.Name())
-		report.Models = append(report.Models, checkModel(directory, filepath.Join(directory, Filename)))
+		report.Models = append(report.Models, checkModel(directory, filepath.Join(directory, Filename), o))
 	}
 	if len(report.Models) == 0 {
 		return report, fmt.Errorf("%s has neither a %s nor directories of models", path, Filename)
@@ -108,57 +139,41 @@ func isModel(entries []fs.DirEntry) bool {
 	return false
 }
 
-// checker checks one model.
-type checker struct {
-	ModelReport
-	draft *Draft
-	// custom is set when the file is not the directory's config.pbtxt: then the
-	// directory says nothing about the model.
-	custom bool
-}
-
-func checkModel(directory, file string) ModelReport {
+func checkModel(directory, file string, o CheckOptions) ModelReport {
 	name := filepath.Base(directory)
 	if abs, err := filepath.Abs(directory); err == nil {
 		name = filepath.Base(abs)
 	}
-	c := &checker{ModelReport: ModelReport{Name: name, Directory: directory}, custom: filepath.Base(file) != Filename}
-	if c.read(file) {
-		c.run()
-	}
-	return c.ModelReport
-}
-
-func (c *checker) hint(format string, args ...any) {
-	c.Hints = append(c.Hints, fmt.Sprintf(format, args...))
-}
-
-// hintOf hints at a field, unless what the user wrote of it could not be read.
-func (c *checker) hintOf(path, format string, args ...any) {
-	if !c.draft.gaps.explain(path) {
-		c.hint(format, args...)
-	}
-}
-
-// read parses the file. It reports false when there is nothing to go on with.
-func (c *checker) read(file string) bool {
-	text, err := readBounded(file)
+	in := Inspection{Name: name, Directory: directory, Shown: directory, Custom: filepath.Base(file) != Filename, Options: o}
+	draft, err := readFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.draft = NewDraft()
-		c.hint("no %s: the backend has to supply the configuration", Filename)
-		return true
-	case err != nil:
-		c.Faults.add(Fault{File: file, Hint: err.Error()})
-		return false
+		report := NewDraft().Inspect(in, nil)
+		report.Hints = append([]string{"no " + Filename + ": the backend has to supply the configuration"}, report.Hints...)
+		return report
+	case err != nil && asFaults(err) == nil:
+		report := ModelReport{Name: name, Directory: directory}
+		report.Faults.add(Fault{File: file, Hint: err.Error()})
+		return report
+	case draft == nil:
+		return ModelReport{Name: name, Directory: directory, Faults: asFaults(err)}
 	}
-	parse := Parse
+	if in.Custom && draft.pb.Name != "" {
+		in.Name = draft.pb.Name
+	}
+	return draft.Inspect(in, err)
+}
+
+// readFile parses a file as its name says.
+func readFile(file string) (*Draft, error) {
+	text, err := readBounded(file)
+	if err != nil {
+		return nil, err
+	}
 	if strings.EqualFold(filepath.Ext(file), ".json") {
-		parse = ParseJSON
+		return ParseJSON(text, file)
 	}
-	c.draft, err = parse(text, file)
-	c.Faults.take(asFaults(err))
-	return c.draft != nil
+	return Parse(text, file)
 }
 
 func readBounded(file string) ([]byte, error) {
@@ -170,61 +185,4 @@ func readBounded(file string) ([]byte, error) {
 		return nil, fmt.Errorf("expected a file of at most %d bytes", MaxSize)
 	}
 	return os.ReadFile(file)
-}
-
-// add adds the faults of a step, but not those that follow from what the draft
-// lacks since it could not be read: they have been said.
-func (c *checker) add(faults ...Fault) { c.Faults.take(c.draft.gaps.own(faults)) }
-
-func (c *checker) run() {
-	d := c.draft
-	if c.custom && d.pb.Name != "" {
-		c.Name = d.pb.Name
-	}
-	unread := len(c.Faults) > 0
-	c.Faults.take(d.checkBackend(c.Name, os.DirFS(c.Directory)))
-	c.validate()
-	if !c.custom {
-		c.add(asFaults(d.CheckDirectory(c.Name))...)
-	}
-	c.instances()
-	c.advise()
-	if !c.custom {
-		c.versions()
-		c.files()
-	}
-	if unread {
-		c.Faults.sortByPlace()
-	}
-}
-
-// validate reports what is missing from inputs and outputs as hints where the
-// backend may complete it.
-func (c *checker) validate() {
-	completes := c.draft.pb.Platform != platformEnsemble
-	for _, f := range c.draft.gaps.own(c.draft.validate(true, true)) {
-		if completes && (strings.Contains(f.Text, " must specify 'data_type' for ") || strings.Contains(f.Text, " must specify 'dims' for ")) {
-			c.hint("%s; loads only if the backend completes it", f.Error())
-			continue
-		}
-		c.add(f)
-	}
-}
-
-// instances checks the groups as on a machine that has every GPU asked for:
-// which GPUs the server will have is not the configuration's fault.
-func (c *checker) instances() {
-	gpus := gpu.Set{Least: gpu.DefaultLeast}
-	asked := false
-	for _, g := range c.draft.pb.InstanceGroup {
-		asked = asked || g.Kind.String() == "KIND_GPU"
-		for _, id := range g.Gpus {
-			gpus.Devices = append(gpus.Devices, gpu.Device{Number: int(id)})
-		}
-	}
-	if asked {
-		c.hint("KIND_GPU loads only on a server with GPUs; KIND_AUTO takes what there is")
-		gpus.Devices = append(gpus.Devices, gpu.Device{})
-	}
-	c.add(asFaults(c.draft.NormalizeInstances(gpus, backend.Capabilities{}))...)
 }

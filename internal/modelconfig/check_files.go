@@ -9,7 +9,7 @@ import (
 )
 
 // advise hints at what loads and is likely not meant.
-func (c *checker) advise() {
+func (c *inspector) advise() {
 	pb := c.draft.pb
 	if pb.GetDynamicBatching() != nil && pb.MaxBatchSize == 0 {
 		c.hintOf("max_batch_size", "dynamic_batching without max_batch_size above 0 never batches, unless the backend completes max_batch_size")
@@ -24,20 +24,33 @@ func (c *checker) advise() {
 		if step.ModelVersion == 0 {
 			c.hintOf(at+".model_version", "%s: model_version is not set and so means version 0; -1 means the latest", at)
 		}
-		if c.custom || step.ModelName == "" || !isLocal(step.ModelName) {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(c.Directory, "..", step.ModelName)); err != nil {
-			c.hintOf(at+".model_name", "%s: model %q is not in the same repository", at, step.ModelName)
+		if !c.Custom && len(c.Options.Repositories) > 0 && step.ModelName != "" && !c.available(step.ModelName) {
+			f := c.draft.fault(at+".model_name", "ensemble "+pb.Name+" contains models that are not available or ambiguous: "+step.ModelName,
+				"a model of the repositories", quote(step.ModelName))
+			f.Hint = "of several repositories give each as a PATH"
+			c.add(f)
 		}
 	}
 }
 
+// available reports whether one of the repositories has the model.
+func (c *inspector) available(model string) bool {
+	if !isLocal(model) {
+		return false
+	}
+	for _, repository := range append([]string{filepath.Join(c.Directory, "..")}, c.Options.Repositories...) {
+		if info, err := os.Stat(filepath.Join(repository, model)); err == nil && info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
 // versions checks that the version policy leaves something to serve.
-func (c *checker) versions() {
+func (c *inspector) versions() {
 	entries, err := os.ReadDir(c.Directory)
 	if err != nil {
-		c.Faults.add(Fault{File: c.Directory, Hint: err.Error()})
+		c.add(Fault{File: c.Shown, Hint: err.Error()})
 		return
 	}
 	var available []int64
@@ -59,14 +72,14 @@ func (c *checker) versions() {
 	told := latest != nil && latest.NumVersions == 0 // a fault of its own, which no directory mends
 	if len(serve) == 0 && !told {
 		c.add(c.draft.fault("version_policy", "at least one version must be available under the version policy of model '"+c.draft.pb.Name+"'",
-			"a version directory such as "+strconv.Quote(filepath.Join(c.Directory, "1")), strconv.Itoa(len(available))+" versions"))
+			"a version directory such as "+strconv.Quote(filepath.Join(c.Shown, "1")), strconv.Itoa(len(available))+" versions"))
 	}
-	c.modelFiles(serve)
+	c.report.Versions = serve
 }
 
 // modelFiles checks that every served version has its file. A backend that is
 // not ours may do without.
-func (c *checker) modelFiles(versions []int64) {
+func (c *inspector) modelFiles(versions []int64) {
 	pb := c.draft.pb
 	known := false
 	for i := range platformRules {
@@ -76,31 +89,33 @@ func (c *checker) modelFiles(versions []int64) {
 		return
 	}
 	for _, v := range versions {
-		file := filepath.Join(c.Directory, strconv.FormatInt(v, 10), pb.DefaultModelFilename)
-		if _, err := os.Stat(file); err != nil {
-			c.add(Fault{File: c.draft.file, Path: "default_model_filename", Expected: "the file " + strconv.Quote(file), Found: "none"})
+		file := filepath.Join(strconv.FormatInt(v, 10), pb.DefaultModelFilename)
+		if _, err := os.Stat(filepath.Join(c.Directory, file)); err != nil {
+			c.add(Fault{File: c.draft.file, Path: "default_model_filename", Expected: "the file " + strconv.Quote(filepath.Join(c.Shown, file)), Found: "none", lacks: pb.DefaultModelFilename})
 		}
 	}
 }
 
 // files checks that the files which the configuration names are there.
-func (c *checker) files() {
+func (c *inspector) files() {
 	pb := c.draft.pb
+	c.modelFiles(c.report.Versions)
 	must := func(path string, parts ...string) {
 		for _, p := range parts {
 			if !isLocal(p) {
 				return // said by validation
 			}
 		}
-		file := filepath.Join(append([]string{c.Directory}, parts...)...)
-		if _, err := os.Stat(file); err == nil {
+		within := filepath.Join(parts...)
+		if _, err := os.Stat(filepath.Join(c.Directory, within)); err == nil {
 			return
 		}
+		file := filepath.Join(c.Shown, within)
 		f := c.draft.fault(path, "failed to open text file for read "+file+": No such file or directory", "a file", "none")
 		if len(parts) > 1 {
 			f.Text = "failed to open file for read " + file + ": No such file or directory"
 		}
-		f.Code = backend.Internal
+		f.Code, f.lacks = backend.Internal, parts[len(parts)-1]
 		c.add(f)
 	}
 	for i, out := range pb.Output {

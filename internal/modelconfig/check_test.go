@@ -50,7 +50,7 @@ ensemble_scheduling { step { model_name: "gone" input_map { key: "A" value: "A" 
 		"warm/1/model.py": "", "warm/config.pbtxt": `input { name: "A" } model_warmup { name: "s" batch_size: 1 inputs { key: "A" value { data_type: TYPE_FP32 dims: 1 input_data_file: "raw" } } }`,
 		".hidden/x": "",
 	})
-	report, err := Check(root)
+	report, err := Check(root, CheckOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,6 @@ ensemble_scheduling { step { model_name: "gone" input_map { key: "A" value: "A" 
   hint: no config.pbtxt: the backend has to supply the configuration
 ens: ok
   hint: ensemble_scheduling.step[0]: model_version is not set and so means version 0; -1 means the latest
-  hint: ensemble_scheduling.step[0]: model "gone" is not in the same repository
 file: 1 fault
   R/file/config.pbtxt, field default_model_filename: expected the file "R/file/1/model.py", found none
   hint: KIND_GPU loads only on a server with GPUs; KIND_AUTO takes what there is
@@ -102,7 +101,7 @@ func TestCheckOne(t *testing.T) {
 		"over.json":      "other: 1 fault\n  'max_batch_size' must be non-negative value for other (R/over.json, field max_batch_size: expected 0 or more, found -1)\n",
 		"big.pbtxt":      "R: 1 fault\n  R/big.pbtxt: expected a file of at most 4194304 bytes\n",
 	} {
-		report, err := Check(filepath.Join(root, path))
+		report, err := Check(filepath.Join(root, path), CheckOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +111,7 @@ func TestCheckOne(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"none", "missing"} {
-		if _, err := Check(filepath.Join(root, path)); err == nil {
+		if _, err := Check(filepath.Join(root, path), CheckOptions{}); err == nil {
 			t.Errorf("%s: no error", path)
 		}
 	}
@@ -144,13 +143,13 @@ output { name: "B" data_type: TYPE_FP32 dims: 4 label_filename: "gone" }
 	for path, want := range map[string]string{
 		"m": `m: 4 faults
   'max_batch_size' must be non-negative value for m (R/m/config.pbtxt:2, field max_batch_size: expected 0 or more, found -1)
-  R/m/config.pbtxt:5:26, field input[1].data_type: expected one of TYPES, found "TYPE_FP23"; did you mean "TYPE_FP16"?
+  R/m/config.pbtxt:5:26, field input[1].data_type: expected one of TYPES, found "TYPE_FP23"; did you mean "TYPE_FP32"?
   model input 'B' dimension must be integer >= 1, or -1 to indicate a variable-size dimension for m (R/m/config.pbtxt:5, field input[1].dims[0]: expected integers of at least 1, or -1 for any size, found 0)
   R/m/config.pbtxt:7:1, field max_batch_sizes: expected a field of the model configuration, found unknown field "max_batch_sizes"; did you mean "max_batch_size"?
   hint: model input 'A' must specify 'data_type' for m (R/m/config.pbtxt:4, field input[0].data_type: expected one of TYPE_BOOL, TYPE_UINT8, ..., TYPE_STRING, TYPE_BF16, found nothing); loads only if the backend completes it
 `,
 		"j.json": `j: 3 faults
-  R/j.json, field input[0].data_type: expected one of TYPES, found "TYPE_FP23"; did you mean "TYPE_FP16"?
+  R/j.json, field input[0].data_type: expected one of TYPES, found "TYPE_FP23"; did you mean "TYPE_FP32"?
   'max_batch_size' must be non-negative value for j (R/j.json, field max_batch_size: expected 0 or more, found -1)
   model input 'B' dimension must be integer >= 1, or -1 to indicate a variable-size dimension for j (R/j.json, field input[0].dims[0]: expected integers of at least 1, or -1 for any size, found 0)
 `,
@@ -166,7 +165,7 @@ output { name: "B" data_type: TYPE_FP32 dims: 4 label_filename: "gone" }
   Invalid model name: Could not determine backend for model 'm_backend' with no backend in model configuration. Expected model name of the form 'model.<backend_name>'. (R/m_backend/config.pbtxt, field backend: expected 'backend' or 'platform', or a file such as model.py or model.onnx in the version directory, found none of them)
 `,
 	} {
-		report, err := Check(filepath.Join(root, path))
+		report, err := Check(filepath.Join(root, path), CheckOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +189,7 @@ func TestCheckOneFaultOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report, err := Check(dir)
+	report, err := Check(dir, CheckOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

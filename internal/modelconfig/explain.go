@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"errors"
 	"io/fs"
+	"slices"
 )
 
 // Explain returns the faults of [Parse] or [ParseJSON] together with those that
@@ -43,6 +44,15 @@ func (d *Draft) checkBackend(name string, model fs.FS) Faults {
 func (fs *Faults) take(more Faults) {
 	for _, f := range more {
 		fs.add(f)
+	}
+}
+
+// takeNew appends the faults that are not in the list yet.
+func (fs *Faults) takeNew(more Faults) {
+	for _, f := range more {
+		if !slices.Contains(*fs, f) {
+			fs.add(f)
+		}
 	}
 }
 

@@ -25,6 +25,9 @@ type Fault struct {
 	Expected, Found string
 	// Hint says what to do, for example which name was meant.
 	Hint string
+	// lacks is the name of the file that is missing: errors that name it tell this
+	// fault too.
+	lacks string
 }
 
 // Error returns the fault in one line: Triton's text, where it has one,

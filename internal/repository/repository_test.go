@@ -146,11 +146,11 @@ func TestRead(t *testing.T) {
 	t.Run("files", func(t *testing.T) {
 		tmp := t.TempDir()
 		r := open1(t, Options{Paths: []string{top}, TempDir: tmp})
-		s, err := r.Read(t.Context(), "over", "{}", map[string][]byte{"3/model.py": []byte("x"), "a/b": nil}, log)
+		s, err := r.Read(t.Context(), "over", "{}", map[string][]byte{"3/model.py": []byte("x"), "/4/model.py": []byte("y"), "a/b": nil}, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(s.Versions, []int64{3}); d != "" {
+		if d := cmp.Diff(s.Versions, []int64{3, 4}); d != "" {
 			t.Error(d)
 		}
 		if text, err := os.ReadFile(filepath.Join(s.VersionDirectory(3), "model.py")); err != nil || string(text) != "x" {
@@ -165,7 +165,7 @@ func TestRead(t *testing.T) {
 		if left, _ := os.ReadDir(tmp); len(left) != 0 {
 			t.Error("left behind:", left)
 		}
-		for _, name := range []string{"../x", "/x", "a/../../x", "", "a/", `a\..\..\x`, "a\x00"} {
+		for _, name := range []string{"../x", "/../x", "/", "a/../../x", "", "a/", `a\..\..\x`, "a\x00"} {
 			_, err := r.Read(t.Context(), "over", "{}", map[string][]byte{name: nil}, log)
 			wantError(t, err, backend.InvalidArg, "invalid file name '"+name+"', it must be a path relative to the model's directory")
 		}

@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 import traceback
 from types import FrameType, TracebackType
-from typing import Optional
+from typing import Any, Optional
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class TritonModelException(Exception):  # noqa: N818 (the name models know)
     """Raised by calls of this module; models may raise it too."""
+
+
+def as_text(what: str, value: Any) -> str:
+    """A text that a model gave: str, or bytes as an element of a BYTES tensor is, which Triton takes too."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return str(value, "utf-8", "replace")
+    raise TypeError(f"{what} must be a str, found type '{type(value)}'")
 
 
 class TritonError:
@@ -22,10 +31,7 @@ class TritonError:
     __slots__ = ("_code", "_message")
 
     def __init__(self, message: str, code: int = INTERNAL) -> None:
-        if isinstance(message, bytes):
-            message = str(message, "utf-8", "replace")
-        if not isinstance(message, str):
-            raise TypeError(f"TritonError message must be a str, found type '{type(message)}'")
+        message = as_text("TritonError message", message)
         code = int(code)
         self._message = message
         self._code = code if 0 <= code <= 7 else TritonError.UNKNOWN

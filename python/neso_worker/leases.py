@@ -6,12 +6,16 @@ A block that outlives its request's final response is given back with RELEASE
 when it dies.
 
 A block on a GPU is wrapped in a ``cuda.Memory``, whose death says less: the last reference may go before the last
-kernel that reads it. It is given back when the device has done what the model told it, so always with RELEASE.
+kernel that reads it. It is given back when the device has done what the model told it, so always with RELEASE. A
+thread of its own waits for that: a kernel may take long, and a driver that hangs must not hold up other senders, the
+next batch or the end of the worker.
 """
 
 from __future__ import annotations
 
+import queue
 import sys
+import threading
 import weakref
 from collections import deque
 from typing import Any, Optional, Union
@@ -19,7 +23,7 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from . import cuda
-from .channel import Writer
+from .channel import Closed, Writer
 from .datatypes import BYTES
 from .errors import TritonModelException
 
@@ -55,10 +59,11 @@ class Leases:
         self._dead: deque[Any] = deque()
         # Weak references must live until they fire.
         self._keep: dict[int, Lease] = {}
-        # Those on devices that are dead and owed, those whose device could not be waited for, and these devices.
-        self._unfinished: list[Lease] = []
-        self._stuck: list[Lease] = []
-        self._failed: set[cuda.Device] = set()
+        # Those on devices that are dead and owed, for the thread that waits for the devices. Unlike other queues it
+        # may be given something inside the garbage collector.
+        self._unfinished: queue.SimpleQueue[Lease] = queue.SimpleQueue()
+        self._finisher: Optional[threading.Thread] = None
+        self._starting = threading.Lock()
         # True while a batch runs: its response will take the releases along.
         self.busy = False
         writer.before_send = self._collect
@@ -72,6 +77,8 @@ class Leases:
         else:
             made = DeviceLease(view, self._died)
             made.device = device
+            if self._finisher is None:
+                self._start()  # here, and not where the block dies: that may be anywhere
         made.block = (segment, offset)
         made.owed = False
         return made
@@ -100,7 +107,7 @@ class Leases:
             elif lease.device is None:
                 self._writer.release(*lease.block)
             else:
-                self._unfinished.append(lease)
+                self._unfinished.put(lease)
         return True
 
     def needed(self, leases: list[Lease]) -> bool:
@@ -118,40 +125,61 @@ class Leases:
 
     def _collect(self) -> None:
         dead = self._dead
-        while dead or self._unfinished:
-            if not dead:
-                self._finish()
-                continue
+        while dead:
             lease = dead.popleft()
             if lease.owed and self._keep.pop(id(lease), None) is not None:
                 if lease.device is None:
                     self._writer.release(*lease.block)
                 else:
-                    self._unfinished.append(lease)
+                    self._unfinished.put(lease)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._finisher is None:
+                self._finisher = threading.Thread(target=self._finish, name="neso-devices", daemon=True)
+                self._finisher.start()
 
     def _finish(self) -> None:
-        """Gives back blocks on devices, once for each device that has done its work."""
-        leases = self._stuck + self._unfinished
-        self._stuck, self._unfinished = [], []
-        idle: dict[cuda.Device, bool] = {}
-        for lease in leases:
-            device = lease.device
-            assert device is not None
-            if device not in idle:
-                try:
-                    device.synchronize()
-                    idle[device] = True
-                except TritonModelException as error:
-                    # Nobody knows what still reads there: the next one to be given back tries again, and when this
-                    # process ends the server has them all.
-                    idle[device] = False
-                    if device not in self._failed:
-                        self._failed.add(device)
-                        print(f"Memory on {cuda.uuid_text(device.uuid)} is not given back: {error}", file=sys.stderr)
-            if idle[device]:
-                self._writer.release(*lease.block)
-            else:
-                self._stuck.append(lease)
+        """Gives back blocks on devices, after one wait for each device with some. Ends with the process or the channel.
+
+        What comes while a device is waited for waits for the next time: its kernels may have been started meanwhile.
+        """
+        waiting: list[Lease] = []
+        failed: set[cuda.Device] = set()
+        while True:
+            waiting.append(self._unfinished.get())
+            while not self._unfinished.empty():
+                waiting.append(self._unfinished.get())
+            idle: dict[cuda.Device, bool] = {}
+            for lease in waiting:
+                device = lease.device
+                assert device is not None
+                if device not in idle:
+                    idle[device] = self._wait_for(device, failed)
+            # Nobody knows what still reads on a device that failed: its blocks wait for the next one, and when this
+            # process ends the server has them all.
+            done = [lease for lease in waiting if idle[lease.device]]  # type: ignore[index]
+            waiting = [lease for lease in waiting if not idle[lease.device]]  # type: ignore[index]
+            if not done:
+                continue
+            try:
+                with self._writer.lock:
+                    for lease in done:
+                        self._writer.release(*lease.block)
+                    self._writer.send_locked(b"")
+            except (Closed, OSError):
+                return
+
+    def _wait_for(self, device: cuda.Device, failed: set[cuda.Device]) -> bool:
+        """Whether the device has done its work; the first failure of each is told."""
+        try:
+            device.synchronize()
+        except TritonModelException as error:
+            if device not in failed:
+                failed.add(device)
+                print(f"Memory on {cuda.uuid_text(device.uuid)} is not given back: {error}", file=sys.stderr)
+            return False
+        return True
 
 
 def lease_of(tensor: Any) -> Optional[Lease]:

@@ -6,6 +6,7 @@ import enum
 import sys
 from typing import Any
 
+from .errors import as_text
 from .frames import LOG, LOG_BODY, frame
 
 
@@ -31,10 +32,7 @@ def connect(send: Any) -> None:
 
 
 def _write(message: str, level: int) -> None:
-    if isinstance(message, bytes):
-        message = str(message, "utf-8", "replace")
-    if not isinstance(message, str):
-        raise TypeError(f"log message must be a str, found type '{type(message)}'")
+    message = as_text("log message", message)
     level = int(level)
     if not INFO <= level <= VERBOSE:
         raise ValueError(f"unknown log level {level}")

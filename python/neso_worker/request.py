@@ -7,7 +7,7 @@ from operator import index
 from typing import Any, Optional, Union
 
 from . import serverapi
-from .errors import TritonModelException
+from .errors import TritonModelException, as_text
 from .response import parameters_json
 from .tensor import Tensor
 
@@ -85,8 +85,7 @@ class InferenceRequest:
     ) -> None:
         if isinstance(requested_output_names, str):
             raise TypeError("requested_output_names must be a list of str, found a str")
-        if not isinstance(model_name, str) or not isinstance(request_id, str):
-            raise TypeError(f"model_name and request_id must be str, found {type(model_name)} and {type(request_id)}")
+        model_name, request_id = as_text("model_name", model_name), as_text("request_id", request_id)
         self._inputs = list(inputs)
         for tensor in self._inputs:
             if type(tensor) is not Tensor and not isinstance(tensor, Tensor):
@@ -94,11 +93,11 @@ class InferenceRequest:
                     raise _empty("Input tensor", request_id, model_name)
                 raise TypeError(f"inputs must be a list of Tensor, found type '{type(tensor)}'")
         self._outputs = list(requested_output_names)
-        for name in self._outputs:
-            if type(name) is not str and not isinstance(name, str):
+        for i, name in enumerate(self._outputs):
+            if type(name) is not str:
                 if name is None:
                     raise _empty("Requested output name", request_id, model_name)
-                raise TypeError(f"requested_output_names must be a list of str, found type '{type(name)}'")
+                self._outputs[i] = as_text("each of requested_output_names", name)
         if not isinstance(correlation_id, str):
             if not isinstance(correlation_id, int):
                 raise TritonModelException("Correlation ID must be integer or string")

@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import local
-from .errors import TritonModelException
+from .errors import TritonModelException, as_text
 from .frames import CONTROL, METRIC
 
 if TYPE_CHECKING:
@@ -29,16 +29,10 @@ def worker() -> Any:
     return local.local() if _worker is None else _worker
 
 
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, found type '{type(value)}'")
-    return value
-
-
 def load_model(model_name: str, config: str = "", files: Optional[dict[str, bytes]] = None) -> None:
     """Loads or reloads a model, with a configuration and files instead of those in the repository if given."""
-    order: dict[str, Any] = {"op": "load", "model": _text("model_name", model_name)}
-    if _text("config", config):
+    order: dict[str, Any] = {"op": "load", "model": as_text("model_name", model_name)}
+    if config := as_text("config", config):
         order["config"] = config
     if files is not None:
         if not isinstance(files, dict) or not all(
@@ -53,7 +47,7 @@ def load_model(model_name: str, config: str = "", files: Optional[dict[str, byte
 
 def unload_model(model_name: str, unload_dependents: bool = False) -> None:
     """Unloads a model, and those that depend on it if wished."""
-    order = {"op": "unload", "model": _text("model_name", model_name), "dependents": bool(unload_dependents)}
+    order = {"op": "unload", "model": as_text("model_name", model_name), "dependents": bool(unload_dependents)}
     worker().calls.order(CONTROL, order, "Failed to unload model: ")
 
 
@@ -73,7 +67,7 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
                 f"failed to get model version from specified version string '{model_version}', "
                 "version should be an integral value > 0"
             )
-    order = {"op": "is_ready", "model": _text("model_name", model_name), "version": version}
+    order = {"op": "is_ready", "model": as_text("model_name", model_name), "version": version}
     return bool(worker().calls.order(CONTROL, order, "").get("ready"))
 
 
@@ -93,6 +87,8 @@ class MetricFamily:
     _KINDS = ("counter", "gauge", "histogram")
 
     def __init__(self, name: str, description: str, kind: int) -> None:
+        if isinstance(name, (bytes, bytearray)):
+            name = as_text("name", name)
         if not isinstance(name, str) or not name:
             raise TritonModelException("Error when creating MetricFamily: the name must be a text that is not empty.")
         if not _METRIC_NAME.fullmatch(name):

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import cuda, dlpack
 from .datatypes import BF16, BYTES, DTYPES, NAMES, number_of, object_array, pack_elements, unpack_elements
-from .errors import TritonModelException
+from .errors import TritonModelException, as_text
 
 _ndarray = np.ndarray
 
@@ -25,8 +25,8 @@ class Tensor:
     __slots__ = ("_array", "_name", "_number", "_shape", "_size", "_source", "_start")
 
     def __init__(self, name: str, data: np.ndarray) -> None:
-        if type(name) is not str and not isinstance(name, str):
-            raise TypeError(f"Tensor name must be a str, found type '{type(name)}'")
+        if type(name) is not str:
+            name = as_text("Tensor name", name)
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
         try:
@@ -141,8 +141,7 @@ class Tensor:
             return _alias(name, tensor)
         if isinstance(tensor, _ndarray):
             return Tensor(name, tensor)
-        if not isinstance(name, str):
-            raise TypeError(f"Tensor name must be a str, found type '{type(name)}'")
+        name = as_text("Tensor name", name)
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
         held, number = dlpack.load(tensor)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import platform
+import signal
 import socket
 import sys
 from collections import deque
@@ -285,8 +287,20 @@ def _name_process(instance: str) -> None:
         comm.write(instance[:15])
 
 
+def _tell_when_quit() -> None:
+    """SIGQUIT ends the process, as always, but it writes down where its main thread is before.
+
+    The server sends it to a worker that does not come back.
+    """
+    quit_signal = getattr(signal, "SIGQUIT", None)
+    if quit_signal is not None:
+        signal.signal(quit_signal, signal.SIG_DFL)  # a shell has its background jobs ignore it
+        faulthandler.register(quit_signal, file=2, all_threads=False, chain=True)
+
+
 def run(control: int, descriptors: int) -> int:
     """Runs a worker over two inherited descriptors; returns the exit status."""
+    _tell_when_quit()
     for fd in (control, descriptors):
         os.set_inheritable(fd, False)
     sys.modules.setdefault("triton_python_backend_utils", triton_python_backend_utils)

@@ -272,9 +272,8 @@ def test_an_input_on_a_device(tmp_path, machine):
                 """), placed(m, segment, 4096, array + n, number=12 | (0x80 if n else 0)))  # fmt: skip
             assert value(got) == [device, [2998 + n, 2999 + n], [2, device]]
             # The block is given back on its own, behind a wait for the device.
-            assert got.flags == 1 | INPUTS_HELD and m.peer.released == [(segment, 4096)]
+            assert got.flags == 1 | INPUTS_HELD and given_back(m, 1) == [(segment, 4096)]
             assert [what for _, what, _ in machine.log()] == ["open", "synchronise"]
-            m.peer.released.clear()
 
 
 def test_no_release_before_the_device_has_done_its_work(tmp_path, machine):
@@ -285,12 +284,36 @@ def test_no_release_before_the_device_has_done_its_work(tmp_path, machine):
         hold.touch()
         m.peer.execute([{"handle": 1, "inputs": [look("return [out([1])]"), placed(m, segment, 64, np.zeros(9))]}])
         until(lambda: (machine.folder / "held-cuCtxSynchronize").exists())
-        assert select.select([m.peer.answers], [], [], 0)[0] == []
-        hold.unlink()
-        kind, _, _, body = m.peer.frame()
-        assert kind == RELEASE and body == struct.pack("<IIQ", 1, segment, 64)
         ((response,), error) = m.peer.results()
         assert error is None and response.flags == 1 | INPUTS_HELD
+        # A device at work holds nobody up: not the next batch, with another block, nor what a thread sends.
+        more = "threading.Thread(target=pb_utils.Logger.log_info, args=['from a thread']).start()\nreturn [out([1])]"
+        assert m.run(look(more), placed(m, segment, 4096, np.zeros(9))).flags == 1 | INPUTS_HELD
+        m.run(code("return [out([1])]"))
+        assert m.peer.released == [] and select.select([m.peer.answers], [], [], 0)[0] == []
+        hold.unlink()
+        assert given_back(m, 2) == [(segment, 64), (segment, 4096)]
+
+
+def test_a_driver_that_does_not_return_lets_the_worker_end(tmp_path, machine):
+    with model(tmp_path, machine) as m:
+        (machine.folder / "hold-cuCtxSynchronize").touch()
+        m.run(look("return [out([1])]"), placed(m, lend(m), 64, np.zeros(9)))
+        until(lambda: (machine.folder / "held-cuCtxSynchronize").exists())
+        m.peer.send(EXIT)
+        assert m.worker.process.wait(60) == 0
+
+
+def given_back(m, count):
+    """Blocks of which the worker has sent RELEASE since the last look, count of them, sorted: it waits for them."""
+    released = m.peer.released
+    while len(released) < count:
+        kind, _, _, body = m.peer.frame()
+        assert kind == RELEASE
+        released += list(struct.iter_unpack("<IQ", body[4:]))
+    found = sorted(released)
+    released.clear()
+    return found
 
 
 def test_one_wait_for_many_blocks(tmp_path, machine):
@@ -299,8 +322,10 @@ def test_one_wait_for_many_blocks(tmp_path, machine):
         inputs = [placed(m, segment, 64, np.zeros(9)), placed(m, other, 64, np.zeros(9), 2)]
         more = [placed(m, segment, 4096, np.zeros(9)), placed(m, other, 4096, np.zeros(9), 2)]
         m.run(look("return [out([1])]"), *inputs, *more)
-        assert sorted(m.peer.released) == [(segment, 64), (segment, 4096), (other, 64), (other, 4096)]
-        assert [what for _, what, _ in machine.log() if what != "alloc"] == ["open"] * 2 + ["synchronise"] * 2
+        assert given_back(m, 4) == [(segment, 64), (segment, 4096), (other, 64), (other, 4096)]
+        # Those that die behind the first may each be waited for again.
+        log = [what for _, what, _ in machine.log() if what != "alloc"]
+        assert log[:2] == ["open"] * 2 and set(log[2:]) == {"synchronise"} and 2 <= len(log) - 2 <= 4
 
 
 @pytest.mark.parametrize("keep", ["r", "r.inputs()[1]", "r.inputs()[1].to_dlpack()", "Tensor.from_dlpack('X', r.inputs()[1])",
@@ -320,7 +345,7 @@ def test_inputs_that_the_model_keeps(tmp_path, machine, keep):
             assert value(m.run(look(check + "\nreturn [text(look(x)[0].tolist())]"))) == list(range(9))
         m.run(code("kept.clear()\nreturn [out([1])]"))
         m.run(code("return [out([1])]"))
-        assert sorted(m.peer.released) == sorted([(host, 0), (segment, 64)])
+        assert given_back(m, 2) == sorted([(host, 0), (segment, 64)])
 
 
 def test_kept_inputs_are_released_by_an_idle_worker(tmp_path, machine):
@@ -345,7 +370,7 @@ def test_inputs_of_an_execute_that_fails(tmp_path, machine):
         assert [(r.handle, r.flags, r.code) for r in responses] == [(3, 1 | INPUTS_HELD, 1)]
         # The exception had the request; both are gone with the batch.
         m.run(code("return [out([1])]"))
-        assert m.peer.released == [(segment, 128)]
+        assert given_back(m, 1) == [(segment, 128)]
 
 
 def test_while_a_device_fails_nothing_is_given_back(tmp_path, machine):
@@ -354,13 +379,16 @@ def test_while_a_device_fails_nothing_is_given_back(tmp_path, machine):
         machine.fail("cuCtxSynchronize", 700)
         got = m.run(look("return [out([1])]"), placed(m, segment, 64, np.zeros(9)))
         assert got.flags == 1 | INPUTS_HELD and got.outputs[0].array().tolist() == [1]
+        output = b""
+        while b"is not given back: cuCtxSynchronize failed: an illegal memory access" not in output:
+            output += os.read(m.worker.output, 4096)
         m.run(look("return [out([1])]"), placed(m, segment, 4096, np.zeros(9)))
         assert m.peer.released == []
         # It may have been for a while only, as while a graph is recorded.
         machine.fail("cuCtxSynchronize", 0)
         m.run(look("return [out([1])]"), placed(m, segment, 8192, np.zeros(9)))
-        assert m.peer.released == [(segment, 64), (segment, 4096), (segment, 8192)]
-    assert m.worker.text().count("is not given back: cuCtxSynchronize failed: an illegal memory access") == 1
+        assert given_back(m, 3) == [(segment, 64), (segment, 4096), (segment, 8192)]
+    assert "is not given back" not in m.worker.text()  # it is told once
 
 
 def test_inputs_passed_on_stay_on_the_device(tmp_path, machine):
@@ -375,7 +403,7 @@ def test_inputs_passed_on_stay_on_the_device(tmp_path, machine):
             assert got.flags == 1 | INPUTS_HELD and out.at[0] >= 0x80000000
             np.testing.assert_array_equal(out.array(), array)
             assert copies(machine) == ["dtod"]
-        assert m.peer.released == [(segment, 64)] * 3
+        assert given_back(m, 3) == [(segment, 64)] * 3
 
 
 # What cannot be used fails its request alone.
@@ -399,10 +427,10 @@ def test_a_handle_that_cannot_be_opened(tmp_path, machine):
         responses, error = m.peer.run(batch[1:2])
         assert error is None and [r.handle for r in responses] == [1] and responses[0].code == 1
         # Its other inputs are given back one by one.
-        m.peer.released.clear()
+        assert given_back(m, 2) == [(segment, 64)] * 2
         both = [{"handle": 5, "inputs": [text, good, placed(m, lend(m, handle=bytes(64)), 0, np.zeros(3), 2)]}]
         ((response,), error) = m.peer.run(both)
-        assert error is None and response.flags == 1 | INPUTS_HELD and len(m.peer.released) == 2
+        assert error is None and response.flags == 1 | INPUTS_HELD and len(given_back(m, 2)) == 2
         assert value(m.run(text, good)) == [1, [0, 1, 2]]
 
 
@@ -472,10 +500,7 @@ def test_decoupled_responses_on_devices(tmp_path, machine):
         mine = [r for r in responses if r.handle == 1]
         assert [r.outputs[0].array()[0] for r in mine[:-1]] == [0, 1, 2] and all(r.outputs[0].at for r in mine[:-1])
         assert mine[-1].flags == 1 | 2 | INPUTS_HELD
-        while m.peer.released != [(segment, 64)]:
-            kind, _, _, body = m.peer.frame()
-            assert kind == RELEASE
-            m.peer.released += list(struct.iter_unpack("<IQ", body[4:]))
+        assert given_back(m, 1) == [(segment, 64)]
 
 
 # Lent segments come and go.
@@ -488,7 +513,7 @@ def test_drop_is_answered_when_the_segment_is_closed(tmp_path, machine):
             assert segment == 0x40000000 + 2 * n
             assert value(m.run(look("return [text(look(r.inputs()[1])[0].tolist())]"),
                                placed(m, segment, 0, np.arange(2) + n))) == [n, n + 1]  # fmt: skip
-            assert len(machine.opened()) == 1
+            assert len(machine.opened()) == 1 and given_back(m, 1) == [(segment, 0)]
             machine.log()
             m.peer.send(DROP, struct.pack("<I", segment))
             assert m.peer.frame() == (DROPPED, 0, 0, struct.pack("<I", segment))
@@ -596,7 +621,7 @@ def test_a_call_with_its_input_and_answer_on_devices(tmp_path, machine):
                 assert seen[-1]["device"] and seen[-1]["blocks"][0][0] >= 0x80000000
                 assert copies(machine) == ["dtod"]
             m.run(code("return [out([1])]"))
-            assert m.peer.released == [(0x40000000 + n, 128) for n in range(3)]
+            assert given_back(m, 3) == [(0x40000000 + n, 128) for n in range(3)]
             assert len(m.peer.grown) == 1
 
 
@@ -641,7 +666,7 @@ def test_an_input_passed_on_to_a_call(tmp_path, machine):
         m.peer.send(INFER_RESPONSES, responses_body((1, [("X", np.array([8]))])), number)
         ((response,), error) = m.peer.results()
         assert error is None and value(response) == [8]
-        assert copies(machine) == ["dtod"] and m.peer.released == [(segment, 64)]
+        assert copies(machine) == ["dtod"] and given_back(m, 1) == [(segment, 64)]
 
 
 def test_without_a_pool_a_call_goes_by_the_host(tmp_path, machine):
@@ -677,7 +702,7 @@ def test_an_answer_that_cannot_be_opened_is_an_error(tmp_path, machine):
         want = "Output 'Y': Memory on a GPU cannot be opened: cuIpcOpenMemHandle_v2 failed: CUDA error 1"
         assert serve(m, text, answer) == [True, want, 0]
         m.run(code("return [out([1])]"))
-        assert sorted(m.peer.released) == [(0x40000000, 0), (0x40000001, 0)]
+        assert given_back(m, 2) == [(0x40000000, 0), (0x40000001, 0)]
 
 
 def test_a_decoupled_call_with_answers_on_a_device(tmp_path, machine):
@@ -699,7 +724,7 @@ def test_a_decoupled_call_with_answers_on_a_device(tmp_path, machine):
             """)  # fmt: skip
         assert serve(m, text, answer) == [2999, 3000, 3001]
         m.run(code("return [out([1])]"))
-        assert m.peer.released == [(0x40000000, n * 32768) for n in range(3)]
+        assert given_back(m, 3) == [(0x40000000, n * 32768) for n in range(3)]
 
 
 ASYNC = """
@@ -737,12 +762,7 @@ def test_coroutines_with_tensors_on_a_device(tmp_path, machine):
                         m.peer.release(got["blocks"])
 
             assert serve(m, "", answer, number) == [10, 11, 12, 13, 14]
-            while len(m.peer.released) < 5:
-                kind, _, _, body = m.peer.frame()
-                assert kind == RELEASE
-                m.peer.released += list(struct.iter_unpack("<IQ", body[4:]))
-            assert sorted(m.peer.released) == [(segment, n * 32768) for n in range(5)]
-            m.peer.released.clear()
+            assert given_back(m, 5) == [(segment, n * 32768) for n in range(5)]
 
 
 def test_a_capsule_is_used_once(tmp_path, machine):
@@ -768,4 +788,4 @@ def test_a_response_after_its_inputs_were_given_back(tmp_path, machine):
         got = m.run(code("return [InferenceResponse([Tensor.from_dlpack('OUT', kept.pop())])]"))
         assert got.outputs[0].array().tolist() == [0, 1, 2, 3] and copies(machine) == ["dtod"]
         m.run(code("return [out([1])]"))
-        assert m.peer.released == [(segment, 64)]
+        assert given_back(m, 1) == [(segment, 64)]

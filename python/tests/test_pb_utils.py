@@ -216,6 +216,15 @@ def test_request_of_a_model():
     assert pb_utils.InferenceRequest(correlation_id=True, flags=np.int64(3)).correlation_id() == 1
 
 
+def test_texts_may_be_bytes():
+    """An element of a BYTES tensor is bytes: Triton's own example names the model of a call by one."""
+    name = np.array([b"caf\xc3\xa9"], np.object_)[0]
+    request = pb_utils.InferenceRequest(name, 0, [pb_utils.Tensor(name, A)], [name, "Y"], np.bytes_(name))
+    assert request.request_id() == "café" and request.requested_output_names() == {"café", "Y"}
+    assert request._model == "café" and pb_utils.get_input_tensor_by_name(request, "café") is request.inputs()[0]
+    assert pb_utils.Tensor.from_dlpack(name, A).name() == "café" and pb_utils.TritonError(name).message() == "café"
+
+
 def test_response():
     outputs = [T]
     response = pb_utils.InferenceResponse(outputs, parameters={"k": 1})

@@ -57,8 +57,9 @@ func LimitsOf(parameters map[string]string) (l Limits, err error) {
 	return l, nil
 }
 
-// LimitParameters are the parameters of a model that LimitsOf reads.
-var LimitParameters = []string{paramMemory, paramOpenFiles, paramCPU}
+// LimitParameters are the parameters of a model that LimitsOf and LoadLimitOf
+// read.
+var LimitParameters = []string{paramMemory, paramOpenFiles, paramCPU, ParamLoadLimit}
 
 // parseSize reads a number that may end in K, M, G or T (powers of 1024).
 func parseSize(text string) (uint64, bool) {

@@ -34,6 +34,16 @@ func credential(u *User) *syscall.Credential {
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
 }
 
+// noCore has a process leave no core dump. One byte means none also where a
+// program takes them.
+func noCore(pid int) {
+	var now unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &now) == nil {
+		now.Cur = min(1, now.Max)
+		_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &now, nil)
+	}
+}
+
 // apply limits a child that has not been waited for. It has got nothing to do
 // yet.
 func (l Limits) apply(pid int) error {

@@ -53,6 +53,8 @@ type ConnOptions struct {
 	// Cause turns the end of the connection into the error that requests in
 	// flight are answered with. It may wait, for the exit status, but not long.
 	Cause func(error) *backend.Error
+
+	load loadOptions // for Load
 }
 
 // Conn is the server's side of one worker's control channel. One goroutine

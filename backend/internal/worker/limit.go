@@ -15,10 +15,19 @@ type limitClock struct {
 }
 
 // lateError ends a connection whose worker has used up its time.
-type lateError struct{ limit time.Duration }
+type lateError struct {
+	what  string // has not happened
+	limit time.Duration
+	by    string // who said so
+	note  string // what else is known, or ""
+}
 
 func (e *lateError) Error() string {
-	return fmt.Sprintf("execute did not return within %v (EXECUTION_TIMEOUT_SECONDS), the process was ended", e.limit)
+	text := fmt.Sprintf("%s within %v (%s), the process was ended", e.what, e.limit, e.by)
+	if e.note != "" {
+		text += "; it had " + e.note
+	}
+	return text
 }
 
 // limitBegunLocked notes that a batch of an instance with a limit was sent.
@@ -66,7 +75,7 @@ func (c *Conn) limitPassed(inst *Instance) {
 	late := c.err == nil && k.oldest != 0 && time.Since(k.since) >= inst.Limit
 	c.mu.Unlock()
 	if late {
-		c.end(&lateError{inst.Limit})
+		c.end(&lateError{what: "execute did not return", limit: inst.Limit, by: "EXECUTION_TIMEOUT_SECONDS"})
 	}
 }
 

@@ -24,6 +24,9 @@ type lineLog struct {
 	part   []byte // a line without its end
 	mu     sync.Mutex
 	tail   []string
+	// tracing says that a trace is awaited, stack is what came of it.
+	tracing bool
+	stack   []string
 }
 
 // copy reads until the end of the pipe.
@@ -69,6 +72,12 @@ func (l *lineLog) write(b []byte) {
 
 func (l *lineLog) line(b []byte) {
 	text := strings.ToValidUTF8(strings.TrimRight(string(b), "\r"), "\uFFFD")
+	l.mu.Lock()
+	part := l.traceLineLocked(text)
+	l.mu.Unlock()
+	if part {
+		return
+	}
 	if l.logger != nil {
 		l.logger.LogAttrs(context.Background(), slog.LevelInfo, text) //nolint:sloglint // what the worker prints is the message
 	}

@@ -8,4 +8,6 @@ func waitStatus(status int32) exitStatus { return exitStatus{known: true, code: 
 
 func ended(int) func() bool { return func() bool { return false } }
 
+func (p *process) quit() {}
+
 func groupSignal(*process) func(processSignal) { return func(processSignal) {} }

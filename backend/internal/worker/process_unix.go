@@ -80,6 +80,16 @@ func ended(pid int) func() bool {
 	}
 }
 
+// quit sends SIGQUIT to the process alone. A core dump would only take time.
+func (p *process) quit() {
+	select {
+	case <-p.exited: // its number may mean another process by now
+	default:
+		noCore(p.pid)
+		_ = syscall.Kill(p.pid, syscall.SIGQUIT)
+	}
+}
+
 // groupSignal signals the process and what it has started. The group keeps its
 // number as long as one member lives, so the number cannot mean another one.
 func groupSignal(p *process) func(processSignal) {

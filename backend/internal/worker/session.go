@@ -26,7 +26,12 @@ type Spec struct {
 	// Grace is how long the worker may take to finalize; 0 is ten seconds.
 	Grace time.Duration
 	// Limit is the Limit of the instance.
-	Limit       time.Duration
+	Limit time.Duration
+	// LoadLimit bounds LOAD, and each INIT; 0 is no bound.
+	LoadLimit time.Duration
+	// Traces says that the worker is one of Python's, which writes down where it is
+	// before it ends when it gets SIGQUIT.
+	Traces      bool
 	OutputLimit uint64
 	// Devices is that of ConnOptions.
 	Devices *DevicePool
@@ -92,6 +97,7 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	s := &Session{spec: spec, proc: proc}
 	s.Conn, err = NewConn(proc.ch, ConnOptions{
 		Logger: spec.Logger, Host: spec.Host, OutputLimit: spec.OutputLimit, Devices: spec.Devices, Cause: s.died,
+		load: loadOptions{limit: spec.LoadLimit, memory: spec.Command.Limits.Memory, pid: proc.pid},
 	})
 	if err != nil {
 		s.proc.kill()
@@ -119,10 +125,13 @@ func (s *Session) died(err error) *backend.Error {
 	s.once.Do(func() {
 		var broken *ProtocolError
 		var late *lateError
-		what := ""
+		what, stack := "", ""
 		switch {
 		case errors.As(err, &late):
 			what = late.Error()
+			if s.spec.Traces {
+				stack = s.proc.trace()
+			}
 		case errors.As(err, &broken):
 			what = broken.Error()
 		case errors.Is(err, errStuck), errors.Is(err, errEnded):
@@ -151,6 +160,9 @@ func (s *Session) died(err error) *backend.Error {
 		s.cause = &backend.Error{
 			Code:    backend.Internal,
 			Message: fmt.Sprintf("Stub process '%s' is not healthy. %s", s.spec.Name, withOutput(what, s.proc.lines)),
+		}
+		if stack != "" {
+			s.cause.Message += "\nIt was at:\n" + stack
 		}
 	})
 	return s.cause

@@ -38,7 +38,7 @@ type Worker struct {
 // Start sets up the worker over a session, or launches one when first is nil,
 // and keeps it running from then on. It takes over the session.
 func Start(ctx context.Context, spec Spec, first *Session, setup Setup) (*Worker, error) {
-	w := &Worker{spec: spec, setup: setup, begin: time.Now(), plan: restarts{window: 2 * loopDeaths * spec.Limit}}
+	w := &Worker{spec: spec, setup: setup, begin: time.Now(), plan: restarts{window: 2 * loopDeaths * max(spec.Limit, spec.LoadLimit)}}
 	s := first
 	if s == nil {
 		var err error

@@ -24,7 +24,7 @@ type batcher struct {
 
 	load     []int  // batches each instance holds
 	recent   uint64 // requests of the last four batches, 16 bits each
-	prefetch bool   // a busy instance may hold a second batch if it is saturated
+	prefetch bool   // a busy instance may hold a second batch, see ahead
 
 	arrived uint64           // how many entries were queued so far
 	wait    int64            // when the oldest entry has waited long enough for its batch; 0 for never
@@ -161,8 +161,8 @@ func (b *batcher) sendAll(now int64, fx *effects) {
 			return
 		}
 		f := b.form(now)
-		if !idle && (f.wait != 0 || f.size < b.preferred[len(b.preferred)-1]) {
-			return // only a saturated batch goes ahead of time
+		if !idle && !b.ahead(f) {
+			return
 		}
 		if f.wait != 0 {
 			b.wait = f.wait

@@ -26,6 +26,7 @@ const (
 type pace struct {
 	patient bool    // nothing is configured that says when batches go
 	running int     // requests that instances hold
+	crowd   int     // requests that waited and ran when batches ended, about the most of late
 	ended   []int64 // by instance, when its last batch ended
 	long    int64   // ns that a long batch takes: the longest, each later one counts an eighth more
 	slow    bool    // that is slowBatch or more
@@ -42,6 +43,7 @@ func (b *batcher) finished(now int64, x *batch) {
 	took := now - max(x.sent, b.ended[x.slot])
 	b.ended[x.slot] = now
 	answered := len(x.entries)
+	b.gathered(b.len + b.running)
 	b.running -= answered
 	b.long = max(took, b.long-b.long/8)
 	returning := min(answered, int(b.arrived-b.seen))

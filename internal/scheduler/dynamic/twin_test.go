@@ -209,6 +209,7 @@ func compare(seed uint64) string {
 	for _, s := range p.b.preferred {
 		w.preferred[s], w.largest = true, max(w.largest, s)
 	}
+	p.b.patient = false // share.txt and ahead.txt hold what follows from it
 	w.prefetch = depth > 1 && c.PriorityLevels == 0 && c.DefaultPolicy.DefaultTimeout == 0 && !c.DefaultPolicy.AllowTimeoutOverride && c.DefaultPolicy.MaxQueueSize == 0
 
 	now := int64(1)

@@ -122,7 +122,7 @@ func (k *checker) declare() {
 func (k *checker) step(s *modelconfig.Step) {
 	part := k.parts(s.Model, s.Version)
 	if part == nil {
-		if s.Version < 0 {
+		if s.Version == -1 {
 			k.fault("ensemble '%s' depends on '%s' which has no loaded version.", k.c.Name, s.Model)
 		} else {
 			k.fault("ensemble '%s' depends on '%s' whose required version %d is not loaded.", k.c.Name, s.Model, s.Version)

@@ -43,7 +43,10 @@ def framework(module: str, backend: str, install: str, least: tuple[int, ...] = 
             f"backend '{backend}' needs the package '{module}', which {where} does not have: {how}", UNAVAILABLE
         ) from None
     except Exception as error:  # a broken installation: a library that is missing, another numpy
-        raise LoadError(f"backend '{backend}': {where} cannot import '{module}': {error}; {how}", UNAVAILABLE) from None
+        fault = f"backend '{backend}': {where} cannot import '{module}': {first_line(error)}"
+        if not _of_memory(error):
+            fault += f"; {how}"
+        raise LoadError(fault, UNAVAILABLE) from None
     version = str(getattr(package, "__version__", "0"))
     numbers = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in version.split("+")[0].split(".")[:2])
     if least and numbers < least:
@@ -52,6 +55,11 @@ def framework(module: str, backend: str, install: str, least: tuple[int, ...] = 
             f"backend '{backend}' needs {module} {want} or later, {where} has {version}: {how}", UNAVAILABLE
         )
     return package
+
+
+def _of_memory(error: BaseException) -> bool:
+    """Whether an import may have failed for want of memory. Python loses the exception where there is none for it."""
+    return isinstance(error, (MemoryError, SystemError)) or any(text in str(error) for text in _MEMORY)
 
 
 # Beginnings of files that people put in place of a model.

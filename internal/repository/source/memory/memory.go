@@ -19,8 +19,8 @@ import (
 
 // Write makes a directory below parent (empty: the system's place for
 // temporary files) with the given files, whose names are slash-separated paths
-// relative to the model's directory. Others than this user may read them if
-// readable says so.
+// relative to the model's directory; as with Triton they may begin with a slash.
+// Others than this user may read them if readable says so.
 func Write(parent, model string, files map[string][]byte, readable bool) (source.Directory, error) {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -65,7 +65,7 @@ func write(dir string, names []string, files map[string][]byte, others os.FileMo
 	}
 	defer root.Close()
 	for _, name := range names {
-		path := filepath.FromSlash(name)
+		path := filepath.FromSlash(relative(name))
 		if err := root.MkdirAll(filepath.Dir(path), 0o700|others); err != nil {
 			return err
 		}
@@ -76,10 +76,13 @@ func write(dir string, names []string, files map[string][]byte, others os.FileMo
 	return nil
 }
 
+// relative returns the name without the slashes that it may begin with.
+func relative(name string) string { return strings.TrimLeft(name, "/") }
+
 // check refuses names that leave the model's directory or that another system
 // would read as a different path.
 func check(name string) error {
-	if name == "" || strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(name)) || strings.HasSuffix(name, "/") || filepath.Clean(name) == "." {
+	if inside := relative(name); strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(inside)) || strings.HasSuffix(name, "/") || filepath.Clean(inside) == "." {
 		return backend.Errorf(backend.InvalidArg, "invalid file name '%s', it must be a path relative to the model's directory", name)
 	}
 	return nil

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/scheduler/ensemble"
+)
+
+func configCheckCommand(env Env) *cobra.Command {
+	strict, directory := false, ""
+	c := &cobra.Command{
+		Use:   "check PATH...",
+		Short: "Report every fault of models, repositories or config.pbtxt files",
+		Long: `Reports every fault at once, each with file, line, field and what was expected:
+those that a server tells when it loads the model, but for what only the model's
+own file knows (neso config show --load). PATH is a model directory, a model
+repository, or a configuration file; models of an ensemble are searched in its
+own repository and in every PATH.
+
+  fault     keeps the model from loading
+  warning   has no effect, as a parameter that the backend does not know
+  hint      loads, and is likely not meant, or depends on the server
+
+Exit status 0 without faults, 1 with one, or when a PATH cannot be read; with
+--strict also 1 with a warning.`,
+		Example: "  neso config check models\n  neso config check --strict models/digits/config.pbtxt",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, paths []string) error {
+			ok, err := checkConfigs(env, paths, backendDirectory(directory), strict)
+			if err == nil && !ok {
+				err = &exitError{1}
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&strict, "strict", false, "exit with status 1 for a warning too")
+	c.Flags().StringVar(&directory, "backend-directory", "", "where python-based backends lie, as for neso serve")
+	return c
+}
+
+// checkConfigs prints what is wrong with the models of the paths. It reports
+// whether all is well.
+func checkConfigs(env Env, paths []string, directory string, strict bool) (ok bool, err error) {
+	o := modelconfig.CheckOptions{Parameters: model.Parameters, Repositories: paths}
+	drivers := all.Drivers(all.Options{})
+	for i := range drivers {
+		o.Backends = append(o.Backends, drivers[i].Name)
+	}
+	o.Driver = func(name, runtime string) *backend.Driver { return driverOf(drivers, name, directory, runtime) }
+	reports := make([]modelconfig.Report, 0, len(paths))
+	for _, path := range paths {
+		report, err := modelconfig.Check(path, o)
+		if err != nil {
+			return false, err
+		}
+		reports = append(reports, report)
+	}
+	ok = true
+	for _, report := range reports {
+		for i := range report.Models {
+			checkSteps(&report.Models[i], paths, o)
+		}
+		fmt.Fprint(env.Stdout, report.String())
+		ok = ok && report.OK() && !(strict && report.Warned())
+	}
+	return ok, nil
+}
+
+// driverOf returns the driver that a server takes for a backend, or nil: a custom
+// backend of the backend directory comes first.
+func driverOf(drivers []backend.Driver, name, directory, runtime string) *backend.Driver {
+	var found *backend.Driver
+	for i := range drivers {
+		d := &drivers[i]
+		if d.Implements != nil && d.Implements(name, directory, runtime) {
+			return d
+		}
+		if d.Name == name {
+			found = d
+		}
+	}
+	return found
+}
+
+// checkSteps adds to the report of an ensemble what does not fit the models of its
+// steps, as far as their files say.
+func checkSteps(m *modelconfig.ModelReport, repositories []string, o modelconfig.CheckOptions) {
+	if m.Declared == nil || m.Declared.Ensemble == nil {
+		return
+	}
+	unknown := map[string]bool{}
+	parts := map[string]*modelconfig.ModelReport{}
+	for _, step := range m.Declared.Ensemble.Steps {
+		part := findModel(step.Model, append([]string{filepath.Join(m.Directory, "..")}, repositories...), o)
+		// What a backend would complete is not known here.
+		if part == nil || part.Declared == nil || len(part.Declared.Inputs) == 0 || len(part.Declared.Outputs) == 0 {
+			unknown[step.Model] = true
+			continue
+		}
+		parts[step.Model] = part
+	}
+	lookup := func(name string, version int64) *modelconfig.Config {
+		part := parts[name]
+		if part == nil || version != -1 && !slices.Contains(part.Versions, version) {
+			return nil
+		}
+		return part.Declared
+	}
+	for _, text := range ensemble.Faults(m.Declared, lookup, unknown) {
+		m.Faults = append(m.Faults, modelconfig.Fault{Code: backend.InvalidArg, Text: text})
+	}
+}
+
+// findModel reads a model of one of the repositories, or returns nil.
+func findModel(name string, repositories []string, o modelconfig.CheckOptions) *modelconfig.ModelReport {
+	if !filepath.IsLocal(name) {
+		return nil
+	}
+	for _, repository := range repositories {
+		directory := filepath.Join(repository, name)
+		if info, err := os.Stat(directory); err != nil || !info.IsDir() {
+			continue
+		}
+		report, err := modelconfig.Check(directory, o)
+		if err != nil || len(report.Models) != 1 {
+			return nil
+		}
+		return &report.Models[0]
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package dynamic
+
+// A busy instance that may hold two batches gets its second one
+//   - if that is saturated: waiting could add nothing to it;
+//   - of a model with one instance whose batches take less than quickBatch, if
+//     nearly everybody is here and at least as many wait as run. Clients that
+//     each send the next request after an answer are a certain number, the crowd.
+//     When those whose requests wait and run are about that many, the next request
+//     comes only after the next answer, and would not be in time for this batch
+//     either. Sent now, it lies in the worker's channel when the worker has answered
+//     the batch before. Otherwise the worker waits while the server takes the
+//     answers, the server while the worker runs, and with few clients most of the
+//     time somebody sleeps.
+//
+// The second rule keeps batches as large as without it, half of the crowd and
+// more. It is for batchers that nothing tells when batches go, as in share.go.
+const (
+	quickBatch = 1e6 // ns: beyond it, what the worker waits between batches is nothing
+	crowdFades = 16  // each batch takes this part off the crowd
+	crowdRange = 4   // a crowd give or take this part is nearly everybody
+)
+
+// gathered notes how many requests were here when a batch ended.
+func (b *batcher) gathered(here int) {
+	b.crowd = max(here, b.crowd-(b.crowd+crowdFades-1)/crowdFades)
+}
+
+// ahead reports whether the batch goes to an instance that has one.
+func (b *batcher) ahead(f formed) bool {
+	switch {
+	case f.wait != 0:
+		return false
+	case f.size >= b.preferred[len(b.preferred)-1]:
+		return true
+	case !b.patient || len(b.load) > 1 || b.long == 0 || b.long >= quickBatch || f.count < b.running:
+		return false
+	}
+	here, some := b.len+b.running, b.crowd/crowdRange
+	return b.crowd-some <= here && here <= b.crowd+some
+}
