@@ -139,7 +139,7 @@ class PrivateViews:
         return (end - 1) >> _SHIFT != page or not self._copied(memory, page, page + 1)
 
     def _settle(self) -> int:
-        """Forgets views that have died, and drops the pages copied for them; returns the page faults so far."""
+        """Forgets views that have died, drops the pages copied for them, and returns the page faults so far."""
         ended = []
         while self._dead:
             ended.append(self._dead.popleft())
