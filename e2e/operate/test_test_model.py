@@ -156,7 +156,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-@pytest.mark.parametrize("command", [("test-model",), ("config", "show"), ("config", "show", "--load"), ("config", "init")])
+@pytest.mark.parametrize(
+    "command", [("test-model",), ("config", "show"), ("config", "show", "--load"), ("config", "init")]
+)
 def test_something_else_in_place_of_a_model(tmp_path, command, what):
     python_model(tmp_path / "repo", "m")
     (tmp_path / "empty").mkdir()
