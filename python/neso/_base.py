@@ -311,20 +311,19 @@ class TritonBase:
             def handler(number: int, frame: Any) -> None:
                 caught.append(number)
                 wake.fire()
-                if starting and len(caught) == 1:
+                if starting:
                     raise _InterruptedError
 
             for wanted in (signal.SIGINT, signal.SIGTERM):
                 previous[wanted] = signal.signal(wanted, handler)
         words = ""
         try:
-            try:
+            with contextlib.suppress(_InterruptedError):
                 starting = True
                 self.connect()
-                starting = False
+            starting = False
+            if not caught:
                 self._announce()
-            except _InterruptedError:
-                pass
             server = self._server
             while not caught and self._server is not None and self.is_alive():
                 wake.wait(monitoring_period_s)
@@ -332,7 +331,10 @@ class TritonBase:
                 LOGGER.info("%s received, exiting.", signal.Signals(caught[0]).name)
             elif self._server is not None and server is not None:
                 words = server.last_words()
+        except _InterruptedError:  # just as the start was over
+            pass
         finally:
+            starting = False
             self.stop()
             self._serving = None
             for number, old in previous.items():
