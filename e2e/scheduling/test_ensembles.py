@@ -26,6 +26,54 @@ class TritonPythonModel:
 """
 
 
+EACH = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor(t.name().replace("IN", "OUT"), t.as_numpy() + 1) for t in r.inputs()])
+            for r in requests
+        ]
+"""
+EACH_CONFIG = """backend: "python"
+input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }}, {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] {} }} ]
+output [ {{ name: "OUT0" data_type: TYPE_FP32 dims: [ 1 ] }}, {{ name: "OUT1" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+"""
+CONNECTED = """platform: "ensemble"
+input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }}, {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] optional: true }} ]
+output [ {{ name: "OUT0" data_type: TYPE_FP32 dims: [ 1 ] }}, {{ name: "OUT1" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+ensemble_scheduling {{ step [
+  {{ model_name: "each" model_version: -1 input_map {{ key: "IN0" value: "IN0" }} input_map {{ key: "IN1" value: "IN1" }}
+    output_map {{ key: "OUT0" value: "t0" }} output_map {{ key: "OUT1" value: "t1" }} }},
+  {{ model_name: "{}" model_version: -1 input_map {{ key: "IN0" value: "t0" }} input_map {{ key: "IN1" value: "t1" }}
+    output_map {{ key: "OUT0" value: "OUT0" }} output_map {{ key: "OUT1" value: "OUT1" }} }} ] }}
+"""
+
+
+def test_an_output_that_a_step_leaves_out(tmp_path):
+    """A model answers with an output for each input that it was given: the next step goes without the optional inputs that are missing."""
+    for name, optional in (("each", "optional: true"), ("needy", "")):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "1" / "model.py").write_text(EACH)
+        (tmp_path / name / "config.pbtxt").write_text(EACH_CONFIG.format(optional))
+    for name, second in (("loose", "each"), ("tight", "needy")):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(CONNECTED.format(second))
+
+    def ask(model, *given, of=()):
+        body = {"inputs": [{"name": f"IN{i}", "datatype": "FP32", "shape": [1], "data": [i]} for i in given]}
+        r = s.infer(model, {**body, "outputs": [{"name": name} for name in of]} if of else body)
+        return {o["name"]: o["data"][0] for o in r.json["outputs"]} if r.status == 200 else r.error
+
+    with Server(tmp_path) as s:
+        assert ask("loose", 0, 1) == ask("tight", 0, 1) == {"OUT0": 2, "OUT1": 3}
+        assert ask("loose", 0, of=["OUT0"]) == {"OUT0": 2} and ask("loose", 1, of=["OUT1"]) == {"OUT1": 3}
+        assert ask("tight", 1, of=["OUT1"]) == {"OUT1": 3}
+        assert "returned no output 'OUT1'" in ask("tight", 0, of=["OUT0"])
+        assert "returned no output 'OUT1'" in ask("loose", 0)
+
+
 def test_a_step_that_dies_is_an_error_and_comes_back(tmp_path):
     python_model(tmp_path, "one", add=1)
     python_model(

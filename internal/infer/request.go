@@ -23,6 +23,9 @@ type Request struct {
 	// Hidden is how many names at the end of Requested are outputs that the server
 	// wants for itself, such as the state of a sequence.
 	Hidden int
+	// Spare is how many of the names before those are of outputs that the model may
+	// leave out: steps of an ensemble take them as optional inputs.
+	Spare int
 	// Batch is the execution the request is part of, for the phases that the
 	// backend writes there. It is set with Times.ComputeStart, and is not to be
 	// touched after the final response.

@@ -78,7 +78,8 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 	if len(kept) > 0 && o.wantsAll(r) {
 		return nil // a model may leave out what nobody asked for by name
 	}
-	for _, name := range asked(r) {
+	needed := asked(r)
+	for _, name := range needed[:len(needed)-r.Spare] {
 		if !has(kept, name) {
 			return backend.Errorf(backend.Internal, "model '%s' returned no output '%s', expected one of datatype %s and shape %s",
 				o.config.Name, name, o.config.Output(name).Datatype, o.pattern(r, o.config.Output(name)))

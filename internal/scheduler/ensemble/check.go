@@ -145,7 +145,7 @@ func (k *checker) step(s *modelconfig.Step) {
 		k.consistent(to, part, in.Datatype, in.Dims)
 		t := k.tensor(to)
 		k.g.tensors[t].to = append(k.g.tensors[t].to, at)
-		st.in = append(st.in, edge{name, t})
+		st.in = append(st.in, edge{name, t, in.Optional})
 	}
 	for i := range part.Inputs {
 		if in := &part.Inputs[i]; !in.Optional && s.InputMap[in.Name] == "" {
@@ -168,7 +168,7 @@ func (k *checker) step(s *modelconfig.Step) {
 		k.consistent(to, part, out.Datatype, out.Dims)
 		t := k.tensor(to)
 		k.g.tensors[t].from = at
-		st.out = append(st.out, edge{name, t})
+		st.out = append(st.out, edge{name: name, tensor: t})
 	}
 	k.g.steps = append(k.g.steps, st)
 	k.from = append(k.from, part.Decoupled)

@@ -169,6 +169,14 @@ func (f *flow) put(at start, outputs []tensor.Tensor, q sequence) *scope {
 		f.present(s, to)
 		f.known(s, to)
 	}
+	if f.err != nil || st.makes != st.label && opened == nil {
+		return opened
+	}
+	for _, e := range st.out {
+		if f.n.uses[e.tensor] > 0 && f.n.spare[e.tensor] && !slices.ContainsFunc(outputs, func(t tensor.Tensor) bool { return t.Name == e.name }) {
+			f.known(s, e.tensor)
+		}
+	}
 	return opened
 }
 

@@ -42,8 +42,9 @@ type step struct {
 
 // edge ties an input or output of a step's model to a tensor.
 type edge struct {
-	name   string
-	tensor int
+	name     string
+	tensor   int
+	optional bool // an input that the model can do without
 }
 
 // node is an ensemble tensor.
@@ -112,6 +113,8 @@ type need struct {
 	steps   []bool
 	uses    []int      // how often each tensor is read, as an output too
 	request [][]string // outputs to ask of each step
+	spare   []bool     // tensors that all who read them can do without
+	spares  []int      // how many of the last of request are spare, for each step
 	outputs []int      // places in Graph.outputs
 }
 
@@ -154,7 +157,10 @@ func (g *Graph) need(requested []string) *need {
 
 // trace follows the wanted outputs back to the inputs.
 func (g *Graph) trace(wanted []byte) *need {
-	n := &need{steps: make([]bool, len(g.steps)), uses: make([]int, len(g.tensors)), request: make([][]string, len(g.steps))}
+	n := &need{steps: make([]bool, len(g.steps)), uses: make([]int, len(g.tensors)), request: make([][]string, len(g.steps)), spare: make([]bool, len(g.tensors)), spares: make([]int, len(g.steps))}
+	for t := range n.spare {
+		n.spare[t] = true
+	}
 	var back func(t int)
 	back = func(t int) {
 		n.uses[t]++
@@ -164,21 +170,34 @@ func (g *Graph) trace(wanted []byte) *need {
 		}
 		n.steps[s] = true
 		for _, e := range g.steps[s].in {
+			n.spare[e.tensor] = n.spare[e.tensor] && e.optional
 			back(e.tensor)
 		}
 	}
 	for i := range g.outputs {
 		if wanted[i] != 0 {
 			n.outputs = append(n.outputs, i)
+			n.spare[g.outputs[i].tensor] = false
 			back(g.outputs[i].tensor)
 		}
 	}
 	for s := range g.steps {
-		for _, e := range g.steps[s].out {
-			if n.steps[s] && n.uses[e.tensor] > 0 {
-				n.request[s] = append(n.request[s], e.name)
+		if !n.steps[s] {
+			continue
+		}
+		var names []string
+		for _, spare := range []bool{false, true} {
+			for _, e := range g.steps[s].out {
+				if n.uses[e.tensor] > 0 && n.spare[e.tensor] == spare {
+					names = append(names, e.name)
+				}
+			}
+			if !spare {
+				n.spares[s] = -len(names)
 			}
 		}
+		n.spares[s] += len(names)
+		n.request[s] = slices.Clip(names) // a model may append to it
 	}
 	return n
 }

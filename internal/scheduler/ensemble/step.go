@@ -67,7 +67,7 @@ func (x *run) send(at start) {
 		r.Timeline = o.Timeline.Child()
 	}
 	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = o.Correlation, o.Flags, o.Priority, o.Timeout, o.Parameters
-	r.Requested, r.Internal = x.flow.n.request[at.step], o.Internal
+	r.Requested, r.Spare, r.Internal = x.flow.n.request[at.step], x.flow.n.spares[at.step], o.Internal
 	r.Inputs = x.inputs(c, st, cfg)
 	if x.devices && x.wantsDevice(st) {
 		r.TakesDevice = anyGPU
