@@ -33,4 +33,8 @@ def test_in_place_operations(tmp_path):
         for n in range(1, 6):
             r = server.infer("split", ask(*[n] * SIZE), timeout=60)
             assert r.status == 200, r
-            assert {o["name"]: set(o["data"]) for o in r.json["outputs"]} == {"A": {n + 1}, "B": {2 * n}, "C": {2 * n + 2}}
+            assert {o["name"]: set(o["data"]) for o in r.json["outputs"]} == {
+                "A": {n + 1},
+                "B": {2 * n},
+                "C": {2 * n + 2},
+            }

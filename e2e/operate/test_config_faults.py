@@ -108,7 +108,11 @@ def test_both_tell_the_same(checked, served, name):
     told = served[name].splitlines()
     # A file that is missing is named by who looks for it first; that a model is, is said of the step by the check alone.
     same = {f: f.partition(" (")[0] if "are not available" in f else f for f in checked[name]}
-    missing = [f for f, text in same.items() if not any(text in line for line in told) and not (name == "files" and "file" in f)]
+    missing = [
+        f
+        for f, text in same.items()
+        if not any(text in line for line in told) and not (name == "files" and "file" in f)
+    ]
     assert not missing, (missing, told)
     assert len(told) <= len(checked[name]) + 1 and len(told) == len(set(told)), (told, checked[name])
 
@@ -119,14 +123,19 @@ def test_warnings_and_strict(tmp_path):
     config.write_text(GOOD + 'parameters { key: "execute_delay_sm" value { string_value: "1" } }\n')
     r = check(tmp_path)
     assert r.returncode == 0 and r.stdout.startswith("m: ok\n"), r
-    assert "  warning: " in r.stdout and 'did you mean "execute_delay_ms"?' in r.stdout and "config.pbtxt:4" in r.stdout, r
+    assert (
+        "  warning: " in r.stdout and 'did you mean "execute_delay_ms"?' in r.stdout and "config.pbtxt:4" in r.stdout
+    ), r
     assert check("--strict", tmp_path).returncode == 1
     config.write_text(GOOD)
     assert check("--strict", tmp_path).returncode == 0
 
 
 def test_steps_in_another_repository(tmp_path):
-    for repo, name, text in (("a", "e", 'platform: "ensemble"\n' + IN + OUT + "ensemble_scheduling {\n" + STEP % ("A", "B") + "}\n"), ("b", "good", GOOD)):
+    for repo, name, text in (
+        ("a", "e", 'platform: "ensemble"\n' + IN + OUT + "ensemble_scheduling {\n" + STEP % ("A", "B") + "}\n"),
+        ("b", "good", GOOD),
+    ):
         (tmp_path / repo / name / "1").mkdir(parents=True)
         (tmp_path / repo / name / "config.pbtxt").write_text(text)
     r = check(tmp_path / "a")
@@ -150,8 +159,12 @@ def test_a_start_that_fails(repository):
         assert len(re.findall(rf"failed to load '{name}'", log)) == 1, (name, log)
         assert closing.count(f"\n  {name}: ") == 1, (name, closing)
     assert "failed to load 'unknown' version 1: Invalid argument: unable to find backend library" in log
-    assert re.search(r"^\| Model +\| Version \| Status", log, re.M) and re.search(r"^\| good +\| 1 +\| READY", log, re.M), log
-    assert re.search(r"^\| unknown +\| 1 +\| UNAVAILABLE: Invalid argument: unable to find backend library", log, re.M), log
+    assert re.search(r"^\| Model +\| Version \| Status", log, re.M) and re.search(
+        r"^\| good +\| 1 +\| READY", log, re.M
+    ), log
+    assert re.search(
+        r"^\| unknown +\| 1 +\| UNAVAILABLE: Invalid argument: unable to find backend library", log, re.M
+    ), log
     fault = "specifies one or more GPUs but"
     for text in ("unexpected directory name 'fields'", "default priority level must be in range", fault):
         if text in r.stderr:

@@ -48,7 +48,11 @@ def test_steps_that_write_while_another_one_reads(repo, tmp_path_factory):
 
 def test_a_block_that_is_used_again(repo):
     """Of what one request's model wrote the next one's sees nothing; one that writes now and then, too."""
-    write(repo, "some", "seen = [x[0], x[-1], int((x == x[0]).all())]\nif seen[0] % 3 == 0:\n    x[:] = -1\nreturn [*seen, x[0]]")
+    write(
+        repo,
+        "some",
+        "seen = [x[0], x[-1], int((x == x[0]).all())]\nif seen[0] % 3 == 0:\n    x[:] = -1\nreturn [*seen, x[0]]",
+    )
     chain(repo, "both", ("make", "X", "t"), ("some", "t", "Y"))
     with Server(repo) as s:
         for value in range(1, 20):

@@ -77,7 +77,13 @@ def test_what_a_model_wrote_is_not_there_in_the_next_request(tmp_path):
         n = 0
         for segment, offset in ((m.peer.segment(0, 1 << 20), 4096), (m.peer.segment(2, 1 << 20), 4160)):
             # An input that is read, one that is written to, ...
-            for index, body, private in (2, "", 1), (1, "a[:] = 7", segment == 0), (2, "", 1), (1, "a[-1] = 5", 0), (2, "", 1):
+            for index, body, private in (
+                (2, "", 1),
+                (1, "a[:] = 7", segment == 0),
+                (2, "", 1),
+                (1, "a[-1] = 5", 0),
+                (2, "", 1),
+            ):
                 n += 1
                 tensor = placed(m, segment, offset, np.full(20000, n, np.int64), index)
                 passed_on, found = m.run(code(NEXT % (n, body)), tensor).outputs
