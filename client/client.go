@@ -66,6 +66,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if e.Status == http.StatusOK {
+		return strings.TrimSpace(e.Message) // an error within a stream
+	}
 	return fmt.Sprintf("%s (HTTP status %d)", strings.TrimSpace(e.Message), e.Status)
 }
 

@@ -18,6 +18,9 @@ const (
 	batchDepth = 1
 	// singleDepth is for models without batching, where each request is a batch.
 	singleDepth = 16
+	// initWait bounds how long the process may take for a new instance, which runs
+	// no code of the user's.
+	initWait = 2 * time.Minute
 	// unloadWait bounds how long the end of an instance waits for its thread.
 	unloadWait = 10 * time.Second
 	// stuckWait is that of one whose callable has not come back when it had to.
@@ -115,7 +118,16 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 		Inputs: names(m.tables.Inputs), Outputs: names(m.tables.Outputs), Inline: worker.DefaultInlineLimit,
 		Window: worker.Window,
 	}
-	if _, err := s.conn.Call(ctx, worker.KindInit, number, body); err != nil {
+	timed, cancel := context.WithTimeout(ctx, initWait)
+	defer cancel()
+	if _, err := s.conn.Call(timed, worker.KindInit, number, body); err != nil {
+		if timed.Err() != nil {
+			// What it may make of it later is not wanted any more: it is only told so.
+			_, _ = s.conn.Call(timed, worker.KindUnload, number, struct{}{})
+			if ctx.Err() == nil {
+				err = backend.Errorf(backend.Unavailable, "the process that has bound model '%s' has not taken it within %v", m.cfg.Name, initWait)
+			}
+		}
 		s.conn.Detach(in.wire)
 		return nil, err
 	}

@@ -45,8 +45,8 @@ func (d *driver) load(ctx context.Context, cfg *backend.Config, o *options) (*fo
 		f.format, f.stamp = pickled, stamp
 		return f, nil
 	}
-	if kind == lightGBM {
-		if err := checkLightGBM(path); err != nil {
+	if check := map[format]func(string) error{lightGBM: checkLightGBM, checkpoint: checkCheckpoint}[kind]; check != nil {
+		if err := check(path); err != nil {
 			return nil, explain(cfg, path, kind, err)
 		}
 	}
@@ -90,6 +90,12 @@ func explain(cfg *backend.Config, path string, kind format, err error) error {
 	text := strings.ReplaceAll(err.Error(), path, shown(cfg, path))
 	if memory := library.MemoryHint(text); memory != "" {
 		return backend.Errorf(backend.Unavailable, "unable to load the %s '%s' of '%s': %s%s", what, shown(cfg, path), cfg.Name, text, memory)
+	}
+	if kind == xgboostUBJSON && strings.Contains(text, "sax_parse(") { // the library tells its own source line
+		text = "it is no UBJSON"
+		if info, err := os.Stat(path); err == nil {
+			text = fmt.Sprintf("its %d bytes are no whole UBJSON: it is cut off or damaged", info.Size())
+		}
 	}
 	hint := "is the file whole? load it with the framework that wrote it"
 	if kind == xgboostJSON || kind == xgboostUBJSON {

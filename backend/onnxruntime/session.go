@@ -38,6 +38,9 @@ func modelFile(cfg *backend.Config) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		path = filepath.Join(path, defaultFilename)
+		if err := modelfile.Plain(cfg, path); err != nil {
+			return "", err
+		}
 		info, err = os.Stat(path)
 	}
 	if err != nil || info.IsDir() {

@@ -56,8 +56,19 @@ func modelFile(cfg *backend.Config) (string, error) {
 	if info.Mode().IsRegular() && info.Size() == 0 {
 		return "", backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' is empty", cfg.Name, name)
 	}
+	for kind, weights := range weightsOf {
+		if stem, ok := strings.CutSuffix(path, kind); ok {
+			if err := modelfile.Plain(cfg, stem+weights); err != nil {
+				return "", err
+			}
+		}
+	}
 	return path, nil
 }
+
+// weightsOf are the endings of the files with the weights, by those of the
+// models that they lie beside.
+var weightsOf = map[string]string{".xml": ".bin", ".pdmodel": ".pdiparams"}
 
 // reading is a model that is read and not yet compiled.
 type reading struct {
@@ -365,7 +376,7 @@ func explain(cfg *backend.Config, path string, err error) error {
 		return backend.Errorf(backend.Unavailable, "unable to load model '%s': '%s': %s%s", cfg.Name, name, strings.TrimSpace(text), memory)
 	}
 	hint := "is the file whole, and of a version that this OpenVINO reads?"
-	for kind, weights := range map[string]string{".xml": ".bin", ".pdmodel": ".pdiparams"} {
+	for kind, weights := range weightsOf {
 		if strings.HasSuffix(name, kind) {
 			hint = "are the file and its " + weights + " whole, and beside each other?"
 		}

@@ -30,7 +30,7 @@ func implements(name, directory, runtime string) bool {
 
 func isFile(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && !info.IsDir()
+	return err == nil && info.Mode().IsRegular()
 }
 
 // customFolder returns the folder of the python-based backend of the model, or

@@ -36,6 +36,8 @@ func (e *environments) interpreter(path string) (interpreter, error) {
 	switch {
 	case info.IsDir():
 		return inDirectory(path)
+	case isArchive(path) && !info.Mode().IsRegular():
+		return interpreter{}, backend.Errorf(backend.InvalidArg, "the Python environment '%s' is a pipe, a socket or a device, not an archive", path)
 	case isArchive(path):
 		dir, err := e.extracted(path, info)
 		if err != nil {

@@ -239,6 +239,29 @@ def test_models_that_call_each_other(machine, repo):
         unloaded(s, machine)
 
 
+def test_an_answer_passed_on(machine, repo):
+    """What a call has answered goes to the next call, as what the model itself has made does, without the host."""
+    write(repo, "more", ONE_MORE_THERE)
+    kept = """first, _ = self.call("more", place("X", x), preferred_memory=GPU)
+tensor = pb_utils.Tensor.from_dlpack("X", first.to_dlpack())
+if {again}:
+    tensor, _ = self.call("more", tensor, preferred_memory=GPU)
+    tensor = pb_utils.Tensor.from_dlpack("X", tensor.to_dlpack())
+second, there = self.call("more", tensor, preferred_memory=GPU)
+return self.reply(pb_utils.Tensor("Y", self.see(second)[0]), there.as_numpy()[0].decode())"""
+    for again in (0, 1):
+        write(repo, f"passes_{again}", kept.format(again=again))
+    with Server(repo, *EXPLICIT, POOL, env=machine.env) as s:
+        x = np.arange(50_000, dtype=np.int32)
+        for again in (0, 1):
+            machine.log()
+            values, where = ask(s, f"passes_{again}", x)
+            np.testing.assert_array_equal(values, x + 2 + again)
+            # One copy for each tensor that leaves a worker: the caller's and the callee's, of each call.
+            assert where == "gpu0" and copies(machine, s) == ["worker dtod"] * (4 + 2 * again)
+        unloaded(s, machine)
+
+
 @pytest.mark.parametrize(
     ("options", "env"),
     [

@@ -31,7 +31,7 @@ def test_in_place_operations(tmp_path):
     (repo / "split" / "config.pbtxt").write_text(ENSEMBLE)
     with Server(repo) as server:
         for n in range(1, 6):
-            r = server.infer("split", ask(*[n] * SIZE), timeout=60)
+            r = server.infer("split", ask(*[n] * SIZE))
             assert r.status == 200, r
             assert {o["name"]: set(o["data"]) for o in r.json["outputs"]} == {
                 "A": {n + 1},

@@ -190,8 +190,18 @@ def test_infer_of_a_decoupled_model(server, tmp_path):
     ]
     r = neso(server, "infer", "count", "--input", "N=2", "--output", "I")
     assert r.returncode == 1 and "response 1" in r.stdout and "no more" in r.stderr, r
-    r = neso(server, "infer", "count", "--input", "N=[[1],[2]]")
-    assert r.returncode == 1 and "takes 2 elements over HTTP as [1,2], not as [2,1]" in r.stderr, r
+    # Each row of a batch is a sample of its own, asked one after the other.
+    r = ok(server, "infer", "count", "--input", "N=[[1],[3],[1]]", "--output", "I")
+    assert r.split("\n") == [
+        *("sample 0 response 0", "I INT32", "0"),
+        *(line for i in range(3) for line in (f"sample 1 response {i}", "I INT32", str(i))),
+        *("sample 2 response 0", "I INT32", "0", ""),
+    ]
+    lines = ok(server, "infer", "count", "--input", "N=[[1, 5],[3, 6]]", "--json").splitlines()
+    assert [json.loads(x)["ALL"] for x in lines] == [[1, 5], [3, 6], [3, 6], [3, 6]]
+    r = neso(server, "infer", "count", "--input", "N=[[1],[2],[1]]", "--output", "I")
+    assert r.returncode == 1 and "sample 1 response 1" in r.stdout and "sample 2 response 0" in r.stdout, r
+    assert r.stderr == "neso: sample 1: no more\n", r
     r = neso(server, "infer", "count", "--input", "N=1", "--save", "I=x.npy")
     assert r.returncode == 1 and "--json prints each" in r.stderr, r
 

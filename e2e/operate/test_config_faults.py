@@ -69,7 +69,7 @@ def repository(tmp_path_factory):
 
 
 def check(*args):
-    return subprocess.run([BINARY, "config", "check", *map(str, args)], capture_output=True, text=True, timeout=60)
+    return subprocess.run([BINARY, "config", "check", *map(str, args)], capture_output=True, text=True, timeout=180)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_a_start_that_fails(repository):
         [BINARY, "serve", f"--model-repository={repository}", f"--http-port={port}", "--grpc-port=0", "--metrics-port=0"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )  # fmt: skip
     assert r.returncode == 1
     log, _, closing = r.stderr.partition("error: creating server: Internal - failed to load all models")

@@ -52,7 +52,7 @@ def test_samples(tmp_path):
     ):
         assert text in r.stdout, r.stdout
     r = run("test-model", model, "--samples", model / "samples" / "a.json")
-    assert r.returncode == 0 and "1 samples, 0 failed" in r.stdout
+    assert r.returncode == 0 and "1 sample, 0 failed" in r.stdout
 
 
 def test_broken_models_and_samples(tmp_path):
@@ -66,7 +66,7 @@ def test_broken_models_and_samples(tmp_path):
     r = run("test-model", tmp_path / "broken")
     assert r.returncode == 1 and "RuntimeError: no weights" in r.stderr
     r = run("test-model", tmp_path / "nothing")
-    assert r.returncode == 1 and "is not the directory of a model" in r.stderr
+    assert r.returncode == 1 and "expected the directory of a model" in r.stderr
     python_model(tmp_path, "m")
     for text, fault in (
         ("{", "EOF"),
@@ -144,4 +144,28 @@ def test_config_show(tmp_path, form):
 
 def test_the_example():
     r = run("test-model", ROOT / "examples" / "models" / "add_sub")
-    assert r.returncode == 0 and "1 samples, 0 failed" in r.stdout, r
+    assert r.returncode == 0 and "1 sample, 0 failed" in r.stdout, r
+
+
+WRONG = {
+    "repository": ("repo", "is a model repository: give the directory of one of its models, such as repo/m (it has m)"),
+    "nothing": ("nope", "does not exist: expected "),
+    "file": ("repo/m/config.pbtxt", "is a file: expected the directory of a model"),
+    "other": ("empty", "it has neither a config.pbtxt nor a version"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("command", [("test-model",), ("config", "show"), ("config", "show", "--load"), ("config", "init")])
+def test_something_else_in_place_of_a_model(tmp_path, command, what):
+    python_model(tmp_path / "repo", "m")
+    (tmp_path / "empty").mkdir()
+    path, text = WRONG[what]
+    r = run(*command, path, cwd=tmp_path)
+    if what == "file" and "init" in command:
+        text = "what runs this file is not clear"
+    if what == "file" and command == ("config", "show"):
+        assert r.returncode == 0, r
+        return
+    assert r.returncode == 1 and r.stderr.startswith("neso: ") and text in r.stderr and not r.stdout, r
+    assert r.stderr.count("\n") == 1, r.stderr

@@ -65,7 +65,7 @@ what it adds itself (auto-completion) is in it too; a running server shows that 
 
 // loadedConfig loads the model and returns what its configuration is then.
 func loadedConfig(ctx context.Context, path, python, backends string, log io.Writer) (_ *modelconfig.Config, err error) {
-	dir, err := filepath.Abs(path)
+	dir, err := modelDirectory(path)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +100,12 @@ func completesItself(dir string) bool {
 // readConfig completes the configuration at path as far as that goes without
 // loading the model.
 func readConfig(path string) (*modelconfig.Config, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	dir, file := path, filepath.Join(path, "config.pbtxt")
-	if !info.IsDir() {
-		dir, file = filepath.Dir(path), path
+	dir, file := filepath.Dir(path), path
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		if _, err := modelDirectory(path); err != nil {
+			return nil, err
+		}
+		dir, file = path, filepath.Join(path, modelconfig.Filename)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,10 +59,14 @@ func checkConfigs(env Env, paths []string, directory string, strict bool) (ok bo
 	}
 	o.Driver = func(name, runtime string) *backend.Driver { return driverOf(drivers, name, directory, runtime) }
 	reports := make([]modelconfig.Report, 0, len(paths))
+	var unread []error
 	for _, path := range paths {
 		report, err := modelconfig.Check(path, o)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s does not exist", path)
+		}
 		if err != nil {
-			return false, err
+			unread = append(unread, fmt.Errorf("%w: expected a model directory, a model repository, or a configuration file", err))
 		}
 		reports = append(reports, report)
 	}
@@ -72,7 +78,7 @@ func checkConfigs(env Env, paths []string, directory string, strict bool) (ok bo
 		fmt.Fprint(env.Stdout, report.String())
 		ok = ok && report.OK() && !(strict && report.Warned())
 	}
-	return ok, nil
+	return ok, errors.Join(unread...)
 }
 
 // driverOf returns the driver that a server takes for a backend, or nil: a custom

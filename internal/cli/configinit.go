@@ -31,7 +31,10 @@ file lies in one (<model>/<version>/<file>), else to standard output.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := readModelPath(args[0])
 			if errors.Is(err, errRepository) {
-				return fmt.Errorf("%s is neither a model file nor a model directory", args[0])
+				_, err = modelDirectory(args[0]) // says what it is
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s does not exist: expected a model file or the directory of a model", args[0])
 			}
 			if err != nil {
 				return err

@@ -26,6 +26,7 @@ func report(log *logging.Log, s *neso.Server, failed bool) {
 		}
 	}
 	switch {
+	case len(rows) == 1 && failed: // for another reason
 	case len(rows) == 1:
 		log.Logger().Info("no models are loaded")
 	case log.Settings().Format == logging.FormatJSON:

@@ -71,7 +71,7 @@ sample fails or answers something else than expected.`,
 
 // run loads the model and runs its samples; false when one of them fails.
 func (t *testModel) run(ctx context.Context, path string) (ok bool, err error) {
-	dir, err := filepath.Abs(path)
+	dir, err := modelDirectory(path)
 	if err != nil {
 		return false, err
 	}
@@ -98,16 +98,17 @@ func (t *testModel) run(ctx context.Context, path string) (ok bool, err error) {
 			fmt.Fprintf(t.out, "sample %s: FAILED: %v\n", list[i].name, err)
 		}
 	}
-	fmt.Fprintf(t.out, "%d samples, %d failed\n", len(list), failed)
+	noun := "samples"
+	if len(list) == 1 {
+		noun = "sample"
+	}
+	fmt.Fprintf(t.out, "%d %s, %d failed\n", len(list), noun, failed)
 	return failed == 0, nil
 }
 
 // loadOne starts a server without a network that has loaded one model, and
 // others if asked.
 func loadOne(ctx context.Context, dir, python, backends string, with []string, log io.Writer) (*neso.Server, error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%s is not the directory of a model", dir)
-	}
 	srv := &neso.Server{
 		ModelRepositories: []string{filepath.Dir(dir)}, ControlMode: "explicit",
 		StartupModels:    append(slices.Clone(with), filepath.Base(dir)),

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle"
 )
 
 // Close makes the server not ready, refuses new requests, waits for those in
@@ -29,6 +34,7 @@ func (e *Engine) CloseWith(ctx context.Context, refusing func()) error {
 
 func (e *Engine) close(ctx context.Context, refusing func()) error {
 	e.log.Info("Waiting for in-flight requests to complete.")
+	e.reportInflight(ctx, slog.LevelInfo)
 	e.finishSequences(ctx)
 	if refusing != nil {
 		refusing()
@@ -68,10 +74,24 @@ func (e *Engine) finishSequences(ctx context.Context) {
 		}
 	}
 	for _, over := range open {
-		select {
-		case <-over:
-		case <-ctx.Done():
+		if !e.await(ctx, over) {
 			return
+		}
+	}
+}
+
+// await waits for done, or the end of ctx, and says each second for what.
+func (e *Engine) await(ctx context.Context, done <-chan struct{}) bool {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case <-done:
+			return true
+		case <-second.C:
+			e.reportInflight(ctx, slog.LevelInfo)
+		case <-ctx.Done():
+			return false
 		}
 	}
 }
@@ -80,24 +100,34 @@ func (e *Engine) finishSequences(ctx context.Context) {
 func (e *Engine) drain(ctx context.Context) bool {
 	empty := e.admission.close()
 	for e.admission.external.Load() > 0 {
-		select {
-		case <-empty:
-		case <-ctx.Done():
-			e.reportInflight()
+		if !e.await(ctx, empty) {
+			e.reportInflight(ctx, slog.LevelError)
 			return false
 		}
 	}
 	return true
 }
 
-func (e *Engine) reportInflight() {
+// reportInflight says, in Triton's words, how many seconds are left and which
+// models have requests.
+func (e *Engine) reportInflight(ctx context.Context, level slog.Level) {
+	var busy []lifecycle.Version
+	var inflight []int
 	for _, v := range e.life.Versions("") {
 		if v.Model == nil {
 			continue
 		}
 		if n := v.Model.Inflight(); n > 0 {
-			e.log.Error(fmt.Sprintf("Model '%s' (version %d) has %d in-flight inferences", v.Name, v.Version, n), "model", v.Name, "version", v.Version)
+			busy, inflight = append(busy, v), append(inflight, n)
 		}
+	}
+	left := "none"
+	if end, ok := ctx.Deadline(); ok {
+		left = strconv.Itoa(max(0, int(math.Ceil(time.Until(end).Seconds()))))
+	}
+	e.log.Log(context.WithoutCancel(ctx), level, fmt.Sprintf("Timeout %s: Found %d model versions that have in-flight inferences", left, len(busy)))
+	for i, v := range busy {
+		e.log.Log(context.WithoutCancel(ctx), level, fmt.Sprintf("Model '%s' (version %d) has %d in-flight inferences", v.Name, v.Version, inflight[i]), "model", v.Name, "version", v.Version)
 	}
 }
 

@@ -57,9 +57,25 @@ func use(n int) {
 	useLocked(n)
 }
 
+// byDefault has the processors used that the runtime finds, whatever this run was
+// given, and returns how many: Follow goes back to them.
+func byDefault(t *testing.T) int {
+	t.Helper()
+	t.Setenv("GOMAXPROCS", "") // else Follow does nothing
+	given := runtime.GOMAXPROCS(0)
+	runtime.SetDefaultGOMAXPROCS()
+	all := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() {
+		if given != all {
+			runtime.GOMAXPROCS(given)
+		}
+	})
+	return all
+}
+
 // Whoever asks how many there are hears of all, and whoever holds them gets them.
 func TestHold(t *testing.T) {
-	all := runtime.GOMAXPROCS(0)
+	all := byDefault(t)
 	if all < 2 {
 		t.Skip("one processor: nothing to give up")
 	}
@@ -90,8 +106,7 @@ func TestHold(t *testing.T) {
 
 // Follow ends with its context, used or not, and leaves all processors in use.
 func TestFollowEnds(t *testing.T) {
-	t.Setenv("GOMAXPROCS", "") // else it does nothing
-	all := runtime.GOMAXPROCS(0)
+	all := byDefault(t)
 	for _, working := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

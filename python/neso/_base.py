@@ -87,6 +87,8 @@ class TritonBase:
         self._connected = False
         self._expose_tracebacks = False
         self._inference_timeout_s: Optional[float] = None
+        # How long stopping may take; None is the server's own time for that and a margin.
+        self._stop_timeout_s: Optional[float] = None
         # Guards starting, stopping and the table of models.
         self._lock = threading.RLock()
         self._serving: Optional[_Wake] = None
@@ -256,7 +258,11 @@ class TritonBase:
         return self._connected
 
     def stop(self) -> bool:
-        """Lets requests end and stops; False when there was nothing to stop. Safe twice and from any thread."""
+        """Lets requests end and stops; False when there was nothing to stop. Safe twice and from any thread.
+
+        A callable that does not come back is given up after ``exit_timeout_secs`` (default 30), of ``TritonConfig`` or
+        ``RemoteTriton``: its clients get an error, its thread is left behind, and a warning says where it is.
+        """
         with self._lock:
             server, self._server = self._server, None
             self._calls = None
@@ -269,7 +275,9 @@ class TritonBase:
                 return False
             self._before_stop()
             try:
-                server.stop()
+                with slow("Waiting for what is in flight") as waiting:
+                    waiting.ask = lambda: "; ".join(server.connection.stuck())
+                    server.stop(self._stop_timeout_s)
             finally:
                 if self._workspace is not None:
                     self._workspace.clean()

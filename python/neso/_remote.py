@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -17,8 +16,8 @@ from ._runtime.connection import Connection, ServerError, ServerGone
 if TYPE_CHECKING:
     from .client.utils import TritonUrl
 
-# How long the server may take to say where it is joined.
-ASK_TIMEOUT_S = 10.0
+# How long the server may take for each step of joining it.
+ASK_TIMEOUT_S = 30.0
 
 
 class RemoteServer:
@@ -32,7 +31,7 @@ class RemoteServer:
         self._owner = os.getpid()
         self._stopping = False
         self._ended = threading.Event()
-        self.addresses: dict[str, str] = connection.control("server", 10.0).get("addresses") or {}
+        self.addresses: dict[str, str] = connection.control("server", ASK_TIMEOUT_S).get("addresses") or {}
         threading.Thread(target=self._watch, name="neso-watch", daemon=True).start()
 
     def _watch(self) -> None:
@@ -70,8 +69,7 @@ class RemoteServer:
         if os.getpid() != self._owner or self._stopping:
             return
         self._stopping = True
-        with contextlib.suppress(ServerError, TimeoutError):
-            self.connection.leave(30.0 if timeout is None else timeout)
+        self.connection.leave(30.0 if timeout is None else timeout)
         self.connection.close()
 
 
@@ -86,18 +84,26 @@ def connect(
     ours, theirs = zip(socket.socketpair(), socket.socketpair())
     try:
         with theirs[0], theirs[1], socket.socket(socket.AF_UNIX) as door:
-            door.settimeout(10)
+            door.settimeout(ASK_TIMEOUT_S)
             try:
                 door.connect(path)
                 socket.send_fds(door, [token.encode()], [s.fileno() for s in theirs])
                 answer = door.recv(1)
+            except socket.timeout:  # TimeoutError from Python 3.10 on
+                raise ServerGone(f"The server at {url} does not answer") from None
             except OSError as error:
                 raise ServerError(f"The server at {url} cannot be joined from here: {error}") from None
             if answer != b"y":
                 raise ServerError(f"The server at {url} refused this process")
         connection = Connection(*ours)
         connection.last_words = lambda: f"The server at {url} is gone"
-        return RemoteServer(url, connection, on_death)
+        try:
+            return RemoteServer(url, connection, on_death)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, TimeoutError):
+                raise ServerGone(f"The server at {url} does not answer") from None
+            raise
     except BaseException:
         for sock in ours:
             sock.close()

@@ -231,8 +231,13 @@ class RemoteTriton(TritonBase):
         url: str,
         workspace: Union[Workspace, str, pathlib.Path, None] = None,
         access_token: Optional[str] = None,
+        *,
+        exit_timeout_secs: float = 30.0,
     ) -> None:
-        """``url`` is that of its HTTP or gRPC end. Raises PyTritonClientInvalidUrlError."""
+        """``url`` is that of its HTTP or gRPC end. Raises PyTritonClientInvalidUrlError.
+
+        ``exit_timeout_secs`` is how long ``stop`` waits for callables that are still running.
+        """
         from .client.exceptions import PyTritonClientInvalidUrlError
         from .client.utils import TritonUrl
 
@@ -243,6 +248,7 @@ class RemoteTriton(TritonBase):
                 f"{error}: a server is joined over HTTP or gRPC, as in http://localhost:8000"
             ) from None
         super().__init__(url, workspace, TritonLifecyclePolicy(True, False), access_token)
+        self._stop_timeout_s = exit_timeout_secs
 
     def is_alive(self) -> bool:
         """Whether all that is bound is served: true before anything is bound, as scripts for PyTriton expect."""

@@ -115,9 +115,9 @@ def unpack_elements(data: Any) -> list[bytes]:
     pos, end = 0, len(data)
     try:
         while pos < end:
-            stop = unpack(data, pos)[0] + pos + 4
-            add(data[pos + 4 : stop])
-            pos = stop
+            start = pos + 4
+            pos = start + unpack(data, pos)[0]
+            add(data[start:pos])
     except error:  # less than a length is left
         pass
     if pos > end:
@@ -131,9 +131,7 @@ def unpack_elements(data: Any) -> list[bytes]:
 
 def object_array(items: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
     """An object array of bytes."""
-    array = np.empty(len(items), dtype=np.object_)
-    array[:] = items
-    return array.reshape(shape)
+    return np.array(items, dtype=np.object_).reshape(shape)
 
 
 def serialize_byte_tensor(input_tensor: np.ndarray) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from .datatypes import BYTES
+from .datatypes import BYTES, pack_elements
 from .errors import TritonError, describe
 from .frames import (
     AGAIN,
@@ -39,6 +39,10 @@ from .leases import lease_of
 from .response import InferenceResponse
 from .store import flat
 from .tensor import DeviceTensor, Tensor
+
+
+# Outputs with more strings are not packed before it is known where they go.
+FEW = 64
 
 
 class ResponseFrame:
@@ -129,9 +133,19 @@ class ResponseFrame:
                         if length > limit:
                             break
                         data = source[start : start + length]  # received, and passed on as it came
+                    elif number == BYTES:
+                        if array.size > FEW:
+                            break
+                        try:
+                            data = pack_elements(array)
+                        except Exception:
+                            break  # add says why
+                        length = len(data)
+                        if length > limit:
+                            break
                     else:
                         length = array.nbytes
-                        if length > limit or number == BYTES:
+                        if length > limit:
                             break
                         data = array.tobytes()
                     add_output((index, number, shape, INLINE, data, length, b""))

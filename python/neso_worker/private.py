@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import resource
 import sys
 import threading
 import weakref
@@ -23,6 +22,9 @@ from collections import deque
 from typing import Optional
 
 import numpy as np
+
+if sys.platform != "win32":
+    import resource
 
 PAGE = mmap.PAGESIZE
 _SHIFT = PAGE.bit_length() - 1
@@ -76,9 +78,10 @@ class PrivateViews:
 
     def add(self, number: int, fd: int, size: int) -> None:
         """Maps a segment; where that cannot be, its tensors are copied."""
-        self._pagemap = _usable()
-        if self._pagemap < 0:
+        pagemap = _usable()
+        if pagemap < 0:
             return
+        self._pagemap = pagemap
         with contextlib.suppress(OSError):
             flags = mmap.MAP_PRIVATE | _NORESERVE
             self._memories[number] = _Memory(mmap.mmap(fd, size, flags, mmap.PROT_READ | mmap.PROT_WRITE))
@@ -136,7 +139,7 @@ class PrivateViews:
         return (end - 1) >> _SHIFT != page or not self._copied(memory, page, page + 1)
 
     def _settle(self) -> int:
-        """Forgets views that have died, and drops the pages copied for them; returns the page faults so far."""
+        """Forgets views that have died, drops the pages copied for them, and returns the page faults so far."""
         ended = []
         while self._dead:
             ended.append(self._dead.popleft())
@@ -182,11 +185,14 @@ _opened = (-1, 0)
 def _usable() -> int:
     """A descriptor of /proc/self/pagemap where the system does what this module needs; -1 where it does not.
 
-    A limit on the memory of the process counts private mappings whole, whatever is written to.
+    Limits on the memory of the process count private mappings whole, whatever is written to.
     """
     global _opened
-    if sys.platform != "linux" or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
+    if sys.platform != "linux":
         return -1
+    for limit in (resource.RLIMIT_DATA, resource.RLIMIT_AS):
+        if resource.getrlimit(limit)[0] != resource.RLIM_INFINITY:
+            return -1
     if _opened[1] != os.getpid():
         _opened = (_try(), os.getpid())
     return _opened[0]

@@ -54,7 +54,7 @@ def make_server(*extra, **options):
     log = []
     server = Server([*ANY_PORTS, *extra], binary=BINARY, output=log.append, **options)
     server.log = log
-    server.start(60)
+    server.start(120)
     return server
 
 

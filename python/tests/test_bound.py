@@ -400,17 +400,17 @@ ONE = config([tensor("x", "FP32", [-1])], [tensor("y", "FP32", [-1])])
 @pytest.mark.parametrize("shape", ["batch", "requests"])
 def test_callables_that_write_to_what_others_read(server, http, shape):
     """Two steps of an ensemble get a client's tensor, each its own; what is answered is what the callable has made of it."""
-    seen, together, size = [], threading.Barrier(2), 200000
+    seen, together, size = [], threading.Barrier(2, timeout=60), 200000
 
     def writes(x):
-        together.wait(20)
+        together.wait()
         x += 1
-        together.wait(20)
+        together.wait()
         return {"y": x if len(seen) % 2 else x[:, : size // 2]}
 
     def reads(x):
-        together.wait(20)
-        together.wait(20)
+        together.wait()
+        together.wait()
         seen.append(x.copy())
         return {"y": x}
 

@@ -82,17 +82,17 @@ def test_a_taken_port_is_said():
         taken.listen()
         server = Server([*ANY_PORTS, f"--http-port={taken.getsockname()[1]}"], binary=BINARY, output=lambda line: None)
         with pytest.raises(ServerGone, match="already in use"):
-            server.start(30)
+            server.start(120)
         assert gone(server.pid)
 
 
 def test_what_cannot_start():
     with pytest.raises(ServerGone, match="no-such-option"):
-        Server(["--no-such-option=1"], binary=BINARY, output=lambda line: None).start(30)
+        Server(["--no-such-option=1"], binary=BINARY, output=lambda line: None).start(120)
     with pytest.raises(ServerError, match="cannot be started"):
-        Server([], binary="/no/such/neso").start(30)
+        Server([], binary="/no/such/neso").start(120)
     with pytest.raises(ServerError):
-        Server([], binary="/bin/true").start(30)
+        Server([], binary="/bin/true").start(120)
     with pytest.raises(TimeoutError):
         Server([], binary=str(ROOT / "python" / "tests" / "sleeping.sh"), output=lambda line: None).start(0.2)
 

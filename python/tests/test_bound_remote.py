@@ -85,6 +85,32 @@ def test_the_door(server, url):
     assert server.is_alive()
 
 
+@pytest.mark.parametrize("says", [b"", b"y"])
+def test_a_server_that_stands_still_may_come_to_life(tmp_path, monkeypatch, says):
+    """Whoever wants to join it may try again: it is no refusal."""
+    path = str(tmp_path / "door")
+    monkeypatch.setattr("neso._remote._ticket", lambda url, token: (path, "t"))
+    monkeypatch.setattr("neso._remote.ASK_TIMEOUT_S", 0.05)
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(path)
+        door.listen()
+        held = []
+
+        def answer():
+            held.append(door.accept()[0])
+            held.append(socket.recv_fds(held[0], 10, 2)[1])
+            held[0].sendall(says)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ServerGone, match="does not answer"):
+            connect("http://127.0.0.1:1")
+        thread.join(60)
+        held[0].close()
+        for fd in held[1]:
+            os.close(fd)
+
+
 def test_a_killed_guest_takes_its_models_along(server, url):
     text = textwrap.dedent(f"""
         import sys, time

@@ -181,6 +181,29 @@ def test_strings(tmp_path, make):
         assert out.number == BYTES and out.shape == (2, 2) and out.array().ravel().tolist() == items
 
 
+def test_strings_of_any_number_and_length(tmp_path):
+    with script(tmp_path) as m:
+        for count, length in ((0, 0), (1, 9000), (64, 3), (64, 300), (65, 3), (3000, 3)):
+            items = [b"%04d" % i * length for i in range(count)]
+            array = np.empty(count, object)
+            array[:] = items
+            out = m.run(code("return [out(r.inputs()[1].as_numpy())]"), In(1, array)).outputs[0]
+            assert out.number == BYTES and out.shape == (count,) and out.array().tolist() == items
+
+
+def test_an_element_without_text_is_an_error_of_its_request(tmp_path):
+    with script(tmp_path) as m:
+        response = m.run(
+            code("""
+            class Bad:
+                def __str__(self):
+                    raise ValueError("no text")
+            return [out(np.array([b"good", Bad()], dtype=object))]
+            """)
+        )
+        assert response.code != 0xFF and "no text" in response.message
+
+
 def test_other_objects_become_their_text(tmp_path):
     with script(tmp_path) as m:
         response = m.run(code("return [out(np.array([1, None, np.str_('x'), bytearray(b'y'), 2.5], dtype=object))]"))

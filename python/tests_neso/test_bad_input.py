@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -260,7 +261,7 @@ def test_models_without_inputs_and_outputs_are_served(beside):
     beside.unbind("empty")
 
 
-def test_a_callable_that_never_comes_back():
+def test_a_callable_that_never_comes_back(caplog):
     """Its clients are released, readiness shows it, the others go on, and the server still stops."""
     hold = threading.Event()
 
@@ -287,6 +288,7 @@ def test_a_callable_that_never_comes_back():
         hold.clear()
         refused(triton.url, "stuck", r"time|0\.3 s")
         assert triton.stop()
+    assert re.search(rf"Left behind, .*: the callable of `stuck`, at {re.escape(__file__)}:\d+ in stuck", caplog.text)
     hold.set()
 
 

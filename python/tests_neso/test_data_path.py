@@ -46,7 +46,7 @@ def place(triton):
             name, function, [Tensor(name="x", **dims)], [Tensor(name=n, **dims) for n in outputs],
             config=ModelConfig(batching=batching, max_batch_size=8 if batching else 4, **settings),
         )  # fmt: skip
-        return ModelClient(triton.url, name, inference_timeout_s=30)
+        return ModelClient(triton.url, name, inference_timeout_s=120)
 
     return bind
 

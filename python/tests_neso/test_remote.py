@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import threading
+import urllib.error
 
 import numpy as np
 import pytest
@@ -188,6 +191,69 @@ def test_a_name_that_another_process_serves(triton):
     assert not ready(triton.url, "clash")
     triton.bind("clash", triple, X, Y, replace=True)
     assert infer(triton.url, "clash") == 9.0
+
+
+@pytest.mark.parametrize("form", ["function", "coroutine", "async_generator"])
+def test_stop_gives_up_what_does_not_come_back(triton, form, caplog, capsys, monkeypatch):
+    """After a time that the user may choose, and it says which callable that was and where."""
+    monkeypatch.setattr("neso.utils.announce.SLOW_AFTER", 0.01)
+    inside, go = threading.Event(), threading.Event()
+
+    def function(requests):
+        inside.set()
+        go.wait(600)
+        return [{"y": r["x"]} for r in requests]
+
+    async def coroutine(requests):
+        inside.set()
+        await asyncio.sleep(600)
+
+    async def async_generator(requests):
+        inside.set()
+        await asyncio.sleep(600)
+        yield [{"y": r["x"]} for r in requests]
+
+    remote = RemoteTriton(triton.url, access_token=triton.get_access_token(), exit_timeout_secs=0.5)
+    remote.bind("stuck", locals()[form], X, Y)
+    remote.bind("beside", triple, X, Y)
+    remote.connect()
+    refused = []
+
+    def ask():
+        try:
+            infer(triton.url, "stuck")
+        except urllib.error.HTTPError as error:
+            refused.append(error.code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        assert inside.wait(60)
+        said = rf"the callable of `stuck`, at {re.escape(__file__)}:\d+ in {form}"
+        connection = remote._server.connection
+        leave, lines, waited = connection.leave, [], []
+
+        def told():
+            lines.append(capsys.readouterr().err)
+            return re.search(rf"Waiting for what is in flight: \d+ s so far \({said}\)", "".join(lines))
+
+        def late(timeout):
+            wait_until(told)
+            waited.append(timeout)
+            leave(timeout)
+
+        monkeypatch.setattr(connection, "leave", late)
+        assert remote.stop()
+        assert waited == [0.5]
+        asking.join(60)
+        assert refused == [503]
+        end = "Left behind" if form == "function" else "Cancelled"
+        wait_until(lambda: re.search(rf"{end}, as it has not come back: {said}\n", caplog.text))
+        assert "beside" not in caplog.text.partition("as it has not come back")[2]
+    finally:
+        go.set()
+    assert not ready(triton.url, "stuck")
+    assert not ready(triton.url, "beside")
 
 
 def test_a_client_needs_a_bound_model(triton):

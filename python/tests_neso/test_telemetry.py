@@ -109,7 +109,7 @@ def test_the_servers_span_is_above(spans, form):
             triton.bind("m", form, X, Y)
             with ModelClient(triton.url, "m") as client:
                 client.infer_sample(ONE, headers={"traceparent": PARENT})
-                servers = {span.name: span for span in (exported.get(timeout=30) for _ in range(3))}
+                servers = {span.name: span for span in (exported.get(timeout=60) for _ in range(3))}
         server.shutdown()
     _, outer = spans()
     assert set(servers) == {"InferRequest", "m", "compute"}

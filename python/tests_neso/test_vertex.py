@@ -24,7 +24,7 @@ def double(x):
 
 def ask(triton, path, body=None):
     """The body of an answer on the cloud's port."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{triton.vertex_ai_port}{path}", body, timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{triton.vertex_ai_port}{path}", body, timeout=60) as answer:
         return answer.read()
 
 

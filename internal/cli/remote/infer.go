@@ -33,7 +33,8 @@ func inferCommand(out io.Writer) *cobra.Command {
 FILE.npy holds an array, FILE.json JSON, any other file the tensor's bytes (for
 BYTES: one element). Datatype and shape come from the model; a batch dimension
 that VALUE lacks is added. --shape NAME=1,3 says what cannot be told. Of a
-decoupled model each response is printed as it comes.`,
+decoupled model each response is printed as it comes; of a batch each sample is
+asked for itself, one after the other.`,
 		Example: `  neso infer add_sub --input 'INPUT0=[1,2,3,4]' --input 'INPUT1=[5,6,7,8]'
   neso infer digits --input image=@seven.npy --output label --save scores=scores.npy`,
 		Args: cobra.ExactArgs(1),

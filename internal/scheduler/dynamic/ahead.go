@@ -15,7 +15,7 @@ package dynamic
 // The second rule keeps batches as large as without it, half of the crowd and
 // more. It is for batchers that nothing tells when batches go, as in share.go.
 const (
-	quickBatch = 1e6 // ns: beyond it, what the worker waits between batches is nothing
+	quickBatch = 5e5 // ns: of longer ones a slightly larger batch is worth more than a worker that need not wait
 	crowdFades = 16  // each batch takes this part off the crowd
 	crowdRange = 4   // a crowd give or take this part is nearly everybody
 )

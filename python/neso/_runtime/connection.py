@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import platform
 import socket
@@ -52,6 +53,8 @@ from .memory import SharedOutputs
 from .returned import is_coroutine
 from .store import BoundStore
 
+LOGGER = logging.getLogger("neso.triton")
+
 # How long closing waits for the threads of instances, which end by themselves.
 JOIN_S = 1.0
 
@@ -95,6 +98,8 @@ class Connection:
         self._instances: dict[int, Instance] = {}
         # Says why the server is gone, for the errors of calls.
         self.last_words: Callable[[], str] = lambda: ""
+        # Whether leave has waited for callables.
+        self._waited = False
         self.link.deliver = self._deliver
         self.link.tidy = self.segments.outputs.trim
         self.link.ended = self._ended
@@ -236,12 +241,19 @@ class Connection:
             self._bindings.pop(number, None)
 
     def leave(self, timeout: float) -> None:
-        """Unbinds everything and waits for the callables that are still out."""
+        """Unbinds everything and waits for the callables that are still out, for that many seconds at most."""
         deadline = time.monotonic() + timeout
         for name, version in list(self._current):
-            self.unbind(name, version, max(0.1, deadline - time.monotonic()))
+            with contextlib.suppress(ServerError, TimeoutError):
+                self.unbind(name, version, max(0.1, deadline - time.monotonic()))
         for instance in list(self._instances.values()):  # they read for themselves
             instance.thread.join(max(0.0, deadline - time.monotonic()))
+        self._waited = True
+
+    def stuck(self) -> list[str]:
+        """The callables that have not come back, each with where it is."""
+        found = [(i.model, i.stuck_at()) for i in list(self._instances.values())]
+        return [f"the callable of `{name}`, at {at}" for name, at in found if at is not None]
 
     @property
     def closed(self) -> bool:
@@ -262,10 +274,12 @@ class Connection:
         self._shut()
         self.link.end(Closed())
         # Those whose callables do not come back are the user's: one wait for all of them.
-        deadline = time.monotonic() + JOIN_S
+        deadline = time.monotonic() + (0.1 if self._waited else JOIN_S)
         for thread in [i.thread for i in list(self._instances.values())]:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        for stuck in self.stuck():
+            LOGGER.warning("Left behind, as it has not come back: %s", stuck)
         self._control.close()
         self._descriptors.close()
 

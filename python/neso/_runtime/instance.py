@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import sys
 import threading
 import traceback
@@ -31,6 +32,7 @@ from neso_worker.frames import (
 )  # fmt: skip
 from neso_worker.leases import Lease
 
+from . import where
 from .binding import BATCH, Binding
 from .inputs import Request, decode_requests
 from .job import Job
@@ -40,6 +42,9 @@ from .returned import Split, awaited, is_coroutine, only, only_async, rows_of, w
 
 if TYPE_CHECKING:
     from .connection import Connection
+
+
+LOGGER = logging.getLogger("neso.triton")
 
 
 class Instance:
@@ -52,6 +57,7 @@ class Instance:
         self.number = number
         self.tables = Tables(connection, number, order)
         self.name = str(order.get("name") or binding.name)
+        self.model = binding.name
         self.work: deque[Frame] = deque()
         self._call = call
         self._binding = binding
@@ -60,6 +66,8 @@ class Instance:
         self._async = is_coroutine(self._callable)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[Any] = set()
+        # The thread waits for work; else it runs the callable, or is about to.
+        self.idle = False
         # Nothing more is sent: it is unloaded, or the server is gone.
         self.over = False
         self.thread = threading.Thread(target=self._run, name=f"neso-{self.name}", daemon=True)
@@ -76,7 +84,9 @@ class Instance:
                     connection.segments.private.settle()
                     if leases.pending() or link.writer.waiting():
                         link.writer.flush()
+                    self.idle = True
                     link.wait(arrived)
+                    self.idle = False
                 kind, _, call, data, start, end = work.popleft()
                 if kind == EXECUTE_BATCH:
                     self._execute_batch(call, data, start, end)
@@ -102,6 +112,15 @@ class Instance:
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
+
+    def stuck_at(self) -> Optional[str]:
+        """Where in the user's code the callable is, as ``file:line in function``; None when it is not called now."""
+        if not self.thread.is_alive():
+            return None
+        if not self.idle:
+            return where.of_thread(self.thread)
+        loop = self._loop
+        return where.of_tasks(loop) if self._running and loop is not None else None
 
     # Batch shape: one call for everything.
 
@@ -288,6 +307,9 @@ class Instance:
             loop.run_forever()
             # What has not come to its end is cancelled, which runs its cleaning up.
             tasks = asyncio.all_tasks(loop)
+            if tasks:
+                place = where.of_tasks(loop)
+                LOGGER.warning("Cancelled, as it has not come back: the callable of `%s`, at %s", self.model, place)
             for task in tasks:
                 task.cancel()
             if tasks:

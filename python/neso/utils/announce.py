@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, Callable, TextIO
 
 from ..model_config.datatypes import triton_type
 from ..model_config.triton_model_config import TritonModelConfig
@@ -27,6 +27,8 @@ class Slow:
         """Nothing is known yet."""
         # What it waits for, as far as that is known.
         self.why = ""
+        # Says that when a line is due.
+        self.ask: Callable[[], str] = lambda: self.why
 
 
 @contextlib.contextmanager
@@ -39,18 +41,21 @@ def slow(what: str) -> Iterator[Slow]:
         begun = time.monotonic()
         wait = SLOW_AFTER
         while not done.wait(wait):
-            why = f" ({told.why})" if told.why else ""
+            said = told.ask()
+            why = f" ({said})" if said else ""
             sys.stderr.write(f"{what}: {time.monotonic() - begun:.0f} s so far{why} ...\n")
             sys.stderr.flush()
             wait = SLOW_EVERY
 
     thread = threading.Thread(target=tell, name="neso-progress", daemon=True)
-    thread.start()
+    with contextlib.suppress(RuntimeError):  # at the end of the interpreter none can be started
+        thread.start()
     try:
         yield told
     finally:
         done.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
 
 
 # Elements of an input that a line shows; more are made by the shell.

@@ -57,6 +57,8 @@ class Loader(Loader):  # type: ignore[no-redef]
             )
         if not directory and looks_like(path):
             raise LoadError(f"{order.file()} is not a model of TensorFlow: it is {looks_like(path)}")
+        if directory and not os.path.getsize(os.path.join(path, "saved_model.pb")):
+            raise LoadError(f"{order.file()}: its saved_model.pb is empty: write the model again")
         if path.lower().endswith(".keras") and not zipfile.is_zipfile(path):
             raise LoadError(
                 f"{order.file()} is not a Keras file: it is cut off, damaged, or something else ({size_of(path)} bytes): write the model again"
