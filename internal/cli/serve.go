@@ -129,7 +129,11 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		report(log, &o.server, true)
 		summary, _, _ := strings.Cut(err.Error(), "\n")
 		logger.Error("failed to start", "error", summary)
-		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
+		hint := ""
+		if !asTriton && len(o.server.ModelRepositories) == 0 && !o.server.NoRepository {
+			hint = ", or a model file or directory: neso serve PATH"
+		}
+		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v%s\n", backend.AsError(err).Code, err, hint)
 		return 1
 	}
 	defer followLoad()()
