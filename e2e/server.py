@@ -112,7 +112,7 @@ class Server:
         if wait:
             self.wait_ready()
 
-    def wait_ready(self, timeout: float = 180) -> None:
+    def wait_ready(self, timeout: float = 400) -> None:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -136,7 +136,7 @@ class Server:
         path: str,
         body=None,
         headers: dict | None = None,
-        timeout: float = 120,
+        timeout: float = 300,
         port: int | None = None,
     ):
         connection = http.client.HTTPConnection("127.0.0.1", port or self.http_port, timeout=timeout)

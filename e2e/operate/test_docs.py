@@ -150,10 +150,15 @@ def test_every_documented_option_exists():
             [ROOT / "bin" / "neso", *command, "--help"], capture_output=True, text=True, check=True
         ).stdout
 
+    def commands(*above):
+        listed = usage(*above).partition("Available Commands:")[2].partition("Flags:")[0]
+        for command in re.findall(r"^  ([a-z-]+) ", listed, re.M):
+            yield (*above, command)
+            yield from commands(*above, command)
+
     known = set(re.findall(r"^  (--[a-z0-9-]+)", usage("serve"), re.M))
-    commands = re.findall(r"^  ([a-z-]+) ", usage().partition("Available Commands:")[2].partition("Flags:")[0], re.M)
-    for command in commands:
-        known |= set(re.findall(r"(--[a-z0-9-]+)", usage(command)))
+    for command in commands():
+        known |= set(re.findall(r"(--[a-z0-9-]+)", usage(*command)))
     for page in PAGES:
         for option in re.findall(r"`(--[a-z0-9-]+)", page.read_text()):
             if option not in known | {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer", "--formats"}:

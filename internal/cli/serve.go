@@ -19,6 +19,7 @@ import (
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/startpages"
 )
 
 func defaults() *serveOptions {
@@ -137,7 +138,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	}
 	defer followLoad()()
 	report(log, &o.server, false)
-	if err := letStartGo(); err != nil {
+	if err := startpages.Release(); err != nil {
 		logger.Debug("pages of the start stay", "error", err)
 	}
 	single.report(env.Stdout, &o.server)
