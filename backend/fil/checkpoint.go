@@ -53,7 +53,8 @@ func walkCheckpoint(r io.ReaderAt, size int64) error {
 		} {
 			w.list(element)
 		}
-		if w.optional() || w.optional() {
+		ofTree := w.optional()
+		if ofNodes := w.optional(); ofTree || ofNodes {
 			return nil
 		}
 	}

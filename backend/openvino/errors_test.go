@@ -29,7 +29,7 @@ func TestErrorsAreThoseOfTheirModels(t *testing.T) {
 		}
 		cfg := backend.Config{Name: fmt.Sprint("model", i), Version: 1, Directory: filepath.Dir(dir), VersionDirectory: dir, Filename: "model.onnx"}
 		loads.Go(func() {
-			for range 50 {
+			for range 15 {
 				_, err := d.Load(t.Context(), cfg)
 				if err == nil || !strings.Contains(err.Error(), "'model.onnx'") || strings.Contains(err.Error(), string(filepath.Separator)+"model") {
 					t.Errorf("%s: %v", cfg.Name, err)

@@ -161,6 +161,15 @@ def test_async_execute(tmp_path):
         assert answer(s, "m") == 1
 
 
+@pytest.mark.parametrize("zygote", ["1", "0"])
+def test_the_command_line_is_empty(tmp_path, zygote):
+    """As in Triton: what parses it in a model, such as unittest.main, does not find the worker's own options."""
+    parse = "import argparse, sys; assert sys.argv == ['']; argparse.ArgumentParser().parse_args()"
+    python_model(tmp_path, "m", init=parse, execute=parse)
+    with Server(tmp_path, env={"NESO_PYTHON_ZYGOTE": zygote}) as s:
+        assert answer(s, "m") == 1
+
+
 def test_prints_and_logger(tmp_path):
     python_model(
         tmp_path,

@@ -67,12 +67,12 @@ MISTAKES = {
     "unknown option": (["--no-such-option=1"], "unrecognized option '--no-such-option'"),
     "near miss": (["--modle-repository=x"], "did you mean '--model-repository'"),
     "ambiguous": (["--http-=1"], "ambiguous"),
-    "no such file": (["no_such_path"], "Unexpected argument: no_such_path (stat no_such_path: no such file"),
+    "no such file": (["no_such_path"], "Unexpected argument: no_such_path (it does not exist: expected a model file,"),
     "file behind options": (
         ["--http-port=0", __file__],
         "(paths of models stand in front of the options: neso serve /",
     ),
-    "not a number": (["--http-port=x"], "Invalid option value. Got x"),
+    "not a number": (["--http-port=x"], "Invalid option value. Got x, expected a whole number"),
     "not a boolean": (["--allow-http=maybe"], "invalid value for bool option: maybe"),
     "no argument": (["--http-port"], "requires an argument"),
     "same port": (
@@ -80,8 +80,15 @@ MISTAKES = {
         "cannot listen to HTTP requests and GRPC requests at the same address and port",
     ),
     "load without explicit": (["--load-model=x"], "requires setting '--model-control-mode=explicit'"),
-    "no repository": ([], "--model-repository must be specified"),
-    "missing repository": (["--model-repository=/no/such/dir"], "/no/such/dir"),
+    "no repository": ([], "--model-repository must be specified, or a model file or directory: neso serve PATH"),
+    "missing repository": (
+        ["--model-repository=/no/such/dir"],
+        "failed to stat file /no/such/dir: no such file or directory (expected a directory of models)",
+    ),
+    "file as repository": (
+        [f"--model-repository={__file__}"],
+        f"repository path is not a valid directory: {__file__} is a file (expected a directory of models)",
+    ),
     "log format": (["--log-format=xml"], "invalid argument for --log-format"),
 }
 

@@ -222,6 +222,19 @@ def test_infer_of_a_decoupled_model(server, tmp_path):
         (["log", "nope=1"], "the server has no setting 'nope', it has log_error, "),
         (["trace", "nope=1"], "the server has no setting 'nope', it has log_frequency, "),
         (["load"], "accepts 1 arg(s), received 0\nUsage: neso load MODEL"),
+        (
+            ["infer", "add_sub:x", "--input", "INPUT0=1"],
+            "add_sub:x: expected MODEL or MODEL:VERSION, a version is a number",
+        ),
+        (["infer", "add_sub", "--input", "INPUT0=@/nope"], "--input INPUT0: open /nope: no such file"),
+        (["infer", "add_sub", "--input", "INPUT0=@/"], "--input INPUT0: read /: is a directory"),
+        (["load", "add_sub", "--config", "/nope"], "--config: open /nope: no such file"),
+        (["load", "--header"], "flag needs an argument: --header\nUsage"),
+        (["infer", "--parmeter", "x"], "unknown flag: --parmeter, did you mean --parameter?\nUsage"),
+        (["test-model", ".", "--repeat", "x"], 'invalid argument "x" for "--repeat" flag: expected a number\nUsage'),
+        (["index", "x"], 'neso index takes no arguments, got "x"\nUsage'),
+        (["ready", "--url", "http://"], "--url http://: expected HOST:PORT, a URL, or unix:/path"),
+        (["ready", "--url", "localhost:x"], "--url localhost:x: expected HOST:PORT, a URL, or unix:/path"),
         (["load", "--nope"], "unknown flag: --nope\nUsage: neso load MODEL"),
         (["ready", "--url", "localhost:1"], "no server answers at localhost:1: connection refused\nStart one with"),
         (["ready", "--url", "unix:/nope"], "no server answers at unix:/nope: no such file"),
@@ -254,3 +267,12 @@ def test_doctor(server):
     env = {**os.environ, "NESO_PYTHON": "/no/such/python"}
     r = subprocess.run([BINARY, "doctor"], capture_output=True, text=True, timeout=180, env=env)
     assert r.returncode == 1 and "FAIL  Python" in r.stdout and "/no/such/python" in r.stdout, r
+
+
+def test_an_input_that_is_no_json(server, tmp_path):
+    rubbish = tmp_path / "x.json"
+    rubbish.write_bytes(bytes(range(256)) * 20)
+    r = neso(server, "infer", "add_sub", "--input", f"INPUT0=@{rubbish}")
+    assert (
+        r.returncode == 1 and f"--input INPUT0: {rubbish}: expected JSON, got " in r.stderr and len(r.stderr) < 500
+    ), r

@@ -160,6 +160,25 @@ def test_a_model_that_writes_and_dies(repo, tmp_path_factory):
         assert descendants(s.process.pid) != pids
 
 
+def test_two_inputs_that_are_one_tensor(repo):
+    """A write to one does not show in the other."""
+    write(
+        repo,
+        "two",
+        "z = pb_utils.get_input_tensor_by_name(request, 'Z').as_numpy()\nx += 1\nz *= 3\n"
+        "return [v for a in (x, z) for v in (a[0], int((a == a[0]).all()))]",
+    )
+    with (repo / "two" / "config.pbtxt").open("a") as config:
+        config.write('input { name: "Z" data_type: TYPE_INT64 dims: [ -1 ] }\n')
+    chain(repo, "both", ("make", "X", "t"), ("two", "t", "Y"))
+    config = repo / "both" / "config.pbtxt"
+    once = 'input_map { key: "X" value: "t" }'
+    config.write_text(config.read_text().replace(once, once + ' input_map { key: "Z" value: "t" }'))
+    with Server(repo) as s:
+        for value in range(1, 5):
+            assert infer(s, "both", value)["Y"] == [value + 1, 1, value * 3, 1]
+
+
 def anonymous(pid):
     """KiB of pages in shared memory of the server that a process has for itself alone."""
     total, inside = 0, False

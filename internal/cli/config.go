@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/cli/configcheck"
 	"github.com/nesoserve/neso/internal/cli/remote"
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -20,7 +21,7 @@ import (
 
 func configCommand(env Env) *cobra.Command {
 	c := remote.Config(env.Stdout)
-	c.AddCommand(configCheckCommand(env), configShowCommand(env), configInitCommand(env))
+	c.AddCommand(configcheck.Command(env.Stdout, backendDirectory), configShowCommand(env), configInitCommand(env))
 	return c
 }
 

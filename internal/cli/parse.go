@@ -137,7 +137,7 @@ func parseInt(s string) (int, error) {
 	case strings.Contains(err.Error(), "out of range"):
 		return 0, fmt.Errorf("Provided option value is out of bound. Got %s", s) //nolint:staticcheck // Triton's text
 	}
-	return 0, fmt.Errorf("Invalid option value. Got %s", s) //nolint:staticcheck // Triton's text
+	return 0, fmt.Errorf("Invalid option value. Got %s, expected a whole number", s) //nolint:staticcheck // Triton's text
 }
 
 // parsePair splits "<first><delimiter><second>".

@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/internal/cli/configcheck"
 	"github.com/nesoserve/neso/internal/cli/remote"
+	"github.com/nesoserve/neso/internal/spelling"
 )
 
 // Env is what a command sees of the world.
@@ -56,7 +60,7 @@ func Main(ctx context.Context, env Env) int {
 	if exit, ok := err.(*exitError); ok { //nolint:errorlint // made here, never wrapped
 		return exit.code
 	}
-	if errors.Is(err, remote.ErrNotReady) {
+	if errors.Is(err, remote.ErrNotReady) || errors.Is(err, configcheck.ErrFaults) {
 		return 1 // it has said so
 	}
 	fmt.Fprintln(env.Stderr, "neso:", err)
@@ -66,11 +70,14 @@ func Main(ctx context.Context, env Env) int {
 // explainUsage has mistakes in a command line say what is expected.
 func explainUsage(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w\nUsage: %s ('%s --help' says more)", err, c.UseLine(), c.CommandPath())
+		return fmt.Errorf("%s\nUsage: %s ('%s --help' says more)", explainFlag(c, err), c.UseLine(), c.CommandPath())
 	})
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
+			if err != nil && !c.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command") {
+				err = fmt.Errorf("%s takes no arguments, got %q", c.CommandPath(), args[0])
+			}
 			if err != nil {
 				err = fmt.Errorf("%w\nUsage: %s", err, c.UseLine())
 			}
@@ -80,6 +87,28 @@ func explainUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		explainUsage(sub)
 	}
+}
+
+// explainFlag says of a flag that is not known which may have been meant, and of a
+// value what was expected.
+func explainFlag(c *cobra.Command, err error) string {
+	text := err.Error()
+	if name, unknown := strings.CutPrefix(text, "unknown flag: --"); unknown {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := spelling.Nearest(name, names); near != "" {
+			text += ", did you mean --" + near + "?"
+		}
+		return text
+	}
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
+		expected := "expected a number"
+		if number.Func == "ParseBool" {
+			expected = "expected true or false"
+		}
+		text = strings.Replace(text, number.Error(), expected, 1)
+	}
+	return text
 }
 
 func serveCommand(env Env) *cobra.Command {

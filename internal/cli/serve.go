@@ -19,6 +19,7 @@ import (
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/startpages"
 )
 
 func defaults() *serveOptions {
@@ -128,12 +129,16 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		report(log, &o.server, true)
 		summary, _, _ := strings.Cut(err.Error(), "\n")
 		logger.Error("failed to start", "error", summary)
-		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v\n", backend.AsError(err).Code, err)
+		hint := ""
+		if !asTriton && len(o.server.ModelRepositories) == 0 && !o.server.NoRepository {
+			hint = ", or a model file or directory: neso serve PATH"
+		}
+		fmt.Fprintf(env.Stderr, "error: creating server: %s - %v%s\n", backend.AsError(err).Code, err, hint)
 		return 1
 	}
 	defer followLoad()()
 	report(log, &o.server, false)
-	if err := letStartGo(); err != nil {
+	if err := startpages.Release(); err != nil {
 		logger.Debug("pages of the start stay", "error", err)
 	}
 	single.report(env.Stdout, &o.server)

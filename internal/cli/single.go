@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -38,6 +40,9 @@ func misplaced(err error) error {
 		return err
 	}
 	if _, missing := os.Stat(path); missing != nil {
+		if errors.Is(missing, fs.ErrNotExist) {
+			return fmt.Errorf("%w (it does not exist: expected a model file, the directory of a model, or an option)", err)
+		}
 		return fmt.Errorf("%w (%w)", err, missing)
 	}
 	return fmt.Errorf("%w (paths of models stand in front of the options: neso serve %s --...)", err, path)

@@ -13,16 +13,16 @@ import (
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
-// lines collects the messages of a log.
-type lines struct {
+// messages collects those of a log.
+type messages struct {
 	slog.Handler
 	mu  sync.Mutex
 	all []string
 }
 
-func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l *messages) Enabled(context.Context, slog.Level) bool { return true }
 
-func (l *lines) Handle(_ context.Context, r slog.Record) error {
+func (l *messages) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, r.Message)
@@ -30,7 +30,7 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 }
 
 // from returns what came since the line.
-func (l *lines) from(line string) string {
+func (l *messages) from(line string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	text := strings.Join(l.all, "\n")
@@ -48,7 +48,7 @@ func TestDrainSaysWhatIsInFlight(t *testing.T) {
 			<-release[cfg.Name]
 			return false, nil
 		}}
-		log := &lines{}
+		log := &messages{}
 		e, err := New(Options{Repositories: []string{top}, Backends: []backend.Driver{echo.Driver()}, Logger: slog.New(log)})
 		if err != nil {
 			t.Fatal(err)

@@ -209,8 +209,8 @@ func TestOptions(t *testing.T) {
 		text string
 	}{
 		"no repository":     {Options{}, backend.InvalidArg, "--model-repository must be specified"},
-		"missing":           {Options{Repositories: []string{missing}, ExitOnError: true}, backend.Internal, "failed to stat file " + missing},
-		"not a directory":   {Options{Repositories: []string{filepath.Join(top, "file")}, ExitOnError: true}, backend.InvalidArg, "repository path is not a valid directory"},
+		"missing":           {Options{Repositories: []string{missing}, ExitOnError: true}, backend.Internal, "failed to stat file " + missing + ": no such file or directory (expected a directory of models)"},
+		"not a directory":   {Options{Repositories: []string{filepath.Join(top, "file")}, ExitOnError: true}, backend.InvalidArg, "repository path is not a valid directory: " + filepath.Join(top, "file") + " is a file (expected a directory of models)"},
 		"mode":              {Options{Repositories: []string{top}, ControlMode: "x"}, backend.InvalidArg, "invalid argument for --model-control-mode"},
 		"startup, not none": {Options{Repositories: []string{top}, StartupModels: []string{"a"}}, backend.InvalidArg, "Use of '--load-model' requires setting '--model-control-mode=explicit' as well."},
 		"star and more":     {Options{Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"*", "a"}}, backend.InvalidArg, "Wildcard model name '*' must be the ONLY startup model if specified at all."},

@@ -150,16 +150,22 @@ func (c *client) send(method, path string, headers []string, body []byte) {
 
 func (c *client) receive(method string) reply {
 	c.t.Helper()
-	r, err := http.ReadResponse(c.br, &http.Request{Method: method})
+	r, err := c.answer(method)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	return r
+}
+
+// answer is receive where the server may have ended the connection.
+func (c *client) answer(method string) (reply, error) {
+	r, err := http.ReadResponse(c.br, &http.Request{Method: method})
+	if err != nil {
+		return reply{}, err
 	}
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return reply{r, body}
+	return reply{r, body}, err
 }
 
 func (c *client) do(method, path string, headers []string, body []byte) reply {

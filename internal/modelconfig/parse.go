@@ -1,6 +1,7 @@
 package modelconfig
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"regexp"
@@ -47,6 +48,9 @@ func Parse(text []byte, filename string) (*Draft, error) {
 	}
 	pb := &inferencepb.ModelConfig{}
 	plain := blankComments(text)
+	if i := bytes.IndexFunc(plain, isBinary); i >= 0 {
+		return nil, notText(filename, plain[:i])
+	}
 	s := scan(string(plain), filename, pb.ProtoReflect().Descriptor())
 	s.faults.sortByPlace()
 	if s.broken {
@@ -68,6 +72,21 @@ func Parse(text []byte, filename string) (*Draft, error) {
 	}
 	d.gaps = s.gaps()
 	return d, s.faults
+}
+
+// isBinary reports whether no text has the character.
+func isBinary(r rune) bool {
+	return r < ' ' && r != '\t' && r != '\n' && r != '\r' && r != '\v' && r != '\f'
+}
+
+// notText is the fault of a file that is no text after what stands before.
+func notText(filename string, before []byte) Faults {
+	var fs Faults
+	fs.add(Fault{
+		File: filename, Line: bytes.Count(before, []byte("\n")) + 1, Column: len(before) - bytes.LastIndexByte(before, '\n'),
+		Expected: "text, such as 'backend: \"python\"'", Found: "binary data",
+	})
+	return fs
 }
 
 func tooLarge(filename string, size int) Faults {

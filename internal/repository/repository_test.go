@@ -59,9 +59,9 @@ func TestOpenPaths(t *testing.T) {
 	}
 	missing := filepath.Join(top, "missing")
 	_, err := Open(Options{Paths: []string{missing}})
-	wantError(t, err, backend.Internal, "failed to stat file "+missing)
+	wantError(t, err, backend.Internal, "failed to stat file "+missing+": no such file or directory (expected a directory of models)")
 	_, err = Open(Options{Paths: []string{filepath.Join(top, "file")}})
-	wantError(t, err, backend.InvalidArg, "repository path is not a valid directory")
+	wantError(t, err, backend.InvalidArg, "repository path is not a valid directory: "+filepath.Join(top, "file")+" is a file (expected a directory of models)")
 	_, err = Open(Options{Paths: []string{"s3://"}})
 	wantError(t, err, backend.Internal, "No bucket name found in path: s3://")
 }

@@ -16,6 +16,7 @@ var rows = []string{
 	"internal/logging",
 	"internal/processors",
 	"internal/scratch",
+	"internal/startpages",
 	"internal/inferencepb",
 	"internal/gpu",
 	"internal/cuda",

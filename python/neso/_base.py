@@ -36,6 +36,10 @@ MODEL_CONFIG_URL = f"{MODEL_URL}/config/"
 MODEL_INFER_URL = f"{MODEL_URL}/infer/"
 
 
+class _InterruptedError(BaseException):
+    """A signal came while ``serve`` was starting, which may wait for long."""
+
+
 class _Wake:
     """Wakes the thread in ``serve`` from other threads and from signal handlers."""
 
@@ -301,18 +305,25 @@ class TritonBase:
         wake = self._serving = _Wake()
         caught: list[int] = []
         previous: dict[int, Any] = {}
+        starting = False
         if threading.current_thread() is threading.main_thread():
 
             def handler(number: int, frame: Any) -> None:
                 caught.append(number)
                 wake.fire()
+                if starting:
+                    raise _InterruptedError
 
             for wanted in (signal.SIGINT, signal.SIGTERM):
                 previous[wanted] = signal.signal(wanted, handler)
         words = ""
         try:
-            self.connect()
-            self._announce()
+            with contextlib.suppress(_InterruptedError):
+                starting = True
+                self.connect()
+            starting = False
+            if not caught:
+                self._announce()
             server = self._server
             while not caught and self._server is not None and self.is_alive():
                 wake.wait(monitoring_period_s)
@@ -320,7 +331,10 @@ class TritonBase:
                 LOGGER.info("%s received, exiting.", signal.Signals(caught[0]).name)
             elif self._server is not None and server is not None:
                 words = server.last_words()
+        except _InterruptedError:  # just as the start was over
+            pass
         finally:
+            starting = False
             self.stop()
             self._serving = None
             for number, old in previous.items():

@@ -72,6 +72,8 @@ def main(arguments: list[str]) -> int:
         print("usage: python neso_worker --worker | --zygote [MODULE]", file=sys.stderr)
         return 2
     _prepare_path()
+    # A model's code may parse the command line, which is not its own (unittest.main does).
+    sys.argv[:] = [""]
     # Ctrl-C reaches the whole terminal; the server decides when workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_output()

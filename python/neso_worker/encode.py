@@ -40,7 +40,6 @@ from .response import InferenceResponse
 from .store import flat
 from .tensor import DeviceTensor, Tensor
 
-
 # Outputs with more strings are not packed before it is known where they go.
 FEW = 64
 

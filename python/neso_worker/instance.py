@@ -16,7 +16,8 @@ from .received import HANDLE, ReceivedRequest, decode
 from .response import InferenceResponse
 from .sender import Answer
 
-# Executes quicker than this may wait for the next ones, up to so many and so long, to leave in one send.
+# Answers to one request whose execute was quicker than this may wait for the next ones, up to so many and so long, to
+# leave in one send. Those to several do not: the server works on them while the next batch runs.
 QUICK = 50e-6
 MAX_HELD = 8
 MAX_HOLD = 100e-6
@@ -247,7 +248,7 @@ class Instance:
         except ValueError as error:  # more than a frame may have
             self._end(batch, None, describe(error), full_traceback(error))
             return
-        if more and self._last < QUICK:
+        if more and self._last < QUICK and len(frame._blocks) == 1:
             if not worker.held:
                 worker.held_since = time.perf_counter()
             elif worker.held >= MAX_HELD - 1 or time.perf_counter() - worker.held_since > MAX_HOLD:

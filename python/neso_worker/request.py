@@ -115,7 +115,7 @@ class InferenceRequest:
         self._priority = _whole("priority", priority, 1 << 64)
         self._preferred = preferred_memory
         self._trace = trace
-        self._parameters = parameters_json(parameters) if parameters else ""
+        self._parameters = parameters_json(parameters) if parameters is not None else ""
 
     def inputs(self) -> list[Tensor]:
         """The inputs."""

@@ -30,7 +30,7 @@ class InferenceResponse:
         if error is not None and not isinstance(error, TritonError):
             raise TypeError(f"error must be a TritonError, found type '{type(error)}'")
         self._error = error
-        self._parameters = parameters_json(parameters) if parameters else ""
+        self._parameters = parameters_json(parameters) if parameters is not None else ""
 
     def output_tensors(self) -> list[Tensor]:
         """The outputs."""

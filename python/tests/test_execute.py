@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -599,3 +600,29 @@ def test_held_responses_leave_before_the_end(tmp_path):
             (response,), error = m.peer.results(n)
             assert error is None and response.outputs[0].array().tolist() == [2 * n]
         assert m.worker.ended() == 0
+
+
+def test_answers_to_several_requests_do_not_wait(tmp_path):
+    """The next batch is here already, and gets on only when the answers to the first have come."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    model = f"""
+    import triton_python_backend_utils as pb_utils
+
+    class TritonPythonModel:
+        def execute(self, requests):
+            if len(requests) == 1:
+                open({str(gate)!r}).read()
+            return [pb_utils.InferenceResponse() for _ in requests]
+    """
+    with Model(tmp_path, model) as m:
+        for n in range(20):
+            pair = [{"handle": 3 * n + k, "inputs": []} for k in range(2)]
+            first = header(6, execute_body(pair), 2 * n)
+            second = header(6, execute_body([{"handle": 3 * n + 2, "inputs": []}]), 2 * n + 1)
+            m.peer.control.sendall(first + second)
+            responses, error = m.peer.results(2 * n)
+            assert error is None and [r.handle for r in responses] == [3 * n, 3 * n + 1]
+            with open(gate, "w"):
+                pass
+            assert m.peer.results(2 * n + 1)[0][0].handle == 3 * n + 2

@@ -161,6 +161,7 @@ def test_model_errors(call, text):
 @pytest.mark.parametrize("call", [
     lambda: pb_utils.Tensor("A", [1]), lambda: pb_utils.Tensor(5, A), lambda: pb_utils.InferenceResponse(["x"]),
     lambda: pb_utils.InferenceResponse([], "error"), lambda: pb_utils.TritonError(5), lambda: pb_utils.InferenceRequest(inputs=["x"]),
+    lambda: pb_utils.InferenceResponse([], parameters=[]), lambda: pb_utils.InferenceRequest(parameters=""),
 ])  # fmt: skip
 def test_wrong_types(call):
     with pytest.raises(TypeError):

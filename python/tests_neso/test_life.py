@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import textwrap
 import threading
 import urllib.error
 
@@ -305,6 +306,38 @@ def test_ctrl_c_answers_what_is_in_flight():
         status, log = program.end()
         assert status == 0, log
         assert not alive(program.pids[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("what", ["a server", "a model"])
+def test_a_signal_ends_the_start(what, number):
+    """While serve waits for a server that does not come, or for a model that does not load."""
+    text = {
+        "a server": """
+            triton = RemoteTriton("http://127.0.0.1:1")
+            triton.bind("m", double, X, Y)
+            """,
+        "a model": """
+            from neso.model_config.common import ModelWarmup, WarmupInput
+            warm = ModelWarmup("w", 1, {"x": WarmupInput(np.float32, (1,), zero_data=True)}, 1)
+            triton = Triton(config=config(exit_timeout_secs=1))
+            triton.bind("m", lambda requests: threading.Event().wait(), X, Y, config=ModelConfig(model_warmup=[warm]))
+            """,
+    }[what]
+    more = """
+        import neso.utils.announce
+        def slow(what):
+            if "Waiting for the server" in what or "Loading" in what:
+                print(json.dumps({"urls": [], "pids": []}), flush=True)
+            return begin(what)
+        begin = neso._base.slow
+        neso._base.slow = neso.triton.slow = slow
+        triton.serve()
+        """
+    with Program(textwrap.dedent(text) + textwrap.dedent(more)) as program:
+        status, log = program.end(number)
+        assert status == 0, log
+        assert f"{number.name} received" in log or "Traceback" not in log
 
 
 def test_stop_and_start_in_one_process():

@@ -25,6 +25,16 @@ func TestPath(t *testing.T) {
 	}
 }
 
+func TestPathOfADevice(t *testing.T) {
+	if _, err := os.Stat("/dev/null"); err != nil {
+		t.Skipf("there is no device to look at: %v", err)
+	}
+	_, err := Path(&backend.Config{Name: "m", VersionDirectory: "/dev"}, "null")
+	if want := "'null' of model 'm' is a pipe, a socket or a device, not a file"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestStamp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if Stamp(path) != "" {

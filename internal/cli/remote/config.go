@@ -17,7 +17,10 @@ func Config(out io.Writer) *cobra.Command {
 		Example: "  neso config digits\n  neso config check models",
 		Args:    cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
-		model, version := splitVersion(args[0])
+		model, version, err := splitVersion(args[0])
+		if err != nil {
+			return err
+		}
 		text, err := c.ModelConfig(cmd.Context(), model, version)
 		if err != nil {
 			return err

@@ -39,7 +39,10 @@ asked for itself, one after the other.`,
   neso infer digits --input image=@seven.npy --output label --save scores=scores.npy`,
 		Args: cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
-		model, version := splitVersion(args[0])
+		model, version, err := splitVersion(args[0])
+		if err != nil {
+			return err
+		}
 		meta, err := c.ModelMetadata(cmd.Context(), model, version)
 		if err != nil {
 			return err
@@ -161,7 +164,12 @@ func readInput(m client.TensorMetadata, value string, shape tensor.Shape) (*clie
 	case isFile && !strings.HasSuffix(file, ".json"):
 		return in, rawInput(in, m, content)
 	}
-	return in, jsonInput(in, m, content)
+	if err := jsonInput(in, m, content); err != nil && isFile {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	} else if err != nil {
+		return nil, err
+	}
+	return in, nil
 }
 
 // addBatch puts ones before a shape that has fewer dimensions than the model's.
@@ -183,7 +191,7 @@ func jsonInput(in *client.Input, m client.TensorMetadata, content []byte) error 
 	}
 	if err != nil {
 		if in.Datatype != tensor.Bytes {
-			return fmt.Errorf("expected JSON, got %q: %w", content, err)
+			return fmt.Errorf("expected JSON, got %.60q: %w", content, err)
 		}
 		value = string(content)
 	}
@@ -273,7 +281,7 @@ func (f *inferFlags) show(out io.Writer, resp *client.Response) error {
 			}
 		}
 		if err := os.WriteFile(file, content, 0o644); err != nil {
-			return err
+			return fmt.Errorf("--save %s: %w", name, err)
 		}
 	}
 	var b []byte

@@ -29,7 +29,9 @@ func readyCommand(out io.Writer) *cobra.Command {
 		if len(args) == 0 {
 			ready, err = c.Ready(cmd.Context())
 		} else {
-			model, version = splitVersion(args[0])
+			if model, version, err = splitVersion(args[0]); err != nil {
+				return err
+			}
 			ready, err = c.ModelReady(cmd.Context(), model, version)
 		}
 		switch {

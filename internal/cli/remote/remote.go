@@ -11,9 +11,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -77,6 +79,9 @@ func command(c *cobra.Command, run func(cmd *cobra.Command, c *client.Client, ar
 // explain says of a server that cannot be reached what to do about it.
 func (r *remote) explain(err error) error {
 	failed, ok := errors.AsType[*net.OpError](err)
+	if bad, is := errors.AsType[*url.Error](err); is && !ok && (bad.Op == "parse" || strings.Contains(bad.Err.Error(), "no Host")) {
+		return fmt.Errorf("--url %s: expected HOST:PORT, a URL, or unix:/path: %w", r.url, bad.Err)
+	}
 	if !ok || failed.Op != "dial" {
 		return err
 	}
@@ -122,9 +127,12 @@ func Commands(out io.Writer) []*cobra.Command {
 }
 
 // splitVersion takes MODEL or MODEL:VERSION apart.
-func splitVersion(arg string) (model, version string) {
-	model, version, _ = strings.Cut(arg, ":")
-	return model, version
+func splitVersion(arg string) (model, version string, err error) {
+	model, version, found := strings.Cut(arg, ":")
+	if _, bad := strconv.ParseUint(version, 10, 63); found && bad != nil || model == "" {
+		return "", "", fmt.Errorf("%s: expected MODEL or MODEL:VERSION, a version is a number", arg)
+	}
+	return model, version, nil
 }
 
 func indexCommand(out io.Writer) *cobra.Command {
@@ -187,7 +195,7 @@ func override(config string, files []string) (*client.Override, error) {
 	}
 	text, err := os.ReadFile(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--config: %w", err)
 	}
 	if !json.Valid(text) {
 		return nil, fmt.Errorf("%s: expected the configuration as JSON ('neso config show %s --format json' prints it)", config, filepath.Dir(config))
@@ -199,7 +207,7 @@ func override(config string, files []string) (*client.Override, error) {
 			return nil, fmt.Errorf("--file %q: expected PATH=FILE, such as 1/model.py=./model.py", f)
 		}
 		if o.Files[path], err = os.ReadFile(file); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--file %s: %w", path, err)
 		}
 	}
 	return o, nil
@@ -231,7 +239,10 @@ func statsCommand(out io.Writer) *cobra.Command {
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
 		model, version := "", ""
 		if len(args) == 1 {
-			model, version = splitVersion(args[0])
+			var err error
+			if model, version, err = splitVersion(args[0]); err != nil {
+				return err
+			}
 		}
 		text, err := c.Statistics(cmd.Context(), model, version)
 		if err != nil {

@@ -23,11 +23,19 @@ func Open(path string) (*Repository, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, backend.Errorf(backend.Internal, "failed to stat file %s", path)
+		return nil, backend.Errorf(backend.Internal, "failed to stat file %s: %v (expected a directory of models)", path, cause(err))
 	case !info.IsDir():
-		return nil, backend.Errorf(backend.InvalidArg, "repository path is not a valid directory")
+		return nil, backend.Errorf(backend.InvalidArg, "repository path is not a valid directory: %s is a file (expected a directory of models)", path)
 	}
 	return &Repository{path: path}, nil
+}
+
+// cause is an error of the file system without the path.
+func cause(err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		return of.Err
+	}
+	return err
 }
 
 // Path returns the path as it was given.

@@ -1,8 +1,12 @@
-package cli
+// Package configcheck owns `neso config check`: what a server would say of models
+// and their configurations, without one. Open check.go, and
+// internal/modelconfig/inspect.go for the faults.
+package configcheck
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,7 +21,12 @@ import (
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 )
 
-func configCheckCommand(env Env) *cobra.Command {
+// ErrFaults says that faults, or with --strict warnings, have been printed.
+var ErrFaults = errors.New("configurations with faults")
+
+// Command is `neso config check`, which prints to out. backends returns the
+// backend directory for what --backend-directory says.
+func Command(out io.Writer, backends func(string) string) *cobra.Command {
 	strict, directory := false, ""
 	c := &cobra.Command{
 		Use:   "check PATH...",
@@ -37,9 +46,9 @@ Exit status 0 without faults, 1 with one, or when a PATH cannot be read; with
 		Example: "  neso config check models\n  neso config check --strict models/digits/config.pbtxt",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, paths []string) error {
-			ok, err := checkConfigs(env, paths, backendDirectory(directory), strict)
+			ok, err := check(out, paths, backends(directory), strict)
 			if err == nil && !ok {
-				err = &exitError{1}
+				err = ErrFaults
 			}
 			return err
 		},
@@ -49,9 +58,9 @@ Exit status 0 without faults, 1 with one, or when a PATH cannot be read; with
 	return c
 }
 
-// checkConfigs prints what is wrong with the models of the paths. It reports
+// check prints what is wrong with the models of the paths. It reports
 // whether all is well.
-func checkConfigs(env Env, paths []string, directory string, strict bool) (ok bool, err error) {
+func check(out io.Writer, paths []string, directory string, strict bool) (ok bool, err error) {
 	o := modelconfig.CheckOptions{Parameters: model.Parameters, Repositories: paths}
 	drivers := all.Drivers(all.Options{})
 	for i := range drivers {
@@ -75,8 +84,8 @@ func checkConfigs(env Env, paths []string, directory string, strict bool) (ok bo
 		for i := range report.Models {
 			checkSteps(&report.Models[i], paths, o)
 		}
-		fmt.Fprint(env.Stdout, report.String())
-		ok = ok && report.OK() && !(strict && report.Warned())
+		fmt.Fprint(out, report.String())
+		ok = ok && report.OK() && (!strict || !report.Warned())
 	}
 	return ok, errors.Join(unread...)
 }

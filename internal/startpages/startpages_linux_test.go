@@ -1,4 +1,4 @@
-package cli
+package startpages
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 func TestPagesOfTheStart(t *testing.T) {
 	before := residentFilePages(t)
-	if err := letStartGo(); err != nil {
+	if err := Release(); err != nil {
 		t.Fatal(err)
 	}
 	if after := residentFilePages(t); after >= before {

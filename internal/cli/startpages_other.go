@@ -1,6 +1,0 @@
-//go:build !linux
-
-package cli
-
-// letStartGo does nothing here.
-func letStartGo() error { return nil }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package startpages
+
+// Release does nothing here.
+func Release() error { return nil }
