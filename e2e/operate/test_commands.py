@@ -40,7 +40,7 @@ def ok(server, *args) -> str:
 def test_ready(server):
     assert ok(server, "ready") == "ready\n"
     assert ok(server, "ready", "add_sub:1") == "ready\n"
-    r = neso(server, "ready", "identity_any_bool")
+    r = neso(server, "ready", "identity_any_int8")
     assert (r.returncode, r.stdout) == (1, "not ready\n") and "has loaded no such model" in r.stderr, r
     r = neso(server, "ready", "add_sub:7")
     assert (r.returncode, r.stdout) == (1, "not ready\n") and "has loaded no such model" in r.stderr, r
