@@ -60,8 +60,10 @@ class _Memory:
         self.page = np.frombuffer(mapping, np.uint8, 1).__array_interface__["data"][0] >> _SHIFT
         self.starts: list[int] = []
         self.ranges: list[_Range] = []
-        # Pages could not be dropped: nothing more is handed out.
+        # Pages could not be dropped, or were copied though nobody wrote to them: nothing more is handed out.
         self.stale = False
+        # Page faults of the process when its pages were last seen not to be copied unasked.
+        self.faults = -1
 
 
 class PrivateViews:
@@ -78,13 +80,14 @@ class PrivateViews:
 
     def add(self, number: int, fd: int, size: int) -> None:
         """Maps a segment; where that cannot be, its tensors are copied."""
-        pagemap = _usable()
+        pagemap = _usable(fd)
         if pagemap < 0:
             return
         self._pagemap = pagemap
         with contextlib.suppress(OSError):
-            flags = mmap.MAP_PRIVATE | _NORESERVE
-            self._memories[number] = _Memory(mmap.mmap(fd, size, flags, mmap.PROT_READ | mmap.PROT_WRITE))
+            memory = _private(fd, size)
+            if not self._copied(memory, 0, 1):  # the process locks, and so copies, whatever it maps
+                self._memories[number] = memory
 
     def drop(self, number: int) -> None:
         """Lets go of a segment; the last view of it unmaps it."""
@@ -106,6 +109,12 @@ class PrivateViews:
                 return None
             if at < len(starts) and not self._beside(memory, end, starts[at]):
                 return None
+            if memory.faults != faults:  # mlockall copies all pages at once, which one of them tells
+                page = start >> _SHIFT
+                memory.stale = self._copied(memory, page, page + 1)
+                if memory.stale:
+                    return None
+                memory.faults = faults
             view = np.ndarray((size,), np.uint8, memory.view, start)
             made = _Range(view, self._dead.append)
             made.memory, made.start, made.end, made.name, made.faults = memory, start, end, name, faults
@@ -182,7 +191,11 @@ def _faults() -> int:
 _opened = (-1, 0)
 
 
-def _usable() -> int:
+def _private(fd: int, size: int) -> _Memory:
+    return _Memory(mmap.mmap(fd, size, mmap.MAP_PRIVATE | _NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE))
+
+
+def _usable(fd: int) -> int:
     """A descriptor of /proc/self/pagemap where the system does what this module needs; -1 where it does not.
 
     Limits on the memory of the process count private mappings whole, whatever is written to.
@@ -194,31 +207,27 @@ def _usable() -> int:
         if resource.getrlimit(limit)[0] != resource.RLIM_INFINITY:
             return -1
     if _opened[1] != os.getpid():
-        _opened = (_try(), os.getpid())
+        _opened = (_try(fd), os.getpid())
     return _opened[0]
 
 
-def _try() -> int:
-    """Opens /proc/self/pagemap and tries with one page whether all is as expected."""
+def _try(fd: int) -> int:
+    """Opens /proc/self/pagemap and tries with one page of a segment whether all is as expected."""
     try:
         pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return -1
     try:
-        fd = os.memfd_create("neso-try")
-        try:
-            os.ftruncate(fd, PAGE)
-            mapping = mmap.mmap(fd, PAGE, mmap.MAP_PRIVATE | _NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE)
-        finally:
-            os.close(fd)
-        memory = _Memory(mapping)
-        seen = [mapping[0], has_own_page(pagemap, memory.page, memory.page + 1)]
+        memory = _private(fd, 1)
+        mapping = memory.mapping
+        first = mapping[0]
+        seen = [has_own_page(pagemap, memory.page, memory.page + 1)]
         before = _faults()
-        mapping[0] = 1
+        mapping[0] = first
         seen += [_faults() > before, has_own_page(pagemap, memory.page, memory.page + 1)]
         mapping.madvise(mmap.MADV_DONTNEED)
-        seen += [has_own_page(pagemap, memory.page, memory.page + 1), mapping[0]]
-        if seen == [0, False, True, True, False, 0]:
+        seen.append(has_own_page(pagemap, memory.page, memory.page + 1))
+        if seen == [False, True, True, False]:
             return pagemap
     except OSError:
         pass

@@ -103,6 +103,26 @@ def test_memory_that_is_limited_is_not_mapped_twice(tmp_path):
         assert got.outputs[0].array().tolist() == [2] * 20000 and got.outputs[1].array()[0] == 0
 
 
+LOCK = """
+import ctypes
+return [out([ctypes.CDLL(None).mlockall(3)])]  # MCL_CURRENT | MCL_FUTURE
+"""
+
+
+def test_a_model_that_locks_its_memory(tmp_path):
+    """Locking copies the pages of private mappings, which follow their segments no more."""
+    with script(tmp_path) as m:
+        before = m.peer.segment(0, 1 << 20)
+        if m.run(code(LOCK)).outputs[0].array()[0]:
+            pytest.skip("the process may not lock its memory")
+        for segment in (before, m.peer.segment(2, 1 << 20)):
+            for n in range(1, 4):
+                tensor = placed(m, segment, 4096, np.full(20000, n, np.int64))
+                got = m.run(code("a = r.inputs()[1].as_numpy()\na += 1\nreturn [out(a)]"), tensor)
+                assert set(got.outputs[0].array()) == {n + 1}
+                assert (np.frombuffer(m.peer.memory[segment], np.int64, 20000, 4096) == n).all()
+
+
 def test_input_returned_as_output_is_copied(tmp_path):
     with script(tmp_path) as m:
         segment = m.peer.segment(0, 1 << 20)

@@ -171,6 +171,31 @@ def test_where_the_system_cannot_everything_is_copied(shared, monkeypatch):
     os.close(fd)
 
 
+def test_python_that_was_built_on_an_old_system(monkeypatch):
+    """It lacks os.memfd_create, as those of conda do; the kernel has what is needed."""
+    fd = os.memfd_create("test")
+    os.ftruncate(fd, SIZE)
+    monkeypatch.delattr(private.os, "memfd_create")
+    monkeypatch.setattr(private, "_opened", (-1, 0))
+    views = PrivateViews()
+    views.add(1, fd, SIZE)
+    os.close(fd)
+    assert views.view(1, 0, PAGE, "a") is not None
+
+
+def test_pages_that_were_copied_unasked(shared):
+    """As by mlockall: they would show for ever what was there then."""
+    memory, views = shared
+    a = views.view(1, 0, PAGE, "a")
+    mapping = views._memories[1].mapping
+    for at in range(0, SIZE, PAGE):
+        mapping[at] = mapping[at]
+    memory[:] = 5
+    assert views.view(1, 4 * PAGE + 64, 2 * PAGE, "b") is None
+    del a
+    assert views.view(1, 0, PAGE, "b") is None
+
+
 def test_a_segment_that_goes(shared):
     _, views = shared
     a = views.view(1, 0, PAGE, "a")
