@@ -6,6 +6,7 @@ The server returns with CREDIT what the client has taken.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 # How many windows a coroutine may be ahead of the client when it sends without waiting for room.
@@ -77,7 +78,8 @@ class Window:
     def _wake(self) -> None:
         while self._waiters:
             waiter = self._waiters.pop()
-            waiter.get_loop().call_soon_threadsafe(_finish, waiter)
+            with contextlib.suppress(RuntimeError):  # its loop was closed
+                waiter.get_loop().call_soon_threadsafe(_finish, waiter)
 
 
 def _finish(waiter: Any) -> None:

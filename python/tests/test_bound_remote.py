@@ -53,6 +53,26 @@ def test_bind_from_outside(server, url):
     assert server.is_alive() and not remote.is_alive()
 
 
+def test_a_callable_that_stops_its_own_connection(server, url):
+    """It cannot be waited for, and goes on when all else has ended."""
+    remote = connect(url)
+    ended = []
+
+    def last(a, b):
+        try:
+            remote.stop(0.1)
+            ended.append(None)
+        except BaseException as error:
+            ended.append(error)
+        return add_sub(a, b)
+
+    bind(remote, "last", last, ADD_SUB, shape="batch")
+    with pytest.raises(Refused):
+        Http(server).infer("last", a=ONE, b=ONE)
+    until(lambda: ended)
+    assert ended == [None] and not remote.is_alive()
+
+
 def test_a_guest_cannot_stop_the_server(server, url):
     remote = connect(url)
     with pytest.raises(ServerError, match="not allowed"):

@@ -120,6 +120,21 @@ def test_close_ends_all_waiting():
         assert not thread.is_alive()
 
 
+def test_a_loop_that_was_closed():
+    """A model's own loop may end before there is room again."""
+    window = Window(Link(), 1)
+    window.spent = 1
+
+    async def leave():
+        waiting = asyncio.create_task(window.room())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+
+    asyncio.run(leave())
+    window.credit(1)
+    window.wait()  # does not wait
+
+
 def test_ahead_on_the_loop():
     window = Window(Link(), 2)
     for _ in range(2 * LOOP_WINDOWS):

@@ -246,9 +246,14 @@ class Connection:
         for name, version in list(self._current):
             with contextlib.suppress(ServerError, TimeoutError):
                 self.unbind(name, version, max(0.1, deadline - time.monotonic()))
-        for instance in list(self._instances.values()):  # they read for themselves
-            instance.thread.join(max(0.0, deadline - time.monotonic()))
+        self._join(deadline)  # they read for themselves
         self._waited = True
+
+    def _join(self, deadline: float) -> None:
+        """Waits for the threads of instances, but for one that calls this itself."""
+        for thread in [i.thread for i in list(self._instances.values())]:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def stuck(self) -> list[str]:
         """The callables that have not come back, each with where it is."""
@@ -274,10 +279,7 @@ class Connection:
         self._shut()
         self.link.end(Closed())
         # Those whose callables do not come back are the user's: one wait for all of them.
-        deadline = time.monotonic() + (0.1 if self._waited else JOIN_S)
-        for thread in [i.thread for i in list(self._instances.values())]:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, deadline - time.monotonic()))
+        self._join(time.monotonic() + (0.1 if self._waited else JOIN_S))
         for stuck in self.stuck():
             LOGGER.warning("Left behind, as it has not come back: %s", stuck)
         self._control.close()
