@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 
+import pages
 import pytest
 from bls import ask, value, write
 from repository import metric, until
@@ -308,6 +309,7 @@ def mapped(array):
 """
 
 
+@pages.needed
 def test_large_tensors_of_a_call_are_in_shared_memory(tmp_path):
     """Both sides read them where the server has put them; what they write there they see alone."""
     write(

@@ -11,10 +11,13 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pages
 import pytest
 import tritonclient.grpc as tgrpc
 from repository import until
 from server import Server, descendants
+
+pytestmark = pages.needed
 
 MIB = 1 << 20
 COUNT = MIB // 8

@@ -18,6 +18,9 @@ import textwrap
 import time
 
 import numpy as np
+import pytest
+
+from neso_worker.private import PAGE, PrivateViews
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGE = os.path.join(ROOT, "neso_worker")
@@ -38,6 +41,22 @@ NUMBERS = {
 }
 DTYPES = {n: t for t, n in NUMBERS.items()}
 BYTES, BF16 = 13, 14
+
+
+def _private_views() -> bool:
+    fd = os.memfd_create("try")
+    try:
+        os.ftruncate(fd, PAGE)
+        views = PrivateViews()
+        views.add(1, fd, PAGE)
+        return views.view(1, 0, PAGE, "") is not None
+    finally:
+        os.close(fd)
+
+
+needs_private_views = pytest.mark.skipif(
+    not _private_views(), reason="/proc/self/pagemap tells nothing: large inputs are copied here, not lent"
+)
 
 
 def until(condition):

@@ -8,7 +8,19 @@ import struct
 
 import numpy as np
 import pytest
-from harness import DROP, EXIT, FAILED, GROW, INPUTS_HELD, RESPONSES, Gate, In, Model, read_responses
+from harness import (
+    DROP,
+    EXIT,
+    FAILED,
+    GROW,
+    INPUTS_HELD,
+    RESPONSES,
+    Gate,
+    In,
+    Model,
+    needs_private_views,
+    read_responses,
+)
 from test_execute import SCRIPT, code, script, value
 
 from neso_worker.frames import ProtocolError
@@ -71,6 +83,7 @@ return [InferenceResponse([t, Tensor("TWO", np.array([private]))])]
 """
 
 
+@needs_private_views
 def test_what_a_model_wrote_is_not_there_in_the_next_request(tmp_path):
     """A block that is used again has what was put there since. Tensors that were written to are copied from then on."""
     with Model(tmp_path, SCRIPT, inputs=("CODE", "A", "B"), outputs=("A", "TWO", "B")) as m:
@@ -218,6 +231,7 @@ return [out([sum("memfd:test" in line for line in open("/proc/self/maps")), len(
 """
 
 
+@needs_private_views
 def test_lent_segments_are_read_and_dropped(tmp_path):
     """A segment of another model is mapped for this one alone, and goes with its last array behind DROP."""
     with script(tmp_path) as m:

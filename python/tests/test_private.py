@@ -9,9 +9,12 @@ import threading
 
 import numpy as np
 import pytest
+from harness import needs_private_views
 
 from neso_worker import private
 from neso_worker.private import PAGE, PrivateViews
+
+pytestmark = needs_private_views
 
 SIZE = 64 * PAGE
 
