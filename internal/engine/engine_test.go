@@ -194,8 +194,10 @@ func TestServesARepository(t *testing.T) {
 	}
 	_, err = e.Statistics("nope", -1)
 	wantError(t, err, backend.InvalidArg, "requested model 'nope' is not available")
-	_, err = e.Statistics("all", 2)
-	wantError(t, err, backend.InvalidArg, "requested model version is not available for model 'all'")
+	for _, version := range []int64{2, -2} {
+		_, err = e.Statistics("all", version)
+		wantError(t, err, backend.InvalidArg, "requested model version is not available for model 'all'")
+	}
 	wantError(t, e.Load(t.Context(), "a", "", nil), backend.Unavailable, "explicit model load / unload is not allowed if polling is enabled")
 	wantError(t, e.Unload(t.Context(), "a", false), backend.Unavailable, "explicit model load / unload is not allowed if polling is enabled")
 }

@@ -117,14 +117,14 @@ type VersionStats struct {
 func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) {
 	var found []VersionStats
 	for _, v := range e.life.Versions(name) {
-		if v.Model != nil && (version < 0 || v.Version == version) {
+		if v.Model != nil && (version == -1 || v.Version == version) {
 			found = append(found, VersionStats{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health()})
 		}
 	}
 	switch {
 	case name == "" || len(found) > 0:
 		return found, nil
-	case version < 0 || len(e.life.Lookup(name)) == 0:
+	case version == -1 || len(e.life.Lookup(name)) == 0:
 		return nil, backend.Errorf(backend.InvalidArg, "requested model '%s' is not available", name)
 	default:
 		return nil, backend.Errorf(backend.InvalidArg, "requested model version is not available for model '%s'", name)

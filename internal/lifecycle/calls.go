@@ -103,7 +103,7 @@ func (m *Manager) PinFor(caller, name string, version int64) *model.Model {
 	var best *model.Model
 	for _, d := range m.departing[name] {
 		v := d.model
-		if version >= 0 && v.Version() != version || best != nil && v.Version() < best.Version() || !v.Pin() {
+		if version != -1 && v.Version() != version || best != nil && v.Version() < best.Version() || !v.Pin() {
 			continue
 		}
 		if best != nil {

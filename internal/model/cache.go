@@ -115,7 +115,7 @@ func (m *Model) lookUp(r *infer.Request) error {
 		}
 	}
 	x := &pending{key: key, identity: made}
-	if c.flights != nil && !r.Internal && c.flights.join(r, x) {
+	if c.flights != nil && !r.Internal && r.Spare == 0 && c.flights.join(r, x) { // what is spare to one may be needed by another
 		return nil
 	}
 	r.Cache.Pending = x

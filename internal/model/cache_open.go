@@ -43,7 +43,7 @@ func (m *Model) openCache(ctx context.Context, o *Options) error {
 		subject: responsecache.Subject{Name: c.Name, Version: m.version},
 	}
 	if coalesce {
-		m.cache.flights = &flights{all: map[flightKey]*flight{}}
+		m.cache.flights = &flights{io: &m.io, all: map[flightKey]*flight{}}
 	}
 	if store != nil && store.Shared() {
 		m.identity()

@@ -13,6 +13,7 @@ import (
 // the first one leads, identical ones join it and get its answer or its error.
 // One that was cancelled does not lead any longer: the next takes its place.
 type flights struct {
+	io   *io
 	work sync.WaitGroup // goroutines that hand out answers
 
 	mu  sync.Mutex
@@ -20,10 +21,12 @@ type flights struct {
 }
 
 // flightKey is what requests in flight must have in common: besides the key of
-// the cache all that says how long they wait.
+// the cache all that says how long they wait, and whether they name their
+// outputs: an answer to one that does not may lack some.
 type flightKey struct {
 	key               responsecache.Key
 	priority, timeout uint64
+	all               bool
 }
 
 type flight struct {
@@ -34,7 +37,7 @@ type flight struct {
 // join makes r wait for an identical request and reports true, or makes it the
 // leader of a flight.
 func (f *flights) join(r *infer.Request, x *pending) bool {
-	k := flightKey{x.key, r.Priority, r.Timeout}
+	k := flightKey{x.key, r.Priority, r.Timeout, f.io.wantsAll(r)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if first := f.all[k]; first != nil {

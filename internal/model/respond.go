@@ -18,9 +18,9 @@ func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 	}
 	if err := m.io.checkResponse(r, resp); err != nil {
 		resp.Err = err
-		hint := "--unchecked-outputs lets other datatypes and shapes, and missing outputs, pass, as Triton does"
-		if m.io.unchecked {
-			hint = "its bytes do not fit its own datatype and shape"
+		hint := "its bytes do not fit its own datatype and shape"
+		if lenient := (io{config: m.config, batching: m.io.batching, loose: true, unchecked: true, requested: m.io.requested}); lenient.checkResponse(r, resp) == nil {
+			hint = "--unchecked-outputs lets other datatypes and shapes, and missing outputs, pass, as Triton does"
 		}
 		m.logger.Error("response refused", "error", err.Message, "model", m.config.Name, "version", m.version, "request_id", r.ID, "hint", hint)
 	}

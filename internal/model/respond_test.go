@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -348,5 +349,34 @@ func TestAllocationCeiling(t *testing.T) {
 	// The request and the response; a collection may empty a pool meanwhile.
 	if got > 2.5 && !raceEnabled {
 		t.Errorf("%v allocations a request, want 2", got)
+	}
+}
+
+func TestRefusalsSayWhatHelps(t *testing.T) {
+	c := &modelconfig.Config{
+		Name: "m", Inputs: []modelconfig.Input{in("IN", tensor.FP32, -1)},
+		Outputs: []modelconfig.Output{{Name: "X", Datatype: tensor.FP32, Dims: tensor.Shape{2}}},
+	}
+	for _, test := range []struct {
+		name    string
+		outputs []tensor.Tensor
+		lenient bool // it would pass with --unchecked-outputs
+	}{
+		{"datatype", []tensor.Tensor{tensorOf("X", tensor.Int32, 8, 2)}, true},
+		{"shape", []tensor.Tensor{tensorOf("X", tensor.FP32, 12, 3)}, true},
+		{"missing", nil, true},
+		{"bytes", []tensor.Tensor{tensorOf("X", tensor.FP32, 7, 2)}, false},
+		{"both", []tensor.Tensor{tensorOf("X", tensor.Int32, 7, 2)}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log strings.Builder
+			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			if _, err := ask(t, m, func(r *infer.Request) { r.Requested = []string{"X"} }, fp32("IN", 1)); err == nil {
+				t.Fatal("it passes")
+			}
+			if got := log.String(); strings.Contains(got, "--unchecked-outputs") != test.lenient || strings.Contains(got, "its bytes do not fit") == test.lenient {
+				t.Errorf("the log says\n%s", got)
+			}
+		})
 	}
 }

@@ -117,6 +117,32 @@ func TestCheckOne(t *testing.T) {
 	}
 }
 
+// TestCheckLeavesTensorsToTheBackend: what refers to inputs and outputs that the
+// file does not have is no fault where the backend may complete them.
+func TestCheckLeavesTensorsToTheBackend(t *testing.T) {
+	root := t.TempDir()
+	const ragged = `backend: "onnxruntime"
+max_batch_size: 4
+batch_input { kind: BATCH_ELEMENT_COUNT data_type: TYPE_FP32 target_name: "COUNT" source_input: "IN" }
+`
+	write(t, root, map[string]string{
+		"open/config.pbtxt": ragged, "open/1/model.onnx": "",
+		"said/config.pbtxt": ragged + `input { name: "OTHER" data_type: TYPE_FP32 dims: 4 }`, "said/1/model.onnx": "",
+	})
+	report, err := Check(root, CheckOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `open: ok
+  hint: unknown source input name 'IN' for open (R/open/config.pbtxt:3, field batch_input[0].source_input[0]: expected the name of an input, found "IN"); loads only if the backend completes it
+said: 1 fault
+  unknown source input name 'IN' for said (R/said/config.pbtxt:3, field batch_input[0].source_input[0]: expected the name of an input, found "IN")
+`
+	if got := strings.ReplaceAll(report.String(), root, "R"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestCheckReportsEveryFault: what cannot be read and what is wrong come
 // together, by line, and the one is not repeated by way of the other.
 func TestCheckReportsEveryFault(t *testing.T) {

@@ -81,9 +81,12 @@ func (c *inspector) add(faults ...Fault) { c.report.Faults.takeNew(c.draft.gaps.
 // validate reports what is missing from inputs and outputs as hints where the
 // backend may complete it.
 func (c *inspector) validate(io, load bool) {
-	completes := c.draft.pb.Platform != platformEnsemble && !c.Strict
+	pb := c.draft.pb
+	completes := pb.Platform != platformEnsemble && !c.Strict
 	for _, f := range c.draft.validate(io, load) {
-		if completes && (strings.Contains(f.Text, " must specify 'data_type' for ") || strings.Contains(f.Text, " must specify 'dims' for ")) {
+		missing := strings.Contains(f.Text, " must specify 'data_type' for ") || strings.Contains(f.Text, " must specify 'dims' for ") ||
+			len(pb.Input) == 0 && strings.HasPrefix(f.Text, "unknown source input name ") || len(pb.Output) == 0 && strings.HasPrefix(f.Text, "unknown target output name ")
+		if completes && missing {
 			if !c.draft.gaps.explain(f.Path) {
 				c.hint("%s; loads only if the backend completes it", f.Error())
 			}

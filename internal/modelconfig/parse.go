@@ -48,7 +48,7 @@ func Parse(text []byte, filename string) (*Draft, error) {
 	}
 	pb := &inferencepb.ModelConfig{}
 	plain := blankComments(text)
-	if i := bytes.IndexFunc(plain, isBinary); i >= 0 {
+	if i := binaryAt(plain); i >= 0 {
 		return nil, notText(filename, plain[:i])
 	}
 	s := scan(string(plain), filename, pb.ProtoReflect().Descriptor())
@@ -74,9 +74,22 @@ func Parse(text []byte, filename string) (*Draft, error) {
 	return d, s.faults
 }
 
-// isBinary reports whether no text has the character.
-func isBinary(r rune) bool {
-	return r < ' ' && r != '\t' && r != '\n' && r != '\r' && r != '\v' && r != '\f'
+// binaryAt returns where a text is none: at a zero, or at another control
+// character that is not in quotes; -1 for nowhere.
+func binaryAt(text []byte) int {
+	end := 0 // of the last string
+	for i, c := range text {
+		switch {
+		case c == 0:
+			return i
+		case i < end || c >= ' ' && c != '"' && c != '\'':
+		case c == '"' || c == '\'':
+			end = endOfString(text, i)
+		case c != '\t' && c != '\n' && c != '\r' && c != '\v' && c != '\f':
+			return i
+		}
+	}
+	return -1
 }
 
 // notText is the fault of a file that is no text after what stands before.

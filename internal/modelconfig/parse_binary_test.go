@@ -1,20 +1,25 @@
 package modelconfig
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
-// A file that is no text at all is said to be that, not a hundred faults.
+// A file that is no text at all is said to be that, not a hundred faults. Strings
+// may have control characters, but for zero.
 func TestParseBinary(t *testing.T) {
-	for name, text := range map[string]string{
-		"binary": "backend: \"x\"\n\x08\x00{}}}\xff:", "zero in a comment": "# \x00\n}",
+	for _, c := range []struct{ name, text, place string }{
+		{"binary", "backend: \"x\"\n\x08\x00{}}}\xff:", "2:1"},
+		{"zero in quotes", "backend: \"x\x00\"", "1:12"},
+		{"behind a string", "backend: \"x\\\"\" \x01", "1:16"},
+		{"behind one without an end", "backend: \"x\n\x01", "2:1"},
+		{"zero in a comment", "# \x00\nbackend: \"x\"", ""},
+		{"in quotes", "backend: \"x\x01\" name: 'a\x1b[0m'", ""},
 	} {
-		_, err := Parse([]byte(text), "m/config.pbtxt")
-		faults := asFaults(err)
-		binary := len(faults) == 1 && strings.HasPrefix(faults[0].Error(), "m/config.pbtxt:2:1: expected text") && strings.Contains(faults[0].Error(), "binary")
-		if want := name == "binary"; binary != want {
-			t.Errorf("%s: got %v", name, err)
+		_, err := Parse([]byte(c.text), "m/config.pbtxt")
+		want := ""
+		if c.place != "" {
+			want = "m/config.pbtxt:" + c.place + ": expected text, such as 'backend: \"python\"', found binary data"
+		}
+		if got := asFaults(err).Error(); got != want {
+			t.Errorf("%s: got %s, want %s", c.name, got, want)
 		}
 	}
 }

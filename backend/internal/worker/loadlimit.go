@@ -135,8 +135,8 @@ func (w *loadWatch) run() {
 				attrs = append(attrs, slog.String("memory", memoryText(w.most, o.memory)))
 			}
 			w.conn.logger().Warn("the worker is still loading", attrs...)
+			notice.Reset(next) // from now on: twice as long by then
 			next *= 2
-			notice.Reset(next)
 		case <-late:
 			w.most = max(w.most, ownMemory(o.pid))
 			late := &lateError{what: w.what(), limit: o.limit, by: ParamLoadLimit}

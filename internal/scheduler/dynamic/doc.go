@@ -4,6 +4,7 @@
 // Open batcher.go first: it decides, without clock, goroutine or lock.
 // enqueue.go is hop 4; loop.go feeds the decisions with events and does what
 // they say. queue.go holds priority levels and deadlines, form.go the rules by
-// which a batch closes, ahead.go those by which it goes to a busy instance. Responses keep their order by scheduler.Order.
+// which a batch closes, ahead.go those by which it goes to a busy instance.
+// Responses keep their order by scheduler.Order.
 // testdata/*.txt are transcripts of the decisions.
 package dynamic
