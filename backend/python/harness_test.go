@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -68,24 +69,6 @@ func testPython(t testing.TB) string {
 	}
 }
 
-// log collects what is logged.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // testHost is a server without models.
 type testHost struct{ log *slog.Logger }
 
@@ -110,7 +93,7 @@ type testModel struct {
 	model    backend.Model
 	instance backend.Instance
 	cfg      backend.Config
-	log      *logBuffer
+	log      *nesotest.Log
 }
 
 type testOptions struct {
@@ -128,14 +111,14 @@ var vector = []backend.IO{{Name: "IN", Datatype: tensor.FP32, Dims: tensor.Shape
 // newDriver opens the backend; it is closed at the end of the test, which also
 // checks that no process is left. Where the settings do not say how long a worker
 // may take to start, it may take as long as a busy machine does to import numpy.
-func newDriver(t testing.TB, settings map[string]string) (*driver, *logBuffer) {
+func newDriver(t testing.TB, settings map[string]string) (*driver, *nesotest.Log) {
 	t.Helper()
 	if settings["stub-timeout-seconds"] == "" {
 		patient := map[string]string{"stub-timeout-seconds": "300"}
 		maps.Copy(patient, settings)
 		settings = patient
 	}
-	log := &logBuffer{}
+	log := &nesotest.Log{}
 	host := &testHost{log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	b, err := New(Options{Python: testPython(t), CacheDirectory: t.TempDir()}).Open(t.Context(), host, backend.Settings{Values: settings})
 	if err != nil {

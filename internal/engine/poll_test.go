@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,26 +25,7 @@ input { name: "A" data_type: TYPE_FP32 dims: [ 4 ] }
 output { name: "B" data_type: TYPE_FP32 dims: [ 4 ] }
 `
 
-// pollLog is a log that a test reads while the server goes on: that fake time passes
-// does not order the two for the race detector.
-type pollLog struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *pollLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *pollLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func pollServer(t *testing.T, top string, log *pollLog) (*Engine, *nesotest.Echo) {
+func pollServer(t *testing.T, top string, log *nesotest.Log) (*Engine, *nesotest.Echo) {
 	echo := &nesotest.Echo{Name: "echo"}
 	e, err := New(Options{
 		Repositories: []string{top}, ControlMode: "poll", PollInterval: 15 * time.Second, PollSettle: 2 * time.Second, StrictReadiness: true,
@@ -74,7 +54,7 @@ func closePolled(t *testing.T, e *Engine) {
 func TestPollTakesChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": pollPart, "a/1/x": "1", "e/config.pbtxt": pollEnsemble, "e/1/": ""})
-		var log pollLog
+		var log nesotest.Log
 		e, echo := pollServer(t, top, &log)
 		defer closePolled(t, e)
 		wantIndex(t, e, "a 1 READY\ne 1 READY\n")

@@ -408,7 +408,7 @@ func TestHeadersBecomeParameters(t *testing.T) {
 }
 
 func TestAccessLine(t *testing.T) {
-	var out syncBuffer
+	var out nesotest.Log
 	settings := logging.DefaultSettings()
 	settings.Verbose = 1
 	log, err := logging.Open(settings, &out)
@@ -425,23 +425,6 @@ func TestAccessLine(t *testing.T) {
 			t.Errorf("no %q in %s", part, out.String())
 		}
 	}
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func TestManyClients(t *testing.T) {

@@ -1,3 +1,4 @@
 // Package nesotest helps tests of other packages: an in-memory backend whose
-// every step a test can hook into, and model repositories written from a map.
+// every step a test can hook into, model repositories written from a map, and a log
+// to read while a server writes it.
 package nesotest

@@ -190,7 +190,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 		until(t, "it is refused", func() bool { return s.Numbers().Dropped == uint64(n+1) })
 	}
 	if n := s.Numbers(); !n.Up || log.count("refuses to store") != 1 {
-		t.Errorf("%+v, log:\n%s", n, log.b.String())
+		t.Errorf("%+v, log:\n%s", n, log.String())
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRedisHangs(t *testing.T) {
 	// A machine that stands still for a second is one more such time.
 	times := int(s.Numbers().Reconnection)
 	if times == 0 || log.count("does not answer") != times || log.count("answers again") != times {
-		t.Errorf("it was back %d times, the log says:\n%s", times, log.b.String())
+		t.Errorf("it was back %d times, the log says:\n%s", times, log.String())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -79,22 +80,9 @@ func is(t testing.TB, e *Entry, n, size int) {
 }
 
 // lines is a log that tests read.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
+type lines struct{ nesotest.Log }
 
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), what)
-}
+func (l *lines) count(what string) int { return strings.Count(l.String(), what) }
 
 func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
