@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import pathlib
-import time
 
 import numpy as np
 
@@ -26,14 +25,6 @@ NAMES = {
     "FP16": np.float16, "FP32": np.float32, "FP64": np.float64,
 }  # fmt: skip
 WORDS = {np.dtype(kind): name for name, kind in NAMES.items()}
-
-
-def until(condition, seconds=60):
-    """Asks again until it is so."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it has not come to pass"
-        time.sleep(0.01)
 
 
 def pending(server, model):

@@ -11,7 +11,8 @@ import threading
 
 import numpy as np
 import pytest
-from bound import ADD_SUB, Http, Refused, add_sub, bind, config, make_server, pending, tensor, until
+from bound import ADD_SUB, Http, Refused, add_sub, bind, config, make_server, pending, tensor
+from harness import until
 
 import neso._runtime.memory
 from neso._server import ServerError

@@ -8,8 +8,7 @@ import threading
 import time
 
 import pytest
-from bound import until
-from harness import header
+from harness import header, until
 
 from neso._runtime.connection import Connection, ServerGone
 from neso._runtime.hub import Hub, TimedOut

@@ -14,7 +14,8 @@ import time
 
 import numpy as np
 import pytest
-from bound import ADD_SUB, ANY_PORTS, BINARY, ROOT, Http, Refused, add_sub, bind, make_server, until
+from bound import ADD_SUB, ANY_PORTS, BINARY, ROOT, Http, Refused, add_sub, bind, make_server
+from harness import until
 
 from neso._server import Server, ServerError, ServerGone
 

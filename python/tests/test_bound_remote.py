@@ -14,7 +14,8 @@ import threading
 
 import numpy as np
 import pytest
-from bound import ADD_SUB, ROOT, Http, Refused, add_sub, bind, make_server, until
+from bound import ADD_SUB, ROOT, Http, Refused, add_sub, bind, make_server
+from harness import until
 
 from neso._remote import _ticket, connect
 from neso._server import ServerError, ServerGone
