@@ -188,6 +188,7 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
 	c.wg.Go(c.flusher)
 	c.r = readerState{rd: frameReader{src: in}, reading: true, wake: make(chan struct{}, 1)}
+	c.r.eager, _ = in.(eager)
 	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
 	c.wg.Go(c.background)
 	return c, nil

@@ -67,6 +67,10 @@ type direct struct {
 	n     int
 	errno syscall.Errno
 	try   func(uintptr) bool
+
+	polling polling
+	poll    func(uintptr)
+	came    bool
 }
 
 // directReader returns a reader of the socket of f; its deadlines hold there too.
@@ -76,7 +80,7 @@ func directReader(f *os.File) (io.Reader, error) {
 		return nil, err
 	}
 	d := &direct{raw: raw}
-	d.try = d.receive
+	d.try, d.poll = d.receiveOrPark, d.pollSocket
 	return d, nil
 }
 
@@ -100,7 +104,10 @@ func (d *direct) Read(b []byte) (int, error) {
 		return 0, nil
 	}
 	d.buf = b
-	err := d.raw.Read(d.try)
+	var err error
+	if !d.polled() {
+		err = d.raw.Read(d.try)
+	}
 	d.buf = nil
 	switch {
 	case err != nil:

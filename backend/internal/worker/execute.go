@@ -67,6 +67,7 @@ type batchCall struct {
 	place   placement
 	outputs []tensor.Tensor // of RESULT_BATCH, for Scatter
 	err     error
+	chained bool          // a model waits for its answer with all its thread: part of a chain of calls
 	ended   bool          // set by the reader under mu
 	wake    chan wakeKind // for its Execute, while that is among the followers
 	expired bool          // answered by the timeout
@@ -205,6 +206,7 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 	c := i.conn
 	call, _ := batchCalls.Get().(*batchCall)
 	call.batch, call.inst = batch, i
+	call.chained = len(batch.Requests) > 0 && batch.Requests[0].Caller.Waits
 	var err error
 	if i.Gather {
 		call.copies, err = i.share(0, batch.Inputs, call.copies)

@@ -39,6 +39,7 @@ const callSpell = 100 * time.Millisecond
 // to whoever reads.
 type readerState struct {
 	rd        frameReader
+	eager     eager         // the source of rd; nil where that cannot hurry
 	reading   bool          // somebody has the reader's part
 	wake      chan struct{} // gives it to the background goroutine
 	followers []*batchCall  // Executes that wait
@@ -49,9 +50,10 @@ type readerState struct {
 	ended     bool      // a batch has ended since the background goroutine looked
 	callUntil time.Time // until then the next call of the process is likely
 
-	// These two belong to whoever reads.
+	// These belong to whoever reads.
 	leading bool       // that is an Execute, not the background goroutine
 	fetch   *inferCall // a call that it makes for the worker instead of reading
+	chains  bool       // the worker's batches make such calls
 }
 
 // called notes that the process calls the server by itself.
@@ -95,9 +97,12 @@ func (c *Conn) await(call *batchCall) {
 func (c *Conn) lead(call *batchCall) {
 	c.r.leading = true
 	for !call.ended || c.r.rd.buffered() {
+		if (call.chained || c.r.chains) && c.r.eager != nil {
+			c.r.eager.expect()
+		}
 		err := c.step()
 		if fetch := c.r.fetch; fetch != nil {
-			c.r.fetch, c.r.leading = nil, false
+			c.r.fetch, c.r.leading, c.r.chains = nil, false, true
 			c.mu.Lock()
 			if c.err == nil {
 				c.layDownLocked()

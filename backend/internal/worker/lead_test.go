@@ -4,6 +4,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"runtime"
 	"testing"
 	"time"
@@ -158,5 +159,57 @@ func TestDeathDuringALoneCall(t *testing.T) {
 	_ = f.fds.Close()
 	if err := result(t, done); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestChainedBatch: a batch that another model waits for, whose answer the
+// reader asks for again and again, ends as any other: answered, cancelled, too
+// late or with its worker.
+func TestChainedBatch(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		timeout time.Duration
+		meet    func(f *fakeWorker, a *answers, cancel func(), batch, handle uint64)
+		fails   bool
+	}{
+		{"answered", 0, func(f *fakeWorker, _ *answers, _ func(), batch, handle uint64) {
+			f.send(f.enc.appendResponses(nil, KindResponses, 0, batch, flagEnds, []outgoing{{handle: handle, flags: responseFinal | responseNone}}))
+		}, false},
+		{"cancelled", 0, func(f *fakeWorker, _ *answers, cancel func(), batch, handle uint64) {
+			cancel()
+			if h, _ := f.next(KindCancel); h.ID != handle {
+				f.t.Errorf("cancels %d", h.ID)
+			}
+			f.send(f.enc.appendResponses(nil, KindResponses, 0, batch, flagEnds, []outgoing{{handle: handle, flags: responseFinal | responseNone}}))
+		}, false},
+		{"too late", time.Millisecond, func(f *fakeWorker, a *answers, _ func(), batch, _ uint64) {
+			<-a.done // by the server
+			f.sendBody(KindDone, batch, nil)
+		}, false},
+		{"dead", 0, func(f *fakeWorker, _ *answers, _ func(), _, _ uint64) { _ = f.fds.Close() }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t, nil)
+			f.conn.opts.Grace = time.Minute
+			inst := f.instance(func(i *Instance) { i.Timeout = test.timeout })
+			for range 3 { // some of them are not asked for
+				ctx, cancel := context.WithCancel(t.Context())
+				a := newAnswers()
+				r := request(a)
+				r.Caller.Waits = true
+				done := f.execute(ctx, inst, r)
+				h, body := f.next(KindExecute)
+				blocks, _ := DecodeExecute(body)
+				test.meet(f, a, cancel, h.ID, blocks[0].Handle)
+				if err := result(t, done); (err != nil) != test.fails {
+					t.Errorf("got %v", err)
+				}
+				cancel()
+				if test.fails {
+					return
+				}
+				<-a.done
+			}
+		})
 	}
 }

@@ -44,6 +44,10 @@ func (c *chunk) ReleaseBuffer(*tensor.Buffer) {
 	}
 }
 
+// eager is a source of frames that can hurry when the next one probably comes
+// within microseconds.
+type eager interface{ expect() }
+
 // frameReader cuts a stream into frames.
 type frameReader struct {
 	src        io.Reader
