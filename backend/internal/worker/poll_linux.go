@@ -51,9 +51,9 @@ func (p *polling) begin(idle time.Duration) bool {
 	return idle <= pollSpell
 }
 
-// end notes whether the frame came meanwhile.
-func (p *polling) end(came bool) {
-	if came {
+// end notes whether the frame came in time.
+func (p *polling) end(inTime bool) {
+	if inTime {
 		p.misses = 0
 		return
 	}
@@ -77,10 +77,13 @@ func (d *direct) polled() bool {
 		return false
 	}
 	d.came = false
+	begin := time.Now()
 	if err := d.raw.Control(d.poll); err != nil {
 		return false // Read says the same
 	}
-	d.polling.end(d.came)
+	// What came later had the core taken by others, who get more of it from one that
+	// yields than from one that sleeps.
+	d.polling.end(d.came && time.Since(begin) <= pollLimit)
 	return d.came
 }
 
