@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,6 +31,9 @@ func tracer(t *testing.T, c Config) *Tracer {
 	tr, err := New(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if f, ok := tr.out.(*jsonFile); ok {
+		f.wait = time.Minute // what a change of the settings puts into files is there after it, also on a slow machine
 	}
 	t.Cleanup(func() {
 		if err := tr.Close(context.Background()); err != nil {
