@@ -87,6 +87,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	logger := log.Logger()
 	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", line)
 	tuneRuntime()
+	defer adoptOrphans()()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
