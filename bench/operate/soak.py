@@ -201,15 +201,37 @@ def processes(server):
     return len(descendants(server.process.pid))
 
 
-def look(server, baseline):
-    """What the server holds once it is quiet: processes of models that were unloaded or killed end a little later."""
-    until(lambda: baseline is None or processes(server) <= baseline, timeout=60)
-    until(lambda: metric(server, "nv_inference_pending_request_count", model="sleepy", version="1") == 0, timeout=60)
+def figures(server):
+    """What the server's own metrics say it holds."""
     numbers = {}
     for line in server.metrics().splitlines():
         name, _, value = line.rpartition(" ")
         if name in ("go_goroutines", "process_open_fds", "process_resident_memory_bytes"):
             numbers[name] = float(value)
+    return numbers
+
+
+def lowest(read, quiet=2.0, most=30.0, clock=time.monotonic, pause=time.sleep):
+    """The least of each figure, once none has fallen for quiet seconds.
+
+    Connections of clients that have just gone hold descriptors and goroutines for a while longer.
+    """
+    least = read()
+    begun = fallen = clock()
+    while clock() - fallen < quiet and clock() - begun < most:
+        pause(quiet / 8)
+        now = read()
+        if now["go_goroutines"] < least["go_goroutines"] or now["process_open_fds"] < least["process_open_fds"]:
+            fallen = clock()
+        least = {name: min(value, now[name]) for name, value in least.items()}
+    return least
+
+
+def look(server, baseline):
+    """What the server holds once it is quiet: processes of models that were unloaded or killed end a little later."""
+    until(lambda: baseline is None or processes(server) <= baseline, timeout=60)
+    until(lambda: metric(server, "nv_inference_pending_request_count", model="sleepy", version="1") == 0, timeout=60)
+    numbers = lowest(lambda: figures(server))
     return {
         "memory_mib": numbers["process_resident_memory_bytes"] / 2**20,
         "tree_mib": procstat.rss_bytes(server.process.pid) / 2**20,
