@@ -250,7 +250,9 @@ def test_disk_that_fills_up_with_traces(tmp_path, small_disk):
         assert until(comes_again)
         assert s.stop() == 0
     names = {t["request_id"] for t in json.loads(file.read_bytes()) if "request_id" in t}
-    assert {"before1", "after"} <= names and f"before{asked}" not in names, sorted(names)
+    assert {"before1", "after"} <= names, sorted(names)
+    # Which of them are lost is not said: a trace may end after the answer, and find room again.
+    assert len([n for n in names if n.startswith("before")]) <= asked - 3, sorted(names)
 
 
 def connections(port, n):

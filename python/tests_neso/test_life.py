@@ -321,7 +321,10 @@ def test_a_signal_ends_the_start(what, number):
             from neso.model_config.common import ModelWarmup, WarmupInput
             warm = ModelWarmup("w", 1, {"x": WarmupInput(np.float32, (1,), zero_data=True)}, 1)
             triton = Triton(config=config(exit_timeout_secs=1))
-            triton.bind("m", lambda requests: threading.Event().wait(), X, Y, config=ModelConfig(model_warmup=[warm]))
+            def never(requests):
+                while True:
+                    time.sleep(0.01)  # Python does not see a signal that comes just before it blocks until that is over
+            triton.bind("m", never, X, Y, config=ModelConfig(model_warmup=[warm]))
             """,
     }[what]
     more = """

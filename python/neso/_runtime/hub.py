@@ -100,9 +100,7 @@ class Hub:
 
     def wait(self, ready: Callable[[], Any], deadline: Optional[float] = None) -> Any:
         """Returns what ready returns once that is true; raises Closed when the channel ended before."""
-        changed = self.changed
-        changed.acquire()
-        try:
+        with self.changed:
             while True:
                 value = ready()
                 if value:
@@ -117,8 +115,6 @@ class Hub:
                     self._follow(ready, deadline)
                 else:
                     self._read(deadline)
-        finally:
-            changed.release()
 
     def _hand_over(self) -> None:
         """Lets somebody else read on, if anybody waits."""
@@ -127,13 +123,15 @@ class Hub:
 
     def _follow(self, ready: Callable[[], Any], deadline: Optional[float]) -> None:
         waiter = _Waiter(ready)
-        self._waiters.append(waiter)
-        self.changed.release()
-        woken = False
+        release, held, woken = self.changed.release, True, False
         try:
+            self._waiters.append(waiter)
+            held = False  # here: Ctrl-C may come behind a call, and does not come between this and the next one
+            release()
             woken = waiter.event.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic()))
         finally:
-            self.changed.acquire()
+            if not held:
+                self.changed.acquire()
             if not woken:  # out of time, or Ctrl-C
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
@@ -142,13 +140,15 @@ class Hub:
 
     def _read(self, deadline: Optional[float]) -> None:
         """Reads once, for all. Called and left with the lock held."""
-        self._reading = True
-        self.changed.release()
         frames: list[Frame] = []
         failure: Optional[BaseException] = None
         interrupt: Optional[BaseException] = None
         arrived = False
+        release, held = self.changed.release, True
         try:
+            self._reading = True
+            held = False  # as in _follow
+            release()
             # The main thread does not wait in the receive: Ctrl-C there might lose what has come.
             if (deadline is None and threading.get_ident() != _MAIN) or self._arrived(deadline):
                 arrived = True
@@ -162,7 +162,8 @@ class Hub:
             if arrived:  # nobody knows what of it was received
                 failure = ProtocolError(f"{type(error).__name__} while it was read")
         finally:
-            self.changed.acquire()
+            if not held:
+                self.changed.acquire()
             self._reading = False
         if interrupt is not None:
             if failure is not None:
