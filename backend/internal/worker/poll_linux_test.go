@@ -58,7 +58,7 @@ func TestPolledRead(t *testing.T) {
 		want   string                            // in the error; none for data
 	}{
 		{"data", func(_, theirs *os.File) error { _, err := theirs.WriteString("data"); return err }, ""},
-		{"data behind", func(_, theirs *os.File) error { go theirs.WriteString("data"); return nil }, ""}, //nolint:errcheck // the read waits for it
+		{"data behind", func(_, theirs *os.File) error { go theirs.WriteString("data"); return nil }, ""},
 		{"the end", func(_, theirs *os.File) error { return theirs.Close() }, "EOF"},
 		{"a deadline", func(ours, _ *os.File) error { return ours.SetReadDeadline(time.Unix(1, 0)) }, "i/o timeout"},
 		{"closed", func(ours, _ *os.File) error { return ours.Close() }, "closed"},
