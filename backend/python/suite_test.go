@@ -15,7 +15,8 @@ func TestSuite(t *testing.T) {
 		return configOf(writeModel(t, source), testOptions{batch: batch, inputs: []backend.IO{{Name: "IN", Datatype: d, Dims: tensor.Shape{-1}}}})
 	}
 	backendtest.Run(t, backendtest.Suite{
-		Driver: New(Options{Python: testPython(t)}),
+		Driver:   New(Options{Python: testPython(t)}),
+		Settings: backend.Settings{Values: map[string]string{"stub-timeout-seconds": "300"}}, // as newDriver
 		Identity: func(t *testing.T, d tensor.Datatype, batch int) backend.Config {
 			if d == tensor.BF16 {
 				return model(t, d, batch, `

@@ -128,3 +128,15 @@ func TestPlaceIsGivenBack(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadlineAtOnce: the time of a call may be up while its headers are looked
+// at, which the race detector follows.
+func TestDeadlineAtOnce(t *testing.T) {
+	_, addr := serve(t, Options{})
+	r := connect(t, addr, true)
+	for range 200 {
+		if got := r.answer(r.call("/test.Echo/Stream", "x", "grpc-timeout", "1n")); !strings.Contains(got, "grpc-status=") {
+			t.Fatal(got)
+		}
+	}
+}

@@ -102,6 +102,10 @@ func (c *conn) open(f frameHead) error {
 	st := &stream{c: c, id: f.stream, encoding: h.encoding, window: int64(c.s.o.StreamWindow), clientDone: f.flags&flagEndStream != 0}
 	st.ctx.st = st
 	st.fields = c.fields
+	// Before others see the stream, or its deadline: they wake who waits there.
+	if m := c.s.methods[h.path]; m != nil && m.streams {
+		st.arrive = make(chan struct{}, 1)
+	}
 	c.mu.Lock()
 	if refused := c.settled && f.stream > c.last || c.handlers >= c.s.o.MaxStreams || len(c.streams) >= c.s.o.MaxStreams; refused || c.closed {
 		c.mu.Unlock()
@@ -116,9 +120,6 @@ func (c *conn) open(f frameHead) error {
 	if httpStatus, s := c.judge(st); s != nil {
 		c.answer(st, httpStatus, s)
 		return nil
-	}
-	if st.method.streams {
-		st.arrive = make(chan struct{}, 1)
 	}
 	begin := st.method.streams || st.clientDone
 	if begin {
