@@ -38,8 +38,8 @@ attempt(lambda: self.counter.set(1))
 attempt(lambda: self.counter.increment(-1))
 attempt(lambda: self.gauge.observe(1))
 attempt(lambda: self.histogram.value())
-attempt(lambda: F("nv_inference_count", "x", F.COUNTER).Metric())
-attempt(lambda: F("my_counter", "another description", F.COUNTER).Metric())
+attempt(lambda: F("nv_inference_count", "x", F.COUNTER))
+attempt(lambda: F("my_counter", "another kind", F.GAUGE))
 attempt(lambda: F("h", "h", F.HISTOGRAM).Metric())
 attempt(lambda: F("h", "h", F.COUNTER).Metric(buckets=[1.0]))
 attempt(lambda: F("h", "h", F.HISTOGRAM).Metric(buckets=[2.0, 1.0]))
@@ -55,8 +55,8 @@ WANT = [
     "TritonModelException: Failed to increment metric value: ",
     "TritonModelException: Failed to observe metric value: ",
     "TritonModelException: Failed to get metric value: ",
-    "TritonModelException: Error when creating Metric: ",
-    "TritonModelException: Error when creating Metric: ",
+    "TritonModelException: Error when creating MetricFamily: metric name 'nv_inference_count' belongs to the server",
+    "TritonModelException: Error when creating MetricFamily: Family name already exists with different type: 'my_counter' is a counter",
     "TritonModelException: Failed to create metric. Missing required buckets.",
     "TritonModelException: Failed to create metric. Unexpected buckets found.",
     "TritonModelException: Error when creating Metric: ",
@@ -101,6 +101,52 @@ def test_metrics_are_shown_shared_and_taken_away(tmp_path):
         assert 'model="n"' in page and "shared 3" in page.splitlines()
         assert s.post("/v2/repository/models/n/unload").status == 200
         assert until(lambda: "my_" not in s.metrics() and "shared" not in s.metrics())
+
+
+# Runs a text of the client, with names that last.
+RUN = """
+
+try:
+    exec(json.loads(request.parameters())["run"], globals())
+except Exception as error:
+    return pb_utils.InferenceResponse([], pb_utils.TritonError(f"{type(error).__name__}: {error}"))
+return self.reply(1)
+"""
+
+
+def test_a_family_is_registered_when_it_is_made(tmp_path):
+    """Its kind is taken from then on, the first description counts, its metrics live as long as it."""
+    for name in ("m", "n"):
+        write(tmp_path, name, RUN)
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+
+        def run(model, text):
+            r = s.infer(model, {**ask(1), "parameters": {"run": text}})
+            return "" if r.status == 200 else r.error
+
+        def page():
+            return [line for line in s.metrics().splitlines() if "held" in line]
+
+        for model in ("m", "n"):
+            assert run(model, "F = pb_utils.MetricFamily") == ""
+        taken = "TritonModelException: Error when creating MetricFamily: Family name already exists with different type: 'held' is a counter"
+        assert run("m", "f = F('held', 'one', F.COUNTER)") == "" and page() == []
+        assert run("n", "g = F('held', 'two', F.GAUGE)") == taken
+        assert run("m", "g = F('held', 'two', F.HISTOGRAM)") == taken
+        assert run("n", "g = F('held', 'two', F.COUNTER)\ng.Metric({'a': 'n'})") == ""
+        shown = ["# HELP held one", "# TYPE held counter", 'held{a="n"} 0']
+        assert page() == shown
+        # Nobody keeps these: the family does.
+        for _ in range(2):
+            assert run("m", "f.Metric({'a': 'm'}).increment(1.5)") == ""
+        assert page() == [*shown[:2], 'held{a="m"} 3', shown[2]]
+        # Objects, models and workers that go take theirs along.
+        assert run("m", "del f") == ""
+        assert until(lambda: page() == shown)
+        assert run("m", "g = F('held', 'two', F.GAUGE)") == taken  # the other model has it
+        assert run("n", "import os; os._exit(1)") != ""
+        assert until(lambda: page() == [])
+        assert until(lambda: run("m", "g = F('held', 'two', F.GAUGE)") == "")
 
 
 BLOCKS = """
