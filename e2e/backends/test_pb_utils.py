@@ -403,7 +403,7 @@ M = pb_utils.MetricFamily
 found = []
 for call in (
     lambda: pb_utils.load_model(1), lambda: pb_utils.load_model("a", config=3), lambda: pb_utils.load_model("a", files=[]),
-    lambda: pb_utils.unload_model(None), lambda: pb_utils.is_model_ready(2), lambda: pb_utils.is_model_ready("a", None),
+    lambda: pb_utils.unload_model(None), lambda: pb_utils.is_model_ready(2), lambda: pb_utils.is_model_ready("a", "9" * 30),
     lambda: self.counter.increment(math.nan), lambda: self.counter.increment(-math.inf), lambda: M("no name", "d", M.GAUGE),
     lambda: self.histogram.observe(math.nan), lambda: M("h", "d", M.HISTOGRAM).Metric({"k": "v"}, [math.nan]),
 ):

@@ -6,6 +6,7 @@ makes anything else only when asked.
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Union
 
 from .datatypes import BF16, BYTES
@@ -79,6 +80,7 @@ class ReceivedRequest(RequestHead, InferenceRequest):
         return sender
 
     def set_release_flags(self, flags: int) -> None:
+        flags = index(flags)
         if flags not in (RELEASE_ALL, RELEASE_RESCHEDULE):
             raise TritonModelException(f"Invalid request release flags: {flags}.")
         self._batch.reschedule(self._head[HANDLE], flags == RELEASE_RESCHEDULE)

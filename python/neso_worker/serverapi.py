@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import local
-from .errors import TritonModelException, as_text
+from .errors import TritonModelException, as_flag, as_text
 from .frames import CONTROL, METRIC
 
 if TYPE_CHECKING:
@@ -36,38 +36,38 @@ def load_model(model_name: str, config: str = "", files: Optional[dict[str, byte
     if config := as_text("config", config):
         order["config"] = config
     if files is not None:
-        if not isinstance(files, dict) or not all(
-            isinstance(name, str) and isinstance(data, (bytes, bytearray, memoryview)) for name, data in files.items()
-        ):
+        if not isinstance(files, dict):
             raise TritonModelException(
                 f"failed to load model '{model_name}', files should be a dictionary of file paths and file contents"
             )
+        for name, data in files.items():
+            if not isinstance(name, str) or not isinstance(data, (bytes, bytearray, memoryview)):
+                raise TypeError(f"files must have str as keys and bytes as values, found {type(name)}: {type(data)}")
         order["files"] = {name: base64.b64encode(data).decode("ascii") for name, data in files.items()}
     worker().calls.order(CONTROL, order, "Failed to load model: ")
 
 
 def unload_model(model_name: str, unload_dependents: bool = False) -> None:
     """Unloads a model, and those that depend on it if wished."""
-    order = {"op": "unload", "model": as_text("model_name", model_name), "dependents": bool(unload_dependents)}
+    order = {
+        "op": "unload",
+        "model": as_text("model_name", model_name),
+        "dependents": as_flag("unload_dependents", unload_dependents),
+    }
     worker().calls.order(CONTROL, order, "Failed to unload model: ")
 
 
 def is_model_ready(model_name: str, model_version: str = "") -> bool:
     """Whether a model, or one version of it, is ready."""
-    version = -1
-    if model_version != "":
+    version, failed = -1, "Failed to check model readiness: failed to get model version from specified version string"
+    if (model_version := as_text("model_version", model_version)) != "":
+        wanted = "version should be an integral value > 0"
         try:
             version = int(model_version)
-        except (TypeError, ValueError):
-            raise TritonModelException(
-                f"failed to get model version from specified version string '{model_version}' (details: stol), "
-                "version should be an integral value > 0"
-            ) from None
-        if version <= 0:
-            raise TritonModelException(
-                f"failed to get model version from specified version string '{model_version}', "
-                "version should be an integral value > 0"
-            )
+        except ValueError:
+            raise TritonModelException(f"{failed} '{model_version}' (details: stol), {wanted}") from None
+        if not 0 < version < 1 << 63:
+            raise TritonModelException(f"{failed} '{model_version}', {wanted}")
     order = {"op": "is_ready", "model": as_text("model_name", model_name), "version": version}
     return bool(worker().calls.order(CONTROL, order, "").get("ready"))
 

@@ -573,15 +573,15 @@ def test_model_control(tmp_path):
                             (pb_utils.load_model, ("a", "", {"file:1/x": 5})), (pb_utils.load_model, ("a", "", [1]))]:
                 try:
                     f(*args)
-                except pb_utils.TritonModelException as e:
+                except (TypeError, pb_utils.TritonModelException) as e:
                     found.append(str(e))
             return [text(found)]
             """
         wrong = "failed to load model 'a', files should be a dictionary of file paths and file contents"
         assert serve(m, text, answer) == [
             True, True, "Failed to load model: it is bad", "Failed to unload model: it is bad",
-            "failed to get model version from specified version string 'x' (details: stol), version should be an integral value > 0",
-            wrong, wrong,
+            "Failed to check model readiness: failed to get model version from specified version string 'x' (details: stol), version should be an integral value > 0",
+            "files must have str as keys and bytes as values, found <class 'str'>: <class 'int'>", wrong,
         ]  # fmt: skip
         assert seen[:5] == [
             {"op": "load", "model": "a", "config": "{}", "files": {"file:1/x": base64.b64encode(b"\0\xff").decode()}},
