@@ -149,6 +149,34 @@ def test_a_family_is_registered_when_it_is_made(tmp_path):
         assert until(lambda: run("m", "g = F('held', 'two', F.GAUGE)") == "")
 
 
+TWICE = """
+if x[0] == 0:
+    return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)], parameters={"said": self.said})
+sender, self.said = request.get_response_sender(), ""
+sender.send(self.reply(7))
+try:
+    sender.send(self.reply(8), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+except pb_utils.TritonModelException as error:
+    self.said = str(error)
+    if x[0] == 2:
+        raise
+sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+def test_a_second_response_is_an_error_of_the_model_alone(tmp_path):
+    """The model that is not decoupled hears of it, the client has the first one."""
+    write(tmp_path, "m", TWICE)
+    with Server(tmp_path) as s:
+        for _ in range(2):
+            assert value(s, "m", 1) == [7]
+            said = s.infer("m", ask(0)).json["parameters"]["said"]
+            assert said == "Unable to send response. Non-decoupled model cannot send more than one response."
+        r = s.infer("m", ask(2))  # the model fails behind its response, as in Triton
+        assert r.status == 500 and "expected a single response, got 2" in r.error
+        assert value(s, "m", 1) == [7]
+
+
 BLOCKS = """
 family = pb_utils.MetricFamily("nv_trt_llm_kv_cache_block_metrics", "blocks", pb_utils.MetricFamily.GAUGE)
 self.blocks = {k: family.Metric(labels={"kv_cache_block_type": k, "model": args["model_name"]}) for k in ("max", "used", "tokens_per")}
