@@ -66,8 +66,8 @@ class Instance:
         self._async = is_coroutine(self._callable)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[Any] = set()
-        # The thread waits for work; else it runs the callable, or is about to.
-        self.idle = False
+        # The thread does not run the callable, and is not about to: it waits for work, or is being unloaded.
+        self.idle = True
         # Nothing more is sent: it is unloaded, or the server is gone.
         self.over = False
         self.thread = threading.Thread(target=self._run, name=f"neso-{self.name}", daemon=True)
@@ -86,8 +86,8 @@ class Instance:
                         link.writer.flush()
                     self.idle = True
                     link.wait(arrived)
-                    self.idle = False
                 kind, _, call, data, start, end = work.popleft()
+                self.idle = kind == UNLOAD
                 if kind == EXECUTE_BATCH:
                     self._execute_batch(call, data, start, end)
                 elif kind == EXECUTE:
