@@ -137,7 +137,9 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
             else:
                 view, mine = batch.model.segments.view(entry[3], entry[4], size), False
                 if not entry[1] & OWN_BLOCK and number != BYTES:  # something else reads it too
-                    view, mine = batch.model.segments.mine(entry[3], entry[4], size, tensor._name)
+                    view, mine = batch.model.segments.mine(
+                        entry[3], entry[4], size, (batch.model.instance, tensor._name)
+                    )
                 if not mine:
                     _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
                 tensor._source = view
