@@ -10,6 +10,9 @@ LDFLAGS  = -s -w -X github.com/nesoserve/neso/internal/engine.Version=$(VERSION)
 TAGS     = grpcnotrace
 PYTHON   = .venv/bin/python
 LINT     = .tools/bin/golangci-lint
+# How long the tests of one Go package may take: the longest take a minute, on a
+# machine that has nothing else to do.
+PATIENCE = 30m
 
 .DEFAULT_GOAL := help
 
@@ -22,7 +25,14 @@ setup: .venv/.stamp ## install what tests and examples need
 	scripts/setup.sh
 	@touch $@
 
-build: ## bin/neso, one static-as-can-be binary without cgo
+# Each of the modules may take several attempts; what fails here is told by the
+# build, if it needs it.
+bin/.modules: go.mod go.sum
+	@mkdir -p bin
+	@scripts/retry.sh $(GO) mod download || echo 'modules: not all could be downloaded, the build uses those that are here' >&2
+	@touch $@
+
+build: bin/.modules ## bin/neso, one static-as-can-be binary without cgo
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/neso ./cmd/neso
 
@@ -36,13 +46,13 @@ serve: setup build ## serve examples/models on ports 8000, 8001, 8002
 	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864 --trace-config=triton,file=/tmp/neso-trace.json
 
 test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
-	$(GO) test -race -tags invariants ./...
+	$(GO) test -race -timeout $(PATIENCE) -tags invariants ./...
 	$(PYTHON) -m pytest -q python/tests bench/tests
 	$(PYTHON) -m pytest -q python/tests_neso
 	$(MAKE) --no-print-directory e2e
 
-test-nocgo: ## the Go tests as users build: no cgo, no invariants
-	CGO_ENABLED=0 $(GO) test ./...
+test-nocgo: bin/.modules ## the Go tests as users build: no cgo, no invariants
+	CGO_ENABLED=0 $(GO) test -timeout $(PATIENCE) ./...
 
 test-frameworks: build ## PyTorch, TensorFlow and scikit-learn models with the real libraries (7 GB in .venv-frameworks)
 	scripts/frameworks.sh $(FRAMEWORKS)
@@ -64,6 +74,7 @@ lint: $(LINT) ## golangci-lint, go vet for every platform, ruff
 
 $(LINT): tools/go.mod
 	@mkdir -p .tools/bin
+	@cd tools && ../scripts/retry.sh $(GO) mod download || true
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; says so when the database cannot be reached
@@ -71,6 +82,7 @@ vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; sa
 
 .tools/bin/govulncheck: tools/go.mod
 	@mkdir -p .tools/bin
+	@cd tools && ../scripts/retry.sh $(GO) mod download || true
 	cd tools && $(GO) build -o ../.tools/bin/govulncheck golang.org/x/vuln/cmd/govulncheck
 
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

@@ -4,21 +4,19 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/tensor"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
-
-	"github.com/nesoserve/neso"
-	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/tensor"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+	nesotest.Main(m)
 }
 
 // double is a model: y = 2x.

@@ -12,12 +12,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/client"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := nesotest.Left(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

@@ -151,7 +151,7 @@ def spoilt(server, repository, file, named, infer):
 
 
 def settled(server, count):
-    """Waits until that many models are loaded or have a reason why they are not; returns the reasons by model, empty for those that are."""
+    """Waits until that many models are loaded or have a reason why they are not, and inferences are served; returns the reasons by model, empty for those that are."""
 
     def rows():
         try:
@@ -160,8 +160,12 @@ def settled(server, count):
             return []
         return [m for m in index if m.get("state") == "READY" or m.get("reason")]
 
+    def initialized():  # the last model may be known a moment before inferences are served
+        return server.post("/v2/models/none/infer", "{}").status != 503
+
     # Frameworks are imported one after the other, compilers run: minutes on a busy machine.
     assert until(lambda: len(rows()) == count, timeout=400), server.log()[-3000:]
+    assert until(initialized), server.log()[-3000:]
     return {m["name"]: m.get("reason", "") for m in rows()}
 
 

@@ -128,7 +128,10 @@ class Server:
         raise RuntimeError(f"not ready within {timeout} s:\n{log}")
 
     def log(self) -> str:
-        return self.log_path.read_text(errors="replace")
+        """All lines so far; of one that is being written there may be a half, which is left out as long as the server runs."""
+        runs = self.process.poll() is None
+        text = self.log_path.read_text(errors="replace")
+        return text[: text.rfind("\n") + 1] if runs else text
 
     def request(
         self,

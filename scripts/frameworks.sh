@@ -9,8 +9,9 @@ python=${NESO_SETUP_PYTHON:-python3}
 venv=.venv-frameworks
 
 if ! [ "$venv/.stamp" -nt scripts/requirements-frameworks.txt ]; then
-  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-  if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r scripts/requirements-frameworks.txt; then
+  "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
+  "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip
+  if ! RETRY_PAUSES=5 scripts/retry.sh "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r scripts/requirements-frameworks.txt; then
     echo "the frameworks could not be installed (scripts/requirements-frameworks.txt)" >&2
     if [ "${1:-}" = --if-possible ]; then
       echo "SKIPPED: tests of the framework backends" >&2

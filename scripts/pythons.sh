@@ -31,7 +31,7 @@ for version in $versions; do
     if [ ! -e "$venv/.done" ]; then
       rm -rf "$venv"
       "$python" -m venv "$venv" &&
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$numpy" 'tritonclient[http,grpc]' wrapt pytest ml_dtypes \
+        scripts/retry.sh "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$numpy" 'tritonclient[http,grpc]' wrapt pytest ml_dtypes \
           nbclient ipykernel opentelemetry-sdk opentelemetry-exporter-otlp-proto-http mypy &&
         touch "$venv/.done" || { report "$version" environment 1; continue; }
     fi

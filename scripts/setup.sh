@@ -1,31 +1,52 @@
 #!/bin/sh
 # Makes .venv. As root on Debian it also installs what Python's venv and the
 # race detector need, and the Redis that tests of the response cache start. Safe
-# to run again.
+# to run again: after a setup that was broken off too.
 set -eu
 cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  needed= # nothing works without these; without the others some tests cannot run
   missing=
-  command -v cc >/dev/null || missing="$missing gcc libc6-dev"
+  command -v cc >/dev/null || needed="$needed gcc libc6-dev"
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || needed="$needed python3-venv"
   command -v c++ >/dev/null || missing="$missing g++" # PyTorch compiles with it
   command -v curl >/dev/null || missing="$missing curl"
   command -v redis-server >/dev/null || missing="$missing redis-server"
-  "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
-  if [ -n "$missing" ]; then
-    apt-get update -qq
-    # shellcheck disable=SC2086 # a list of packages
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing
+  export DEBIAN_FRONTEND=noninteractive
+  apt() { scripts/retry.sh apt-get -qq -o Acquire::Retries=3 -o Acquire::http::Timeout=60 -o DPkg::Lock::Timeout=300 "$@"; }
+  if [ -n "$needed$missing" ]; then
+    apt update || echo "setup: the lists of packages could not be read anew, those that are here are used" >&2
+  fi
+  # shellcheck disable=SC2086 # lists of packages
+  if [ -n "$needed" ] && ! apt install -y $needed; then
+    echo "setup: cannot go on without the Debian packages$needed" >&2
+    exit 1
+  fi
+  # shellcheck disable=SC2086
+  if [ -n "$missing" ] && ! apt install -y $missing; then
+    echo "setup: not installed:$missing; tests that need them fail, or say that they are skipped" >&2
   fi
 fi
 
-[ -x .venv/bin/python ] || "$python" -m venv .venv
+# A setup that was broken off leaves an environment without pip, another
+# interpreter one that does not start.
+.venv/bin/python -c '' 2>/dev/null || "$python" -m venv --clear .venv
+has_pip() { .venv/bin/python -m pip --version >/dev/null 2>&1; }
+has_pip || .venv/bin/python -m ensurepip >/dev/null 2>&1 || true
+has_pip || "$python" -m venv --clear .venv
+export PIP_DEFAULT_TIMEOUT="${PIP_DEFAULT_TIMEOUT:-60}"
 echo "setup: the Python packages of scripts/requirements.txt go into .venv, which takes a minute or more"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+pip() { scripts/retry.sh .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" -r scripts/requirements.txt; }
+if ! RETRY_PAUSES=5 pip; then
+  echo "setup: once more, without what pip keeps of earlier downloads" >&2
+  RETRY_PAUSES='' pip --no-cache-dir
+fi
 
 # The emulator of Azure's storage is a program for Node; without it its tests
 # say that they are skipped.
 if command -v npm >/dev/null && [ ! -x .tools/azurite/node_modules/.bin/azurite-blob ]; then
-  npm install --silent --no-fund --no-audit --prefix .tools/azurite azurite@3 || echo "setup: azurite is not installed" >&2
+  RETRY_PAUSES=5 scripts/retry.sh npm install --silent --no-fund --no-audit --fetch-retries=2 --fetch-timeout=60000 --prefix .tools/azurite azurite@3 ||
+    echo "setup: azurite is not installed" >&2
 fi

@@ -3,15 +3,14 @@ package error_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
 	errorbackend "github.com/nesoserve/neso/backend/error"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func config(size int, d tensor.Datatype, parameters map[string]string) backend.Config {
 	return backend.Config{

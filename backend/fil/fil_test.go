@@ -15,15 +15,14 @@ import (
 	"testing"
 	"unsafe"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
 	"github.com/nesoserve/neso/backend/internal/librarytest"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 // configFor puts content into the version directory of a model.
 func configFor(t testing.TB, name string, content []byte) backend.Config {

@@ -39,12 +39,16 @@ var table = []framework{
 		parameters: []string{
 			"INTRA_OP_THREAD_COUNT", "INTER_OP_THREAD_COUNT", "INFERENCE_MODE", "DISABLE_OPTIMIZED_EXECUTION", "DISABLE_CUDNN", "ENABLE_CACHE_CLEANING", "ENABLE_WEIGHT_SHARING",
 			"ENABLE_JIT_PROFILING", "ENABLE_JIT_EXECUTOR", "ENABLE_TENSOR_FUSER", "MODEL_CLASS", "TORCH_COMPILE_OPTIONAL_PARAMETERS",
+			"NUM_THREADS", "NUM_INTEROP_THREADS",
 		},
 	},
 	{
 		backend: "tensorflow", module: "tensorflow", distribution: "tensorflow|tensorflow-cpu", install: "tensorflow",
 		files: []string{"model.savedmodel", "model.graphdef", "model.keras", "model.tflite"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
-		parameters: []string{"TF_GRAPH_TAG", "TF_SIGNATURE_DEF", "TF_INIT_OPS_FILE", "TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS"},
+		parameters: []string{
+			"TF_GRAPH_TAG", "TF_SIGNATURE_DEF", "TF_INIT_OPS_FILE", "TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS",
+			"TF_USE_PER_SESSION_THREADS", "MAX_SESSION_SHARE_COUNT", // each instance is a process: as it is with both
+		},
 	},
 	{
 		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops", preload: "sklearn.pipeline",

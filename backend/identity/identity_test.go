@@ -4,15 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func io(name string, d tensor.Datatype) backend.IO {
 	return backend.IO{Name: name, Datatype: d, Dims: tensor.Shape{-1}}

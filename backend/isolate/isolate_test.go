@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 		os.Exit(Main([]backend.Driver{{Name: "echo", Open: openEcho}}))
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // the workers of a race build would each sleep a second at their end
-	goleak.VerifyTestMain(m)
+	nesotest.Main(m)
 }
 
 // echo is a backend whose output is its input. An element that begins with 0xEE

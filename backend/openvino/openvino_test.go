@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
 	"github.com/nesoserve/neso/backend/internal/librarytest"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 // words are OpenVINO's names of the datatypes.
 var words = map[tensor.Datatype]string{

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +198,20 @@ func TestDefaultInterpreter(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	t.Setenv("PATH", dir)
+	if runtime.GOOS != "windows" {
+		stale, text := filepath.Join(dir, "stale"), filepath.Join(dir, "text")
+		if err := errors.Join(os.Symlink("python3.old", stale), os.WriteFile(text, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{
+			stale: "is not found: it is a link to '" + stale[:len(stale)-len("stale")] + "python3.old'",
+			text:  "may not be run by the server's user",
+		} {
+			if _, err := defaultInterpreter(name); err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	}
 	if _, err := defaultInterpreter("", ""); err == nil || !strings.Contains(err.Error(), "with numpy") {
 		t.Errorf("got %v", err)
 	}

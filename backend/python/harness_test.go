@@ -20,14 +20,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 // tested holds the interpreters that have numpy: finding out takes a while.
 var tested sync.Map

@@ -2,6 +2,8 @@ package python
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +62,7 @@ func defaultInterpreter(named ...string) (interpreter, error) {
 		}
 		path, err := exec.LookPath(name)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
-			return interpreter{}, backend.Errorf(backend.NotFound, "the Python interpreter '%s' is not found", name)
+			return interpreter{}, backend.Errorf(backend.NotFound, "the Python interpreter '%s' %s", name, whyNot(name, err))
 		}
 		return absolute(path)
 	}
@@ -77,6 +79,34 @@ func defaultInterpreter(named ...string) (interpreter, error) {
 		}
 	}
 	return interpreter{}, backend.Errorf(backend.NotFound, "no Python interpreter is found: install Python 3.9 or later with numpy, and name it with --python or NESO_PYTHON")
+}
+
+// whyNot says what keeps the interpreter at name from running, for which looking
+// it up gave err. Those of virtual environments are links, whose file may be gone
+// with an old Python, or lie where the server's user may not read.
+func whyNot(name string, err error) string {
+	target := name
+	for range 10 { // a link to a link, and so on; no further than can be seen
+		next, linkErr := os.Readlink(target)
+		if linkErr != nil {
+			break
+		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(filepath.Dir(target), next)
+		}
+		target = next
+	}
+	link := ""
+	if target != name {
+		link = fmt.Sprintf(": it is a link to '%s'", target)
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "may not be run by the server's user" + link
+	case link != "":
+		return "is not found" + link
+	}
+	return "is not found"
 }
 
 func absolute(path string) (interpreter, error) {

@@ -250,7 +250,7 @@ def test_a_call_under_way_when_its_model_is_unloaded(tmp_path):
             assert s.post("/v2/repository/models/callee/unload").status == 200
             assert until(lambda: s.infer("caller", ask(1)).status == 500 and 500 in seen)
             assert s.post("/v2/repository/models/callee/load").status == 200
-            assert until(lambda: s.infer("caller", ask(1)).status == 200)
+            assert until(lambda: s.infer("caller", ask(1)).status == 200 and 200 in seen)
         stop.set()
         for t in threads:
             t.join()

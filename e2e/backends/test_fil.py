@@ -160,7 +160,7 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fil_server(trained):
     with Server(trained[0], "--allow-pickle=true", wait=False) as s:
-        s.wait_ready(180)  # converters import scikit-learn, one after the other
+        s.wait_ready()  # converters import scikit-learn, one after the other
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
 

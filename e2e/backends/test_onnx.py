@@ -377,7 +377,7 @@ def test_isolated_model(tmp_path):
                 return False
 
         assert until(serves)
-        assert not set(before) & set(isolated(s.process.pid))
+        assert until(lambda: not set(before) & set(isolated(s.process.pid)))
         pids = isolated(s.process.pid)
     assert until(lambda: not any(map(alive, pids)))
 

@@ -416,7 +416,7 @@ def test_a_step_unloaded_under_load(tmp_path):
             assert s.post("/v2/repository/models/b/unload").status == 200
             assert until(lambda: s.infer("e", X).status == 404 and 404 in seen)
             assert s.post("/v2/repository/models/e/load").status == 200
-            assert until(lambda: s.infer("e", X).status == 200)
+            assert until(lambda: s.infer("e", X).status == 200 and 200 in seen)
         stop.set()
         for t in threads:
             t.join()

@@ -51,9 +51,15 @@ def test_a_crash_loop_is_not_ready_and_says_why(tmp_path):
     crash_model(tmp_path, "import os; os._exit(7)")
     python_model(tmp_path, "other", add=1)
     with Server(tmp_path) as s:
+
+        def entry():
+            return next(m for m in s.post("/v2/repository/index").json if m["name"] == "m")
+
+        # Each request ends a worker; the next one may be there before one looks.
         assert until(lambda: s.infer("m", X).status != 200 and s.get("/v2/models/m/ready").status == 400)
-        entry = next(m for m in s.post("/v2/repository/index").json if m["name"] == "m")
-        assert "exited with code 7" in entry.get("reason", ""), entry
+        assert until(lambda: s.infer("m", X).status != 200 and "exited with code 7" in entry().get("reason", "")), (
+            entry()
+        )
         assert s.get("/v2/models/other/ready").status == 200 and answer(s, "other") == 2
 
 
@@ -70,7 +76,11 @@ def test_exceptions(tmp_path):
         assert 'nv_inference_request_failure{model="m",reason="BACKEND",version="1"} 1' in s.metrics()
         # The model has run twice, though once in vain.
         assert until(lambda: 'nv_inference_exec_count{model="m",version="1"} 2' in s.metrics())
-        assert s.get("/v2/models/m/stats").json["model_stats"][0]["batch_stats"][0]["compute_infer"]["count"] == 2
+
+        def batches():
+            return s.get("/v2/models/m/stats").json["model_stats"][0]["batch_stats"]
+
+        assert until(lambda: batches()[0]["compute_infer"]["count"] == 2), batches()
 
 
 def test_errors_per_request(tmp_path):

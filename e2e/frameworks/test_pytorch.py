@@ -33,6 +33,15 @@ class Net(torch.nn.Module):
 """
 
 
+THREADS = """import torch
+
+
+class Threads(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x * torch.tensor([torch.get_num_threads(), torch.get_num_interop_threads()])
+"""
+
+
 def put(repo, name, write, file="model.pt", config=None):
     """A model of the repository, written by a function of its path."""
     d = repo / name / "1"
@@ -75,6 +84,12 @@ def repo(tmp_path_factory, nets):
     d = put(repo, "eager", None, config='backend: "pytorch"\n')
     (d / "model.py").write_text(EAGER)
     torch.save({f"layer.{k}": v for k, v in nets["eager"].state_dict().items()}, d / "model.pt")
+    d = put(
+        repo, "threads", None,
+        config='backend: "pytorch"\n' + IO.format("x", "FP32", 2, "OUT")
+        + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in {"NUM_THREADS": 3, "NUM_INTEROP_THREADS": 2}.items()),
+    )  # fmt: skip
+    (d / "model.py").write_text(THREADS)
     convention = (
         "max_batch_size: 8\ninput [ {{ name: \"{0}\" data_type: TYPE_FP32 dims: [ -1 ] }}, {{ name: \"{1}\" data_type: TYPE_FP32 dims: [ -1 ] }} ]\n"
         "output [ {{ name: \"{2}\" data_type: TYPE_FP32 dims: [ -1 ] }}, {{ name: \"{3}\" data_type: TYPE_FP32 dims: [ -1 ] }} ]\n"
@@ -125,7 +140,7 @@ def repo(tmp_path_factory, nets):
 @pytest.fixture(scope="module")
 def torch_server(repo):
     with Server(repo, wait=False) as s:
-        s.wait_ready(180)
+        s.wait_ready()
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
 
@@ -182,6 +197,10 @@ def test_a_module_in_python_with_weights_beside_it(client, nets):
     y = infer(client, "eager", {"x": (x, "FP32")})["y"]
     with torch.inference_mode():
         np.testing.assert_allclose(y, nets["eager"](torch.from_numpy(x)).numpy(), atol=1e-5)
+
+
+def test_threads_by_the_names_of_tritons_python_runtime(client):
+    assert infer(client, "threads", {"x": (np.ones(2, np.float32), "FP32")})["OUT"].tolist() == [3, 2]
 
 
 @pytest.mark.parametrize(

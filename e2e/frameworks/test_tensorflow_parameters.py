@@ -15,6 +15,7 @@ BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1
 MODELS = {
     "tagged": ({"TF_GRAPH_TAG": "mine", "TF_SIGNATURE_DEF": "again", "TF_NUM_INTRA_THREADS": "1", "TF_NUM_INTER_THREADS": "1"}, [1, 2]),
     "plain": ({}, [1, 2]),
+    "sessions": ({"TF_USE_PER_SESSION_THREADS": "yes", "MAX_SESSION_SHARE_COUNT": "2"}, [1, 2]),
     "started": ({"TF_INIT_OPS_FILE": "init.json"}, [5, 10]),
     "untagged": ({}, "name the tags of the model in the parameter TF_GRAPH_TAG"),
     "nofile": ({"TF_INIT_OPS_FILE": "missing.json"}, "TF_INIT_OPS_FILE 'missing.json' of model 'nofile' cannot be read"),

@@ -90,12 +90,12 @@ def test_manifest(tmp_path):
         # Half of it stays half for longer than the settle time.
         missing = "not complete: manifest.sha256 names "
         assert until(lambda: missing in index(s)[("m", "1")][1]), (index(s), s.log())
-        assert until(lambda: missing in index(s)[("new", None)][1]), index(s)
+        assert until(lambda: missing in index(s).get(("new", None), ("", ""))[1]), index(s)
         assert index(s)[("m", "1")][0] == "READY" and answer(s, "m") == 2
         assert s.get("/v2/health/ready").status == 200 and s.infer("new", X).status == 404
         shutil.copytree(whole, repo, dirs_exist_ok=True)
         assert until(lambda: s.infer("new", X).status == 200 and answer(s, "m") == 21), s.log()
-        assert index(s)[("m", "2")] == ("READY", "")
+        assert until(lambda: index(s).get(("m", "2")) == ("READY", "")), index(s)
         # An old version that the manifest of the next state does not name any more.
         shutil.rmtree(whole / "m" / "2")
         (repo / "m" / "manifest.sha256").write_text(manifest(whole / "m"))

@@ -137,6 +137,13 @@ def test_sparse_giant(s):
 # -- who may
 
 
+def serves(path):
+    try:
+        return unix_get(path, "GET", "/v2/health/ready")[0] == 200
+    except OSError:  # the file is there, and nobody listens yet
+        return False
+
+
 def unix_get(path, method, target, body=None, headers=None):
     c = http.client.HTTPConnection("localhost")
     c.sock = socket.socket(socket.AF_UNIX)
@@ -151,7 +158,7 @@ def test_unix_sockets_are_local(tmp_path):
         sockets = [f"--{n}-address=unix:{tmp_path / n}" for n in ("http", "grpc")]
         with Server(MODELS, *sockets, "--model-control-mode=explicit", f"--load-model={FP32}", wait=False):
             assert until((tmp_path / "grpc").exists) and until((tmp_path / "http").exists)
-            assert until(lambda: unix_get(tmp_path / "http", "GET", "/v2/health/ready")[0] == 200)
+            assert until(lambda: serves(tmp_path / "http"))
             with tgrpc.InferenceServerClient(f"unix:{tmp_path / 'grpc'}") as client:
                 client.register_system_shared_memory("r", "/" + a.name, 64)
             status, body = unix_get(tmp_path / "http", "GET", f"{SYSTEM}/status")

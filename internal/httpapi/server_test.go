@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/internal/engine"
@@ -25,7 +23,7 @@ import (
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 var rewrite = flag.Bool("rewrite", false, "write what the transcripts should say")
 

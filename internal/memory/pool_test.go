@@ -8,13 +8,12 @@ import (
 	"time"
 	"unsafe"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/internal/invariants"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func allocate(t testing.TB, p *Pool, size int) *tensor.Buffer {
 	t.Helper()

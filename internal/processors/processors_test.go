@@ -5,10 +5,10 @@ import (
 	"runtime"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/nesoserve/neso/internal/nesotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func TestRules(t *testing.T) {
 	type step struct {

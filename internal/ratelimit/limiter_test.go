@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/nesoserve/neso/internal/nesotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func one(name string, count int) Instance {
 	return Instance{Needs: []Need{{Name: name, Count: count}}, Priority: 1}

@@ -3,14 +3,13 @@ package scheduler
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func requestOf(inputs ...tensor.Tensor) *infer.Request {
 	r := infer.New(nil, nil)

@@ -44,6 +44,9 @@ func newIn(parent, prefix string) (*Dir, error) {
 	for range attempts {
 		path, err := os.MkdirTemp(parent, prefix) // 0700
 		if err != nil {
+			if parent == os.TempDir() {
+				err = fmt.Errorf("%w (temporary files need a directory that can be written, the one of TMPDIR)", err)
+			}
 			return nil, err
 		}
 		d := &Dir{Path: path}

@@ -5,6 +5,7 @@ package scratch
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -96,5 +97,12 @@ func TestMakeWhileAnotherSweeps(t *testing.T) {
 		if err := d.Remove(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestNoPlace(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
+	if _, err := Make("neso-a-"); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("got %v", err)
 	}
 }

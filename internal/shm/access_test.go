@@ -3,10 +3,10 @@ package shm
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/nesoserve/neso/internal/nesotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func TestAccess(t *testing.T) {
 	for _, c := range []struct {

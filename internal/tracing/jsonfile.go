@@ -27,6 +27,7 @@ const (
 // starts, has the files; a disk that is full or slow costs traces, not requests.
 type jsonFile struct {
 	path    string
+	wait    time.Duration // retireWait
 	dropped dropped
 	text    atomic.Int64
 
@@ -60,7 +61,7 @@ type group struct {
 }
 
 func newJSONFile(path string, log *slog.Logger) *jsonFile {
-	return &jsonFile{path: path, log: log, dropped: dropped{log: log}, groups: map[*sampler]*group{}, stopped: make(chan struct{})}
+	return &jsonFile{path: path, wait: retireWait, log: log, dropped: dropped{log: log}, groups: map[*sampler]*group{}, stopped: make(chan struct{})}
 }
 
 func (f *jsonFile) export(tr *Trace) {
@@ -112,7 +113,7 @@ func (f *jsonFile) retire(s *sampler) {
 	if !f.send(job{retire: s, done: done}) {
 		return
 	}
-	t := time.NewTimer(retireWait)
+	t := time.NewTimer(f.wait)
 	defer t.Stop()
 	select {
 	case <-done:

@@ -14,22 +14,26 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 func tracer(t *testing.T, c Config) *Tracer {
 	t.Helper()
 	tr, err := New(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if f, ok := tr.out.(*jsonFile); ok {
+		f.wait = time.Minute // what a change of the settings puts into files is there after it, also on a slow machine
 	}
 	t.Cleanup(func() {
 		if err := tr.Close(context.Background()); err != nil {

@@ -32,6 +32,8 @@ __all__ = ["RemoteServer", "Server", "ServerError", "ServerGone", "connect", "fi
 STOP_MARGIN = 15.0
 # How long the end of the process may take behind that of the connection.
 END_S = 30.0
+# How long the last lines of its log may take behind the end of the process: others may have the pipe open.
+LOG_S = 10.0
 LAST_LINES = 20
 
 
@@ -161,7 +163,7 @@ class Server:
         if self._process.wait() < 0:  # killed
             environment = os.environ if self._environment is None else self._environment
             sweep(environment.get("TMPDIR") or "/tmp")
-        self._logged.wait(1.0)
+        self._logged.wait(LOG_S)
         self._ended.set()
         connection = self._connection
         if connection is not None:

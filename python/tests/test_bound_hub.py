@@ -87,14 +87,69 @@ def test_a_reader_that_gives_up_hands_over(ends):
 
 
 @pytest.fixture
-def interruptible():
-    """Ctrl-C is KeyboardInterrupt, also where the tests were started in the background, which ignores it."""
-    old = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+def interrupt():
+    """A function that has the main thread see Ctrl-C once, also where the tests run in the background, which ignores it.
+
+    Python does not see a signal that comes just before the main thread blocks until that has ended: it is sent again.
+    """
+    seen = threading.Event()
+
+    def handler(number, frame):
+        if not seen.is_set():
+            seen.set()
+            raise KeyboardInterrupt
+
+    def send():
+        while not seen.is_set():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            seen.wait(0.01)
+
+    old = signal.signal(signal.SIGINT, handler)
+    yield send
     signal.signal(signal.SIGINT, old)
 
 
-def test_a_follower_that_is_interrupted_leaves_no_gap(ends, interruptible):
+class Interrupted:
+    """A lock; Ctrl-C comes just behind one of its releases."""
+
+    def __init__(self, after):
+        self.lock, self.left = threading.Lock(), after
+
+    def acquire(self):
+        return self.lock.acquire()
+
+    def release(self):
+        self.lock.release()
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, *exc):
+        self.release()
+
+
+@pytest.mark.parametrize("reading", [False, True], ids=["reader", "follower"])
+def test_ctrl_c_just_before_the_wait_leaves_all_as_it_was(ends, reading):
+    done = []
+    if reading:
+        reader = in_thread(done, ends.wait, 1)
+        until(lambda: ends.hub._reading)
+    ends.hub.changed, plain = Interrupted(1), ends.hub.changed
+    with pytest.raises(KeyboardInterrupt):
+        ends.wait(2)
+    ends.hub.changed = plain
+    assert ends.hub._reading == reading and not ends.hub._waiters and not ends.hub.closed
+    ends.say(1)
+    if reading:
+        reader.join(60)
+        assert done == [1]
+    ends.wait(1)
+
+
+def test_a_follower_that_is_interrupted_leaves_no_gap(ends, interrupt):
     """Ctrl-C ends a wait in the main thread while others read: the turn to read does not go to who has left."""
     done = []
 
@@ -107,11 +162,11 @@ def test_a_follower_that_is_interrupted_leaves_no_gap(ends, interruptible):
     reader = in_thread(done, ends.wait, 1)
     until_waiting(0)
 
-    def interrupt():
+    def leave():
         until_waiting(1)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        interrupt()
 
-    thread = threading.Thread(target=interrupt)
+    thread = threading.Thread(target=leave)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         ends.wait(2)
@@ -125,14 +180,14 @@ def test_a_follower_that_is_interrupted_leaves_no_gap(ends, interruptible):
     assert done == [1, 3]
 
 
-def test_a_reader_that_is_interrupted_loses_nothing(ends, interruptible):
+def test_a_reader_that_is_interrupted_loses_nothing(ends, interrupt):
     """Ctrl-C ends the wait of the main thread, which reads for all; the channel goes on."""
 
-    def interrupt():
+    def leave():
         until(lambda: ends.hub._reading)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        interrupt()
 
-    thread = threading.Thread(target=interrupt)
+    thread = threading.Thread(target=leave)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         ends.wait(1)
@@ -145,6 +200,30 @@ def test_a_reader_that_is_interrupted_loses_nothing(ends, interruptible):
     ends.say(1)
     ends.wait(1)
     assert done == [2]
+
+
+@pytest.mark.parametrize("reading", [False, True], ids=["reader", "follower"])
+def test_a_signal_that_the_main_thread_misses_ends_its_wait(ends, interrupt, monkeypatch, reading):
+    """As one that comes just before it blocks: Python looks after it when the main thread comes back."""
+    monkeypatch.setattr("neso._runtime.hub.LOOK_S", 0.01)
+    done = []
+    if reading:
+        reader = in_thread(done, ends.wait, 1)
+        until(lambda: ends.hub._reading)
+
+    def elsewhere():
+        until(lambda: ends.hub._waiters if reading else ends.hub._reading)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        ends.wait(2)
+    thread.join()
+    ends.say(1)
+    if reading:
+        reader.join(60)
+    ends.wait(1)
 
 
 def test_what_is_not_the_protocol_ends_the_connection_and_is_told():

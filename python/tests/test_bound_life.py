@@ -77,6 +77,25 @@ def test_stop_answers_what_is_in_flight():
     assert got and got[0]["sum"][0, 0] == 2 and server.returncode == 0
 
 
+def test_what_ends_is_not_stuck(monkeypatch):
+    """The thread of a model that is taken out of service is not in its callable any more."""
+    server = make_server()
+    bind(server, "m", add_sub, ADD_SUB, shape="batch")
+    assert Http(server).infer("m", a=ONE, b=ONE)["sum"][0, 0] == 2
+    ending, go, connection = threading.Event(), threading.Event(), server.connection
+    unloaded = connection.unloaded
+    monkeypatch.setattr(connection, "unloaded", lambda i: (ending.set(), go.wait(60), unloaded(i)))
+    thread = threading.Thread(target=server.unbind, args=("m",))
+    thread.start()
+    try:
+        assert ending.wait(60)
+        assert connection._instances and connection.stuck() == []
+    finally:
+        go.set()
+        thread.join(60)
+        server.stop()
+
+
 def test_a_taken_port_is_said():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

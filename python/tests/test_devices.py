@@ -287,7 +287,12 @@ def test_no_release_before_the_device_has_done_its_work(tmp_path, machine):
         ((response,), error) = m.peer.results()
         assert error is None and response.flags == 1 | INPUTS_HELD
         # A device at work holds nobody up: not the next batch, with another block, nor what a thread sends.
-        more = "threading.Thread(target=pb_utils.Logger.log_info, args=['from a thread']).start()\nreturn [out([1])]"
+        more = """
+            thread = threading.Thread(target=pb_utils.Logger.log_info, args=["from a thread"])
+            thread.start()
+            thread.join()
+            return [out([1])]
+            """
         assert m.run(look(more), placed(m, segment, 4096, np.zeros(9))).flags == 1 | INPUTS_HELD
         m.run(code("return [out([1])]"))
         assert m.peer.released == [] and select.select([m.peer.answers], [], [], 0)[0] == []

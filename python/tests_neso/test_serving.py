@@ -14,6 +14,7 @@ import urllib.request
 import numpy as np
 import pytest
 from conftest import config
+from program import wait_until
 
 from neso import (
     AsyncioDecoupledModelClient,
@@ -358,8 +359,8 @@ def test_an_unrecoverable_error_stops_the_server():
     triton = Triton(config=config())
     triton.bind("m", fail, [tensor("x")], [tensor("y")])
     serving = threading.Thread(target=triton.serve)
-    triton.run()
     serving.start()
+    wait_until(triton.is_connected)  # once it is stopped, serve would start it again
     with ModelClient(triton.url, "m") as client, pytest.raises(PyTritonClientInferenceServerError, match="over"):
         client.infer_sample(X[0])
     serving.join(60)

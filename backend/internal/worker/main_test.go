@@ -6,19 +6,18 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/nesoserve/neso/internal/nesotest"
 )
 
 // scratch is a folder that the tests may make, once.
 var scratch string
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if scratch != "" {
-			_ = os.RemoveAll(scratch)
-		}
-		os.Exit(code)
-	}))
+	code := nesotest.Run(m)
+	if scratch != "" {
+		_ = os.RemoveAll(scratch)
+	}
+	os.Exit(code)
 }
 
 // testPython returns an interpreter with numpy: $NESO_PYTHON, or the

@@ -48,7 +48,11 @@ func (l *Launcher) spawn(cmd Command, lines *lineLog) (*process, error) {
 	p.signal = groupSignal(p)
 	p.over = ended(p.pid)
 	l.wg.Go(func() {
-		_ = c.Wait() // the status says it all
+		_ = c.Wait()               // the status says it all
+		if c.ProcessState == nil { // somebody else waited for it, as an init that reaps all
+			p.end(exitStatus{})
+			return
+		}
 		p.end(waitStatus(int32(c.ProcessState.Sys().(syscall.WaitStatus))))
 	})
 	l.wg.Go(p.copyOutput)

@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/nesoserve/neso/internal/nesotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 // script is a connection whose client sends the chunks, whatever it is answered,
 // and closes its half then. A read never waits.

@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/tensor"
@@ -25,7 +24,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { nesotest.Main(m) }
 
 // TestTranscripts plays testdata/*.txt. Unindented lines are events, the
 // indented lines below them what the batcher does.

@@ -22,6 +22,8 @@ from neso_worker.frames import ProtocolError
 UNREAD = 0.25
 # Every how many times of that there is a look at what could be given back.
 TIDY = 20
+# How long the main thread waits at a time: Python sees a signal that came just before only when it comes back.
+LOOK_S = 1.0
 
 
 _MAIN = threading.main_thread().ident
@@ -29,6 +31,14 @@ _MAIN = threading.main_thread().ident
 
 class TimedOut(Exception):  # noqa: N818 (said to the caller as what it waited for)
     """Nothing came before the deadline."""
+
+
+def _left(deadline: Optional[float]) -> Optional[float]:
+    """The seconds that the calling thread may wait at once, None without end."""
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    if threading.get_ident() == _MAIN:
+        return LOOK_S if left is None else min(left, LOOK_S)
+    return left
 
 
 class _Waiter:
@@ -100,9 +110,7 @@ class Hub:
 
     def wait(self, ready: Callable[[], Any], deadline: Optional[float] = None) -> Any:
         """Returns what ready returns once that is true; raises Closed when the channel ended before."""
-        changed = self.changed
-        changed.acquire()
-        try:
+        with self.changed:
             while True:
                 value = ready()
                 if value:
@@ -117,8 +125,6 @@ class Hub:
                     self._follow(ready, deadline)
                 else:
                     self._read(deadline)
-        finally:
-            changed.release()
 
     def _hand_over(self) -> None:
         """Lets somebody else read on, if anybody waits."""
@@ -127,13 +133,16 @@ class Hub:
 
     def _follow(self, ready: Callable[[], Any], deadline: Optional[float]) -> None:
         waiter = _Waiter(ready)
-        self._waiters.append(waiter)
-        self.changed.release()
-        woken = False
+        release, held, woken = self.changed.release, True, False
         try:
-            woken = waiter.event.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic()))
+            self._waiters.append(waiter)
+            held = False  # here: Ctrl-C may come behind a call, and does not come between this and the next one
+            release()
+            left = _left(deadline)
+            woken = waiter.event.acquire(timeout=-1 if left is None else left)
         finally:
-            self.changed.acquire()
+            if not held:
+                self.changed.acquire()
             if not woken:  # out of time, or Ctrl-C
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
@@ -142,13 +151,15 @@ class Hub:
 
     def _read(self, deadline: Optional[float]) -> None:
         """Reads once, for all. Called and left with the lock held."""
-        self._reading = True
-        self.changed.release()
         frames: list[Frame] = []
         failure: Optional[BaseException] = None
         interrupt: Optional[BaseException] = None
         arrived = False
+        release, held = self.changed.release, True
         try:
+            self._reading = True
+            held = False  # as in _follow
+            release()
             # The main thread does not wait in the receive: Ctrl-C there might lose what has come.
             if (deadline is None and threading.get_ident() != _MAIN) or self._arrived(deadline):
                 arrived = True
@@ -162,7 +173,8 @@ class Hub:
             if arrived:  # nobody knows what of it was received
                 failure = ProtocolError(f"{type(error).__name__} while it was read")
         finally:
-            self.changed.acquire()
+            if not held:
+                self.changed.acquire()
             self._reading = False
         if interrupt is not None:
             if failure is not None:
@@ -194,7 +206,8 @@ class Hub:
     def _arrived(self, deadline: Optional[float]) -> bool:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000))
+        left = _left(deadline)
+        return bool(poll.poll(None if left is None else left * 1000))
 
     def poll(self) -> None:
         """Handles what has already arrived, without waiting."""

@@ -92,8 +92,9 @@ class Loader(Loader):  # type: ignore[no-redef]
 
     def _settings(self, torch: Any) -> None:
         order = self.order
-        torch.set_num_threads(order.number("INTRA_OP_THREAD_COUNT", threads()))
-        between = order.number("INTER_OP_THREAD_COUNT", threads())
+        # Triton's backend has the second names for models with a model.py.
+        torch.set_num_threads(order.number("INTRA_OP_THREAD_COUNT", order.number("NUM_THREADS", threads())))
+        between = order.number("INTER_OP_THREAD_COUNT", order.number("NUM_INTEROP_THREADS", threads()))
         if torch.get_num_interop_threads() != between:
             with contextlib.suppress(RuntimeError):  # only possible before the first parallel work
                 torch.set_num_interop_threads(between)

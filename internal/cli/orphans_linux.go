@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// orphanRound is how often an adopter looks for dead orphans.
+const orphanRound = 5 * time.Second
+
+// adopter waits for processes that the kernel gives to this one when their own
+// parent ends: all orphans of a container, where the server is process 1. Nobody
+// else would, and each keeps its number taken until the container has none left.
+// A model that starts daemons, or is killed with children of its own, makes them.
+//
+// It takes what has been dead in two rounds. Children of this process's own have
+// somebody who waits for them, and are gone long before.
+type adopter struct {
+	parent int
+	dead   map[string]bool // by number and time of start
+}
+
+// adoptOrphans runs an adopter until stop is called, where the server is process 1.
+func adoptOrphans() (stop func()) {
+	if os.Getpid() != 1 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		a := adopter{parent: os.Getpid()}
+		tick := time.NewTicker(orphanRound)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				a.round()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// round waits for the children that were dead in the round before too.
+func (a *adopter) round() {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil || info.Signo == 0 {
+		a.dead = nil // no child is dead, as nearly always
+		return
+	}
+	before := a.dead
+	a.dead = map[string]bool{}
+	for _, pid := range processes() {
+		started, dead := deadChild(pid, a.parent)
+		if !dead {
+			continue
+		}
+		key := strconv.Itoa(pid) + " " + started
+		if !before[key] {
+			a.dead[key] = true
+			continue
+		}
+		var status unix.WaitStatus
+		_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // whoever was faster
+	}
+}
+
+// processes returns the numbers of all processes that can be seen.
+func processes() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// deadChild returns whether pid is a zombie whose parent is parent, and when it
+// started, in the kernel's ticks.
+func deadChild(pid, parent int) (started string, dead bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", false
+	}
+	// proc(5): the name stands in parentheses and may hold some; behind it the
+	// state, the parent, and as the twentieth field the start.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 || string(fields[0]) != "Z" || string(fields[1]) != strconv.Itoa(parent) {
+		return "", false
+	}
+	return string(fields[19]), true
+}
