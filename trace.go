@@ -60,7 +60,7 @@ func (t *Trace) tracer(log *slog.Logger) (*tracing.Tracer, error) {
 	for _, word := range t.Level {
 		l, known := tracing.ParseLevel(word)
 		if !known {
-			return nil, fmt.Errorf("neso: unknown trace level %q", word)
+			return nil, fmt.Errorf("neso: unknown trace level %q, expected OFF, TIMESTAMPS or TENSORS", word)
 		}
 		c.Level |= l
 	}

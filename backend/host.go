@@ -25,6 +25,11 @@ type Host interface {
 	Unload(ctx context.Context, model string, dependents bool) error
 	// Ready reports whether the version (-1 for the latest) of a model is ready.
 	Ready(model string, version int64) bool
+	// MetricFamily registers a family, whose Buckets are ignored: until release,
+	// which may be called more than once, nobody gives the name another kind. The
+	// description is that of whoever was first. A family without metrics is not
+	// shown.
+	MetricFamily(family MetricFamily) (release func(), err error)
 	// Metric returns the metric with the given labels of the family, making both
 	// if needed. Each successful call takes a reference that Metric.Release drops;
 	// the metric is shown as long as there is one.

@@ -281,6 +281,10 @@ func (h *host) Unload(context.Context, string, bool) error {
 	return backend.Errorf(backend.Unsupported, "the suite has no other models")
 }
 func (h *host) Ready(string, int64) bool { return false }
+func (h *host) MetricFamily(backend.MetricFamily) (func(), error) {
+	return nil, backend.Errorf(backend.Unsupported, "the suite keeps no metrics")
+}
+
 func (h *host) Metric(backend.MetricFamily, map[string]string) (backend.Metric, error) {
 	return nil, backend.Errorf(backend.Unsupported, "the suite keeps no metrics")
 }

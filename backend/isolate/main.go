@@ -140,6 +140,7 @@ func (host) Infer(*backend.Request) error                                  { ret
 func (host) Load(context.Context, string, string, map[string][]byte) error { return errAlone }
 func (host) Unload(context.Context, string, bool) error                    { return errAlone }
 func (host) Ready(string, int64) bool                                      { return false }
+func (host) MetricFamily(backend.MetricFamily) (func(), error)             { return nil, errAlone }
 func (host) Metric(backend.MetricFamily, map[string]string) (backend.Metric, error) {
 	return nil, errAlone
 }

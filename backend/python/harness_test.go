@@ -80,6 +80,10 @@ func (h *testHost) Load(context.Context, string, string, map[string][]byte) erro
 	return errors.New("no models")
 }
 func (h *testHost) Unload(context.Context, string, bool) error { return errors.New("no models") }
+func (h *testHost) MetricFamily(backend.MetricFamily) (func(), error) {
+	return nil, errors.New("no metrics")
+}
+
 func (h *testHost) Metric(backend.MetricFamily, map[string]string) (backend.Metric, error) {
 	return nil, errors.New("no metrics")
 }

@@ -38,8 +38,8 @@ attempt(lambda: self.counter.set(1))
 attempt(lambda: self.counter.increment(-1))
 attempt(lambda: self.gauge.observe(1))
 attempt(lambda: self.histogram.value())
-attempt(lambda: F("nv_inference_count", "x", F.COUNTER).Metric())
-attempt(lambda: F("my_counter", "another description", F.COUNTER).Metric())
+attempt(lambda: F("nv_inference_count", "x", F.COUNTER))
+attempt(lambda: F("my_counter", "another kind", F.GAUGE))
 attempt(lambda: F("h", "h", F.HISTOGRAM).Metric())
 attempt(lambda: F("h", "h", F.COUNTER).Metric(buckets=[1.0]))
 attempt(lambda: F("h", "h", F.HISTOGRAM).Metric(buckets=[2.0, 1.0]))
@@ -55,8 +55,8 @@ WANT = [
     "TritonModelException: Failed to increment metric value: ",
     "TritonModelException: Failed to observe metric value: ",
     "TritonModelException: Failed to get metric value: ",
-    "TritonModelException: Error when creating Metric: ",
-    "TritonModelException: Error when creating Metric: ",
+    "TritonModelException: Error when creating MetricFamily: metric name 'nv_inference_count' belongs to the server",
+    "TritonModelException: Error when creating MetricFamily: Family name already exists with different type: 'my_counter' is a counter",
     "TritonModelException: Failed to create metric. Missing required buckets.",
     "TritonModelException: Failed to create metric. Unexpected buckets found.",
     "TritonModelException: Error when creating Metric: ",
@@ -101,6 +101,80 @@ def test_metrics_are_shown_shared_and_taken_away(tmp_path):
         assert 'model="n"' in page and "shared 3" in page.splitlines()
         assert s.post("/v2/repository/models/n/unload").status == 200
         assert until(lambda: "my_" not in s.metrics() and "shared" not in s.metrics())
+
+
+# Runs a text of the client, with names that last.
+RUN = """
+
+try:
+    exec(json.loads(request.parameters())["run"], globals())
+except Exception as error:
+    return pb_utils.InferenceResponse([], pb_utils.TritonError(f"{type(error).__name__}: {error}"))
+return self.reply(1)
+"""
+
+
+def test_a_family_is_registered_when_it_is_made(tmp_path):
+    """Its kind is taken from then on, the first description counts, its metrics live as long as it."""
+    for name in ("m", "n"):
+        write(tmp_path, name, RUN)
+    with Server(tmp_path, "--model-control-mode=explicit", "--load-model=*") as s:
+
+        def run(model, text):
+            r = s.infer(model, {**ask(1), "parameters": {"run": text}})
+            return "" if r.status == 200 else r.error
+
+        def page():
+            return [line for line in s.metrics().splitlines() if "held" in line]
+
+        for model in ("m", "n"):
+            assert run(model, "F = pb_utils.MetricFamily") == ""
+        taken = "TritonModelException: Error when creating MetricFamily: Family name already exists with different type: 'held' is a counter"
+        assert run("m", "f = F('held', 'one', F.COUNTER)") == "" and page() == []
+        assert run("n", "g = F('held', 'two', F.GAUGE)") == taken
+        assert run("m", "g = F('held', 'two', F.HISTOGRAM)") == taken
+        assert run("n", "g = F('held', 'two', F.COUNTER)\ng.Metric({'a': 'n'})") == ""
+        shown = ["# HELP held one", "# TYPE held counter", 'held{a="n"} 0']
+        assert page() == shown
+        # Nobody keeps these: the family does.
+        for _ in range(2):
+            assert run("m", "f.Metric({'a': 'm'}).increment(1.5)") == ""
+        assert page() == [*shown[:2], 'held{a="m"} 3', shown[2]]
+        # Objects, models and workers that go take theirs along.
+        assert run("m", "del f") == ""
+        assert until(lambda: page() == shown)
+        assert run("m", "g = F('held', 'two', F.GAUGE)") == taken  # the other model has it
+        assert run("n", "import os; os._exit(1)") != ""
+        assert until(lambda: page() == [])
+        assert until(lambda: run("m", "g = F('held', 'two', F.GAUGE)") == "")
+
+
+TWICE = """
+if x[0] == 0:
+    return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)], parameters={"said": self.said})
+sender, self.said = request.get_response_sender(), ""
+sender.send(self.reply(7))
+try:
+    sender.send(self.reply(8), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+except pb_utils.TritonModelException as error:
+    self.said = str(error)
+    if x[0] == 2:
+        raise
+sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+def test_a_second_response_is_an_error_of_the_model_alone(tmp_path):
+    """The model that is not decoupled hears of it, the client has the first one."""
+    write(tmp_path, "m", TWICE)
+    with Server(tmp_path) as s:
+        for _ in range(2):
+            assert value(s, "m", 1) == [7]
+            said = s.infer("m", ask(0)).json["parameters"]["said"]
+            assert said == "Unable to send response. Non-decoupled model cannot send more than one response."
+        r = s.infer("m", ask(2))  # the model fails behind its response, as in Triton
+        assert r.status == 500 and "expected a single response, got 2" in r.error
+        assert value(s, "m", 1) == [7]
 
 
 BLOCKS = """
@@ -357,7 +431,7 @@ M = pb_utils.MetricFamily
 found = []
 for call in (
     lambda: pb_utils.load_model(1), lambda: pb_utils.load_model("a", config=3), lambda: pb_utils.load_model("a", files=[]),
-    lambda: pb_utils.unload_model(None), lambda: pb_utils.is_model_ready(2), lambda: pb_utils.is_model_ready("a", None),
+    lambda: pb_utils.unload_model(None), lambda: pb_utils.is_model_ready(2), lambda: pb_utils.is_model_ready("a", "9" * 30),
     lambda: self.counter.increment(math.nan), lambda: self.counter.increment(-math.inf), lambda: M("no name", "d", M.GAUGE),
     lambda: self.histogram.observe(math.nan), lambda: M("h", "d", M.HISTOGRAM).Metric({"k": "v"}, [math.nan]),
 ):

@@ -46,6 +46,20 @@ def test_config_show(form):
         assert json.loads(r.stdout)["max_batch_size"] == 8
 
 
+@pytest.mark.parametrize("text", ["max_batch_sise: 4\nmax_batch_size: -1\n", "max_batch_size: -1\n"])
+def test_config_show_tells_the_faults_of_config_check(tmp_path, text):
+    """All of them, in its order, whether they are of the text or of what it says."""
+    (tmp_path / "m").mkdir()
+    inputs = 'input { name: "X" data_type: TYPE_FP32 dims: [ 0 ] }\n'
+    (tmp_path / "m" / "config.pbtxt").write_text('backend: "python"\n' + text + inputs)
+    check, show = neso("config", "check", str(tmp_path / "m")), neso("config", "show", str(tmp_path / "m"))
+    assert check.returncode == show.returncode == 1
+    faults = [line.strip() for line in check.stdout.splitlines() if "config.pbtxt" in line and "hint:" not in line]
+    assert len(faults) == 2 + text.count("\n") and "at least one version" in check.stdout, check
+    told = [line.strip().removeprefix("neso: ") for line in show.stderr.splitlines()]
+    assert [line for line in told if line in faults] == faults, (faults, show)
+
+
 def test_help_and_version():
     for args in (("--help",), ("serve", "--help"), ("config", "--help"), ("config", "check", "--help")):
         r = neso(*args)

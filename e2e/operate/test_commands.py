@@ -65,6 +65,11 @@ def test_index_load_unload(server):
     ready = json.loads(ok(server, "index", "--ready", "--json"))
     assert {"name": "identity_any_bool", "version": "1", "state": "READY"} in ready
     ok(server, "unload", "identity_any_bool")
+    r = neso(server, "unload", "identity_any_bol")
+    assert (r.returncode, r.stdout) == (1, "")
+    assert "no model 'identity_any_bol', did you mean 'identity_any_bool'?" in r.stderr, r
+    r = neso(server, "unload", "nope")
+    assert r.returncode == 1 and r.stderr.endswith("no model 'nope'\n"), r
     r = neso(server, "load", "nope")
     assert r.returncode == 1 and "failed to load 'nope'" in r.stderr
 

@@ -260,6 +260,11 @@ def test_settings(models, tmp_path, scheme):
                 {"trace_level": ["TENSORS"], "trace_rate": "0"},
                 "Attempting to set invalid trace setting :sample rate must be non-zero",
             ),
+            (
+                None,
+                {"trace_level": ["TIMESTAMPS", "x"], "trace_rate": "7"},
+                "Unknown trace level 'x', expected OFF, TIMESTAMPS or TENSORS",
+            ),
             ("nope", {"trace_rate": "1"}, "Request for unknown model : nope"),
         ):
             with pytest.raises(InferenceServerException) as caught:
@@ -407,7 +412,10 @@ def test_options(models, tmp_path):
         ([",a=b"], "No trace mode specified. --trace-config option format is <trace mode>,<setting>=<value> or"),
         (["abc"], "--trace-config option format is '<trace mode>,<setting>=<value>'. Got abc"),
         (["mode=x"], 'invalid value for trace mode option: x. Available options are "triton" and "opentelemetry"'),
-        (["level=x"], "invalid value for trace level option: x"),
+        (
+            ["level=x"],
+            'invalid value for trace level option: x. Available options are "OFF", "TIMESTAMPS" and "TENSORS"',
+        ),
         (["rate=x"], 'Bad option: "--trace-config rate".'),
         (["triton,log-frequency=x"], 'Bad option: "--trace-config triton,log-frequency".'),
         (

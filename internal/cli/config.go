@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -112,17 +114,25 @@ func readConfig(path string) (*modelconfig.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, err := complete(file, filepath.Base(abs), os.DirFS(dir))
+	if err != nil {
+		return nil, allFaults(path, err)
+	}
+	return config, nil
+}
+
+func complete(file, name string, model fs.FS) (*modelconfig.Config, error) {
 	draft := modelconfig.NewDraft()
 	text, err := os.ReadFile(file)
 	switch {
 	case err == nil:
 		if draft, err = modelconfig.Parse(text, file); err != nil {
-			return nil, draft.Explain(err, filepath.Base(abs), os.DirFS(dir), true)
+			return nil, err
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	}
-	if err := draft.CompleteBackend(filepath.Base(abs), os.DirFS(dir)); err != nil {
+	if err := draft.CompleteBackend(name, model); err != nil {
 		return nil, err
 	}
 	draft.Normalize()
@@ -130,6 +140,21 @@ func readConfig(path string) (*modelconfig.Config, error) {
 		return nil, err
 	}
 	return draft.Finish()
+}
+
+// allFaults returns the error of a configuration with all that neso config check
+// tells of it, so that one round shows everything.
+func allFaults(path string, err error) error {
+	report, failed := modelconfig.Check(path, modelconfig.CheckOptions{})
+	if failed != nil || len(report.Models) != 1 {
+		return err
+	}
+	var own modelconfig.Faults
+	all := report.Models[0].Faults
+	if errors.As(err, &own) && !slices.ContainsFunc(own, func(f modelconfig.Fault) bool { return !slices.Contains(all, f) }) {
+		return all // in the order of the file
+	}
+	return report.Models[0].With(err)
 }
 
 func printConfig(c *modelconfig.Config, format string) ([]byte, error) {

@@ -27,13 +27,13 @@ func modelDirectory(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("expected the directory of a model: %w", err)
 	}
-	if isModelDirectory(path, entries) {
+	if modelconfig.IsModel(path, entries) {
 		return filepath.Abs(path)
 	}
 	var models []string
 	for _, e := range entries {
 		sub := filepath.Join(path, e.Name())
-		if within, err := os.ReadDir(sub); err == nil && isModelDirectory(sub, within) {
+		if within, err := os.ReadDir(sub); err == nil && modelconfig.IsModel(sub, within) {
 			models = append(models, e.Name())
 		}
 	}
@@ -48,15 +48,3 @@ func modelDirectory(path string) (string, error) {
 }
 
 const shownModels = 10
-
-func isModelDirectory(path string, entries []os.DirEntry) bool {
-	for _, e := range entries {
-		if e.Name() == modelconfig.Filename {
-			return true
-		}
-		if _, version := modelconfig.ParseVersion(e.Name()); version && isDir(filepath.Join(path, e.Name())) {
-			return true
-		}
-	}
-	return false
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/internal/spelling"
 )
 
 // traceOptions is what --trace-config, and the options that it has replaced, say.
@@ -59,6 +60,12 @@ func (o *traceOptions) setTrace(mode, setting, value string) error {
 	}
 	o.traceGiven[full] = err == nil
 	return err
+}
+
+// traceSettings are those that setOne knows.
+var traceSettings = []string{
+	"mode", "level", "rate", "count", "triton,file", "triton,log-frequency", "opentelemetry,url", "opentelemetry,resource",
+	"opentelemetry,bsp_max_queue_size", "opentelemetry,bsp_max_export_batch_size", "opentelemetry,bsp_schedule_delay",
 }
 
 // setOne takes one setting. What is not known is not an error: another version
@@ -119,7 +126,7 @@ func (o *traceOptions) addLevel(value string) error {
 	case "tensors":
 		o.trace.Level = append(o.trace.Level, "TENSORS")
 	default:
-		return fmt.Errorf("invalid value for trace level option: %s", value)
+		return fmt.Errorf("invalid value for trace level option: %s. Available options are \"OFF\", \"TIMESTAMPS\" and \"TENSORS\"", value)
 	}
 	return nil
 }
@@ -176,7 +183,11 @@ func (o *serveOptions) completeTrace() error {
 		}
 	}
 	for _, setting := range o.traceUnknown {
-		o.warnings = append(o.warnings, fmt.Sprintf("--trace-config setting '%s' is not known and has no effect", setting))
+		text := fmt.Sprintf("--trace-config setting '%s' is not known and has no effect", setting)
+		if near := spelling.Nearest(strings.TrimPrefix(setting, "trace_"), traceSettings); near != "" { // as the API calls it
+			text += ", did you mean '" + near + "'?"
+		}
+		o.warnings = append(o.warnings, text)
 	}
 	if o.traceMode != modeOpenTelemetry {
 		o.server.Trace = o.trace

@@ -27,8 +27,11 @@ var (
 	ownNames = []string{"neso_", "go_", "process_", "nv_inference_", "nv_cache_", "nv_gpu_", "nv_cpu_", "nv_model_", "nv_energy_", "nv_pinned_", "nv_response_"}
 )
 
-// customMetrics holds the metrics that backends publish. A family and a series
-// live as long as someone refers to them.
+// kindNames are those of the Prometheus text, by backend.MetricKind.
+var kindNames = [...]string{"counter", "gauge", "histogram"}
+
+// customMetrics holds the metrics that backends publish. A series lives as long
+// as someone refers to it, a family as long as it is registered or has a series.
 type customMetrics struct {
 	mu       sync.Mutex
 	families map[string]*metricFamily
@@ -38,6 +41,7 @@ type customMetrics struct {
 type metricFamily struct {
 	backend.MetricFamily                          // without Buckets
 	series               map[string]*metricSeries // by labels
+	registered           int                      // guarded by customMetrics.mu
 }
 
 // metricSeries is one value, shared by all metrics with the same labels.
@@ -81,22 +85,19 @@ func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string)
 	key := labelKey(labels)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	family := c.families[f.Name]
-	if family != nil && (family.Kind != f.Kind || family.Description != f.Description) {
-		return nil, backend.Errorf(backend.InvalidArg, "metric family '%s' already exists with another kind or description", f.Name)
+	family, err := c.familyLocked(f)
+	if err != nil {
+		return nil, err
 	}
-	if family != nil && family.series[key] != nil && !slices.Equal(family.series[key].bounds, f.Buckets) {
+	if s := family.series[key]; s != nil && !slices.Equal(s.bounds, f.Buckets) {
 		return nil, backend.Errorf(backend.InvalidArg, "metric '%s' with these labels already exists with other buckets", f.Name)
 	}
-	if family == nil || family.series[key] == nil {
+	if family.series[key] == nil {
 		if c.series >= maxSeries {
+			c.forgetLocked(family)
 			return nil, backend.Errorf(backend.Unavailable, "the server shows its maximum of %d custom metrics", maxSeries)
 		}
 		c.series++
-	}
-	if family == nil {
-		family = &metricFamily{MetricFamily: f, series: map[string]*metricSeries{}}
-		c.families[f.Name] = family
 	}
 	s := family.series[key]
 	if s == nil {
@@ -108,6 +109,50 @@ func (c *customMetrics) metric(f backend.MetricFamily, labels map[string]string)
 	}
 	s.refs++
 	return &metricRef{metricSeries: s}, nil
+}
+
+// register implements backend.Host.MetricFamily.
+func (c *customMetrics) register(f backend.MetricFamily) (release func(), err error) {
+	f.Buckets = nil
+	if err := checkFamily(f, nil); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	family, err := c.familyLocked(f)
+	if err != nil {
+		return nil, err
+	}
+	family.registered++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		family.registered--
+		c.forgetLocked(family)
+	}), nil
+}
+
+// familyLocked returns the family of that name, a new one if there is none.
+func (c *customMetrics) familyLocked(f backend.MetricFamily) (*metricFamily, error) {
+	family := c.families[f.Name]
+	switch {
+	case family == nil && len(c.families) >= maxSeries:
+		return nil, backend.Errorf(backend.Unavailable, "the server has its maximum of %d families of custom metrics", maxSeries)
+	case family == nil:
+		f.Buckets = nil
+		family = &metricFamily{MetricFamily: f, series: map[string]*metricSeries{}}
+		c.families[f.Name] = family
+	case family.Kind != f.Kind: // the peer's text, and which
+		return nil, backend.Errorf(backend.InvalidArg, "Family name already exists with different type: '%s' is a %s", f.Name, kindNames[family.Kind])
+	}
+	return family, nil
+}
+
+// forgetLocked drops a family that nobody refers to any more.
+func (c *customMetrics) forgetLocked(family *metricFamily) {
+	if family.registered == 0 && len(family.series) == 0 {
+		delete(c.families, family.Name)
+	}
 }
 
 func checkFamily(f backend.MetricFamily, labels map[string]string) error {
@@ -242,8 +287,7 @@ func (r *metricRef) Value() (float64, error) {
 }
 
 func (r *metricRef) unfit(operation string) error {
-	kind := [...]string{"counter", "gauge", "histogram"}[r.family.Kind]
-	return backend.Errorf(backend.Unsupported, "metric '%s' is a %s, which has no operation '%s'", r.family.Name, kind, operation)
+	return backend.Errorf(backend.Unsupported, "metric '%s' is a %s, which has no operation '%s'", r.family.Name, kindNames[r.family.Kind], operation)
 }
 
 // Release drops the reference; the last one takes the metric off the page.
@@ -257,8 +301,6 @@ func (r *metricRef) Release() {
 		}
 		delete(r.family.series, r.key)
 		c.series--
-		if len(r.family.series) == 0 {
-			delete(c.families, r.family.Name)
-		}
+		c.forgetLocked(r.family)
 	})
 }

@@ -146,6 +146,10 @@ func (h *host) Ready(model string, version int64) bool {
 	return h.e.modelReady(model, version) == nil
 }
 
+func (h *host) MetricFamily(family backend.MetricFamily) (release func(), err error) {
+	return h.e.custom.register(family)
+}
+
 func (h *host) Metric(family backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
 	return h.e.custom.metric(family, labels)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -187,12 +188,61 @@ func TestCustomMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	accepted.Release()
-	kept := get(counter, nil)
-	defer kept.Release()
-	clash := counter
-	clash.Kind = backend.Gauge
-	if _, err := host.Metric(clash, nil); err == nil {
-		t.Error("one name, two kinds")
+}
+
+// TestMetricFamilies: a name has the kind of whoever holds it, and the
+// description of whoever was first.
+func TestMetricFamilies(t *testing.T) {
+	e, host := hosted(t, func(top string) Options { return explicit(top, "a") })
+	register := func(description string, kind backend.MetricKind) (func(), error) {
+		return host.MetricFamily(backend.MetricFamily{Name: "held", Description: description, Kind: kind})
+	}
+	first, err := register("one", backend.Counter)
+	if err != nil || len(e.CustomMetrics()) != 0 {
+		t.Fatal(err, e.CustomMetrics())
+	}
+	second, err := register("two", backend.Counter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clash := func(when string) {
+		t.Helper()
+		_, byFamily := register("one", backend.Gauge)
+		_, byMetric := host.Metric(backend.MetricFamily{Name: "held", Kind: backend.Gauge}, nil)
+		for _, err := range []error{byFamily, byMetric} {
+			if err == nil || !strings.Contains(err.Error(), "Family name already exists with different type") {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+	}
+	clash("held twice")
+	first()
+	first() // twice is once
+	clash("held once")
+	m, err := host.Metric(backend.MetricFamily{Name: "held", Description: "three"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := e.CustomMetrics(); len(shown) != 1 || shown[0].Help != "one" {
+		t.Error(shown)
+	}
+	second()
+	clash("a metric is left")
+	m.Release()
+	third, err := register("four", backend.Gauge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third()
+	if len(e.custom.families) != 0 {
+		t.Error(e.custom.families)
+	}
+	for name, f := range map[string]backend.MetricFamily{
+		"name": {Name: "a b"}, "empty": {}, "own name": {Name: "nv_inference_count"}, "kind": {Name: "x", Kind: 9},
+	} {
+		if _, err := host.MetricFamily(f); backend.AsError(err) == nil || backend.AsError(err).Code != backend.InvalidArg {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func Check(path string, o CheckOptions) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	if isModel(entries) {
+	if IsModel(path, entries) {
 		return Report{[]ModelReport{checkModel(path, filepath.Join(path, Filename), o)}}, nil
 	}
 	var report Report
@@ -129,10 +129,14 @@ func Check(path string, o CheckOptions) (Report, error) {
 	return report, nil
 }
 
-// isModel reports whether a directory is a model rather than a repository.
-func isModel(entries []fs.DirEntry) bool {
+// IsModel reports whether the directory with these entries is a model rather than
+// a repository: it has a configuration or the directory of a version.
+func IsModel(directory string, entries []fs.DirEntry) bool {
 	for _, e := range entries {
-		if _, version := ParseVersion(e.Name()); version || e.Name() == Filename {
+		if e.Name() == Filename {
+			return true
+		}
+		if _, version := ParseVersion(e.Name()); version && isDirectory(os.DirFS(directory), e) {
 			return true
 		}
 	}
@@ -155,10 +159,8 @@ func checkModel(directory, file string, o CheckOptions) ModelReport {
 		report := ModelReport{Name: name, Directory: directory}
 		report.Faults.add(Fault{File: file, Hint: err.Error()})
 		return report
-	case draft == nil:
-		return ModelReport{Name: name, Directory: directory, Faults: asFaults(err)}
 	}
-	if in.Custom && draft.pb.Name != "" {
+	if in.Custom && draft != nil && draft.pb.Name != "" {
 		in.Name = draft.pb.Name
 	}
 	return draft.Inspect(in, err)

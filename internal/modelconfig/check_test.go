@@ -93,11 +93,12 @@ func TestCheckOne(t *testing.T) {
 		"m/config.pbtxt": addSub, "m/1/model.py": "", "m/labels.txt": "",
 		"over.json":  `{"name":"other","backend":"python","max_batch_size":-1}`,
 		"big.pbtxt":  strings.Repeat(" ", MaxSize+1),
-		"empty/dir/": "", "none/": "",
+		"empty/dir/": "", "none/": "", "numbers/1": "a file, not a version", "numbers/m/1/model.py": "",
 	})
 	for path, want := range map[string]string{
 		"m":              "m: ok\n",
 		"m/config.pbtxt": "m: ok\n",
+		"numbers":        "m: ok\n  hint: no config.pbtxt: the backend has to supply the configuration\n",
 		"over.json":      "other: 1 fault\n  'max_batch_size' must be non-negative value for other (R/over.json, field max_batch_size: expected 0 or more, found -1)\n",
 		"big.pbtxt":      "R: 1 fault\n  R/big.pbtxt: expected a file of at most 4194304 bytes\n",
 	} {

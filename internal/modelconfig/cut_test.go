@@ -72,7 +72,7 @@ func TestNoFollowUps(t *testing.T) {
 					continue // another field that exists, or not clear what belongs to what
 				}
 				first := len(asFaults(err))
-				if all := asFaults(d.Explain(err, name, nil, true)); len(all) > first && wrong != "xyzzy" {
+				if all := d.Inspect(Inspection{Name: name, Custom: true}, err).Faults; len(all) > first && wrong != "xyzzy" {
 					t.Errorf("%s: %s as %s:\n%v", file, path, wrong, all)
 				}
 			}

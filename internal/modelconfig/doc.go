@@ -7,7 +7,7 @@
 // was expected and what was found; all faults of a step come together, in the
 // order in which Triton checks, each with Triton's text first. A file that
 // cannot be read in part (unknown fields, wrong values) goes through the other
-// steps without that part ([Draft.Explain], cut.go), and all faults come by line.
+// steps without that part ([Draft.Inspect], cut.go), and all faults come by line.
 //
 // To add a field: put it in proto/neso/inference/model_config.proto where the
 // JSON form prints it, run proto/generate.sh, add it to config.go and

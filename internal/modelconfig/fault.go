@@ -2,6 +2,7 @@ package modelconfig
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -151,4 +152,27 @@ func quote(s string) string {
 		s = strings.ToValidUTF8(s[:longest], "") + "..."
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// take appends the faults of a step.
+func (fs *Faults) take(more Faults) {
+	for _, f := range more {
+		fs.add(f)
+	}
+}
+
+// takeNew appends the faults that are not in the list yet.
+func (fs *Faults) takeNew(more Faults) {
+	for _, f := range more {
+		if !slices.Contains(*fs, f) {
+			fs.add(f)
+		}
+	}
+}
+
+// asFaults returns what a step found.
+func asFaults(err error) Faults {
+	var faults Faults
+	errors.As(err, &faults)
+	return faults
 }

@@ -95,8 +95,8 @@ func cutsHold(t *testing.T, text []byte) {
 // and that no fault of the first step is lost.
 func explained(t *testing.T, d *Draft, faults Faults) {
 	t.Helper()
-	var all Faults
-	if !errors.As(d.Explain(faults, "m", nil, true), &all) || len(all) < len(faults) {
+	all := d.Inspect(Inspection{Name: "m", Custom: true, Strict: true}, faults).Faults
+	if len(all) < len(faults) {
 		t.Fatalf("%d faults became %d", len(faults), len(all))
 	}
 	for _, f := range faults {

@@ -2,6 +2,7 @@ package modelconfig
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -38,9 +39,12 @@ type inspector struct {
 // the order in which the steps of a load would meet them. err is what [Parse] or
 // [ParseJSON] returned with the draft: its faults come along, in the order of the
 // file, and nothing is said that follows from the pieces left out. The draft
-// cannot be used for anything else after.
+// cannot be used for anything else after; it may be nil, where nothing could be read.
 func (d *Draft) Inspect(in Inspection, err error) ModelReport {
 	c := &inspector{Inspection: in, report: ModelReport{Name: in.Name, Directory: in.Directory, Faults: asFaults(err)}, draft: d}
+	if d == nil {
+		return c.report
+	}
 	unread := len(c.report.Faults) > 0
 	c.report.Faults.take(d.checkBackend(in.Name, os.DirFS(in.Directory)))
 	c.validate(in.Strict, false)
@@ -61,6 +65,21 @@ func (d *Draft) Inspect(in Inspection, err error) ModelReport {
 		c.report.Declared = d.View()
 	}
 	return c.report
+}
+
+// checkBackend completes the backend and the defaults. Where there is no
+// backend, it says so, and validation then does not say it again.
+func (d *Draft) checkBackend(name string, model fs.FS) Faults {
+	faults := asFaults(d.CompleteBackend(name, model))
+	if len(faults) > 0 {
+		if d.gaps == nil {
+			d.gaps = newGaps()
+		}
+		faults = d.gaps.own(faults)
+		d.gaps.paths["backend"] = true
+	}
+	d.Normalize()
+	return faults
 }
 
 func (c *inspector) hint(format string, args ...any) {

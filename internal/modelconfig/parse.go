@@ -41,7 +41,7 @@ func NewDraft() *Draft { return &Draft{pb: &inferencepb.ModelConfig{}} }
 // Parse reads a configuration in text form, as in config.pbtxt. The name of
 // the file is used in faults. A returned error is of type [Faults] and holds
 // every fault found. Where what is left without the faulty pieces can be read, a
-// draft comes with it, only for [Draft.Explain].
+// draft comes with it, only for [Draft.Inspect].
 func Parse(text []byte, filename string) (*Draft, error) {
 	if len(text) > MaxSize {
 		return nil, tooLarge(filename, len(text))

@@ -100,7 +100,7 @@ func runCommand(t *testing.T, command []string, input string) string {
 		completed = lines[len(lines)-1]
 		input = strings.Join(lines[:len(lines)-1], "")
 	}
-	c, err := runLoad(command[0] == "json", args, input, completed)
+	c, err := runLoad(t, command[0] == "json", args, input, completed)
 	if err != nil {
 		return fmt.Sprintf("%s: %s", backend.AsError(err).Code, err)
 	}
@@ -121,7 +121,7 @@ func runCommand(t *testing.T, command []string, input string) string {
 	return string(c.JSON())
 }
 
-func runLoad(json bool, args map[string]string, input, completed string) (*Config, error) {
+func runLoad(t *testing.T, json bool, args map[string]string, input, completed string) (*Config, error) {
 	parse := Parse
 	if json {
 		parse = ParseJSON
@@ -134,7 +134,13 @@ func runLoad(json bool, args map[string]string, input, completed string) (*Confi
 		}
 	}
 	if err != nil {
-		return nil, d.Explain(err, args["name"], dir, completed == "")
+		// As neso config check and a load would say it, of a directory of these files.
+		top := t.TempDir()
+		if err := os.CopyFS(top, dir); err != nil {
+			t.Fatal(err)
+		}
+		in := Inspection{Name: args["name"], Directory: top, Shown: args["name"], Strict: completed == ""}
+		return nil, d.Inspect(in, err).Faults
 	}
 	if err := d.CompleteBackend(args["name"], dir); err != nil {
 		return nil, err

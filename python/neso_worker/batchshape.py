@@ -62,7 +62,7 @@ def tensors(
             source, start = tables.segments.view(segment, offset, size), 0
             mine = False
             if not number & OWN_BLOCK and number != BYTES:  # something else reads it too
-                source, mine = tables.segments.mine(segment, offset, size, name)
+                source, mine = tables.segments.mine(segment, offset, size, (tables.instance, name))
             if not mine:
                 leases.append(tables.leases.lease(source, segment, offset))
         if number & ~OWN_BLOCK == BYTES:

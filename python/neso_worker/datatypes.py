@@ -29,6 +29,7 @@ DTYPES = tuple(None if kind in (None, np.object_) else np.dtype(kind) for kind i
 TRITON_STRING_TO_NUMPY = {f"TYPE_{name}": kind for name, kind in zip(NAMES, _TYPES) if kind is not None}
 TRITON_STRING_TO_NUMPY["TYPE_BOOL"] = bool
 
+_TYPE_OF_NUMBER: dict[Any, Any] = dict(enumerate(_TYPES))
 _NUMBER_OF_TYPE = {kind: number for number, kind in enumerate(_TYPES) if kind is not None}
 _NUMBER_OF_TYPE[np.bytes_] = BYTES
 # numpy has several C types of one width (intc, int_, longlong); dtypes compare equal, scalar types may not.
@@ -38,8 +39,8 @@ _NUMBER_OF_DTYPE[np.dtype(np.object_)] = BYTES
 _LENGTH = Struct("<I")
 
 
-class DatatypeError(ValueError):
-    """Bytes that are no BYTES elements."""
+class DatatypeError(ValueError, error):
+    """Bytes that are no BYTES elements: struct.error is what Triton raises."""
 
 
 def number_of(dtype: np.dtype) -> int:
@@ -56,12 +57,13 @@ def number_of(dtype: np.dtype) -> int:
 
 def triton_to_numpy_type(data_type: int) -> Any:
     """The numpy type of a datatype's number, None for an unknown one."""
-    number = int(data_type)
-    return _TYPES[number] if 0 <= number < len(_TYPES) else None
+    return _TYPE_OF_NUMBER.get(data_type)
 
 
 def numpy_to_triton_type(data_type: Any) -> Optional[int]:
     """The number of a numpy type or dtype, None for an unknown one."""
+    if data_type is None:  # numpy's default
+        return None
     try:
         number = _NUMBER_OF_TYPE.get(data_type)
     except TypeError:  # not hashable
@@ -145,5 +147,7 @@ def serialize_byte_tensor(input_tensor: np.ndarray) -> Any:
 
 def deserialize_bytes_tensor(encoded_tensor: Any) -> np.ndarray:
     """A flat object array of the elements of a BYTES tensor's data."""
+    if isinstance(encoded_tensor, (int, str)):  # which bytes takes, or asks for an encoding
+        raise TypeError(f"a bytes-like object is required, not '{type(encoded_tensor).__name__}'")
     items = unpack_elements(encoded_tensor)
     return object_array(items, (len(items),))

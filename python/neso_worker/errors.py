@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from operator import index
 from types import FrameType, TracebackType
 from typing import Any, Optional
 
@@ -23,6 +24,13 @@ def as_text(what: str, value: Any) -> str:
     raise TypeError(f"{what} must be a str, found type '{type(value)}'")
 
 
+def as_flag(what: str, value: Any) -> bool:
+    """A flag that a model gave: True, False, or what is a number."""
+    if isinstance(value, (bool, int)) or (value is not None and hasattr(type(value), "__bool__")):
+        return bool(value)
+    raise TypeError(f"{what} must be a bool, found type '{type(value)}'")
+
+
 class TritonError:
     """The error of one response: a text that goes out unchanged, and a code."""
 
@@ -32,7 +40,7 @@ class TritonError:
 
     def __init__(self, message: str, code: int = INTERNAL) -> None:
         message = as_text("TritonError message", message)
-        code = int(code)
+        code = index(code)
         self._message = message
         self._code = code if 0 <= code <= 7 else TritonError.UNKNOWN
 

@@ -172,7 +172,7 @@ def _decode_entry(worker: Worker, data: Any, pos: int, base: int, end: int, faul
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, body of {end - base}")
     else:
         view = worker.segments.view(segment, offset, size)
-        mine, copied = worker.segments.mine(segment, offset, size, tensor._name)  # others may read the answer too
+        mine, copied = worker.segments.mine(segment, offset, size, ("", tensor._name))  # others may read the answer too
         worker.leases.owe(view if copied else mine, segment, offset)
         tensor._source, tensor._start = mine, 0
     return tensor, pos

@@ -54,7 +54,9 @@ class Local:
         # Stand-ins for other models, by name: a request in, a response or an iterable of responses out.
         self.models: dict[str, Callable[[InferenceRequest], Any]] = {}
         self.metrics: dict[tuple[str, tuple[tuple[str, str], ...]], LocalMetric] = {}
-        self._numbers: list[LocalMetric] = []
+        # Families with how many there are, and what numbers stand for.
+        self._families: dict[str, tuple[str, int]] = {}
+        self._numbers: list[Any] = []
 
     def _responses(self, request: InferenceRequest) -> Iterator[InferenceResponse]:
         stand_in = self.models.get(request._model)
@@ -93,11 +95,14 @@ class Local:
             if order["op"] == "is_ready":
                 return {"ready": order["model"] in self.models}
             raise TritonModelException(f"{failed}there is no server, the model does not run in one")
+        if order["op"] == "family":
+            return {"family": self._register(order["name"], order["kind"], failed)}
         if order["op"] == "create":
-            key = (order["name"], tuple(sorted(order["labels"].items())))
-            metric = self.metrics.setdefault(key, LocalMetric(order))
-            if metric.kind != order["kind"]:
-                raise TritonModelException(f"{failed}metric family '{order['name']}' already exists with another kind")
+            name, kind = self._numbers[order["family"]]
+            key = (name, tuple(sorted(order["labels"].items())))
+            metric = self.metrics.get(key)
+            if metric is None or metric.kind != kind:  # of a family that is gone
+                metric = self.metrics[key] = LocalMetric({**order, "name": name, "kind": kind})
             self._numbers.append(metric)
             return {"metric": len(self._numbers) - 1}
         try:
@@ -105,8 +110,22 @@ class Local:
         except TritonModelException as error:
             raise TritonModelException(f"{failed}{error}") from None
 
+    def _register(self, name: str, kind: str, failed: str) -> int:
+        held, count = self._families.get(name, (kind, 0))
+        if held != kind:
+            raise TritonModelException(f"{failed}Family name already exists with different type: '{name}' is a {held}")
+        self._families[name] = (kind, count + 1)
+        self._numbers.append((name, kind))
+        return len(self._numbers) - 1
+
     def tell(self, kind: int, order: dict[str, Any]) -> None:
-        """A metric is no longer used; its value stays, to be looked at."""
+        """A family is no longer used; its values stay, to be looked at."""
+        name, held = self._numbers[order["family"]]
+        count = self._families[name][1] - 1
+        if count:
+            self._families[name] = (held, count)
+        else:
+            del self._families[name]
 
 
 _local: Optional[Local] = None

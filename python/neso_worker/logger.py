@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+from operator import index
 from typing import Any
 
 from .errors import as_text
@@ -33,9 +34,9 @@ def connect(send: Any) -> None:
 
 def _write(message: str, level: int) -> None:
     message = as_text("log message", message)
-    level = int(level)
+    level = index(level)
     if not INFO <= level <= VERBOSE:
-        raise ValueError(f"unknown log level {level}")
+        raise TypeError(f"level must be one of Logger.INFO, WARNING, ERROR and VERBOSE, found {level}")
     if _send is None:
         print(message, file=sys.stderr)
         return

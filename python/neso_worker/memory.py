@@ -5,12 +5,15 @@ from __future__ import annotations
 import mmap
 import os
 import socket
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
 from .frames import ProtocolError
 from .private import PrivateViews
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 INPUTS, OUTPUTS, LENT = 0, 1, 2
 ALIGNMENT = 64
@@ -73,8 +76,11 @@ class Segments:
             raise ProtocolError(f"tensor entry: offset {offset}, {size} bytes, segment {segment} has {len(memory)}")
         return np.ndarray((size,), np.uint8, memory, offset)
 
-    def mine(self, segment: int, offset: int, size: int, name: str) -> tuple[np.ndarray, bool]:
-        """A block that something else reads too, for the model to write to: a private view, or (True) a copy."""
+    def mine(self, segment: int, offset: int, size: int, name: Hashable) -> tuple[np.ndarray, bool]:
+        """A block that something else reads too, for the model to write to: a private view, or (True) a copy.
+
+        The name says which tensor of whom it is: what has written to it will write to the next one of the name.
+        """
         if not self.copied:
             view = self.private.view(segment, offset, size, name)
             if view is not None:

@@ -19,9 +19,12 @@ import threading
 import weakref
 from bisect import bisect_left
 from collections import deque
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 if sys.platform != "win32":
     import resource
@@ -29,6 +32,8 @@ if sys.platform != "win32":
 PAGE = mmap.PAGESIZE
 _SHIFT = PAGE.bit_length() - 1
 _ENTRY = 8
+# How many tensors that were written to are remembered.
+_NAMES = 4096
 # Of an entry of /proc/self/pagemap the highest byte has the bits 0x80, a page is there, 0x40, it is in swap, and 0x20,
 # it belongs to a file. These values say that there is no page of the process's own.
 _CLEAN = bytes(top for top in range(256) if not top & 0xC0 or top & 0x20)
@@ -45,8 +50,8 @@ class _Range(weakref.ref):
     memory: _Memory
     start: int
     end: int
-    # The tensor that it was.
-    name: str
+    # The tensor that it was, and whose.
+    name: Hashable
     # Page faults of the process when it was made, or before.
     faults: int
 
@@ -75,8 +80,8 @@ class PrivateViews:
         self._memories: dict[int, _Memory] = {}
         # Views die anywhere, even inside the garbage collector with the lock held.
         self._dead: deque[_Range] = deque()
-        # Names of tensors that were written to: they are copied as a whole.
-        self.written: set[str] = set()
+        # Tensors that were written to: they are copied as a whole.
+        self.written: set[Hashable] = set()
 
     def add(self, number: int, fd: int, size: int) -> None:
         """Maps a segment; where that cannot be, its tensors are copied."""
@@ -93,7 +98,7 @@ class PrivateViews:
         """Lets go of a segment; the last view of it unmaps it."""
         self._memories.pop(number, None)
 
-    def view(self, number: int, start: int, size: int, name: str) -> Optional[np.ndarray]:
+    def view(self, number: int, start: int, size: int, name: Hashable) -> Optional[np.ndarray]:
         """The bytes of a block that begins at start as an array of its own; None for one that is to be copied."""
         memory = self._memories.get(number)
         if memory is None or name in self.written or size <= 0:
@@ -163,6 +168,8 @@ class PrivateViews:
             begin, end = gone.start >> _SHIFT, -(-gone.end >> _SHIFT)
             if not self._copied(memory, begin, end):
                 continue
+            if len(self.written) >= _NAMES:  # of instances that are long gone
+                self.written.clear()
             self.written.add(gone.name)
             # What a neighbour has of the first and the last page goes with that one.
             if at and (ranges[at - 1].end - 1) >> _SHIFT == begin:

@@ -6,6 +6,7 @@ makes anything else only when asked.
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Union
 
 from .datatypes import BF16, BYTES
@@ -79,6 +80,7 @@ class ReceivedRequest(RequestHead, InferenceRequest):
         return sender
 
     def set_release_flags(self, flags: int) -> None:
+        flags = index(flags)
         if flags not in (RELEASE_ALL, RELEASE_RESCHEDULE):
             raise TritonModelException(f"Invalid request release flags: {flags}.")
         self._batch.reschedule(self._head[HANDLE], flags == RELEASE_RESCHEDULE)
@@ -135,7 +137,9 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
             else:
                 view, mine = batch.model.segments.view(entry[3], entry[4], size), False
                 if not entry[1] & OWN_BLOCK and number != BYTES:  # something else reads it too
-                    view, mine = batch.model.segments.mine(entry[3], entry[4], size, tensor._name)
+                    view, mine = batch.model.segments.mine(
+                        entry[3], entry[4], size, (batch.model.instance, tensor._name)
+                    )
                 if not mine:
                     _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
                 tensor._source = view

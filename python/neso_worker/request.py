@@ -7,7 +7,7 @@ from operator import index
 from typing import Any, Optional, Union
 
 from . import serverapi
-from .errors import TritonModelException, as_text
+from .errors import TritonModelException, as_flag, as_text
 from .response import parameters_json
 from .tensor import Tensor
 
@@ -28,8 +28,8 @@ class PreferredMemory:
     def __init__(
         self, preferred_memory_type: int = MemoryType.TRITONSERVER_MEMORY_CPU, preferred_device_id: int = 0
     ) -> None:
-        self._memory = preferred_memory_type
-        self._device = preferred_device_id
+        self._memory = MemoryType(_whole("preferred_memory_type", preferred_memory_type, len(MemoryType)))
+        self._device = index(preferred_device_id)
 
 
 class InferenceTrace:
@@ -38,7 +38,7 @@ class InferenceTrace:
     __slots__ = ("_context",)
 
     def __init__(self, context: str = "") -> None:
-        self._context = context
+        self._context = as_text("context", context)
 
     def get_context(self) -> Optional[str]:
         """The propagation context as JSON, or None when the request is not traced."""
@@ -95,15 +95,17 @@ class InferenceRequest:
         self._outputs = list(requested_output_names)
         for i, name in enumerate(self._outputs):
             if type(name) is not str:
-                if name is None:
-                    raise _empty("Requested output name", request_id, model_name)
                 self._outputs[i] = as_text("each of requested_output_names", name)
         if not isinstance(correlation_id, str):
+            if correlation_id is None:
+                raise TypeError("correlation_id must be an int or a str, found None")
             if not isinstance(correlation_id, int):
                 raise TritonModelException("Correlation ID must be integer or string")
             correlation_id = _whole("correlation_id", correlation_id, 1 << 64)
         if trace is not None and not isinstance(trace, InferenceTrace):
             raise TypeError(f"trace must be an InferenceTrace, found type '{type(trace)}'")
+        if preferred_memory is not None and not isinstance(preferred_memory, PreferredMemory):
+            raise TypeError(f"preferred_memory must be a PreferredMemory, found type '{type(preferred_memory)}'")
         self._id = request_id
         self._correlation = correlation_id
         self._model = model_name
@@ -176,8 +178,8 @@ class InferenceRequest:
 
         Failures are responses too.
         """
-        return serverapi.worker().bls.exec(self, bool(decoupled))
+        return serverapi.worker().bls.exec(self, as_flag("decoupled", decoupled))
 
     def async_exec(self, decoupled: bool = False) -> Any:
         """A future of what exec returns, for the event loop that runs; the request is on its way at once."""
-        return serverapi.worker().bls.async_exec(self, bool(decoupled))
+        return serverapi.worker().bls.async_exec(self, as_flag("decoupled", decoupled))

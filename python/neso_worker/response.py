@@ -52,7 +52,7 @@ class InferenceResponse:
 def parameters_json(parameters: Any) -> str:
     """Checks parameters and returns them as JSON, an empty text for none."""
     if not isinstance(parameters, dict):
-        raise TypeError(f"parameters must be a dict, found type '{type(parameters)}'")
+        raise TritonModelException(f"Expect parameters to be a dict, got {type(parameters)}")
     for key, value in parameters.items():
         if not isinstance(key, str):
             raise TritonModelException(f"Expect parameters keys to have type str, found type {type(key)}")

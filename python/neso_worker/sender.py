@@ -84,7 +84,6 @@ class InferenceResponseSender:
         answer = self._answer
         if not answer.batch.model.decoupled:
             if response is not None and answer.sent:
-                answer.closed = True
                 raise TritonModelException(
                     "Unable to send response. Non-decoupled model cannot send more than one response."
                 )

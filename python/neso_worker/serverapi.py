@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import enum
 import math
 import re
 import weakref
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import local
-from .errors import TritonModelException, as_text
+from .errors import TritonModelException, as_flag, as_text
 from .frames import CONTROL, METRIC
 
 if TYPE_CHECKING:
@@ -35,38 +36,38 @@ def load_model(model_name: str, config: str = "", files: Optional[dict[str, byte
     if config := as_text("config", config):
         order["config"] = config
     if files is not None:
-        if not isinstance(files, dict) or not all(
-            isinstance(name, str) and isinstance(data, (bytes, bytearray, memoryview)) for name, data in files.items()
-        ):
+        if not isinstance(files, dict):
             raise TritonModelException(
                 f"failed to load model '{model_name}', files should be a dictionary of file paths and file contents"
             )
+        for name, data in files.items():
+            if not isinstance(name, str) or not isinstance(data, (bytes, bytearray, memoryview)):
+                raise TypeError(f"files must have str as keys and bytes as values, found {type(name)}: {type(data)}")
         order["files"] = {name: base64.b64encode(data).decode("ascii") for name, data in files.items()}
     worker().calls.order(CONTROL, order, "Failed to load model: ")
 
 
 def unload_model(model_name: str, unload_dependents: bool = False) -> None:
     """Unloads a model, and those that depend on it if wished."""
-    order = {"op": "unload", "model": as_text("model_name", model_name), "dependents": bool(unload_dependents)}
+    order = {
+        "op": "unload",
+        "model": as_text("model_name", model_name),
+        "dependents": as_flag("unload_dependents", unload_dependents),
+    }
     worker().calls.order(CONTROL, order, "Failed to unload model: ")
 
 
 def is_model_ready(model_name: str, model_version: str = "") -> bool:
     """Whether a model, or one version of it, is ready."""
-    version = -1
-    if model_version != "":
+    version, failed = -1, "Failed to check model readiness: failed to get model version from specified version string"
+    if (model_version := as_text("model_version", model_version)) != "":
+        wanted = "version should be an integral value > 0"
         try:
             version = int(model_version)
-        except (TypeError, ValueError):
-            raise TritonModelException(
-                f"failed to get model version from specified version string '{model_version}' (details: stol), "
-                "version should be an integral value > 0"
-            ) from None
-        if version <= 0:
-            raise TritonModelException(
-                f"failed to get model version from specified version string '{model_version}', "
-                "version should be an integral value > 0"
-            )
+        except ValueError:
+            raise TritonModelException(f"{failed} '{model_version}' (details: stol), {wanted}") from None
+        if not 0 < version < 1 << 63:
+            raise TritonModelException(f"{failed} '{model_version}', {wanted}")
     order = {"op": "is_ready", "model": as_text("model_name", model_name), "version": version}
     return bool(worker().calls.order(CONTROL, order, "").get("ready"))
 
@@ -74,34 +75,55 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
 
 
-def _number(value: Any) -> Any:
+def _number(what: str, value: Any) -> Any:
     """A number as JSON can say it: infinities and NaN as a text."""
-    number = float(value)
+    if isinstance(value, (str, bytes, bytearray)):  # which float reads
+        raise TypeError(f"{what} must be a number, found type '{type(value)}'")
+    try:
+        number = float(value)
+    except TypeError:
+        raise TypeError(f"{what} must be a number, found type '{type(value)}'") from None
     return number if math.isfinite(number) else str(number)
 
 
-class MetricFamily:
-    """Metrics of one name that differ in their labels."""
+class MetricKind(enum.IntEnum):
+    """What a metric is."""
 
-    COUNTER, GAUGE, HISTOGRAM = range(3)
+    COUNTER = 0
+    GAUGE = 1
+    HISTOGRAM = 2
+
+
+class MetricFamily:
+    """Metrics of one name that differ in their labels. The server keeps them, and the name, as long as this object."""
+
+    COUNTER, GAUGE, HISTOGRAM = MetricKind
     _KINDS = ("counter", "gauge", "histogram")
 
     def __init__(self, name: str, description: str, kind: int) -> None:
-        if isinstance(name, (bytes, bytearray)):
-            name = as_text("name", name)
-        if not isinstance(name, str) or not name:
-            raise TritonModelException("Error when creating MetricFamily: the name must be a text that is not empty.")
+        name, description = as_text("name", name), as_text("description", description)
+        if not isinstance(kind, int) or isinstance(kind, bool):
+            raise TypeError(f"kind must be one of MetricFamily.COUNTER, GAUGE and HISTOGRAM, found type '{type(kind)}'")
+        failed = "Error when creating MetricFamily: "
+        if not 0 <= kind < len(self._KINDS):
+            raise TritonModelException(f"{failed}unknown kind {kind}.")
         if not _METRIC_NAME.fullmatch(name):
-            raise TritonModelException("Error when creating MetricFamily: Invalid metric name")
-        if kind not in range(3):
-            raise TritonModelException(f"Error when creating MetricFamily: unknown kind {kind}.")
-        self._name, self._description, self._kind = name, str(description), self._KINDS[kind]
+            raise TritonModelException(f"{failed}Invalid metric name")
+        self._kind = self._KINDS[kind]
+        self._calls = worker().calls
+        order = {"op": "family", "name": name, "description": description, "kind": self._kind}
+        self._number = self._calls.order(METRIC, order, failed).get("family")
 
     def Metric(  # noqa: N802 (the name models know)
         self, labels: Optional[dict[str, str]] = None, buckets: Optional[list[float]] = None
     ) -> Metric:
         """The metric of the family with these labels; buckets are for histograms."""
         return Metric(self, labels, buckets)
+
+    def __del__(self) -> None:
+        number = getattr(self, "_number", None)
+        if number is not None:
+            self._calls.tell(METRIC, {"op": "release", "family": number})
 
 
 class Metric:
@@ -119,43 +141,37 @@ class Metric:
                 raise TritonModelException("Failed to create metric. Missing required buckets.")
         elif buckets is not None:
             raise TritonModelException("Failed to create metric. Unexpected buckets found.")
-        order: dict[str, Any] = {
-            "op": "create",
-            "name": family._name,
-            "description": family._description,
-            "kind": family._kind,
-            "labels": {str(name): str(value) for name, value in (labels or {}).items()},
-        }
+        failed = "Error when creating Metric: "
+        for name, value in (labels or {}).items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise TritonModelException(f"{failed}Labels must be texts, found {name!r}: {value!r}.")
+        order: dict[str, Any] = {"op": "create", "family": family._number, "labels": labels or {}}
         if buckets is not None:
-            order["buckets"] = [_number(bound) for bound in buckets]
+            order["buckets"] = [_number("bucket", bound) for bound in buckets]
         self._family = weakref.ref(family)
-        self._number = worker().calls.order(METRIC, order, "Error when creating Metric: ").get("metric")
+        self._number = family._calls.order(METRIC, order, failed).get("metric")
 
     def _do(self, failed: str, **order: Any) -> dict[str, Any]:
-        if self._family() is None:
+        family = self._family()
+        if family is None:
             raise TritonModelException(
                 f"{failed}Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The "
                 "'MetricFamily' object should be deleted AFTER its corresponding 'Metric' objects have been deleted."
             )
-        return worker().calls.order(METRIC, {"metric": self._number, **order}, failed)
+        return family._calls.order(METRIC, {"metric": self._number, **order}, failed)
 
     def increment(self, value: float) -> None:
         """Adds to a counter or gauge."""
-        self._do("Failed to increment metric value: ", op="increment", value=_number(value))
+        self._do("Failed to increment metric value: ", op="increment", value=_number("value", value))
 
     def set(self, value: float) -> None:
         """Sets a gauge."""
-        self._do("Failed to set metric value: ", op="set", value=_number(value))
+        self._do("Failed to set metric value: ", op="set", value=_number("value", value))
 
     def observe(self, value: float) -> None:
         """Adds an observation to a histogram."""
-        self._do("Failed to observe metric value: ", op="observe", value=_number(value))
+        self._do("Failed to observe metric value: ", op="observe", value=_number("value", value))
 
     def value(self) -> float:
         """The value of a counter or gauge."""
         return float(self._do("Failed to get metric value: ", op="value").get("value", 0.0))
-
-    def __del__(self) -> None:
-        number = getattr(self, "_number", None)
-        if number is not None and _worker is not None:
-            _worker.calls.tell(METRIC, {"op": "release", "metric": number})

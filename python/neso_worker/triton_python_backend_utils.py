@@ -54,9 +54,10 @@ def get_output_tensor_by_name(inference_response: InferenceResponse, name: str) 
 
 
 def _config_by_name(model_config: dict[str, Any], kind: str, name: str) -> Optional[dict[str, Any]]:
-    for properties in model_config.get(kind) or ():
-        if properties.get("name") == name:
-            return properties
+    if kind in model_config:  # so that what is no dictionary is an error, or has none, as in Triton
+        for properties in model_config[kind] or ():
+            if properties.get("name") == name:
+                return properties
     return None
 
 
@@ -72,7 +73,9 @@ def get_output_config_by_name(model_config: dict[str, Any], name: str) -> Option
 
 def using_decoupled_model_transaction_policy(model_config: dict[str, Any]) -> bool:
     """Whether the model may send any number of responses to a request."""
-    return bool((model_config.get("model_transaction_policy") or {}).get("decoupled", False))
+    if "model_transaction_policy" not in model_config:
+        return False
+    return bool((model_config["model_transaction_policy"] or {}).get("decoupled", False))
 
 
 def get_model_dir() -> str:

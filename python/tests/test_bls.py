@@ -573,15 +573,15 @@ def test_model_control(tmp_path):
                             (pb_utils.load_model, ("a", "", {"file:1/x": 5})), (pb_utils.load_model, ("a", "", [1]))]:
                 try:
                     f(*args)
-                except pb_utils.TritonModelException as e:
+                except (TypeError, pb_utils.TritonModelException) as e:
                     found.append(str(e))
             return [text(found)]
             """
         wrong = "failed to load model 'a', files should be a dictionary of file paths and file contents"
         assert serve(m, text, answer) == [
             True, True, "Failed to load model: it is bad", "Failed to unload model: it is bad",
-            "failed to get model version from specified version string 'x' (details: stol), version should be an integral value > 0",
-            wrong, wrong,
+            "Failed to check model readiness: failed to get model version from specified version string 'x' (details: stol), version should be an integral value > 0",
+            "files must have str as keys and bytes as values, found <class 'str'>: <class 'int'>", wrong,
         ]  # fmt: skip
         assert seen[:5] == [
             {"op": "load", "model": "a", "config": "{}", "files": {"file:1/x": base64.b64encode(b"\0\xff").decode()}},
@@ -599,9 +599,12 @@ def test_metrics(tmp_path):
         def answer(kind, call, body):
             order = json.loads(body)
             seen.append(order)
-            if order["op"] == "create":
-                m.peer.send(READY, {"metric": len(seen)}, call)
-            elif order["op"] == "set" and order["metric"] == 1:
+            if order["op"] == "family" and order["name"] == "taken":
+                text = "Family name already exists with different type: 'taken' is a gauge"
+                m.peer.send(FAILED, {"message": text, "traceback": ""}, call)
+            elif order["op"] in ("family", "create"):
+                m.peer.send(READY, {"metric" if order["op"] == "create" else "family": len(seen)}, call)
+            elif order["op"] == "set" and order["metric"] == 2:
                 m.peer.send(FAILED, {"message": "a counter cannot be set", "traceback": ""}, call)
             else:
                 m.peer.send(READY, {"value": 4.5} if order["op"] == "value" else {}, call)
@@ -625,6 +628,8 @@ def test_metrics(tmp_path):
             refused(histogram.Metric, labels={})
             histogram.Metric(labels={}, buckets=[1, 2]).observe(1.5)
             F("g", "d", F.GAUGE).Metric()
+            refused(F, "taken", "d", F.COUNTER)
+            refused(family.Metric, {"a": 1})
             del family
             refused(metric.increment, 1)
             return [text(found)]
@@ -633,28 +638,31 @@ def test_metrics(tmp_path):
             4.5, "Failed to set metric value: a counter cannot be set",
             "Failed to create metric. Labels must be a dictionary.", "Failed to create metric. Buckets must be a list.",
             "Failed to create metric. Unexpected buckets found.", "Failed to create metric. Missing required buckets.",
+            "Error when creating MetricFamily: Family name already exists with different type: 'taken' is a gauge",
+            "Error when creating Metric: Labels must be texts, found 'a': 1.",
             "Failed to increment metric value: Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
             "deleted AFTER its corresponding 'Metric' objects have been deleted.",
         ]  # fmt: skip
-        assert seen[0] == {
-            "op": "create",
-            "name": "requests_total",
-            "description": "d",
-            "kind": "counter",
-            "labels": {"a": "b"},
-        }
-        assert seen[1] == {"op": "increment", "metric": 1, "value": 2.0}
-        assert [o["op"] for o in seen[2:]] == [
-            "value",
-            "set",
-            "create",
-            "observe",
-            "release",
-            "create",
-            "release",
-            "release",
+        assert seen[:3] == [
+            {"op": "family", "name": "requests_total", "description": "d", "kind": "counter"},
+            {"op": "create", "family": 1, "labels": {"a": "b"}},
+            {"op": "increment", "metric": 2, "value": 2.0},
         ]
-        assert seen[4]["buckets"] == [1.0, 2.0]
+        # A metric lives as long as its family.
+        assert [(o["op"], o.get("family")) for o in seen[3:]] == [
+            ("value", None),
+            ("set", None),
+            ("family", None),
+            ("create", 6),
+            ("observe", None),
+            ("family", None),
+            ("create", 9),
+            ("release", 9),
+            ("family", None),
+            ("release", 1),
+            ("release", 6),
+        ]
+        assert seen[6]["buckets"] == [1.0, 2.0]
 
 
 assert threading and Ended and RELEASE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
@@ -144,8 +146,6 @@ MODEL_ERRORS = [
      "Expect parameters values to have type bool/int/str, found type <class 'float'>"),
     (lambda: pb_utils.InferenceRequest(request_id="r", model_name="m", inputs=[None], requested_output_names=[]),
      "Input tensor for request with id 'r' and model name 'm' should not be empty."),
-    (lambda: pb_utils.InferenceRequest(request_id="r", model_name="m", inputs=[T], requested_output_names=[None]),
-     "Requested output name for request with id 'r' and model name 'm' should not be empty."),
     (lambda: pb_utils.InferenceRequest(inputs=[], requested_output_names=[], model_name="m", correlation_id=1.5),
      "Correlation ID must be integer or string"),
 ]  # fmt: skip
@@ -161,7 +161,6 @@ def test_model_errors(call, text):
 @pytest.mark.parametrize("call", [
     lambda: pb_utils.Tensor("A", [1]), lambda: pb_utils.Tensor(5, A), lambda: pb_utils.InferenceResponse(["x"]),
     lambda: pb_utils.InferenceResponse([], "error"), lambda: pb_utils.TritonError(5), lambda: pb_utils.InferenceRequest(inputs=["x"]),
-    lambda: pb_utils.InferenceResponse([], parameters=[]), lambda: pb_utils.InferenceRequest(parameters=""),
 ])  # fmt: skip
 def test_wrong_types(call):
     with pytest.raises(TypeError):
@@ -287,3 +286,98 @@ class _Elsewhere(_Foreign):
 def test_other_devices():
     with pytest.raises(pb_utils.TritonModelException, match="DLDevice type 10 is not support by Python backend"):
         pb_utils.Tensor.from_dlpack("A", _Elsewhere(A))
+
+
+Raised = pb_utils.TritonModelException
+WRONG_INPUT = pb_utils.Tensor("X", np.zeros(1, np.int32))
+
+
+def wrong_ask(**kw):
+    return pb_utils.InferenceRequest(
+        **{"model_name": "m", "inputs": [WRONG_INPUT], "requested_output_names": ["Y"], **kw}
+    )
+
+
+# Calls with wrong arguments and what Triton raises there.
+WRONG_CALLS = [
+    (lambda: pb_utils.Tensor(None, np.zeros(1)), TypeError, "Tensor name must be a str"),
+    (lambda: pb_utils.Tensor("a", [1]), TypeError, "must be a numpy.ndarray"),
+    (lambda: pb_utils.Tensor("", np.zeros(1)), Raised, "Tensor name cannot be an empty string."),
+    (lambda: pb_utils.Tensor("a", np.zeros(1, np.complex64)), Raised, "NumPy dtype is not supported"),
+    (lambda: pb_utils.Tensor.from_dlpack("a", 1), Raised, "Provided tensor is not supported."),
+    (lambda: pb_utils.Tensor.from_dlpack(1, WRONG_INPUT.to_dlpack()), TypeError, "Tensor name must be a str"),
+    (lambda: pb_utils.TritonError(None), TypeError, "TritonError message"),
+    (lambda: pb_utils.TritonError("a", "b"), TypeError, "str"),
+    (lambda: pb_utils.TritonError("a", 1.0), TypeError, "float"),
+    (lambda: pb_utils.InferenceResponse([None]), Raised, "should not be empty"),
+    (lambda: pb_utils.InferenceResponse([1]), TypeError, "list of Tensor"),
+    (lambda: pb_utils.InferenceResponse([WRONG_INPUT], error="x"), TypeError, "must be a TritonError"),
+    (lambda: pb_utils.InferenceResponse([WRONG_INPUT], parameters=[]), Raised, "Expect parameters to be a dict"),
+    (lambda: wrong_ask(parameters=1), Raised, "Expect parameters to be a dict"),
+    (lambda: wrong_ask(parameters={1: 1}), Raised, "keys to have type str"),
+    (lambda: wrong_ask(parameters={"a": 1.5}), Raised, "values to have type bool/int/str"),
+    (lambda: wrong_ask(inputs=[None]), Raised, "should not be empty"),
+    (lambda: wrong_ask(inputs=[1]), TypeError, "list of Tensor"),
+    (lambda: wrong_ask(requested_output_names="Y"), TypeError, "a list of str"),
+    (lambda: wrong_ask(requested_output_names=[None]), TypeError, "requested_output_names must be a str"),
+    (lambda: wrong_ask(model_name=None), TypeError, "model_name"),
+    (lambda: wrong_ask(request_id=1), TypeError, "request_id"),
+    (lambda: wrong_ask(correlation_id=None), TypeError, "correlation_id"),
+    (lambda: wrong_ask(correlation_id=1.5), Raised, "Correlation ID must be integer or string"),
+    (lambda: wrong_ask(correlation_id=-1), TypeError, "from 0 to"),
+    (lambda: wrong_ask(model_version="1"), TypeError, "str"),
+    (lambda: wrong_ask(timeout=-1), TypeError, "from 0 to"),
+    (lambda: wrong_ask(flags=None), TypeError, "NoneType"),
+    (lambda: wrong_ask(preferred_memory=1), TypeError, "must be a PreferredMemory"),
+    (lambda: wrong_ask(trace=1), TypeError, "must be an InferenceTrace"),
+    (lambda: wrong_ask().exec(decoupled="x"), TypeError, "decoupled must be a bool"),
+    (lambda: wrong_ask().exec(decoupled=None), TypeError, "decoupled must be a bool"),
+    (lambda: wrong_ask().async_exec(decoupled="x"), TypeError, "decoupled must be a bool"),
+    (lambda: pb_utils.PreferredMemory("x"), TypeError, "str"),
+    (lambda: pb_utils.PreferredMemory(9), TypeError, "preferred_memory_type"),
+    (lambda: pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 1.5), TypeError, "float"),
+    (lambda: pb_utils.InferenceTrace(1), TypeError, "context"),
+    (lambda: pb_utils.Logger.log("x", "INFO"), TypeError, "str"),
+    (lambda: pb_utils.Logger.log("x", 99), TypeError, "level must be one of"),
+    (lambda: pb_utils.Logger.log_warn(1), TypeError, "log message"),
+    (lambda: pb_utils.load_model(1), TypeError, "model_name"),
+    (lambda: pb_utils.load_model("a", files=1), Raised, "files should be a dictionary of file paths and file contents"),
+    (lambda: pb_utils.load_model("a", files={1: b"x"}), TypeError, "files must have str as keys"),
+    (lambda: pb_utils.load_model("a", files={"file:x": "x"}), TypeError, "bytes as values"),
+    (lambda: pb_utils.unload_model("a", "x"), TypeError, "unload_dependents must be a bool"),
+    (lambda: pb_utils.unload_model("a", None), TypeError, "unload_dependents must be a bool"),
+    (lambda: pb_utils.is_model_ready("a", 1), TypeError, "model_version"),
+    (lambda: pb_utils.is_model_ready("a", None), TypeError, "model_version"),
+    (lambda: pb_utils.is_model_ready("a", "x"), Raised, "Failed to check model readiness: failed to get model version"),
+    (lambda: pb_utils.is_model_ready("a", "0"), Raised, "Failed to check model readiness: failed to get model version"),
+    (lambda: pb_utils.is_model_ready("a", "9" * 30), Raised, "should be an integral value > 0"),
+    (lambda: pb_utils.MetricFamily("a", "b"), TypeError, "kind"),
+    (lambda: pb_utils.MetricFamily("a", "b", "COUNTER"), TypeError, "kind must be one of"),
+    (lambda: pb_utils.MetricFamily("a", None, pb_utils.MetricFamily.GAUGE), TypeError, "description"),
+    (lambda: pb_utils.MetricFamily(1, "b", pb_utils.MetricFamily.GAUGE), TypeError, "name"),
+    (lambda: pb_utils.MetricFamily("a b", "b", pb_utils.MetricFamily.GAUGE), Raised, "Invalid metric name"),
+    (lambda: pb_utils.get_input_config_by_name(None, "a"), TypeError, "NoneType"),
+    (lambda: pb_utils.using_decoupled_model_transaction_policy(None), TypeError, "NoneType"),
+    (lambda: pb_utils.deserialize_bytes_tensor(1), TypeError, "bytes-like"),
+    (lambda: pb_utils.deserialize_bytes_tensor("abc"), TypeError, "bytes-like"),
+    (lambda: pb_utils.deserialize_bytes_tensor(b"abc"), struct.error, "3 bytes after the last"),
+]
+
+
+def test_wrong_arguments():
+    for number, (call, kind, text) in enumerate(WRONG_CALLS):
+        with pytest.raises(kind) as failed:
+            call()
+        assert type(failed.value) is kind or kind is struct.error, (number, failed.value)
+        assert text in str(failed.value), (number, failed.value)
+    family = pb_utils.MetricFamily("wrong_arguments", "d", pb_utils.MetricFamily.COUNTER)
+    metric = family.Metric()
+    for value in ("1", None, 1j, b"1"):
+        with pytest.raises(TypeError, match="value must be a number"):
+            metric.increment(value)
+    # No exceptions in Triton either.
+    for kind in ("x", None, "TYPE_FP32"):
+        assert pb_utils.triton_to_numpy_type(kind) is None
+    assert pb_utils.numpy_to_triton_type(None) is None
+    assert pb_utils.get_input_config_by_name("{}", "a") is None
+    assert pb_utils.get_output_config_by_name({"output": [{"name": "a"}]}, "a") == {"name": "a"}

@@ -61,6 +61,17 @@ def test_views_that_were_only_read_stay_as_they_are(shared):
     assert views.written == set()
 
 
+def test_what_is_written_to_is_known_by_its_owner_too(shared):
+    """Two models in a process, or a model and one that it calls, may have tensors of one name."""
+    memory, views = shared
+    view = views.view(1, 0, PAGE, (1, "x"))
+    view[0] = 5
+    del view
+    views.settle()
+    assert views.written == {(1, "x")} and views.view(1, 0, PAGE, (1, "x")) is None
+    assert views.view(1, 0, PAGE, (2, "x"))[0] == memory[0] == 0
+
+
 def test_neighbours_in_one_page(shared):
     memory, views = shared
     memory[:] = 1

@@ -121,6 +121,10 @@ def test_metric_kinds_are_checked_as_in_a_server():
     histogram.Metric(buckets=[1, float("inf")]).observe(5)
     with pytest.raises(pb_utils.TritonModelException, match="Failed to increment metric value: "):
         metric.increment(-1)
+    with pytest.raises(pb_utils.TritonModelException, match=r"Error when creating MetricFamily: .*'c' is a counter"):
+        pb_utils.MetricFamily("c", "c", pb_utils.MetricFamily.GAUGE)
+    del counter
+    pb_utils.MetricFamily("c", "c", pb_utils.MetricFamily.GAUGE)
     with pytest.raises(pb_utils.TritonModelException, match="Failed to load model: "):
         pb_utils.load_model("x")
     assert pb_utils.is_model_ready("x") is False

@@ -6,11 +6,14 @@ import (
 	"strconv"
 )
 
-// metricBody is the body of METRIC. Op is "create" (answered with `metric`, a
-// number), "increment", "set", "observe", "value" (answered with `value`) or
-// "release" of the metric with that number.
+// metricBody is the body of METRIC. Op is "family" (answered with `family`, a
+// number), "create" of a metric in that family (answered with `metric`, a
+// number), "increment", "set", "observe" or "value" of the metric with that
+// number (the last is answered with `value`), or "release" of a family with all
+// its metrics.
 type metricBody struct {
 	Op          string            `json:"op"`
+	Family      uint64            `json:"family,omitempty"`
 	Metric      uint64            `json:"metric,omitempty"`
 	Value       number            `json:"value,omitempty"`
 	Name        string            `json:"name,omitempty"`

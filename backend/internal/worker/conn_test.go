@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -298,21 +299,34 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 	host := &fakeHost{metrics: map[string]float64{}}
 	f := newFake(t, host)
 	f.instance(nil)
-	kind, v := f.call(KindMetric, 1, metricBody{Op: "create", Name: "c", Kind: "counter"})
-	if kind != KindReady || v["metric"] != 1.0 {
-		t.Fatalf("create: %s %v", kind, v)
+	kind, v := f.call(KindMetric, 1, metricBody{Op: "family", Name: "c", Kind: "counter"})
+	if kind != KindReady || v["family"] != 1.0 {
+		t.Fatalf("family: %s %v", kind, v)
 	}
-	f.call(KindMetric, 2, metricBody{Op: "increment", Metric: 1, Value: 2.5})
-	if _, v := f.call(KindMetric, 3, metricBody{Op: "value", Metric: 1}); v["value"] != 2.5 {
+	for _, labels := range []map[string]string{{"a": "b", "c": "d"}, {"c": "d", "a": "b"}} { // made twice it is the same one
+		if kind, v = f.call(KindMetric, 1, metricBody{Op: "create", Family: 1, Labels: labels}); kind != KindReady || v["metric"] != 2.0 {
+			t.Fatalf("create: %s %v", kind, v)
+		}
+	}
+	f.call(KindMetric, 2, metricBody{Op: "increment", Metric: 2, Value: 2.5})
+	if _, v := f.call(KindMetric, 3, metricBody{Op: "value", Metric: 2}); v["value"] != 2.5 {
 		t.Errorf("value: %v", v)
 	}
-	for id, b := range []metricBody{{Op: "set", Metric: 1}, {Op: "value", Metric: 9}, {Op: "nonsense", Metric: 1}, {Op: "create", Kind: "nonsense"}} {
+	for id, b := range []metricBody{
+		{Op: "set", Metric: 2}, {Op: "value", Metric: 9}, {Op: "nonsense", Metric: 2}, {Op: "family", Kind: "nonsense"},
+		{Op: "create", Family: 9}, {Op: "release", Family: 9}, {Op: "family", Name: "taken", Kind: "gauge"},
+	} {
 		if kind, v := f.call(KindMetric, uint64(id), b); kind != KindFailed || v["message"] == "" {
 			t.Errorf("%s: %s %v", b.Op, kind, v)
 		}
 	}
-	f.call(KindMetric, 4, metricBody{Op: "create", Name: "d", Kind: "counter"})
-	f.call(KindMetric, 5, metricBody{Op: "release", Metric: 1})
+	f.call(KindMetric, 4, metricBody{Op: "create", Family: 1})
+	f.call(KindMetric, 4, metricBody{Op: "family", Name: "d", Kind: "histogram"})
+	f.call(KindMetric, 4, metricBody{Op: "create", Family: 4, Buckets: []number{1, number(math.Inf(1))}})
+	f.call(KindMetric, 5, metricBody{Op: "release", Family: 1})
+	if kind, _ := f.call(KindMetric, 5, metricBody{Op: "value", Metric: 2}); kind != KindFailed {
+		t.Errorf("a metric of a released family: %s", kind)
+	}
 	if _, v := f.call(KindControl, 6, controlBody{Op: "is_ready", Model: "there", Version: -1}); v["ready"] != true {
 		t.Errorf("is_ready: %v", v)
 	}
@@ -324,8 +338,8 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 	}
 	_ = f.fds.Close()
 	<-f.conn.Done()
-	if host.metrics["released"] != 2 {
-		t.Errorf("%v metrics released, want 2", host.metrics["released"])
+	if host.metrics["released"] != 3 || host.metrics["families released"] != 2 {
+		t.Errorf("released: %v, want 3 metrics and 2 families", host.metrics)
 	}
 }
 

@@ -590,5 +590,5 @@ func (c *Conn) abandon() {
 	for _, batch := range givenUp {
 		releaseBuffers(batch.kept)
 	}
-	c.host.close()
+	c.host.metrics.close()
 }

@@ -254,6 +254,13 @@ func (h *fakeHost) Load(_ context.Context, model, _ string, files map[string][]b
 
 func (h *fakeHost) Unload(context.Context, string, bool) error { return errors.New("no such model") }
 
+func (h *fakeHost) MetricFamily(f backend.MetricFamily) (func(), error) {
+	if f.Name == "taken" {
+		return nil, errors.New("another kind")
+	}
+	return func() { h.metrics["families released"]++ }, nil
+}
+
 func (h *fakeHost) Metric(f backend.MetricFamily, _ map[string]string) (backend.Metric, error) {
 	return &fakeMetric{h, f.Name}, nil
 }

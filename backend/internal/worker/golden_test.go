@@ -200,7 +200,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("release", appendRelease(nil, []blockKey{{0, 4096}, {firstOutputSegment, 1 << 33}}), nil)
 	frame, err = AppendFrame(nil, KindLog, 0, 0, []byte("\x01\x0c\x00\x00\x00\x08\x00\x05\x00\x00\x00model.pyhello"))
 	keep("log", frame, err)
-	text("metric", KindMetric, 0, 31, metricBody{Op: "create", Name: "m_total", Description: "d", Kind: "counter", Labels: map[string]string{"a": "b"}})
+	text("metric", KindMetric, 0, 31, metricBody{Op: "family", Name: "m_total", Description: "d", Kind: "counter"})
 	text("control", KindControl, 0, 32, controlBody{Op: "is_ready", Model: "other", Version: -1})
 	text("bind", KindBind, 0, 33, map[string]any{"name": "m"})
 	text("unbind", KindUnbind, 0, 34, map[string]any{"name": "m"})

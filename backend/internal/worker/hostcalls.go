@@ -19,13 +19,13 @@ type hostCalls struct {
 	mu      sync.Mutex
 	infers  map[uint64]*inferCall
 	running int
-	metrics map[uint64]backend.Metric
-	last    uint64
+
+	metrics hostMetrics
 }
 
 func (h *hostCalls) init() {
 	h.infers = map[uint64]*inferCall{}
-	h.metrics = map[uint64]backend.Metric{}
+	h.metrics.init()
 }
 
 // begin reserves a place for a call.
@@ -67,16 +67,6 @@ func (h *hostCalls) credit(id uint64, body []byte) error {
 		call.window.credit(taken)
 	}
 	return nil
-}
-
-func (h *hostCalls) close() {
-	h.mu.Lock()
-	metrics := h.metrics
-	h.metrics = map[uint64]backend.Metric{}
-	h.mu.Unlock()
-	for _, m := range metrics {
-		m.Release()
-	}
 }
 
 var (
@@ -380,69 +370,6 @@ func (i *inferCall) share(outputs []tensor.Tensor, out *outgoing) ([]sharedOutpu
 		shared = append(shared, sharedOutput{k, buf, false}) // its place is known when it is sent
 	}
 	return shared, nil
-}
-
-func (c *Conn) metric(h Header, body []byte) error {
-	var b metricBody
-	if err := json.Unmarshal(body, &b); err != nil {
-		return &ProtocolError{Kind: h.Kind, Field: "body", Detail: err.Error()}
-	}
-	value, err := c.metricOp(&b)
-	return c.reply(h.ID, value, err)
-}
-
-func (c *Conn) metricOp(b *metricBody) (any, error) {
-	if c.opts.Host == nil {
-		return nil, errNoHost
-	}
-	if b.Op == "create" {
-		family := backend.MetricFamily{Name: b.Name, Description: b.Description}
-		for _, bound := range b.Buckets {
-			family.Buckets = append(family.Buckets, float64(bound))
-		}
-		switch b.Kind {
-		case "counter":
-		case "gauge":
-			family.Kind = backend.Gauge
-		case "histogram":
-			family.Kind = backend.Histogram
-		default:
-			return nil, backend.Errorf(backend.InvalidArg, "unknown kind of metric '%s'", b.Kind)
-		}
-		m, err := c.opts.Host.Metric(family, b.Labels)
-		if err != nil {
-			return nil, err
-		}
-		c.host.mu.Lock()
-		defer c.host.mu.Unlock()
-		c.host.last++
-		c.host.metrics[c.host.last] = m
-		return map[string]uint64{"metric": c.host.last}, nil
-	}
-	c.host.mu.Lock()
-	m := c.host.metrics[b.Metric]
-	if b.Op == "release" {
-		delete(c.host.metrics, b.Metric)
-	}
-	c.host.mu.Unlock()
-	if m == nil {
-		return nil, backend.Errorf(backend.InvalidArg, "metric %d does not exist", b.Metric)
-	}
-	switch b.Op {
-	case "increment":
-		return nil, m.Increment(float64(b.Value))
-	case "set":
-		return nil, m.Set(float64(b.Value))
-	case "observe":
-		return nil, m.Observe(float64(b.Value))
-	case "value":
-		v, err := m.Value()
-		return map[string]number{"value": number(v)}, err
-	case "release":
-		m.Release()
-		return nil, nil
-	}
-	return nil, backend.Errorf(backend.InvalidArg, "unknown operation '%s' on a metric", b.Op)
 }
 
 func (c *Conn) control(h Header, body []byte) error {

@@ -126,7 +126,7 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 			t.Errorf("%s: on the goroutine of the Execute: %v", test.name, got.onExecute)
 		}
 		let()
-		if kind, _ := f.call(KindMetric, 100, metricBody{Op: "create", Name: "c", Kind: "counter"}); kind != KindReady {
+		if kind, _ := f.call(KindMetric, 100, metricBody{Op: "family", Name: "c", Kind: "counter"}); kind != KindReady {
 			t.Errorf("%s: the channel is not read during the call: %s", test.name, kind)
 		}
 		hold()

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nesoserve/neso/client"
+	"github.com/nesoserve/neso/internal/spelling"
 )
 
 // remote are the options of commands that talk to a running server.
@@ -213,6 +214,28 @@ func override(config string, files []string) (*client.Override, error) {
 	return o, nil
 }
 
+// known returns an error for a model that the server does not have: to unload one
+// succeeds, and is a slip of the pen. A server that does not tell its models has
+// all.
+func known(ctx context.Context, c *client.Client, model string) error {
+	list, err := c.Index(ctx, false)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(list))
+	for i, e := range list {
+		names[i] = e.Name
+	}
+	if slices.Contains(names, model) {
+		return nil
+	}
+	text := fmt.Sprintf("no model '%s'", model)
+	if near := spelling.Nearest(model, names); near != "" {
+		text += ", did you mean '" + near + "'?"
+	}
+	return errors.New(text)
+}
+
 func unloadCommand(out io.Writer) *cobra.Command {
 	var dependents bool
 	c := command(&cobra.Command{
@@ -220,6 +243,9 @@ func unloadCommand(out io.Writer) *cobra.Command {
 		Short: "Unload a model of a running server",
 		Args:  cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		if err := known(cmd.Context(), c, args[0]); err != nil {
+			return err
+		}
 		err := c.Unload(cmd.Context(), args[0], dependents)
 		if err == nil {
 			_, err = fmt.Fprintln(out, "unloading", args[0])

@@ -66,7 +66,7 @@ class Instance:
         self._async = is_coroutine(self._callable)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[Any] = set()
-        # Else the thread runs the callable, or is about to.
+        # The thread does not run the callable, and is not about to: it waits for work, or is being unloaded.
         self.idle = True
         # Nothing more is sent: it is unloaded, or the server is gone.
         self.over = False
@@ -87,11 +87,10 @@ class Instance:
                     self.idle = True
                     link.wait(arrived)
                 kind, _, call, data, start, end = work.popleft()
+                self.idle = kind == UNLOAD
                 if kind == EXECUTE_BATCH:
-                    self.idle = False
                     self._execute_batch(call, data, start, end)
                 elif kind == EXECUTE:
-                    self.idle = False
                     self._execute(call, data, start, end)
                 elif kind == UNLOAD:
                     self._end()

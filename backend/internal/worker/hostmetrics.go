@@ -1,0 +1,153 @@
+package worker
+
+import (
+	"encoding/json"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// hostMetrics are the custom metrics of a worker. It holds a family until it
+// releases it or ends, and all metrics of the family as long: a model may make
+// them anew for each request.
+type hostMetrics struct {
+	mu       sync.Mutex
+	closed   bool
+	last     uint64 // number of a family or a metric
+	families map[uint64]*heldFamily
+	metrics  map[uint64]backend.Metric
+}
+
+type heldFamily struct {
+	backend.MetricFamily
+	release func()
+	metrics map[string]uint64 // numbers by labels and buckets
+}
+
+func (m *hostMetrics) init() {
+	m.families, m.metrics = map[uint64]*heldFamily{}, map[uint64]backend.Metric{}
+}
+
+// close drops all that the worker holds; nothing is made for it any more.
+func (m *hostMetrics) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	for number := range m.families {
+		m.releaseLocked(number)
+	}
+}
+
+func (m *hostMetrics) releaseLocked(number uint64) {
+	family := m.families[number]
+	delete(m.families, number)
+	for _, metric := range family.metrics {
+		m.metrics[metric].Release()
+		delete(m.metrics, metric)
+	}
+	family.release()
+}
+
+func (c *Conn) metric(h Header, body []byte) error {
+	var b metricBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return &ProtocolError{Kind: h.Kind, Field: "body", Detail: err.Error()}
+	}
+	if c.opts.Host == nil {
+		return c.reply(h.ID, nil, errNoHost)
+	}
+	value, err := c.host.metrics.do(c.opts.Host, &b)
+	return c.reply(h.ID, value, err)
+}
+
+// do does one operation and returns what READY says.
+func (m *hostMetrics) do(host backend.Host, b *metricBody) (any, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch b.Op {
+	case "family":
+		return m.registerLocked(host, b)
+	case "create":
+		return m.createLocked(host, b)
+	case "release":
+		if m.families[b.Family] == nil {
+			return nil, noFamily(b.Family)
+		}
+		m.releaseLocked(b.Family)
+		return nil, nil
+	}
+	metric := m.metrics[b.Metric]
+	if metric == nil {
+		return nil, backend.Errorf(backend.InvalidArg, "metric %d does not exist", b.Metric)
+	}
+	switch b.Op {
+	case "increment":
+		return nil, metric.Increment(float64(b.Value))
+	case "set":
+		return nil, metric.Set(float64(b.Value))
+	case "observe":
+		return nil, metric.Observe(float64(b.Value))
+	case "value":
+		v, err := metric.Value()
+		return map[string]number{"value": number(v)}, err
+	}
+	return nil, backend.Errorf(backend.InvalidArg, "unknown operation '%s' on a metric", b.Op)
+}
+
+func (m *hostMetrics) registerLocked(host backend.Host, b *metricBody) (any, error) {
+	if m.closed {
+		return nil, errEnded
+	}
+	family := &heldFamily{
+		MetricFamily: backend.MetricFamily{Name: b.Name, Description: b.Description},
+		metrics:      map[string]uint64{},
+	}
+	switch b.Kind {
+	case "counter":
+	case "gauge":
+		family.Kind = backend.Gauge
+	case "histogram":
+		family.Kind = backend.Histogram
+	default:
+		return nil, backend.Errorf(backend.InvalidArg, "unknown kind of metric '%s'", b.Kind)
+	}
+	var err error
+	if family.release, err = host.MetricFamily(family.MetricFamily); err != nil {
+		return nil, err
+	}
+	m.last++
+	m.families[m.last] = family
+	return map[string]uint64{"family": m.last}, nil
+}
+
+// createLocked returns the metric with these labels of a family, the same one
+// each time.
+func (m *hostMetrics) createLocked(host backend.Host, b *metricBody) (any, error) {
+	family := m.families[b.Family]
+	if family == nil {
+		return nil, noFamily(b.Family)
+	}
+	key, err := json.Marshal(metricBody{Labels: b.Labels, Buckets: b.Buckets}) // in the order of the names
+	if err != nil {
+		return nil, err
+	}
+	number, known := family.metrics[string(key)]
+	if !known {
+		described := family.MetricFamily
+		for _, bound := range b.Buckets {
+			described.Buckets = append(described.Buckets, float64(bound))
+		}
+		metric, err := host.Metric(described, b.Labels)
+		if err != nil {
+			return nil, err
+		}
+		m.last++
+		number = m.last
+		family.metrics[string(key)], m.metrics[number] = number, metric
+	}
+	return map[string]uint64{"metric": number}, nil
+}
+
+func noFamily(number uint64) error {
+	return backend.Errorf(backend.InvalidArg, "metric family %d does not exist", number)
+}
