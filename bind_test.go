@@ -4,15 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/tensor"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"github.com/nesoserve/neso"
-	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/nesotest"
-	"github.com/nesoserve/neso/tensor"
 )
 
 func TestMain(m *testing.M) {

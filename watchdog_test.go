@@ -47,10 +47,11 @@ func TestStuckListenerIsReported(t *testing.T) {
 		}
 		l = w.watch("HTTPService", l, false)
 		w.start()
-		until(t, "not reported", func() bool { return w.Stuck()["HTTPService"] })
-		if err := w.engine.Ready(); err == nil || !strings.Contains(err.Error(), "HTTPService: connections are not accepted") {
-			t.Errorf("got %v", err)
-		}
+		// Where connecting itself takes longer than the timeout, that is the reason.
+		until(t, "not reported, or not why", func() bool {
+			stuck, err := w.Stuck()["HTTPService"], w.engine.Ready()
+			return stuck && err != nil && strings.Contains(err.Error(), "HTTPService: connections are not accepted")
+		})
 		h := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
 		served := make(chan error, 1)
 		go func() { served <- h.Serve(l) }()

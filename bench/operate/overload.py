@@ -118,7 +118,7 @@ async def offer(client, rate, seconds):
     async def one():
         begin = time.perf_counter()
         try:
-            accepted, hint = await asyncio.wait_for(client.ask(), 30)
+            accepted, hint = await asyncio.wait_for(client.ask(), 120)
         except Exception as e:
             out.answers["lost: " + repr(e)[:100]] += 1
             return

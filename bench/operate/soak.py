@@ -10,9 +10,7 @@ was killed or a model was unloaded under it, with an error that says so. The exi
 import argparse
 import http.client
 import json
-import os
 import random
-import signal
 import socket
 import sys
 import tempfile
@@ -25,8 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "e2e"), str(ROOT / "bench")]
 import procstat  # noqa: E402
 from repository import X, identity_model, metric, python_model, until  # noqa: E402
-from server import Server, descendants  # noqa: E402
+from server import Server, alive, descendants, kill  # noqa: E402
 
+INSTANCES = 2  # of each model in workers
 ANSWER_SECONDS = 60  # a request without an answer by then counts as lost
 STREAM = """import triton_python_backend_utils as pb_utils
 import numpy as np
@@ -57,7 +56,7 @@ def make_repository(top, pids):
         ("sleepy", "pass", "time.sleep(0.05)"),
     )
     for name, init, execute in models:
-        extra = "instance_group [ { count: 2 kind: KIND_CPU } ]\n"
+        extra = f"instance_group [ {{ count: {INSTANCES} kind: KIND_CPU }} ]\n"
         python_model(top, name, init=init, execute=execute, extra=extra)
     (top / "stream" / "1").mkdir(parents=True)
     (top / "stream" / "1" / "model.py").write_text(STREAM)
@@ -190,48 +189,42 @@ class Workload:
     def kill(self):
         """kill -9 of one worker of "victim" at a time, each some time after the last has come back."""
         while not self.end.wait(1.0):
-            ours = set(descendants(self.server.process.pid))
-            workers = [int(f.name) for f in self.pids.iterdir() if int(f.name) in ours]
+            workers = self.victims()
             if workers:
-                os.kill(random.choice(workers), signal.SIGKILL)
+                kill(random.choice(workers))
                 self.tally.answer("kill", "sent")
+
+    def victims(self):
+        """The workers of "victim" that live."""
+        ours = set(descendants(self.server.process.pid))
+        return [pid for pid in (int(f.name) for f in self.pids.iterdir()) if pid in ours and alive(pid)]
 
 
 def processes(server):
     return len(descendants(server.process.pid))
 
 
+def look(server, looks):
+    """What the server holds once it is quiet: processes, connections and streams of the cycle end a little later."""
+    until(lambda: metric(server, "nv_inference_pending_request_count", model="sleepy", version="1") == 0, timeout=60)
+    found = figures(server)
+
+    def quiet():
+        nonlocal found
+        found = figures(server)
+        return all(not grew(name, min(sample[name] for sample in looks), found[name]) for name in ENDING)
+
+    if looks:
+        until(quiet, timeout=60)
+    return found
+
+
 def figures(server):
-    """What the server's own metrics say it holds."""
     numbers = {}
     for line in server.metrics().splitlines():
         name, _, value = line.rpartition(" ")
         if name in ("go_goroutines", "process_open_fds", "process_resident_memory_bytes"):
             numbers[name] = float(value)
-    return numbers
-
-
-def lowest(read, quiet=2.0, most=30.0, clock=time.monotonic, pause=time.sleep):
-    """The least of each figure, once none has fallen for quiet seconds.
-
-    Connections of clients that have just gone hold descriptors and goroutines for a while longer.
-    """
-    least = read()
-    begun = fallen = clock()
-    while clock() - fallen < quiet and clock() - begun < most:
-        pause(quiet / 8)
-        now = read()
-        if now["go_goroutines"] < least["go_goroutines"] or now["process_open_fds"] < least["process_open_fds"]:
-            fallen = clock()
-        least = {name: min(value, now[name]) for name, value in least.items()}
-    return least
-
-
-def look(server, baseline):
-    """What the server holds once it is quiet: processes of models that were unloaded or killed end a little later."""
-    until(lambda: baseline is None or processes(server) <= baseline, timeout=60)
-    until(lambda: metric(server, "nv_inference_pending_request_count", model="sleepy", version="1") == 0, timeout=60)
-    numbers = lowest(lambda: figures(server))
     return {
         "memory_mib": numbers["process_resident_memory_bytes"] / 2**20,
         "tree_mib": procstat.rss_bytes(server.process.pid) / 2**20,
@@ -251,6 +244,14 @@ ROOM = {
 }
 
 
+ENDING = ("goroutines", "descriptors", "processes")  # of which there are more for a while
+
+
+def grew(name, first, last):
+    room, share = ROOM[name]
+    return last - first > room + share * first
+
+
 def median(values):
     return sorted(values)[len(values) // 2]
 
@@ -260,7 +261,7 @@ def judge(looks):
     settled = looks[1:] if len(looks) > 3 else looks  # pools and caches fill in the first cycle
     third = len(settled) // 3
     rows, grown = [], []
-    for name, (room, share) in ROOM.items():
+    for name in ROOM:
         values = [sample[name] for sample in settled]
         if third >= 3:
             first, last = median(values[:third]), median(values[-third:])
@@ -270,7 +271,7 @@ def judge(looks):
             first, last = max(values[:half] or values), min(values[half:])
         most = max(sample[name] for sample in looks)
         rows.append((name, first, last, most))
-        if last - first > room + share * first:
+        if grew(name, first, last):
             grown.append(f"{name} grew from {first:.1f} to {last:.1f}")
     return rows, grown
 
@@ -287,15 +288,16 @@ def run(minutes, cycle_seconds, out=sys.stdout):
         with Server(Path(top) / "models", *options, log=Path(top) / "log") as server:
             tally, looks = Tally(), []
             work = Workload(server, tally, Path(top) / "pids")
-            baseline = None
             end = time.monotonic() + 60 * minutes
             while time.monotonic() < end or len(looks) < 3:
                 work.run(cycle_seconds)
                 for model in ("victim", "churn"):
                     if not until(lambda m=model: server.infer(m, X).status == 200, timeout=60):
                         tally.fault(model, "does not serve again")
-                looks.append(look(server, baseline))
-                baseline = baseline or looks[0]["processes"]
+                # Both of them, or what is then seen is less than what there will be.
+                if not until(lambda: len(work.victims()) == INSTANCES, timeout=60):
+                    tally.fault("victim", "does not have all its workers again")
+                looks.append(look(server, looks))
                 print(
                     "  ".join(f"{k} {v:.0f}" for k, v in looks[-1].items()),
                     f" requests {tally.total()}",

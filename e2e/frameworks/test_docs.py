@@ -26,7 +26,7 @@ def commands():
 @pytest.fixture(scope="module")
 def digits():
     with Server(REPOSITORY, wait=False) as s:
-        s.wait_ready(180)
+        s.wait_ready()
         yield s
 
 

@@ -57,7 +57,7 @@ def server(repository):
     wanted = ("sentiment_minilm", "sentiment", "embed_ragged", "embed_encode_torchscript", "embed_encode_openvino")
     options = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in wanted)]
     with Server([ROOT / "examples" / "models", repository], *options, wait=False) as s:
-        s.wait_ready(180)
+        s.wait_ready()
         yield s
 
 

@@ -140,7 +140,7 @@ def repo(tmp_path_factory, nets):
 @pytest.fixture(scope="module")
 def torch_server(repo):
     with Server(repo, wait=False) as s:
-        s.wait_ready(180)
+        s.wait_ready()
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
 

@@ -136,7 +136,7 @@ def test_a_model_that_is_swapped_under_a_running_server(made, tmp_path):
     model = tmp_path / "m" / "1" / "model.savedmodel"
     shutil.copytree(repo / "saved" / "1" / "model.savedmodel", model)
     with Server(tmp_path, "--model-control-mode=explicit", "--load-model=m", wait=False) as s:
-        s.wait_ready(180)
+        s.wait_ready()
         before = s.infer("m", BODY).json["outputs"]
         graph = (model / "saved_model.pb").read_bytes()
         weights = next((model / "variables").glob("variables.data*"))

@@ -252,28 +252,28 @@ func withSignals(ctx context.Context, log *slog.Logger) (context.Context, func()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var first time.Time
-		for {
-			s, ok := <-ch
-			if !ok {
-				return
-			}
-			if !first.IsZero() {
-				if time.Since(first) < sameStop {
-					continue
-				}
-				log.Error("second signal, exiting at once", "signal", s.String())
-				os.Exit(1)
-			}
-			first = time.Now()
-			log.Info("signal received, stopping", "signal", s.String())
-			cancel()
-		}
+		stopAt(ch, log, cancel, os.Exit)
 	}()
 	return ctx, func() {
 		signal.Stop(ch)
 		close(ch)
 		<-done
 		cancel()
+	}
+}
+
+// stopAt calls stop at the first signal, and exit at a second one.
+func stopAt(signals <-chan os.Signal, log *slog.Logger, stop func(), exit func(int)) {
+	var first time.Time
+	for s := range signals {
+		switch {
+		case first.IsZero():
+			stop()
+			log.Info("signal received, stopping", "signal", s.String())
+			first = time.Now() // what has come while the line was written came together with it
+		case time.Since(first) >= sameStop:
+			log.Error("second signal, exiting at once", "signal", s.String())
+			exit(1)
+		}
 	}
 }

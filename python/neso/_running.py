@@ -17,6 +17,8 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Optional
 
+from ._runtime.where import frames
+
 if TYPE_CHECKING:
     from .triton import Triton
 
@@ -77,7 +79,7 @@ def names(triton: Triton) -> list[str]:
 
 
 def _user_frames() -> Iterator[types.FrameType]:
-    for frame in sys._current_frames().values():
+    for frame in frames().values():
         current: Optional[types.FrameType] = frame
         while current is not None:
             if not _is_own(current) and current.f_locals is not _main():

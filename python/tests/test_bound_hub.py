@@ -202,6 +202,30 @@ def test_a_reader_that_is_interrupted_loses_nothing(ends, interrupt):
     assert done == [2]
 
 
+@pytest.mark.parametrize("reading", [False, True], ids=["reader", "follower"])
+def test_a_signal_that_the_main_thread_misses_ends_its_wait(ends, interrupt, monkeypatch, reading):
+    """As one that comes just before it blocks: Python looks after it when the main thread comes back."""
+    monkeypatch.setattr("neso._runtime.hub.LOOK_S", 0.01)
+    done = []
+    if reading:
+        reader = in_thread(done, ends.wait, 1)
+        until(lambda: ends.hub._reading)
+
+    def elsewhere():
+        until(lambda: ends.hub._waiters if reading else ends.hub._reading)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        ends.wait(2)
+    thread.join()
+    ends.say(1)
+    if reading:
+        reader.join(60)
+    ends.wait(1)
+
+
 def test_what_is_not_the_protocol_ends_the_connection_and_is_told():
     """To whoever waits, to whoever asks later, and to the other side, which sees the end."""
     ours, theirs = zip(socket.socketpair(), socket.socketpair())

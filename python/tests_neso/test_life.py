@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import textwrap
 import threading
 import urllib.error
@@ -341,6 +342,27 @@ def test_a_signal_ends_the_start(what, number):
         status, log = program.end(number)
         assert status == 0, log
         assert f"{number.name} received" in log or "Traceback" not in log
+
+
+def test_a_look_at_all_threads_while_garbage_is_due():
+    """Python 3.11.7 stood still for good when the collector met a thread's local value just then."""
+    text = """
+        import gc, threading
+        from neso._runtime import where
+        class Cycle:
+            pass
+        def deep(n):
+            return deep(n - 1) if n else where.frames()
+        gc.disable()
+        cycle = Cycle()
+        cycle.itself, cycle.local = cycle, threading.local()
+        cycle.local.value = 1
+        del cycle
+        gc.set_threshold(1)
+        gc.enable()
+        assert threading.get_ident() in deep(20) and gc.isenabled()
+        """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(text)], check=True, timeout=60)
 
 
 def test_stop_and_start_in_one_process():

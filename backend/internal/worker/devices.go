@@ -14,7 +14,9 @@ import (
 // everybody else a tensor is brought to the host here, where it comes from the
 // worker, or in share, where it goes to one.
 
-// sees takes DEVICES.
+// sees takes DEVICES. The pool knows of the worker before anybody else does: who
+// learns that it takes tensors there finds memory for them. Only the reader calls
+// it.
 func (c *Conn) sees(body []byte) error {
 	gpus, err := decodeDevices(body)
 	if err != nil {
@@ -22,9 +24,6 @@ func (c *Conn) sees(body []byte) error {
 	}
 	c.mu.Lock()
 	twice := c.devices != nil
-	if !twice {
-		c.devices = append([]tensor.GPU{}, gpus...)
-	}
 	c.mu.Unlock()
 	if twice {
 		return &ProtocolError{Kind: KindDevices, Field: "kind", Offset: 3, Detail: "came twice"}
@@ -32,6 +31,9 @@ func (c *Conn) sees(body []byte) error {
 	if c.opts.Devices != nil {
 		c.opts.Devices.enter(gpus)
 	}
+	c.mu.Lock()
+	c.devices = append([]tensor.GPU{}, gpus...)
+	c.mu.Unlock()
 	return nil
 }
 

@@ -108,9 +108,11 @@ func TestStuckZygote(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 3 {
-		if _, err := z.fork(gone, cmd, &lineLog{}); err == nil {
-			t.Error("a fork whose caller is gone")
+	for given := 0; given < 3; {
+		if p, err := z.fork(gone, cmd, &lineLog{}); err == nil {
+			endWorker(t, p) // the answer was there before anybody looked
+		} else {
+			given++
 		}
 	}
 	p, err := l.start(t.Context(), cmd, &lineLog{})

@@ -22,6 +22,8 @@ from neso_worker.frames import ProtocolError
 UNREAD = 0.25
 # Every how many times of that there is a look at what could be given back.
 TIDY = 20
+# How long the main thread waits at a time: Python sees a signal that came just before only when it comes back.
+LOOK_S = 1.0
 
 
 _MAIN = threading.main_thread().ident
@@ -29,6 +31,14 @@ _MAIN = threading.main_thread().ident
 
 class TimedOut(Exception):  # noqa: N818 (said to the caller as what it waited for)
     """Nothing came before the deadline."""
+
+
+def _left(deadline: Optional[float]) -> Optional[float]:
+    """The seconds that the calling thread may wait at once, None without end."""
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    if threading.get_ident() == _MAIN:
+        return LOOK_S if left is None else min(left, LOOK_S)
+    return left
 
 
 class _Waiter:
@@ -128,7 +138,8 @@ class Hub:
             self._waiters.append(waiter)
             held = False  # here: Ctrl-C may come behind a call, and does not come between this and the next one
             release()
-            woken = waiter.event.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic()))
+            left = _left(deadline)
+            woken = waiter.event.acquire(timeout=-1 if left is None else left)
         finally:
             if not held:
                 self.changed.acquire()
@@ -195,7 +206,8 @@ class Hub:
     def _arrived(self, deadline: Optional[float]) -> bool:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000))
+        left = _left(deadline)
+        return bool(poll.poll(None if left is None else left * 1000))
 
     def poll(self) -> None:
         """Handles what has already arrived, without waiting."""

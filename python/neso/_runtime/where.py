@@ -34,9 +34,25 @@ def _text(frame: types.FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
+_looking = threading.Lock()
+
+
+def frames() -> dict[int, types.FrameType]:
+    """What each thread runs, by its number."""
+    # Python 3.11.7 makes the frames under a lock of its own, which the garbage collector may wait for if it runs there.
+    with _looking:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames()
+        finally:
+            if enabled:
+                gc.enable()
+
+
 def of_thread(thread: threading.Thread) -> str:
     """The innermost place of the user's code in what a thread does now, or else of any code."""
-    innermost = frame = sys._current_frames().get(thread.ident or 0)
+    innermost = frame = frames().get(thread.ident or 0)
     while frame is not None and not _is_users(frame):
         frame = frame.f_back
     found = frame or innermost

@@ -69,7 +69,8 @@ class PerThread:
         """``make`` opens a client of the calling thread."""
         self._make = make
         self._entries = threading.local()
-        self._lock = threading.Lock()
+        # One that its holder may take again: the garbage collector may drop an entry inside of anything.
+        self._lock = threading.RLock()
         self._open: list[Any] = []
 
     def get(self) -> Any:
