@@ -84,6 +84,9 @@ class Loader(Loader):  # type: ignore[no-redef]
 
     def _settings(self, tf: Any, device: Optional[int]) -> None:
         order, config = self.order, tf.config
+        # Each instance is a process: with threads of its own, and a session that nothing shares.
+        order.flag("TF_USE_PER_SESSION_THREADS", True)
+        order.number("MAX_SESSION_SHARE_COUNT", 1)
         try:
             config.threading.set_intra_op_parallelism_threads(order.number("TF_NUM_INTRA_THREADS", threads()))
             config.threading.set_inter_op_parallelism_threads(order.number("TF_NUM_INTER_THREADS", threads()))
