@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // lockName is the file in each directory that its process keeps locked.
@@ -79,6 +81,15 @@ func (d *Dir) there() bool {
 // Remove removes the directory with all that is in it.
 func (d *Dir) Remove() error {
 	err := os.RemoveAll(d.Path)
+	// A process that was told to end may put one more file into it, Python its
+	// byte code.
+	for range 100 {
+		if !errors.Is(err, syscall.ENOTEMPTY) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		err = os.RemoveAll(d.Path)
+	}
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}
