@@ -120,6 +120,9 @@ class MetricFamily:
         """The metric of the family with these labels; buckets are for histograms."""
         return Metric(self, labels, buckets)
 
+    def __reduce__(self) -> Any:  # as in Triton; the end of a copy would be that of the metrics
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
     def __del__(self) -> None:
         number = getattr(self, "_number", None)
         if number is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import struct
 
 import numpy as np
@@ -381,3 +383,12 @@ def test_wrong_arguments():
     assert pb_utils.numpy_to_triton_type(None) is None
     assert pb_utils.get_input_config_by_name("{}", "a") is None
     assert pb_utils.get_output_config_by_name({"output": [{"name": "a"}]}, "a") == {"name": "a"}
+
+
+def test_a_metric_family_has_no_copies():
+    """The server lets go of a family with its object: the end of a copy would take the metrics of the other one."""
+    family = pb_utils.MetricFamily("not_copied", "d", pb_utils.MetricFamily.GAUGE)
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot pickle 'MetricFamily' object"):
+            make(family)
+    family.Metric().set(1)
