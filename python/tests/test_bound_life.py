@@ -240,27 +240,3 @@ def test_a_forked_child_does_not_keep_the_server():
         assert gone(pid)
     finally:
         os.kill(child, signal.SIGKILL)
-
-
-def test_a_callable_that_is_being_unloaded_is_not_stuck(monkeypatch):
-    """Its thread is busy, but not in the callable."""
-    server = make_server()
-    try:
-        bind(server, "m", add_sub, ADD_SUB, shape="batch")
-        connection = server._connection
-        unloaded, reached, go_on = connection.unloaded, threading.Event(), threading.Event()
-
-        def hold(instance):
-            reached.set()
-            go_on.wait(60)
-            unloaded(instance)
-
-        monkeypatch.setattr(connection, "unloaded", hold)
-        unbinding = threading.Thread(target=server.unbind, args=("m",))
-        unbinding.start()
-        assert reached.wait(60)
-        assert connection.stuck() == []
-        go_on.set()
-        unbinding.join(60)
-    finally:
-        server.stop()

@@ -34,7 +34,8 @@ def _text(frame: types.FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
-_looking = threading.Lock()
+# One that its holder may take again: a handler of a signal may stop the program here.
+_looking = threading.RLock()
 
 
 def frames() -> dict[int, types.FrameType]:
@@ -42,8 +43,8 @@ def frames() -> dict[int, types.FrameType]:
     # Python 3.11.7 makes the frames under a lock of its own, which the garbage collector may wait for if it runs there.
     with _looking:
         enabled = gc.isenabled()
-        gc.disable()
         try:
+            gc.disable()
             return sys._current_frames()
         finally:
             if enabled:
