@@ -94,6 +94,7 @@ class Batch:
         worker = self.model.worker
         worker.open_answers -= 1
         worker.cancelled.discard(answer.handle)
+        answer.done = True
         answer.close_window()
         if self.failed:
             return  # the error of the batch has answered it
@@ -276,7 +277,7 @@ class Instance:
                 writer.send_locked(done_frame(tables.instance, batch.number))
                 return
             if batch.answers is not None:
-                batch.open = sum(not answer.closed for answer in batch.answers.values())
+                batch.open = sum(not answer.done for answer in batch.answers.values())
             if frame is not None and frame._blocks:
                 writer.send_locked(frame.pack(not batch.open, batch.leases))
             elif not batch.open:
@@ -388,7 +389,7 @@ class Instance:
         with answer.lock:
             if answer.closed:
                 return False
-            answer.closed = True
+            answer.closed = answer.done = True
         answer.close_window()
         self.tables.worker.open_answers -= 1
         return True

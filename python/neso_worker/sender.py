@@ -19,7 +19,7 @@ _FORGOTTEN = "The model dropped the response sender of the request without a fin
 class Answer:
     """How far the answer to one request is; outlives the sender."""
 
-    __slots__ = ("batch", "closed", "handle", "lock", "sent", "wanted", "window")
+    __slots__ = ("batch", "closed", "done", "handle", "lock", "sent", "wanted", "window")
 
     def __init__(self, batch: Any, handle: int, wanted: Optional[list[int]]) -> None:
         self.batch = batch
@@ -28,6 +28,8 @@ class Answer:
         self.lock = threading.Lock()
         self.sent = 0
         self.closed = False
+        # The final response has left, or is part of what execute returned: a little later than closed.
+        self.done = False
         model = batch.model
         self.window = Window(model.link, model.window) if model.decoupled and model.window else None
         batch.expect(self)

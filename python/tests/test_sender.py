@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import numpy as np
 import pytest
@@ -51,6 +52,46 @@ def test_sender_that_outlives_execute(tmp_path):
             seen += [(r.handle, r.flags, ends) for r in responses]
         assert seen == [(0, 1, False), (1, 0, False), (1, 3, False), (2, 0, False), (2, 3, True)]
         assert m.run(code("return [out([1])]")).flags == FINAL
+
+
+@pytest.mark.parametrize("end", ["s.send(flags=1)", "pass"], ids=["final", "dropped"])
+def test_a_sender_that_ends_just_as_execute_returns(tmp_path, end):
+    """The batch does not end before the final mark has left, or the server would answer for the model."""
+    gate = Gate(tmp_path)
+    with script(tmp_path) as m:
+        text = f"""
+            s = r.get_response_sender()
+            s.send(out([5]))
+            answer, s._answer.batch = s._answer, Late(s._answer.batch)
+            def later(s):
+                {end}
+            thread = threading.Thread(target=later, args=(s,))
+            r._sender = None
+            del s
+            thread.start()
+            while not answer.closed:
+                time.sleep(0.001)
+            return None
+            """
+        late = f"""
+            class Late:
+                def __init__(self, batch):
+                    self.batch, self.model, self.number = batch, batch.model, batch.number
+                def answered(self, *args, **kw):
+                    {gate.wait}
+                    self.batch.answered(*args, **kw)
+            """
+        m.peer.execute([{"handle": 1, "inputs": [code(textwrap.dedent(late) + textwrap.dedent(text))]}])
+        m.peer.execute([{"handle": 2, "inputs": [code("return [out([6])]")]}], 2)
+        seen = []
+        while (1, True) not in seen or (2, True) not in seen:
+            kind, _, number, body = m.peer.receive()
+            assert kind == RESPONSES, (seen, body)
+            responses, ends = read_responses(body)
+            seen += [(r.handle, r.flags, ends) for r in responses] + [(number, ends)]
+            if (2, True) in seen:  # execute of the first batch has returned, and its end has been looked at
+                gate.open()
+        assert [r for r in seen if len(r) == 3] == [(1, 0, False), (2, 1, True), (1, 3, True)]
 
 
 ERRORS = {
