@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import inspect
 import time
 from types import GeneratorType
 from typing import Any, Optional
 
 from . import eventloop, generators
+from .channel import Closed
 from .encode import ResponseFrame
 from .errors import TritonError, TritonModelException, describe, full_traceback
 from .frames import FINAL, done_frame
@@ -76,11 +79,11 @@ class Batch:
     def answered(self, answer: Answer, frame: ResponseFrame, collecting: bool = False) -> None:
         """Sends the frame with the final response of a request; the last one ends the batch.
 
-        While collecting garbage it waits for no lock.
+        While collecting garbage it waits for no lock: another thread does.
         """
         writer = self.model.link.writer
         if collecting and not writer.lock.acquire(blocking=False):
-            self.model.worker.orphans.append((self, answer, frame))
+            _thread.start_new_thread(self._answered_late, (answer, frame))
             return
         if not collecting:
             writer.lock.acquire()
@@ -88,6 +91,10 @@ class Batch:
             self.answered_locked(answer, frame)
         finally:
             writer.lock.release()
+
+    def _answered_late(self, answer: Answer, frame: ResponseFrame) -> None:
+        with contextlib.suppress(Closed, OSError):  # told to whoever sends next
+            self.answered(answer, frame)
 
     def answered_locked(self, answer: Answer, frame: ResponseFrame) -> None:
         """Like answered; the caller holds the writer's lock."""

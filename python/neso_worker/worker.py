@@ -9,7 +9,6 @@ import platform
 import signal
 import socket
 import sys
-from collections import deque
 from typing import Any, Optional
 
 import numpy as np
@@ -87,8 +86,6 @@ class Worker:
         # Batches whose responses wait for the next send, and since when.
         self.held = 0
         self.held_since = 0.0
-        # Answers of dropped senders that could not be sent where they were dropped.
-        self.orphans: deque[Any] = deque()
         self.instances: dict[int, Instance] = {}
         self.model_class: Optional[type] = None
         self._instance: type[Instance] = Instance
@@ -198,9 +195,6 @@ class Worker:
 
     def _idle(self) -> None:
         """Before waiting: sends what rides on other frames and found none."""
-        while self.orphans:
-            batch, answer, frame = self.orphans.popleft()
-            batch.answered(answer, frame)
         self.segments.private.settle()
         if self.leases.pending() or self.link.writer.waiting():
             self.link.writer.flush()

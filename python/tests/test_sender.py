@@ -120,6 +120,30 @@ def test_dropped_sender_answers_with_an_error(tmp_path):
         assert r.code == 1 and "without a final response" in r.message
 
 
+def test_a_sender_that_is_dropped_while_somebody_sends(tmp_path):
+    """Its error does not wait for the next frame of the worker."""
+    gate = Gate(tmp_path)
+    with script(tmp_path) as m:
+        text = f"""
+            senders = [r.get_response_sender()]
+            r._sender = None
+            def later():
+                {gate.wait}
+                with senders[0]._answer.batch.model.link.writer.lock:
+                    senders.clear()
+            threading.Thread(target=later).start()
+            return None
+            """
+        m.peer.execute([{"handle": 1, "inputs": [code(text)]}])
+        m.peer.execute([{"handle": 2, "inputs": [code("return [out([6])]")]}], 2)
+        assert m.peer.receive()[2] == 2
+        gate.open()  # the worker waits for frames, or is about to
+        kind, _, number, body = m.peer.receive()
+        assert (kind, number) == (RESPONSES, 1)
+        (response,), ends = read_responses(body)
+        assert ends and "without a final response" in response.message
+
+
 def stream(m, number=1):
     """(handle, flags, output values or error text) of everything until all handles are final, and DONE's error."""
     seen, done = [], "missing"
