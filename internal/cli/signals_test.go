@@ -31,13 +31,13 @@ func TestSignalsThatComeTogetherAreOneStop(t *testing.T) {
 			t.Errorf("%d stops before the first line is written, expected 1", stops)
 		}
 		time.Sleep(time.Minute)
-		synctest.Wait() // for the race detector too, which a sleep tells nothing
+		synctest.Wait()
 		if stops != 1 || exits != 0 {
 			t.Errorf("two signals at once: %d stops, %d exits, expected 1 and 0", stops, exits)
 		}
 		signals <- syscall.SIGTERM
 		time.Sleep(time.Minute)
-		synctest.Wait() // for the race detector too, which a sleep tells nothing
+		synctest.Wait()
 		if stops != 1 || exits != 1 {
 			t.Errorf("a signal a minute later: %d stops, %d exits, expected 1 and 1", stops, exits)
 		}

@@ -314,8 +314,13 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 		t.Errorf("value: %v", v)
 	}
 	for id, b := range []metricBody{
-		{Op: "set", Metric: 2}, {Op: "value", Metric: 9}, {Op: "nonsense", Metric: 2}, {Op: "family", Kind: "nonsense"},
-		{Op: "create", Family: 9}, {Op: "release", Family: 9}, {Op: "family", Name: "taken", Kind: "gauge"},
+		{Op: "set", Metric: 2},
+		{Op: "value", Metric: 9},
+		{Op: "nonsense", Metric: 2},
+		{Op: "family", Kind: "nonsense"},
+		{Op: "create", Family: 9},
+		{Op: "release", Family: 9},
+		{Op: "family", Name: "taken", Kind: "gauge"},
 	} {
 		if kind, v := f.call(KindMetric, uint64(id), b); kind != KindFailed || v["message"] == "" {
 			t.Errorf("%s: %s %v", b.Op, kind, v)
