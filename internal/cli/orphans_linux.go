@@ -35,11 +35,9 @@ func adoptOrphans() (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		a := adopter{parent: os.Getpid()}
-		tick := time.NewTicker(orphanRound)
-		defer tick.Stop()
 		for {
 			select {
-			case <-tick.C:
+			case <-time.After(orphanRound): // no ticker: two ticks come at once where a machine stood still
 				a.round()
 			case <-ctx.Done():
 				return

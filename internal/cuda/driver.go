@@ -51,7 +51,9 @@ func Open(path string) (*Library, error) {
 	if path == "" {
 		path = DefaultLibrary
 	}
+	runtime.LockOSThread() // its error is this thread's
 	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	runtime.UnlockOSThread()
 	if err != nil {
 		return nil, err
 	}

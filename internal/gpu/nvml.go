@@ -5,6 +5,7 @@ package gpu
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -45,7 +46,9 @@ func openAPI(path string) (*api, error) {
 	if path == "" {
 		path = defaultLibrary
 	}
+	runtime.LockOSThread() // its error is this thread's
 	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	runtime.UnlockOSThread()
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +89,8 @@ func checkCUDA(path string) error {
 	if path == "" {
 		path = "libcuda.so.1"
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if _, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL); err != nil {
 		return fmt.Errorf("there are GPUs, but CUDA's driver is not usable: %w", err)
 	}

@@ -4,6 +4,7 @@ package library
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/ebitengine/purego"
 )
@@ -11,7 +12,9 @@ import (
 // openFile resolves all symbols at once: what is missing shows now and not in
 // the midst of a request. Symbols stay private to the library.
 func openFile(path string) (*Library, error) {
+	runtime.LockOSThread() // its error is this thread's
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	runtime.UnlockOSThread()
 	if err != nil {
 		return nil, err
 	}

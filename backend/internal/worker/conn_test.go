@@ -288,6 +288,7 @@ func TestContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := f.execute(ctx, inst, request(newAnswers()))
 	f.next(KindExecute)
+	f.wrote()
 	cancel()
 	f.next(KindCancel)
 	if err := result(t, done); err == nil || !strings.Contains(err.Error(), errStuck.Error()) {

@@ -91,6 +91,20 @@ func (f *fakeWorker) next(kind Kind) (Header, []byte) {
 	}
 }
 
+// wrote waits until nobody writes: who has written a frame that is here already
+// may stand still before it looks what else there is to write, for longer than
+// the grace of a cancelled batch.
+func (f *fakeWorker) wrote() {
+	writing := func() bool {
+		f.conn.mu.Lock()
+		defer f.conn.mu.Unlock()
+		return f.conn.writing
+	}
+	for writing() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func (f *fakeWorker) segment(body []byte) {
 	f.t.Helper()
 	number, kind, size, err := decodeSegment(body)

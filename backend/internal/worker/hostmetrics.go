@@ -7,6 +7,10 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
+// familyLimit is how many families a worker may hold at a time. One that makes a
+// family for each request lets go of it, or has a leak.
+const familyLimit = 10_000
+
 // hostMetrics are the custom metrics of a worker. It holds a family until it
 // releases it or ends, and all metrics of the family as long: a model may make
 // them anew for each request.
@@ -97,6 +101,9 @@ func (m *hostMetrics) do(host backend.Host, b *metricBody) (any, error) {
 func (m *hostMetrics) registerLocked(host backend.Host, b *metricBody) (any, error) {
 	if m.closed {
 		return nil, errEnded
+	}
+	if len(m.families) >= familyLimit {
+		return nil, backend.Errorf(backend.Unavailable, "the model holds its maximum of %d metric families", familyLimit)
 	}
 	family := &heldFamily{
 		MetricFamily: backend.MetricFamily{Name: b.Name, Description: b.Description},

@@ -313,6 +313,9 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 		return
 	}
 	c.flushLocked()
+	if c.err != nil { // ended while the lock was free for the write: Close may wait already
+		return
+	}
 	grace := c.opts.Grace
 	if grace <= 0 {
 		grace = interruptGrace

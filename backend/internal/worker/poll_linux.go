@@ -26,6 +26,9 @@ const (
 	// maxMisses bounds what polling in vain costs: after that many misses in a row
 	// one in 1<<maxMisses frames is asked for.
 	maxMisses = 6
+	// maxRun bounds how many frames in a row come without Go's poller, which alone
+	// knows of the deadline that tells a reader of errands.
+	maxRun = 64
 )
 
 // polling decides which frames of a channel are asked for. It belongs to whoever
@@ -34,6 +37,7 @@ type polling struct {
 	soon   bool // the next frame probably comes soon
 	skip   int  // so many of those are waited for
 	misses int  // in a row
+	run    int  // so many in a row were asked for, and came
 }
 
 // begin reports whether to ask for the next frame; idle is how long ago a reader
@@ -46,9 +50,14 @@ func (p *polling) begin(idle time.Duration) bool {
 		return false
 	case p.skip > 0:
 		p.skip--
+		p.run = 0
+		return false
+	case idle > pollSpell || p.run >= maxRun:
+		p.run = 0
 		return false
 	}
-	return idle <= pollSpell
+	p.run++
+	return true
 }
 
 // end notes whether the frame came in time.
@@ -57,6 +66,7 @@ func (p *polling) end(inTime bool) {
 		p.misses = 0
 		return
 	}
+	p.run = 0
 	p.misses = min(p.misses+1, maxMisses)
 	p.skip = 1<<p.misses - 1
 }

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"errors"
 	"math"
 	"os"
 	"strings"
@@ -11,8 +12,8 @@ import (
 )
 
 // TestPolling is about which frames are asked for: not those that nobody expects
-// soon, not after a while without a look at the network, and ever fewer the more
-// often it was in vain.
+// soon, not after a while without a look at the network, not too many in a row, and
+// ever fewer the more often it was in vain.
 func TestPolling(t *testing.T) {
 	var p polling
 	ask := func(soon bool, idle time.Duration) bool {
@@ -45,6 +46,14 @@ func TestPolling(t *testing.T) {
 	p.end(false)
 	if ask(true, 0) || !ask(true, 0) {
 		t.Error("a frame that came does not forget what was in vain before")
+	}
+	for range maxRun - 1 {
+		if p.end(true); !ask(true, 0) {
+			t.Fatal("does not ask, though all came")
+		}
+	}
+	if p.end(true); ask(true, 0) || !ask(true, 0) {
+		t.Error("more in a row than may be, or it does not begin anew")
 	}
 }
 
@@ -89,4 +98,37 @@ func TestPolledRead(t *testing.T) {
 		}
 		_, _ = ours.Close(), theirs.Close()
 	}
+}
+
+// TestPolledReadSeesDeadline: what always comes at once does not keep a reader
+// from what it is told by a deadline, however often others wait.
+func TestPolledReadSeesDeadline(t *testing.T) {
+	before := parked.Swap(math.MaxInt64 / 2)
+	defer parked.Store(before)
+	ours, theirs, err := socketPair("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	d, err := directReader(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.SetReadDeadline(past); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * maxRun {
+		if _, err := theirs.WriteString("d"); err != nil {
+			t.Fatal(err)
+		}
+		d.(*direct).expect()
+		if _, err := d.Read(make([]byte, 1)); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	t.Errorf("%d frames were read after the deadline", 2*maxRun)
 }
