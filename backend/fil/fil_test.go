@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -45,7 +46,7 @@ func legacy(t testing.TB) []byte {
 
 func open(t testing.TB, values map[string]string) backend.Backend {
 	t.Helper()
-	b, _ := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), values)
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), values, io.Discard)
 	return b
 }
 

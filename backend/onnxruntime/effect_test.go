@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/nesoserve/neso/backend/internal/librarytest"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -46,7 +46,7 @@ func TestParametersReachTheLibrary(t *testing.T) {
 }
 
 // sessionOptionsOf makes a session that tells its options, and returns the text.
-func sessionOptionsOf(t *testing.T, d *driver, log *librarytest.Log, parameters map[string]string, json string) string {
+func sessionOptionsOf(t *testing.T, d *driver, log *nesotest.Log, parameters map[string]string, json string) string {
 	t.Helper()
 	before := len(log.String())
 	loggers.mu.Lock()

@@ -63,9 +63,10 @@ func numbers(name string, d tensor.Datatype, shape tensor.Shape, values any) ten
 }
 
 // open opens the backend for one test.
-func open(t testing.TB, values map[string]string) (*driver, *librarytest.Log) {
+func open(t testing.TB, values map[string]string) (*driver, *nesotest.Log) {
 	t.Helper()
-	b, log := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), values)
+	log := &nesotest.Log{}
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), values, log)
 	return b.(*driver), log
 }
 

@@ -2,6 +2,7 @@ package openvino
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // TestErrorsAreThoseOfTheirModels: the library's last message is one for all
 // threads.
 func TestErrorsAreThoseOfTheirModels(t *testing.T) {
-	d, _ := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil)
+	d := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil, io.Discard)
 	var loads sync.WaitGroup
 	for i := range 8 {
 		dir := filepath.Join(t.TempDir(), fmt.Sprint("model", i), "1")
@@ -44,7 +45,7 @@ func TestErrorsAreThoseOfTheirModels(t *testing.T) {
 // TestFailuresBesideGoodRequests: who fails does not keep others from running,
 // not even while nobody can ask for a message, and is answered in any case.
 func TestFailuresBesideGoodRequests(t *testing.T) {
-	b, _ := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil)
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil, io.Discard)
 	cfg := configFor(t, ir{element: "f32", shape: "?,?", layer: "MatMul", layers: 1}.String(), tensor.FP32, 0, -1, -1)
 	run := func(in backend.Instance, rows, columns int64) error {
 		data := make([]byte, 4*rows*columns)

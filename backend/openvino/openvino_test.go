@@ -2,6 +2,7 @@ package openvino
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -151,7 +152,7 @@ func TestThreads(t *testing.T) {
 }
 
 func TestDatatypesThatTheProtocolLacks(t *testing.T) {
-	b, _ := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil)
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil, io.Discard)
 	for element, want := range map[string]string{
 		"string": "unsupported datatype of 'IN' for model 'model': OpenVINO's C library gives no access to strings (put a tokenizer",
 		"u4":     "OpenVINO's element type u4, which the protocol does not have",

@@ -4,11 +4,10 @@
 package librarytest
 
 import (
-	"bytes"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
@@ -59,30 +58,10 @@ type host struct {
 func (h *host) Allocator() tensor.Allocator { return h.memory }
 func (h *host) Logger() *slog.Logger        { return h.log }
 
-// Log is a log that is read while it is written.
-type Log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *Log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// String is what was logged so far.
-func (l *Log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// Open opens the backend for one test, at whose end no buffer may be left.
-func Open(t testing.TB, driver backend.Driver, values map[string]string) (backend.Backend, *Log) {
+// Open opens the backend for one test, at whose end no buffer may be left. What
+// it logs goes to log.
+func Open(t testing.TB, driver backend.Driver, values map[string]string, log io.Writer) backend.Backend {
 	t.Helper()
-	log := &Log{}
 	h := &host{memory: memory.New(memory.Options{}), log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	b, err := driver.Open(t.Context(), h, backend.Settings{Values: values})
 	if err != nil {
@@ -97,7 +76,7 @@ func Open(t testing.TB, driver backend.Driver, values map[string]string) (backen
 		}
 		h.memory.Close()
 	})
-	return b, log
+	return b
 }
 
 // Start loads a model and makes its first instance.
