@@ -112,6 +112,9 @@ type Capabilities struct {
 	// LooseOutputs says that responses may lack outputs and have other shapes than
 	// the configuration's: the backend has checked what its users want checked.
 	LooseOutputs bool
+	// KeepsOrder says that Request.Inputs come in the order of the client;
+	// otherwise it is that of the configuration.
+	KeepsOrder bool
 	// TakesDevice says whether the inputs of a model may lie on a GPU, see
 	// tensor.DeviceMemory; it is asked once a load. nil: none.
 	TakesDevice func(cfg *Config) bool
@@ -124,8 +127,9 @@ type Capabilities struct {
 // the final responses of all its requests have been given.
 type Batch struct {
 	Requests []*Request
-	// Inputs holds, with Capabilities.Gather, every input once, the requests'
-	// tensors concatenated along the batch axis in request order. A ragged one
+	// Inputs holds, with Capabilities.Gather, every input once, in the order of
+	// Request.Inputs, the requests' tensors concatenated along the batch axis in
+	// request order. A ragged one
 	// (IO.Ragged) has one dimension, of all its elements. After them come those of
 	// Config.BatchInputs. Answer with Scatter, or request by request.
 	Inputs []tensor.Tensor

@@ -21,7 +21,9 @@ type Request struct {
 	Timeout uint64
 	// Parameters are the custom ones, in the order of the request.
 	Parameters []Parameter
-	Inputs     []tensor.Tensor
+	// Inputs come in the order of the configuration, see Capabilities.KeepsOrder;
+	// those of a sequence's controls and states stand behind them.
+	Inputs []tensor.Tensor
 	// Requested names the outputs to return, never empty once the request is
 	// admitted.
 	Requested []string

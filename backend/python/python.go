@@ -117,7 +117,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
+	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
 }
 
 // Close implements backend.Backend.
