@@ -11,6 +11,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/repository"
@@ -227,6 +228,10 @@ func (e *Engine) AllocatorOf(name string, version int64) tensor.Allocator {
 
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
+
+// Ledger counts what the server holds for its clients. Requests stand there from
+// Resolve to their end; front ends count what comes before and after.
+func (e *Engine) Ledger() *ledger.Ledger { return e.admission.ledger }
 
 // MaxQueuedBytes is the most input bytes that all requests may hold together.
 func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
