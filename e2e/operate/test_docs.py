@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from server import ROOT, Server
+from server import ROOT, Server, free_port
 from single import call as served
 from single import serving
 
@@ -229,3 +229,28 @@ def test_callables_are_steps_of_an_ensemble():
     )
     assert r.returncode == 0, r.stdout + r.stderr
     assert r.stdout.splitlines() == console("callable-ensembles.md", "python examples/callables/ensemble.py --once")
+
+
+def test_the_go_example_serves(tmp_path):
+    """The program of docs/go.md, with the code that the page shows in it, under the page's call."""
+    page = (ROOT / "docs" / "go.md").read_text()
+    source = (ROOT / "examples" / "go" / "main.go").read_text()
+    shown = [text for language, text in BLOCK.findall(page) if language == "go"]
+    assert len(shown) == 2 and all(text in source for text in shown)
+    call = re.search(r"^\$ (curl .*?\]}')$", page, re.M | re.S).group(1)
+    build = ["go", "build", "-o", tmp_path / "example", "./examples/go"]
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    subprocess.run(build, cwd=ROOT, check=True, timeout=600, env=environment)
+    port = free_port()
+    with subprocess.Popen([tmp_path / "example", f"-http=127.0.0.1:{port}"], stderr=subprocess.PIPE, text=True) as p:
+        try:
+            for line in p.stderr:
+                if "Started HTTPService" in line:
+                    break
+            call = call.replace("localhost:8000", f"127.0.0.1:{port}").replace("curl -s ", "curl -sS --fail-with-body ")
+            r = subprocess.run(["bash", "-c", call], capture_output=True, text=True, timeout=60)
+        finally:
+            p.terminate()
+            p.stderr.read()
+    assert r.returncode == 0 and '"data":[9,18,27,36]' in r.stdout.replace(".0", ""), r.stdout + r.stderr
+    assert p.returncode == 0
