@@ -41,9 +41,10 @@ cp "$home/tools/pip3" "$home/tools/apt-get"
 [ -e "$home/data/local/.done" ] || scripts/qa_models.sh "$work" "$home/data/local" >"$home/log/models.log" 2>&1 ||
   echo "not all models could be made: .tools/qa/log/models.log"
 
-# Ports 8000 to 8002 are written into the tests: in a network of their own they are free.
+# Ports 8000 to 8002 are written into the tests, and some refuse to run beside another server:
+# in a network and a table of processes of their own both are free.
 alone=
-unshare -n true 2>/dev/null && alone='unshare -n'
+unshare -npf --mount-proc true 2>/dev/null && alone='unshare -npf --mount-proc --kill-child'
 status=0
 for t in $tests; do
   folder=$work/qa/$t

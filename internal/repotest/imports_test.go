@@ -2,6 +2,7 @@ package repotest
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,6 +66,9 @@ var backends = []string{"internal/invariants", "internal/logging", "internal/pro
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}
 
+// forExamples is what examples may import: what a program of a user's can.
+var forExamples = []string{"tensor", "backend", "backend/all", ".", "client"}
+
 // onlyFor names packages that few may import, whatever the order allows.
 var onlyFor = map[string][]string{
 	"internal/inferencepb": {"internal/modelconfig", "internal/kserve", "internal/grpcapi"},
@@ -108,6 +112,12 @@ func isBackend(path string) bool { return strings.HasPrefix(path, "backend/") }
 func allowed(importer, imported string) string {
 	if list, ok := onlyFor[imported]; ok && !contains(list, importer) {
 		return "only " + strings.Join(list, ", ") + " may"
+	}
+	if strings.HasPrefix(importer, "examples/") {
+		if slices.Contains(forExamples, imported) {
+			return ""
+		}
+		return "an example sees only public packages"
 	}
 	if isBackend(importer) {
 		if isBackend(imported) || contains(backends, imported) {
@@ -174,6 +184,8 @@ func TestTheRulesBite(t *testing.T) {
 		{"internal/model", "internal/engine", false},
 		{"internal/httpapi", "backend/identity", false},
 		{"internal/cli", "backend/identity", true},
+		{"examples/go", "backend/all", true},
+		{"examples/go", "internal/engine", false},
 		{"backend/python", "backend/internal/worker", true},
 		{"backend/python", "internal/engine", false},
 		{"internal/scheduler/dynamic", "internal/scheduler", true},
