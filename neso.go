@@ -133,9 +133,12 @@ type Server struct {
 	// ReadableModelFiles lets other users of the machine read the files of load
 	// requests, for workers that run as another user.
 	ReadableModelFiles bool
-	// RefuseModelFiles refuses loads over the API that bring the model's files, and
-	// so its code.
+	// RefuseModelFiles refuses loads that bring the model's files, and so its code,
+	// whoever asks for them: clients, or a model.
 	RefuseModelFiles bool
+	// ModelLoads says whether models may load and unload others: "always" or
+	// "never"; default "never" with an AdminAddress, else "always".
+	ModelLoads string
 
 	HTTP    HTTP
 	GRPC    GRPC

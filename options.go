@@ -12,8 +12,20 @@ func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options
 		ControlMode: s.ControlMode, Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
 		WarmupInStatistics: s.WarmupInStatistics, UncheckedOutputs: s.UncheckedOutputs, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
-		HangTimeout: s.HangTimeout, WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
+		HangTimeout: s.HangTimeout, WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, RefuseFiles: s.RefuseModelFiles, RefuseModels: s.refuseModelLoads(), Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
 	}
+}
+
+// refuseModelLoads says whether models may not load and unload others. What is
+// no word for it refuses.
+func (s *Server) refuseModelLoads() bool {
+	switch s.ModelLoads {
+	case "":
+		return s.AdminAddress != ""
+	case "always":
+		return false
+	}
+	return true
 }
 
 // newObserver returns what makes the summaries that config asks for.

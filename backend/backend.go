@@ -25,6 +25,16 @@ type Driver struct {
 	// OwnParameters says that models may have parameters that only they know: then
 	// those are warned of that are much like one of Parameters.
 	OwnParameters bool
+	// Files are those of Parameters that name files of the model: relative values
+	// start at its directory. Paths are those that name any files, relative ones
+	// from the server's working directory; of an entry that ends in * those count
+	// that look like a path by their name or value. A configuration that comes with
+	// a load request may name no file outside of the model.
+	Files, Paths []string
+	// OwnCode says what of a model brings code that the backend would run in the
+	// server's process, such as a library of operators: the name of the field, or "".
+	// Package backend/isolate gives such models a process of their own. nil: never.
+	OwnCode func(cfg *Config) string
 }
 
 // Settings is what the command line says to one backend.

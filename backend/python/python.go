@@ -48,7 +48,7 @@ const depth = 16
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU, paramWritable), OwnParameters: true, Settings: knownSettings(),
+		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU, paramWritable), OwnParameters: true, Settings: knownSettings(), Paths: []string{paramEnvironment},
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, nil, host, settings)
 		},

@@ -188,7 +188,15 @@ func serveTable() []option {
 		{name: "grpc-max-streams", kind: "integer", group: groupNeso, help: "gRPC calls of one connection at once: each may hold a message that no model has admitted yet. Default: 16384.", set: setMaxStreams},
 		{name: "auth-file", kind: "string", group: groupNeso, help: "A JSON file of the keys that clients must have, with what each may do and how much; read again when it changes. 'neso key new NAME' makes entries, docs/security.md tells all. Default: no keys.", set: nonEmptyVar("auth-file", func(o *serveOptions) *string { return &o.server.AuthFile })},
 		{name: "admin-address", kind: "string", group: groupNeso, help: "host:port or unix:/path of an HTTP listener that is then the only place where the server can be changed: load, unload, settings, shared memory, binding. With the TLS of HTTP, if any. Default: every listener serves these.", set: setAdminAddress},
-		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads over the API bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
+		{name: "allow-model-loads", kind: "boolean", group: groupNeso, help: "Let models load and unload models (pb_utils.load_model). Default: true, as Triton does with --model-control-mode=explicit; false with --admin-address.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.ModelLoads = "never"
+			if v {
+				o.server.ModelLoads = "always"
+			}
+			return err
+		}},
+		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads, over the API or by a model, bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
 			o.server.RefuseModelFiles = !v
 			return err

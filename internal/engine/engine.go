@@ -182,6 +182,9 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 	if err := e.controllable(); err != nil {
 		return err
 	}
+	if e.o.RefuseFiles && len(r.Files) > 0 {
+		return backend.Errorf(backend.PermissionDenied, "%s", textNoFiles)
+	}
 	plain := make(map[string][]byte, len(r.Files))
 	for path, content := range r.Files {
 		// The parameter's name on the wire may come along.
@@ -190,6 +193,14 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 	r.Files = plain
 	return e.life.Load(ctx, r)
 }
+
+// What the operator of the server refuses is refused here, where every way of
+// loading comes by; package lifecycle refuses configurations that name files
+// outside of the model.
+const (
+	textNoFiles  = "this server takes no model files over the API (--allow-model-files=false)"
+	textNoModels = "models may not load or unload models on this server (--allow-model-loads=false, the default with --admin-address)"
+)
 
 // Unload unloads a model (explicit control mode only) and returns at once;
 // with dependents also the models only it uses.

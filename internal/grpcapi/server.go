@@ -41,8 +41,6 @@ type Options struct {
 	Guard *auth.Guard
 	// ManagedElsewhere refuses what changes the server.
 	ManagedElsewhere bool
-	// RefuseModelFiles refuses loads that bring the model's files.
-	RefuseModelFiles bool
 	// Restricted holds, for a category, the metadata that a call must bring.
 	Restricted map[string]Restriction
 

@@ -32,8 +32,6 @@ type Options struct {
 	Guard *auth.Guard
 	// ManagedElsewhere refuses what changes the server, which Admin serves then.
 	ManagedElsewhere bool
-	// RefuseModelFiles refuses loads that bring the model's files.
-	RefuseModelFiles bool
 	// Join hands out a place where another process can bind models; nil refuses.
 	Join func() (socket, token string, err error)
 	// Log is what the logging endpoint shows and changes; without it the

@@ -83,6 +83,9 @@ func (m *Manager) load(r Request) error {
 		return pollError(r.Name, err)
 	}
 	defer p.snapshot.Release()
+	if err := m.checkPaths(r, p); err != nil {
+		return err
+	}
 	return m.loadOne(p, []string{r.Name})
 }
 
