@@ -1,4 +1,5 @@
-package cli
+// Package orphans clears away dead processes that models have left behind.
+package orphans
 
 import (
 	"bytes"
@@ -26,8 +27,8 @@ type adopter struct {
 	dead   map[string]bool // by number and time of start
 }
 
-// adoptOrphans runs an adopter until stop is called, where the server is process 1.
-func adoptOrphans() (stop func()) {
+// Adopt runs an adopter until stop is called, where the server is process 1.
+func Adopt() (stop func()) {
 	if os.Getpid() != 1 {
 		return func() {}
 	}
