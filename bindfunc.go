@@ -102,7 +102,7 @@ type funcBackend struct {
 }
 
 func (b *funcBackend) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Gather: b.gather, Kind: "KIND_CPU", Count: b.count}
+	return backend.Capabilities{Gather: b.gather, Kind: "KIND_CPU", Count: b.count, StrictOutputs: true}
 }
 
 func (b *funcBackend) Complete(context.Context, backend.Config) ([]byte, error) { return nil, nil }

@@ -91,9 +91,10 @@ type Server struct {
 	RateLimitResources []RateLimitResource
 	// WarmupInStatistics counts warm-up runs in the statistics.
 	WarmupInStatistics bool
-	// UncheckedOutputs lets outputs of other datatypes and shapes than configured
-	// pass, and missing ones, as Triton does. Without it they are errors.
-	UncheckedOutputs bool
+	// StrictOutputs makes outputs of other datatypes and shapes than configured, and
+	// missing ones, errors. Without it they pass, as with Triton, and the log says
+	// so once for each. A model's parameter strict_outputs says otherwise.
+	StrictOutputs bool
 
 	// MaxQueuedBytes bounds the input bytes of all requests in the server; default
 	// a quarter of the memory. MaxQueuedRequests bounds their number; default

@@ -11,7 +11,7 @@ func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options
 		ID: s.ID, Repositories: s.ModelRepositories, RepositoryCache: s.RepositoryCacheDirectory, NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory, AgentDir: s.RepositoryAgentDirectory, BackendSettings: s.BackendSettings,
 		ControlMode: s.ControlMode, Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
-		WarmupInStatistics: s.WarmupInStatistics, UncheckedOutputs: s.UncheckedOutputs, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
+		WarmupInStatistics: s.WarmupInStatistics, StrictOutputs: s.StrictOutputs, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
 		HangTimeout: s.HangTimeout, WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, RefuseFiles: s.RefuseModelFiles, RefuseModels: s.refuseModelLoads(), Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
 	}
 }

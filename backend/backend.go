@@ -122,6 +122,9 @@ type Capabilities struct {
 	// LooseOutputs says that responses may lack outputs and have other shapes than
 	// the configuration's: the backend has checked what its users want checked.
 	LooseOutputs bool
+	// StrictOutputs makes responses that lack outputs, or have other datatypes and
+	// shapes than the configuration's, errors, whatever the server's option says.
+	StrictOutputs bool
 	// KeepsOrder says that Request.Inputs come in the order of the client;
 	// otherwise it is that of the configuration.
 	KeepsOrder bool

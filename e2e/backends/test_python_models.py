@@ -121,18 +121,24 @@ def test_wrong_return_values(tmp_path, case):
         assert r.status == 500 and text in r.error, r
 
 
-@pytest.mark.parametrize("option", ["false", "true"])
-def test_outputs_that_differ_from_the_configuration(tmp_path, option):
-    """dims [ -1, -1 ] and FP32, but the model answers with one dimension and FP64: as it is with --unchecked-outputs, also from the response
-    cache. An ensemble adds the dimension that its own configuration has, as to any step's."""
-    python_model(tmp_path, "m", extra="response_cache { enable: true }\n")
+STRICT = 'parameters { key: "strict_outputs" value { string_value: "true" } }\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"), [((), ""), (("--unchecked-outputs=true",), ""), (("--strict-outputs=true",), ""), ((), STRICT)]
+)
+def test_outputs_that_differ_from_the_configuration(tmp_path, arguments, extra):
+    """dims [ -1, -1 ] and FP32, but the model answers with one dimension and FP64: as it is, also from the response cache, unless
+    it is to be strict. An ensemble adds the dimension that its own configuration has, as to any step's."""
+    strict = "--strict-outputs=true" in arguments or bool(extra)
+    python_model(tmp_path, "m", extra="response_cache { enable: true }\n" + extra)
     model = tmp_path / "m" / "1" / "model.py"
     model.write_text(model.read_text().replace("as_numpy() + 0", "as_numpy().reshape(-1).astype('f8')"))
     ensemble(tmp_path, "e", "m")
-    with Server(tmp_path, f"--unchecked-outputs={option}", "--cache-config=local,size=1048576") as s:
+    with Server(tmp_path, *arguments, "--cache-config=local,size=1048576") as s:
         for name, shape in (("m", [1]), ("m", [1]), ("e", [1, 1])):
             r = s.infer(name, X)
-            if option == "true":
+            if not strict:
                 assert r.status == 200 and r.json["outputs"] == [
                     {"name": "OUTPUT0", "datatype": "FP64", "shape": shape, "data": [1.0]}
                 ], r
@@ -141,8 +147,25 @@ def test_outputs_that_differ_from_the_configuration(tmp_path, option):
                     "output 'OUTPUT0' of model 'm' has datatype FP64, expected FP32"
                 ), r
         hits = s.get("/v2/models/m/stats").json["model_stats"][0]["inference_stats"]["cache_hit"]["count"]
-        assert int(hits) == (2 if option == "true" else 0)
-        assert ("--unchecked-outputs lets" in s.log()) == (option == "false")
+        assert int(hits) == (0 if strict else 2)
+        assert s.log().count("output is not as configured") == (0 if strict else 2)  # m's and e's
+        assert ("without --strict-outputs" in s.log()) == strict
+        assert ("option has no effect" in s.log()) == ("--unchecked-outputs=true" in arguments)
+        told = [line for line in s.metrics().splitlines() if line.startswith('neso_output_mismatches_total{model="m"')]
+        assert told == ([] if strict else ['neso_output_mismatches_total{model="m",output="OUTPUT0",version="1"} 1'])
+
+
+def test_missing_and_further_outputs(tmp_path):
+    """A model may leave out what the client has asked for by name, and answer with what nobody knows: 200 with the rest."""
+    python_model(tmp_path, "m")
+    model = tmp_path / "m" / "1" / "model.py"
+    model.write_text(model.read_text().replace('pb_utils.Tensor("OUTPUT0"', 'pb_utils.Tensor("OTHER"'))
+    assert "OTHER" in model.read_text()
+    with Server(tmp_path) as s:
+        for body in (X, {**X, "outputs": [{"name": "OUTPUT0"}]}):
+            r = s.infer("m", body)
+            assert r.status == 200 and r.json["outputs"] == [], r
+        assert s.log().count("model 'm' returned no output 'OUTPUT0'") == 1
 
 
 def test_out_of_memory(tmp_path):

@@ -39,7 +39,7 @@ var shownDefaults = map[string]string{
 	"sagemaker-port":                   "8080",
 	"vertex-ai-port":                   "8080",
 	"warmup-in-statistics":             "false",
-	"unchecked-outputs":                "false",
+	"strict-outputs":                   "false",
 }
 
 // usage prints every option in tritonserver's layout.

@@ -102,7 +102,7 @@ func New(o Options) (*Engine, error) {
 	e.life = lifecycle.New(lifecycle.Options{
 		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
-		WarmupInStatistics: o.WarmupInStatistics, UncheckedOutputs: o.UncheckedOutputs, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, HangTimeout: o.HangTimeout, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+		WarmupInStatistics: o.WarmupInStatistics, StrictOutputs: o.StrictOutputs, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, HangTimeout: o.HangTimeout, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
 	return e, nil
 }

@@ -46,7 +46,7 @@ type Options struct {
 	LoadThreads              int // default 4
 	LoadRetries              int
 	WarmupInStatistics       bool
-	UncheckedOutputs         bool
+	StrictOutputs            bool
 	// RateLimiter makes the instances of all models wait for the resources that
 	// they need; nil for none.
 	RateLimiter *ratelimit.Limiter

@@ -88,6 +88,6 @@ func (m *Manager) openEnsemble(ctx context.Context, p *plan, version int64) (*mo
 	return model.Open(ctx, model.Options{
 		Config: p.config, BackendConfig: p.config.ToBackend(p.snapshot.Directory, p.snapshot.VersionDirectory(version), version),
 		Graph: p.graph, Host: m.o.Steps, Allocator: m.o.Allocator, Logger: m.log, Observer: m.observer(),
-		Cache: m.o.Cache, StepIdentity: m.identity, UncheckedOutputs: m.o.UncheckedOutputs,
+		Cache: m.o.Cache, StepIdentity: m.identity, StrictOutputs: m.o.StrictOutputs,
 	})
 }

@@ -41,7 +41,7 @@ type Options struct {
 	// LoadRetries is how often a failed load is tried again.
 	LoadRetries        int
 	WarmupInStatistics bool
-	UncheckedOutputs   bool
+	StrictOutputs      bool
 	// RateLimiter is shared by all models; nil for none.
 	RateLimiter *ratelimit.Limiter
 	// NewObserver makes what sees the successful requests of a version, besides

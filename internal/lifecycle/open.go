@@ -72,7 +72,7 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 		}
 		loaded, err = model.Open(ctx, model.Options{
 			Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log,
-			Cache: m.o.Cache, RateLimiter: m.o.RateLimiter, Observer: m.observer(), WarmupInStatistics: m.o.WarmupInStatistics, UncheckedOutputs: m.o.UncheckedOutputs, HoldRequests: m.o.HoldRequests, HangTimeout: m.o.HangTimeout,
+			Cache: m.o.Cache, RateLimiter: m.o.RateLimiter, Observer: m.observer(), WarmupInStatistics: m.o.WarmupInStatistics, StrictOutputs: m.o.StrictOutputs, HoldRequests: m.o.HoldRequests, HangTimeout: m.o.HangTimeout,
 		})
 		return err
 	})

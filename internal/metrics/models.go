@@ -97,6 +97,10 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 	for why, n := range s.BatchesClosed {
 		ch <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(n), append(slices.Clip(values), why.String())...)
 	}
+	odd := prometheus.NewDesc("neso_output_mismatches_total", "Responses whose output was missing, or had another datatype or shape than configured, and was passed on", append(slices.Clip(names), "output"), nil)
+	for output, n := range s.OddOutputs {
+		ch <- prometheus.MustNewConstMetric(odd, prometheus.CounterValue, float64(n), append(slices.Clip(values), valid(output))...)
+	}
 	emit(family{"neso_coalesced_requests_total", "Requests answered with the execution of an identical one", func(s *stats.Snapshot) float64 { return float64(s.Coalesced) }}, prometheus.CounterValue)
 	for _, h := range histograms {
 		scale := 1.0

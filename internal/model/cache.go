@@ -138,20 +138,23 @@ var errForeign = errors.New("the outputs are not those of the model")
 // foreign holds an entry that another process may have written to the
 // configuration and to the request.
 func (m *Model) foreign(r *infer.Request, e *responsecache.Entry) error {
-	outputs := e.Outputs()
+	return m.fits(r, e.Outputs())
+}
+
+// fits holds outputs to the configuration and to the request. What a model may
+// answer otherwise does not go into a shared store: nobody could tell it from an
+// entry of something else.
+func (m *Model) fits(r *infer.Request, outputs []tensor.Tensor) error {
 	if len(outputs) != len(asked(r)) {
 		return errForeign
 	}
 	for i := range outputs {
 		t := &outputs[i]
 		out := m.io.output(t.Name, i)
-		if out == nil || t.Datatype != out.Datatype && !m.io.unchecked || !wants(r, &m.io, t.Name) || has(outputs[:i], t.Name) {
+		if out == nil || t.Datatype != out.Datatype || !wants(r, &m.io, t.Name) || has(outputs[:i], t.Name) {
 			return errForeign
 		}
 		dims := t.Shape
-		if m.io.unchecked {
-			continue
-		}
 		if m.io.batching && !out.ShapeTensor {
 			if len(dims) == 0 || dims[0] != int64(r.BatchSize) {
 				return errForeign
@@ -183,7 +186,7 @@ func (m *Model) keep(r *infer.Request, x *pending, resp *backend.Response) {
 		}
 	}
 	// An answer that lacks an output would be no answer to a request that names it.
-	if c.store != nil && len(resp.Outputs) == len(asked(r)) {
+	if c.store != nil && len(resp.Outputs) == len(asked(r)) && (!c.store.Shared() || m.fits(r, resp.Outputs) == nil) {
 		from := backend.Now()
 		x.entry, x.failed = responsecache.NewEntry(resp, c.store.Largest(), c.allocator)
 		x.copied = backend.Now() - from

@@ -152,7 +152,7 @@ func TestWhatIsNotStored(t *testing.T) {
 			c := cachedConfig()
 			c.Inputs[0].Dims, c.Outputs[0].Dims = tensor.Shape{1}, tensor.Shape{1}
 			store := localStore(t, "100000")
-			m := mustOpen(t, c, (&script{execute: execute}).driver(), use(store))
+			m := mustOpen(t, c, (&script{execute: execute}).driver(), use(store), func(o *Options) { o.StrictOutputs = true })
 			for range 2 {
 				if resp, err := ask(t, m, nil, fp32("INPUT0", 1)); err == nil {
 					resp.Release()

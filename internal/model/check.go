@@ -6,6 +6,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -14,14 +15,16 @@ type io struct {
 	config    *modelconfig.Config
 	batching  bool
 	arrange   bool     // inputs are brought into the configuration's order
-	loose     bool     // outputs may be missing, and of other shapes
-	unchecked bool     // and of other datatypes
+	loose     bool     // the backend has checked which outputs there are, and their shapes
+	strict    bool     // outputs that are not as configured are errors
 	requested []string // all outputs, and then those of hidden, shared by the requests that name none
 	hidden    []string // outputs that carry the state of a sequence
 	extra     int      // those of hidden that no client can ask for
 	required  int      // inputs that are not optional
 	ragged    map[string]bool
 	byName    map[string]int // inputs, when there are too many to scan
+	stats     *stats.Version
+	odd       func(output string, why *backend.Error) // an output is not as configured, for the first time
 }
 
 // Above this number of inputs a map is faster than comparing names.

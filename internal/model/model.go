@@ -26,7 +26,7 @@ import (
 
 // Parameters are those of a configuration that the server itself reads, whatever
 // the model's backend.
-var Parameters = []string{coalesceParameter, paramBacklog}
+var Parameters = []string{coalesceParameter, paramBacklog, paramStrict}
 
 // Options say what to load and with what.
 type Options struct {
@@ -40,9 +40,9 @@ type Options struct {
 	Logger    *slog.Logger
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
-	// UncheckedOutputs lets outputs of any datatype and shape pass, and missing
-	// ones, as Triton does.
-	UncheckedOutputs bool
+	// StrictOutputs makes outputs of other datatypes and shapes than configured, and
+	// missing ones, errors, unless the model says otherwise.
+	StrictOutputs bool
 	// RateLimiter makes instances wait for the resources that they need; nil for
 	// none.
 	RateLimiter *ratelimit.Limiter
@@ -114,6 +114,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		stats: stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
+	m.io.stats = m.stats
 	if o.Backend != nil { // an ensemble has none
 		can := o.Backend.Capabilities()
 		m.lingers, m.io.loose, m.io.arrange = can.Lingers, can.LooseOutputs, !can.KeepsOrder
@@ -121,10 +122,14 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	} else {
 		m.devices = devices{takes: true, gives: true} // as far as its steps do
 	}
-	if o.UncheckedOutputs {
-		m.io.loose, m.io.unchecked = true, true
-	}
 	var err error
+	if m.io.strict, err = strictOutputs(c, &o); err != nil {
+		return nil, err
+	}
+	m.io.odd = func(output string, why *backend.Error) {
+		m.logger.Warn("output is not as configured, it is passed on", "output", output, "found", why.Message, "model", c.Name, "version", m.version,
+			"hint", "--strict-outputs, or the model's parameter "+paramStrict+", makes it an error")
+	}
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
 	}

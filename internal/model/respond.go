@@ -2,6 +2,8 @@ package model
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -9,9 +11,28 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
+// paramStrict is the parameter of a model configuration that overrides
+// Options.StrictOutputs.
+const paramStrict = "strict_outputs"
+
+// strictOutputs says whether outputs that are not as configured are errors. Those
+// of a backend that asks for it always are.
+func strictOutputs(c *modelconfig.Config, o *Options) (bool, error) {
+	strict := o.StrictOutputs
+	if v, ok := c.Parameters[paramStrict]; ok {
+		var err error
+		if strict, err = strconv.ParseBool(strings.ToLower(v)); err != nil {
+			return false, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected true or false", paramStrict, c.Name, v)
+		}
+	}
+	return strict || o.Backend != nil && o.Backend.Capabilities().StrictOutputs, nil
+}
+
 // CheckResponse drops outputs that the model does not have or the client did
-// not ask for, undoes reshapes, and makes an error of a response that
-// contradicts the configuration.
+// not ask for, and undoes reshapes. Outputs whose bytes do not fit their own
+// datatype and shape make an error of the response; those that are not as
+// configured, or missing, only with StrictOutputs: otherwise they are counted,
+// and logged once each.
 func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 	if r.Cache.Hit || r.Cache.Joined {
 		return
@@ -19,8 +40,13 @@ func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 	if err := m.io.checkResponse(r, resp); err != nil {
 		resp.Err = err
 		hint := "its bytes do not fit its own datatype and shape"
-		if lenient := (io{config: m.config, batching: m.io.batching, loose: true, unchecked: true, requested: m.io.requested}); lenient.checkResponse(r, resp) == nil {
-			hint = "--unchecked-outputs lets other datatypes and shapes, and missing outputs, pass, as Triton does"
+		if m.io.strict {
+			lenient := m.io
+			lenient.strict, lenient.loose = false, true
+			lenient.odd, lenient.stats = nil, nil
+			if lenient.checkResponse(r, resp) == nil {
+				hint = "without --strict-outputs and the model's parameter " + paramStrict + " other datatypes and shapes, and missing outputs, pass, as with Triton"
+			}
 		}
 		m.logger.Error("response refused", "error", err.Message, "model", m.config.Name, "version", m.version, "request_id", r.ID, "hint", hint)
 	}
@@ -62,7 +88,7 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 	for i := range resp.Outputs {
 		t := resp.Outputs[i]
 		out := o.output(t.Name, i)
-		if out == nil || !wants(r, o, t.Name) || has(kept, t.Name) {
+		if out == nil || !wants(r, o, t.Name) || o.strict && has(kept, t.Name) {
 			t.Release()
 			continue
 		}
@@ -81,11 +107,30 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 	}
 	needed := asked(r)
 	for _, name := range needed[:len(needed)-r.Spare] {
-		if !has(kept, name) {
-			return backend.Errorf(backend.Internal, "model '%s' returned no output '%s', expected one of datatype %s and shape %s",
-				o.config.Name, name, o.config.Output(name).Datatype, o.pattern(r, o.config.Output(name)))
+		if has(kept, name) || !o.tells(name) {
+			continue
+		}
+		err := backend.Errorf(backend.Internal, "model '%s' returned no output '%s', expected one of datatype %s and shape %s",
+			o.config.Name, name, o.config.Output(name).Datatype, o.pattern(r, o.config.Output(name)))
+		if err = o.tell(name, err); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// tells counts an output that is not as configured and says whether that is to
+// be told: as an error, or the first time in the log.
+func (o *io) tells(output string) bool {
+	return o.strict || o.stats != nil && o.stats.OddOutput(output)
+}
+
+// tell returns the error, or only logs it.
+func (o *io) tell(output string, err *backend.Error) *backend.Error {
+	if o.strict {
+		return err
+	}
+	o.odd(output, err)
 	return nil
 }
 
@@ -136,9 +181,6 @@ func (o *io) pattern(r *infer.Request, out *modelconfig.Output) tensor.Shape {
 }
 
 func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Output) *backend.Error {
-	if t.Datatype != out.Datatype && !o.unchecked {
-		return backend.Errorf(backend.Internal, "output '%s' of model '%s' has datatype %s, expected %s", t.Name, o.config.Name, t.Datatype, out.Datatype)
-	}
 	dims, from := t.Shape, out.Dims
 	if out.HasReshape {
 		from = out.Reshape
@@ -151,8 +193,19 @@ func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Ou
 			dims = dims[1:]
 		}
 	}
-	if !o.loose && (!fits || !dims.Matches(from)) || t.Shape.HasWildcard() {
-		return backend.Errorf(backend.Internal, "output '%s' of model '%s' has shape %s, expected %s", t.Name, o.config.Name, t.Shape, o.pattern(r, out))
+	fits = fits && dims.Matches(from)
+	if t.Datatype != out.Datatype && (!t.Datatype.Valid() || o.tells(t.Name)) {
+		err := backend.Errorf(backend.Internal, "output '%s' of model '%s' has datatype %s, expected %s", t.Name, o.config.Name, t.Datatype, out.Datatype)
+		if !t.Datatype.Valid() || o.tell(t.Name, err) != nil {
+			return err
+		}
+	}
+	malformed := t.Shape.HasWildcard()
+	if malformed || !fits && !o.loose && (o.strict || t.Datatype == out.Datatype) && o.tells(t.Name) {
+		err := backend.Errorf(backend.Internal, "output '%s' of model '%s' has shape %s, expected %s", t.Name, o.config.Name, t.Shape, o.pattern(r, out))
+		if malformed || o.tell(t.Name, err) != nil {
+			return err
+		}
 	}
 	size, err := tensor.ByteSize(t.Datatype, t.Shape)
 	if err != nil {
@@ -169,7 +222,7 @@ func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Ou
 	} else if int64(t.Size()) != size {
 		return backend.Errorf(backend.Internal, "output '%s' of model '%s' has %d bytes, expected %d for shape %s", t.Name, o.config.Name, len(t.Data), size, t.Shape)
 	}
-	if out.HasReshape && fits && dims.Matches(from) {
+	if out.HasReshape && fits {
 		t.Shape = reshape(t.Shape, out.Reshape, out.Dims, batching)
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestResponsesAreChecked(t *testing.T) {
 		{"malformed", []tensor.Tensor{x, {Name: "S", Datatype: tensor.Bytes, Shape: tensor.Shape{2, 1}, Data: []byte{9, 0, 0, 0}}}, nil, "", "output 'S' of model 'm': incomplete string data"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver())
+			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) { o.StrictOutputs = true })
 			resp, err := ask(t, m, func(r *infer.Request) { r.Requested = test.requested }, fp32("IN", 2, 1))
 			if test.want != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), test.want) || backend.AsError(err).Code != backend.Internal {
@@ -79,7 +79,7 @@ func TestResponsesAreChecked(t *testing.T) {
 	}
 }
 
-func TestUncheckedOutputs(t *testing.T) {
+func TestOutputsThatAreNotAsConfigured(t *testing.T) {
 	c := &modelconfig.Config{
 		Name: "m", MaxBatchSize: 4,
 		Inputs: []modelconfig.Input{in("IN", tensor.FP32, -1)},
@@ -101,10 +101,12 @@ func TestUncheckedOutputs(t *testing.T) {
 		{"not to be reshaped", []tensor.Tensor{tensorOf("R", tensor.FP32, 4, 1)}, nil, "R FP32 [1]", ""},
 		{"missing", []tensor.Tensor{tensorOf("X", tensor.FP32, 16, 2, 2)}, []string{"X", "R"}, "X FP32 [2,2]", ""},
 		{"none", nil, nil, "", ""},
+		{"twice", []tensor.Tensor{tensorOf("X", tensor.FP32, 16, 2, 2), tensorOf("X", tensor.FP32, 16, 2, 2)}, nil, "X FP32 [2,2], X FP32 [2,2]", ""},
+		{"unknown", []tensor.Tensor{tensorOf("Q", tensor.FP32, 16, 2, 2)}, nil, "", ""},
 		{"bytes", []tensor.Tensor{tensorOf("X", tensor.FP32, 15, 2, 2)}, nil, "", "output 'X' of model 'm' has 15 bytes, expected 16 for shape [2,2]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) { o.UncheckedOutputs = true })
+			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver())
 			resp, err := ask(t, m, func(r *infer.Request) { r.Requested = test.requested }, fp32("IN", 2, 1))
 			if test.want != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), test.want) {
@@ -123,6 +125,53 @@ func TestUncheckedOutputs(t *testing.T) {
 				t.Errorf("outputs %s, want %s", got, test.got)
 			}
 		})
+	}
+}
+
+// What passes is told once for each output, and counted each time; a parameter
+// of the model says more than the server.
+func TestOutputsThatAreNotAsConfiguredAreTold(t *testing.T) {
+	x := tensorOf("X", tensor.Int64, 24, 3)
+	for _, test := range []struct {
+		server    bool
+		parameter string
+		outputs   []tensor.Tensor
+		want      string // what the log says; an error when it begins with "!"
+	}{
+		{false, "", []tensor.Tensor{x}, "output 'X' of model 'm' has datatype INT64, expected FP32"},
+		{false, "", []tensor.Tensor{tensorOf("X", tensor.FP32, 12, 3)}, "output 'X' of model 'm' has shape [3], expected [2]"},
+		{false, "", nil, "model 'm' returned no output 'X'"},
+		{false, "false", []tensor.Tensor{x}, "has datatype INT64"},
+		{true, "false", []tensor.Tensor{x}, "has datatype INT64"},
+		{true, "", []tensor.Tensor{x}, "!has datatype INT64"},
+		{false, "True", []tensor.Tensor{x}, "!has datatype INT64"},
+	} {
+		c := &modelconfig.Config{
+			Name: "m", Inputs: []modelconfig.Input{in("IN", tensor.FP32, -1)}, Parameters: map[string]string{},
+			Outputs: []modelconfig.Output{{Name: "X", Datatype: tensor.FP32, Dims: tensor.Shape{2}}},
+		}
+		if test.parameter != "" {
+			c.Parameters[paramStrict] = test.parameter
+		}
+		var log strings.Builder
+		m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) {
+			o.StrictOutputs, o.Logger = test.server, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		want, strict := strings.CutPrefix(test.want, "!")
+		for range 3 {
+			_, err := ask(t, m, nil, fp32("IN", 1))
+			if (err != nil) != strict || strict && !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: got %v", test, err)
+			}
+		}
+		counted := m.Stats().Snapshot().OddOutputs["X"]
+		if times := strings.Count(log.String(), want); strict && counted != 0 || !strict && (counted != 3 || times != 1) {
+			t.Errorf("%+v: counted %d, the log says\n%s", test, counted, log.String())
+		}
+	}
+	c := &modelconfig.Config{Name: "m", Parameters: map[string]string{paramStrict: "perhaps"}}
+	if _, err := open(t, c, (&script{}).driver()); err == nil || !strings.Contains(err.Error(), "parameter 'strict_outputs' of model 'm' is 'perhaps', expected true or false") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -360,7 +409,7 @@ func TestRefusalsSayWhatHelps(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		outputs []tensor.Tensor
-		lenient bool // it would pass with --unchecked-outputs
+		lenient bool // it would pass without --strict-outputs
 	}{
 		{"datatype", []tensor.Tensor{tensorOf("X", tensor.Int32, 8, 2)}, true},
 		{"shape", []tensor.Tensor{tensorOf("X", tensor.FP32, 12, 3)}, true},
@@ -370,11 +419,13 @@ func TestRefusalsSayWhatHelps(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var log strings.Builder
-			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) {
+				o.StrictOutputs, o.Logger = true, slog.New(slog.NewTextHandler(&log, nil))
+			})
 			if _, err := ask(t, m, func(r *infer.Request) { r.Requested = []string{"X"} }, fp32("IN", 1)); err == nil {
 				t.Fatal("it passes")
 			}
-			if got := log.String(); strings.Contains(got, "--unchecked-outputs") != test.lenient || strings.Contains(got, "its bytes do not fit") == test.lenient {
+			if got := log.String(); strings.Contains(got, "--strict-outputs") != test.lenient || strings.Contains(got, "its bytes do not fit") == test.lenient {
 				t.Errorf("the log says\n%s", got)
 			}
 		})

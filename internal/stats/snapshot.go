@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/nesoserve/neso/internal/infer"
@@ -29,6 +30,7 @@ type Snapshot struct {
 	CacheHit        Duration
 	CacheMiss       Duration
 	FailuresByCause map[infer.Reason]uint64
+	OddOutputs      map[string]uint64  // see OddOutput; nil for none
 	BatchesClosed   map[Closing]uint64 // nil for a version without a batcher
 	Batches         []BatchSnapshot    // by size
 	Responses       []ResponseSnapshot // by index
@@ -83,6 +85,7 @@ func (v *Version) Snapshot() Snapshot {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	s.OddOutputs = maps.Clone(v.oddOutputs)
 	for size, c := range v.batches {
 		s.Batches = append(s.Batches, BatchSnapshot{size, c.input.snapshot(), c.infer.snapshot(), c.output.snapshot()})
 	}

@@ -28,6 +28,7 @@ type Version struct {
 	batchSize                                                               Histogram
 
 	warmups, coalesced atomic.Uint64
+	oddOutputs         map[string]uint64 // guarded by mu
 
 	closed  [closings]atomic.Uint64
 	batcher atomic.Bool
@@ -87,6 +88,19 @@ func (v *Version) Observer() Observer { return v.observer }
 
 // Warmup counts a warm-up run, apart from the statistics.
 func (v *Version) Warmup() { v.warmups.Add(1) }
+
+// OddOutput counts a response whose output of that name, one of the
+// configuration's, is not as configured or missing, and says whether it is the
+// first one.
+func (v *Version) OddOutput(name string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.oddOutputs == nil {
+		v.oddOutputs = map[string]uint64{}
+	}
+	v.oddOutputs[name]++
+	return v.oddOutputs[name] == 1
+}
 
 // Finish counts a request that ended, from its Times and Failure. It is called
 // once per request that was not refused at once.
