@@ -35,7 +35,7 @@ type bound struct {
 	batch     bool // the callables take gathered batches
 	batching  bool // the model has a batch dimension
 	timeout   time.Duration
-	depth     int // batches that one callable may have at once, at least
+	depth     int // batches that one callable has at once, 0 where it is no coroutine
 }
 
 // Capabilities implements backend.Backend.
@@ -44,7 +44,9 @@ func (b *bound) Capabilities() backend.Capabilities {
 	if !b.batching {
 		c.Depth = singleDepth
 	}
-	c.Depth = max(c.Depth, b.depth)
+	if b.depth > 0 { // a coroutine's are all begun at once: none is sent ahead of its turn
+		c.Depth = b.depth
+	}
 	return c
 }
 

@@ -65,7 +65,7 @@ func serveTable() []option {
 		{name: "enable-peer-access", kind: "boolean", group: groupRepository, help: "Whether to enable peer access between GPUs.", set: checkBool, unused: noGPU},
 
 		{name: "allow-http", kind: "boolean", group: groupHTTP, help: "Allow the server to listen for HTTP requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowHTTP })},
-		{name: "http-address", kind: "string", group: groupHTTP, help: "The address for the http server to bind to. \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.httpAddress })},
+		{name: "http-address", kind: "string", group: groupHTTP, help: "The address for the http server to bind to; an IPv6 one also in brackets or behind \"ipv6:\". \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.httpAddress })},
 		{name: "http-port", kind: "integer", group: groupHTTP, help: "The port for the server to listen on for HTTP requests. 0 means any free port.", set: intVar(func(o *serveOptions) *int { return &o.httpPort })},
 		{name: "reuse-http-port", kind: "boolean", group: groupHTTP, help: "Allow multiple servers to listen on the same HTTP port.", set: boolVar(func(o *serveOptions) *bool { return &o.server.HTTP.ReusePort })},
 		{name: "http-header-forward-pattern", kind: "string", group: groupHTTP, help: "The regular expression pattern of headers that become request parameters.", set: stringVar(func(o *serveOptions) *string { return &o.server.HTTP.HeaderForwardPattern })},
@@ -74,7 +74,7 @@ func serveTable() []option {
 		{name: "http-restricted-api", kind: "<string>:<string>=<string>", group: groupHTTP, help: "Restrict the use of protocols to requests with a header.", set: setRestricted("http-restricted-api", "api", "", func(o *serveOptions) *map[string]neso.Restriction { return &o.server.HTTP.Restricted })},
 
 		{name: "allow-grpc", kind: "boolean", group: groupGRPC, help: "Allow the server to listen for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowGRPC })},
-		{name: "grpc-address", kind: "string", group: groupGRPC, help: "The address for the grpc server to bind to. \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.grpcAddress })},
+		{name: "grpc-address", kind: "string", group: groupGRPC, help: "The address for the grpc server to bind to; an IPv6 one also in brackets or behind \"ipv6:\". \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.grpcAddress })},
 		{name: "grpc-port", kind: "integer", group: groupGRPC, help: "The port for the server to listen on for GRPC requests. 0 means any free port.", set: intVar(func(o *serveOptions) *int { return &o.grpcPort })},
 		{name: "reuse-grpc-port", kind: "boolean", group: groupGRPC, help: "Allow multiple servers to listen on the same GRPC port.", set: boolVar(func(o *serveOptions) *bool { return &o.server.GRPC.ReusePort })},
 		{name: "grpc-header-forward-pattern", kind: "string", group: groupGRPC, help: "The regular expression pattern of metadata keys that become request parameters.", set: stringVar(func(o *serveOptions) *string { return &o.server.GRPC.HeaderForwardPattern })},

@@ -79,7 +79,7 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 		if input == 0 {
 			input = now
 		}
-		if output == 0 {
+		if output == 0 || p.o.Decoupled { // the model answers while it runs
 			output = end
 		}
 		v.Batch(b.Size, max(0, input-now), max(0, output-input), max(0, end-output))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -63,17 +64,36 @@ func (m *Manager) begin(f func()) error {
 	return nil
 }
 
+// load loads every model that a name stands for: with namespacing that may be
+// several.
 func (m *Manager) load(r Request) error {
 	if err := repository.CheckName(r.Name); err != nil {
 		return err
 	}
+	keys := []string{r.Name}
 	if len(r.Files) == 0 {
-		key, err := m.resolve(r.Name)
-		if err != nil {
+		var err error
+		if keys, err = m.resolve(r.Name); err != nil {
 			return pollError(r.Name, err)
 		}
-		r.Name = key
 	}
+	var first error
+	var faults faultList
+	for _, key := range keys {
+		r.Name = key
+		err := m.loadKey(r)
+		if first == nil {
+			first = err
+		}
+		faults.add(err)
+	}
+	if len(faults) > 1 {
+		return backend.Errorf(backend.AsError(first).Code, "%s", strings.Join(faults, ""))
+	}
+	return first
+}
+
+func (m *Manager) loadKey(r Request) error {
 	if err := m.claim(r.Name); err != nil {
 		return err
 	}
@@ -175,7 +195,7 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
 	}
 	if len(serve) == 0 {
-		err := backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name)
+		err := backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'%s", p.name, lacking(missing))
 		if len(p.bound) == 0 {
 			report := m.inspect(p, p.draft.Clone(), nil)
 			return m.fail(p, report.With(err), false)
@@ -193,6 +213,18 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
 	}
 	return nil
+}
+
+// lacking says which versions a policy names that are not there.
+func lacking(missing []int64) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	texts := make([]string, len(missing))
+	for i, v := range missing {
+		texts[i] = strconv.FormatInt(v, 10)
+	}
+	return ": there is no directory of version " + strings.Join(texts, ", ")
 }
 
 // prepare returns the versions to load, of those to serve, and marks those

@@ -100,10 +100,9 @@ type outcome struct {
 func (s *startup) readAll(names []string) {
 	s.read = make(map[string]outcome, len(names))
 	for _, name := range names {
-		if key, err := s.m.resolve(name); err == nil {
-			name = key
+		for _, key := range s.keys(name) {
+			s.read[key] = outcome{}
 		}
-		s.read[name] = outcome{}
 	}
 	width := make(chan struct{}, cap(s.m.slots))
 	var wg sync.WaitGroup
@@ -120,12 +119,25 @@ func (s *startup) readAll(names []string) {
 	wg.Wait()
 }
 
-// poll reads a model and the parts of it, so that the order of loading is
-// known before the first one loads. asked says that it was named itself.
-func (s *startup) poll(name string, asked bool) {
-	if key, err := s.m.resolve(name); err == nil {
-		name = key // else the same error comes from reading it
+// keys returns those of the models that are called name; where they are not to be
+// known, the name itself: the same error comes from reading it.
+func (s *startup) keys(name string) []string {
+	if keys, err := s.m.resolve(name); err == nil {
+		return keys
 	}
+	return []string{name}
+}
+
+// poll reads the models that a name stands for, and the parts of them, so that the
+// order of loading is known before the first one loads. asked says that it was
+// named itself.
+func (s *startup) poll(name string, asked bool) {
+	for _, key := range s.keys(name) {
+		s.pollKey(key, asked)
+	}
+}
+
+func (s *startup) pollKey(name string, asked bool) {
 	if s.plans[name] != nil || s.failed[name] != nil {
 		return
 	}

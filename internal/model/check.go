@@ -93,9 +93,13 @@ func (o *io) check(r *infer.Request) error {
 	if len(r.Requested) == 0 {
 		r.Requested, r.Hidden = o.requested, o.extra
 	} else {
-		for _, name := range r.Requested {
+		for i, name := range r.Requested {
 			if o.config.Output(name) == nil {
 				return backend.Errorf(backend.InvalidArg, "unexpected inference output '%s' for model '%s'", name, o.config.Name)
+			}
+			// Those of a model's own request are a set.
+			if !r.Internal && slices.Contains(r.Requested[:i], name) {
+				return fault(r, "output '%s' already exists in request", name)
 			}
 		}
 	}

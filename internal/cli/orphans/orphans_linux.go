@@ -1,4 +1,5 @@
-package cli
+// Package orphans clears away processes that models have left behind.
+package orphans
 
 import (
 	"bytes"
@@ -27,9 +28,9 @@ type adopter struct {
 	dead   map[string]bool // by number and time of start
 }
 
-// adoptOrphans runs an adopter until stop is called, which ends what models have
+// Adopt runs an adopter until stop is called, which ends what models have
 // hidden from the end of their workers.
-func adoptOrphans() (stop func()) {
+func Adopt() (stop func()) {
 	if unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != nil && os.Getpid() != 1 {
 		return func() {}
 	}

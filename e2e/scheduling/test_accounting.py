@@ -1,0 +1,131 @@
+"""What the numbers of a model say about requests that end otherwise than most: statistics and metrics, both of one record."""
+
+from __future__ import annotations
+
+import queue
+import re
+
+import numpy as np
+import tritonclient.grpc as tgrpc
+from repository import Gate, Sent, X, ensemble, python_model, until
+from server import Server
+
+
+def statistics(server, model):
+    return server.get(f"/v2/models/{model}/stats").json["model_stats"][0]
+
+
+def counters(server, name, **labels):
+    """The samples of a family as {labels: value}, of those with these labels."""
+    found = {}
+    for line in server.metrics().splitlines():
+        if m := re.fullmatch(name + r"\{(.*)\} (\S+)", line):
+            have = dict(re.findall(r'(\w+)="([^"]*)"', m[1]))
+            if labels.items() <= have.items():
+                found[have.get("reason") or have["version"]] = float(m[2])
+    return found
+
+
+# Answers once while it executes, and ends when its gate is open: after execute for inputs above 0.
+SLOW = """
+import threading
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            value = pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()
+            sender = request.get_response_sender()
+            sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", value)]))
+            if value[0, 0] > 0:
+                threading.Thread(target=self.end, args=(sender,)).start()
+            else:
+                self.end(sender)
+
+    def end(self, sender):
+        import time
+        GATE
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+def test_the_time_of_a_decoupled_model_is_that_of_inference(tmp_path):
+    gate = Gate(tmp_path)
+    python_model(tmp_path / "repo", "slow", extra="model_transaction_policy { decoupled: true }")
+    (tmp_path / "repo" / "slow" / "1" / "model.py").write_text(SLOW.replace("GATE", gate.execute))
+    with Server(tmp_path / "repo") as s:
+        answers: queue.Queue = queue.Queue()
+        client = tgrpc.InferenceServerClient(s.grpc)
+        client.start_stream(lambda result, error: answers.put(error or result))
+        for n, value in ((1, 0), (2, 1)):
+            gate.close()
+            tensor = tgrpc.InferInput("INPUT0", [1, 1], "FP32")
+            tensor.set_data_from_numpy(np.full((1, 1), value, np.float32))
+            client.async_stream_infer("slow", [tensor], enable_empty_final_response=True)
+            assert answers.get(timeout=60).as_numpy("OUTPUT0")[0, 0] == value
+            gate.come()
+            gate.open()
+            assert answers.get(timeout=60).get_response().parameters["triton_final_response"].bool_param
+            assert until(lambda n=n: statistics(s, "slow")["inference_stats"]["success"]["count"] == n)
+        stats = statistics(s, "slow")
+        client.stop_stream()
+        client.close()
+        phases = stats["inference_stats"]
+        assert phases["compute_output"] == {"count": 2, "ns": 0} and phases["compute_infer"]["ns"] > 0, phases
+        assert [b["compute_output"] for b in stats["batch_stats"]] == [{"count": 2, "ns": 0}], stats["batch_stats"]
+        assert counters(s, "nv_inference_compute_output_duration_us", model="slow") == {"1": 0}
+
+
+QUEUE = "dynamic_batching { default_queue_policy { max_queue_size: 9 } }"
+FORK = """platform: "ensemble"
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1, -1 ] } ]
+output [ { name: "A" data_type: TYPE_FP32 dims: [ -1, -1 ] }, { name: "B" data_type: TYPE_FP32 dims: [ -1, -1 ] } ]
+ensemble_scheduling { step [
+  { model_name: "fails" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "A" } },
+  { model_name: "waits" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "B" } } ] }
+"""
+
+
+def test_a_step_that_ends_because_another_failed_is_no_cancellation(tmp_path):
+    repo, busy, failing = tmp_path / "repo", Gate(tmp_path, "busy"), Gate(tmp_path, "failing")
+    python_model(repo, "fails", execute=f"{failing.execute}\n        raise ValueError('no')")
+    python_model(repo, "waits", execute=busy.execute, extra=QUEUE)
+    (repo / "fork" / "1").mkdir(parents=True)
+    (repo / "fork" / "config.pbtxt").write_text(FORK)
+    with Server(repo) as s:
+        first = Sent(s, "waits")
+        busy.come()
+        both = Sent(s, "fork")  # its second step waits behind the first request
+        failing.come()
+        assert until(lambda: counters(s, "nv_inference_pending_request_count", model="waits") == {"1": 1})
+        failing.open()
+        assert until(lambda: counters(s, "nv_inference_request_failure", model="waits")["BACKEND"] == 1)
+        busy.open()
+        assert (first.status(), both.status()) == (200, 500)
+        assert counters(s, "nv_inference_request_failure", model="waits") == {
+            "BACKEND": 1,
+            "CANCELED": 0,
+            "OTHER": 0,
+            "REJECTED": 0,
+        }
+        assert counters(s, "nv_inference_request_failure", model="fork")["OTHER"] == 1
+
+
+def test_an_ensemble_has_no_queue(tmp_path):
+    """Its steps wait, and say so themselves."""
+    repo, gate = tmp_path / "repo", Gate(tmp_path)
+    python_model(repo, "one", add=1)
+    python_model(repo, "two", execute=gate.execute, extra=QUEUE)
+    ensemble(repo, "both", "one", "two")
+    with Server(repo) as s:
+        first = Sent(s, "two")
+        gate.come()
+        behind = Sent(s, "both")
+        assert until(lambda: counters(s, "nv_inference_pending_request_count", model="two") == {"1": 1})
+        gate.open()
+        assert (first.status(), behind.status()) == (200, 200)
+        assert s.infer("both", X).status == 200
+        assert statistics(s, "both")["inference_stats"]["queue"] == {"count": 2, "ns": 0}
+        assert statistics(s, "two")["inference_stats"]["queue"]["ns"] > 0
