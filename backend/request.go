@@ -72,6 +72,24 @@ type Rescheduler interface {
 	Reschedule() error
 }
 
+// Settler is a Responder that wants to know when a batch ends which of its
+// requests come back.
+type Settler interface {
+	// Settle says whether Reschedule will follow; see Request.Settle.
+	Settle(again bool)
+}
+
+// Settle says, before Execute returns, whether the request will be given back
+// with Reschedule once its responses are delivered, or never will: the model is
+// done with it, though responses may still come. A backend whose requests
+// answer late calls it, so that the next batch waits for those that come back
+// and for no others.
+func (r *Request) Settle(again bool) {
+	if s, ok := r.Responder.(Settler); ok {
+		s.Settle(again)
+	}
+}
+
 // Reschedule gives the request back, in place of a final response: the
 // scheduler hands it to the model again, in a later batch and without sequence
 // flags. It fails for a model without iterative sequences; the final response

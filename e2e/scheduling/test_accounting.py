@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import re
 
 import numpy as np
+import pytest
 import tritonclient.grpc as tgrpc
 from repository import Gate, Sent, X, ensemble, python_model, until
+from sequences import CONTROLS
 from server import Server
 
 
@@ -129,3 +132,117 @@ def test_an_ensemble_has_no_queue(tmp_path):
         assert s.infer("both", X).status == 200
         assert statistics(s, "both")["inference_stats"]["queue"] == {"count": 2, "ns": 0}
         assert statistics(s, "two")["inference_stats"]["queue"]["ns"] > 0
+
+
+# Counts down from its input, a step each time it sees a sequence, which it knows by its correlation ID; notes the batches.
+COUNTDOWN = """
+import json
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.left = {}
+
+    def execute(self, requests):
+        import time
+        with open(NOTES, "a") as notes:
+            notes.write(json.dumps([r.correlation_id() for r in requests]) + "\\n")
+        GATE
+        answers = []
+        for request in requests:
+            sequence = request.correlation_id()
+            if request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
+                self.left[sequence] = int(pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()[0, 0])
+            sender = request.get_response_sender() if DECOUPLED else None
+            if sequence not in self.left:  # stands for nothing: its answer goes nowhere
+                response = pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", np.array([[-1]], np.float32))])
+            else:
+                self.left[sequence] -= 1
+                response = pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", np.array([[self.left[sequence]]], np.float32))])
+            again = self.left.get(sequence, 0) > 0
+            if again:
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+            if DECOUPLED:
+                sender.send(response, 0 if again else pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            else:
+                answers.append(None if again else response)
+        return None if DECOUPLED else answers
+"""
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+@pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 4 }"])
+def test_iterative_sequences_share_their_batches(tmp_path, decoupled, strategy):
+    """A place without a request is one whose sequence has ended, and each execution of a request counts."""
+    gate, notes = Gate(tmp_path), tmp_path / "notes"
+    python_model(
+        tmp_path / "repo",
+        "count",
+        extra="max_batch_size: 4\n"
+        f"model_transaction_policy {{ decoupled: {str(decoupled).lower()} }}\n"
+        f"sequence_batching {{ iterative_sequence: true {strategy} {CONTROLS % 'TYPE_UINT64'} }}",
+    )
+    config = tmp_path / "repo" / "count" / "config.pbtxt"
+    config.write_text(config.read_text().replace("dims: [ -1, -1 ]", "dims: [ 1 ]"))
+    code = (
+        COUNTDOWN.replace("GATE", gate.execute).replace("DECOUPLED", str(decoupled)).replace("NOTES", repr(str(notes)))
+    )
+    (tmp_path / "repo" / "count" / "1" / "model.py").write_text(code)
+    with Server(tmp_path / "repo") as s:
+        answers: queue.Queue = queue.Queue()
+        client = tgrpc.InferenceServerClient(s.grpc)
+        client.start_stream(lambda result, error: answers.put(error or result))
+        for steps in (6, 9):
+            tensor = tgrpc.InferInput("INPUT0", [1, 1], "FP32")
+            tensor.set_data_from_numpy(np.full((1, 1), steps, np.float32))
+            client.async_stream_infer("count", [tensor], request_id=str(steps), enable_empty_final_response=True)
+            if steps == 6:
+                gate.come()  # the second sequence begins while the first one runs
+        pending = lambda: counters(s, "nv_inference_pending_request_count", model="count")  # noqa: E731
+        assert until(lambda: pending() == {"1": 1})
+        gate.open()
+        got: dict = {"6": [], "9": []}
+        finals = 0
+        while finals < 2:
+            answer = answers.get(timeout=60)
+            assert not isinstance(answer, Exception), answer.message()
+            response = answer.get_response()
+            if response.outputs:
+                got[response.id].append(int(answer.as_numpy("OUTPUT0")[0, 0]))
+            finals += response.parameters["triton_final_response"].bool_param
+        client.stop_stream()
+        client.close()
+        every = {"6": [5, 4, 3, 2, 1, 0], "9": [8, 7, 6, 5, 4, 3, 2, 1, 0]}
+        assert got == (every if decoupled else {"6": [0], "9": [0]})
+        batches = [json.loads(line) for line in notes.read_text().splitlines()]
+        if strategy.startswith("direct"):
+            assert batches == [[1]] + 5 * [[1, 2]] + 4 * [[0, 2]], batches
+        assert until(lambda: statistics(s, "count")["inference_stats"]["success"]["count"] == 15)
+        stats = statistics(s, "count")
+        assert stats["inference_count"] == 15 and stats["execution_count"] == len(batches), stats
+        counted = {phase: v["count"] for phase, v in stats["inference_stats"].items()}
+        assert counted == {
+            "success": 15, "fail": 0, "queue": 15, "compute_input": 15, "compute_infer": 15, "compute_output": 15, "cache_hit": 0, "cache_miss": 0,
+        }  # fmt: skip
+        whole, parts = stats["inference_stats"]["success"]["ns"], stats["inference_stats"]
+        assert parts["compute_infer"]["ns"] < whole and parts["queue"]["ns"] < whole, parts
+        assert counters(s, "nv_inference_count", model="count") == {"1": 15}
+        assert counters(s, "nv_inference_request_success", model="count") == {"1": 15}
+
+
+def test_a_model_without_sequences_that_wants_a_request_again_is_told(tmp_path):
+    """The request that asked fails; it ended the server."""
+    python_model(
+        tmp_path,
+        "again",
+        execute="[r.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) for r in requests]; return [None for _ in requests]",
+    )
+    with Server(tmp_path) as s:
+        for _ in range(2):
+            r = s.infer("again", X)
+            assert (
+                r.status == 400
+                and "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured" in r.error
+            )

@@ -79,6 +79,16 @@ func (r *Request) Fail(err error, why Reason) {
 	_ = r.Respond(&backend.Response{Err: backend.AsError(err)}, true) // ErrEnded: someone was faster
 }
 
+// Reschedule refuses: only a scheduler, which stands before the request as its
+// Responder, can take one back. The method of the embedded request would ask this
+// very Responder again.
+func (r *Request) Reschedule() error {
+	return backend.Errorf(backend.InvalidArg, "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
+}
+
+// Settle is for schedulers, likewise.
+func (*Request) Settle(bool) {}
+
 // Ended reports whether the final response has been given.
 func (r *Request) Ended() bool { return r.ended.Load() }
 
