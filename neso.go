@@ -271,6 +271,9 @@ type GRPC struct {
 	// MaxConnectionAge ends connections (default never), after
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+	// NoReflection leaves out server reflection, which tells clients such as grpcurl
+	// the services and their messages.
+	NoReflection bool
 	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
 	// at most. MaxStreams bounds the calls of one connection (default 16384):
 	// each may hold a message that no model has admitted yet.

@@ -23,6 +23,8 @@ func (e *Engine) Live() error {
 		return nil
 	case Exiting:
 		return backend.Errorf(backend.Unavailable, "Server exiting")
+	case Initializing:
+		return backend.Errorf(backend.Unavailable, "Server not ready: %s", e.progress())
 	default:
 		return backend.Errorf(backend.InvalidArg, "server is at %s state", e.State())
 	}

@@ -283,6 +283,7 @@ func (m *Manager) openRetrying(p *plan, n int64) opened {
 			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
 		}
 	}
+	defer m.starting.Load().opening(p.name)()
 	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
 	start := time.Now()
 	for attempt := 0; ; attempt++ {

@@ -72,6 +72,7 @@ type Manager struct {
 	table    atomic.Pointer[table]
 	backends *backends
 	slots    chan struct{} // one for each version that may load at once
+	starting atomic.Pointer[startup]
 
 	// ctx ends when loads must stop, drains when versions that drain must close
 	// at once.
