@@ -114,6 +114,11 @@ type VersionStats struct {
 	Instances instance.Health
 }
 
+// Numbers returns what all versions have counted since the server began, those
+// included that are not loaded any more; Statistics those of the loaded ones since
+// they were loaded.
+func (e *Engine) Numbers() []stats.Page { return e.life.Numbers() }
+
 // Statistics returns the numbers of one model (version -1: all its ready
 // versions), or of all ready models for the empty name.
 func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) {
