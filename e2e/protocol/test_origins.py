@@ -81,6 +81,7 @@ def test_who_changes_the_server(server):
         {"Host": f"127.0.0.1:{port}"},
         {"Host": f"[::1]:{port}"},
         {"Host": socket.gethostname()},
+        {"Host": "triton:8000"},
         {"Host": "10.1.2.3"},
         {"Host": "triton.prod.svc.cluster.local:8000"},
         {"Host": "ops.example", "Origin": "https://ops.example"},

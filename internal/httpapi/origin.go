@@ -20,7 +20,7 @@ import (
 // What changes the server, or shares memory with it, is not for them.
 
 // ours reports whether host, perhaps with a port, is a name that this server is
-// known by: an address, this machine's name, or one that its operator says. A
+// known by: an address, a name of the local network or this machine, or one that its operator says. A
 // site of somebody else can have none of these.
 func (s *Server) ours(host string) bool {
 	name := host
@@ -28,8 +28,8 @@ func (s *Server) ours(host string) bool {
 		name = h
 	}
 	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") || name == machine() {
-		return true
+	if !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || name == machine() {
+		return true // no site of the internet has a name without a dot
 	}
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
