@@ -38,16 +38,13 @@ func newObserver(config metrics.Config) func() stats.Observer {
 	}
 }
 
-// models lists the loaded versions for the metrics.
+// models lists for the metrics the versions that are, or were, loaded.
 func (r *running) models() []metrics.Model {
-	all, err := r.engine.Statistics("", -1)
-	if err != nil {
-		return nil
-	}
+	all := r.engine.Numbers()
 	models := make([]metrics.Model, len(all))
 	for i, v := range all {
-		summaries, _ := v.Stats.Observer().(*metrics.Summaries)
-		models[i] = metrics.Model{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Config.ResponseCache, Summaries: summaries, Stuck: v.Instances.Stuck, Hangs: v.Instances.Hangs}
+		summaries, _ := v.Observer.(*metrics.Summaries)
+		models[i] = metrics.Model{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Tags: v.Tags, Numbers: v.Numbers, LoadTime: v.LoadTime, Cached: v.Cached, Summaries: summaries, Stuck: v.Stuck, Hangs: v.Hangs}
 	}
 	return models
 }

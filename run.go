@@ -155,7 +155,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		restricted[httpapi.Category(category)] = httpapi.Restriction{Header: must.Key, Value: must.Value}
 	}
 	r.api, err = httpapi.New(httpapi.Options{
-		Restricted: restricted, Join: s.HTTP.Join,
+		Restricted: restricted, Join: s.HTTP.Join, TrustedHosts: s.HTTP.TrustedHosts,
 		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.log, Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
@@ -198,7 +198,7 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
-		MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
+		NoReflection: s.GRPC.NoReflection, MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
 	})
 	if err != nil {
 		return err

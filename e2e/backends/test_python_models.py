@@ -125,7 +125,8 @@ STRICT = 'parameters { key: "strict_outputs" value { string_value: "true" } }\n'
 
 
 @pytest.mark.parametrize(
-    ("arguments", "extra"), [((), ""), (("--unchecked-outputs=true",), ""), (("--strict-outputs=true",), ""), ((), STRICT)]
+    ("arguments", "extra"),
+    [((), ""), (("--unchecked-outputs=true",), ""), (("--strict-outputs=true",), ""), ((), STRICT)],
 )
 def test_outputs_that_differ_from_the_configuration(tmp_path, arguments, extra):
     """dims [ -1, -1 ] and FP32, but the model answers with one dimension and FP64: as it is, also from the response cache, unless

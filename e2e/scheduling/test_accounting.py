@@ -246,3 +246,45 @@ def test_a_model_without_sequences_that_wants_a_request_again_is_told(tmp_path):
                 r.status == 400
                 and "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured" in r.error
             )
+
+
+def test_counters_live_as_long_as_the_server(tmp_path):
+    """A reload loses nothing, not even the request in flight; what is unloaded keeps its series. Statistics begin with each load."""
+    repo, gate = tmp_path / "repo", Gate(tmp_path)
+    python_model(repo, "m", execute=gate.execute)
+    explicit = "--model-control-mode=explicit"
+    with Server(repo, explicit, "--load-model=m", "--metrics-config=summary_latencies=true") as s:
+
+        def counted():
+            """The counter, the count of its summary, and the statistics."""
+            total = counters(s, "nv_inference_request_success", model="m")["1"]
+            assert counters(s, "nv_inference_exec_count", model="m") == {"1": total}
+            assert counters(s, "nv_inference_request_summary_us_count", model="m") == {"1": total}
+            assert counters(s, "neso_request_duration_seconds_count", model="m") == {"1": total}
+            answer = s.get("/v2/models/m/stats")
+            return total, answer.json["model_stats"][0]["inference_stats"]["success"][
+                "count"
+            ] if answer.status == 200 else None
+
+        gate.open()
+        for _ in range(3):
+            assert s.infer("m", X).status == 200
+        assert until(lambda: counted() == (3, 3))
+        gate.close()
+        flying = Sent(s, "m")
+        gate.come()
+        python_model(repo, "m", execute=gate.execute, add=1)
+        assert s.post("/v2/repository/models/m/load").status == 200
+        assert counted() == (3, 0)
+        gate.open()
+        assert flying.status() == 200
+        assert until(lambda: counted() == (4, 0))
+        assert s.infer("m", X).json["outputs"][0]["data"] == [2]
+        assert until(lambda: counted() == (5, 1))
+        assert s.post("/v2/repository/models/m/unload").status == 200
+        assert until(lambda: "successfully unloaded 'm'" in s.log())
+        assert counted() == (5, None)
+        assert counters(s, "nv_inference_pending_request_count", model="m") == {"1": 0}
+        assert s.post("/v2/repository/models/m/load").status == 200
+        assert s.infer("m", X).status == 200
+        assert until(lambda: counted() == (6, 1))

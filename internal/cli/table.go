@@ -185,10 +185,16 @@ func serveTable() []option {
 		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
 		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
 		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
+		{name: "grpc-reflection", kind: "boolean", group: groupNeso, help: "Tell gRPC clients such as grpcurl the services and their messages (server reflection). Default: true.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.GRPC.NoReflection = !v
+			return err
+		}},
 		{name: "grpc-max-message-bytes", kind: "integer", group: groupNeso, help: "The largest gRPC message in bytes (suffixes K, M, G); larger ones are refused by their head. Default: --max-queued-bytes, at most 2 GiB.", set: setCount(func(o *serveOptions) *int64 { return &o.server.GRPC.MaxMessageSize })},
 		{name: "grpc-max-streams", kind: "integer", group: groupNeso, help: "gRPC calls of one connection at once: each may hold a message that no model has admitted yet. Default: 16384.", set: setMaxStreams},
 		{name: "auth-file", kind: "string", group: groupNeso, help: "A JSON file of the keys that clients must have, with what each may do and how much; read again when it changes. 'neso key new NAME' makes entries, docs/security.md tells all. Default: no keys.", set: nonEmptyVar("auth-file", func(o *serveOptions) *string { return &o.server.AuthFile })},
 		{name: "admin-address", kind: "string", group: groupNeso, help: "host:port or unix:/path of an HTTP listener that is then the only place where the server can be changed: load, unload, settings, shared memory, binding. With the TLS of HTTP, if any. Default: every listener serves these.", set: setAdminAddress},
+		{name: "http-trusted-host", kind: "string", group: groupNeso, help: "A name by which a proxy on this machine, or a page in a browser, knows this server, as a pattern with '*'. It may be specified multiple times. Requests that change the server are refused when they come from a page of another origin, or from this machine for another name than an address, localhost, the machine's own or one of these.", set: listVar(func(o *serveOptions) *[]string { return &o.server.HTTP.TrustedHosts })},
 		{name: "allow-model-loads", kind: "boolean", group: groupNeso, help: "Let models load and unload models (pb_utils.load_model). Default: true, as Triton does with --model-control-mode=explicit; false with --admin-address.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
 			o.server.ModelLoads = "never"

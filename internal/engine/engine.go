@@ -142,7 +142,10 @@ func (e *Engine) start(ctx context.Context) error {
 	if paths := e.repo.Paths(); len(names) == 0 && err == nil && len(paths) > 0 && e.o.ControlMode != "explicit" {
 		e.log.Warn("there are no models in the model repositories", "repositories", paths)
 	}
-	if failures := e.life.LoadAll(ctx, names); len(failures) > 0 && e.o.ExitOnError {
+	end := e.tellProgress()
+	failures := e.life.LoadAll(ctx, names)
+	end()
+	if len(failures) > 0 && e.o.ExitOnError {
 		if index, err := e.Index(false); err == nil {
 			e.failedIndex.Store(&index)
 		}
@@ -237,6 +240,17 @@ func (e *Engine) AllocatorOf(name string, version int64) tensor.Allocator {
 	return m.Allocator()
 }
 
+// Serves returns nil if a request for the model would find it now, else the error
+// that says why not. It takes nothing.
+func (e *Engine) Serves(name string, version int64) error {
+	m := e.life.PinFor("", name, version)
+	if m == nil {
+		return e.life.Explain(name, version)
+	}
+	m.Unpin()
+	return nil
+}
+
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
 
@@ -247,6 +261,12 @@ func (e *Engine) Ledger() *ledger.Ledger { return e.admission.ledger }
 // MaxQueuedBytes is the most input bytes that all requests may hold together.
 func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
 
+// InterfaceVersion is the version that clients are told: that of the Triton whose
+// interface this is, so that those who compare it with what they need see what is
+// served. It has three numbers and nothing else, and its first one stays 2 as long
+// as that interface does.
+const InterfaceVersion = "2.51.0"
+
 // Metadata describes the server.
 type Metadata struct {
 	Name, Version string
@@ -255,7 +275,7 @@ type Metadata struct {
 
 // Metadata returns the server's name, version and protocol extensions.
 func (e *Engine) Metadata() Metadata {
-	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
+	return Metadata{Name: e.o.ID, Version: InterfaceVersion, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
 		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging",

@@ -321,7 +321,7 @@ func TestReadinessAsksTheModel(t *testing.T) {
 func TestMetadata(t *testing.T) {
 	e := server(t, Options{NoRepository: true})
 	m := e.Metadata()
-	if m.Name != "triton" || m.Version != Version || len(m.Extensions) == 0 {
+	if m.Name != "triton" || m.Version != InterfaceVersion || len(m.Extensions) == 0 {
 		t.Error(m)
 	}
 }

@@ -41,6 +41,8 @@ type Options struct {
 	Guard *auth.Guard
 	// ManagedElsewhere refuses what changes the server.
 	ManagedElsewhere bool
+	// NoReflection leaves out what tells clients the services and their messages.
+	NoReflection bool
 	// Restricted holds, for a category, the metadata that a call must bring.
 	Restricted map[string]Restriction
 
@@ -96,7 +98,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	options := transport.Options{
-		Codec: newCodec(), Place: s.place, Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, MaxBuffered: s.maxQueued(), MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
+		Codec: newCodec(), Place: s.place, Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, Ledger: o.Engine.Ledger(), Known: s.known, MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
 		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout, MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
 	}
@@ -107,6 +109,11 @@ func New(o Options) (*Server, error) {
 	s.grpc.RegisterService(serviceDesc(s), s)
 	s.grpc.RegisterService(bindingDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
+	if !o.NoReflection {
+		if err := s.reflect(); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 

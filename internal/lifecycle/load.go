@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/stats"
 )
 
 // Request asks for one model to be loaded or reloaded.
@@ -283,6 +284,7 @@ func (m *Manager) openRetrying(p *plan, n int64) opened {
 			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
 		}
 	}
+	defer m.starting.Load().opening(p.name)()
 	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
@@ -344,6 +346,10 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 		}
 		v.move(Ready, "")
 		v.model, v.source, v.took = o.model, p.snapshot.Retain(), o.took
+		m.book.Open(m.title(p.name, o.version, o.model.Config()), stats.Loaded{
+			Numbers: o.model.Stats(), Cached: o.model.Config().ResponseCache, LoadTime: o.took,
+			Health: func() (int, int64) { h := o.model.Health(); return h.Stuck, h.Hangs },
+		})
 	}
 	for _, n := range e.numbers() {
 		if !slices.Contains(serve, n) {

@@ -90,6 +90,7 @@ func (m *Manager) retire(ctx context.Context, r retired) {
 // retired notes that a version is closed.
 func (m *Manager) retired(r retired) {
 	r.source.Release()
+	m.book.Close(m.title(r.name, r.model.Version(), r.model.Config()), r.model.Stats())
 	if r.record == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-// Package orphans clears away dead processes that models have left behind.
+// Package orphans clears away processes that models have left behind.
 package orphans
 
 import (
@@ -16,9 +16,10 @@ import (
 const orphanRound = 5 * time.Second
 
 // adopter waits for processes that the kernel gives to this one when their own
-// parent ends: all orphans of a container, where the server is process 1. Nobody
-// else would, and each keeps its number taken until the container has none left.
-// A model that starts daemons, or is killed with children of its own, makes them.
+// parent ends: those that models leave and, where the server is process 1, all
+// orphans of a container. Nobody else would, and each keeps its number taken until
+// the container has none left. A model that starts daemons, or is killed with
+// children of its own, makes them.
 //
 // It takes what has been dead in two rounds. Children of this process's own have
 // somebody who waits for them, and are gone long before.
@@ -27,9 +28,10 @@ type adopter struct {
 	dead   map[string]bool // by number and time of start
 }
 
-// Adopt runs an adopter until stop is called, where the server is process 1.
+// Adopt runs an adopter until stop is called, which ends what models have
+// hidden from the end of their workers.
 func Adopt() (stop func()) {
-	if os.Getpid() != 1 {
+	if unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != nil && os.Getpid() != 1 {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -48,7 +50,47 @@ func Adopt() (stop func()) {
 	return func() {
 		cancel()
 		wg.Wait()
+		endOrphans()
 	}
+}
+
+// endOrphans kills the children of this process that models have left: workers,
+// and what they start, have a limit on their real-time CPU time that marks them
+// (backend/internal/worker). They can lower it, and so hide from the end of their
+// worker, but not be rid of it. What a killed one leaves comes here too.
+func endOrphans() {
+	own, err := markOf(os.Getpid())
+	if err != nil {
+		return
+	}
+	for range orphanRounds {
+		found := false
+		for _, pid := range processes() {
+			stat, ok := statOf(pid)
+			if !ok || stat.parent != strconv.Itoa(os.Getpid()) {
+				continue
+			}
+			// A child of this process keeps its number until this process has waited for it.
+			if mark, err := markOf(pid); err != nil || mark >= own {
+				continue
+			}
+			found = unix.Kill(pid, unix.SIGKILL) == nil || found
+			var status unix.WaitStatus
+			_, _ = unix.Wait4(pid, &status, 0, nil)
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+// orphanRounds bounds how often is looked for what killed orphans have left.
+const orphanRounds = 100
+
+func markOf(pid int) (uint64, error) {
+	var limit unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit)
+	return limit.Max, err
 }
 
 // round waits for the children that were dead in the round before too.
@@ -95,15 +137,26 @@ func processes() []int {
 // deadChild returns whether pid is a zombie whose parent is parent, and when it
 // started, in the kernel's ticks.
 func deadChild(pid, parent int) (started string, dead bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
+	stat, ok := statOf(pid)
+	if !ok || stat.state != "Z" || stat.parent != strconv.Itoa(parent) {
 		return "", false
+	}
+	return stat.started, true
+}
+
+// stat is what the kernel says of a process.
+type stat struct{ state, parent, started string }
+
+func statOf(pid int) (stat, bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, false
 	}
 	// proc(5): the name stands in parentheses and may hold some; behind it the
 	// state, the parent, and as the twentieth field the start.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 || string(fields[0]) != "Z" || string(fields[1]) != strconv.Itoa(parent) {
-		return "", false
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return stat{}, false
 	}
-	return string(fields[19]), true
+	return stat{string(fields[0]), string(fields[1]), string(fields[19])}, true
 }
