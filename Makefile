@@ -116,6 +116,10 @@ soak: setup build ## load, unload, cancel, stream and kill for SOAK_MINUTES; not
 overload: setup build ## ten times the requests that a model can execute: latency of the accepted ones, memory
 	$(PYTHON) bench/operate/overload.py
 
+SEEDS ?= 20
+differential: setup build ## SEEDS new programs on the real Triton and on Neso: answers, what models saw, counters
+	$(PYTHON) e2e/differential --seeds=$(SEEDS)
+
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh
 
@@ -125,4 +129,4 @@ check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build wheel serve test test-nocgo test-frameworks minilm pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload conformance check clean
+.PHONY: help setup build wheel serve test test-nocgo test-frameworks minilm pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload differential conformance check clean

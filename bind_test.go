@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nesoserve/neso"
@@ -115,5 +116,61 @@ func TestBindFunc(t *testing.T) {
 	}
 	if got := post(srv, "plain", fmt.Sprintf(body, "")); !strings.Contains(got, "unknown model") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// minus is a model that knows its inputs by their place.
+func minus(_ context.Context, in []tensor.Tensor) ([]tensor.Tensor, error) {
+	a, err := tensor.Values[int32](&in[0])
+	if err != nil {
+		return nil, err
+	}
+	b, err := tensor.Values[int32](&in[1])
+	if err != nil {
+		return nil, err
+	}
+	c := make([]int32, len(a))
+	for i := range a {
+		c[i] = a[i] - b[i]
+	}
+	out, err := tensor.New("c", in[0].Shape, c)
+	return []tensor.Tensor{out}, err
+}
+
+// Clients name inputs in any order, and requests of both orders share batches.
+func TestBindOrdersInputs(t *testing.T) {
+	srv := &neso.Server{HTTP: neso.HTTP{Address: "127.0.0.1:0"}, NoRepository: true, Logger: slog.New(slog.DiscardHandler)}
+	if err := srv.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	io := func(name string) backend.IO {
+		return backend.IO{Name: name, Datatype: tensor.Int32, Dims: tensor.Shape{1}}
+	}
+	model := neso.Model{Name: "minus", Inputs: []backend.IO{io("a"), io("b")}, Outputs: []backend.IO{io("c")}}
+	for _, batch := range []int{0, 8} {
+		model.MaxBatchSize = batch
+		if err := srv.Bind(model, minus); err != nil {
+			t.Fatal(err)
+		}
+		shape := "[1]"
+		if batch > 0 {
+			shape = "[1, 1]"
+		}
+		a := `{"name": "a", "datatype": "INT32", "shape": ` + shape + `, "data": [10]}`
+		b := `{"name": "b", "datatype": "INT32", "shape": ` + shape + `, "data": [3]}`
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				order := a + ", " + b
+				if i%2 == 0 {
+					order = b + ", " + a
+				}
+				if got := post(srv, "minus", `{"inputs": [`+order+`]}`); !strings.Contains(got, `"data":[7]`) {
+					t.Errorf("max_batch_size %d, %s: got %s", batch, order, got)
+				}
+			})
+		}
+		wg.Wait()
 	}
 }

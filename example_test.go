@@ -2,7 +2,7 @@ package neso_test
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,12 +28,56 @@ func doubling() (*neso.Server, error) {
 }
 
 // int32s reads INT32 elements.
-func int32s(data []byte) []int32 {
-	v := make([]int32, len(data)/4)
-	for i := range v {
-		v[i] = int32(binary.LittleEndian.Uint32(data[4*i:]))
+func int32s(t tensor.Tensor) []int32 {
+	v, err := tensor.Values[int32](&t)
+	if err != nil {
+		fmt.Println(err)
 	}
 	return v
+}
+
+// subtract is a model with two inputs: difference = a - b. It may take them by
+// place, which is that of the model's Inputs whatever a client sends, or by name.
+func subtract(_ context.Context, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
+	in := tensor.List(inputs)
+	a, err := tensor.Values[float32](in.Get("a"))
+	if err != nil {
+		return nil, err
+	}
+	b, err := tensor.Values[float32](in.Get("b"))
+	if err != nil {
+		return nil, err
+	}
+	c := make([]float32, len(a))
+	for i := range c {
+		c[i] = a[i] - b[i]
+	}
+	difference, err := tensor.New("difference", in[0].Shape, c)
+	return []tensor.Tensor{difference}, err
+}
+
+// A function with two inputs, which it takes by name.
+func ExampleFunc() {
+	io := func(name string) backend.IO {
+		return backend.IO{Name: name, Datatype: tensor.FP32, Dims: tensor.Shape{2}}
+	}
+	model := neso.Model{Name: "subtract", Inputs: []backend.IO{io("a"), io("b")}, Outputs: []backend.IO{io("difference")}}
+	srv := &neso.Server{NoRepository: true, Logger: slog.New(slog.DiscardHandler)}
+	if err := errors.Join(srv.Bind(model, subtract), srv.Start(context.Background())); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	a, _ := tensor.New("a", tensor.Shape{2}, []float32{10, 20})
+	b, _ := tensor.New("b", tensor.Shape{2}, []float32{1, 2})
+	resp, err := srv.Infer(context.Background(), neso.Request{Model: "subtract", Inputs: []tensor.Tensor{b, a}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Release()
+	fmt.Println(tensor.Values[float32](&resp.Outputs[0]))
+	// Output: [9 18] <nil>
 }
 
 func ExampleServer_Infer() {
@@ -43,14 +87,18 @@ func ExampleServer_Infer() {
 		return
 	}
 	defer srv.Close()
-	x := tensor.Tensor{Name: "x", Datatype: tensor.Int32, Shape: tensor.Shape{1, 3}, Data: []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0}}
+	x, err := tensor.New("x", tensor.Shape{1, 3}, []int32{1, 2, 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	resp, err := srv.Infer(context.Background(), neso.Request{Model: "double", Inputs: []tensor.Tensor{x}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer resp.Release()
-	fmt.Println(resp.Outputs[0].Name, resp.Outputs[0].Shape, int32s(resp.Outputs[0].Data))
+	fmt.Println(resp.Outputs[0].Name, resp.Outputs[0].Shape, int32s(resp.Outputs[0]))
 	// Output: y [1,3] [2 4 6]
 }
 
@@ -64,7 +112,7 @@ func ExampleServer_Stream() {
 	x := tensor.Tensor{Name: "x", Datatype: tensor.Int32, Shape: tensor.Shape{1, 1}, Data: []byte{21, 0, 0, 0}}
 	err = srv.Stream(context.Background(), neso.Request{Model: "double", Inputs: []tensor.Tensor{x}}, func(resp *backend.Response) bool {
 		defer resp.Release()
-		fmt.Println(int32s(resp.Outputs[0].Data))
+		fmt.Println(int32s(resp.Outputs[0]))
 		return true // false would cancel the request
 	})
 	fmt.Println(err)

@@ -133,9 +133,12 @@ type Server struct {
 	// ReadableModelFiles lets other users of the machine read the files of load
 	// requests, for workers that run as another user.
 	ReadableModelFiles bool
-	// RefuseModelFiles refuses loads over the API that bring the model's files, and
-	// so its code.
+	// RefuseModelFiles refuses loads that bring the model's files, and so its code,
+	// whoever asks for them: clients, or a model.
 	RefuseModelFiles bool
+	// ModelLoads says whether models may load and unload others: "always" or
+	// "never"; default "never" with an AdminAddress, else "always".
+	ModelLoads string
 
 	HTTP    HTTP
 	GRPC    GRPC
@@ -268,6 +271,9 @@ type GRPC struct {
 	// MaxConnectionAge ends connections (default never), after
 	// MaxConnectionAgeGrace by force.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
+	// NoReflection leaves out server reflection, which tells clients such as grpcurl
+	// the services and their messages.
+	NoReflection bool
 	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
 	// at most. MaxStreams bounds the calls of one connection (default 16384):
 	// each may hold a message that no model has admitted yet.

@@ -12,8 +12,20 @@ func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options
 		ControlMode: s.ControlMode, Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
 		WarmupInStatistics: s.WarmupInStatistics, UncheckedOutputs: s.UncheckedOutputs, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
-		HangTimeout: s.HangTimeout, WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
+		HangTimeout: s.HangTimeout, WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, RefuseFiles: s.RefuseModelFiles, RefuseModels: s.refuseModelLoads(), Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
 	}
+}
+
+// refuseModelLoads says whether models may not load and unload others. What is
+// no word for it refuses.
+func (s *Server) refuseModelLoads() bool {
+	switch s.ModelLoads {
+	case "":
+		return s.AdminAddress != ""
+	case "always":
+		return false
+	}
+	return true
 }
 
 // newObserver returns what makes the summaries that config asks for.
@@ -26,16 +38,13 @@ func newObserver(config metrics.Config) func() stats.Observer {
 	}
 }
 
-// models lists the loaded versions for the metrics.
+// models lists for the metrics the versions that are, or were, loaded.
 func (r *running) models() []metrics.Model {
-	all, err := r.engine.Statistics("", -1)
-	if err != nil {
-		return nil
-	}
+	all := r.engine.Numbers()
 	models := make([]metrics.Model, len(all))
 	for i, v := range all {
-		summaries, _ := v.Stats.Observer().(*metrics.Summaries)
-		models[i] = metrics.Model{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Tags: v.Config.MetricTags, Numbers: v.Stats.Snapshot(), LoadTime: v.LoadTime, Cached: v.Config.ResponseCache, Summaries: summaries, Stuck: v.Instances.Stuck, Hangs: v.Instances.Hangs}
+		summaries, _ := v.Observer.(*metrics.Summaries)
+		models[i] = metrics.Model{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Tags: v.Tags, Numbers: v.Numbers, LoadTime: v.LoadTime, Cached: v.Cached, Summaries: summaries, Stuck: v.Stuck, Hangs: v.Hangs}
 	}
 	return models
 }

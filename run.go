@@ -156,7 +156,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	}
 	r.api, err = httpapi.New(httpapi.Options{
 		Restricted: restricted, Join: s.HTTP.Join,
-		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.log, Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})
@@ -194,11 +194,11 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
 		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
-		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "", RefuseModelFiles: s.RefuseModelFiles,
+		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
 		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
 		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
-		MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
+		NoReflection: s.GRPC.NoReflection, MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
 	})
 	if err != nil {
 		return err

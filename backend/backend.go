@@ -25,6 +25,16 @@ type Driver struct {
 	// OwnParameters says that models may have parameters that only they know: then
 	// those are warned of that are much like one of Parameters.
 	OwnParameters bool
+	// Files are those of Parameters that name files of the model: relative values
+	// start at its directory. Paths are those that name any files, relative ones
+	// from the server's working directory; of an entry that ends in * those count
+	// that look like a path by their name or value. A configuration that comes with
+	// a load request may name no file outside of the model.
+	Files, Paths []string
+	// OwnCode says what of a model brings code that the backend would run in the
+	// server's process, such as a library of operators: the name of the field, or "".
+	// Package backend/isolate gives such models a process of their own. nil: never.
+	OwnCode func(cfg *Config) string
 }
 
 // Settings is what the command line says to one backend.
@@ -114,6 +124,9 @@ type Capabilities struct {
 	// LooseOutputs says that responses may lack outputs and have other shapes than
 	// the configuration's: the backend has checked what its users want checked.
 	LooseOutputs bool
+	// KeepsOrder says that Request.Inputs come in the order of the client;
+	// otherwise it is that of the configuration.
+	KeepsOrder bool
 	// TakesDevice says whether the inputs of a model may lie on a GPU, see
 	// tensor.DeviceMemory; it is asked once a load. nil: none.
 	TakesDevice func(cfg *Config) bool
@@ -126,8 +139,9 @@ type Capabilities struct {
 // the final responses of all its requests have been given.
 type Batch struct {
 	Requests []*Request
-	// Inputs holds, with Capabilities.Gather, every input once, the requests'
-	// tensors concatenated along the batch axis in request order. A ragged one
+	// Inputs holds, with Capabilities.Gather, every input once, in the order of
+	// Request.Inputs, the requests' tensors concatenated along the batch axis in
+	// request order. A ragged one
 	// (IO.Ragged) has one dimension, of all its elements. After them come those of
 	// Config.BatchInputs. Answer with Scatter, or request by request.
 	Inputs []tensor.Tensor

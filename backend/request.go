@@ -21,7 +21,9 @@ type Request struct {
 	Timeout uint64
 	// Parameters are the custom ones, in the order of the request.
 	Parameters []Parameter
-	Inputs     []tensor.Tensor
+	// Inputs come in the order of the configuration, see Capabilities.KeepsOrder;
+	// those of a sequence's controls and states stand behind them.
+	Inputs []tensor.Tensor
 	// Requested names the outputs to return, never empty once the request is
 	// admitted.
 	Requested []string
@@ -68,6 +70,24 @@ type Responder interface {
 type Rescheduler interface {
 	// Reschedule hands the request to the model again; see Request.Reschedule.
 	Reschedule() error
+}
+
+// Settler is a Responder that wants to know when a batch ends which of its
+// requests come back.
+type Settler interface {
+	// Settle says whether Reschedule will follow; see Request.Settle.
+	Settle(again bool)
+}
+
+// Settle says, before Execute returns, whether the request will be given back
+// with Reschedule once its responses are delivered, or never will: the model is
+// done with it, though responses may still come. A backend whose requests
+// answer late calls it, so that the next batch waits for those that come back
+// and for no others.
+func (r *Request) Settle(again bool) {
+	if s, ok := r.Responder.(Settler); ok {
+		s.Settle(again)
+	}
 }
 
 // Reschedule gives the request back, in place of a final response: the

@@ -33,13 +33,15 @@ type bound struct {
 	batch     bool // the callables take gathered batches
 	batching  bool // the model has a batch dimension
 	timeout   time.Duration
-	depth     int // batches that one callable may have at once, at least
+	depth     int // batches that one callable has at once, 0 where it is no coroutine
 }
 
 // Capabilities implements backend.Backend.
 func (b *bound) Capabilities() backend.Capabilities {
 	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, LooseOutputs: true, Lingers: b.timeout > 0}
-	c.Depth = max(c.Depth, b.depth)
+	if b.depth > 0 { // a coroutine's are all begun at once: none is sent ahead of its turn
+		c.Depth = b.depth
+	}
 	return c
 }
 
@@ -106,9 +108,9 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	number := s.ids.Add(1)
 	in := &instance{model: m, number: number}
 	// Where a batch may hold several requests it grows while the one before runs, and
-	// what a coroutine may run at once it begins at once.
+	// what a coroutine is sent it begins at once.
 	var board *worker.Board
-	if !m.bound.batching && m.bound.depth <= 1 && ic.Report != nil {
+	if !m.bound.batching && m.bound.depth == 0 && ic.Report != nil {
 		board = s.conn.NewBoard()
 	}
 	in.wire = s.conn.Attach(worker.Instance{

@@ -130,7 +130,7 @@ type bindBody struct {
 	Instances int             `json:"instances"` // how many callables
 	Shape     string          `json:"shape"`     // "batch" or "requests"
 	TimeoutUS int64           `json:"timeout_us"`
-	Depth     int             `json:"depth"` // batches at once for a callable that is a coroutine; 0: one
+	Depth     int             `json:"depth"` // batches at once for a callable that is a coroutine, else 0
 }
 
 // Shapes of calls.

@@ -19,7 +19,7 @@ type Options struct {
 
 // New returns the driver.
 func New(o Options) backend.Driver {
-	return backend.Driver{Name: Spec.Backend, Parameters: parameters, Settings: []string{completion.MaxBatchSize, settingPickle}, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: Spec.Backend, Parameters: parameters, Settings: []string{completion.MaxBatchSize, settingPickle}, Files: []string{Spec.Parameter}, OwnCode: Spec.OfModel, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		set, err := parseSettings(s)
 		if err != nil {
 			return nil, err

@@ -28,7 +28,7 @@ func Drivers(o python.Options) []backend.Driver {
 	all := make([]backend.Driver, 0, len(table)+1)
 	for i := range table {
 		f := &table[i]
-		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Parameters: f.parameters, Check: f.check, UsesGPU: func() bool { return f.usesGPU(o) }}))
+		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Parameters: f.parameters, Files: f.names, Check: f.check, UsesGPU: func() bool { return f.usesGPU(o) }}))
 	}
 	return append(all, dali())
 }

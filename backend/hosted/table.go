@@ -26,6 +26,8 @@ type framework struct {
 	// parameters and settings are those that the framework's models know beside the
 	// ones of all Python workers.
 	parameters, settings []string
+	// names are those of parameters that name a file of the model.
+	names []string
 	// refuse says no to a file, before a worker touches it.
 	refuse func(cfg *backend.Config, name string, settings map[string]string) error
 }
@@ -49,6 +51,7 @@ var table = []framework{
 			"TF_GRAPH_TAG", "TF_SIGNATURE_DEF", "TF_INIT_OPS_FILE", "TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS",
 			"TF_USE_PER_SESSION_THREADS", "MAX_SESSION_SHARE_COUNT", // each instance is a process: as it is with both
 		},
+		names: []string{"TF_INIT_OPS_FILE"},
 	},
 	{
 		backend: "sklearn", module: "sklearn", distribution: "scikit-learn", install: "scikit-learn skops", preload: "sklearn.pipeline",

@@ -19,6 +19,11 @@ import (
 // "process", or "none" (the default), in the server's process.
 const Param = "isolation"
 
+// SettingOwnCode is the key of --backend-config that says where models run which
+// bring code of their own, such as libraries of operators: "worker" (the
+// default), or "server" for wherever the model says.
+const SettingOwnCode = "own-code"
+
 // Options say how workers are started.
 type Options struct {
 	// Binary is the neso command; "" refuses models that want to be isolated.
@@ -43,7 +48,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 		d.Parameters = slices.Concat(d.Parameters, []string{Param}, worker.LimitParameters)
 	}
 	if d.Settings != nil {
-		d.Settings = append(slices.Clone(d.Settings), worker.SettingLoadLimit)
+		d.Settings = append(slices.Clone(d.Settings), worker.SettingLoadLimit, SettingOwnCode)
 	}
 	d.Open = func(ctx context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		inner, err := open(ctx, host, s)
@@ -55,7 +60,15 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 			return nil, err
 		}
 		log := host.Logger().With(slog.String("backend", d.Name))
-		return &wrapped{Backend: inner, name: d.Name, options: o, user: user, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}}, nil
+		ownCode := d.OwnCode
+		switch v := s.Values[SettingOwnCode]; v {
+		case "", "worker":
+		case "server":
+			ownCode = nil
+		default:
+			return nil, backend.Errorf(backend.InvalidArg, "--backend-config=%s,%s=%s: expected worker or server", d.Name, SettingOwnCode, v)
+		}
+		return &wrapped{Backend: inner, name: d.Name, ownCode: ownCode, options: o, user: user, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}}, nil
 	}
 	return d
 }
@@ -64,6 +77,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 type wrapped struct {
 	backend.Backend
 	name     string
+	ownCode  func(*backend.Config) string // nil: wherever the model wants
 	options  Options
 	user     *worker.User // of workers; nil for the server's
 	host     backend.Host
@@ -73,20 +87,29 @@ type wrapped struct {
 	warm     worker.Warm
 }
 
-// isolated reports whether the model wants a process of its own.
+// isolated reports whether the model runs in a process of its own: it says so,
+// or brings code.
 func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
+	why := "'" + Param + ": process'"
 	switch v := strings.ToLower(cfg.Parameters[Param]); v {
 	case "", "none":
-		return false, nil
+		code := ""
+		if w.ownCode != nil {
+			code = w.ownCode(cfg)
+		}
+		if code == "" {
+			return false, nil
+		}
+		why = fmt.Sprintf("code of its own (%s), which runs in a worker unless the server is started with --backend-config=%s,%s=server", code, w.name, SettingOwnCode)
 	case "process":
 	default:
 		return false, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected process or none", Param, cfg.Name, v)
 	}
 	switch {
 	case cfg.Decoupled:
-		return false, backend.Errorf(backend.Unsupported, "model '%s' is decoupled, which does not go with '%s: process'", cfg.Name, Param)
+		return false, backend.Errorf(backend.Unsupported, "model '%s' is decoupled, which does not go with %s", cfg.Name, why)
 	case w.options.Binary == "":
-		return false, backend.Errorf(backend.Unsupported, "model '%s' wants '%s: process', for which this program names no neso command (all.Options.WorkerBinary)", cfg.Name, Param)
+		return false, backend.Errorf(backend.Unsupported, "model '%s' has %s; this program names no neso command for workers (all.Options.WorkerBinary)", cfg.Name, why)
 	}
 	if _, err := worker.LoadLimitOf(cfg.Parameters, w.settings.Values); err != nil {
 		return false, err

@@ -46,6 +46,19 @@ func parameters() []string {
 	return append(all, cudaParameters...)
 }
 
+// wildcards are those of parameters that stand for many.
+func wildcards() []string {
+	return slices.DeleteFunc(parameters(), func(name string) bool { return !strings.HasSuffix(name, "*") })
+}
+
+// ownCode is backend.Driver.OwnCode.
+func ownCode(cfg *backend.Config) string {
+	if c, err := parseConfig(cfg); err == nil && len(c.ModelOperations.OpLibraryFilename) > 0 {
+		return "model_operations.op_library_filename"
+	}
+	return Spec.OfModel(cfg)
+}
+
 // sessionOptions are what a session is made with.
 type sessionOptions struct {
 	level                int

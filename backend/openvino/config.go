@@ -38,6 +38,14 @@ func parameters() []string {
 	return slices.AppendSeq(own, maps.Keys(properties))
 }
 
+// ownCode is backend.Driver.OwnCode.
+func ownCode(cfg *backend.Config) string {
+	if cfg.Parameters[paramExtension] != "" {
+		return "parameters." + paramExtension
+	}
+	return Spec.OfModel(cfg)
+}
+
 // options are what a configuration says to this backend.
 type options struct {
 	device     string

@@ -19,6 +19,8 @@ type Hosted struct {
 	// Settings are the keys of --backend-config that the framework knows beside
 	// those of all Python workers, Parameters those of a model.
 	Settings, Parameters []string
+	// Files are those of Parameters that name files of the model.
+	Files []string
 	// Check refuses what no worker need be started for and returns the path of the
 	// model's file; settings are those of --backend-config.
 	Check func(cfg *backend.Config, settings map[string]string) (path string, err error)
@@ -37,7 +39,7 @@ const hostedStart = 2 * time.Minute
 // NewHosted returns the driver of a backend of a framework.
 func NewHosted(o Options, h Hosted) backend.Driver {
 	return backend.Driver{
-		Name: h.Name, Parameters: append(workerParameters(), h.Parameters...), Settings: append(knownSettings(), h.Settings...),
+		Name: h.Name, Parameters: append(workerParameters(), h.Parameters...), Settings: append(knownSettings(), h.Settings...), Files: h.Files, Paths: []string{paramEnvironment},
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, &h, host, settings)
 		},

@@ -44,7 +44,7 @@ type Options struct {
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU, paramWritable), OwnParameters: true, Settings: knownSettings(),
+		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU, paramWritable), OwnParameters: true, Settings: knownSettings(), Paths: []string{paramEnvironment},
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, nil, host, settings)
 		},
@@ -113,7 +113,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Completes: true, CopiesOutputs: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
+	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
 }
 
 // Close implements backend.Backend.

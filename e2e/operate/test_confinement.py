@@ -7,13 +7,10 @@ import contextlib
 import json
 import os
 import pwd
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+from nobody import python_for_all
 from repository import X, python_model, until
 from server import Server, isolated, kill
 
@@ -131,29 +128,6 @@ def test_environment_by_list(tmp_path):
     names = set(env) & (set(SECRETS) | set(OPEN))
     assert names == {"AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_REGION", "SOME_SETTING"}
     assert env["PATH"] == os.environ["PATH"]
-
-
-def python_for_all(directory):
-    """An interpreter with numpy that user nobody may run, and its PYTHONPATH; or None.
-
-    The one of the tests lies in somebody's home often. Another one of the same version takes a copy of its numpy.
-    """
-    nobody = pwd.getpwnam("nobody")
-    site = Path(np.__file__).parent.parent
-    for python in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}"):
-        for path in ("", directory / "site"):
-            if path:
-                for part in ("numpy", "numpy.libs"):
-                    if (site / part).exists() and not (path / part).exists():
-                        shutil.copytree(site / part, path / part, ignore=shutil.ignore_patterns("tests", "*.pyi"))
-            command = [python, "-c", "import numpy"]
-            try:
-                as_nobody = dict(user=nobody.pw_uid, group=nobody.pw_gid, cwd="/", env={"PYTHONPATH": str(path)})
-                if subprocess.run(command, **as_nobody, capture_output=True).returncode == 0:
-                    return python, str(path)
-            except OSError:
-                break
-    return None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers of another user")

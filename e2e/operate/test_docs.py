@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from server import ROOT, Server
+from server import ROOT, Server, free_port
 from single import call as served
 from single import serving
 
@@ -191,3 +191,66 @@ def test_rents_have_categories(example_server):
     assert r.returncode == 0, r.stdout + r.stderr
     lake, unknown, yard, mars = (float(line.split()[0]) for line in r.stdout.splitlines())
     assert lake > 2 * yard and yard > mars > 0 and unknown > yard, r.stdout
+
+
+def console(page, command):
+    """The lines that a page says the command prints, ports apart."""
+    for language, text in BLOCK.findall((ROOT / "docs" / page).read_text()):
+        lines = text.splitlines()
+        if language == "console" and f"$ {command}" in lines:
+            return lines[lines.index(f"$ {command}") + 1 :]
+    raise AssertionError(f"{page} does not say what {command} prints")
+
+
+def test_media_are_streamed():
+    with Server(ROOT / "examples" / "media") as s:
+        command = [sys.executable, "examples/media_client.py", f"--url=127.0.0.1:{s.grpc_port}"]
+        r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert r.stdout.splitlines() == console("audio-video.md", "python examples/media_client.py")
+
+
+def test_callables_are_steps_of_an_ensemble():
+    """The example, with the code that the page shows in it."""
+    source = (ROOT / "examples" / "callables" / "ensemble.py").read_text()
+    for language, text in BLOCK.findall((ROOT / "docs" / "callable-ensembles.md").read_text()):
+        if language == "python":
+            for line in text.split():
+                assert line in source, text
+    ports = [f"--{end}-port=0" for end in ("http", "grpc", "metrics")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NESO_BINARY": str(ROOT / "bin" / "neso")}
+    r = subprocess.run(
+        [sys.executable, "examples/callables/ensemble.py", "--once", *ports],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=environment,
+    )
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert r.stdout.splitlines() == console("callable-ensembles.md", "python examples/callables/ensemble.py --once")
+
+
+def test_the_go_example_serves(tmp_path):
+    """The program of docs/go.md, with the code that the page shows in it, under the page's call."""
+    page = (ROOT / "docs" / "go.md").read_text()
+    source = (ROOT / "examples" / "go" / "main.go").read_text()
+    shown = [text for language, text in BLOCK.findall(page) if language == "go"]
+    assert len(shown) == 2 and all(text in source for text in shown)
+    call = re.search(r"^\$ (curl .*?\]}')$", page, re.M | re.S).group(1)
+    build = ["go", "build", "-o", tmp_path / "example", "./examples/go"]
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    subprocess.run(build, cwd=ROOT, check=True, timeout=600, env=environment)
+    port = free_port()
+    with subprocess.Popen([tmp_path / "example", f"-http=127.0.0.1:{port}"], stderr=subprocess.PIPE, text=True) as p:
+        try:
+            for line in p.stderr:
+                if "Started HTTPService" in line:
+                    break
+            call = call.replace("localhost:8000", f"127.0.0.1:{port}").replace("curl -s ", "curl -sS --fail-with-body ")
+            r = subprocess.run(["bash", "-c", call], capture_output=True, text=True, timeout=60)
+        finally:
+            p.terminate()
+            p.stderr.read()
+    assert r.returncode == 0 and '"data":[9,18,27,36]' in r.stdout.replace(".0", ""), r.stdout + r.stderr
+    assert p.returncode == 0

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import os
+import re
 import shutil
 import struct
+import subprocess
+import sys
+import tempfile
 
 import pytest
 from repository import until
-from server import MODELS, Server, free_port
+from server import BINARY, MODELS, Server, free_port
 
 HEAD = json.dumps(
     {
@@ -127,6 +133,9 @@ def test_sagemaker_many_models(sagemaker):
     answer = json.loads(sagemaker.call("POST", "/models/h1/invoke", BODY)[2])
     assert answer["model_name"] == "h1" and answer["outputs"] == ANSWER
     assert sagemaker.status("POST", "/models/h1/invoke", BODY, X_Amzn_SageMaker_Target_Model="h1") == 200
+    status, _, body = load(sagemaker, "h1", sagemaker.root / "bare" / "model")
+    assert status == 409 and "conflicting mapping for 'h1'" in json.loads(body)["error"]
+    assert sagemaker.status("POST", "/models/h1/invoke", BODY) == 200, "a load that fails leaves what serves"
     status, _, body = sagemaker.call("POST", "/models/h1/invoke", BODY, X_Amzn_SageMaker_Target_Model="zz")
     assert status == 400 and "Request for unknown model: 'zz' is not found" in json.loads(body)["error"]
     assert sagemaker.status("POST", "/models/h1/invoke", "{bad") == 400
@@ -168,6 +177,188 @@ def test_sagemaker_refuses(sagemaker, name, url, fault):
     status, _, body = load(sagemaker, name, url.format(root=sagemaker.root))
     assert status == 400 and fault in json.loads(body)["error"], body
     assert json.loads(sagemaker.call("GET", "/models")[2]) == {"models": []}
+
+
+@pytest.mark.parametrize("url", ["one", "broken"])
+def test_sagemaker_failed_load_leaves_the_serving_model(sagemaker, url):
+    assert load(sagemaker, "add_sub", sagemaker.root / url / "model")[0] == 400, "the name is that of another model"
+    assert sagemaker.status("GET", "/ping") == 200 and sagemaker.status("POST", "/invocations", BODY) == 200
+    assert load(sagemaker, "h4", sagemaker.root / "one" / "model")[0] == 200, "the failed load has left nothing"
+    assert sagemaker.status("DELETE", "/models/h4") == 200
+
+
+def test_sagemaker_target_model_is_the_served_name(sagemaker):
+    target = {"X_Amzn_SageMaker_Target_Model": "digits.tar.gz"}
+    body = json.dumps({"model_name": "h5", "url": str(sagemaker.root / "one" / "model")})
+    assert sagemaker.status("POST", "/models", body, **target) == 200
+    for headers in (target, {}):
+        status, _, answer = sagemaker.call("POST", "/models/h5/invoke", BODY, **headers)
+        assert status == 200 and json.loads(answer)["model_name"] == "digits.tar.gz"
+    assert sagemaker.status("DELETE", "/models/h5", None, **target) == 200
+    assert sagemaker.status("POST", "/models/h5/invoke", BODY, **target) == 404
+
+
+def test_sagemaker_restrictions(tmp_path):
+    add_sub(tmp_path / "models" / "add_sub")
+    add_sub(tmp_path / "ml" / "one" / "model")
+    front = Front(free_port())
+    options = ["--allow-sagemaker=true", f"--sagemaker-port={front.port}", f"--sagemaker-model-root={tmp_path / 'ml'}"]
+    options += ["--http-restricted-api=model-repository:manage=m", "--http-restricted-api=inference:ask=a"]
+    env = {"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "add_sub"}
+    with Server(tmp_path / "models", *options, "--model-control-mode=explicit", "--load-model=add_sub", env=env):
+        body = json.dumps({"model_name": "h", "url": str(tmp_path / "ml" / "one" / "model")})
+        for method, path, want, given in (
+            ("POST", "/models", 200, body),
+            ("GET", "/models", 200, None),
+            ("GET", "/models/h", 200, None),
+            ("GET", "/models/other", 404, None),
+            ("DELETE", "/models/h", 200, None),
+        ):
+            status, _, answer = front.call(method, path, given)
+            assert status == 403 and json.loads(answer) == {
+                "error": "This API is restricted, expecting header 'manage'"
+            }, path
+            assert front.status(method, path, given, manage="no") == 403
+            assert front.status(method, path, given, manage="m") == want, path
+        assert front.status("POST", "/invocations", BODY) == 403 == front.status("GET", "/invocations")
+        assert front.status("POST", "/invocations", BODY, ask="a") == 200
+        assert front.status("GET", "/ping") == 200
+
+
+def container(binary, *options, **variables):
+    """A start without what the tests' servers are given otherwise."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SAGEMAKER_", "AIP_"))}
+    env.update({"NESO_PYTHON": sys.executable, **variables})
+    log = tempfile.TemporaryFile()
+    process = subprocess.Popen([*binary, *options], stdout=log, stderr=subprocess.STDOUT, env=env)
+    return process, log
+
+
+def ended(process, log):
+    """The exit status, and what was printed."""
+    process.terminate()
+    status = process.wait(120)
+    log.seek(0)
+    return status, log.read().decode()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_sagemaker_container_of_one_model(tmp_path, linked):
+    add_sub(tmp_path / "model" / "add_sub")
+    binary = [str(BINARY), "sagemaker"]
+    if linked:
+        (tmp_path / "serve").symlink_to(BINARY)
+        binary = [str(tmp_path / "serve")]
+    front, metrics, grpc = Front(free_port()), Front(free_port()), free_port()
+    process, log = container(
+        binary,
+        f"--model-repository={tmp_path / 'model'}",
+        SAGEMAKER_BIND_TO_PORT=str(front.port),
+        SAGEMAKER_TRITON_ALLOW_METRICS="true",
+        SAGEMAKER_TRITON_METRICS_PORT=str(metrics.port),
+        SAGEMAKER_TRITON_GRPC_PORT=str(grpc),
+        SAGEMAKER_TRITON_LOG_VERBOSE="false",
+        SAGEMAKER_TRITON_ADDITIONAL_ARGS="--log-format=ISO8601 --exit-timeout-secs 5",
+    )
+    try:
+        assert until(lambda: process.poll() is not None or answers(front)) and process.poll() is None, ended(
+            process, log
+        )
+        assert front.status("POST", "/invocations", BODY) == 200
+        assert metrics.status("GET", "/metrics") == 200
+    finally:
+        status, text = ended(process, log)
+    assert status == 0 and "Started HTTPService" not in text and "Started GRPC" not in text
+    assert "only existing model directory add_sub" in text and re.search(r"^\d{4}-\d\d-\d\dT", text, re.M)
+
+
+def answers(front):
+    with contextlib.suppress(OSError):
+        return front.status("GET", "/ping") == 200
+    return False
+
+
+def test_sagemaker_container_of_many_models(tmp_path):
+    add_sub(tmp_path / "one" / "model")
+    front = Front(free_port())
+    process, log = container(
+        [str(BINARY), "sagemaker"],
+        f"--sagemaker-model-root={tmp_path}",
+        SAGEMAKER_MULTI_MODEL="true",
+        SAGEMAKER_BIND_TO_PORT=str(front.port),
+    )
+    try:
+        assert until(lambda: process.poll() is not None or answers(front)) and process.poll() is None, ended(
+            process, log
+        )
+        assert json.loads(front.call("GET", "/models")[2]) == {"models": []}
+        assert load(front, "h1", tmp_path / "one" / "model")[0] == 200
+        assert front.status("POST", "/models/h1/invoke", BODY) == 200
+        assert front.status("DELETE", "/models/h1") == 200
+    finally:
+        status, text = ended(process, log)
+    assert status == 0 and "whether the server is live" in text
+
+
+@pytest.mark.parametrize(
+    "make, variables, fault",
+    [
+        (["config.pbtxt"], {}, "Incorrect directory structure"),
+        ([], {}, "No model found in model repository"),
+        (["a/x", "b/x"], {}, "More than 1 model directory found in model repository: a b"),
+        (["a/x"], {"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "c"}, "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME c does not exist"),
+        (
+            ["a/x"],
+            {"SAGEMAKER_BIND_TO_PORT": "many"},
+            'SAGEMAKER_BIND_TO_PORT is "many": Bad option: "--sagemaker-port"',
+        ),
+    ],
+)
+def test_sagemaker_container_refuses(tmp_path, make, variables, fault):
+    for path in make:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("")
+    process, log = container(
+        [str(BINARY), "sagemaker"], f"--model-repository={tmp_path}", "--load-model=a", **variables
+    )
+    assert process.wait(120) == 1
+    log.seek(0)
+    assert fault in log.read().decode()
+
+
+def test_sagemaker_variables_set_up_an_ordinary_start(tmp_path):
+    add_sub(tmp_path / "add_sub")
+    front = Front(free_port())
+    env = {"SAGEMAKER_BIND_TO_PORT": str(front.port), "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "add_sub"}
+    with Server(tmp_path, "--allow-sagemaker=true", env=env):
+        assert front.status("POST", "/invocations", BODY) == 200
+    # Ports of the command line win, and without the listener nothing is taken.
+    with Server(tmp_path, env={"SAGEMAKER_TRITON_ALLOW_GRPC": "neither"}) as s:
+        assert s.get("/v2").status == 200
+
+
+def test_vertex_storage_uri(tmp_path):
+    add_sub(tmp_path / "add_sub")
+    front = Front(free_port())
+    process, log = container(
+        [str(BINARY), "serve"],
+        AIP_MODE="PREDICTION",
+        AIP_PREDICT_ROUTE="/predict",
+        AIP_HEALTH_ROUTE="/ping",
+        AIP_HTTP_PORT=str(front.port),
+        AIP_STORAGE_URI=str(tmp_path),
+        SAGEMAKER_TRITON_ALLOW_METRICS="false",
+    )
+    try:
+        assert until(lambda: process.poll() is not None or answers(front)) and process.poll() is None, ended(
+            process, log
+        )
+        assert front.status("POST", "/predict", BODY) == 200
+    finally:
+        status, text = ended(process, log)
+    assert status == 0, text
+    with Server(tmp_path, env={"AIP_STORAGE_URI": "/nowhere"}) as s:  # the command line's is another
+        assert s.get("/v2/models/add_sub").status == 200
 
 
 @pytest.mark.parametrize("body", ["", "{bad", "[]", '{"model_name": 3}'])
@@ -222,6 +413,8 @@ def test_vertex(vertex):
         "v2/repository/models/add_sub/load": 403,
         "v2/repository/models/add_sub/unload": 403,
         "v2/systemsharedmemory/region/a/register": 403,
+        "v2/systemsharedmemory/region/a/unregister": 403,
+        "v2/cudasharedmemory/unregister": 403,
         "v2/models/add_sub/generate": 400,
         "v2/logging": 400,
         "/v2": 400,

@@ -95,6 +95,12 @@ FAULTS = {
         {"outputs": ["Q"]},
         "unexpected inference output 'Q' for model 'add_sub'",
     ),
+    "output twice": (
+        "add_sub",
+        {"INPUT0": np.ones((1, 4), np.float32), "INPUT1": np.ones((1, 4), np.float32)},
+        {"outputs": ["OUTPUT0", "OUTPUT1", "OUTPUT0"], "request_id": "twice"},
+        "[request id: twice] output 'OUTPUT0' already exists in request",
+    ),
 }
 
 

@@ -33,6 +33,8 @@ type serveOptions struct {
 	controlFD, descriptorFD, optionsFD       int
 	allowBind                                *bool
 	help                                     bool
+	// single says that models are named by their paths, in front of the options.
+	single bool
 }
 
 const (

@@ -32,10 +32,14 @@ type exitError struct{ code int }
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
 // Main runs the command and returns its exit status. `neso --model-repository=...`
-// and a link named tritonserver mean `neso serve`.
+// and a link named tritonserver mean `neso serve`, one named serve `neso sagemaker`.
 func Main(ctx context.Context, env Env) int {
 	args := env.Args[1:]
-	asTriton := strings.TrimSuffix(filepath.Base(env.Args[0]), ".exe") == "tritonserver"
+	name := strings.TrimSuffix(filepath.Base(env.Args[0]), ".exe")
+	if name == "serve" { // what the cloud starts a container with
+		return serveSagemaker(ctx, env, args)
+	}
+	asTriton := name == "tritonserver"
 	if asTriton || len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--help" && args[0] != "--version" {
 		return serve(ctx, env, args, asTriton)
 	}
@@ -49,7 +53,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetArgs(args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.AddCommand(serveCommand(env), configCommand(env), testModelCommand(env), backendsCommand(env), isolateCommand(), versionCommand(env))
+	root.AddCommand(serveCommand(env), sagemakerCommand(env), configCommand(env), testModelCommand(env), backendsCommand(env), isolateCommand(), versionCommand(env))
 	root.AddCommand(doctorCommand(env), keyCommand(env))
 	root.AddCommand(remote.Commands(env.Stdout)...)
 	explainUsage(root)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/internal/cli/orphans"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/startpages"
@@ -46,6 +48,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	line := startLine(args)
 	if !asTriton {
 		paths, args = modelPaths(args)
+		o.single = len(paths) > 0
 	}
 	given, err := o.read(table, args)
 	if err == nil && o.help {
@@ -87,7 +90,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	logger := log.Logger()
 	logger.Info("starting", "neso", neso.Version(), "pid", os.Getpid(), "options", line)
 	tuneRuntime()
-	defer adoptOrphans()()
+	defer orphans.Adopt()()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
@@ -159,6 +162,9 @@ func (o *serveOptions) read(table []option, args []string) ([]string, error) {
 		return nil, err
 	}
 	o.gpuDefaults(os.LookupEnv)
+	if err := o.sagemakerDefaults(table, args, os.Getenv); err != nil {
+		return nil, err
+	}
 	given, err := parse(table, args, o)
 	if err == nil && o.optionsFD >= 0 {
 		given, err = o.inherited(table, given)
@@ -189,6 +195,15 @@ func (o *serveOptions) complete(given []string) error {
 		return err
 	}
 	s.NoRepository = s.NoRepository || o.controlFD >= 0
+	if len(s.ModelRepositories) == 0 && !s.NoRepository && !o.single && o.storageURI != "" {
+		s.ModelRepositories = []string{o.storageURI}
+	}
+	if o.allowSagemaker && s.ControlMode == "explicit" && len(s.ModelRepositories) == 0 {
+		s.NoRepository = true // the cloud registers them
+	}
+	if len(s.StartupModels) == 1 && s.StartupModels[0] != "*" {
+		s.Sagemaker.Model = cmp.Or(s.Sagemaker.Model, s.StartupModels[0])
+	}
 	slices.Sort(s.ModelRepositories)
 	for _, path := range s.ModelRepositories {
 		if _, err := os.Stat(filepath.Join(path, "config.pbtxt")); err == nil {
@@ -224,7 +239,7 @@ func (o *serveOptions) complete(given []string) error {
 			if e.port < 0 || e.port > 65535 {
 				return &usageError{fmt.Sprintf("Bad option: %s port %d is not between 0 and 65535", e.name, e.port)}
 			}
-			*e.set = net.JoinHostPort(e.address, strconv.Itoa(e.port))
+			*e.set = net.JoinHostPort(host(e.address), strconv.Itoa(e.port))
 		}
 		if p := o.safePorts; p != nil && e.name != "Sagemaker" && o.allowSagemaker && e.address == "0.0.0.0" && (e.port < p[0] || e.port > p[1]) {
 			return &usageError{fmt.Sprintf("The server cannot listen to %s requests at port %d, allowed port range is [%d, %d]", e.name, e.port, p[0], p[1])}
@@ -236,6 +251,18 @@ func (o *serveOptions) complete(given []string) error {
 		}
 	}
 	return nil
+}
+
+// host takes the forms of an address that Triton's listeners know down to the
+// address: "ipv6:" and "ipv4:" in front of it, brackets around it.
+func host(address string) string {
+	for _, family := range []string{"ipv6:", "ipv4:"} {
+		address = strings.TrimPrefix(address, family)
+	}
+	if inner, ok := strings.CutPrefix(address, "["); ok && strings.HasSuffix(inner, "]") {
+		return strings.TrimSuffix(inner, "]")
+	}
+	return address
 }
 
 // sameStop is how soon after a signal another one is taken for the same stop:

@@ -65,7 +65,7 @@ func serveTable() []option {
 		{name: "enable-peer-access", kind: "boolean", group: groupRepository, help: "Whether to enable peer access between GPUs.", set: checkBool, unused: noGPU},
 
 		{name: "allow-http", kind: "boolean", group: groupHTTP, help: "Allow the server to listen for HTTP requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowHTTP })},
-		{name: "http-address", kind: "string", group: groupHTTP, help: "The address for the http server to bind to. \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.httpAddress })},
+		{name: "http-address", kind: "string", group: groupHTTP, help: "The address for the http server to bind to; an IPv6 one also in brackets or behind \"ipv6:\". \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.httpAddress })},
 		{name: "http-port", kind: "integer", group: groupHTTP, help: "The port for the server to listen on for HTTP requests. 0 means any free port.", set: intVar(func(o *serveOptions) *int { return &o.httpPort })},
 		{name: "reuse-http-port", kind: "boolean", group: groupHTTP, help: "Allow multiple servers to listen on the same HTTP port.", set: boolVar(func(o *serveOptions) *bool { return &o.server.HTTP.ReusePort })},
 		{name: "http-header-forward-pattern", kind: "string", group: groupHTTP, help: "The regular expression pattern of headers that become request parameters.", set: stringVar(func(o *serveOptions) *string { return &o.server.HTTP.HeaderForwardPattern })},
@@ -74,7 +74,7 @@ func serveTable() []option {
 		{name: "http-restricted-api", kind: "<string>:<string>=<string>", group: groupHTTP, help: "Restrict the use of protocols to requests with a header.", set: setRestricted("http-restricted-api", "api", "", func(o *serveOptions) *map[string]neso.Restriction { return &o.server.HTTP.Restricted })},
 
 		{name: "allow-grpc", kind: "boolean", group: groupGRPC, help: "Allow the server to listen for GRPC requests.", set: boolVar(func(o *serveOptions) *bool { return &o.allowGRPC })},
-		{name: "grpc-address", kind: "string", group: groupGRPC, help: "The address for the grpc server to bind to. \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.grpcAddress })},
+		{name: "grpc-address", kind: "string", group: groupGRPC, help: "The address for the grpc server to bind to; an IPv6 one also in brackets or behind \"ipv6:\". \"unix:/path\" listens on a Unix socket instead.", set: stringVar(func(o *serveOptions) *string { return &o.grpcAddress })},
 		{name: "grpc-port", kind: "integer", group: groupGRPC, help: "The port for the server to listen on for GRPC requests. 0 means any free port.", set: intVar(func(o *serveOptions) *int { return &o.grpcPort })},
 		{name: "reuse-grpc-port", kind: "boolean", group: groupGRPC, help: "Allow multiple servers to listen on the same GRPC port.", set: boolVar(func(o *serveOptions) *bool { return &o.server.GRPC.ReusePort })},
 		{name: "grpc-header-forward-pattern", kind: "string", group: groupGRPC, help: "The regular expression pattern of metadata keys that become request parameters.", set: stringVar(func(o *serveOptions) *string { return &o.server.GRPC.HeaderForwardPattern })},
@@ -184,11 +184,24 @@ func serveTable() []option {
 		{name: "metrics-tls-cert", kind: "string", group: groupNeso, help: "As --http-tls-cert, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Cert })},
 		{name: "metrics-tls-key", kind: "string", group: groupNeso, help: "As --http-tls-key, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.Key })},
 		{name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.", set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA })},
+		{name: "grpc-reflection", kind: "boolean", group: groupNeso, help: "Tell gRPC clients such as grpcurl the services and their messages (server reflection). Default: true.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.GRPC.NoReflection = !v
+			return err
+		}},
 		{name: "grpc-max-message-bytes", kind: "integer", group: groupNeso, help: "The largest gRPC message in bytes (suffixes K, M, G); larger ones are refused by their head. Default: --max-queued-bytes, at most 2 GiB.", set: setCount(func(o *serveOptions) *int64 { return &o.server.GRPC.MaxMessageSize })},
 		{name: "grpc-max-streams", kind: "integer", group: groupNeso, help: "gRPC calls of one connection at once: each may hold a message that no model has admitted yet. Default: 16384.", set: setMaxStreams},
 		{name: "auth-file", kind: "string", group: groupNeso, help: "A JSON file of the keys that clients must have, with what each may do and how much; read again when it changes. 'neso key new NAME' makes entries, docs/security.md tells all. Default: no keys.", set: nonEmptyVar("auth-file", func(o *serveOptions) *string { return &o.server.AuthFile })},
 		{name: "admin-address", kind: "string", group: groupNeso, help: "host:port or unix:/path of an HTTP listener that is then the only place where the server can be changed: load, unload, settings, shared memory, binding. With the TLS of HTTP, if any. Default: every listener serves these.", set: setAdminAddress},
-		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads over the API bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
+		{name: "allow-model-loads", kind: "boolean", group: groupNeso, help: "Let models load and unload models (pb_utils.load_model). Default: true, as Triton does with --model-control-mode=explicit; false with --admin-address.", set: func(o *serveOptions, s string) error {
+			v, err := parseBool(s)
+			o.server.ModelLoads = "never"
+			if v {
+				o.server.ModelLoads = "always"
+			}
+			return err
+		}},
+		{name: "allow-model-files", kind: "boolean", group: groupNeso, help: "Let loads, over the API or by a model, bring the model's files (file: parameters), and so its code. Default: true, as Triton does with --model-control-mode=explicit.", set: func(o *serveOptions, s string) error {
 			v, err := parseBool(s)
 			o.server.RefuseModelFiles = !v
 			return err

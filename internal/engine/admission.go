@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // retryAfter is what a client is told to wait when the server is full.
@@ -13,8 +14,10 @@ const retryAfter = time.Second
 // admission counts what is inside the server and bounds it. A request is
 // inside from Resolve to its end, which covers its time in every queue.
 type admission struct {
-	maxBytes, maxRequests int64
-	bytes, requests       atomic.Int64
+	maxRequests int64
+	requests    atomic.Int64
+	// ledger counts the bytes, with those of all else that the server holds.
+	ledger *ledger.Ledger
 	// external counts those that came through a front end: the server stops when
 	// they have ended, while requests of models to other models still pass.
 	external atomic.Int64
@@ -23,7 +26,7 @@ type admission struct {
 }
 
 func newAdmission(maxBytes, maxRequests int64) *admission {
-	return &admission{maxBytes: maxBytes, maxRequests: maxRequests, empty: make(chan struct{}, 1)}
+	return &admission{ledger: ledger.New(maxBytes), maxRequests: maxRequests, empty: make(chan struct{}, 1)}
 }
 
 // enter lets a request of so many bytes in, or says why not.
@@ -47,24 +50,18 @@ func (a *admission) enter(bytes int64) *backend.Error {
 
 // grow lets further bytes of a request in that is inside already.
 func (a *admission) grow(bytes int64) *backend.Error {
-	if n := a.bytes.Add(bytes); n > a.maxBytes || n < 0 {
-		a.bytes.Add(-bytes)
-		return &backend.Error{
-			Code: backend.Unavailable, RetryAfter: retryAfter,
-			Message: backend.Errorf(backend.Unavailable, "%d bytes of input are more than the server can queue at present, its maximum is %d bytes (--max-queued-bytes)", bytes, a.maxBytes).Message,
-		}
+	if !a.ledger.Take(ledger.In, bytes) {
+		return a.ledger.Refusal(ledger.In, bytes)
 	}
 	return nil
 }
 
 // shrink undoes grow.
-func (a *admission) shrink(bytes int64) { a.bytes.Add(-bytes) }
+func (a *admission) shrink(bytes int64) { a.ledger.Give(ledger.In, bytes) }
 
 // leave undoes enter.
 func (a *admission) leave(bytes int64) {
-	if bytes > 0 {
-		a.bytes.Add(-bytes)
-	}
+	a.ledger.Give(ledger.In, max(0, bytes))
 	a.requests.Add(-1)
 }
 

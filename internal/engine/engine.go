@@ -11,6 +11,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/repository"
@@ -141,7 +142,10 @@ func (e *Engine) start(ctx context.Context) error {
 	if paths := e.repo.Paths(); len(names) == 0 && err == nil && len(paths) > 0 && e.o.ControlMode != "explicit" {
 		e.log.Warn("there are no models in the model repositories", "repositories", paths)
 	}
-	if failures := e.life.LoadAll(ctx, names); len(failures) > 0 && e.o.ExitOnError {
+	end := e.tellProgress()
+	failures := e.life.LoadAll(ctx, names)
+	end()
+	if len(failures) > 0 && e.o.ExitOnError {
 		if index, err := e.Index(false); err == nil {
 			e.failedIndex.Store(&index)
 		}
@@ -181,6 +185,9 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 	if err := e.controllable(); err != nil {
 		return err
 	}
+	if e.o.RefuseFiles && len(r.Files) > 0 {
+		return backend.Errorf(backend.PermissionDenied, "%s", textNoFiles)
+	}
 	plain := make(map[string][]byte, len(r.Files))
 	for path, content := range r.Files {
 		// The parameter's name on the wire may come along.
@@ -189,6 +196,14 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 	r.Files = plain
 	return e.life.Load(ctx, r)
 }
+
+// What the operator of the server refuses is refused here, where every way of
+// loading comes by; package lifecycle refuses configurations that name files
+// outside of the model.
+const (
+	textNoFiles  = "this server takes no model files over the API (--allow-model-files=false)"
+	textNoModels = "models may not load or unload models on this server (--allow-model-loads=false, the default with --admin-address)"
+)
 
 // Unload unloads a model (explicit control mode only) and returns at once;
 // with dependents also the models only it uses.
@@ -228,8 +243,18 @@ func (e *Engine) AllocatorOf(name string, version int64) tensor.Allocator {
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
 
+// Ledger counts what the server holds for its clients. Requests stand there from
+// Resolve to their end; front ends count what comes before and after.
+func (e *Engine) Ledger() *ledger.Ledger { return e.admission.ledger }
+
 // MaxQueuedBytes is the most input bytes that all requests may hold together.
 func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }
+
+// InterfaceVersion is the version that clients are told: that of the Triton whose
+// interface this is, so that those who compare it with what they need see what is
+// served. It has three numbers and nothing else, and its first one stays 2 as long
+// as that interface does.
+const InterfaceVersion = "2.51.0"
 
 // Metadata describes the server.
 type Metadata struct {
@@ -239,7 +264,7 @@ type Metadata struct {
 
 // Metadata returns the server's name, version and protocol extensions.
 func (e *Engine) Metadata() Metadata {
-	return Metadata{Name: e.o.ID, Version: Version, Extensions: []string{
+	return Metadata{Name: e.o.ID, Version: InterfaceVersion, Extensions: []string{
 		// The peer's order; what is not here is not served yet.
 		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
 		"model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -62,7 +63,7 @@ func starting(t *testing.T, o Options, echoes ...*nesotest.Echo) (*Engine, error
 		if left, _ := os.ReadDir(o.TempDir); len(left) > 0 {
 			t.Errorf("directories left behind: %v", left)
 		}
-		if n := e.admission.requests.Load() + e.admission.bytes.Load() + e.admission.external.Load(); n != 0 {
+		if n := e.admission.requests.Load() + e.admission.ledger.Held(ledger.In) + e.admission.external.Load(); n != 0 {
 			t.Errorf("admission still counts %d", n)
 		}
 	})
@@ -320,7 +321,7 @@ func TestReadinessAsksTheModel(t *testing.T) {
 func TestMetadata(t *testing.T) {
 	e := server(t, Options{NoRepository: true})
 	m := e.Metadata()
-	if m.Name != "triton" || m.Version != Version || len(m.Extensions) == 0 {
+	if m.Name != "triton" || m.Version != InterfaceVersion || len(m.Extensions) == 0 {
 		t.Error(m)
 	}
 }

@@ -133,10 +133,16 @@ func (f forward) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
 }
 
 func (h *host) Load(ctx context.Context, model, config string, files map[string][]byte) error {
+	if h.e.o.RefuseModels {
+		return backend.Errorf(backend.PermissionDenied, "%s", textNoModels)
+	}
 	return h.e.load(ctx, lifecycle.Request{Name: model, Config: config, Files: files, Nested: true})
 }
 
 func (h *host) Unload(ctx context.Context, model string, dependents bool) error {
+	if h.e.o.RefuseModels {
+		return backend.Errorf(backend.PermissionDenied, "%s", textNoModels)
+	}
 	return h.e.Unload(ctx, model, dependents)
 }
 

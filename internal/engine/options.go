@@ -75,6 +75,9 @@ type Options struct {
 	TempDir string
 	// ReadableFiles lets other users of the machine read them.
 	ReadableFiles bool
+	// RefuseFiles refuses loads that bring the model's files, whoever asks for them;
+	// RefuseModels refuses loads and unloads that models ask for.
+	RefuseFiles, RefuseModels bool
 	// RepositoryCache keeps what is downloaded from object stores from one start to
 	// the next; empty means a temporary directory.
 	RepositoryCache string

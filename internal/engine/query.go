@@ -23,6 +23,8 @@ func (e *Engine) Live() error {
 		return nil
 	case Exiting:
 		return backend.Errorf(backend.Unavailable, "Server exiting")
+	case Initializing:
+		return backend.Errorf(backend.Unavailable, "Server not ready: %s", e.progress())
 	default:
 		return backend.Errorf(backend.InvalidArg, "server is at %s state", e.State())
 	}
@@ -111,6 +113,11 @@ type VersionStats struct {
 	// Instances is how they are.
 	Instances instance.Health
 }
+
+// Numbers returns what all versions have counted since the server began, those
+// included that are not loaded any more; Statistics those of the loaded ones since
+// they were loaded.
+func (e *Engine) Numbers() []stats.Page { return e.life.Numbers() }
 
 // Statistics returns the numbers of one model (version -1: all its ready
 // versions), or of all ready models for the empty name.

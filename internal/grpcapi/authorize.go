@@ -29,6 +29,7 @@ var operations = map[string]auth.Operation{
 	"ServerReady":                  auth.Probe,
 	"ModelReady":                   auth.Inspect,
 	"ServerMetadata":               auth.Inspect,
+	"ServerReflectionInfo":         auth.Inspect,
 	"ModelMetadata":                auth.Inspect,
 	"ModelConfig":                  auth.Inspect,
 	"ModelInfer":                   auth.Inference,

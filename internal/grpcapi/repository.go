@@ -4,11 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	pb "github.com/nesoserve/neso/internal/inferencepb"
-	"github.com/nesoserve/neso/internal/kserve"
 )
 
 // textRepository refuses the choice of one repository among several.
@@ -57,9 +53,6 @@ func (s *Server) repositoryModelLoad(ctx context.Context, q *pb.RepositoryModelL
 		default:
 			return nil, invalidArgument("unrecognized load parameter '" + name + "'.")
 		}
-	}
-	if s.o.RefuseModelFiles && len(files) > 0 {
-		return nil, status.Error(codes.PermissionDenied, kserve.TextNoModelFiles)
 	}
 	if err := s.o.Engine.Load(ctx, q.ModelName, config, files); err != nil {
 		return nil, failure(err)

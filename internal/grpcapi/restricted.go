@@ -17,6 +17,7 @@ type Restriction struct{ Key, Value string }
 // --grpc-restricted-protocol. Calls that are not here are those of health.
 var categories = map[string]string{
 	"ServerMetadata":               "metadata",
+	"ServerReflectionInfo":         "metadata",
 	"ModelMetadata":                "metadata",
 	"ModelInfer":                   "inference",
 	"ModelStreamInfer":             "inference",

@@ -41,8 +41,8 @@ type Options struct {
 	Guard *auth.Guard
 	// ManagedElsewhere refuses what changes the server.
 	ManagedElsewhere bool
-	// RefuseModelFiles refuses loads that bring the model's files.
-	RefuseModelFiles bool
+	// NoReflection leaves out what tells clients the services and their messages.
+	NoReflection bool
 	// Restricted holds, for a category, the metadata that a call must bring.
 	Restricted map[string]Restriction
 
@@ -109,6 +109,11 @@ func New(o Options) (*Server, error) {
 	s.grpc.RegisterService(serviceDesc(s), s)
 	s.grpc.RegisterService(bindingDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
+	if !o.NoReflection {
+		if err := s.reflect(); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 

@@ -68,8 +68,6 @@ func (s *Server) index(caller *auth.Caller, body []byte) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-var errModelFiles = backend.Errorf(backend.PermissionDenied, "%s", kserve.TextNoModelFiles)
-
 var errRepositoryName = backend.Errorf(backend.Unsupported, "'repository_name' specification is not supported")
 
 func (s *Server) load(ctx context.Context, t target, body []byte) error {
@@ -79,9 +77,6 @@ func (s *Server) load(ctx context.Context, t target, body []byte) error {
 	config, files, err := kserve.DecodeLoad(body)
 	if err != nil {
 		return err
-	}
-	if s.o.RefuseModelFiles && len(files) > 0 {
-		return errModelFiles
 	}
 	return s.engine.Load(ctx, t.name, config, files)
 }

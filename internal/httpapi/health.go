@@ -24,7 +24,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, t target, versio
 			status, text = http.StatusBadRequest, "Model version not ready"
 		}
 	case s.engine.Live() != nil:
-		status, text = http.StatusServiceUnavailable, "Server exiting"
+		status, text = http.StatusServiceUnavailable, s.engine.Live().Error()
 	case t.endpoint == serverReady && s.engine.Ready() != nil:
 		status = http.StatusBadRequest
 	}

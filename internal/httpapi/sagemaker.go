@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -15,12 +17,13 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 const (
 	sagemakerMIME = "application/vnd.sagemaker-triton.binary+json"
-	// sagemakerTarget names the model that an invocation means, when it is not the
-	// one of its path.
+	// sagemakerTarget is the name that a model is served under, where it is not the
+	// cloud's own for it: the one in the path and in the body of a load.
 	sagemakerTarget = "X-Amzn-SageMaker-Target-Model"
 	// sagemakerUnload is how long the cloud waits for an unload.
 	sagemakerUnload = 350 * time.Second
@@ -56,7 +59,8 @@ type Sagemaker struct {
 	loaded map[string]sagemakerModel
 }
 
-type sagemakerModel struct{ url, repository string }
+// sagemakerModel is where a model came from, and the name it is served under.
+type sagemakerModel struct{ url, repository, served string }
 
 // NewSagemaker returns the cloud's form of s.
 func NewSagemaker(s *Server, o SagemakerOptions) (*Sagemaker, error) {
@@ -82,19 +86,19 @@ func (m *Sagemaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h["Date"] = m.s.clock.date()
 	switch path := r.URL.EscapedPath(); {
 	case path == "/ping":
-		if m.method(w, r, http.MethodGet) {
-			m.ping(w, r)
+		if m.method(w, r, http.MethodGet, m.pings()) {
+			m.s.serve(w, r, target{endpoint: m.pings()})
 		}
 	case path == "/invocations":
-		if m.method(w, r, http.MethodPost) {
+		if m.method(w, r, http.MethodPost, m.endpoint) {
 			m.infer(w, r, m.o.Model, false)
 		}
 	case path == "/models" && r.Method == http.MethodGet:
-		if caller, ok := m.s.authorize(w, r, target{endpoint: repositoryIndex}); ok {
+		if caller, ok := m.admit(w, r, target{endpoint: repositoryIndex}); ok {
 			m.list(w, caller)
 		}
 	case path == "/models" && r.Method == http.MethodPost:
-		if caller, ok := m.s.authorize(w, r, target{endpoint: repositoryLoad}); ok {
+		if caller, ok := m.admit(w, r, target{endpoint: repositoryLoad}); ok {
 			m.load(w, r, caller)
 		}
 	case strings.HasPrefix(path, "/models/"):
@@ -105,47 +109,64 @@ func (m *Sagemaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (m *Sagemaker) method(w http.ResponseWriter, r *http.Request, want string) bool {
+// method answers what comes with another method than want, after what e's
+// category asks for.
+func (m *Sagemaker) method(w http.ResponseWriter, r *http.Request, want string, e endpoint) bool {
 	if r.Method == want {
 		return true
 	}
-	m.s.drain(w, r)
-	replyText(w, w.Header(), http.StatusMethodNotAllowed, "Method Not Allowed")
+	if m.s.allowed(w, r, target{endpoint: e}) {
+		m.s.drain(w, r)
+		replyText(w, w.Header(), http.StatusMethodNotAllowed, "Method Not Allowed")
+	}
 	return false
 }
 
-func (m *Sagemaker) ping(w http.ResponseWriter, r *http.Request) {
-	t := target{endpoint: serverReady}
+// pings is what /ping asks.
+func (m *Sagemaker) pings() endpoint {
 	if m.o.LivePing {
-		t.endpoint = serverLive
+		return serverLive
 	}
-	m.s.serve(w, r, t)
+	return serverReady
+}
+
+// admit asks for what --http-restricted-api wants of who lists, loads and unloads
+// models, and for a key; if one is missing it answers.
+func (m *Sagemaker) admit(w http.ResponseWriter, r *http.Request, t target) (*auth.Caller, bool) {
+	if !m.s.allowed(w, r, target{endpoint: repositoryIndex}) {
+		return nil, false
+	}
+	return m.s.authorize(w, r, t)
 }
 
 // model answers what is asked of one model.
 func (m *Sagemaker) model(w http.ResponseWriter, r *http.Request, rest string) {
 	name, after := segment(rest)
-	if after != "/invoke" { // else serve looks, once the model is known
-		t := target{endpoint: modelMetadata, name: name}
-		if r.Method == http.MethodDelete {
-			t.endpoint = repositoryUnload
-		}
-		if _, ok := m.s.authorize(w, r, t); !ok {
-			return
-		}
-	}
 	m.mu.Lock()
 	found, ok := m.loaded[name]
 	m.mu.Unlock()
+	served := name
+	if ok {
+		served = found.served
+	}
+	if after != "/invoke" { // else serve looks, once the model is known
+		t := target{endpoint: modelMetadata, name: served}
+		if r.Method == http.MethodDelete {
+			t.endpoint = repositoryUnload
+		}
+		if _, ok := m.admit(w, r, t); !ok {
+			return
+		}
+	}
 	switch {
 	case !ok:
 		m.s.drain(w, r)
 		replyEmpty(w, http.StatusNotFound)
 	case after == "/invoke" && r.Method == http.MethodPost:
 		if named := r.Header.Get(sagemakerTarget); named != "" {
-			name = named
+			served = named
 		}
-		m.infer(w, r, name, true)
+		m.infer(w, r, served, true)
 	case after == "" && r.Method == http.MethodGet:
 		reply, _ := json.Marshal(sagemakerEntry{name, found.url}) // two strings
 		m.answer(w, http.StatusOK, reply)
@@ -182,7 +203,7 @@ func (m *Sagemaker) list(w http.ResponseWriter, caller *auth.Caller) {
 		Models []sagemakerEntry `json:"models"`
 	}{Models: []sagemakerEntry{}}
 	for _, name := range names {
-		if !caller.Sees(name) {
+		if !caller.Sees(m.loaded[name].served) {
 			continue
 		}
 		all.Models = append(all.Models, sagemakerEntry{name, m.loaded[name].url})
@@ -220,12 +241,15 @@ func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 			Name string `json:"model_name"`
 			URL  string `json:"url"`
 		}
-		if fault := json.Unmarshal(body, &q); fault != nil {
+		if fault := json.Unmarshal(bytes.TrimPrefix(body, []byte("\ufeff")), &q); fault != nil {
 			err = backend.Errorf(backend.InvalidArg, "failed to parse the request JSON buffer: %v; expected {\"model_name\": ..., \"url\": ...}", fault)
-		} else if refusal := caller.May(auth.Control, q.Name); refusal != nil {
-			err = refusal
 		} else {
-			err = m.register(r.Context(), q.Name, q.URL)
+			served := cmp.Or(r.Header.Get(sagemakerTarget), q.Name)
+			if refusal := caller.May(auth.Control, served); refusal != nil {
+				err = refusal
+			} else {
+				err = m.register(r.Context(), q.Name, served, q.URL)
+			}
 		}
 	}
 	if err != nil {
@@ -235,11 +259,13 @@ func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 	replyEmpty(w, http.StatusOK)
 }
 
-// register makes the directory at url a repository and loads its model under
-// the cloud's name.
-func (m *Sagemaker) register(ctx context.Context, name, url string) error {
-	if !filepath.IsLocal(name) || strings.ContainsAny(name, "/\\\x00") {
-		return backend.Errorf(backend.InvalidArg, "invalid model_name '%s'", name)
+// register makes the directory at url, which the cloud calls name, a repository
+// and loads its model as served.
+func (m *Sagemaker) register(ctx context.Context, name, served, url string) error {
+	for _, n := range []string{name, served} {
+		if !filepath.IsLocal(n) || n == "." || strings.ContainsAny(n, "/\\\x00") {
+			return backend.Errorf(backend.InvalidArg, "invalid model_name '%s'", n)
+		}
 	}
 	path := filepath.Clean(url)
 	below, ok := strings.CutPrefix(path, filepath.Clean(m.o.Root)+string(filepath.Separator))
@@ -254,18 +280,21 @@ func (m *Sagemaker) register(ctx context.Context, name, url string) error {
 		return err
 	}
 	engine := m.s.engine
-	if err := engine.Register(repository, directory, name); err != nil {
+	if err := engine.Register(repository, directory, served); err != nil {
 		return err
 	}
-	if err := engine.Load(ctx, name, "", nil); err != nil {
+	if err := engine.Load(ctx, served, "", nil); err != nil {
 		// The failed load says more than what follows: nothing of it must stay, or the
-		// server would not be ready, and the cloud would end it.
-		_ = engine.Unload(ctx, name, true)
+		// server would not be ready, and the cloud would end it. What serves under
+		// that name was there before, and stays.
+		if engine.ModelReady(served, -1) != nil {
+			_ = engine.Unload(ctx, served, true)
+		}
 		_ = engine.Unregister(repository)
 		return err
 	}
 	m.mu.Lock()
-	m.loaded[name] = sagemakerModel{url: url, repository: repository}
+	m.loaded[name] = sagemakerModel{url: url, repository: repository, served: served}
 	m.mu.Unlock()
 	return nil
 }
@@ -291,7 +320,7 @@ func choose(path string) (repository, directory string, err error) {
 	var found []string
 	for _, e := range entries {
 		dir := filepath.Join(path, e.Name())
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+		if !e.IsDir() || modelconfig.NoModel(e.Name()) {
 			continue
 		}
 		found = append(found, e.Name())
@@ -328,7 +357,7 @@ func isEnsemble(config string) bool {
 func (m *Sagemaker) unload(w http.ResponseWriter, r *http.Request, name string, found sagemakerModel) {
 	ctx, cancel := context.WithTimeout(r.Context(), sagemakerUnload)
 	defer cancel()
-	err := m.s.engine.UnloadWait(ctx, name)
+	err := m.s.engine.UnloadWait(ctx, found.served)
 	if err == nil {
 		err = m.s.engine.Unregister(found.repository)
 	}

@@ -32,8 +32,6 @@ type Options struct {
 	Guard *auth.Guard
 	// ManagedElsewhere refuses what changes the server, which Admin serves then.
 	ManagedElsewhere bool
-	// RefuseModelFiles refuses loads that bring the model's files.
-	RefuseModelFiles bool
 	// Join hands out a place where another process can bind models; nil refuses.
 	Join func() (socket, token string, err error)
 	// Log is what the logging endpoint shows and changes; without it the
@@ -142,6 +140,12 @@ func (s *Server) handler() slog.Handler {
 	return s.o.Logger.Handler()
 }
 
+// about answers who looks at / to see what is here. There is nothing in the
+// protocol, and the status says so.
+const about = `{"error":"Not Found: this is Neso, an inference server with the interface of Triton (Open Inference protocol, KServe v2)",` +
+	`"endpoints":["GET /v2","GET /v2/health/ready?verbose","POST /v2/repository/index","GET /v2/models/{model}","GET /v2/models/{model}/config","POST /v2/models/{model}/infer","GET /v2/models/stats"],` +
+	`"documentation":"https://github.com/nesoserve/neso/tree/main/docs/http.md"}`
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handle(w, r, false) }
 
@@ -156,6 +160,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, admin bool) {
 	t := route(r.URL.EscapedPath())
 	if t.endpoint == notFound {
 		s.drain(w, r)
+		if r.URL.Path == "/" && r.Method == http.MethodGet {
+			h["Content-Type"] = jsonType
+			write(w, h, http.StatusNotFound, []byte(about))
+			return
+		}
 		replyText(w, h, http.StatusNotFound, "Not Found")
 		return
 	}

@@ -136,7 +136,7 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 		v.s.serve(w, r, t)
 	case serverMetadata, serverLive, serverReady, modelReady, modelMetadata, modelConfig, modelStats, allStats, repositoryIndex, memoryStatus:
 		v.s.serve(w, r, t)
-	case repositoryLoad, repositoryUnload, repositoryBind, memoryRegister:
+	case repositoryLoad, repositoryUnload, repositoryBind, memoryRegister, memoryUnregister:
 		v.s.drain(w, r)
 		replyText(w, w.Header(), http.StatusForbidden, "This API is not reachable through the Vertex AI endpoint")
 	default:

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"context"
 	"errors"
 
 	"github.com/nesoserve/neso/backend"
@@ -8,6 +9,11 @@ import (
 
 // ErrEnded is returned for a response after the final one.
 var ErrEnded = errors.New("the request has already been answered")
+
+// ErrSibling is the cause with which the Ctx of an ensemble's steps ends when one
+// of them has failed. What it cancels counts as a failure of a model, as the one
+// that led to it does: no client has given up.
+var ErrSibling = errors.New("another step of the ensemble has failed")
 
 // Respond is hop 7: it comes from backend.Instance.Execute (hop 6) and ends in
 // the front end's sink. It checks the response against the configuration,
@@ -66,9 +72,22 @@ func (r *Request) Fail(err error, why Reason) {
 	if r.ended.Load() {
 		return
 	}
+	if why == Canceled && r.Ctx != nil && errors.Is(context.Cause(r.Ctx), ErrSibling) {
+		why = Backend
+	}
 	r.why = why
 	_ = r.Respond(&backend.Response{Err: backend.AsError(err)}, true) // ErrEnded: someone was faster
 }
+
+// Reschedule refuses: only a scheduler, which stands before the request as its
+// Responder, can take one back. The method of the embedded request would ask this
+// very Responder again.
+func (r *Request) Reschedule() error {
+	return backend.Errorf(backend.InvalidArg, "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
+}
+
+// Settle is for schedulers, likewise.
+func (*Request) Settle(bool) {}
 
 // Ended reports whether the final response has been given.
 func (r *Request) Ended() bool { return r.ended.Load() }

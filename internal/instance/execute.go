@@ -155,7 +155,7 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 	if err == nil {
 		var abandoned bool
 		err, abandoned = p.execute(l, e)
-		if e.isOpen {
+		if !abandoned && e.isOpen {
 			s.open.Add(-1)
 		}
 		if abandoned {
@@ -189,7 +189,7 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 		if input == 0 {
 			input = now
 		}
-		if output == 0 {
+		if output == 0 || p.o.Decoupled { // the model answers while it runs
 			output = end
 		}
 		if input < now { // sent ahead

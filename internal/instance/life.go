@@ -228,6 +228,12 @@ func (g *gate) Reschedule() error {
 	return inner.Reschedule()
 }
 
+// Settle implements backend.Settler.
+func (g *gate) Settle(again bool) {
+	inner := backend.Request{Responder: g.next}
+	inner.Settle(again)
+}
+
 // own returns the Responder behind the gate, if there is one.
 func own(r backend.Responder) backend.Responder {
 	if g, ok := r.(*gate); ok {

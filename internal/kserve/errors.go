@@ -62,5 +62,4 @@ func invalid(text string) *backend.Error {
 const (
 	TextManagedElsewhere = "this server is managed at the address of --admin-address, not here"
 	TextOnlyManaged      = "inference is not served at --admin-address"
-	TextNoModelFiles     = "this server takes no model files over the API (--allow-model-files=false)"
 )

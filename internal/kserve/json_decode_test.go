@@ -283,10 +283,18 @@ func TestDecodeBinaryTail(t *testing.T) {
 	}
 }
 
+func TestDecodeOutputTwice(t *testing.T) {
+	const want = "[request id: q] output 'OX' already exists in request"
+	_, _, err := decode(t, testConfig(tensor.FP32, "IN", "X"), `{"id":"q","inputs":[{`+std+`,"data":[1,2]}],"outputs":[{"name":"OX"},{"name":"OIN"},{"name":"OX"}]}`, nil, nil, 0)
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestDecodeMeaning(t *testing.T) {
 	r, c, err := decode(t, testConfig(tensor.FP32, "IN", "X"), `{"id":"q","id":"other","parameters":{"sequence_id":18446744073709551615,"sequence_start":true,"sequence_end":true,"priority":2,"timeout":5,
 		"binary_data_output":true,"s":"x","i":-3,"big":9223372036854775808,"d":1.5,"b":false,"":"empty"},
-		"inputs":[{`+std+`,"data":[1,2]}],"outputs":[{"name":"OX","parameters":{"binary_data":true}},{"name":"OIN","parameters":{"classification":3}},{"name":"OX"}],"unknown":[{}]}`, nil, nil, 0)
+		"inputs":[{`+std+`,"data":[1,2]}],"outputs":[{"name":"OX","parameters":{"binary_data":true}},{"name":"OIN","parameters":{"classification":3}}],"unknown":[{}]}`, nil, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

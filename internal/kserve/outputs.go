@@ -83,8 +83,9 @@ func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
 	return nil
 }
 
-// AddOutput adds a requested output and tells the core; a second request for
-// the same output changes nothing. The result is valid until the next call.
+// AddOutput adds a requested output and tells the core. Two requests for one
+// output may contradict each other, hence they are a fault. The result is valid
+// until the next call.
 func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byte) (*OutputRequest, *backend.Error) {
 	for i := range cfg.Outputs {
 		if cfg.Outputs[i].Name != string(name) {
@@ -92,7 +93,7 @@ func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byt
 		}
 		known := cfg.Outputs[i].Name
 		if r.Wants(known) {
-			return &OutputRequest{Name: known}, nil
+			return nil, invalid(requestPrefix(r.ID) + "output '" + known + "' already exists in request")
 		}
 		r.Requested = append(r.Requested, known)
 		c.Outputs = append(c.Outputs, OutputRequest{Name: known})

@@ -2,6 +2,7 @@ package kserve
 
 import (
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc/mem"
 
@@ -14,12 +15,21 @@ import (
 func (q *ProtoRequest) Version() (int64, *backend.Error) { return ParseVersion(q.ModelVersion) }
 
 // ParseVersion returns the number in a version string as clients of gRPC send
-// it, -1 for the empty one.
+// it, -1 for the empty one: what C's strtol reads, blanks and a sign in front of
+// digits and whatever behind them.
 func ParseVersion(text string) (int64, *backend.Error) {
 	if text == "" {
 		return -1, nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	number := strings.TrimLeft(text, " \t\n\v\f\r")
+	end := 0
+	if number != "" && (number[0] == '+' || number[0] == '-') {
+		end++
+	}
+	for end < len(number) && number[end] >= '0' && number[end] <= '9' {
+		end++
+	}
+	n, err := strconv.ParseInt(number[:end], 10, 64)
 	if err != nil {
 		return 0, invalid("failed to get model version from specified version string '" + text + "' (details: stol), version should be an integral value > 0")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/stats"
 )
 
 // Request asks for one model to be loaded or reloaded.
@@ -63,17 +65,36 @@ func (m *Manager) begin(f func()) error {
 	return nil
 }
 
+// load loads every model that a name stands for: with namespacing that may be
+// several.
 func (m *Manager) load(r Request) error {
 	if err := repository.CheckName(r.Name); err != nil {
 		return err
 	}
+	keys := []string{r.Name}
 	if len(r.Files) == 0 {
-		key, err := m.resolve(r.Name)
-		if err != nil {
+		var err error
+		if keys, err = m.resolve(r.Name); err != nil {
 			return pollError(r.Name, err)
 		}
-		r.Name = key
 	}
+	var first error
+	var faults faultList
+	for _, key := range keys {
+		r.Name = key
+		err := m.loadKey(r)
+		if first == nil {
+			first = err
+		}
+		faults.add(err)
+	}
+	if len(faults) > 1 {
+		return backend.Errorf(backend.AsError(first).Code, "%s", strings.Join(faults, ""))
+	}
+	return first
+}
+
+func (m *Manager) loadKey(r Request) error {
 	if err := m.claim(r.Name); err != nil {
 		return err
 	}
@@ -83,6 +104,9 @@ func (m *Manager) load(r Request) error {
 		return pollError(r.Name, err)
 	}
 	defer p.snapshot.Release()
+	if err := m.checkPaths(r, p); err != nil {
+		return err
+	}
 	return m.loadOne(p, []string{r.Name})
 }
 
@@ -172,7 +196,7 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
 	}
 	if len(serve) == 0 {
-		err := backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'", p.name)
+		err := backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'%s", p.name, lacking(missing))
 		if len(p.bound) == 0 {
 			report := m.inspect(p, p.draft.Clone(), nil)
 			return m.fail(p, report.With(err), false)
@@ -190,6 +214,18 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
 	}
 	return nil
+}
+
+// lacking says which versions a policy names that are not there.
+func lacking(missing []int64) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	texts := make([]string, len(missing))
+	for i, v := range missing {
+		texts[i] = strconv.FormatInt(v, 10)
+	}
+	return ": there is no directory of version " + strings.Join(texts, ", ")
 }
 
 // prepare returns the versions to load, of those to serve, and marks those
@@ -248,6 +284,7 @@ func (m *Manager) openRetrying(p *plan, n int64) opened {
 			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
 		}
 	}
+	defer m.starting.Load().opening(p.name)()
 	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
@@ -309,6 +346,10 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 		}
 		v.move(Ready, "")
 		v.model, v.source, v.took = o.model, p.snapshot.Retain(), o.took
+		m.book.Open(m.title(p.name, o.version, o.model.Config()), stats.Loaded{
+			Numbers: o.model.Stats(), Cached: o.model.Config().ResponseCache, LoadTime: o.took,
+			Health: func() (int, int64) { h := o.model.Health(); return h.Stuck, h.Hangs },
+		})
 	}
 	for _, n := range e.numbers() {
 		if !slices.Contains(serve, n) {

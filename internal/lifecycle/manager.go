@@ -70,8 +70,10 @@ type Manager struct {
 	o        Options
 	log      *slog.Logger
 	table    atomic.Pointer[table]
+	book     *stats.Book
 	backends *backends
 	slots    chan struct{} // one for each version that may load at once
+	starting atomic.Pointer[startup]
 
 	// ctx ends when loads must stop, drains when versions that drain must close
 	// at once.
@@ -158,7 +160,7 @@ func New(o Options) *Manager {
 		o.DrainTimeout = defaultDrain
 	}
 	m := &Manager{
-		o: o, log: o.Logger, slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
+		o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
 		models: map[string]*entry{}, claimed: map[string]bool{}, bound: map[string]map[int64]binding{}, composing: map[string][]string{},
 		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
 	}

@@ -20,6 +20,15 @@ func (m *Manager) keyLocked(name string) string {
 	return name
 }
 
+// namedLocked returns the names of the entries that a model's name stands for; of
+// none, the name itself.
+func (m *Manager) namedLocked(name string) []string {
+	if keys := m.keysLocked(name); len(keys) > 0 {
+		return keys
+	}
+	return []string{name}
+}
+
 // keysLocked returns the names of the entries that a model's name may stand for.
 func (m *Manager) keysLocked(name string) []string {
 	if m.models[name] != nil || m.o.Repository == nil || !m.o.Repository.Namespacing() {
@@ -34,12 +43,12 @@ func (m *Manager) keysLocked(name string) []string {
 	return keys
 }
 
-// resolve returns the key of the model that a request to load it names.
-func (m *Manager) resolve(name string) (string, error) {
+// resolve returns the keys of the models that a request to load them names.
+func (m *Manager) resolve(name string) ([]string, error) {
 	if m.o.Repository == nil || !m.o.Repository.Namespacing() || m.boundVersions(name) != nil {
-		return name, nil
+		return []string{name}, nil
 	}
-	return m.o.Repository.Resolve(m.ctx, "", name)
+	return m.o.Repository.ResolveAll(m.ctx, name)
 }
 
 // resolveParts finds the models of an ensemble's steps, those of its own

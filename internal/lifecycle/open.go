@@ -72,16 +72,19 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 		}
 		loaded, err = model.Open(ctx, model.Options{
 			Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log,
-			Cache: m.o.Cache, RateLimiter: m.o.RateLimiter, Observer: m.observer(), WarmupInStatistics: m.o.WarmupInStatistics, UncheckedOutputs: m.o.UncheckedOutputs, HoldRequests: m.o.HoldRequests, HangTimeout: m.o.HangTimeout,
+			Cache: m.o.Cache, RateLimiter: m.o.RateLimiter, Observer: m.book.Observer(m.title(p.name, version, config)), WarmupInStatistics: m.o.WarmupInStatistics, UncheckedOutputs: m.o.UncheckedOutputs, HoldRequests: m.o.HoldRequests, HangTimeout: m.o.HangTimeout,
 		})
 		return err
 	})
 	return loaded, err
 }
 
-func (m *Manager) observer() stats.Observer {
-	if m.o.NewObserver == nil {
-		return nil
-	}
-	return m.o.NewObserver()
+// title says under which labels a version counts.
+func (m *Manager) title(key string, version int64, c *modelconfig.Config) stats.Title {
+	namespace, name := m.split(key)
+	return stats.Title{Name: name, Namespace: namespace, Version: version, Tags: c.MetricTags}
 }
+
+// Numbers returns what all versions have counted since the server began, those
+// included that are not loaded any more.
+func (m *Manager) Numbers() []stats.Page { return m.book.Read() }

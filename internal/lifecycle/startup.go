@@ -36,6 +36,52 @@ type startup struct {
 	absent map[string]error
 	// temporary are the failed models whose storage could not be reached.
 	temporary map[string]bool
+	// total is how many models there are to load, ended how many loads have ended.
+	total, ended int
+	// loading are those that are being loaded: how many versions of each.
+	loading map[string]int
+}
+
+// Progress is how far a LoadAll is.
+type Progress struct {
+	// Begun of Total models are loaded or being loaded.
+	Begun, Total int
+	// Loading are those being loaded, sorted.
+	Loading []string
+}
+
+// Progress returns how far the LoadAll is that runs, or has run.
+func (m *Manager) Progress() Progress {
+	s := m.starting.Load()
+	if s == nil {
+		return Progress{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Progress{Begun: min(s.ended+len(s.loading), s.total), Total: s.total, Loading: slices.Sorted(maps.Keys(s.loading))}
+}
+
+// opening notes that a version of a model is being loaded until ended is called. The
+// receiver may be nil: no startup has begun.
+func (s *startup) opening(name string) (ended func()) {
+	if s == nil {
+		return func() {}
+	}
+	count := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.loading[name] += n; s.loading[name] == 0 {
+			delete(s.loading, name)
+		}
+	}
+	count(1)
+	return func() { count(-1) }
+}
+
+func (s *startup) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended++
 }
 
 // LoadAll loads the given models and the parts of those that are ensembles,
@@ -44,7 +90,8 @@ type startup struct {
 // once; Close waits for what is left of the loads, but not for ever.
 func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 	done := make(chan []Failure, 1)
-	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, absent: map[string]error{}, temporary: map[string]bool{}}
+	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, absent: map[string]error{}, temporary: map[string]bool{}, loading: map[string]int{}, total: len(names)}
+	m.starting.Store(s)
 	if err := m.begin(func() { done <- s.run(names) }); err != nil {
 		return []Failure{{Err: err}}
 	}
@@ -62,12 +109,16 @@ func (s *startup) run(names []string) []Failure {
 	for _, name := range names {
 		s.poll(name, true)
 	}
+	s.mu.Lock()
+	s.total = len(s.plans)
+	s.mu.Unlock()
 	for _, level := range s.graph.order(slices.Sorted(maps.Keys(s.plans))) {
 		var wg sync.WaitGroup
 		for _, name := range level {
 			wg.Go(func() {
 				p := s.plans[name]
 				defer p.snapshot.Release()
+				defer s.end()
 				if err := s.load(p); err != nil {
 					s.fail(name, err)
 				}
@@ -100,10 +151,9 @@ type outcome struct {
 func (s *startup) readAll(names []string) {
 	s.read = make(map[string]outcome, len(names))
 	for _, name := range names {
-		if key, err := s.m.resolve(name); err == nil {
-			name = key
+		for _, key := range s.keys(name) {
+			s.read[key] = outcome{}
 		}
-		s.read[name] = outcome{}
 	}
 	width := make(chan struct{}, cap(s.m.slots))
 	var wg sync.WaitGroup
@@ -120,12 +170,25 @@ func (s *startup) readAll(names []string) {
 	wg.Wait()
 }
 
-// poll reads a model and the parts of it, so that the order of loading is
-// known before the first one loads. asked says that it was named itself.
-func (s *startup) poll(name string, asked bool) {
-	if key, err := s.m.resolve(name); err == nil {
-		name = key // else the same error comes from reading it
+// keys returns those of the models that are called name; where they are not to be
+// known, the name itself: the same error comes from reading it.
+func (s *startup) keys(name string) []string {
+	if keys, err := s.m.resolve(name); err == nil {
+		return keys
 	}
+	return []string{name}
+}
+
+// poll reads the models that a name stands for, and the parts of them, so that the
+// order of loading is known before the first one loads. asked says that it was
+// named itself.
+func (s *startup) poll(name string, asked bool) {
+	for _, key := range s.keys(name) {
+		s.pollKey(key, asked)
+	}
+}
+
+func (s *startup) pollKey(name string, asked bool) {
 	if s.plans[name] != nil || s.failed[name] != nil {
 		return
 	}

@@ -90,6 +90,7 @@ func (m *Manager) retire(ctx context.Context, r retired) {
 // retired notes that a version is closed.
 func (m *Manager) retired(r retired) {
 	r.source.Release()
+	m.book.Close(m.title(r.name, r.model.Version(), r.model.Config()), r.model.Stats())
 	if r.record == nil {
 		return
 	}
@@ -101,7 +102,7 @@ func (m *Manager) retired(r retired) {
 	m.log.Info(fmt.Sprintf("successfully unloaded '%s' version %d", r.name, r.number), "model", r.name, "version", r.number)
 }
 
-// Unload takes a model out of service, with the ensembles that use it, and
+// Unload takes a model, or with namespacing all of that name, out of service, with the ensembles that use it, and
 // with dependents also the models that only it uses. It returns once no new
 // request can reach them, before those in flight have ended. To unload what is
 // not known is no error.
@@ -115,14 +116,13 @@ func (m *Manager) Unload(name string, dependents bool) error {
 	if m.refuse {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
-	if err := m.ambiguousLocked(name); err != nil {
-		return err
-	}
-	name = m.keyLocked(name)
 	g := m.graphLocked()
-	names := append([]string{name}, g.users(name)...)
-	if dependents {
-		names = append(names, g.exclusive(name)...)
+	var names []string
+	for _, key := range m.namedLocked(name) {
+		names = append(append(names, key), g.users(key)...)
+		if dependents {
+			names = append(names, g.exclusive(key)...)
+		}
 	}
 	for _, n := range names {
 		if m.claimed[n] {

@@ -19,7 +19,7 @@ import (
 	"github.com/nesoserve/neso/internal/stats"
 )
 
-// Model is one loaded version as the metrics see it.
+// Model is one version as the metrics see it, loaded or not any more.
 type Model struct {
 	Name string
 	// Namespace is the value of the label namespace; empty for no such label.
@@ -167,9 +167,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		collectAuth(ch, m.options.Auth())
 	}
 	if m.options.Models != nil {
-		for _, model := range m.options.Models() {
-			m.collectModel(ch, model)
-		}
+		m.collectModels(ch, m.options.Models())
 	}
 	if m.options.Customs != nil {
 		for _, c := range m.options.Customs() {

@@ -55,9 +55,10 @@ var histograms = []struct {
 	{"neso_batch_size", "Elements per executed batch", false, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.BatchSize }},
 }
 
-func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
-	names := []string{"model", "version"}
-	values := []string{valid(model.Name), strconv.FormatInt(model.Version, 10)}
+// labels are the names and values of those that all metrics of a model have.
+func (model *Model) labels() (names, values []string) {
+	names = []string{"model", "version"}
+	values = []string{valid(model.Name), strconv.FormatInt(model.Version, 10)}
 	if model.Namespace != "" {
 		names, values = append(names, "namespace"), append(values, valid(model.Namespace))
 	}
@@ -67,6 +68,35 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model Model) {
 			values = append(values, valid(model.Tags[k]))
 		}
 	}
+	return names, values
+}
+
+// collectModels sends the metrics of all models. Those whose labels are the same
+// in the end, since a name or a tag had characters that a label cannot have, are
+// added up: the same series twice would make the whole page unreadable.
+func (m *Metrics) collectModels(ch chan<- prometheus.Metric, models []Model) {
+	seen := make(map[string]int, len(models))
+	var single []Model
+	for i := range models {
+		names, values := models[i].labels()
+		key := strings.Join(append(names, values...), "\x00")
+		at, ok := seen[key]
+		if !ok {
+			seen[key] = len(single)
+			single = append(single, models[i])
+			continue
+		}
+		same := &single[at]
+		same.Numbers.Add(&models[i].Numbers)
+		same.Stuck, same.Hangs = same.Stuck+models[i].Stuck, same.Hangs+models[i].Hangs
+	}
+	for i := range single {
+		m.collectModel(ch, &single[i])
+	}
+}
+
+func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
+	names, values := model.labels()
 	s := &model.Numbers
 	emit := func(f family, kind prometheus.ValueType) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(f.name, f.help, names, nil), kind, f.value(s), values...)

@@ -13,6 +13,7 @@ import (
 type io struct {
 	config    *modelconfig.Config
 	batching  bool
+	arrange   bool     // inputs are brought into the configuration's order
 	loose     bool     // outputs may be missing, and of other shapes
 	unchecked bool     // and of other datatypes
 	requested []string // all outputs, and then those of hidden, shared by the requests that name none
@@ -86,14 +87,19 @@ func (o *io) input(name string, guess int) int {
 }
 
 // check holds a request to the configuration, in the peer's order and words,
-// and normalizes it: Requested and BatchSize are set, reshapes applied.
+// and normalizes it: Requested and BatchSize are set, reshapes applied, inputs
+// put in the configuration's order unless the backend keeps the client's.
 func (o *io) check(r *infer.Request) error {
 	if len(r.Requested) == 0 {
 		r.Requested, r.Hidden = o.requested, o.extra
 	} else {
-		for _, name := range r.Requested {
+		for i, name := range r.Requested {
 			if o.config.Output(name) == nil {
 				return backend.Errorf(backend.InvalidArg, "unexpected inference output '%s' for model '%s'", name, o.config.Name)
+			}
+			// Those of a model's own request are a set.
+			if !r.Internal && slices.Contains(r.Requested[:i], name) {
+				return fault(r, "output '%s' already exists in request", name)
 			}
 		}
 	}
@@ -124,11 +130,17 @@ func (o *io) check(r *infer.Request) error {
 			return err
 		}
 	}
+	last, ordered := -1, true
 	for i := range r.Inputs {
 		t := &r.Inputs[i]
-		if in := &o.config.Inputs[o.input(t.Name, i)]; in.HasReshape {
+		at := o.input(t.Name, i)
+		ordered, last = ordered && at > last, at
+		if in := &o.config.Inputs[at]; in.HasReshape {
 			t.Shape = reshape(t.Shape, in.Dims, in.Reshape, o.batching)
 		}
+	}
+	if o.arrange && !ordered {
+		slices.SortFunc(r.Inputs, func(a, b tensor.Tensor) int { return o.input(a.Name, 0) - o.input(b.Name, 0) })
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ func TestCheck(t *testing.T) {
 		{"good", addsub, []tensor.Tensor{a, b}, []string{"Y"}, ""},
 		{"another order", addsub, []tensor.Tensor{b, a}, nil, ""},
 		{"unknown output", addsub, nil, []string{"QQ"}, "unexpected inference output 'QQ' for model 'm'"},
+		{"output twice", addsub, []tensor.Tensor{a, b}, []string{"Y", "Y"}, id + "output 'Y' already exists in request"},
 		{"none", addsub, nil, nil, id + "expected 2 inputs but got 0 inputs for model 'm'. Got input(s) [], but missing required input(s) ['A','B']. Please provide all required input(s)."},
 		{"missing", addsub, []tensor.Tensor{a}, nil, id + "expected 2 inputs but got 1 inputs for model 'm'. Got input(s) ['A'], but missing required input(s) ['B']. Please provide all required input(s)."},
 		{"too many", addsub, []tensor.Tensor{a, b, tensorOf("C", tensor.FP32, 4, 1, 1)}, nil, id + "expected 2 inputs but got 3 inputs for model 'm'. Got input(s) ['A','B','C'], but missing required input(s) []. Please provide all required input(s)."},

@@ -116,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	m.io.init(c)
 	if o.Backend != nil { // an ensemble has none
 		can := o.Backend.Capabilities()
-		m.lingers, m.io.loose = can.Lingers, can.LooseOutputs
+		m.lingers, m.io.loose, m.io.arrange = can.Lingers, can.LooseOutputs, !can.KeepsOrder
 		m.devices = devicesOf(c, can, &o.BackendConfig)
 	} else {
 		m.devices = devices{takes: true, gives: true} // as far as its steps do

@@ -44,6 +44,7 @@ func (m *Model) Finish(r *infer.Request) {
 		r.Times.ComputeEnd = r.Times.End
 	}
 	if m.config.Decoupled && r.Times.ComputeStart != 0 {
+		r.Times.OutputStart = r.Times.End // the model may compute until its last response
 		if err, _ := r.Failure(); err != nil {
 			m.stats.Response(r, max(0, r.Responses()-1), true, false)
 		}

@@ -115,7 +115,7 @@ func (m *Model) newSequence() scheduler.Scheduler {
 	c := m.config
 	return sequence.New(sequence.Options{
 		Config: c.Sequence, Model: c.Name, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
-		Executor: m.pool, Stats: m.stats, States: m.sequence.states, Allocator: m.allocator, Backlog: m.sequence.backlog,
+		Executor: m.pool, Stats: m.stats, Decoupled: c.Decoupled, States: m.sequence.states, Allocator: m.allocator, Backlog: m.sequence.backlog,
 		Logger: m.logger,
 	})
 }

@@ -117,7 +117,7 @@ func Check(path string, o CheckOptions) (Report, error) {
 	}
 	var report Report
 	for _, e := range entries {
-		if !isDirectory(os.DirFS(path), e) || strings.HasPrefix(e.Name(), ".") {
+		if !isDirectory(os.DirFS(path), e) || NoModel(e.Name()) {
 			continue
 		}
 		directory := filepath.Join(path, e.Name())

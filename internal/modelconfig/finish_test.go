@@ -154,7 +154,7 @@ func TestFaultsAreErrors(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for name, want := range map[string]int64{
-		"1": 1, "0": 0, "12": 12, "01": -1, "": -1, "a": -1, "1a": -1, "-1": -1, "+1": -1, "warmup": -1,
+		"1": 1, "0": -1, "12": 12, "01": -1, "": -1, "a": -1, "1a": 1, "3-fixed": 3, "-1": -1, "+1": -1, "warmup": -1,
 		"9223372036854775807": math.MaxInt64, "9223372036854775808": -1,
 	} {
 		got, ok := ParseVersion(name)

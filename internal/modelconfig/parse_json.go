@@ -187,19 +187,28 @@ func (c *jsonChecker) field(v any, fd protoreflect.FieldDescriptor, path string)
 			entries[key] = c.value(entries[key], fd.MapValue(), mapPath(path, key))
 		}
 	case fd.IsList():
-		list, ok := v.([]any)
-		if !ok {
-			c.fault(path, "a list", describeJSON(v), "")
-			c.gaps.paths[path] = true
-			return nil
-		}
+		list := flatten(nil, v)
 		for i := range list {
 			list[i] = c.value(list[i], fd, path+"["+strconv.Itoa(i)+"]")
 		}
+		return list
 	default:
 		return c.value(v, fd, path)
 	}
 	return v
+}
+
+// flatten returns the elements of a list as protobuf's JSON takes them: one value
+// stands for a list of it, and lists in a list for their elements.
+func flatten(to []any, v any) []any {
+	list, ok := v.([]any)
+	if !ok {
+		return append(to, v)
+	}
+	for _, element := range list {
+		to = flatten(to, element)
+	}
+	return to
 }
 
 func (c *jsonChecker) value(v any, fd protoreflect.FieldDescriptor, path string) any {

@@ -4,20 +4,36 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// ParseVersion reads the name of a version directory: a number without leading
-// zeros. Other directories, such as "warmup" or "configs", are no versions.
+// ParseVersion reads the name of a version directory: its leading digits, so that
+// "3-fixed" is version 3, without leading zeros. Other directories, such as
+// "warmup" or "configs", are no versions.
 func ParseVersion(name string) (int64, bool) {
 	digits := 0
 	for digits < len(name) && isDigit(name[digits]) {
 		digits++
 	}
-	if digits != len(name) || digits == 0 || name[0] == '0' && len(name) > 1 {
+	if digits == 0 || name[0] == '0' && len(name) > 1 {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(name, 10, 64)
-	return n, err == nil
+	n, err := strconv.ParseInt(name[:digits], 10, 64)
+	if err != nil || n < 1 {
+		return 0, false
+	}
+	return n, true
+}
+
+// NoModel reports whether a directory of that name is no model, nor a version, in
+// whatever repository it lies: a hidden one, and those that file systems, Python
+// and notebooks leave behind.
+func NoModel(name string) bool {
+	switch name {
+	case "lost+found", "__pycache__", "__MACOSX", "@eaDir", "System Volume Information", "$RECYCLE.BIN":
+		return true
+	}
+	return strings.HasPrefix(name, ".")
 }
 
 // Select returns which of the available versions the policy serves, ascending,

@@ -44,6 +44,31 @@ func (r *Repository) split(key string) (source.Source, string) {
 	return nil, key
 }
 
+// ResolveAll returns the keys of all models that are called name. Keys are
+// returned as they are.
+func (r *Repository) ResolveAll(ctx context.Context, name string) ([]string, error) {
+	if s, _ := r.split(name); s != nil || !r.namespacing {
+		return []string{name}, nil
+	}
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, s := range r.all() {
+		ok, err := s.Has(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			keys = append(keys, r.key(s, name))
+		}
+	}
+	if len(keys) == 0 {
+		return nil, backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", name)
+	}
+	return keys, nil
+}
+
 // Resolve returns the key of the model that is called name in a namespace: that
 // of the namespace itself, else the only one there is. Keys are returned as they
 // are.

@@ -21,6 +21,9 @@ func (r *Repository) Register(path, directory, model string) error {
 	if slices.ContainsFunc(r.sources, func(other source.Source) bool { return other.Path() == path }) {
 		return backend.Errorf(backend.AlreadyExists, "model repository '%s' has already been registered", path)
 	}
+	if slices.ContainsFunc(r.sources, func(other source.Source) bool { o, ok := other.(*local.Renamed); return ok && o.Model() == model }) {
+		return backend.Errorf(backend.AlreadyExists, "failed to register '%s', there is a conflicting mapping for '%s'", path, model)
+	}
 	r.sources = append(slices.Clone(r.sources), s) // readers go on with the old list
 	return nil
 }

@@ -2,7 +2,8 @@ package repository
 
 import (
 	"slices"
-	"strconv"
+
+	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 // notVersions are directories of a model that hold other things.
@@ -13,19 +14,9 @@ var notVersions = []string{"warmup", "initial_state", "configs"}
 // that the name deserves a warning: it is neither a version nor one of the
 // directories that have another meaning.
 func ParseVersion(name string) (version int64, ok, ignored bool) {
-	if slices.Contains(notVersions, name) {
+	if slices.Contains(notVersions, name) || modelconfig.NoModel(name) {
 		return 0, false, false
 	}
-	digits := 0
-	for digits < len(name) && name[digits] >= '0' && name[digits] <= '9' {
-		digits++
-	}
-	if digits == 0 || name[0] == '0' && len(name) > 1 {
-		return 0, false, true
-	}
-	version, err := strconv.ParseInt(name[:digits], 10, 64)
-	if err != nil || version < 1 {
-		return 0, false, true
-	}
-	return version, true, false
+	version, ok = modelconfig.ParseVersion(name)
+	return version, ok, !ok
 }

@@ -2,6 +2,7 @@ package repotest
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,7 @@ var rows = []string{
 	"internal/modelconfig/...",
 
 	"internal/memory",
+	"internal/ledger",
 	"internal/shm",
 	"internal/infer",
 	"internal/stats",
@@ -58,10 +60,14 @@ var rows = []string{
 }
 
 // backends is row 8: it sees the vocabulary, processors, memory, cuda, shm, python and itself.
-var backends = []string{"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory", "internal/cuda", "internal/shm", "python"}
+var backends = []string{"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory",
+	"internal/ledger", "internal/cuda", "internal/shm", "python"}
 
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}
+
+// forExamples is what examples may import: what a program of a user's can.
+var forExamples = []string{"tensor", "backend", "backend/all", ".", "client"}
 
 // onlyFor names packages that few may import, whatever the order allows.
 var onlyFor = map[string][]string{
@@ -106,6 +112,12 @@ func isBackend(path string) bool { return strings.HasPrefix(path, "backend/") }
 func allowed(importer, imported string) string {
 	if list, ok := onlyFor[imported]; ok && !contains(list, importer) {
 		return "only " + strings.Join(list, ", ") + " may"
+	}
+	if strings.HasPrefix(importer, "examples/") {
+		if slices.Contains(forExamples, imported) {
+			return ""
+		}
+		return "an example sees only public packages"
 	}
 	if isBackend(importer) {
 		if isBackend(imported) || contains(backends, imported) {
@@ -172,6 +184,8 @@ func TestTheRulesBite(t *testing.T) {
 		{"internal/model", "internal/engine", false},
 		{"internal/httpapi", "backend/identity", false},
 		{"internal/cli", "backend/identity", true},
+		{"examples/go", "backend/all", true},
+		{"examples/go", "internal/engine", false},
 		{"backend/python", "backend/internal/worker", true},
 		{"backend/python", "internal/engine", false},
 		{"internal/scheduler/dynamic", "internal/scheduler", true},

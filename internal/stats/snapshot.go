@@ -53,6 +53,25 @@ type ResponseSnapshot struct {
 // Snapshot reads all counters. They are read one after the other, so a request
 // that ends meanwhile may be in some and not in others.
 func (v *Version) Snapshot() Snapshot {
+	s := v.totals()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for size, c := range v.batches {
+		s.Batches = append(s.Batches, BatchSnapshot{size, c.input.snapshot(), c.infer.snapshot(), c.output.snapshot()})
+	}
+	for i, c := range v.responses {
+		s.Responses = append(s.Responses, ResponseSnapshot{
+			i, c.infer.snapshot(), c.output.snapshot(), c.success.snapshot(), c.fail.snapshot(), c.empty.snapshot(), c.cancel.snapshot(),
+		})
+	}
+	slices.SortFunc(s.Batches, func(a, b BatchSnapshot) int { return a.Size - b.Size })
+	slices.SortFunc(s.Responses, func(a, b ResponseSnapshot) int { return a.Index - b.Index })
+	return s
+}
+
+// totals is Snapshot without what no metric shows: batch sizes and response
+// indices, of which there may be thousands.
+func (v *Version) totals() Snapshot {
 	s := Snapshot{
 		LastInference:   v.lastInference.Load(),
 		InferenceCount:  v.inferenceCount.Load(),
@@ -81,17 +100,5 @@ func (v *Version) Snapshot() Snapshot {
 	for why := infer.Other; why <= infer.Backend; why++ {
 		s.FailuresByCause[why] = v.failures[why].Load()
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for size, c := range v.batches {
-		s.Batches = append(s.Batches, BatchSnapshot{size, c.input.snapshot(), c.infer.snapshot(), c.output.snapshot()})
-	}
-	for i, c := range v.responses {
-		s.Responses = append(s.Responses, ResponseSnapshot{
-			i, c.infer.snapshot(), c.output.snapshot(), c.success.snapshot(), c.fail.snapshot(), c.empty.snapshot(), c.cancel.snapshot(),
-		})
-	}
-	slices.SortFunc(s.Batches, func(a, b BatchSnapshot) int { return a.Size - b.Size })
-	slices.SortFunc(s.Responses, func(a, b ResponseSnapshot) int { return a.Index - b.Index })
 	return s
 }

@@ -101,9 +101,7 @@ func (v *Version) Finish(r *infer.Request) {
 		v.fail.add(total)
 		return
 	}
-	v.success.add(total)
-	v.requestTime.Observe(total)
-	v.lastInference.Store(time.Now().UnixMilli())
+	v.succeeded(total)
 	if t.ComputeStart == 0 { // answered without execution
 		v.finishUnexecuted(r)
 		return
@@ -115,8 +113,27 @@ func (v *Version) Finish(r *infer.Request) {
 			v.observer.ObserveMiss(took)
 		}
 	}
+	v.executed(r, total)
+}
+
+// Iterated counts an execution of a request that an iterative model is to see
+// again: each counts as a request of its own does, from the same arrival on.
+func (v *Version) Iterated(r *infer.Request) {
+	total := r.Times.End - r.Times.Start
+	v.succeeded(total)
+	v.executed(r, total)
+}
+
+func (v *Version) succeeded(total int64) {
+	v.success.add(total)
+	v.requestTime.Observe(total)
+	v.lastInference.Store(time.Now().UnixMilli())
+}
+
+// executed counts the phases of a request that took so long in all.
+func (v *Version) executed(r *infer.Request, total int64) {
 	v.inferenceCount.Add(uint64(r.Size()))
-	queue, in, inf, out := t.Phases()
+	queue, in, inf, out := r.Times.Phases()
 	v.queue.add(queue)
 	v.input.add(in)
 	v.infer.add(inf)

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 from . import _callables, _context, decorators
 from ._arguments import check_arguments
 from ._runtime.binding import BATCH, REQUESTS, Binding
-from .exceptions import PyTritonValidationError
+from .exceptions import PyTritonBadParameterError, PyTritonValidationError
 from .model_config import DeviceKind, ModelConfig, Tensor
 from .model_config.datatypes import triton_type
 from .model_config.generator import ModelConfigGenerator
@@ -24,6 +24,8 @@ from .proxy.validators import TritonResultsValidator
 
 LOGGER = logging.getLogger("neso")
 
+# Each batch that a coroutine has at once is an instance, with a thread that hands it its work.
+MAX_CONCURRENT = 256
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -114,13 +116,14 @@ class Model:
         self.functions = _functions(inference_fn)
         if any(isinstance(t, Tensor) and t.optional for t in outputs or ()):
             raise PyTritonValidationError("Output tensors cannot be optional.")
+        self._concurrency = self._concurrent_batches(config.concurrent_batches)
         self.config = TritonModelConfig(
             model_name=model_name,
             model_version=model_version,
             batching=config.batching,
             max_batch_size=config.max_batch_size,
             batcher=config.batcher,
-            instance_group={DeviceKind.KIND_CPU: len(self.functions)},
+            instance_group={DeviceKind.KIND_CPU: len(self.functions) * (self._concurrency or 1)},
             decoupled=config.decoupled,
             backend_parameters=_parameters(trace_config),
             inputs=_specs(model_name, "input", inputs),
@@ -163,7 +166,24 @@ class Model:
             make_request=self._make_request,
             on_error=on_error,
             timeout=timeout,
+            concurrency=self._concurrency,
         )
+
+    def _concurrent_batches(self, number: Any) -> Optional[int]:
+        if number is None:
+            return None
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_CONCURRENT:
+            raise PyTritonBadParameterError(
+                f"The `concurrent_batches` of model `{self.name}` must be a number from 1 to {MAX_CONCURRENT}, "
+                f"not {number!r}."
+            )
+        plain = [f for f in self.functions if _callables.kind_of(f) not in ("coroutine", "async_generator")]
+        if number > 1 and plain:
+            raise PyTritonBadParameterError(
+                f"The `concurrent_batches` of model `{self.name}` is for coroutine functions, `{plain[0]!r}` is none: "
+                "bind a list of callables, each of which runs on a thread of its own."
+            )
+        return number
 
     def _make_request(self, data: Any, parameters: Any, wanted: Any) -> Request:
         """A request as callables get it: they may write to its arrays, and keep them."""

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import os
 import random
+import resource
 import select
 import signal
 import socket
@@ -31,6 +32,17 @@ QUIET_MS = 20
 
 # How long children may take to end by themselves when the server is gone.
 END_GRACE_S = 2.0
+
+
+def dumpable(yes: bool) -> None:
+    """Lets other processes of the same user look into this one, or not.
+
+    The zygote's children, whose code is a model's, are to get none of its descriptors.
+    """
+    import ctypes  # numpy has imported it
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(4, int(yes), 0, 0, 0)  # PR_SET_DUMPABLE
 
 
 class Zygote:
@@ -181,18 +193,19 @@ class Zygote:
                 os.environ[name] = str(value)
         if order.get("cwd"):
             os.chdir(order["cwd"])
-        if order.get("limits"):
-            self._limit(order["limits"])
+        if order.get("limits") or order.get("mark"):
+            self._limit({**(order.get("limits") or {}), "mark": order.get("mark", 0)})
+        dumpable(True)
         random.seed()
         np.random.seed()
 
     def _limit(self, limits: dict[str, int]) -> None:
-        import resource
-
         for name, which in (
             ("memory", resource.RLIMIT_DATA),
             ("open_files", resource.RLIMIT_NOFILE),
             ("cpu", resource.RLIMIT_CPU),
+            # What the worker starts inherits it, and is known by it; the time is too long to bound anything.
+            ("mark", getattr(resource, "RLIMIT_RTTIME", 15)),
         ):
             value = limits.get(name)
             if value:
@@ -205,4 +218,5 @@ def run(control: int, descriptors: int, helper: int = 0) -> Optional[list[int]]:
     """Serves as a zygote; in a child it returns the descriptors of its channels. helper is a child to be reaped."""
     for fd in (control, descriptors):
         os.set_inheritable(fd, False)
+    dumpable(False)
     return Zygote(socket.socket(fileno=control), socket.socket(fileno=descriptors), helper).serve()

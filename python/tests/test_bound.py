@@ -214,7 +214,7 @@ def test_coroutines_overlap(server):
             await asyncio.sleep(0.001)
         return [add_sub(**r) for r in requests]
 
-    bind(server, "later", later, {**ADD_SUB, "max_batch_size": 1})
+    bind(server, "later", later, {**ADD_SUB, "max_batch_size": 1}, concurrency=2)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(Http(server).infer, "later", a=ones(1, 2), b=ones(1, 2)) for _ in range(2)]
         for job in jobs:

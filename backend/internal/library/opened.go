@@ -2,6 +2,7 @@ package library
 
 import (
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
@@ -55,6 +56,22 @@ func (o *Opened[A]) Close(end func(A)) {
 	for _, a := range all {
 		end(a)
 	}
+}
+
+// OfModel returns the field of a configuration that names a library in the
+// model's own directory, or "": such a library is code of the model.
+func (s *Spec) OfModel(cfg *backend.Config) string {
+	named := cfg.Parameters[s.Parameter]
+	if named == "" {
+		return ""
+	}
+	if filepath.IsAbs(named) {
+		rel, err := filepath.Rel(cfg.Directory, named)
+		if err != nil || !filepath.IsLocal(rel) {
+			return ""
+		}
+	}
+	return "parameters." + s.Parameter
 }
 
 // PlacesFor are where the library of a model is searched: cfg may name it with

@@ -71,6 +71,8 @@ type ForkBody struct {
 	Cwd string            `json:"cwd,omitempty"`
 	// Limits are those of the child.
 	Limits Limits `json:"limits,omitzero"`
+	// Mark is what tells what the child starts, see leftovers_linux.go.
+	Mark uint64 `json:"mark,omitempty"`
 }
 
 // blockKey names a block of shared memory.

@@ -344,6 +344,9 @@ func (c *Conn) respond(handle uint64, resp *backend.Response, cost int, flags ui
 		c.requests.remove(handle)
 	}
 	c.mu.Unlock()
+	if inst.Decoupled && (final || again) {
+		req.Settle(again) // what was sent before may wait for the client
+	}
 	switch {
 	case queue != nil:
 		queue.push(streamItem{resp, cost, final, again}, c.closing)

@@ -77,8 +77,12 @@ var errLauncherClosed = errors.New("no more workers are started: the server is s
 
 // start starts one worker. lines takes its output.
 func (l *Launcher) start(ctx context.Context, cmd Command, lines *lineLog) (*process, error) {
-	if cmd.Zygote == nil {
-		return l.spawn(cmd, lines)
+	if cmd.Zygote == nil || !canVouch() {
+		p, err := l.spawn(cmd, lines)
+		if err == nil {
+			p.mark()
+		}
+		return p, err
 	}
 	for {
 		z, err := l.zygote(ctx, cmd)

@@ -371,14 +371,26 @@ func (c *Conn) finish(id uint64, err error) {
 	}
 }
 
+// request returns the request of a handle that is not finally answered, or nil.
+func (c *Conn) request(handle uint64) *backend.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.requests.find(handle); s != nil {
+		return s.req
+	}
+	return nil
+}
+
 // settle answers what a batch left open and ends it. A decoupled model may
 // answer later, unless the batch has failed.
 func (c *Conn) settle(call *batchCall, err error) {
 	inst := call.inst
 	if inst.Decoupled && !inst.Gather {
-		if err != nil {
-			for _, h := range call.handles {
+		for _, h := range call.handles {
+			if err != nil {
 				c.respond(h, &backend.Response{Err: backend.AsError(err)}, 0, responseFinal)
+			} else if r := c.request(h); r != nil {
+				r.Settle(false) // it would have said so by now
 			}
 		}
 		err = nil

@@ -30,6 +30,8 @@ func (s exitStatus) String() string {
 // process is a worker's process: a child of the server or of a zygote.
 type process struct {
 	pid    int
+	handle *os.File // its pidfd; nil where there are none
+	tag    uint64   // see leftovers_linux.go
 	ch     Channels
 	output *os.File // what it prints
 	exited chan struct{}

@@ -6,8 +6,16 @@ func (l *Launcher) spawn(Command, *lineLog) (*process, error) { return nil, errP
 
 func waitStatus(status int32) exitStatus { return exitStatus{known: true, code: int(status)} }
 
-func ended(int) func() bool { return func() bool { return false } }
+func canVouch() bool { return false }
+
+func (p *process) vouched(int, int) error { return errPlatform }
 
 func (p *process) quit() {}
 
-func groupSignal(*process) func(processSignal) { return func(processSignal) {} }
+func (p *process) release() {}
+
+func newTag() uint64 { return 0 }
+
+func (p *process) mark() {}
+
+func (p *process) sweep() {}

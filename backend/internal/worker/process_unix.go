@@ -3,9 +3,6 @@
 package worker
 
 import (
-	"bytes"
-	"fmt"
-	"os"
 	"os/exec"
 	"syscall"
 
@@ -45,8 +42,7 @@ func (l *Launcher) spawn(cmd Command, lines *lineLog) (*process, error) {
 		return nil, err
 	}
 	p.pid = c.Process.Pid
-	p.signal = groupSignal(p)
-	p.over = ended(p.pid)
+	p.follow()
 	l.wg.Go(func() {
 		_ = c.Wait()               // the status says it all
 		if c.ProcessState == nil { // somebody else waited for it, as an init that reaps all
@@ -66,49 +62,4 @@ func waitStatus(status int32) exitStatus {
 		return exitStatus{known: true, signal: unix.SignalName(w.Signal())}
 	}
 	return exitStatus{known: true, code: w.ExitStatus()}
-}
-
-// ended returns whether a process is a zombie, or not there at all: it has ended
-// then, though its parent has not told of what. Where there is no /proc it is
-// taken to live.
-func ended(pid int) func() bool {
-	return func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			_, own := os.Stat("/proc/self/stat")
-			return own == nil
-		}
-		// The state stands behind the name, which is in parentheses and may hold some.
-		i := bytes.LastIndexByte(stat, ')')
-		return i >= 0 && i+2 < len(stat) && (stat[i+2] == 'Z' || stat[i+2] == 'X')
-	}
-}
-
-// quit sends SIGQUIT to the process alone. A core dump would only take time.
-func (p *process) quit() {
-	select {
-	case <-p.exited: // its number may mean another process by now
-	default:
-		noCore(p.pid)
-		_ = syscall.Kill(p.pid, syscall.SIGQUIT)
-	}
-}
-
-// groupSignal signals the process and what it has started. The group keeps its
-// number as long as one member lives, so the number cannot mean another one.
-func groupSignal(p *process) func(processSignal) {
-	return func(s processSignal) {
-		sig := syscall.SIGTERM
-		if s == signalKill {
-			sig = syscall.SIGKILL
-		}
-		if syscall.Kill(-p.pid, sig) == nil {
-			return
-		}
-		select {
-		case <-p.exited: // its number may mean another process by now
-		default:
-			_ = syscall.Kill(p.pid, sig)
-		}
-	}
 }

@@ -15,6 +15,12 @@ func createSegmentFile(size uint64) (*os.File, error) {
 		return nil, fmt.Errorf("memfd_create: %w", err)
 	}
 	file := os.NewFile(uintptr(fd), "memfd:neso")
+	// Whoever gets a descriptor to read could open the file once more to write,
+	// through its own /proc/self/fd: a memfd begins with all rights for everybody.
+	if err := unix.Fchmod(fd, 0o400); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("close shared memory to others: %w", err)
+	}
 	if err := unix.Ftruncate(fd, int64(size)); err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("size shared memory to %d bytes: %w", size, err)

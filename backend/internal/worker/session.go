@@ -104,6 +104,7 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	if err != nil {
 		s.proc.kill()
 		s.proc.await(termWait)
+		s.proc.release()
 		return nil, err
 	}
 	hello, err := s.Conn.Hello(timed)
@@ -159,6 +160,7 @@ func (s *Session) died(err error) *backend.Error {
 			}
 		}
 		s.proc.signal(signalKill) // what the worker has started and left behind
+		s.proc.sweep()
 		s.cause = &backend.Error{
 			Code:    backend.Internal,
 			Message: fmt.Sprintf("Stub process '%s' is not healthy. %s", s.spec.Name, withOutput(what, s.proc.lines)),
@@ -206,5 +208,7 @@ func (s *Session) finish() {
 	s.proc.await(termWait)
 	s.Conn.Close()
 	s.proc.signal(signalKill) // what the worker has started and left behind
+	s.proc.sweep()
 	s.proc.drain()
+	s.proc.release()
 }

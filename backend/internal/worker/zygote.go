@@ -134,12 +134,27 @@ func (z *zygote) answer(id uint64, pid uint32, err error) {
 	}
 	delete(z.forks, id)
 	if err == nil {
-		fork.proc.pid = int(pid)
-		fork.proc.signal = groupSignal(fork.proc)
-		fork.proc.over = ended(fork.proc.pid)
-		z.children[pid] = fork.proc
+		if err = z.adopt(fork.proc, pid); err != nil {
+			// Whatever speaks there, it is no zygote of ours any more.
+			err = fmt.Errorf("the zygote reports a process that is none of its own: %w", err)
+			z.proc.kill()
+		}
 	}
 	fork.answer <- err
+}
+
+// adopt takes a process that the zygote reports. The zygote runs as the workers'
+// user, perhaps in an interpreter of a model's: what it says is only taken for
+// true where the kernel says the same.
+func (z *zygote) adopt(p *process, pid uint32) error {
+	if z.children[pid] != nil {
+		return fmt.Errorf("process %d is reported twice", pid)
+	}
+	if err := p.vouched(z.proc.pid, int(pid)); err != nil {
+		return err
+	}
+	z.children[pid] = p
+	return nil
 }
 
 func (z *zygote) exited(pid uint32, s exitStatus) {
@@ -162,7 +177,7 @@ func (z *zygote) fork(ctx context.Context, cmd Command, lines *lineLog) (*proces
 		_ = p.output.Close()
 		return nil, err
 	}
-	body, err := json.Marshal(ForkBody{Env: map[string]string{}, Cwd: cmd.Dir, Limits: cmd.Limits})
+	body, err := json.Marshal(ForkBody{Env: map[string]string{}, Cwd: cmd.Dir, Limits: cmd.Limits, Mark: p.tag})
 	if err != nil {
 		closeFiles(theirs)
 		return abort(err)
@@ -219,6 +234,7 @@ func (z *zygote) close() {
 		z.proc.kill()
 		z.proc.await(2 * time.Second)
 	}
+	z.proc.release()
 }
 
 func (p *process) closeChannels() {
@@ -250,7 +266,7 @@ func newProcess(lines *lineLog) (p *process, theirs []*os.File, err error) {
 		return nil, nil, err
 	}
 	p = &process{
-		ch: Channels{Control: control, Descriptors: descriptors}, output: r,
+		ch: Channels{Control: control, Descriptors: descriptors}, output: r, tag: newTag(),
 		exited: make(chan struct{}), read: make(chan struct{}), lines: lines,
 	}
 	return p, []*os.File{theirControl, theirDescriptors, w}, nil

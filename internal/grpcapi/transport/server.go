@@ -156,6 +156,15 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	}
 }
 
+// GetServiceInfo returns the names of the services.
+func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
+	all := make(map[string]grpc.ServiceInfo, len(s.services))
+	for name := range s.services {
+		all[name] = grpc.ServiceInfo{}
+	}
+	return all
+}
+
 // acceptPause is how long Serve waits after an error that may pass, such as a
 // lack of descriptors.
 const acceptPause = 5 * time.Millisecond

@@ -65,7 +65,12 @@ type Scanner struct {
 }
 
 // Reset makes the scanner stand at the beginning of b.
-func (s *Scanner) Reset(b []byte) { s.B, s.I, s.Bad, s.at = b, 0, FaultNone, 0 }
+func (s *Scanner) Reset(b []byte) {
+	s.B, s.I, s.Bad, s.at = b, 0, FaultNone, 0
+	if len(b) >= 3 && b[0] == 0xef && b[1] == 0xbb && b[2] == 0xbf {
+		s.I = 3 // a byte order mark, which some editors and libraries write
+	}
+}
 
 // Fail notes a fault at a position and returns false.
 func (s *Scanner) Fail(f Fault, at int) bool {

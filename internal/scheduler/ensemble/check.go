@@ -125,7 +125,11 @@ func (k *checker) step(s *modelconfig.Step) {
 		if s.Version == -1 {
 			k.fault("ensemble '%s' depends on '%s' which has no loaded version.", k.c.Name, s.Model)
 		} else {
-			k.fault("ensemble '%s' depends on '%s' whose required version %d is not loaded.", k.c.Name, s.Model, s.Version)
+			hint := ""
+			if s.Version == 0 {
+				hint = " The step has no model_version: -1 means the latest."
+			}
+			k.fault("ensemble '%s' depends on '%s' whose required version %d is not loaded.%s", k.c.Name, s.Model, s.Version, hint)
 		}
 		return
 	}

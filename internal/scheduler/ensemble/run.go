@@ -20,7 +20,7 @@ type run struct {
 	flow    flow
 	ctx     context.Context // of the steps: ends with the request's, and when one fails
 	cancel  context.CancelCauseFunc
-	sum     [4]int64  // nanoseconds in the steps: queue, input, infer, output
+	sum     [4]int64  // nanoseconds: queue, always 0; input, infer and output of the steps
 	parked  [][]start // by step, waiting for a permit; nil without limiters
 	nPark   int
 	taken   []event        // by the driver, to be handled
@@ -52,9 +52,6 @@ type event struct {
 }
 
 var errStopping = errors.New("the ensemble is being unloaded")
-
-// errAbort ends the steps that run beside one that has failed.
-var errAbort = errors.New("another step of the ensemble has failed")
 
 func newRun(s *Scheduler) *run {
 	x := &run{
@@ -164,8 +161,9 @@ func (x *run) handle(e event) {
 	if !e.final {
 		return
 	}
-	for i, ns := range e.call.phases {
-		x.sum[i] += ns
+	// What the steps waited is in their own numbers: an ensemble has no queue.
+	for i, ns := range e.call.phases[1:] {
+		x.sum[i+1] += ns
 	}
 	e.call.free(x)
 	x.flow.end(e.at)
@@ -204,7 +202,7 @@ func (x *run) retire(s *scope) {
 // fail keeps the first failure and ends the steps in flight.
 func (x *run) fail(err *backend.Error) {
 	if x.flow.err == nil {
-		x.cancel(errAbort)
+		x.cancel(infer.ErrSibling)
 	}
 	x.flow.fail(err)
 	for i := range x.parked {

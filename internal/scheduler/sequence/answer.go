@@ -30,7 +30,9 @@ type answer struct {
 	vanished  atomic.Bool
 
 	// Of an iterative request: it leaves its slot when it has been executed and
-	// answered, or rescheduled, in whatever order.
+	// answered, or rescheduled, in whatever order; or executed, and is known not to
+	// come back.
+	over     atomic.Bool
 	mu       sync.Mutex
 	settled  bool
 	executed func()
@@ -39,6 +41,7 @@ type answer struct {
 // begin is called before each execution.
 func (a *answer) begin() {
 	a.again.Store(false)
+	a.over.Store(false)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.settled = false
@@ -109,6 +112,9 @@ func (a *answer) Cancelled() bool { return a.next.Cancelled() }
 
 // Answered reports whether the backend owes nothing more for this execution.
 func (a *answer) Answered() bool { return a.final.Load() || a.again.Load() }
+
+// Settle implements backend.Settler.
+func (a *answer) Settle(again bool) { a.over.Store(!again) }
 
 // Reschedule implements backend.Rescheduler.
 func (a *answer) Reschedule() error {

@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"slices"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -80,6 +81,7 @@ type entry struct {
 	inputs  int // how many the client sent
 	answer  *answer
 	again   bool // the model wants to run the request once more
+	late    bool // it comes back after its batch has ended
 }
 
 // effects is what is to be done after a step, in linked lists so that nothing
@@ -109,6 +111,7 @@ type batch struct {
 	instance int
 	entries  []*entry
 	reason   stats.Closing
+	late     int // entries that come back after the batch has ended
 	next     *batch
 
 	requests []*infer.Request // the loop's
@@ -122,6 +125,16 @@ const (
 	noStart          // the sequence is unknown, and the request does not begin it
 	full             // there is no free slot, and the backlog is full
 	stopping         // the request begins a sequence, and there are to be no more
+)
+
+const (
+	// slowLimit is how long an iterative batch of the direct strategy waits for a
+	// live sequence: a slot without its request would be one whose sequence has
+	// ended, for all that the model can tell.
+	slowLimit = 10 * time.Second
+	// lagLimit is the same for the oldest strategy, where batches are only smaller
+	// for it.
+	lagLimit = time.Millisecond
 )
 
 func newBatcher(size int, c *modelconfig.SequenceBatching, same *scheduler.Compatibility, instances, depth, limit int) *batcher {
@@ -226,7 +239,11 @@ func (b *batcher) cancel(e *entry, fx *effects) {
 // the batch any more are reported by executed.
 func (b *batcher) done(now int64, x *batch, open bool, fx *effects) {
 	instance := x.instance
-	b.lanes[instance].load--
+	l := b.lanes[instance]
+	l.load--
+	if x.late > 0 {
+		l.back, l.ended = l.back+x.late, now
+	}
 	for i, e := range x.entries {
 		x.entries[i] = nil
 		if e != nil {
@@ -247,14 +264,21 @@ func (b *batcher) done(now int64, x *batch, open bool, fx *effects) {
 
 func (b *batcher) recycle(x *batch) {
 	clear(x.entries)
-	x.entries, x.next = x.entries[:0], b.batches
+	x.entries, x.late, x.next = x.entries[:0], 0, b.batches
 	b.batches = x
 }
 
 // executed says that a request is no longer in flight.
 func (b *batcher) executed(now int64, e *entry, fx *effects) {
 	s, at := e.seq, e.slot
-	at.running, s.running = false, false
+	s.running = false
+	if at != nil { // else the slot has been taken from it
+		at.running, at.late = false, nil
+		if e.late {
+			at.lane.back--
+		}
+	}
+	e.late = false
 	if e.again && !e.cancelled && !s.gone {
 		e.start, e.end, e.again, e.slot, e.queued, e.queueing = false, false, false, nil, now, true
 		s.pushFront(e)
@@ -279,7 +303,7 @@ func (b *batcher) executed(now int64, e *entry, fx *effects) {
 		s.since = now
 		b.idle.push(s)
 	}
-	if at.seq != nil {
+	if at != nil && at.seq != nil {
 		b.turn(now, at, fx)
 	}
 }
@@ -292,6 +316,9 @@ func (b *batcher) step(now int64, fx *effects) {
 	b.place(now, fx)
 	for _, l := range b.lanes {
 		l.wait = 0
+		if b.waits(now, l, fx) {
+			continue
+		}
 		for l.load < b.depth {
 			var x *batch
 			if b.direct {
@@ -315,6 +342,43 @@ func (b *batcher) step(now int64, fx *effects) {
 	b.place(now, fx)
 }
 
+// waits reports whether an instance's next batch has to wait for requests of
+// the last one that come back: their responses are on their way.
+func (b *batcher) waits(now int64, l *lane, fx *effects) bool {
+	if l.back <= 0 || l.load > 0 {
+		return false
+	}
+	limit := int64(slowLimit)
+	if !b.direct {
+		limit = int64(lagLimit)
+	}
+	if due := l.ended + limit; now < due {
+		l.wait = due
+		return true
+	}
+	if b.direct {
+		b.forsake(l, fx)
+	}
+	return false
+}
+
+// forsake gives up the sequences whose clients do not take the responses.
+func (b *batcher) forsake(l *lane, fx *effects) {
+	for _, t := range l.slots {
+		e := t.late
+		if e == nil {
+			continue
+		}
+		t.running, t.late = false, nil
+		e.slot = nil
+		l.back--
+		if s := e.seq; !s.gone {
+			s.slow = true
+			b.give(s, fx)
+		}
+	}
+}
+
 // send issues the entries of a batch.
 func (b *batcher) send(l *lane, x *batch, fx *effects) {
 	l.load++
@@ -327,6 +391,9 @@ func (b *batcher) send(l *lane, x *batch, fx *effects) {
 		s.pop()
 		e.slot, e.queueing = s.slot, false
 		s.slot.running, s.running = true, true
+		if b.iterative {
+			s.slot.late = e
+		}
 		if e.ready {
 			e.ready = false
 			l.ready.remove(e.slot)

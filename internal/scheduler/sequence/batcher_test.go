@@ -33,7 +33,9 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 //	oldest max=4 [candidates=8] [preferred=2,4] [depth=1] ...the same
 //	@TIME enqueue NAME [start] [end] [timeout=US] [shape=3]
 //	@TIME cancel NAME
-//	@TIME done NAME [again=NAME] [gone=NAME]   the batch with NAME has been executed; gone: its client was not there any more
+//	@TIME done NAME [again=NAME] [gone=NAME] [late=NAME,NAME]
+//	                                           the batch with NAME has been executed; gone: its client was not there any more; late: come back after it
+//	@TIME back NAME [over]                     a late one comes back, to run again unless it is over
 //	@TIME tick
 //	stop                                       no new sequences
 //	close
@@ -86,6 +88,7 @@ type player struct {
 	b       *batcher
 	entries map[string]*entry
 	running []*batch
+	late    map[string]*entry
 	many    bool
 }
 
@@ -126,7 +129,7 @@ func newPlayer(words []string) *player {
 	if o["idle"] != "" {
 		c.MaxIdle = duration(o["idle"])
 	}
-	if words[0] != "direct" {
+	if _, direct := o["direct"]; words[0] != "direct" && !direct {
 		c.Oldest = &modelconfig.OldestStrategy{MaxCandidateSequences: number(o["candidates"], 0), MaxQueueDelay: duration(o["delay"])}
 		for s := range strings.SplitSeq(o["preferred"], ",") {
 			if s != "" {
@@ -141,7 +144,7 @@ func newPlayer(words []string) *player {
 	n := number(o["instances"], 1)
 	return &player{
 		b:       newBatcher(number(o["max"], 0), c, same, n, number(o["depth"], 1), number(o["backlog"], 100)),
-		entries: map[string]*entry{}, many: n > 1,
+		entries: map[string]*entry{}, late: map[string]*entry{}, many: n > 1,
 	}
 }
 
@@ -189,7 +192,14 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		i := slices.IndexFunc(p.running, func(x *batch) bool {
 			return slices.ContainsFunc(x.entries, func(e *entry) bool { return e != nil && e.request.ID == words[2] })
 		})
-		for _, e := range p.running[i].entries {
+		for k, e := range p.running[i].entries {
+			if e != nil && slices.Contains(strings.Split(o["late"], ","), e.request.ID) {
+				p.late[e.request.ID] = e
+				p.running[i].entries[k] = nil
+				p.running[i].late++
+				e.late = true
+				continue
+			}
 			if e != nil && e.request.ID == o["again"] {
 				e.again = true
 				p.entries[e.request.ID] = e
@@ -200,6 +210,14 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		}
 		p.b.done(now, p.running[i], false, &fx)
 		p.running = slices.Delete(p.running, i, i+1)
+	case "back":
+		e := p.late[words[2]]
+		delete(p.late, words[2])
+		if _, over := o["over"]; !over {
+			e.again = true
+			p.entries[words[2]] = e
+		}
+		p.b.executed(now, e, &fx)
 	case "tick":
 	default:
 		panic("unknown event " + words[1])
@@ -213,6 +231,9 @@ func (p *player) print(fx *effects, out *bytes.Buffer) {
 		word := "cancelled"
 		if e.seq.expired {
 			word = "expired"
+		}
+		if e.seq.slow {
+			word = "slow"
 		}
 		fmt.Fprintf(out, "  %s %s\n", word, e.request.ID)
 		delete(p.entries, e.request.ID)

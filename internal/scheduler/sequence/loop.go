@@ -25,6 +25,7 @@ type Options struct {
 	Compatible   *scheduler.Compatibility
 	Executor     scheduler.Executor
 	Stats        *stats.Version
+	Decoupled    bool
 	States       []State
 	// Allocator gives memory for inputs: state, and the data of unused slots.
 	Allocator tensor.Allocator
@@ -44,6 +45,9 @@ type Scheduler struct {
 	model    string
 	executor scheduler.Executor
 	stats    *stats.Version
+
+	decoupled bool
+
 	log      *slog.Logger
 	controls controls
 	states   *states          // nil without
@@ -64,7 +68,7 @@ func New(o Options) *Scheduler {
 		limit = DefaultBacklog
 	}
 	s := &Scheduler{
-		model: o.Model, executor: o.Executor, stats: o.Stats, log: o.Logger,
+		model: o.Model, executor: o.Executor, stats: o.Stats, decoupled: o.Decoupled, log: o.Logger,
 		controls: newControls(o.Config, o.MaxBatchSize > 0), nulls: nulls{allocator: o.Allocator},
 	}
 	depth, limits := o.Executor.Depth(), o.Executor.Limits()
@@ -205,9 +209,12 @@ func (s *Scheduler) execute(x *batch) {
 		}
 		if s.core.iterative {
 			x.entries[i] = nil // from now on it may be gone at any time
-			if !e.answer.whenSettled(func() { s.late(e) }) {
+			e.late = true
+			if !e.answer.over.Load() && !e.answer.whenSettled(func() { s.late(e) }) {
+				x.late++
 				continue
 			}
+			e.late = false
 			x.entries[i] = e
 		}
 		s.executed(e)
@@ -221,9 +228,27 @@ func (s *Scheduler) executed(e *entry) {
 		e.seq.life = n
 	}
 	if e.again {
+		s.iterated(e)
 		s.unequip(e)
 		e.cancelled = e.request.Cancelled()
 	}
+}
+
+// iterated counts an execution after which the request runs once more. The last
+// one is counted with the final response.
+func (s *Scheduler) iterated(e *entry) {
+	r := e.request
+	t := &r.Times
+	t.End = backend.Now()
+	if b := r.Batch; b != nil {
+		t.InputEnd = b.InputEnd
+		if !s.decoupled {
+			t.OutputStart = b.OutputStart
+		}
+	}
+	t.ComputeEnd = t.End
+	s.stats.Iterated(r)
+	t.Queue, t.ComputeStart, t.InputEnd, t.OutputStart, t.ComputeEnd, t.End = t.End, 0, 0, 0, 0, 0
 }
 
 // late ends the execution of a request whose batch has ended before.
@@ -304,9 +329,13 @@ func (s *Scheduler) answerFailed(e *entry) {
 	for e != nil {
 		next := e.next
 		s.left(e)
-		if e.seq.expired {
+		switch {
+		case e.seq.slow:
+			s.fail(e, backend.Errorf(backend.Unavailable, "sequence %s of model '%s' was ended: its client did not take the responses for %v, and others of the batch waited",
+				name(e.request.Correlation), s.model, slowLimit), infer.Other)
+		case e.seq.expired:
 			s.fail(e, backend.Errorf(backend.Unavailable, "timeout of the corresponding sequence has been expired"), infer.Rejected)
-		} else {
+		default:
 			s.fail(e, scheduler.ErrCancelled(), infer.Canceled)
 		}
 		e = next

@@ -12,6 +12,7 @@ type sequence struct {
 	since      int64 // when it became idle
 	due        int64 // by when it must have left the backlog; 0 for never
 	expired    bool
+	slow       bool // its client did not take the responses
 
 	next, prev *sequence
 	line       *line
@@ -90,6 +91,8 @@ type lane struct {
 	load   int   // batches that it holds
 	wait   int64 // when the oldest request has waited long enough; 0 for never
 	ready  turns // oldest: slots whose request may be issued
+	back   int   // iterative: requests that have been executed and come back once their responses are delivered
+	ended  int64 // when the batch that they were in ended
 }
 
 // slot is a place for one sequence on an instance.
@@ -97,7 +100,8 @@ type slot struct {
 	lane    *lane
 	number  int
 	seq     *sequence
-	running bool // a request of it is in flight
+	running bool   // a request of it is in flight
+	late    *entry // that request, when it comes back after its batch
 
 	next, prev *slot // in lane.ready
 	queued     bool

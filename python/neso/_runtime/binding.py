@@ -51,6 +51,9 @@ class Binding:
     on_error: Optional[Callable[[BaseException], Optional[str]]] = None
     # Seconds after which a batch that is not back is answered with an error; None means never.
     timeout: Optional[float] = None
+    # How many batches a coroutine function may have at once: it has so many instances on one event loop. None: one, or
+    # 32 streams when the model is decoupled.
+    concurrency: Optional[int] = None
     # Names in the order of the configuration; filled by the server's answer.
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)

@@ -48,7 +48,8 @@ from .binding import Binding
 from .bursts import Bursts
 from .devices import NoDevices
 from .hub import Hub, TimedOut
-from .instance import Instance
+from .instance import Instance, depth
+from .loop import Loop
 from .memory import SharedOutputs
 from .returned import is_coroutine
 from .store import BoundStore
@@ -66,9 +67,6 @@ class ServerError(Exception):
 class ServerGone(ServerError):  # noqa: N818 (how every server ends)
     """The server has ended."""
 
-
-# How many batches a coroutine function may have at once.
-COROUTINES = 32
 
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -96,6 +94,8 @@ class Connection:
         self._current: dict[tuple[str, int], int] = {}
         self._numbers = itertools.count(1)
         self._instances: dict[int, Instance] = {}
+        # Of coroutines, by binding and callable.
+        self._loops: weakref.WeakValueDictionary[tuple[int, int], Loop] = weakref.WeakValueDictionary()
         # Says why the server is gone, for the errors of calls.
         self.last_words: Callable[[], str] = lambda: ""
         # Whether leave has waited for callables.
@@ -151,7 +151,10 @@ class Connection:
         try:
             order = json_body(data, start, end)
             binding = self._bindings[order["binding"]]
-            instance = Instance(self, number, call, order, binding, order["index"])
+            index = order["index"] % len(binding.callables)
+            with self.link.changed:
+                loop = self._loops.setdefault((order["binding"], index), Loop(binding.name, self))
+            instance = Instance(self, number, call, order, binding, index, loop)
             with self.link.changed:
                 self._instances[number] = instance
             instance.thread.start()
@@ -217,9 +220,9 @@ class Connection:
             "version": binding.version,
             "config": {"name": binding.name, "backend": "python", **binding.config},
             "binding": number,
-            "instances": len(binding.callables),
+            "instances": len(binding.callables) * (binding.concurrency or 1),
             "shape": binding.shape,
-            "depth": COROUTINES if all(map(is_coroutine, binding.callables)) else 0,
+            "depth": depth(binding) if all(map(is_coroutine, binding.callables)) else 0,
             "timeout_us": int((binding.timeout or 0) * 1e6),
         }
         try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import sys
 import threading
 import traceback
@@ -39,6 +38,7 @@ from . import where
 from .binding import BATCH, Binding
 from .inputs import Request, decode_requests
 from .job import Job
+from .loop import Loop
 from .memory import current
 from .outputs import Tables
 from .returned import Split, awaited, is_coroutine, only, only_async, rows_of, wrong_rows
@@ -47,14 +47,28 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 
-LOGGER = logging.getLogger("neso.triton")
+# How many streams of a decoupled model a coroutine function may have at once, where its user does not say.
+STREAMS = 32
+
+
+def depth(binding: Binding) -> int:
+    """How many batches one instance of a coroutine function has at once."""
+    policy = binding.config.get("model_transaction_policy") or {}
+    return STREAMS if binding.concurrency is None and policy.get("decoupled") else 1
 
 
 class Instance:
     """A callable, its thread and the frames that wait for it."""
 
     def __init__(
-        self, connection: Connection, number: int, call: int, order: dict[str, Any], binding: Binding, index: int
+        self,
+        connection: Connection,
+        number: int,
+        call: int,
+        order: dict[str, Any],
+        binding: Binding,
+        index: int,
+        shared: Loop,
     ) -> None:
         self.connection = connection
         self.number = number
@@ -69,8 +83,11 @@ class Instance:
         self._callable = binding.callables[index]
         self.check = binding.check
         self._async = is_coroutine(self._callable)
+        self._shared = shared
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[Any] = set()
+        # For coroutines: code that was written for one batch at a time is not entered again meanwhile.
+        self._turns: Optional[asyncio.Semaphore] = None
         # The thread does not run the callable, and is not about to: it waits for work, or is being unloaded.
         self.idle = True
         # Nothing more is sent: it is unloaded, or the server is gone.
@@ -121,9 +138,8 @@ class Instance:
 
     def _end(self) -> None:
         self.over = True
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+        self._loop = None
+        self._shared.leave(self.number)
 
     def stuck_at(self) -> Optional[str]:
         """Where in the user's code the callable is, as ``file:line in function``; None when it is not called now."""
@@ -304,36 +320,24 @@ class Instance:
     # Coroutines run on a loop of the instance's own.
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The instance's event loop, in a thread of its own."""
+        """The callable's event loop, in a thread of its own."""
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(
-                target=self._run_loop, args=(self._loop,), name=f"neso-{self.name}-loop", daemon=True
-            ).start()
+            self._loop = self._shared.use(self.number, self.name)
         return self._loop
-
-    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        current.connection = self.connection
-        asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-            # What has not come to its end is cancelled, which runs its cleaning up.
-            tasks = asyncio.all_tasks(loop)
-            if tasks:
-                place = where.of_tasks(loop)
-                LOGGER.warning("Cancelled, as it has not come back: the callable of `%s`, at %s", self.model, place)
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            loop.run_until_complete(loop.shutdown_asyncgens())
-        finally:
-            loop.close()
 
     def _await(self, awaitable: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(awaited(awaitable), self.loop()).result()
 
+    async def _in_turn(self, coroutine: Any) -> None:
+        if self._turns is None:  # made here: until Python 3.10 it belongs to the loop that runs
+            self._turns = asyncio.Semaphore(depth(self._binding))
+        try:
+            async with self._turns:
+                await coroutine
+        finally:
+            coroutine.close()  # given up before it had its turn
+
     def _start(self, coroutine: Any) -> None:
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop())
+        future = asyncio.run_coroutine_threadsafe(self._in_turn(coroutine), self.loop())
         self._running.add(future)
         future.add_done_callback(self._running.discard)

@@ -8,7 +8,9 @@ descriptors gevent would keep for ever.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
+import weakref
 from typing import Any, Callable, Optional
 
 _local = threading.local()
@@ -66,8 +68,9 @@ class PerThread:
     """A client for each thread that asks, closed when the thread ends or all are."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        """``make`` opens a client of the calling thread."""
-        self._make = make
+        """``make`` opens a client of the calling thread. A method does not keep its object."""
+        # Its object has this one: in a circle they would stay, with their connections, until the collector comes by.
+        self._make = weakref.WeakMethod(make) if inspect.ismethod(make) else lambda: make
         self._entries = threading.local()
         # One that its holder may take again: the garbage collector may drop an entry inside of anything.
         self._lock = threading.RLock()
@@ -77,7 +80,9 @@ class PerThread:
         """The client of this thread."""
         entry: Optional[_Entry] = getattr(self._entries, "entry", None)
         if entry is None:
-            entry = self._entries.entry = _Entry(self._make, self._close)
+            make = self._make()
+            assert make is not None  # it is called by the object that has the method
+            entry = self._entries.entry = _Entry(make, self._close)
             with self._lock:
                 self._open.append(entry.client)
         return entry.client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,24 @@ from ._inputs import Arrays, Call, result_arrays, timed_out, translate
 from .base import DEFAULT_INFERENCE_TIMEOUT_S
 from .exceptions import PyTritonClientInferenceServerError, PyTritonClientValueError
 from .sync import ModelClient
+
+
+def _end(client: Any) -> None:
+    """Ends the stream of a tritonclient's client and the threads behind it, without waiting for them.
+
+    Its own ``stop_stream(cancel_requests=True)`` leaves the thread that waits for further requests, for ever; and it
+    joins the one that reads answers, which may be the one that calls this, by way of the garbage collector.
+    """
+    stream = getattr(client, "_stream", None)
+    if stream is None:
+        return
+    try:
+        client._stream, stream._handler = None, None
+        stream._response_iterator.cancel()
+        stream._request_queue.put(None)
+    except AttributeError:  # of another version
+        client._stream = stream
+        client.stop_stream(cancel_requests=True)
 
 
 def is_final(result: Any) -> bool:
@@ -38,13 +57,18 @@ class DecoupledModelClient(ModelClient):
     def close(self) -> None:
         """Ends a running inference and closes the connection."""
         if not self._closed and self._streaming:
-            self._end_stream(cancel=True)
+            self._end_stream()
         super().close()
 
-    def _end_stream(self, cancel: bool) -> None:
+    def __del__(self) -> None:
+        """A client that is not closed leaves no thread behind."""
+        with contextlib.suppress(Exception):  # half made, or at the end of the interpreter
+            self.close()
+
+    def _end_stream(self) -> None:
         self._streaming = False
         if self._shared is not None:
-            self._shared.stop_stream(cancel_requests=cancel)
+            _end(self._shared)
 
     def _infer(self, call: Call) -> Iterator[Arrays]:
         """Sends the request at once, so that answers are on their way before the first is asked for."""
@@ -71,16 +95,21 @@ class DecoupledModelClient(ModelClient):
             if isinstance(error, InferenceServerException):
                 raise translate(error, self._inference_timeout_s) from error
             raise
-        return self._answers(config, call)
+        answers = self._answers(config, call)
+        next(answers)  # begun, so that its end is seen to even if nobody asks for an answer
+        return answers
 
-    def _answers(self, config: TritonModelConfig, call: Call) -> Iterator[Arrays]:
+    def _answers(self, config: TritonModelConfig, call: Call) -> Iterator[Any]:
+        """Gives None at once, then the answers."""
         complete = False
         # Answers may take longer than it takes to send a request.
         patience = max(self._inference_timeout_s, DEFAULT_INFERENCE_TIMEOUT_S)
+        results = self._results
         try:
+            yield None
             while True:
                 try:
-                    result, error = self._results.get(timeout=patience)
+                    result, error = results.get(timeout=patience)
                 except queue.Empty:
                     raise timed_out(patience, "no answer on the stream") from None
                 if error is not None:
@@ -92,5 +121,5 @@ class DecoupledModelClient(ModelClient):
         finally:
             if not complete and self._streaming:
                 # Answers of this request may still come: they must not reach the next one.
-                self._end_stream(cancel=True)
+                self._end_stream()
             self._busy.release()

@@ -16,6 +16,11 @@ class ModelConfig:
     (None: each runs alone); without it they have exactly the shapes of the tensors. ``response_cache`` answers equal
     requests from the server's cache, which ``TritonConfig(cache_config=...)`` sets up. A ``decoupled`` model gives any
     number of answers to a request, as its generator yields them. ``model_warmup`` runs before the model is served.
+
+    ``concurrent_batches`` is for callables that are coroutine functions: how many batches (requests, without batching)
+    one of them may have at once on its event loop, 1 to 256; the server counts each as an instance. None, as in
+    PyTriton: one, and the next begins when it has answered; 32 for a decoupled model, whose streams go on beside each
+    other.
     """
 
     batching: bool = True
@@ -24,3 +29,4 @@ class ModelConfig:
     response_cache: bool = False
     decoupled: bool = False
     model_warmup: Optional[list[ModelWarmup]] = None
+    concurrent_batches: Optional[int] = None

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/repository/source"
 )
 
@@ -187,7 +188,7 @@ func (r *Repository) List(ctx context.Context) ([]string, error) {
 func (r *Repository) model(key string) string {
 	rest, ok := strings.CutPrefix(key, r.place.prefix)
 	name, _, inside := strings.Cut(rest, "/")
-	if !ok || !inside || strings.HasPrefix(name, ".") || !filepath.IsLocal(name) || strings.ContainsAny(name, "\\\x00") {
+	if !ok || !inside || modelconfig.NoModel(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\\\x00") {
 		return ""
 	}
 	return name

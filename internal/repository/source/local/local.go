@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/repository/source"
 )
 
@@ -51,7 +51,7 @@ func (r *Repository) List(context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
+		if modelconfig.NoModel(e.Name()) {
 			continue
 		}
 		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isDir(filepath.Join(r.path, e.Name())) {
@@ -64,7 +64,7 @@ func (r *Repository) List(context.Context) ([]string, error) {
 
 // Has reports whether there is a model directory of that name.
 func (r *Repository) Has(_ context.Context, model string) (bool, error) {
-	if strings.HasPrefix(model, ".") {
+	if modelconfig.NoModel(model) {
 		return false, nil
 	}
 	info, err := os.Stat(filepath.Join(r.path, model))

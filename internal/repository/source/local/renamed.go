@@ -23,6 +23,9 @@ func OpenRenamed(path, directory, model string) (*Renamed, error) {
 	return &Renamed{*r, directory, model}, nil
 }
 
+// Model returns the name that the one directory's model is served under.
+func (r *Renamed) Model() string { return r.model }
+
 // List returns the names under which models are served, sorted.
 func (r *Renamed) List(ctx context.Context) ([]string, error) {
 	names, err := r.Repository.List(ctx)

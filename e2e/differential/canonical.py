@@ -1,0 +1,100 @@
+"""Takes out of a result what need not be the same: paths, times, the order of what ran at the same time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .program import Lane, Program, touched
+from .sides import Side
+
+CONTROLS = ("START", "END", "READY", "CORRID")
+
+
+def canonical(value: Any, side: Side) -> Any:
+    """Paths of the side's folders, wherever they are written."""
+    text = json.dumps(value)
+    for path, word in ((str(side.repository), "<MODELS>"), (str(side.record), "<RECORD>"), (str(side.home), "<HOME>")):
+        text = text.replace(path, word)
+    return json.loads(text)
+
+
+def loosen(program: Program, result: Any) -> Any:
+    """Forgets the order, and the batches, of what clients did at the same time."""
+    loose: set[str] = set()
+    for lanes, phase in zip(program["phases"], result["phases"]):
+        together = len(lanes) > 1
+        if together:
+            loose |= {name for name in touched(program, lanes) if _may_batch(program, name)}
+        for name, events in phase["saw"].items():
+            phase["saw"][name] = _events(events, together or _many(program, name))
+        phase["lanes"] = [
+            [_answer(step, answer, loose) for step, answer in zip(lane, answers)]
+            for lane, answers in zip(lanes, phase["lanes"])
+        ]
+    return result
+
+
+def _model(program: Program, name: str) -> dict[str, Any]:
+    return next(m for m in program["models"] if m["name"] == name)
+
+
+def _may_batch(program: Program, name: str) -> bool:
+    config = _model(program, name)["config"]
+    return "dynamic_batching" in config or "sequence_batching" in config or "ensemble_scheduling" in config
+
+
+def _many(program: Program, name: str) -> bool:
+    """Whether it has several instances, which run and write at the same time."""
+    groups = _model(program, name)["config"].get("instance_group", [])
+    return sum(g.get("count", 1) for g in groups) > 1
+
+
+def _events(events: list[Any], loose: bool) -> list[Any]:
+    """What a model saw in a phase: its starts, each once, then its requests; loose: each by itself, in an order of their own."""
+    starts = {json.dumps(e, sort_keys=True): e for e in events if e["event"] == "initialize"}
+    return [starts[text] for text in sorted(starts)] + _executed(
+        [e for e in events if e["event"] != "initialize"], loose
+    )
+
+
+def _executed(events: list[Any], loose: bool) -> list[Any]:
+    for event in events:
+        for request in event.get("requests", []):
+            _request(request)
+    if not loose:
+        return events
+    apart = []
+    for event in events:
+        if event["event"] == "execute":
+            apart += [{**event, "requests": [request]} for request in event["requests"]]
+        else:
+            apart.append(event)
+    return sorted(apart, key=lambda e: json.dumps(e, sort_keys=True))
+
+
+def _request(request: dict[str, Any]) -> None:
+    """Control inputs come in the order of a hash table; null requests of the direct strategy have memory that nobody wrote."""
+    request["inputs"].sort(key=lambda i: i[0] if i[0] in CONTROLS else "")
+    controls = {name: data for name, _, _, data in request["inputs"]}
+    if controls.get("READY") == [0] or controls.get("READY") == [False]:
+        request["inputs"] = [[n, t, s, "undefined" if n.startswith("IN") else d] for n, t, s, d in request["inputs"]]
+
+
+def _answer(step: dict[str, Any], answer: Any, loose: set[str]) -> Any:
+    if step["do"] == "stats" and isinstance(answer, list):
+        for version in answer:
+            if version["name"] in loose:
+                version.pop("execution_count")
+                version.pop("batches")
+        return answer
+    if step["do"] == "metrics":
+        return {
+            key: {k: v for k, v in found.items() if k != "nv_inference_exec_count" or key.split()[0] not in loose}
+            for key, found in answer.items()
+        }
+    return answer
+
+
+def lanes_of(program: Program) -> list[Lane]:
+    return [lane for phase in program["phases"] for lane in phase]

@@ -1,0 +1,113 @@
+"""The command: new seeds, a program again, transcripts anew."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+
+from . import allow, run, shrink, sides, transcripts
+from .compare import Difference, differences
+from .generate import generate
+from .program import Program, dump
+
+SHOWN = 4  # of one seed: most of the others follow from the first ones
+FOUND = sides.ROOT / "build" / "differential"
+
+
+class Comparison:
+    """Both servers, and what is known of their differences."""
+
+    def __init__(self, peer: sides.Pool, ours: sides.Pool):
+        self.peer, self.ours, self.allowed = peer, ours, allow.AllowList()
+
+    def once(self, program: Program) -> list[Difference]:
+        peer, ours = run.run_both(self.peer, self.ours, program)
+        return differences(program, peer, ours)
+
+    def findings(self, program: Program) -> list[Difference]:
+        """The differences that have no reason and are there each time."""
+        found = self.allowed.unexplained(self.once(program))
+        if found:
+            again = {(d.where, d.what) for d in self.once(program)}
+            found = [d for d in found if (d.where, d.what) in again]
+        return found
+
+    def shows(self, what: str) -> shrink.Shows:
+        def check(program: Program) -> bool:
+            return any(d.what == what for d in self.allowed.unexplained(self.once(program)))
+
+        return check
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="e2e/differential", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many new programs (default 20)")
+    parser.add_argument("--first", type=int, default=None, help="the first seed (default: any)")
+    parser.add_argument("--replay", type=Path, help="a program to run again, in place of seeds")
+    parser.add_argument("--show", type=int, metavar="SEED", help="prints the program of a seed, and runs nothing")
+    parser.add_argument("--shrink", type=float, default=120, metavar="SECONDS", help="for each finding (default 120)")
+    parser.add_argument("--keep", action="store_true", help="prints what the models and clients of both sides saw")
+    parser.add_argument("--record", action="store_true", help="writes transcripts of seeds that do not differ")
+    args = parser.parse_args()
+    if args.show is not None:
+        print(dump(generate(args.show)), end="")
+        return 0
+    peer = sides.find_peer()
+    if peer is None:
+        print("no real Triton: name a venv with nvidia-pytriton by PEER, or run `make bench` once", file=sys.stderr)
+        return 2
+    first = secrets.randbelow(10**9) if args.first is None else args.first
+    with sides.pool("peer", peer) as theirs, sides.pool("ours") as ours:
+        comparison = Comparison(theirs, ours)
+        if args.replay:
+            return replay(comparison, json.loads(args.replay.read_text()), args.keep)
+        if args.record:
+            return transcripts.record(comparison, range(first, first + args.seeds))
+        return seeds(comparison, range(first, first + args.seeds), args.shrink)
+
+
+def replay(comparison: Comparison, program: Program, keep: bool) -> int:
+    program = program.get("program", program)
+    if keep:
+        for name, result in zip(("peer", "ours"), run.run_both(comparison.peer, comparison.ours, program)):
+            print(f"-- {name}\n{dump(result)}", end="")
+    found = comparison.findings(program)
+    for difference in found:
+        print(difference.line())
+    return 1 if found else 0
+
+
+def seeds(comparison: Comparison, numbers: range, seconds: float) -> int:
+    FOUND.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    kinds: dict[str, list[int]] = {}
+    for seed in numbers:
+        begun = time.monotonic()
+        program = generate(seed)
+        found = comparison.findings(program)
+        print(f"seed {seed}: {len(found)} differences, {time.monotonic() - begun:.1f} s", flush=True)
+        if not found:
+            continue
+        failed += 1
+        for difference in found[:SHOWN]:
+            print(difference.line(), flush=True)
+        for difference in found:
+            kinds.setdefault(difference.what, []).append(seed)
+        small = shrink.shrink(program, comparison.shows(found[0].what), seconds) if seconds else program
+        path = FOUND / f"seed-{seed}.json"
+        path.write_text(dump(small))
+        print(
+            f"  {len(small['models'])} models, again: python e2e/differential --replay {os.path.relpath(path)}",
+            flush=True,
+        )
+    for what, where in sorted(kinds.items()):
+        print(f"{what}: seeds {' '.join(map(str, sorted(set(where))))}")
+    for entry in comparison.allowed.unused():
+        print(f"never met in this run: {entry.row}")
+    print(f"{failed} of {len(numbers)} seeds differ")
+    return 1 if failed else 0

@@ -1,0 +1,1 @@
+"""Clients that can send what the official ones refuse to, and answers in one form for both protocols."""

@@ -1,0 +1,49 @@
+"""Fixed programs: Neso answers what the real Triton answered, but for what docs/differences.md gives a reason for."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from . import sides, transcripts
+from .allow import AllowList
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KEPT = dict(transcripts.every())
+
+
+@pytest.fixture(scope="module")
+def ours():
+    with sides.pool("ours") as pool:
+        yield pool
+
+
+@functools.cache
+def peer_is_here() -> bool:
+    return sides.find_peer() is not None
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_neso_answers_what_triton_answered(ours, name):
+    found = AllowList().unexplained(transcripts.against(ours, KEPT[name]))
+    assert not found, "\n".join(d.line() for d in found[:5])
+
+
+@pytest.mark.skipif(not peer_is_here(), reason="no real Triton on this machine")
+def test_the_real_triton_still_answers_so():
+    with sides.pool("peer", sides.find_peer()) as pool:
+        for name, transcript in KEPT.items():
+            found = transcripts.against(pool, transcript)
+            assert not found, f"{name}: {found[0].line()}"
+
+
+def test_programs_are_kept():
+    assert len(KEPT) >= 5
+
+
+def test_every_allowed_difference_has_its_row():
+    for entry in AllowList().entries:
+        rows = [line for line in (ROOT / entry.page).read_text().splitlines() if line.startswith("|")]
+        assert any(line.split(" | ")[0].strip("| ") == entry.row for line in rows), entry.row

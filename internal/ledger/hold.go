@@ -1,0 +1,181 @@
+package ledger
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Share is what the transfers of one connection hold together. The zero value is
+// ready; it is safe for concurrent use.
+type Share struct{ held [pages]atomic.Int64 }
+
+// Held returns what the connection's transfers hold in bytes.
+func (s *Share) Held(p Page) int64 { return s.held[p].Load() }
+
+const (
+	// watchFrom is from which size on a hold may be cut off: smaller ones are not
+	// worth the look, and need no lock.
+	watchFrom = 64 << 10
+	// leastMove is what a transfer has to move, at least, to count as moving.
+	leastMove = 16 << 10
+	// moveShare is the part of what it holds that a transfer has to move each time:
+	// who holds much has to be quick while others wait.
+	moveShare = 64
+)
+
+// Hold is what one transfer holds: a body or message on its way in, or an answer
+// on its way out. The zero value is closed. Open, Take, Give, Moved, Keep and
+// Close are called by one goroutine at a time. It may be opened again once it is closed.
+//
+// A body:   Open(l, In, ..); Take(n) for each n bytes that have come, which tells
+// whether they may stay; Keep or Close when the last one has come.
+//
+// An answer: Open(l, Out, ..), Take(size); Give(n) for each n bytes that the
+// kernel has taken; Close.
+//
+// Where a request counts the bytes already, Stand and Moved take the place of Take
+// and Give; a hold does either.
+type Hold struct {
+	l     *Ledger
+	page  Page
+	share *Share
+	held  atomic.Int64
+	mark  atomic.Int64 // when it moved last, ns of backend.Now
+	moved int64        // since then
+
+	watched bool
+	counted bool // held is on the page, and not somebody else's
+
+	off atomic.Bool // the ledger has cut it off
+	mu  sync.Mutex  // orders cut and its end
+	cut func()
+}
+
+// Open begins a transfer. share may be nil. cut ends it for want of room: it is
+// called at most once, on another goroutine and never after Keep or Close has
+// returned, which wait for it. So it must not block, call the hold, or take a
+// lock that is held when Keep or Close is called; setting a deadline of a
+// connection, or starting a goroutine, is what it is for. What the hold has stays
+// counted until Close.
+func (h *Hold) Open(l *Ledger, p Page, share *Share, cut func()) {
+	h.l, h.page, h.share, h.moved, h.watched = l, p, share, 0, false
+	h.held.Store(0)
+	h.mark.Store(backend.Now())
+	h.mu.Lock()
+	h.cut = cut
+	h.off.Store(false)
+	h.mu.Unlock()
+}
+
+// Take counts n bytes more, or says that there is no room for them; then nothing
+// has changed.
+func (h *Hold) Take(n int64) bool {
+	if s := h.share; s != nil {
+		if l := &h.l.page[h.page]; !fair(l.held.Load(), l.limit, s.held[h.page].Load(), h.held.Load(), n) {
+			h.l.relieve(h.page, n)
+			return false
+		}
+	}
+	if !h.l.Take(h.page, n) {
+		return false
+	}
+	if h.share != nil {
+		h.share.held[h.page].Add(n)
+	}
+	h.counted = true
+	h.grow(n)
+	return true
+}
+
+// fair reports whether a connection that has share bytes, own of them in this
+// transfer, may have n more. The first transfer of a connection may have all
+// there is. With several it is not to have the last quarter of the page beside a
+// quarter of its own: others must get in.
+func fair(held, limit, share, own, n int64) bool {
+	return share <= own || share+n <= limit/4 || held+n <= limit-limit/4
+}
+
+// Give gives back n bytes of those that Take counted, which have moved.
+func (h *Hold) Give(n int64) {
+	h.l.Give(h.page, n)
+	if h.share != nil {
+		h.share.held[h.page].Add(-n)
+	}
+	h.held.Add(-n)
+	h.Moved(n)
+}
+
+// Stand says that the transfer has n bytes of room which somebody else counts, a
+// request for instance: it is watched for them, and gives none of them back.
+func (h *Hold) Stand(n int64) { h.grow(n) }
+
+func (h *Hold) grow(n int64) {
+	if now := h.held.Add(n); now >= watchFrom && !h.watched {
+		h.watched = true
+		h.l.mu.Lock()
+		h.l.watched[h.page][h] = struct{}{}
+		h.l.mu.Unlock()
+	}
+	h.Moved(n)
+}
+
+// Moved says that n bytes have come or gone.
+func (h *Hold) Moved(n int64) {
+	if h.moved += n; h.moved >= max(leastMove, h.held.Load()/moveShare) {
+		h.moved = 0
+		h.mark.Store(backend.Now())
+	}
+}
+
+// Keep ends the transfer, but not what it holds: the caller has to give the
+// returned number of bytes back to the ledger.
+func (h *Hold) Keep() int64 {
+	n := h.leave()
+	if !h.counted {
+		return 0
+	}
+	h.counted = false
+	return n
+}
+
+// Close ends the transfer and gives back what it holds. It may be called again.
+func (h *Hold) Close() {
+	if h.l != nil {
+		h.l.Give(h.page, h.Keep())
+	}
+}
+
+// leave ends the transfer and returns what it held.
+func (h *Hold) leave() int64 {
+	if h.watched {
+		h.watched = false
+		h.l.mu.Lock()
+		delete(h.l.watched[h.page], h)
+		h.l.mu.Unlock()
+	}
+	h.mu.Lock()
+	h.cut = nil
+	h.mu.Unlock()
+	n := h.held.Swap(0)
+	if h.share != nil && h.counted {
+		h.share.held[h.page].Add(-n)
+	}
+	return n
+}
+
+// Off reports whether the ledger has cut the transfer off.
+func (h *Hold) Off() bool { return h.off.Load() }
+
+// cutOff ends the transfer for want of room. It reports false for one that has
+// ended.
+func (h *Hold) cutOff() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cut == nil || h.off.Swap(true) {
+		return false
+	}
+	h.cut()
+	return true
+}

@@ -1,0 +1,52 @@
+package lifecycle
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
+)
+
+// checkPaths refuses a request whose configuration names files outside of the
+// model: libraries and interpreters run as code, others are read or written with
+// the rights of the server. What the model's own configuration names may stand
+// in the request's too, since clients send back what they have read.
+func (m *Manager) checkPaths(r Request, p *plan) error {
+	if r.Config == "" {
+		return nil
+	}
+	for _, o := range m.outside(p) {
+		if !slices.Contains(m.ownOutside(r), o) {
+			return backend.Errorf(backend.PermissionDenied,
+				"load failed for model '%s': the configuration of a load request may name no file outside of the model, but %s is '%s'; the model's own configuration file may", r.Name, o.Field, o.Value)
+		}
+	}
+	return nil
+}
+
+// outside returns what leads out of the model in all configurations of a plan.
+func (m *Manager) outside(p *plan) []modelconfig.Outside {
+	drafts := []*modelconfig.Draft{p.draft}
+	if len(p.drafts) > 0 {
+		drafts = slices.Collect(maps.Values(p.drafts))
+	}
+	var all []modelconfig.Outside
+	for _, d := range drafts {
+		all = append(all, d.Outside(m.backends.driver(d.Backend(), d.Runtime()))...)
+	}
+	return all
+}
+
+// ownOutside is outside for what the model is without the request.
+func (m *Manager) ownOutside(r Request) []modelconfig.Outside {
+	if len(r.Files) > 0 {
+		return nil
+	}
+	own, err := m.poll(Request{Name: r.Name, bare: true})
+	if err != nil {
+		return nil
+	}
+	defer own.snapshot.Release()
+	return m.outside(own)
+}
