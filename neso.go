@@ -196,6 +196,10 @@ type HTTP struct {
 	// Join hands out a socket and a token with which another process can bind
 	// models, see package backend/bound; nil refuses.
 	Join func() (socket, token string, err error)
+	// TrustedHosts are names by which a proxy on this machine, or a page in a
+	// browser, knows the server, as patterns with `*`; without them requests that
+	// change it, and come from a page or for an unknown name, are refused.
+	TrustedHosts []string
 	// TLS makes the listener speak HTTPS; nil means plain text.
 	TLS *TLS
 	// Restricted holds the header that requests of a category must bring. The

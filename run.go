@@ -155,7 +155,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		restricted[httpapi.Category(category)] = httpapi.Restriction{Header: must.Key, Value: must.Value}
 	}
 	r.api, err = httpapi.New(httpapi.Options{
-		Restricted: restricted, Join: s.HTTP.Join,
+		Restricted: restricted, Join: s.HTTP.Join, TrustedHosts: s.HTTP.TrustedHosts,
 		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
 		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.log, Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,

@@ -487,6 +487,28 @@ def test_admin_address(tmp_path):
         assert until(lambda: s.infer("m", X).status != 200)
 
 
+def test_admin_address_and_keys(tmp_path):
+    """Who has no key is asked for one, also where nobody may do what is asked."""
+    repo = tmp_path / "models"
+    repo.mkdir()
+    identity_model(repo, "m")
+    keys = Keys(tmp_path / "keys.json", boss=["--scopes", "manage"])
+    options = ["--model-control-mode=explicit", f"--admin-address=127.0.0.1:{free_port()}", f"--auth-file={keys.path}"]
+    with Server(repo, *options) as s, grpcclient.InferenceServerClient(s.grpc) as client:
+        for call in (
+            lambda headers: client.load_model("m", headers=headers),
+            lambda headers: client.update_log_settings({"log_info": True}, headers=headers),
+        ):
+            for headers, status in (
+                (None, "UNAUTHENTICATED"),
+                ({"x-api-key": "wrong"}, "UNAUTHENTICATED"),
+                ({"x-api-key": keys.key["boss"]}, "PERMISSION_DENIED"),
+            ):
+                with pytest.raises(InferenceServerException) as e:
+                    call(headers)
+                assert e.value.status() == f"StatusCode.{status}", (headers, e.value)
+
+
 def test_admin_address_on_a_socket(tmp_path):
     repo = tmp_path / "models"
     repo.mkdir()

@@ -240,6 +240,17 @@ func (e *Engine) AllocatorOf(name string, version int64) tensor.Allocator {
 	return m.Allocator()
 }
 
+// Serves returns nil if a request for the model would find it now, else the error
+// that says why not. It takes nothing.
+func (e *Engine) Serves(name string, version int64) error {
+	m := e.life.PinFor("", name, version)
+	if m == nil {
+		return e.life.Explain(name, version)
+	}
+	m.Unpin()
+	return nil
+}
+
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
 

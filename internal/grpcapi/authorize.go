@@ -75,15 +75,14 @@ func (s *Server) identify(ctx context.Context, name string, call *tap.Info) (con
 	if !ok {
 		op = auth.Unsaid // what nobody knows is refused by the transport, behind this
 	}
-	if s.o.ManagedElsewhere && ok && op.Changes() {
-		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
-	}
-	if s.o.Guard == nil {
-		return ctx, nil
-	}
 	caller, err := s.o.Guard.Admit(firstOf(call.Header.Get(keyAuthorization)), firstOf(call.Header.Get(keyAPIKey)), op, "")
-	if err != nil {
+	switch {
+	case err != nil: // who has no key is not told what one could do elsewhere
 		return nil, statusOf(err)
+	case s.o.ManagedElsewhere && ok && op.Changes():
+		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
+	case s.o.Guard == nil:
+		return ctx, nil
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
 }

@@ -1,10 +1,47 @@
 package grpcapi
 
 import (
+	"context"
+
 	"google.golang.org/grpc/mem"
 
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/kserve"
 )
+
+// known looks at the beginning of a compressed request: one for a model that is
+// not there, or not for the caller, is refused before the rest is inflated. What
+// begins with something else is judged once it is there.
+func (s *Server) known(ctx context.Context, method string, head []byte) error {
+	if method != inferMethod && method != streamMethod {
+		return nil
+	}
+	name, version, ok := kserve.FindModel(head)
+	if !ok {
+		return nil
+	}
+	bad := s.caller(ctx).May(auth.Inference, name)
+	if bad == nil {
+		err := s.o.Engine.Serves(name, version)
+		if err == nil {
+			return nil
+		}
+		bad = backend.AsError(err)
+	}
+	if method == streamMethod {
+		return &notKnown{bad, name}
+	}
+	return statusOf(bad)
+}
+
+// notKnown is why a request of a stream was not read. The stream goes on.
+type notKnown struct {
+	bad   *backend.Error
+	model string
+}
+
+func (e *notKnown) Error() string { return e.bad.Message }
 
 // place has the large tensor of a request received where its model wants its
 // inputs. That is a guess by the message's first bytes: nothing is decided

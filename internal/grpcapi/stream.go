@@ -129,7 +129,11 @@ func (x *stream) read() {
 	for err == nil {
 		select {
 		case x.inflight <- struct{}{}:
-			if err = x.grpc.RecvMsg(&q); err == nil {
+			err = x.grpc.RecvMsg(&q)
+			if unread, ok := err.(*notKnown); ok { //nolint:errorlint // it comes as it is
+				x.unknown(unread)
+				err = nil
+			} else if err == nil {
 				x.request(&q)
 			}
 			q.Reset()

@@ -27,6 +27,16 @@ type streamCall struct {
 	done   bool
 }
 
+// unknown answers a request whose model there is not, and of which only the
+// beginning was looked at. Its place in flight is taken already.
+func (x *stream) unknown(why *notKnown) {
+	c := &streamCall{x: x, model: why.model, ordinary: true}
+	x.mu.Lock()
+	x.open++
+	x.mu.Unlock()
+	c.refuse(why.bad)
+}
+
 // request is hop 1 for one message: it leads to engine.Infer (hop 2). The
 // request's place in flight is taken already.
 func (x *stream) request(q *kserve.ProtoRequest) {

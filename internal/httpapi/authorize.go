@@ -48,10 +48,17 @@ func operation(r *http.Request, t target) auth.Operation {
 // authorize finds who has sent r and whether it may do what t means here; if
 // not it answers. Nothing of the body has been read.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*auth.Caller, bool) {
+	op := operation(r, t)
+	if op.Changes() && endpoints[t.endpoint].category != SharedMemory { // which says no in the peer's words
+		if why := s.foreign(r); why != "" {
+			s.drain(w, r)
+			replyError(w, w.Header(), jsonType, refusal(why))
+			return nil, false
+		}
+	}
 	if s.o.Guard == nil && !s.o.ManagedElsewhere {
 		return nil, true
 	}
-	op := operation(r, t)
 	model := t.name
 	if endpoints[t.endpoint].category == SharedMemory {
 		model = "" // it is the name of a region

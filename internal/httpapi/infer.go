@@ -103,7 +103,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	req.Ctx = r.Context()
 	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req}
 	if shared := s.engine.SharedMemory(); !shared.Empty() {
-		target.Memory = seenBy(r, shared)
+		target.Memory = s.seenBy(r)
 	}
 	c.body.Limit = s.o.MaxInputSize
 	if c.raw {

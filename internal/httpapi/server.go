@@ -30,6 +30,9 @@ type Options struct {
 	Restricted map[Category]Restriction
 	// Guard asks for keys; nil asks for none.
 	Guard *auth.Guard
+	// TrustedHosts are patterns (of path.Match) of names by which proxies, and pages
+	// in browsers, know the server; see origin.go.
+	TrustedHosts []string
 	// ManagedElsewhere refuses what changes the server, which Admin serves then.
 	ManagedElsewhere bool
 	// Join hands out a place where another process can bind models; nil refuses.

@@ -132,7 +132,7 @@ type reply struct {
 func (c *client) send(method, path string, headers []string, body []byte) {
 	c.t.Helper()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: x\r\n", method, path)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\n", method, path)
 	for _, h := range headers {
 		b.WriteString(h + "\r\n")
 	}

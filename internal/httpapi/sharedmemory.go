@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net"
 	"net/http"
 	"net/url"
 
@@ -10,22 +9,18 @@ import (
 )
 
 // seenBy returns the shared memory as the sender of r sees it.
-func seenBy(r *http.Request, all *shm.Registry) *shm.Registry {
-	network := "tcp"
-	// The address of a client of a Unix socket is empty.
-	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		network = a.Network()
-	}
-	proxied := false
+func (s *Server) seenBy(r *http.Request) *shm.Registry {
+	address, network := peer(r)
+	proxied := s.foreign(r) != ""
 	for _, h := range shm.ProxyHeaders {
 		proxied = proxied || len(r.Header[h]) > 0
 	}
-	return all.For(network, r.RemoteAddr, proxied)
+	return s.engine.SharedMemory().For(network, address, proxied)
 }
 
 // sharedMemory shows, registers and unregisters regions.
 func (s *Server) sharedMemory(r *http.Request, t target, body []byte) ([]byte, error) {
-	memory := seenBy(r, s.engine.SharedMemory())
+	memory := s.seenBy(r)
 	// Clients send the name encoded, and use it plain in inferences.
 	name, err := url.PathUnescape(t.name)
 	if err != nil {

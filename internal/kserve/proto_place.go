@@ -57,6 +57,35 @@ func FindPlace(head []byte, size int) (Place, bool) {
 	return p, false
 }
 
+// FindModel looks for the model in the beginning of a ModelInferRequest, where
+// clients write it first. It reports false where it does not stand there.
+func FindModel(head []byte) (name string, version int64, ok bool) {
+	version = -1
+	c := newCursor(mem.BufferSlice{mem.SliceBuffer(head)})
+	for c.more() {
+		num, wire, err := c.tag()
+		if err != nil || wire != wireBytes || num > 2 {
+			break
+		}
+		n, err := c.length()
+		if err != nil || n > len(head)-c.off {
+			break
+		}
+		field := string(c.rest[:n])
+		c.advance(n)
+		if num == 1 {
+			name = field
+			continue
+		}
+		v, bad := ParseVersion(field)
+		if bad != nil {
+			return "", -1, false
+		}
+		version = v
+	}
+	return name, version, name != ""
+}
+
 // maxVarint is how long a tag or a length can be.
 const maxVarint = 10
 

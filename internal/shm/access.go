@@ -37,6 +37,11 @@ func local(network, address string) bool {
 	case "unix", "unixpacket":
 		return true
 	}
+	return Loopback(address)
+}
+
+// Loopback reports whether an address with a port is one of this machine alone.
+func Loopback(address string) bool {
 	a, err := netip.ParseAddrPort(address)
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }

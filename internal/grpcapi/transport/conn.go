@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // conn is one client's connection.
@@ -34,11 +35,11 @@ type conn struct {
 	decoder   *hpack.Decoder
 	head      head                // being decoded
 	fields    []hpack.HeaderField // of the last call; shared, never changed
-	block     []byte
-	lastBlock []byte // what head was decoded from, if the same bytes mean the same again
-	lastID    uint32 // the newest stream of the client
-	window    int64  // what the client may still send
-	unread    int64  // taken from window and not given back yet
+	lastBlock []byte              // what head was decoded from, if the same bytes mean the same again
+	lastID    uint32              // the newest stream of the client
+	history   history
+	window    int64 // what the client may still send
+	unread    int64 // taken from window and not given back yet
 	strikes   int
 	lastPing  time.Time
 	handshake bool    // settings of the client have come
@@ -54,14 +55,26 @@ type conn struct {
 
 	lastRead atomic.Int64 // nanoseconds, for keepalive
 	quiet    atomic.Bool  // nothing was sent since the last ping of the client
+	choked   atomic.Bool  // the reader has to wait for room in out
+	share    ledger.Share // of transfers that the ledger may cut off
 
-	mu       sync.Mutex
-	changed  sync.Cond // on mu: room in out, in windows, the end of a write
-	streams  map[uint32]*stream
-	handlers int // running, those of streams that are reset included
-	out      []byte
-	spare    []byte // another buffer for out
-	writing  bool
+	mu        sync.Mutex
+	changed   sync.Cond // on mu: the end of a write, of the last handler; room in out for the reader
+	turns     line      // senders that wait for their turn to write, or for room in sendWindow
+	rooms     line      // senders that wait for room in out
+	streams   map[uint32]*stream
+	handlers  int // running, those of streams that are reset included
+	orphans   int // of handlers, those whose streams are gone
+	out       []byte
+	outHeld   int64  // of out, what is counted
+	spare     []byte // another buffer for out
+	writing   bool
+	kicked    bool          // a goroutine that writes is about to begin
+	wakes     int           // of senders that waited, for tests
+	debt      time.Duration // see spendLocked
+	ahead     int64         // memory of messages that is made before they come
+	smallHeld int64         // what small messages hold that wait for their handlers
+	smallIn   int64         // of smallHeld, what is counted
 	// sendWindow is what the client takes on the connection; streamSend what it
 	// takes on a new stream.
 	sendWindow, streamSend int64
@@ -73,10 +86,12 @@ type conn struct {
 	closed                 bool
 	timers                 [timerCount]*time.Timer
 	greeted                bool // the handshakes are over
+	hurry                  bool // what is written now must leave within farewellTime
 }
 
 // maxOut bounds what waits to be written, in bytes: whoever would add to it
-// waits. A client that asks without reading is stopped by that.
+// waits, the reader with what is answered without a handler. A client that asks
+// without reading is stopped by that.
 const maxOut = 1 << 20
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -88,7 +103,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c.changed.L = &c.mu
 	c.peer.Addr, c.peer.LocalAddr = nc.RemoteAddr(), nc.LocalAddr()
 	c.decoder = hpack.NewDecoder(defaultTableSize, c.field)
-	c.decoder.SetMaxStringLength(maxHeaderList)
+	c.decoder.SetMaxStringLength(maxBlock)
+	c.debt = time.Duration(backend.Now()) - mostPoints*pointTime
 	return c
 }
 
@@ -116,6 +132,8 @@ func (c *conn) serveOn() {
 func (c *conn) end(err error) {
 	if fault, ok := errors.AsType[*connError](err); ok {
 		c.farewell(fault)
+	} else if errors.Is(err, errHello) {
+		c.linger()
 	}
 	c.close()
 	c.mu.Lock()
@@ -155,7 +173,7 @@ func (c *conn) hello() error {
 	if string(got[:]) != preface {
 		return errHello
 	}
-	_ = c.nc.SetDeadline(time.Time{})
+	_ = c.nc.SetWriteDeadline(time.Time{}) // that of reads is for the client's settings, too
 	var b []byte
 	b = appendFrameHead(b, 4*6, frameSettings, 0, 0)
 	b = appendSetting(b, settingMaxStreams, uint32(c.s.o.MaxStreams))
@@ -177,21 +195,31 @@ func (c *conn) hello() error {
 // farewell tells a client what it has done wrong. Closing over what it may still
 // be sending would destroy that before it has been read.
 func (c *conn) farewell(fault *connError) {
-	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))
 	c.mu.Lock()
+	c.hurry = true
+	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))
 	c.out = appendGoAway(c.out, c.lastID, fault.code, fault.text)
 	c.flushLocked()
 	for c.writing && !c.closed {
 		c.changed.Wait()
 	}
 	c.mu.Unlock()
+	c.linger()
+}
+
+// linger reads what a client still sends, for a while.
+func (c *conn) linger() {
+	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))
 	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_, _ = io.CopyN(io.Discard, c.nc, maxOut)
+		_, _ = io.CopyN(io.Discard, c.nc, maxLinger)
 	}
 }
 
-// farewellTime bounds farewell.
-const farewellTime = time.Second
+// farewellTime bounds farewell, and linger with maxLinger in bytes.
+const (
+	farewellTime = time.Second
+	maxLinger    = 8 << 20
+)
 
 // close ends the connection: its calls are cancelled, nothing is written any
 // more. Later calls have no effect.
@@ -202,10 +230,8 @@ func (c *conn) close() {
 		return
 	}
 	c.closed = true
-	for _, t := range c.timers {
-		if t != nil {
-			t.Stop()
-		}
+	for t := range c.timers {
+		c.stopLocked(timer(t))
 	}
 	streams := make([]*stream, 0, len(c.streams))
 	for _, st := range c.streams {
@@ -213,6 +239,7 @@ func (c *conn) close() {
 	}
 	clear(c.streams)
 	nc := c.nc
+	c.emptiedLocked()
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	_ = nc.Close()
@@ -239,7 +266,7 @@ func (c *conn) drain(text string) {
 	case c.draining || c.closed:
 		return
 	case !c.greeted:
-		go c.close() // nobody has asked it for anything
+		c.s.running.Go(c.close) // nobody has asked it for anything
 		return
 	}
 	c.draining = true
@@ -272,7 +299,7 @@ func (c *conn) settle() {
 // endIfDrainedLocked ends the reader when the last call is over.
 func (c *conn) endIfDrainedLocked() {
 	if c.settled && len(c.streams) == 0 && !c.closed {
-		go c.finish()
+		c.s.running.Go(c.finish)
 	}
 }
 
@@ -288,10 +315,10 @@ func (c *conn) finish() {
 	}
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
-		go c.close()
+		c.s.running.Go(c.close)
 		return
 	}
-	c.afterLocked(timerDrain, drainWait, func() { c.close() })
+	c.afterLocked(timerDrain, drainWait, c.close)
 }
 
 // timer is a purpose that a connection has one timer for.
@@ -301,24 +328,24 @@ const (
 	timerKeepalive timer = iota
 	timerAge
 	timerDrain
+	timerSlow
 	timerCount
 )
 
 // afterLocked calls f after d, unless the connection has ended by then.
 func (c *conn) afterLocked(t timer, d time.Duration, f func()) {
 	if !c.closed {
-		c.timers[t] = time.AfterFunc(d, f)
+		c.stopLocked(t)
+		c.timers[t] = c.s.after(d, f)
 	}
 }
 
-// lookup returns a stream of the client's, or nil.
-func (c *conn) lookup(id uint32) *stream {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.streams[id]
+func (c *conn) stopLocked(t timer) {
+	c.s.stopTimer(c.timers[t])
+	c.timers[t] = nil
 }
 
-// forget ends a stream. Its handler may still run.
+// forgetLocked ends a stream. Its handler may still run.
 func (c *conn) forgetLocked(st *stream) {
 	if c.streams[st.id] == st {
 		delete(c.streams, st.id)

@@ -56,7 +56,7 @@ func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		go f()
+		c.st.c.s.running.Go(f)
 		return func() bool { return false }
 	}
 	if c.after == nil {
@@ -87,7 +87,7 @@ func (c *callContext) cancel(err error) {
 	c.after = nil
 	c.mu.Unlock()
 	for f := range after {
-		go (*f)()
+		c.st.c.s.running.Go(*f)
 	}
 }
 

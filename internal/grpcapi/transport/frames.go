@@ -28,6 +28,7 @@ const (
 // Settings of a connection.
 const (
 	settingTableSize     = 0x1
+	settingPush          = 0x2
 	settingMaxStreams    = 0x3
 	settingInitialWindow = 0x4
 	settingMaxFrame      = 0x5

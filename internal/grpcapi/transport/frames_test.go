@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
@@ -85,6 +86,8 @@ func unaryEcho(_ any, s grpc.ServerStream) error {
 		return s.Context().Err()
 	case "held":
 		<-held
+	case "mute":
+		b = make([]byte, 100_000)
 	case "large":
 		b = make([]byte, 100_000)
 		s.(Sent).AfterSend(func() { answered <- struct{}{} })
@@ -131,11 +134,22 @@ func serve(t testing.TB, o Options) (*Server, string) {
 		if err := <-done; !errors.Is(err, ErrStopped) {
 			t.Errorf("Serve: %v", err)
 		}
-		if n := s.buffered.Load(); n != 0 {
-			t.Errorf("%d bytes of messages are still counted", n)
-		}
+		nothingHeld(t, s)
 	})
 	return s, l.Addr().String()
+}
+
+// nothingHeld checks a server that has stopped.
+func nothingHeld(t testing.TB, s *Server) {
+	t.Helper()
+	for p, name := range map[ledger.Page]string{ledger.In: "messages", ledger.Out: "answers"} {
+		if n := s.o.Ledger.Held(p); n != 0 {
+			t.Errorf("%d bytes of %s are still counted", n, name)
+		}
+	}
+	if n := s.ahead.Load(); n != 0 {
+		t.Errorf("%d bytes are still made ahead", n)
+	}
 }
 
 // connect opens a connection; hello says whether the handshake is made.
@@ -325,9 +339,9 @@ func TestRefusedCalls(t *testing.T) {
 	_, addr := serve(t, Options{MaxMessage: 1 << 20})
 	r := connect(t, addr, true)
 	for want, more := range map[string][]string{
-		"grpc-status=13 grpc-message=malformed grpc-timeout":                        {"grpc-timeout", "1x"},
-		"grpc-status=13 grpc-message=HTTP/2 has no header connection":               {"connection", "close"},
-		"grpc-status=13 grpc-message=the headers are too long":                      {"x", strings.Repeat("a", maxHeaderList-100)},
+		"grpc-status=13 grpc-message=malformed grpc-timeout": {"grpc-timeout", "1x"},
+		"RST PROTOCOL_ERROR": {"connection", "close"},
+		"grpc-status=8 grpc-message=the metadata of the call has":                   {"x", strings.Repeat("a", maxHeaderList-100)},
 		"grpc-status=12 grpc-message=grpc: Decompressor is not installed for grpc-": {"grpc-encoding", "zip"},
 	} {
 		text := "hello"
@@ -348,7 +362,7 @@ func TestRefusedCalls(t *testing.T) {
 }
 
 func TestMessageLimits(t *testing.T) {
-	s, addr := serve(t, Options{MaxMessage: 1 << 20, MaxBuffered: 1 << 19, StreamWindow: 1 << 16, ConnWindow: 1 << 20})
+	s, addr := serve(t, Options{MaxMessage: 1 << 20, Ledger: ledger.New(1 << 19), StreamWindow: 1 << 16, ConnWindow: 1 << 20})
 	r := connect(t, addr, true)
 	announce := func(size uint32) uint32 {
 		id := r.id
@@ -361,17 +375,20 @@ func TestMessageLimits(t *testing.T) {
 	}
 	first := announce(1 << 18)
 	r.answer(r.call("/test.Echo/Unary", "hello")) // it has been seen now
-	if n := s.buffered.Load(); n != 1<<18 {
-		t.Errorf("%d bytes are counted", n)
+	if n := s.o.Ledger.Held(ledger.In); n != minPiece {
+		t.Errorf("%d bytes are counted for a message that has not come", n)
 	}
-	if got := r.answer(announce(1<<18 + 1)); !strings.Contains(got, "grpc-status=8 grpc-message=the server holds 262144 bytes") {
-		t.Errorf("too much at once: %s", got)
-	}
-	// The first one still comes whole, in frames as large as it likes.
+	// It still comes whole, in frames as large as it likes.
 	r.write(appendWindowUpdate(appendWindowUpdate(nil, 0, 1<<20), first, 1<<20))
 	r.write(dataFrame(first, flagEndStream, make([]byte, 1<<18)))
 	if got := r.answer(first); !strings.HasSuffix(got, "grpc-status=0") || len(got) < 1<<18-100 {
 		t.Errorf("the first one: %d bytes of %.100s", len(got), got)
+	}
+	// More than there may be comes nearly whole, and is refused then.
+	tooMuch := announce(1 << 20)
+	r.write(dataFrame(tooMuch, 0, make([]byte, 1<<19+1)))
+	if got := r.answer(tooMuch); !strings.Contains(got, "grpc-status=8 grpc-message=524288 bytes of input are more than the server can queue at present") {
+		t.Errorf("too much at once: %s", got)
 	}
 	if id := announce(100); true {
 		r.write(dataFrame(id, flagEndStream, []byte("short")))
@@ -397,7 +414,7 @@ func TestFaults(t *testing.T) {
 	}{
 		"even stream":             {[]func(*raw) []byte{head(2, flagEndHeaders)}, "GOAWAY PROTOCOL_ERROR"},
 		"stream 0":                {[]func(*raw) []byte{head(0, flagEndHeaders)}, "GOAWAY PROTOCOL_ERROR"},
-		"headers twice":           {[]func(*raw) []byte{head(1, flagEndHeaders), head(1, flagEndHeaders)}, "GOAWAY PROTOCOL_ERROR"},
+		"headers twice":           {[]func(*raw) []byte{head(1, flagEndHeaders), head(1, flagEndHeaders)}, "RST PROTOCOL_ERROR"},
 		"bad compression":         {[]func(*raw) []byte{frame(frameHeaders, flagEndHeaders, 1, 0xff, 0xff, 0xff)}, "GOAWAY COMPRESSION_ERROR"},
 		"padding too long":        {[]func(*raw) []byte{frame(frameHeaders, flagEndHeaders|flagPadded, 1, 9, 0)}, "GOAWAY PROTOCOL_ERROR"},
 		"no continuation":         {[]func(*raw) []byte{head(1, 0), frame(framePing, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8)}, "GOAWAY PROTOCOL_ERROR"},
@@ -413,9 +430,9 @@ func TestFaults(t *testing.T) {
 		"settings of 5 bytes":     {[]func(*raw) []byte{frame(frameSettings, 0, 0, 1, 2, 3, 4, 5)}, "GOAWAY FRAME_SIZE_ERROR"},
 		"settings of a stream":    {[]func(*raw) []byte{frame(frameSettings, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
 		"too small a frame size":  {[]func(*raw) []byte{frame(frameSettings, 0, 0, 0, 5, 0, 0, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
-		"window of 0":             {[]func(*raw) []byte{frame(frameWindowUpdate, 0, 0, 0, 0, 0, 0)}, "GOAWAY FLOW_CONTROL_ERROR"},
+		"window of 0":             {[]func(*raw) []byte{frame(frameWindowUpdate, 0, 0, 0, 0, 0, 0)}, "GOAWAY PROTOCOL_ERROR"},
 		"window too large":        {[]func(*raw) []byte{frame(frameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)}, "GOAWAY FLOW_CONTROL_ERROR"},
-		"window of a stream of 0": {[]func(*raw) []byte{head(1, flagEndHeaders), frame(frameWindowUpdate, 0, 1, 0, 0, 0, 0)}, "RST FLOW_CONTROL_ERROR"},
+		"window of a stream of 0": {[]func(*raw) []byte{head(1, flagEndHeaders), frame(frameWindowUpdate, 0, 1, 0, 0, 0, 0)}, "RST PROTOCOL_ERROR"},
 		"push promise":            {[]func(*raw) []byte{frame(framePushPromise, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -568,7 +585,7 @@ func TestResponseTable(t *testing.T) {
 	var table responseTable
 	dec := hpack.NewDecoder(defaultTableSize, nil)
 	for i := range 4 {
-		b := table.appendOK(table.appendHead(nil, 200))
+		b := table.appendOK(table.appendHead(nil, 200, grpcType))
 		if i > 0 && len(b) != 3 {
 			t.Errorf("answer %d has %d bytes of headers, want 3", i, len(b))
 		}
@@ -597,8 +614,6 @@ func FuzzConnection(f *testing.F) {
 		_, _ = client.Write(append([]byte(preface), in...))
 		client.Close()
 		s.Stop()
-		if n := s.buffered.Load(); n != 0 {
-			t.Errorf("%d bytes of messages are still counted", n)
-		}
+		nothingHeld(t, s)
 	})
 }

@@ -13,24 +13,32 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// maxHeaderList bounds the headers of a call, in bytes as HTTP/2 counts them,
-// and their block on the wire.
-const maxHeaderList = 64 << 10
+// maxHeaderList bounds the headers of a call, in bytes as HTTP/2 counts them. A
+// call with more is refused; one with a block of more than maxBlock bytes ends
+// the connection, since all of a block has to be decoded.
+const (
+	maxHeaderList = 64 << 10
+	maxBlock      = 1 << 20
+	blockPiece    = 32 << 10
+)
 
 // head is what the headers of a call say.
 type head struct {
 	path, method, contentType, timeout, encoding string
 	fields                                       []hpack.HeaderField // metadata of the client
 	size                                         int
-	bad                                          string // what is wrong with the headers
+	length                                       int64  // of the body, or -1
+	pseudo                                       uint8  // which pseudo-headers have come
+	regular                                      bool   // another header has come
+	malformed                                    string // what no request may have
 }
 
 // field takes one header.
 func (c *conn) field(f hpack.HeaderField) {
 	h := &c.head
+	h.check(f)
 	if h.size += len(f.Name) + len(f.Value) + 32; h.size > maxHeaderList {
-		h.bad, h.fields = "the headers are too long", nil
-		return
+		return // it is refused; the table has to be kept
 	}
 	switch f.Name {
 	case ":path":
@@ -43,15 +51,10 @@ func (c *conn) field(f hpack.HeaderField) {
 	case "grpc-encoding":
 		h.encoding = f.Value
 	case "grpc-message", "grpc-status", "grpc-message-type", "grpc-status-details-bin":
-	case "connection":
-		h.bad = "HTTP/2 has no header connection"
 	case "content-type":
 		h.contentType = f.Value
 		h.fields = append(h.fields, f)
 	default:
-		if strings.ToLower(f.Name) != f.Name {
-			h.bad = "a header's name has capitals"
-		}
 		h.fields = append(h.fields, f)
 	}
 }
@@ -79,74 +82,114 @@ func (c *conn) headers(f frameHead) error {
 	if n -= pad; n < 0 || f.stream == 0 || f.stream%2 == 0 {
 		return fault(codeProtocol, "HEADERS that cannot be")
 	}
-	block, err := c.headerBlock(f, n, pad)
-	if err != nil {
+	if err := c.block(f, n, pad); err != nil {
 		return err
-	}
-	if !c.repeats(block) {
-		if err := c.decode(block); err != nil {
-			return err
-		}
 	}
 	if f.stream <= c.lastID {
 		return c.trailers(f)
 	}
 	c.lastID = f.stream
+	c.history.open(f.stream)
+	if f.flags&flagEndStream != 0 {
+		c.history.end(f.stream)
+	}
+	if h := &c.head; h.malformed == "" && h.pseudo&pseudoNeeded != pseudoNeeded {
+		h.malformed = "a pseudo-header is missing"
+	}
+	if c.head.malformed != "" {
+		return c.resetUnknown(f.stream, codeProtocol)
+	}
 	return c.open(f)
 }
 
 // decode reads a block of headers into head. All of it must be decoded, also for
 // a stream that is refused: the table is one for the connection.
 func (c *conn) decode(block []byte) error {
-	c.head = head{fields: c.head.fields[:0]}
+	c.begin()
 	if _, err := c.decoder.Write(block); err != nil {
 		return fault(codeCompression, "headers that cannot be decoded")
 	}
+	if err := c.decoded(); err != nil {
+		return err
+	}
+	c.remember(block)
+	return nil
+}
+
+func (c *conn) begin() { c.head = head{fields: c.head.fields[:0], length: -1} }
+
+func (c *conn) decoded() error {
 	if err := c.decoder.Close(); err != nil {
 		return fault(codeCompression, "headers that end early")
 	}
 	if !slices.Equal(c.fields, c.head.fields) { // clients send the same with each call
 		c.fields = slices.Clone(c.head.fields)
 	}
-	c.remember(block)
 	return nil
 }
 
-// headerBlock collects the block; usually it is in the read buffer as it is.
-func (c *conn) headerBlock(f frameHead, n, pad int) ([]byte, error) {
-	if n+pad > maxHeaderList {
-		return nil, fault(codeEnhanceCalm, "the headers are too long")
+// block reads a block of headers into head; usually it is in one frame, and in
+// the read buffer as it is. What is larger is decoded as it comes.
+func (c *conn) block(f frameHead, n, pad int) error {
+	if f.flags&flagEndHeaders != 0 && n <= maxHeaderList {
+		b, err := c.rd.next(n)
+		if err != nil {
+			return err
+		}
+		if !c.repeats(b) {
+			if err := c.decode(b); err != nil {
+				return err
+			}
+		}
+		return c.rd.skip(pad)
 	}
-	b, err := c.rd.next(n)
-	if err != nil {
-		return nil, err
-	}
-	if f.flags&flagEndHeaders != 0 && pad == 0 {
-		return b, nil
-	}
-	c.block = append(c.block[:0], b...)
-	if err := c.rd.skip(pad); err != nil {
-		return nil, err
-	}
-	for flags := f.flags; flags&flagEndHeaders == 0; {
+	c.lastBlock = c.lastBlock[:0]
+	c.begin()
+	var piece []byte // the decoder copies what it has with each write, so there must be few
+	for size, flags := 0, f.flags; ; {
+		if size += n; size > maxBlock {
+			return fault(codeEnhanceCalm, "the headers are too long")
+		}
+		for n > 0 {
+			b, err := c.rd.next(min(n, blockPiece))
+			if err != nil {
+				return err
+			}
+			n -= len(b)
+			if piece = append(piece, b...); len(piece) >= blockPiece {
+				if _, err := c.decoder.Write(piece); err != nil {
+					return fault(codeCompression, "headers that cannot be decoded")
+				}
+				piece = piece[:0]
+			}
+		}
+		if err := c.rd.skip(pad); err != nil {
+			return err
+		}
+		if flags&flagEndHeaders != 0 {
+			if _, err := c.decoder.Write(piece); err != nil {
+				return fault(codeCompression, "headers that cannot be decoded")
+			}
+			return c.decoded()
+		}
 		b, err := c.rd.next(frameHeaderSize)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		more := parseFrameHead(b)
-		if more.kind != frameContinuation || more.stream != f.stream {
-			return nil, fault(codeProtocol, "expected CONTINUATION")
+		switch {
+		case more.length > maxFrame:
+			return fault(codeFrameSize, "a frame is longer than SETTINGS_MAX_FRAME_SIZE")
+		case more.kind != frameContinuation || more.stream != f.stream:
+			return fault(codeProtocol, "expected CONTINUATION")
+		case more.length == 0 && more.flags&flagEndHeaders == 0:
+			return fault(codeEnhanceCalm, "the headers are too long")
 		}
-		if more.length == 0 && more.flags&flagEndHeaders == 0 || len(c.block)+more.length > maxHeaderList {
-			return nil, fault(codeEnhanceCalm, "the headers are too long")
+		if err := c.spend(costFrame); err != nil {
+			return err
 		}
-		if b, err = c.rd.next(more.length); err != nil {
-			return nil, err
-		}
-		c.block = append(c.block, b...)
-		flags = more.flags
+		n, pad, flags = more.length, 0, more.flags
 	}
-	return c.block, nil
 }
 
 // maxTimeout is more than anybody waits.
@@ -210,8 +253,9 @@ func metadataOf(fields []hpack.HeaderField) metadata.MD {
 // type, then the status 0. Each answer then takes three bytes of headers.
 type responseTable struct {
 	entries int
-	off     bool // the client's table is too small
-	update  bool // the client must be told that it is empty
+	off     bool   // the client's table is too small
+	limit   uint32 // what the client lets the table be, below defaultTableSize
+	update  bool   // the client must be told that the table is not larger
 }
 
 // tableNeed is the size of the two entries as HTTP/2 counts them.
@@ -219,10 +263,16 @@ const tableNeed = len("content-type") + len(grpcType) + 32 + len("grpc-status") 
 
 const grpcType = "application/grpc"
 
-// resize obeys SETTINGS_HEADER_TABLE_SIZE.
+// resize obeys SETTINGS_HEADER_TABLE_SIZE. A smaller table has to be
+// acknowledged by the next block of headers (RFC 7541, section 4.2), also where
+// all entries stay; of a larger one no use is made.
 func (t *responseTable) resize(size uint32) {
-	if size < uint32(tableNeed) && !t.off {
-		t.off, t.update, t.entries = true, true, 0
+	if size >= defaultTableSize || t.limit > 0 && size >= t.limit || t.off {
+		return
+	}
+	t.limit, t.update = size, true
+	if size < uint32(tableNeed) {
+		t.off, t.limit, t.entries = true, 0, 0
 	}
 }
 
@@ -233,11 +283,8 @@ const (
 )
 
 // appendHead appends the start of every answer: status and content type.
-func (t *responseTable) appendHead(b []byte, status int) []byte {
-	if t.update {
-		t.update = false
-		b = append(b, 0x20) // the table has no room from now on
-	}
+func (t *responseTable) appendHead(b []byte, status int, contentType string) []byte {
+	b = t.appendUpdate(b)
 	if status == 200 {
 		b = append(b, 0x80|indexStatus200)
 	} else {
@@ -245,13 +292,28 @@ func (t *responseTable) appendHead(b []byte, status int) []byte {
 		b = appendText(b, strconv.Itoa(status))
 	}
 	switch {
-	case t.off:
-		return appendText(append(b, 0x0f, indexContentType-0x0f), grpcType)
+	case t.off || contentType != grpcType:
+		return appendText(append(b, 0x0f, indexContentType-0x0f), contentType)
 	case t.entries == 0:
 		t.entries = 1
 		return appendText(append(b, 0x40|indexContentType), grpcType)
 	}
 	return append(b, 0x80|byte(staticEntries+t.entries))
+}
+
+// appendUpdate begins a block of headers where the client has to be told how
+// large the table is.
+func (t *responseTable) appendUpdate(b []byte) []byte {
+	switch {
+	case !t.update:
+		return b
+	case t.limit < 0x1f:
+		b = append(b, 0x20|byte(t.limit))
+	default:
+		b = binary.AppendUvarint(append(b, 0x3f), uint64(t.limit-0x1f))
+	}
+	t.update = false
+	return b
 }
 
 // appendOK appends the status of success.

@@ -23,7 +23,7 @@ func (c *conn) old() {
 	c.drain("max_age")
 	if grace := c.s.o.MaxConnectionAgeGrace; grace > 0 {
 		c.mu.Lock()
-		c.afterLocked(timerAge, grace, func() { c.close() })
+		c.afterLocked(timerAge, grace, c.close)
 		c.mu.Unlock()
 	}
 }

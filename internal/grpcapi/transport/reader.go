@@ -1,10 +1,12 @@
 package transport
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 )
@@ -125,6 +127,9 @@ func (c *conn) read() error {
 		if err != nil {
 			return err
 		}
+		if c.choked.Load() {
+			c.breathe()
+		}
 	}
 }
 
@@ -145,8 +150,24 @@ func (c *conn) frame(f frameHead) error {
 		return c.windowUpdate(f)
 	case framePushPromise, frameContinuation:
 		return fault(codeProtocol, "a frame that must not come here")
-	case frameGoAway, framePriority: // nothing to do
+	case frameGoAway:
+		switch {
+		case f.stream != 0:
+			return fault(codeProtocol, "GOAWAY of a stream")
+		case f.length < 8:
+			return fault(codeFrameSize, "a frame of a wrong length")
+		}
+	case framePriority: // which RFC 9113 has made meaningless
+		switch {
+		case f.stream == 0:
+			return fault(codeProtocol, "PRIORITY of no stream")
+		case f.length != 5:
+			return fault(codeFrameSize, "a frame of a wrong length")
+		}
 	default: // kinds to come
+	}
+	if err := c.spend(costFrame); err != nil {
+		return err
 	}
 	return c.rd.skip(f.length)
 }
@@ -166,18 +187,32 @@ func (c *conn) resetByClient(f frameHead) error {
 	if f.stream == 0 || f.stream > c.lastID {
 		return fault(codeProtocol, "RST_STREAM of a stream that is not open")
 	}
-	if st := c.lookup(f.stream); st != nil {
-		st.cancelByClient()
+	c.history.end(f.stream)
+	c.mu.Lock()
+	st := c.streams[f.stream]
+	if st != nil {
+		c.endLocked(st)
 	}
-	return nil
+	err := c.spendLocked(costFrame)
+	c.mu.Unlock()
+	if st != nil {
+		st.abort(context.Canceled)
+	}
+	return err
 }
 
 func (c *conn) pingFrame(f frameHead) error {
+	if f.stream != 0 {
+		return fault(codeProtocol, "PING of a stream")
+	}
 	b, err := c.small(f, 8)
 	if err != nil {
 		return err
 	}
 	data := [8]byte(b)
+	if err := c.spend(costFrame); err != nil {
+		return err
+	}
 	if f.flags&flagAck != 0 {
 		if data == drainPing {
 			c.settle()
@@ -198,19 +233,27 @@ func (c *conn) windowUpdate(f frameHead) error {
 	n := int64(binary.BigEndian.Uint32(b) & maxWindow)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.stream == 0 {
-		if c.sendWindow += n; n == 0 || c.sendWindow > maxWindow {
+	st := c.streams[f.stream]
+	switch {
+	case f.stream > c.lastID:
+		return fault(codeProtocol, "WINDOW_UPDATE of a stream that is not open")
+	case f.stream == 0 && n == 0:
+		return fault(codeProtocol, "WINDOW_UPDATE of nothing")
+	case f.stream == 0:
+		if c.sendWindow += n; c.sendWindow > maxWindow {
 			return fault(codeFlowControl, "WINDOW_UPDATE beyond all bounds")
 		}
-	} else if st := c.streams[f.stream]; st != nil {
-		if st.send += n; n == 0 || st.send > maxWindow {
-			c.resetLocked(st, codeFlowControl)
+		c.passOnLocked()
+	case st == nil: // it has ended
+	case n == 0:
+		return c.resetLocked(st, codeProtocol)
+	default:
+		if st.send += n; st.send > maxWindow {
+			return c.resetLocked(st, codeFlowControl)
 		}
-	} else if f.stream > c.lastID {
-		return fault(codeProtocol, "WINDOW_UPDATE of a stream that is not open")
+		st.wakeLocked()
 	}
-	c.changed.Broadcast()
-	return nil
+	return c.spendLocked(costFrame)
 }
 
 // maxSettings is more than there are.
@@ -233,10 +276,14 @@ func (c *conn) settings(f frameHead) error {
 	if err != nil {
 		return err
 	}
-	c.handshake = true
+	if !c.handshake {
+		c.handshake = true
+		_ = c.nc.SetReadDeadline(time.Time{})
+	}
 	c.mu.Lock()
-	err = c.applyLocked(b)
-	c.changed.Broadcast()
+	if err = c.spendLocked(costSettings); err == nil {
+		err = c.applyLocked(b)
+	}
 	c.mu.Unlock()
 	if err != nil {
 		return err
@@ -246,6 +293,7 @@ func (c *conn) settings(f frameHead) error {
 
 // applyLocked obeys the client's settings.
 func (c *conn) applyLocked(b []byte) error {
+	before := c.streamSend
 	for ; len(b) > 0; b = b[6:] {
 		value := binary.BigEndian.Uint32(b[2:])
 		switch binary.BigEndian.Uint16(b) {
@@ -255,18 +303,28 @@ func (c *conn) applyLocked(b []byte) error {
 			if value > maxWindow {
 				return fault(codeFlowControl, "SETTINGS_INITIAL_WINDOW_SIZE beyond all bounds")
 			}
-			change := int64(value) - c.streamSend
 			c.streamSend = int64(value)
-			for _, st := range c.streams {
-				if st.send += change; st.send > maxWindow {
-					return fault(codeFlowControl, "SETTINGS_INITIAL_WINDOW_SIZE beyond all bounds")
-				}
+		case settingPush:
+			if value > 1 {
+				return fault(codeProtocol, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
 			}
 		case settingMaxFrame:
 			if value < minMaxFrame || value > maxMaxFrame {
 				return fault(codeProtocol, "SETTINGS_MAX_FRAME_SIZE out of range")
 			}
 			c.maxFrame = int(value)
+		}
+	}
+	change := c.streamSend - before
+	if change == 0 {
+		return nil
+	}
+	for _, st := range c.streams {
+		if st.send += change; st.send > maxWindow {
+			return fault(codeFlowControl, "SETTINGS_INITIAL_WINDOW_SIZE beyond all bounds")
+		}
+		if change > 0 && st.send > 0 {
+			st.wakeLocked()
 		}
 	}
 	return nil

@@ -3,10 +3,14 @@ package transport
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // incoming is a message on its way in. Only the reader touches it.
@@ -18,7 +22,9 @@ type incoming struct {
 	rest   []byte // what is empty of the present part
 	next   int    // the part after it
 	size   int
-	left   int // bytes that have not come yet
+	left   int          // bytes that have not come yet
+	held   int64        // on the ledger
+	hold   *ledger.Hold // in its place, of one that is large or comes in pieces
 }
 
 // advance passes over n bytes of the present part that have come.
@@ -36,11 +42,15 @@ type message struct {
 	parts      mem.BufferSlice
 	compressed bool
 	size       int
-	large      bool // counted in Server.buffered
+	held       int64 // what is counted for it, or 0 for a small one, see smallLocked
 }
 
-// largeMessage is from which size on messages are counted in Server.buffered.
+// largeMessage is from which size on Place is asked.
 const largeMessage = 64 << 10
+
+// buffers are finer than the library's, whose class above 32 KiB is 1 MiB: what
+// is held must not be many times what has come.
+var buffers = mem.NewTieredBufferPool(4<<10, 8<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
 
 // data takes a DATA frame.
 func (c *conn) data(f frameHead) error {
@@ -56,34 +66,44 @@ func (c *conn) data(f frameHead) error {
 	if n -= pad; n < 0 || f.stream == 0 {
 		return fault(codeProtocol, "DATA that cannot be")
 	}
+	if n == 0 && f.flags&flagEndStream == 0 {
+		if err := c.spend(costFrame); err != nil {
+			return err
+		}
+	}
 	if c.window -= int64(f.length); c.window < 0 {
 		return fault(codeFlowControl, "DATA beyond the connection's window")
 	}
 	c.unread += int64(f.length)
-	st, ok := c.charge(f)
-	switch {
-	case st == nil && f.stream > c.lastID:
-		return fault(codeProtocol, "DATA of a stream that is not open")
-	case !ok:
+	st, err := c.charge(f, n)
+	if err != nil {
+		return err
+	}
+	if st == nil {
 		if err := c.rd.skip(n + pad); err != nil {
 			return err
 		}
-	default:
-		err := c.receive(st, n)
+	} else {
+		if st.status != 0 {
+			err = c.rd.skip(n)
+		} else {
+			err = c.receive(st, n)
+		}
 		if err == nil {
 			err = c.rd.skip(pad)
 		}
 		if err != nil {
-			c.filled(st)
+			c.filled(st, 0, 0)
 			return err
 		}
 		if f.flags&flagEndStream != 0 {
+			c.history.end(f.stream)
 			if st.in.have > 0 || st.in.begun {
 				c.refuse(st, status.New(codes.Internal, "a message ends early"))
 			}
 			c.halfClosed(st)
 		} else {
-			c.filled(st)
+			c.filled(st, n, f.length-n)
 		}
 	}
 	if c.unread < int64(c.s.o.ConnWindow)/4 {
@@ -95,34 +115,48 @@ func (c *conn) data(f frameHead) error {
 	return c.control(func(b []byte) []byte { return appendWindowUpdate(b, 0, back) })
 }
 
-// charge takes a frame off the window of its stream. ok says that its payload is
-// wanted.
-func (c *conn) charge(f frameHead) (st *stream, ok bool) {
+// charge takes a frame with n bytes of messages off the window of its stream. It
+// returns nil where they are not wanted.
+func (c *conn) charge(f frameHead, n int) (*stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st = c.streams[f.stream]
+	st := c.streams[f.stream]
 	if st == nil {
-		return nil, false
+		return nil, c.history.late(f.stream)
 	}
 	if st.clientDone {
-		c.resetLocked(st, codeStreamClosed)
-		return st, false
+		return nil, c.resetLocked(st, codeStreamClosed)
 	}
 	if st.window -= int64(f.length); st.window < 0 {
-		c.resetLocked(st, codeFlowControl)
-		return st, false
+		return nil, c.resetLocked(st, codeFlowControl)
+	}
+	if st.left >= 0 {
+		if st.left -= int64(n); st.left < 0 || f.flags&flagEndStream != 0 && st.left > 0 {
+			return nil, c.resetLocked(st, codeProtocol)
+		}
 	}
 	if st.deaf {
-		return st, false
+		return nil, nil
 	}
 	st.filling = true
-	return st, true
+	if f.length > c.rd.to-c.rd.at {
+		c.clockLocked(st) // the rest may never come
+	}
+	return st, nil
 }
 
-// filled ends what charge began.
-func (c *conn) filled(st *stream) {
+// filled ends what charge began, for a frame of so many bytes of messages and of
+// padding.
+func (c *conn) filled(st *stream, n, padding int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case st.status != 0: // nobody takes it
+		st.giveBackLocked(int64(n + padding))
+	case padding > 0:
+		st.giveBackPaddingLocked(padding)
+	}
+	c.hasteLocked(st, n)
 	st.filledLocked()
 }
 
@@ -138,8 +172,20 @@ func (st *stream) filledLocked() {
 func (st *stream) letGoLocked() {
 	st.in.parts.Free()
 	st.in.parts, st.in.rest = nil, nil
-	st.c.s.buffered.Add(-st.held)
-	st.held = 0
+	st.c.s.o.Ledger.Give(ledger.In, st.in.held)
+	if st.in.hold != nil {
+		st.in.hold.Close()
+	}
+	st.in.held, st.in.hold, st.due = 0, nil, time.Time{}
+	st.arrivedLocked()
+}
+
+// arrivedLocked ends what is counted for memory that was made before its message
+// had come.
+func (st *stream) arrivedLocked() {
+	st.c.ahead -= st.ahead
+	st.c.s.ahead.Add(-st.ahead)
+	st.ahead = 0
 }
 
 // receive reads n bytes of messages.
@@ -164,11 +210,17 @@ func (c *conn) receive(st *stream, n int) error {
 				continue // it is empty, and has arrived
 			}
 		}
+		if len(in.rest) == 0 && !c.piece(st) {
+			return c.rd.skip(n)
+		}
 		k := min(len(in.rest), n)
 		if err := c.rd.full(in.rest[:k]); err != nil {
 			return err
 		}
 		n -= k
+		if in.hold != nil {
+			in.hold.Moved(int64(k))
+		}
 		if in.advance(k); in.left == 0 {
 			c.arrived(st)
 		}
@@ -185,18 +237,9 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 		c.refuse(st, status.New(codes.ResourceExhausted, fmt.Sprintf("grpc: received message larger than max (%d vs. %d)", size, c.s.o.MaxMessage)))
 		return false, nil
 	}
-	if size >= largeMessage {
-		if total := c.s.buffered.Add(size); c.s.o.MaxBuffered > 0 && total > c.s.o.MaxBuffered {
-			c.s.buffered.Add(-size)
-			c.refuse(st, status.New(codes.ResourceExhausted, fmt.Sprintf("the server holds %d bytes of messages that are being received, at most %d", total-size, c.s.o.MaxBuffered)))
-			return false, nil
-		}
-	}
 	in.begun, in.size, in.left = true, int(size), int(size)
 	c.mu.Lock()
-	if size >= largeMessage {
-		st.held += size
-	}
+	at := size <= min(int64(n), largeMessage) || c.aheadLocked(st, size)
 	more := max(0, size-int64(n)-st.window)
 	st.window += more
 	st.extra += more
@@ -206,6 +249,16 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 			return false, err
 		}
 	}
+	if !at || size > largeMessage {
+		in.hold = new(ledger.Hold)
+		in.hold.Open(c.s.o.Ledger, ledger.In, &c.share, func() { c.s.running.Go(func() { c.cut(st) }) })
+	}
+	if !at {
+		return true, nil // it gets its memory as it comes
+	}
+	if size > smallBuffer && !c.hold(st, takes(size)) {
+		return false, nil
+	}
 	if err := c.room(st, n); err != nil {
 		return false, err
 	}
@@ -213,6 +266,79 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 		c.arrived(st)
 	}
 	return true, nil
+}
+
+// aheadLocked reports whether a message may have all of its memory before it has
+// come, and so in one piece: as much as a client may send unasked on its
+// connection, and a part of what all connections may hold.
+func (c *conn) aheadLocked(st *stream, size int64) bool {
+	if c.ahead+size > int64(c.s.o.ConnWindow) {
+		return false
+	}
+	if c.s.ahead.Load()+size > c.s.o.Ledger.Limit(ledger.In)/4 {
+		return false
+	}
+	st.ahead = size
+	c.ahead += size
+	c.s.ahead.Add(size)
+	return true
+}
+
+// takes is what memory for so many bytes takes of buffers.
+func takes(size int64) int64 {
+	if size > 1<<20 {
+		return size
+	}
+	return max(4<<10, int64(1)<<bits.Len64(uint64(size-1)))
+}
+
+// Pieces of a message that gets its memory as it comes are as large as what has
+// come, within these bounds.
+const (
+	minPiece = 4 << 10
+	maxPiece = 1 << 20
+)
+
+// hold counts n bytes of the message that is coming, or refuses the call.
+func (c *conn) hold(st *stream, n int64) bool {
+	in := &st.in
+	switch {
+	case in.hold != nil:
+		if in.hold.Take(n) {
+			return true
+		}
+	case c.s.o.Ledger.Take(ledger.In, n):
+		in.held += n
+		return true
+	}
+	c.refuse(st, c.s.exhausted(ledger.In, n))
+	return false
+}
+
+// cut ends a call whose message has stood still while others needed its room.
+func (c *conn) cut(st *stream) {
+	c.mu.Lock()
+	stuck := st.filling // in the middle of a frame: no other call gets anything either
+	c.mu.Unlock()
+	if stuck {
+		c.close()
+		return
+	}
+	c.refuse(st, status.New(codes.ResourceExhausted, "the message has stood still while the server needed its room"))
+}
+
+// piece makes memory for the next bytes of a message. It reports false for a
+// call that is refused.
+func (c *conn) piece(st *stream) bool {
+	in := &st.in
+	n := min(in.left, maxPiece, max(minPiece, in.size-in.left))
+	if !c.hold(st, takes(int64(n))) {
+		return false
+	}
+	p := buffers.Get(n)
+	in.parts = append(in.parts, mem.NewBuffer(p, buffers))
+	in.rest, in.next = *p, len(in.parts)
+	return true
 }
 
 // smallBuffer is up to which size memory is left to the collector.
@@ -246,19 +372,32 @@ func (c *conn) room(st *stream, n int) error {
 			return nil
 		}
 	}
-	p := mem.DefaultBufferPool().Get(in.size)
-	in.parts = mem.BufferSlice{mem.NewBuffer(p, mem.DefaultBufferPool())}
+	p := buffers.Get(in.size)
+	in.parts = mem.BufferSlice{mem.NewBuffer(p, buffers)}
 	return nil
 }
 
 // arrived hands a whole message to the stream.
 func (c *conn) arrived(st *stream) {
 	in := &st.in
-	m := message{parts: in.parts, compressed: in.prefix[0]&1 != 0, size: in.size, large: in.size >= largeMessage}
+	m := message{parts: in.parts, compressed: in.prefix[0]&1 != 0, size: in.size, held: in.held}
+	if in.hold != nil {
+		m.held = in.hold.Keep()
+	}
 	c.mu.Lock()
 	*in = incoming{}
+	st.due = time.Time{}
+	if st.ahead > 0 {
+		st.arrivedLocked()
+	}
+	room := m.held > 0 || c.smallLocked(int64(m.size)+messageCost)
 	switch {
 	case st.deaf:
+		st.dropLocked(m)
+	case !room:
+		c.mu.Unlock()
+		c.refuse(st, c.s.exhausted(ledger.In, int64(m.size)))
+		c.mu.Lock()
 		st.dropLocked(m)
 	case !st.method.streams && st.inbox.n > 0:
 		c.mu.Unlock()
@@ -272,9 +411,36 @@ func (c *conn) arrived(st *stream) {
 	st.signal()
 }
 
+// messageCost is what a message holds besides its bytes, about.
+const messageCost = 160
+
+// smallLocked counts n bytes more or less of small messages that wait for their
+// handlers, in steps: most calls have one, for a moment. It reports whether there
+// is room.
+func (c *conn) smallLocked(n int64) bool {
+	const step = 64 << 10
+	c.smallHeld += n
+	for c.smallHeld > c.smallIn+step/2 {
+		if !c.s.o.Ledger.Take(ledger.In, step) {
+			return false
+		}
+		c.smallIn += step
+	}
+	for c.smallIn > 0 && c.smallHeld <= c.smallIn-step {
+		c.s.o.Ledger.Give(ledger.In, step)
+		c.smallIn -= step
+	}
+	return true
+}
+
 // halfClosed says that the client sends nothing more on a stream.
 func (c *conn) halfClosed(st *stream) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.halfClosedLocked(st)
+}
+
+func (c *conn) halfClosedLocked(st *stream) {
 	st.clientDone = true
 	st.filledLocked()
 	begin := !st.method.streams && !st.begun && !st.deaf
@@ -282,9 +448,6 @@ func (c *conn) halfClosed(st *stream) {
 		st.begun = true
 		c.handlers++
 		c.ready, c.alone = st, c.handlers == 1 && len(c.streams) == 1
-	}
-	c.mu.Unlock()
-	if begin {
 		return
 	}
 	st.signal()

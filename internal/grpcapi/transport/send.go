@@ -3,7 +3,6 @@ package transport
 import (
 	"encoding/base64"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 
 // appendStatus appends the end of an answer.
 func appendStatus(b []byte, t *responseTable, s *status.Status, trailer metadata.MD) []byte {
+	b = t.appendUpdate(b)
 	if s.Code() == codes.OK {
 		b = t.appendOK(b)
 	} else {
@@ -42,7 +42,7 @@ func (st *stream) head() func(b []byte) []byte {
 		st.headSent = true
 		place := len(b)
 		b = append(b, make([]byte, frameHeaderSize)...)
-		b = c.table.appendHead(b, 200)
+		b = c.table.appendHead(b, 200, grpcType)
 		if st.sendEncoding != "" {
 			b = appendField(b, "grpc-encoding", st.sendEncoding)
 		}
@@ -171,37 +171,6 @@ func compress(c encoding.Compressor, p *payload) (*payload, error) {
 		return nil, status.Errorf(codes.Internal, "grpc: error while compressing: %v", err)
 	}
 	return &payload{parts: out, size: out.Len(), compressed: true}, nil
-}
-
-// decompress returns a message as it was.
-func (st *stream) decompress(b mem.BufferSlice) (mem.BufferSlice, error) {
-	if st.encoding == "" || st.encoding == encoding.Identity {
-		return nil, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
-	}
-	z := st.c.s.o.Compressors[st.encoding]
-	if z == nil {
-		return nil, status.Errorf(codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", st.encoding)
-	}
-	limit := int64(st.c.s.o.MaxMessage)
-	r, err := z.Decompress(b.Reader())
-	if err != nil {
-		return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the received message: %v", err)
-	}
-	var out mem.BufferSlice
-	w := mem.NewWriter(&out, mem.DefaultBufferPool())
-	n, err := io.Copy(w, io.LimitReader(r, limit+1))
-	if closer, ok := r.(io.Closer); ok {
-		_ = closer.Close() // keeps the reader for the next message
-	}
-	if err != nil {
-		out.Free()
-		return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the received message: %v", err)
-	}
-	if n > limit {
-		out.Free()
-		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", limit)
-	}
-	return out, nil
 }
 
 // Later is how a handler of streams sends several messages in one piece.

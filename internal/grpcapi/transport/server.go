@@ -1,18 +1,24 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // Options configure a server. Codec is needed.
@@ -39,10 +45,18 @@ type Options struct {
 	MaxMessage int
 	// MaxSend bounds a message that the server sends; 0 means MaxMessage.
 	MaxSend int
-	// MaxBuffered bounds the bytes of all large messages that are being received or
-	// wait for their handlers, over all connections; further ones are refused with
-	// RESOURCE_EXHAUSTED. 0 means no bound.
-	MaxBuffered int64
+	// Ledger counts what calls hold: messages that have come and wait for their
+	// handlers, of compressed ones what they are inflated to, and answers that
+	// clients have not taken. Calls that need more than there is end with
+	// RESOURCE_EXHAUSTED. Nil means no bound.
+	Ledger *ledger.Ledger
+	// Patience is how long a message that is coming, and an answer that the client
+	// has to take, may stand still; see ledger.Until for how long they may take. 0
+	// means 1 min.
+	Patience time.Duration
+	// Known sees the beginning of a compressed message, inflated, and may refuse the
+	// call before the rest is; nil takes all.
+	Known func(ctx context.Context, method string, head []byte) error
 	// StreamWindow and ConnWindow are what a client may send unasked on a stream,
 	// and on a connection, in bytes.
 	StreamWindow, ConnWindow int32
@@ -69,6 +83,7 @@ const (
 	defaultKeepaliveTimeout = 20 * time.Second
 	defaultMinPing          = 5 * time.Minute
 	defaultHello            = 2 * time.Minute
+	defaultPatience         = time.Minute
 	defaultMaxStreams       = 1 << 14
 )
 
@@ -82,6 +97,7 @@ func (o *Options) fill() {
 	set(&o.KeepaliveTimeout, defaultKeepaliveTimeout)
 	set(&o.MinPingInterval, defaultMinPing)
 	set(&o.Hello, defaultHello)
+	set(&o.Patience, defaultPatience)
 	if o.MaxStreams <= 0 {
 		o.MaxStreams = defaultMaxStreams
 	}
@@ -90,6 +106,9 @@ func (o *Options) fill() {
 	}
 	if o.MaxSend <= 0 {
 		o.MaxSend = o.MaxMessage
+	}
+	if o.Ledger == nil {
+		o.Ledger = ledger.New(math.MaxInt64)
 	}
 	o.StreamWindow = max(o.StreamWindow, defaultWindow)
 	o.ConnWindow = max(o.ConnWindow, o.StreamWindow)
@@ -106,7 +125,7 @@ type Server struct {
 	o        Options
 	services map[string]bool
 	methods  map[string]*method
-	buffered atomic.Int64
+	ahead    atomic.Int64 // memory that is made for messages before they come
 	work     chan *stream // to handlers that wait for calls
 	watching atomic.Bool
 	wake     chan struct{} // to watch, once for each change of watching to true
@@ -276,6 +295,27 @@ func (s *Server) end() {
 	s.running.Wait()
 	s.lastOnce.Do(func() { close(s.unwatched) })
 	s.watcher.Wait()
+}
+
+// after is time.AfterFunc for what the server's end waits for.
+func (s *Server) after(d time.Duration, f func()) *time.Timer {
+	s.running.Add(1)
+	return time.AfterFunc(d, func() {
+		defer s.running.Done()
+		f()
+	})
+}
+
+// stopTimer ends what after began. t may be nil, or over.
+func (s *Server) stopTimer(t *time.Timer) {
+	if t != nil && t.Stop() {
+		s.running.Done()
+	}
+}
+
+// exhausted is what ends a call for whose n bytes there is no room.
+func (s *Server) exhausted(p ledger.Page, n int64) *status.Status {
+	return status.New(codes.ResourceExhausted, s.o.Ledger.Refusal(p, n).Message)
 }
 
 // spareHandlers are goroutines that wait for calls from the start on, with

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,9 @@ type socket struct {
 	outErr  error
 	writeIt func(fd uintptr) bool
 	one     [1][]byte
+	// within bounds a write that has to wait; armed says that the socket knows.
+	within time.Duration
+	armed  bool
 }
 
 // maxCall bounds what one such call moves, in bytes: the collector waits for
@@ -118,6 +122,10 @@ func (s *socket) WriteParts(parts net.Buffers) (int, error) {
 	s.out, s.wrote, s.outErr = parts, 0, nil
 	err := s.rc.Write(s.writeIt)
 	s.out = nil
+	if s.armed {
+		s.armed = false
+		_ = s.SetWriteDeadline(time.Time{})
+	}
 	if err == nil {
 		err = s.outErr
 	}
@@ -137,6 +145,10 @@ func (s *socket) writeAll(fd uintptr) bool {
 			s.consume(int(k))
 		case syscall.EINTR:
 		case syscall.EAGAIN:
+			if !s.armed && s.within > 0 {
+				s.armed = true
+				_ = s.SetWriteDeadline(time.Now().Add(s.within))
+			}
 			return false
 		default:
 			s.outErr = os.NewSyscallError("writev", e)

@@ -2,10 +2,16 @@
 
 package transport
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // socket is for Linux, without the race detector.
-type socket struct{ net.Conn }
+type socket struct {
+	net.Conn
+	within time.Duration
+}
 
 func (*socket) hasMore() bool { return false }
 

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // stream is one call. It implements grpc.ServerStream.
@@ -28,6 +30,8 @@ type stream struct {
 	// encoding is how the client compresses; sendEncoding how answers are.
 	encoding, sendEncoding string
 
+	left   int64         // of the content-length, or -1; of the reader
+	status int           // of HTTP, for a request that is no call: see plain.go
 	in     incoming      // of the reader while filling is set, else guarded by conn.mu
 	arrive chan struct{} // something has come; of methods with streams only
 
@@ -43,18 +47,28 @@ type stream struct {
 
 	// Guarded by conn.mu.
 	inbox      inbox
-	send       int64 // what the client takes
-	window     int64 // what the client may send
-	extra      int64 // of window, beyond the usual, for a large message
-	consumed   int64 // taken by the handler and not given back to window yet
-	held       int64 // of Server.buffered
-	begun      bool  // the handler runs, or has
-	clientDone bool  // nothing more comes
-	deaf       bool  // what comes is not wanted
-	filling    bool  // the reader is in what in holds
+	send       int64     // what the client takes
+	window     int64     // what the client may send
+	extra      int64     // of window, beyond the usual, for a large message
+	consumed   int64     // taken by the handler and not given back to window yet
+	ahead      int64     // of conn.ahead
+	kept       int64     // on the ledger until the handler returns
+	start, due time.Time // since when a message is coming, and when it has to be there; zero for none, see slow.go
+	came       int64     // of that message
+	begun      bool      // the handler runs, or has
+	returned   bool      // the handler has
+	orphan     bool      // counted in conn.orphans
+	clientDone bool      // nothing more comes
+	deaf       bool      // what comes is not wanted
+	filling    bool      // the reader is in what in holds
 	headSent   bool
 	finished   bool // the status is out
 	reset      bool // nothing can be written any more
+	// Of the sender that waits.
+	wake           chan struct{}
+	writing        bool // it is the one that writes
+	line           *line
+	before, behind *stream
 
 	// Of the handler's goroutines, one at a time.
 	sendMu          sync.Mutex
@@ -99,7 +113,10 @@ func (b *inbox) pop() message {
 // open begins a call whose headers have come.
 func (c *conn) open(f frameHead) error {
 	h := &c.head
-	st := &stream{c: c, id: f.stream, encoding: h.encoding, window: int64(c.s.o.StreamWindow), clientDone: f.flags&flagEndStream != 0}
+	st := &stream{c: c, id: f.stream, encoding: h.encoding, window: int64(c.s.o.StreamWindow), left: h.length, clientDone: f.flags&flagEndStream != 0}
+	if st.clientDone && h.length > 0 {
+		return c.resetUnknown(f.stream, codeProtocol)
+	}
 	st.ctx.st = st
 	st.fields = c.fields
 	// Before others see the stream, or its deadline: they wake who waits there.
@@ -107,8 +124,11 @@ func (c *conn) open(f frameHead) error {
 		st.arrive = make(chan struct{}, 1)
 	}
 	c.mu.Lock()
-	if refused := c.settled && f.stream > c.last || c.handlers >= c.s.o.MaxStreams || len(c.streams) >= c.s.o.MaxStreams; refused || c.closed {
+	if refused := c.settled && f.stream > c.last || c.handlers >= c.s.o.MaxStreams || len(c.streams) >= c.s.o.MaxStreams || c.orphans >= maxOrphans; refused || c.closed {
 		c.mu.Unlock()
+		if err := c.spend(costFrame); err != nil {
+			return err
+		}
 		return c.control(func(b []byte) []byte { return appendReset(b, f.stream, codeRefusedStream) })
 	}
 	if !c.settled {
@@ -117,8 +137,8 @@ func (c *conn) open(f frameHead) error {
 	st.send = c.streamSend
 	c.streams[st.id] = st
 	c.mu.Unlock()
-	if httpStatus, s := c.judge(st); s != nil {
-		c.answer(st, httpStatus, s)
+	if s := c.judge(st); s != nil {
+		c.answer(st, s)
 		return nil
 	}
 	begin := st.method.streams || st.clientDone
@@ -134,27 +154,31 @@ func (c *conn) open(f frameHead) error {
 
 // judge checks the headers of a call. It returns a status for one that is
 // refused.
-func (c *conn) judge(st *stream) (int, *status.Status) {
+func (c *conn) judge(st *stream) *status.Status {
 	h := &c.head
 	switch {
-	case h.bad != "":
-		return 200, status.New(codes.Internal, h.bad)
+	case h.size > maxHeaderList:
+		return status.New(codes.ResourceExhausted, fmt.Sprintf("the metadata of the call has %d bytes, at most %d", h.size, maxHeaderList))
 	case h.method != "POST":
-		return 405, status.New(codes.Internal, fmt.Sprintf("Received a HEADERS frame with :method %q which should be POST", h.method))
+		st.method, st.status = &notPost, 405
+		return nil
 	case !isGRPC(h.contentType):
-		return 415, status.New(codes.Unknown, fmt.Sprintf("invalid gRPC request content-type %q", h.contentType))
+		st.method, st.status = &notGRPC, 415
+		return nil
 	}
 	if st.method = c.s.methods[h.path]; st.method == nil {
-		return 200, c.s.unknown(h.path)
+		return c.s.unknown(h.path)
 	}
 	if h.timeout != "" {
 		d, err := parseTimeout(h.timeout)
 		if err != nil {
-			return 200, status.New(codes.Internal, "malformed grpc-timeout: "+err.Error())
+			return status.New(codes.Internal, "malformed grpc-timeout: "+err.Error())
 		}
 		st.ctx.deadline = time.Now().Add(d)
 		c.mu.Lock()
-		st.timer = time.AfterFunc(d, st.expire)
+		if !st.reset {
+			st.timer = c.s.after(d, st.expire)
+		}
 		c.mu.Unlock()
 	}
 	if c.s.o.Tap != nil {
@@ -164,17 +188,20 @@ func (c *conn) judge(st *stream) (int, *status.Status) {
 			if !ok {
 				s = status.New(codes.PermissionDenied, err.Error())
 			}
-			return 200, s
+			return s
 		}
 		if ctx != &st.ctx {
 			st.outer = ctx
 		}
 	}
-	return 0, nil
+	return nil
 }
 
 // unknown says what a path does not name.
 func (s *Server) unknown(path string) *status.Status {
+	if len(path) > maxEcho { // an answer must not be much longer than its request
+		path = path[:maxEcho]
+	}
 	service, name, ok := splitPath(path)
 	switch {
 	case !ok:
@@ -199,14 +226,19 @@ func splitPath(path string) (service, name string, ok bool) {
 
 // trailers are headers behind the messages: the end of what the client sends.
 func (c *conn) trailers(f frameHead) error {
-	st := c.lookup(f.stream)
-	if st == nil {
-		return nil // it has ended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := c.streams[f.stream]
+	switch {
+	case st == nil:
+		return c.history.late(f.stream)
+	case st.clientDone:
+		return c.resetLocked(st, codeStreamClosed)
+	case f.flags&flagEndStream == 0, c.head.pseudo != 0, c.head.malformed != "", st.left > 0:
+		return c.resetLocked(st, codeProtocol)
 	}
-	if f.flags&flagEndStream == 0 {
-		return fault(codeProtocol, "headers of a call come twice")
-	}
-	c.halfClosed(st)
+	c.history.end(f.stream)
+	c.halfClosedLocked(st)
 	return nil
 }
 
@@ -222,8 +254,8 @@ func (st *stream) expire() {
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
 	if !st.finished && !st.reset {
-		st.timer = time.AfterFunc(deadlineGrace, func() {
-			st.c.answer(st, 200, status.New(codes.DeadlineExceeded, "Deadline Exceeded"))
+		st.timer = st.c.s.after(deadlineGrace, func() {
+			st.c.answer(st, status.New(codes.DeadlineExceeded, "Deadline Exceeded"))
 		})
 	}
 }
@@ -231,25 +263,25 @@ func (st *stream) expire() {
 // refuse answers a call that cannot go on, before or beside its handler.
 func (c *conn) refuse(st *stream, s *status.Status) {
 	st.ctx.cancel(context.Canceled)
-	c.answer(st, 200, s)
+	c.answer(st, s)
 	st.signal()
 }
 
 // answer sends the status of a call, once.
-func (c *conn) answer(st *stream, httpStatus int, s *status.Status) {
+func (c *conn) answer(st *stream, s *status.Status) {
 	c.mu.Lock()
-	c.finishLocked(st, httpStatus, s)
+	c.finishLocked(st, s)
 	c.kickLocked()
 	c.mu.Unlock()
 }
 
 // finishLocked appends the status of a call to out, if it has none yet.
-func (c *conn) finishLocked(st *stream, httpStatus int, s *status.Status) {
+func (c *conn) finishLocked(st *stream, s *status.Status) {
 	if !st.finished && c.openLocked(st) {
 		place := len(c.out)
 		c.out = append(c.out, make([]byte, frameHeaderSize)...)
 		if !st.headSent {
-			c.out = c.table.appendHead(c.out, httpStatus)
+			c.out = c.table.appendHead(c.out, 200, grpcType)
 			c.out = appendMetadata(c.out, st.header)
 		}
 		c.out = appendStatus(c.out, &c.table, s, st.trailer)
@@ -257,6 +289,7 @@ func (c *conn) finishLocked(st *stream, httpStatus int, s *status.Status) {
 		if !st.clientDone {
 			c.out = appendReset(c.out, st.id, codeNone) // it need not send the rest
 		}
+		c.earnLocked(creditCall)
 	}
 	st.finished, st.headSent = true, true
 	c.endLocked(st)
@@ -271,27 +304,38 @@ func (c *conn) endLocked(st *stream) {
 	for st.inbox.n > 0 {
 		st.dropLocked(st.inbox.pop())
 	}
-	if st.timer != nil {
-		st.timer.Stop()
+	c.s.stopTimer(st.timer)
+	st.timer = nil
+	if st.begun && !st.returned && !st.orphan {
+		st.orphan = true
+		c.orphans++
 	}
 	c.forgetLocked(st)
-	c.changed.Broadcast()
+	st.wakeLocked()
 }
 
+// maxOrphans bounds the handlers of a connection that have not noticed yet that
+// their streams are gone: so many must end before another call is taken.
+const maxOrphans = 1 << 10
+
+// maxEcho bounds what an answer repeats of its request, in bytes.
+const maxEcho = 200
+
 // resetLocked ends a stream that the client has broken.
-func (c *conn) resetLocked(st *stream, code errorCode) {
+func (c *conn) resetLocked(st *stream, code errorCode) error {
 	c.out = appendReset(c.out, st.id, code)
 	c.kickLocked()
 	c.endLocked(st)
-	go st.abort(context.Canceled) // takes the lock of the context, and calls others
+	c.s.running.Go(func() { st.abort(context.Canceled) }) // takes the lock of the context, and calls others
+	return c.spendLocked(costReset)
 }
 
-// cancelByClient ends a call that the client does not want any more.
-func (st *stream) cancelByClient() {
-	st.c.mu.Lock()
-	st.c.endLocked(st)
-	st.c.mu.Unlock()
-	st.abort(context.Canceled)
+// resetUnknown resets a stream that has not become a call.
+func (c *conn) resetUnknown(id uint32, code errorCode) error {
+	if err := c.spend(costReset); err != nil {
+		return err
+	}
+	return c.control(func(b []byte) []byte { return appendReset(b, id, code) })
 }
 
 // abort ends the context of a call, and whatever waits for the client.
@@ -311,9 +355,11 @@ func (st *stream) dropLocked(m message) {
 }
 
 func (st *stream) releaseLocked(m *message) {
-	if m.large && st.held >= int64(m.size) {
-		st.held -= int64(m.size)
-		st.c.s.buffered.Add(-int64(m.size))
+	if m.held > 0 {
+		st.c.s.o.Ledger.Give(ledger.In, m.held)
+		m.held = 0
+	} else {
+		st.c.smallLocked(-int64(m.size) - messageCost)
 	}
 }
 
@@ -343,12 +389,27 @@ func (st *stream) run() {
 	reply := st.reply
 	st.reply = nil
 	c.mu.Lock()
-	c.handlers--
-	if reply != nil && s.Code() == codes.OK {
-		c.sendLocked(st, st.head(), reply, s)
+	if c.handlers--; c.handlers == 0 && c.closed {
+		c.changed.Broadcast()
 	}
-	c.finishLocked(st, 200, s)
+	switch {
+	case st.status != 0:
+		c.sendPlainLocked(st)
+	case reply != nil && s.Code() == codes.OK:
+		c.sendLocked(st, st.head(), reply, s)
+	case !c.roomLocked():
+		w := wait{within: c.s.o.Patience}
+		c.awaitRoomLocked(st, &w)
+		w.stop()
+	}
+	c.s.o.Ledger.Give(ledger.In, st.kept)
+	st.kept = 0
+	if st.returned = true; st.orphan {
+		c.orphans--
+	}
+	c.finishLocked(st, s)
 	c.flushLocked()
+	c.passOnLocked()
 	c.mu.Unlock()
 	st.sendMu.Unlock()
 	if reply != nil {
@@ -405,7 +466,16 @@ func (st *stream) RecvMsg(v any) error {
 	defer m.parts.Free()
 	data := m.parts
 	if m.compressed {
-		if data, err = st.decompress(data); err != nil {
+		var held int64
+		data, held, err = st.decompress(data)
+		if st.method.unary != nil {
+			st.c.mu.Lock()
+			st.kept += held
+			st.c.mu.Unlock()
+		} else {
+			defer st.c.s.o.Ledger.Give(ledger.In, held)
+		}
+		if err != nil {
 			return err
 		}
 		defer data.Free()
@@ -433,9 +503,23 @@ func (st *stream) take() (message, error) {
 		c.mu.Lock()
 	}
 	m := st.inbox.pop()
-	st.releaseLocked(&m)
+	if st.method.unary == nil || m.held == 0 { // who admits requests counts them from now on
+		st.releaseLocked(&m)
+	}
+	st.kept += m.held
 	st.giveBackLocked(int64(m.size) + prefixSize)
 	return m, nil
+}
+
+// giveBackPaddingLocked lets the client send again what was no part of a
+// message.
+func (st *stream) giveBackPaddingLocked(n int) {
+	if st.clientDone || st.deaf {
+		return
+	}
+	st.window += int64(n)
+	st.c.out = appendWindowUpdate(st.c.out, st.id, int64(n))
+	st.c.kickLocked()
 }
 
 // giveBackLocked lets the client send as much again, on a stream that goes on.

@@ -4,9 +4,12 @@ import (
 	"encoding/binary"
 	"net"
 	"runtime"
+	"time"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // keepOut is how much of a write buffer is kept for the next write.
@@ -35,37 +38,58 @@ func (c *conn) writeLocked(more net.Buffers) {
 	for (len(c.out) > 0 || len(more) > 0) && !c.closed {
 		buf := c.out
 		c.out, c.spare = c.spare[:0], nil
-		c.mu.Unlock()
-		var err error
-		if len(more) > 0 {
-			if len(buf) > 0 {
-				more = append(net.Buffers{buf}, more...)
-			}
-			if w, ok := c.nc.(partsWriter); ok {
-				_, err = w.WriteParts(more)
-			} else {
-				rest := more // which WriteTo changes
-				_, err = rest.WriteTo(c.nc)
-			}
-			more = nil
-		} else {
-			_, err = c.nc.Write(buf)
+		if c.rooms.first != nil {
+			c.passOnLocked()
 		}
+		within := c.s.o.Patience
+		if c.hurry {
+			within = farewellTime
+		}
+		c.mu.Unlock()
+		err := c.write(buf, more, within)
+		more = nil
 		c.mu.Lock()
 		if cap(buf) <= keepOut {
 			c.spare = buf
+		}
+		if c.outHeld > 0 && len(c.out) <= freeOut {
+			c.emptiedLocked()
 		}
 		if err != nil {
 			c.mu.Unlock()
 			c.close()
 			c.mu.Lock()
 		}
-		if len(c.out) > maxOut/2 {
-			c.changed.Broadcast() // there is room again
+		if c.choked.Load() {
+			c.changed.Broadcast()
 		}
 	}
 	c.writing = false
 	c.changed.Broadcast()
+	c.passOnLocked()
+}
+
+// write writes buf, then more, in one piece: at most some MiB, see maxWrite and
+// maxOut. A client that takes longer than within for it gets an error.
+func (c *conn) write(buf []byte, more net.Buffers, within time.Duration) error {
+	if c.sock != nil {
+		c.sock.within = within // it looks at the clock only where it has to wait
+	} else if err := c.nc.SetWriteDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	if len(more) == 0 {
+		_, err := c.nc.Write(buf)
+		return err
+	}
+	if len(buf) > 0 {
+		more = append(net.Buffers{buf}, more...)
+	}
+	if w, ok := c.nc.(partsWriter); ok {
+		_, err := w.WriteParts(more)
+		return err
+	}
+	_, err := more.WriteTo(c.nc)
+	return err
 }
 
 // partsWriter is a connection that gathers by itself what net.Buffers would.
@@ -74,14 +98,19 @@ type partsWriter interface {
 }
 
 // kickLocked has out written by somebody else: the reader must not wait for a
-// client that does not read.
+// client that does not read. It reads no further while out is full.
 func (c *conn) kickLocked() {
-	if !c.writing && !c.closed {
-		go func() {
+	if len(c.out) > maxOut {
+		c.choked.Store(true)
+	}
+	if !c.writing && !c.closed && !c.kicked {
+		c.kicked = true
+		c.s.running.Go(func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			c.kicked = false
 			c.flushLocked()
-		}()
+		})
 	}
 }
 
@@ -108,13 +137,19 @@ type payload struct {
 	parts      mem.BufferSlice
 	size       int
 	compressed bool
+	plain      bool // no message, but the body of an answer of HTTP
 }
+
+func plainParts(text string) mem.BufferSlice { return mem.BufferSlice{mem.SliceBuffer(text)} }
 
 // prefixSize is what stands before each message: whether it is compressed, and
 // its length.
 const prefixSize = 5
 
 func (p *payload) appendPrefix(b []byte) []byte {
+	if p.plain {
+		return b
+	}
 	flag := byte(0)
 	if p.compressed {
 		flag = 1
@@ -128,8 +163,15 @@ func (p *payload) appendPrefix(b []byte) []byte {
 // not nil ends the call after the message, and may leave with its last bytes.
 func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload, end *status.Status) bool {
 	c.spokenLocked()
-	for len(c.out) > maxOut && c.openLocked(st) {
-		c.changed.Wait()
+	w := wait{within: c.s.o.Patience}
+	if !c.roomLocked() {
+		room := c.awaitRoomLocked(st, &w)
+		w.stop()
+		if !room {
+			c.passOnLocked()
+			return false
+		}
+		defer c.passOnLocked()
 	}
 	if !c.openLocked(st) {
 		return false
@@ -140,11 +182,15 @@ func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload, en
 	if p == nil {
 		return true
 	}
-	size := prefixSize + p.size
+	size := p.size
+	if !p.plain {
+		size += prefixSize
+	}
 	if size > smallAnswer || size > c.maxFrame || int64(size) > min(c.sendWindow, st.send) {
 		message := append(mem.BufferSlice{mem.SliceBuffer(p.appendPrefix(nil))}, p.parts...)
 		return c.sendLargeLocked(st, message, size, end)
 	}
+	c.earnLocked(creditData)
 	c.sendWindow -= int64(size)
 	st.send -= int64(size)
 	c.out = p.appendPrefix(appendFrameHead(c.out, size, frameData, 0, st.id))
@@ -169,11 +215,26 @@ func (c *conn) openLocked(st *stream) bool { return !c.closed && !st.reset }
 // turn.
 const maxWrite = 2 << 20
 
-// sendLargeLocked writes a message from where it lies.
+// callCost is what a call that waits holds besides its answer, about.
+const callCost = 8 << 10
+
+// sendLargeLocked writes a message from where it lies. What it holds meanwhile is
+// counted; it ends when the client does not make room in time.
 func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, end *status.Status) bool {
 	at := cursor{message: message}
+	began, whole, given := time.Now(), size, int64(0)
+	w := wait{within: c.s.o.Patience}
+	defer w.stop()
+	var hold ledger.Hold
+	hold.Open(c.s.o.Ledger, ledger.Out, &c.share, func() { c.s.running.Go(func() { c.cutAnswer(st) }) })
+	defer hold.Close()
+	if n := int64(size) + callCost; !hold.Take(n) {
+		c.finishLocked(st, c.s.exhausted(ledger.Out, n))
+		c.passOnLocked()
+		return false
+	}
 	for size > 0 {
-		for c.openLocked(st) && (c.writing || min(c.sendWindow, st.send) <= 0) {
+		for c.openLocked(st) && !w.late && (c.writing || min(c.sendWindow, st.send) <= 0) {
 			if len(c.out) > 0 && !c.writing {
 				c.flushLocked() // the head must leave, or the client never makes room
 				continue
@@ -181,9 +242,18 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, en
 			if !c.writing {
 				c.takeOver(0) // somebody has to read what makes room
 			}
-			c.changed.Wait()
+			if st.send <= 0 {
+				c.passOnLocked()
+				c.parkLocked(st, nil, &w)
+			} else {
+				c.parkLocked(st, &c.turns, &w)
+			}
+		}
+		if w.late {
+			c.stallLocked(st)
 		}
 		if !c.openLocked(st) {
+			c.passOnLocked()
 			return false
 		}
 		n := int(min(int64(size), c.sendWindow, st.send, maxWrite))
@@ -201,18 +271,41 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, en
 			parts = append(parts, heads[start:])
 			parts = at.take(parts, k)
 		}
+		c.earnLocked(creditData * frames)
 		if size == 0 && end != nil {
 			before := c.out
 			c.out = nil
-			c.finishLocked(st, 200, end)
+			c.finishLocked(st, end)
 			parts = append(parts, c.out)
 			c.out = before
 		}
-		c.writing = true
+		c.writing, st.writing = true, true
 		c.writeLocked(parts)
+		st.writing = false
 		c.spokenLocked()
+		if size > 0 {
+			moved := int64(whole - size)
+			hold.Give(moved - given)
+			given = moved
+			now := time.Now()
+			w.reset(ledger.Until(began, now, c.s.o.Patience, moved).Sub(now))
+		}
 	}
 	return c.openLocked(st)
+}
+
+// cutAnswer ends a call whose answer has stood still while others needed its
+// room.
+func (c *conn) cutAnswer(st *stream) {
+	c.mu.Lock()
+	stuck := st.writing // and so are all other answers of the connection
+	if !stuck {
+		c.stallLocked(st)
+	}
+	c.mu.Unlock()
+	if stuck {
+		c.close()
+	}
 }
 
 // cursor is a place in a message.
