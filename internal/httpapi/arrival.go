@@ -21,6 +21,9 @@ type arrival struct {
 	req      *infer.Request // counts what comes; nil: hold does
 	whole    bool           // all of it has been counted
 	coded    bool           // who undoes its compression counts
+	heavy    lane
+	inLane   bool
+	inflated int64
 	begin    time.Time
 	patience time.Duration
 	n        int64 // that have come
@@ -32,6 +35,7 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call) *arriva
 	a := &c.in
 	a.line, a.r, a.req, a.whole, a.coded, a.open = lineOf(w, r), r.Body, nil, false, false, true
 	a.begin, a.patience, a.n, a.granted = time.Now(), s.o.ReadTimeout, 0, 0
+	a.heavy, a.inLane, a.inflated = s.heavy, false, 0
 	a.hold.Open(s.ledger(), ledger.In, nil, a.cutReads)
 	return a
 }
@@ -51,6 +55,10 @@ const grantEvery = 1 << 20
 
 // Read reads what comes. Errors of the ledger are *backend.Error.
 func (a *arrival) Read(p []byte) (int, error) {
+	if a.inLane {
+		a.heavy.leave()
+		defer a.heavy.enter()
+	}
 	n, err := a.r.Read(p)
 	if a.hold.Off() {
 		return 0, a.refusal()
@@ -69,6 +77,12 @@ func (a *arrival) Read(p []byte) (int, error) {
 
 // count counts n bytes that have come, or have become of what has come.
 func (a *arrival) count(n int64) error {
+	if a.coded {
+		if a.inflated += n; a.inflated > heavyInflated && !a.inLane {
+			a.inLane = true
+			a.heavy.enter()
+		}
+	}
 	switch {
 	case a.whole:
 		a.hold.Moved(n)
@@ -94,11 +108,20 @@ func (a *arrival) end(h http.Header) {
 		return
 	}
 	a.open = false
+	a.leaveLane()
 	a.hold.Close()
 	if h != nil && a.hold.Off() {
 		h["Connection"] = closeConnection
 	}
 	a.line, a.r, a.req = line{}, nil, nil
+}
+
+// leaveLane says that there is nothing more to inflate.
+func (a *arrival) leaveLane() {
+	if a.inLane {
+		a.inLane = false
+		a.heavy.leave()
+	}
 }
 
 // cut reports whether the body has been cut off; then there is no more to read.

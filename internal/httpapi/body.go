@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/ledger"
 )
 
@@ -55,6 +56,9 @@ func stopReadTimer(w http.ResponseWriter) {
 func (s *Server) drain(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody || r.Header["Expect"] != nil {
 		return
+	}
+	if r.ContentLength > drainLimit {
+		return // it would not end in time
 	}
 	if d := times(w); d != nil && (r.ContentLength < 0 || r.ContentLength > smallBody) {
 		_ = d.SetReadDeadline(time.Now().Add(drainTime))
@@ -173,6 +177,8 @@ func (s *Server) controlBody(w http.ResponseWriter, r *http.Request, c *call) ([
 // client gets to see why.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, c *call, err error) {
 	c.in.end(w.Header())
+	c.body = kserve.JSONBody{}
+	c.text.Free() // nobody counts it any more
 	if refused(err) && !c.in.cut() {
 		s.drain(w, r)
 	}

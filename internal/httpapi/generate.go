@@ -109,7 +109,10 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	g.req.Ctx = ctx
 	c.body.Limit = s.o.MaxInputSize
 	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req, Apart: c.text.Room() > 0}
-	fault := c.decoder.DecodeGenerate(&g.req.Request, target, &c.body)
+	var fault *backend.Error
+	s.heavy.in(len(c.body.JSON) >= heavyText, func() {
+		fault = c.decoder.DecodeGenerate(&g.req.Request, target, &c.body)
+	})
 	c.decoded(req)
 	if fault != nil {
 		g.req.Abandon()
@@ -130,7 +133,11 @@ func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.He
 		s.finish(w, h, c, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
 	}
-	body, fail := kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
+	var body []byte
+	var fail *backend.Error
+	s.heavy.in(responseSize(resp) >= heavyText, func() {
+		body, fail = kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
+	})
 	resp.Release()
 	defer trace.Send()()
 	status := http.StatusBadRequest
@@ -168,7 +175,9 @@ func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Heade
 	begun := false
 	for resp := first; resp != nil; resp = g.sink.Next() {
 		var bad *backend.Error
-		event, bad = kserve.AppendEvent(event[:0], g.config, g.id, g.version, resp)
+		s.heavy.in(responseSize(resp) >= heavyText, func() {
+			event, bad = kserve.AppendEvent(event[:0], g.config, g.id, g.version, resp)
+		})
 		resp.Release()
 		if bad == nil {
 			if bad = s.hold(w, r, c, len(event)); bad != nil {

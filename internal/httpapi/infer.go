@@ -99,10 +99,13 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		target.Memory = s.seenBy(r)
 	}
 	c.body.Limit = s.o.MaxInputSize
-	if c.raw {
+	switch {
+	case c.raw:
 		err = kserve.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
-	} else {
+	case len(c.body.JSON) < heavyText || c.body.RestSize > 0:
 		err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body)
+	default:
+		s.heavy.in(true, func() { err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body) })
 	}
 	c.decoded(req)
 	if err == nil && s.forward != nil {
@@ -148,7 +151,14 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		replyError(w, h, textType, fail)
 		return
 	}
-	if fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels); fail != nil {
+	if c.wishes.TextSize(resp) < heavyText {
+		fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+	} else {
+		s.heavy.in(true, func() {
+			fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+		})
+	}
+	if fail != nil {
 		replyError(w, h, textType, fail)
 		return
 	}
@@ -368,7 +378,10 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 			if k == deflated {
 				h["Content-Encoding"] = zlibCoding
 			}
-			small := compress(k, append([][]byte{c.reply.JSON}, c.reply.Tail...)...)
+			var small []byte
+			s.heavy.in(len(c.reply.JSON)+c.reply.TailSize >= heavyInflated, func() {
+				small = compress(k, append([][]byte{c.reply.JSON}, c.reply.Tail...)...)
+			})
 			s.writeParts(w, h, c, small, nil, 0)
 			return
 		}

@@ -64,6 +64,7 @@ type Server struct {
 	forward    *regexp.Regexp
 	restricted [endpointCount]*Restriction
 	calls      sync.Pool
+	heavy      lane
 	clock      clock
 }
 
@@ -95,7 +96,7 @@ func New(o Options) (*Server, error) {
 			s.restricted[e] = &r
 		}
 	}
-	s.calls.New = func() any { return newCall() }
+	s.calls.New, s.heavy = func() any { return newCall() }, newLane()
 	return s, nil
 }
 

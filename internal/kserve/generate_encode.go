@@ -54,14 +54,14 @@ func AppendGenerate(b []byte, cfg *modelconfig.Config, id string, version int64,
 			b = appendParameter(b, resp.Parameters[m.index-len(resp.Outputs)])
 			continue
 		}
-		b = append(appendText(b, m.name), ':')
+		b = append(appendValid(b, m.name), ':')
 		switch m.index {
 		case generatedModel:
 			b = appendText(b, cfg.Name)
 		case generatedVersion:
 			b = append(strconv.AppendInt(append(b, '"'), version, 10), '"')
 		case generatedID:
-			b = appendText(b, id)
+			b = appendValid(b, id)
 		default:
 			o := &resp.Outputs[m.index]
 			var ok bool

@@ -11,3 +11,6 @@ func remap(b []byte, size int) []byte {
 	}
 	return larger
 }
+
+// bySmallPages keeps the system from giving 2 MiB for the first byte.
+func bySmallPages(b []byte) { _ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) }

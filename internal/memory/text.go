@@ -29,7 +29,9 @@ func (t *Text) Grow(n int) []byte {
 	}
 	b := untouched(n)
 	mapped := b != nil
-	if !mapped {
+	if mapped {
+		bySmallPages(b)
+	} else {
 		b = make([]byte, n)
 	}
 	copy(b, t.b)
