@@ -87,7 +87,8 @@ type Instance interface {
 	// must answer every request through Request.Respond, with a final response
 	// each; for decoupled models responses may come after Execute has returned.
 	// When Execute returns an error, every request of the batch that has had no
-	// final response is answered with it.
+	// final response is answered with it. With ErrNotBegun the batch goes back to
+	// the queue instead.
 	//
 	// Inputs are borrowed: they stay valid until the request's final response has
 	// been given and Execute has returned.
@@ -98,8 +99,9 @@ type Instance interface {
 // Capabilities tells the server how to use a backend. The zero value is the
 // plainest one.
 type Capabilities struct {
-	// Depth is how many batches one instance may hold at once; further ones wait
-	// in a pipeline inside the backend. 0 means 1.
+	// Depth is how many batches one instance runs at once: each is begun when
+	// Execute is called. What may be sent to an instance before it can begin it is
+	// InstanceState.Ahead. 0 means 1.
 	Depth int
 	// Gather asks for Batch.Inputs: the inputs of all requests concatenated along
 	// the batch axis.
@@ -162,6 +164,21 @@ type Batch struct {
 	// batch that a death has ended counts for the next life. 0 means that
 	// instances do not die.
 	Life uint64
+	// Progress, if not nil, is told how the batch fares where Execute alone does not
+	// say it. Its methods do not wait.
+	Progress Progress
+}
+
+// Progress follows a batch on its way into a model.
+type Progress interface {
+	// Waits says that the batch was sent ahead: the instance has others to do first,
+	// and has not begun it.
+	Waits()
+	// Begins says that a batch of which Waits was said is the model's now.
+	Begins()
+	// Frees says that the instance can take another batch although Execute has not
+	// returned: the model answers later.
+	Frees()
 }
 
 // Config is a plain view of a model's configuration.
@@ -231,4 +248,20 @@ type InstanceConfig struct {
 	Device int
 	// Profiles are for TensorRT.
 	Profiles []string
+	// Report, if not nil, takes the state of the instance, from its making to its
+	// Close each time that it changes. It may wait for what the server does about
+	// it, so no lock that Execute needs is held around it. Without it Execute waits
+	// where an instance that is Down would have returned ErrNotBegun.
+	Report func(InstanceState) `json:"-"`
+}
+
+// InstanceState is how an instance can be used at present.
+type InstanceState struct {
+	// Ahead is how many batches may be sent to it, beyond those that it runs, before
+	// it has begun them. What it does not come to, because the one before takes long
+	// or because it dies, Execute gives back with ErrNotBegun.
+	Ahead int
+	// Down says that it cannot begin anything now but soon will: its process is being
+	// started anew. What is sent to it all the same comes back with ErrNotBegun.
+	Down bool
 }

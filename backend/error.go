@@ -76,3 +76,7 @@ func AsError(err error) *Error {
 	}
 	return &Error{Code: Internal, Message: err.Error()}
 }
+
+// ErrNotBegun is returned by Instance.Execute for a batch that the model has not
+// begun and will not: its requests are as they were, and are queued again.
+var ErrNotBegun error = &Error{Code: Unavailable, Message: "the instance has not begun the batch"}

@@ -16,8 +16,6 @@ const (
 	// batchDepth is one: while a callable runs, the next batch grows. A batch sent
 	// ahead would be one of the first request that comes.
 	batchDepth = 1
-	// singleDepth is for models without batching, where each request is a batch.
-	singleDepth = 16
 	// initWait bounds how long the process may take for a new instance, which runs
 	// no code of the user's.
 	initWait = 2 * time.Minute
@@ -41,9 +39,6 @@ type bound struct {
 // Capabilities implements backend.Backend.
 func (b *bound) Capabilities() backend.Capabilities {
 	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, LooseOutputs: true, Lingers: b.timeout > 0}
-	if !b.batching {
-		c.Depth = singleDepth
-	}
 	if b.depth > 0 { // a coroutine's are all begun at once: none is sent ahead of its turn
 		c.Depth = b.depth
 	}
@@ -100,6 +95,7 @@ type initBody struct {
 	Decoupled bool            `json:"decoupled"`
 	Inline    int             `json:"inline_limit"`
 	Window    int             `json:"window"`
+	Board     *int            `json:"board,omitempty"` // see worker.InitBody
 }
 
 // NewInstance implements backend.Model.
@@ -111,14 +107,20 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	s := m.bound.session
 	number := s.ids.Add(1)
 	in := &instance{model: m, number: number}
+	// Where a batch may hold several requests it grows while the one before runs, and
+	// what a coroutine is sent it begins at once.
+	var board *worker.Board
+	if !m.bound.batching && m.bound.depth == 0 && ic.Report != nil {
+		board = s.conn.NewBoard()
+	}
 	in.wire = s.conn.Attach(worker.Instance{
-		Number: number, Name: ic.Name, Tables: m.tables, Decoupled: m.cfg.Decoupled, Window: true, Gather: m.gather,
+		Board: board, Number: number, Name: ic.Name, Tables: m.tables, Decoupled: m.cfg.Decoupled, Window: true, Gather: m.gather,
 		Arena: s.arena, InlineLimit: worker.DefaultInlineLimit, Writable: true, Timeout: m.bound.timeout,
 	})
 	body := initBody{
 		Binding: m.bound.number, Index: index, Name: ic.Name, Config: m.cfg.JSON, Decoupled: m.cfg.Decoupled,
 		Inputs: names(m.tables.Inputs), Outputs: names(m.tables.Outputs), Inline: worker.DefaultInlineLimit,
-		Window: worker.Window,
+		Window: worker.Window, Board: board.Offset(),
 	}
 	timed, cancel := context.WithTimeout(ctx, initWait)
 	defer cancel()
@@ -136,6 +138,9 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	m.mu.Lock()
 	m.instances[in] = struct{}{}
 	m.mu.Unlock()
+	if board != nil {
+		ic.Report(backend.InstanceState{Ahead: in.wire.Ahead()})
+	}
 	return in, nil
 }
 

@@ -69,6 +69,7 @@ func (m *model) Allocator() tensor.Allocator { return m.arena }
 func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (backend.Instance, error) {
 	w := m.wrapped
 	spec := w.spec(&m.cfg, in.Name)
+	spec.Report = in.Report
 	first := w.warm.Take(&m.cfg, in.Name)
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {

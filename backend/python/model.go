@@ -145,6 +145,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
 	first := m.driver.warm.Take(&m.cfg, ic.Name)
 	asks := &probe{}
+	spec.Report = ic.Report
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
 			if _, err := m.driver.loadModel(ctx, c, &m.cfg, false); err != nil {
@@ -160,6 +161,11 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
 			Copied: m.driver.hosted == nil && m.cfg.Parameters[paramWritable] == "yes",
 		}
+		var board *worker.Board
+		if m.driver.hosted == nil && ic.Report != nil {
+			board = c.NewBoard()
+			init.Board = board.Offset()
+		}
 		answer, err := c.Load(ctx, worker.KindInit, 0, init)
 		if err != nil {
 			return nil, modelError(spec.Logger, "initialize failed", err)
@@ -168,7 +174,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			return nil, err
 		}
 		return c.Attach(worker.Instance{
-			Name: ic.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
+			Name: ic.Name, Board: board, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
 			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
 			TakesDevice: takesDevice(&m.cfg),
 			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Lent: m.driver.hosted == nil && !init.Copied,

@@ -41,10 +41,6 @@ type Options struct {
 	CUDALibrary string
 }
 
-// depth is how many batches may be on their way to one worker: enough that it
-// never waits for the server between two of them.
-const depth = 16
-
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
@@ -117,7 +113,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Depth: depth, Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
+	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
 }
 
 // Close implements backend.Backend.

@@ -175,6 +175,18 @@ def raw(server, data: bytes, half_close=False, timeout=120) -> bytes:
         return got
 
 
+@pytest.mark.parametrize("endpoint", ["infer", "generate"])
+def test_ids_that_are_no_text(server, endpoint):
+    """An id of invalid UTF-8 is given back as text, or nobody could parse the answer."""
+    bodies = {
+        "infer": b'{"id":"a\xff\xc3","inputs":[{"name":"INPUT0","datatype":"FP32","shape":[1,1],"data":[1]}]}',
+        "generate": b'{"id":"a\xff\xc3","INPUT0":1}',
+    }
+    r = server.post(f"/v2/models/identity_any_fp32/{endpoint}", bodies[endpoint])
+    assert r.status == 200, r
+    assert json.loads(r.body.decode("utf-8"))["id"] == "a\ufffd", r
+
+
 def test_half_closed_in_the_body(server):
     got = raw(
         server,

@@ -61,7 +61,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("key %+v is not whole", k)
 			}
 			k.Sees("any")
-			_ = k.usage.enter(&k.Quota, 1, 1)
+			_ = k.usage.enter(&k.Quota, 1, 1, 1)
 		}
 	})
 }

@@ -209,8 +209,9 @@ func (c *Caller) current() *Key {
 
 // Enter checks one inference request for a model and takes its share of the
 // quotas. The usage that it returns must get Leave with the same bytes; it is
-// nil for a nil Caller.
-func (c *Caller) Enter(model string, bytes int64) (*Usage, *backend.Error) {
+// nil for a nil Caller. A request of which more is to come declares how many bytes
+// it will be; the others are for Usage.Grow as they come.
+func (c *Caller) Enter(model string, bytes, declared int64) (*Usage, *backend.Error) {
 	if c == nil {
 		return nil, nil
 	}
@@ -218,7 +219,7 @@ func (c *Caller) Enter(model string, bytes int64) (*Usage, *backend.Error) {
 		return nil, err
 	}
 	u := c.key.usage
-	if err := u.enter(&c.key.Quota, max(0, bytes), backend.Now()); err != nil {
+	if err := u.enter(&c.key.Quota, max(0, bytes), max(0, bytes, declared), backend.Now()); err != nil {
 		return nil, err
 	}
 	return u, nil

@@ -120,7 +120,7 @@ func TestQuota(t *testing.T) {
 			u.Leave(-c.bytes)
 			continue
 		}
-		if got := words(u.enter(q, c.bytes, c.at)); got != c.want {
+		if got := words(u.enter(q, c.bytes, c.bytes, c.at)); got != c.want {
 			t.Errorf("step %d: got %s, want %s", i, got, c.want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestRateNeverExceeded(t *testing.T) {
 	var admitted int
 	const tenth = int64(time.Second) / 10
 	for at := tenth; at <= 100*tenth; at += tenth / 7 {
-		if u.enter(q, 0, at) == nil {
+		if u.enter(q, 0, 0, at) == nil {
 			admitted++
 		}
 	}
@@ -164,23 +164,23 @@ func TestReplaceKeepsUse(t *testing.T) {
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
-		use, err := a.Enter("m", 10)
+		use, err := a.Enter("m", 10, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		next = keysOf(t, Entry{Name: "a", ConcurrentRequests: 1, Models: []string{"m"}})
 		time.Sleep(2 * refreshEvery)
-		if _, err := a.Enter("m", 10); words(err) != "Resource exhausted in 1s" {
+		if _, err := a.Enter("m", 10, 10); words(err) != "Resource exhausted in 1s" {
 			t.Errorf("what is in flight does not count for the new file: %s", words(err))
 		}
-		if _, err := a.Enter("n", 10); words(err) != "Permission denied" {
+		if _, err := a.Enter("n", 10, 10); words(err) != "Permission denied" {
 			t.Errorf("the new file's models do not hold for a stream: %s", words(err))
 		}
-		if _, err := b.Enter("m", 10); words(err) != "Unauthenticated" {
+		if _, err := b.Enter("m", 10, 10); words(err) != "Unauthenticated" {
 			t.Errorf("a stream goes on with a key that is gone: %s", words(err))
 		}
 		use.Leave(10)
-		if _, err := a.Enter("m", 10); err != nil {
+		if _, err := a.Enter("m", 10, 10); err != nil {
 			t.Error(err)
 		}
 	})
@@ -193,7 +193,7 @@ func TestConcurrentQuota(t *testing.T) {
 		wg.Go(func() {
 			for range 2000 {
 				c, _ := g.Admit("", "a", Inference, "")
-				if u, err := c.Enter("m", 10); err == nil {
+				if u, err := c.Enter("m", 10, 10); err == nil {
 					if n := u.requests.Load(); n < 1 {
 						t.Error("a request that is in does not count")
 					}

@@ -57,8 +57,9 @@ func (u *Usage) Leave(bytes int64) {
 }
 
 // Grow adds bytes to those of a request that is in the server, or says why not.
+// Fewer than none are given back.
 func (u *Usage) Grow(bytes int64) *backend.Error {
-	if n, most := u.bytes.Add(bytes), u.quota.Load().QueuedBytes; most > 0 && n > most {
+	if n, most := u.bytes.Add(bytes), u.quota.Load().QueuedBytes; most > 0 && n > most && bytes > 0 {
 		u.bytes.Add(-bytes)
 		return u.tooMany(bytes, most)
 	}
@@ -75,8 +76,9 @@ func (u *Usage) tooMany(bytes, most int64) *backend.Error {
 	return e
 }
 
-// enter takes a request's share, at now ns of backend.Now, or says why not.
-func (u *Usage) enter(q *Quota, bytes, now int64) *backend.Error {
+// enter takes a request's share, at now ns of backend.Now, or says why not. Bytes
+// of it have come; the declared ones, which are as many or more, have to fit.
+func (u *Usage) enter(q *Quota, bytes, declared, now int64) *backend.Error {
 	if n := u.requests.Add(1); q.ConcurrentRequests > 0 && n > q.ConcurrentRequests {
 		u.requests.Add(-1)
 		u.refused[byConcurrency].Add(1)
@@ -84,9 +86,9 @@ func (u *Usage) enter(q *Quota, bytes, now int64) *backend.Error {
 		e.RetryAfter = time.Second
 		return e
 	}
-	if n := u.bytes.Add(bytes); q.QueuedBytes > 0 && n > q.QueuedBytes {
+	if n := u.bytes.Add(bytes); q.QueuedBytes > 0 && declared-bytes > q.QueuedBytes-n {
 		u.Leave(bytes)
-		return u.tooMany(bytes, q.QueuedBytes)
+		return u.tooMany(declared, q.QueuedBytes)
 	}
 	if wait := u.take(q, now); wait > 0 {
 		u.Leave(bytes)

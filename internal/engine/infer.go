@@ -6,6 +6,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/processors"
 )
@@ -22,15 +23,30 @@ func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
 // and its quotas, are looked at before anything else. A nil caller may
 // everything.
 func (e *Engine) ResolveFor(caller *auth.Caller, name string, version int64, bytes int64) (Pin, error) {
-	if caller == nil {
-		return e.resolve(name, version, bytes)
-	}
-	usage, refusal := caller.Enter(name, bytes)
-	if refusal != nil {
-		return Pin{}, refusal
+	return e.ResolveArriving(caller, name, version, bytes, bytes)
+}
+
+// ResolveArriving is ResolveFor for a request of which bytes have come, and which
+// says that it will be declared bytes long. It is refused where those would not
+// fit at present, but only what has come is reserved: the others are for
+// infer.Request.Reserve as they come.
+func (e *Engine) ResolveArriving(caller *auth.Caller, name string, version int64, bytes, declared int64) (Pin, error) {
+	var usage *auth.Usage
+	if caller != nil {
+		var refusal *backend.Error
+		if usage, refusal = caller.Enter(name, bytes, declared); refusal != nil {
+			return Pin{}, refusal
+		}
 	}
 	p, err := e.resolve(name, version, bytes)
-	if err != nil {
+	if err == nil && declared > bytes && !e.admission.ledger.Fits(ledger.In, declared-bytes) {
+		p.Unpin()
+		err = e.admission.ledger.Refusal(ledger.In, declared)
+	}
+	switch {
+	case usage == nil:
+		return p, err
+	case err != nil:
 		usage.Leave(bytes)
 		return Pin{}, err
 	}
@@ -129,8 +145,16 @@ func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
 	r.LeavePayer()
 }
 
-// grow reserves further bytes for a request.
+// grow reserves further bytes for a request; fewer than none are given back.
 func (e *Engine) grow(r *infer.Request, bytes int64) *backend.Error {
+	if bytes < 0 {
+		e.admission.shrink(-bytes)
+		if r.Payer != nil {
+			_ = r.Payer.Grow(bytes)
+		}
+		r.Bytes += bytes
+		return nil
+	}
 	if err := e.admission.grow(bytes); err != nil {
 		return err
 	}

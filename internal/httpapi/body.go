@@ -10,15 +10,27 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 const (
-	// smallBody is what is read at once, before the model is asked.
+	// smallBody is what is read whole before the model is asked.
 	smallBody = 64 << 10
+	// firstBytes is how much of a larger body has to come before anything is done
+	// about it: heads cost a client next to nothing. It is part of what a connection
+	// costs, and not counted.
+	firstBytes = 16 << 10
+	// placeShare is the part of a large body that has to come before there is a place
+	// for the whole.
+	placeShare = 64
+	// controlFactor is what the body of a control request takes beside its text, in
+	// times its length: text of its members, and files in it out of base64.
+	controlFactor = 3
+	// inflating is what a decoder of compressed bodies holds.
+	inflating = 64 << 10
 	// keepScratch is how much body memory a pooled call keeps.
 	keepScratch = 256 << 10
-	// minRate is the slowest upload, in bytes per second, once ReadTimeout is over.
-	minRate = 16 << 10
 	// drainLimit is how much of an unwanted body is still read, so that a client
 	// which sends before it listens gets to see the reply.
 	drainLimit = 64 << 20
@@ -35,8 +47,8 @@ type deadlines interface {
 // runs, to see whether the client is still there, and would take the deadline
 // for its going away.
 func stopReadTimer(w http.ResponseWriter) {
-	if d, ok := w.(deadlines); ok {
-		_ = d.SetReadDeadline(time.Time{}) // not every writer can
+	if d := times(w); d != nil {
+		_ = d.SetReadDeadline(time.Time{})
 	}
 }
 
@@ -45,34 +57,13 @@ func (s *Server) drain(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody || r.Header["Expect"] != nil {
 		return
 	}
-	if d, ok := w.(deadlines); ok && (r.ContentLength < 0 || r.ContentLength > smallBody) {
+	if r.ContentLength > drainLimit {
+		return // it would not end in time
+	}
+	if d := times(w); d != nil && (r.ContentLength < 0 || r.ContentLength > smallBody) {
 		_ = d.SetReadDeadline(time.Now().Add(drainTime))
 	}
 	_, _ = io.CopyN(io.Discard, r.Body, drainLimit) // the reply goes out in any case
-}
-
-// steady reads a large body and grants it more time as it arrives.
-type steady struct {
-	r       io.Reader
-	d       deadlines
-	end     time.Time
-	granted int64
-	n       int64
-}
-
-func (s *Server) steady(w http.ResponseWriter, r *http.Request) *steady {
-	d, _ := w.(deadlines)
-	return &steady{r: r.Body, d: d, end: time.Now().Add(s.o.ReadTimeout)}
-}
-
-func (b *steady) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	b.n += int64(n)
-	if b.d != nil && b.n-b.granted >= 1<<20 {
-		b.granted = b.n
-		_ = b.d.SetReadDeadline(b.end.Add(time.Duration(b.n/minRate) * time.Second))
-	}
-	return n, err
 }
 
 // readError is the error for a body that did not arrive whole.
@@ -98,45 +89,41 @@ func refused(err error) bool {
 	return ok
 }
 
-// buffer returns scratch memory of at least n bytes: the call's own, or a
-// pooled large one.
-func (s *Server) buffer(c *call, n int) []byte {
-	if n <= cap(c.scratch) {
-		return c.scratch[:n]
+// buffer returns memory of at least n bytes, of which the first are those of
+// have: the call's scratch memory, or where that would be too large, memory that is
+// held as it is written to.
+func (c *call) buffer(have []byte, n int) []byte {
+	if n > keepScratch {
+		if c.text.Room() > 0 {
+			return c.text.Grow(n)[:n] // it keeps what it has
+		}
+		b := c.text.Grow(n)
+		copy(b, have)
+		return b[:n]
 	}
-	if n <= keepScratch {
+	if n > cap(c.scratch) {
 		c.scratch = make([]byte, n, max(4096, 1<<bits.Len(uint(n-1)))) // rounded up, so that it grows seldom
-		return c.scratch
 	}
-	if p, ok := s.big.Get().(*[]byte); ok && cap(*p) >= n {
-		c.large = p
-		return (*p)[:n]
-	}
-	b := make([]byte, n)
-	c.large = &b
-	return b
+	copy(c.scratch[:n], have)
+	return c.scratch[:n]
 }
 
-// slurp reads a body of unknown length, at most limit bytes.
-func (s *Server) slurp(c *call, r io.Reader, limit int64) ([]byte, error) {
-	b := s.buffer(c, smallBody)[:0]
+// slurp reads a body of unknown length, at most limit bytes, behind what have
+// has of it. The reader counts.
+func (c *call) slurp(have []byte, r io.Reader, limit int64) ([]byte, error) {
+	b := c.buffer(have, max(2*len(have), firstBytes))
+	n := len(have)
 	for {
-		if len(b) == cap(b) {
-			if err := s.reserve(c, int64(cap(b))); err != nil {
-				return nil, err
-			}
-			grown := make([]byte, len(b), int(min(2*int64(cap(b)), limit+1)))
-			copy(grown, b)
-			b = grown
-			c.large = &b
+		if n == len(b) {
+			b = c.buffer(b, int(min(2*int64(n), limit+1)))
 		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if int64(len(b)) > limit {
+		k, err := r.Read(b[n:])
+		n += k
+		if int64(n) > limit {
 			return nil, errTooLong
 		}
 		if err == io.EOF {
-			return b, nil
+			return b[:n], nil
 		}
 		if err != nil {
 			return nil, err
@@ -147,45 +134,54 @@ func (s *Server) slurp(c *call, r io.Reader, limit int64) ([]byte, error) {
 // errTooLong is replaced by the text that fits the place.
 var errTooLong = backend.Errorf(backend.InvalidArg, "body too long")
 
-// reserve counts memory of a body that no model has admitted yet.
-func (s *Server) reserve(c *call, n int64) error {
-	if s.unadmitted.Add(n) > s.o.MaxUnadmitted {
-		s.unadmitted.Add(-n)
-		return &backend.Error{Code: backend.Unavailable, Message: "too many request bytes in memory", RetryAfter: time.Second}
-	}
-	c.reserved += n
-	return nil
-}
-
 func (s *Server) jsonTooLong(n int64) *backend.Error {
 	return backend.Errorf(backend.InvalidArg, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. Use --http-max-input-size to increase the limit.", n, s.o.MaxInputSize)
 }
 
-// controlBody reads the JSON body of a control request.
-func (s *Server) controlBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// controlBody reads the JSON body of a control request, which is the call's until
+// it is released.
+func (s *Server) controlBody(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
 	if r.ContentLength > s.o.MaxInputSize {
 		s.drain(w, r)
 		return nil, s.jsonTooLong(r.ContentLength)
 	}
-	c := s.calls.Get().(*call)
-	defer s.release(c)
-	src := s.steady(w, r)
-	in, err := decompress(r.Header["Content-Encoding"], src)
+	body := s.arrive(w, r, c)
+	in, err := decompress(r.Header["Content-Encoding"], body)
 	if err == nil {
 		defer in.Close()
+		if in.source != nil {
+			in.inflated, body.coded = body, true
+		}
 		var b []byte
-		if b, err = s.slurp(c, in, s.o.MaxInputSize); err == nil {
+		if b, err = c.slurp(nil, in, s.o.MaxInputSize); err == nil {
 			stopReadTimer(w)
-			return append([]byte{}, b...), nil // not nil: there was a body
+			c.control = body.hold.Keep()
+			body.end(w.Header())
+			if more := controlFactor * int64(len(b)); more > smallBody {
+				if !s.ledger().Take(ledger.In, more) {
+					return nil, s.ledger().Refusal(ledger.In, more)
+				}
+				c.control += more
+			}
+			return b, nil
 		}
 	}
 	if err == errTooLong { //nolint:errorlint // our own value
 		err = s.jsonTooLong(s.o.MaxInputSize + 1)
 	}
-	if refused(err) {
+	s.turnAway(w, r, c, err)
+	return nil, bodyError(err)
+}
+
+// turnAway reads what is left of a body that is refused with err, so that its
+// client gets to see why.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, c *call, err error) {
+	c.in.end(w.Header())
+	c.body = kserve.JSONBody{}
+	c.text.Free() // nobody counts it any more
+	if refused(err) && !c.in.cut() {
 		s.drain(w, r)
 	}
-	return nil, bodyError(err)
 }
 
 // bodyError keeps errors with a code and explains the others.

@@ -27,8 +27,10 @@ const (
 type decoder struct {
 	io.Reader
 	source *bufio.Reader
-	gzip   *gzip.Reader
-	zlib   io.ReadCloser
+	// inflated counts what comes out; nil: what goes in is all there is.
+	inflated interface{ count(n int64) error }
+	gzip     *gzip.Reader
+	zlib     io.ReadCloser
 }
 
 var decoders = sync.Pool{New: func() any { return &decoder{source: bufio.NewReaderSize(nil, 16<<10)} }}
@@ -86,13 +88,18 @@ func (d *decoder) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF && d.source != nil { //nolint:errorlint // readers return it as it is
 		err = broken(err)
 	}
+	if d.inflated != nil && n > 0 {
+		if fault := d.inflated.count(int64(n)); fault != nil {
+			return 0, fault
+		}
+	}
 	return n, err
 }
 
 // Close gives the decoder back.
 func (d *decoder) Close() {
 	if d.source != nil {
-		d.Reader = nil
+		d.Reader, d.inflated = nil, nil
 		d.source.Reset(nil)
 		decoders.Put(d)
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
-	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/logging"
@@ -45,11 +43,11 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 	// wrong already, cancels the request.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	g, err := s.decodeGenerate(ctx, w, r, caller, name, version)
+	c := s.calls.Get().(*call)
+	defer s.release(c)
+	g, err := s.decodeGenerate(ctx, w, r, c, caller, name, version)
 	if err != nil {
-		if refused(err) {
-			s.drain(w, r)
-		}
+		s.turnAway(w, r, c, err)
 		replyError(w, h, jsonType, bodyError(err))
 		return
 	}
@@ -85,88 +83,84 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 		return
 	}
 	if stream {
-		fail = s.sendEvents(w, h, &g, first, trace)
+		fail = s.sendEvents(w, r, h, c, &g, first, trace)
 	} else {
-		fail = s.sendGenerated(w, h, &g, first, trace)
+		fail = s.sendGenerated(w, r, h, c, &g, first, trace)
 	}
 }
 
 // decodeGenerate reads the body and makes a request of it.
-func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64) (generating, error) {
-	c := s.calls.Get().(*call)
-	defer s.release(c)
+func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (generating, error) {
 	received := backend.Now()
-	pin, err := s.admitGenerate(w, r, c, caller, name, version)
+	if coded(r) {
+		return generating{}, errGenerateCoding
+	}
+	if r.ContentLength > s.o.MaxInputSize {
+		return generating{}, s.jsonTooLong(r.ContentLength)
+	}
+	sink := infer.NewStream(ctx, streamRoom)
+	sink.Ledger = s.ledger()
+	pin, req, err := s.admit(w, r, c, caller, name, version, sink)
 	if err != nil {
 		return generating{}, err
 	}
-	g := generating{sink: infer.NewStream(ctx, streamRoom), config: pin.Model.Config(), version: pin.Model.Version()}
-	g.req = pin.NewRequest(g.sink)
+	g := generating{sink: sink, config: pin.Model.Config(), version: pin.Model.Version(), req: req}
 	g.req.Times.Receive = received
 	g.req.Ctx = ctx
 	c.body.Limit = s.o.MaxInputSize
-	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req}
-	if err := c.decoder.DecodeGenerate(&g.req.Request, target, &c.body); err != nil {
+	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req, Apart: c.text.Room() > 0}
+	var fault *backend.Error
+	s.heavy.in(len(c.body.JSON) >= heavyText, func() {
+		fault = c.decoder.DecodeGenerate(&g.req.Request, target, &c.body)
+	})
+	c.decoded(req)
+	if fault != nil {
 		g.req.Abandon()
-		return generating{}, err
+		return generating{}, fault
 	}
 	g.id = g.req.ID
 	return g, nil
 }
 
-// admitGenerate reads the body, all of which is JSON, and pins the model.
-func (s *Server) admitGenerate(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
-	if coding := r.Header["Content-Encoding"]; len(coding) > 0 && coding[0] != "" && coding[0] != "identity" {
-		return engine.Pin{}, errGenerateCoding
-	}
-	var err error
-	switch n := r.ContentLength; {
-	case n > s.o.MaxInputSize:
-		err = s.jsonTooLong(n)
-	case n >= 0 && n <= smallBody:
-		c.body.JSON = s.buffer(c, int(n))
-		err = readFull(r.Body, c.body.JSON)
-	default:
-		if c.body.JSON, err = s.slurp(c, s.steady(w, r), s.o.MaxInputSize); err == errTooLong { //nolint:errorlint // our own value
-			err = s.jsonTooLong(s.o.MaxInputSize + 1)
-		}
-	}
-	if err != nil {
-		return engine.Pin{}, err
-	}
-	return s.engine.ResolveFor(caller, name, version, int64(len(c.body.JSON)))
-}
-
 // sendGenerated answers with the one response, or with the error that there is
 // not exactly one; a second response is enough to know.
-func (s *Server) sendGenerated(w http.ResponseWriter, h http.Header, g *generating, resp *backend.Response, trace *tracing.Trace) *backend.Error {
+func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, resp *backend.Response, trace *tracing.Trace) *backend.Error {
 	if second := g.sink.Next(); resp == nil || second != nil {
 		resp.Release()
 		second.Release()
 		fail := backend.Errorf(backend.InvalidArg, kserve.TextExactlyOne)
 		defer trace.Send()()
-		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
+		s.finish(w, h, c, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
 		return fail
 	}
-	body, fail := kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
+	var body []byte
+	var fail *backend.Error
+	s.heavy.in(responseSize(resp) >= heavyText, func() {
+		body, fail = kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
+	})
 	resp.Release()
 	defer trace.Send()()
+	status := http.StatusBadRequest
+	if fail == nil {
+		if fail = s.hold(w, r, c, len(body)); fail != nil {
+			status = kserve.HTTPStatus(fail.Code)
+		}
+	}
 	if fail != nil {
-		s.finish(w, h, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
+		s.finish(w, h, c, status, kserve.AppendError(nil, fail.Message))
 		return fail
 	}
-	s.finish(w, h, http.StatusOK, body)
+	s.finish(w, h, c, http.StatusOK, body)
 	return nil
 }
 
 // finish sends a whole reply, at once: the handler may have to wait for the
 // model before it returns.
-func (s *Server) finish(w http.ResponseWriter, h http.Header, status int, body []byte) {
+func (s *Server) finish(w http.ResponseWriter, h http.Header, c *call, status int, body []byte) {
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	defer s.boundWrite(w, len(body))()
 	w.WriteHeader(status)
-	if _, err := w.Write(body); err == nil {
+	if s.transmit(w, c, body, nil) == nil {
 		_ = flush(w) // a client that is gone needs no answer
 	}
 }
@@ -175,14 +169,21 @@ func (s *Server) finish(w http.ResponseWriter, h http.Header, status int, body [
 // one decides about the status. Each leaves at once, unless the next one is
 // there already; a client that takes nothing for ReadTimeout is given up. It
 // returns the first error among the responses.
-func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating, first *backend.Response, trace *tracing.Trace) (fail *backend.Error) {
+func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, first *backend.Response, trace *tracing.Trace) (fail *backend.Error) {
 	h["Content-Type"], h["Cache-Control"] = eventType, noCache
 	var event []byte
 	begun := false
 	for resp := first; resp != nil; resp = g.sink.Next() {
 		var bad *backend.Error
-		event, bad = kserve.AppendEvent(event[:0], g.config, g.id, g.version, resp)
+		s.heavy.in(responseSize(resp) >= heavyText, func() {
+			event, bad = kserve.AppendEvent(event[:0], g.config, g.id, g.version, resp)
+		})
 		resp.Release()
+		if bad == nil {
+			if bad = s.hold(w, r, c, len(event)); bad != nil {
+				event = kserve.AppendEventError(event[:0], bad)
+			}
+		}
 		if fail == nil {
 			fail = bad
 		}
@@ -191,12 +192,11 @@ func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating,
 		}
 		begun = true
 		sent := trace.Send()
-		end := s.boundWrite(w, len(event))
-		_, err := w.Write(event)
+		err := s.transmit(w, c, event, nil)
 		if err == nil && !g.sink.Waiting() {
 			err = flush(w)
 		}
-		end()
+		c.out.Close()
 		sent()
 		if err != nil {
 			return fail // the client is gone
@@ -209,17 +209,6 @@ func (s *Server) sendEvents(w http.ResponseWriter, h http.Header, g *generating,
 		_ = flush(w) // no response: the head of an empty stream
 	}
 	return fail
-}
-
-// boundWrite bounds the time of a write of size bytes until the returned
-// function is called.
-func (s *Server) boundWrite(w http.ResponseWriter, size int) func() {
-	d, ok := w.(deadlines)
-	if !ok {
-		return func() {}
-	}
-	_ = d.SetWriteDeadline(time.Now().Add(s.o.ReadTimeout + time.Duration(size/minRate)*time.Second))
-	return func() { _ = d.SetWriteDeadline(time.Time{}) }
 }
 
 // flush sends what has been written, where the writer can.

@@ -2,34 +2,39 @@ package httpapi
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // call is the memory of one inference in this package. It is pooled.
 type call struct {
-	decoder kserve.JSONDecoder
-	wishes  kserve.Call
-	body    kserve.JSONBody
-	reply   kserve.JSONResponse
-	sink    *infer.Single
-	scratch []byte
-	// large is pooled memory borrowed because scratch was too small.
-	large    *[]byte
-	reserved int64 // of Server.unadmitted
+	decoder  kserve.JSONDecoder
+	wishes   kserve.Call
+	body     kserve.JSONBody
+	reply    kserve.JSONResponse
+	sink     *infer.Single
+	scratch  []byte
+	text     memory.Text // where scratch would be too small
+	loaded   int64       // of the body, in scratch or text
+	in       arrival
+	out      ledger.Hold
+	control  int64 // bytes of a control request's body, on the ledger
 	raw      bool
+	flat     bool // the body is JSON of the generate extension, whatever a header says
 	received int64
 	length   []string // see jsonLength
 	lengthOf int
@@ -52,14 +57,11 @@ func (s *Server) release(c *call) {
 	c.body = kserve.JSONBody{}
 	c.reply.Reset(keepReply)
 	c.raw = false
-	if c.large != nil {
-		s.big.Put(c.large)
-		c.large = nil
-	}
-	if c.reserved > 0 {
-		s.unadmitted.Add(-c.reserved)
-		c.reserved = 0
-	}
+	c.in.end(nil)
+	c.text.Free()
+	c.out.Close()
+	s.ledger().Give(ledger.In, c.control)
+	c.control = 0
 	s.calls.Put(c)
 }
 
@@ -80,11 +82,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	c := s.calls.Get().(*call)
 	defer s.release(c)
 	c.received = backend.Now()
-	pin, err := s.admit(w, r, c, caller, name, version)
+	pin, req, err := s.admit(w, r, c, caller, name, version, nil)
 	if err != nil {
-		if refused(err) {
-			s.drain(w, r)
-		}
+		s.turnAway(w, r, c, err)
 		if err == errCoding { //nolint:errorlint // our own value
 			h["Accept-Encoding"] = bothCoding
 		}
@@ -92,25 +92,22 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		return
 	}
 	cfg := pin.Model.Config()
-	if cfg.Decoupled {
-		pin.Unpin()
-		s.drain(w, r)
-		replyError(w, h, textType, errDecoupled)
-		return
-	}
-	req := pin.NewRequest(c.sink)
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
-	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req}
+	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req, Apart: c.text.Room() > 0}
 	if shared := s.engine.SharedMemory(); !shared.Empty() {
 		target.Memory = s.seenBy(r)
 	}
 	c.body.Limit = s.o.MaxInputSize
-	if c.raw {
+	switch {
+	case c.raw:
 		err = kserve.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
-	} else {
+	case len(c.body.JSON) < heavyText || c.body.RestSize > 0:
 		err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body)
+	default:
+		s.heavy.in(true, func() { err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body) })
 	}
+	c.decoded(req)
 	if err == nil && s.forward != nil {
 		err = s.forwardHeaders(r, &req.Request)
 	}
@@ -119,13 +116,12 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	}
 	if err != nil {
 		req.Abandon()
-		if refused(err) {
-			s.drain(w, r)
-		}
+		s.turnAway(w, r, c, err)
 		replyError(w, h, jsonType, bodyError(err))
 		return
 	}
-	if c.body.RestSize > 0 || r.ContentLength != 0 {
+	if r.ContentLength != 0 {
+		c.in.end(h)
 		stopReadTimer(w)
 	}
 	verbose := s.o.Logger != nil && s.o.Logger.Enabled(req.Ctx, logging.Verbose(1))
@@ -151,11 +147,26 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		return
 	}
 	defer resp.Release()
-	if fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels); fail != nil {
+	if fail = s.hold(w, r, c, responseSize(resp)); fail != nil {
+		replyError(w, h, textType, fail)
+		return
+	}
+	if c.wishes.TextSize(resp) < heavyText {
+		fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+	} else {
+		s.heavy.in(true, func() {
+			fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+		})
+	}
+	if fail != nil {
 		replyError(w, h, textType, fail)
 		return
 	}
 	defer trace.Send()()
+	if fail = s.hold(w, r, c, len(c.reply.JSON)); fail != nil {
+		replyError(w, h, textType, fail)
+		return
+	}
 	s.send(w, r, h, c)
 }
 
@@ -171,65 +182,170 @@ func (s *Server) startTrace(r *http.Request, req *infer.Request) *tracing.Trace 
 
 var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't support models with decoupled transaction policy")
 
-// admit reads as much of the body as has to be in memory and pins the model.
-// A small body is read first: a slow client then holds no pin. A large one is
-// admitted first, so that its bytes are counted before there is memory for
-// them, and its binary tail is read straight into tensors.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
-	coded := len(r.Header["Content-Encoding"]) > 0 && r.Header["Content-Encoding"][0] != "" && r.Header["Content-Encoding"][0] != "identity"
-	switch {
-	case coded || r.ContentLength < 0:
-		if err := s.readUnsized(w, r, c); err != nil {
-			return engine.Pin{}, err
-		}
-		return s.engine.ResolveFor(caller, name, version, int64(len(c.body.JSON)+len(c.body.Tail)))
-	case r.ContentLength <= smallBody:
-		b := s.buffer(c, int(r.ContentLength))
-		if err := readFull(r.Body, b); err != nil {
-			return engine.Pin{}, err
-		}
-		if err := s.split(r, c, b, r.ContentLength); err != nil {
-			return engine.Pin{}, err
-		}
-		return s.engine.ResolveFor(caller, name, version, r.ContentLength)
-	}
-	json, raw, err := s.jsonSize(r, r.ContentLength)
+// admit reads as much of the body as has to be in memory, pins the model and
+// makes the request, which answers into sink, or into the call's own for nil. A
+// small body is read first: a slow client then holds no pin. Of a larger one a
+// first part is, then the model is asked, and the rest is counted as it comes; its
+// binary tail is read straight into tensors. Of a compressed one nothing is
+// inflated before there is a model for it.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64, sink infer.Sink) (engine.Pin, *infer.Request, error) {
+	pin, err := s.begin(w, r, c, caller, name, version)
 	if err != nil {
-		return engine.Pin{}, err
+		return engine.Pin{}, nil, err
 	}
-	pin, err := s.engine.ResolveFor(caller, name, version, r.ContentLength)
-	if err != nil {
-		return engine.Pin{}, err
+	if sink == nil {
+		if pin.Model.Config().Decoupled {
+			pin.Unpin()
+			return engine.Pin{}, nil, errDecoupled
+		}
+		sink = c.sink
 	}
-	body := s.steady(w, r)
-	c.raw = raw
-	c.body.JSON = s.buffer(c, int(json))
-	if err := readFull(body, c.body.JSON); err != nil {
-		pin.Unpin()
-		return engine.Pin{}, err
+	req := pin.NewRequest(sink)
+	c.flat = sink != c.sink
+	c.in.handOver(req)
+	if err := s.goOn(w, r, c, req); err != nil {
+		req.Abandon()
+		return engine.Pin{}, nil, err
 	}
-	c.body.Rest, c.body.RestSize = body, r.ContentLength-json
-	return pin, nil
+	return pin, req, nil
 }
 
-// readUnsized reads a chunked or compressed body whole.
-func (s *Server) readUnsized(w http.ResponseWriter, r *http.Request, c *call) error {
-	in, err := decompress(r.Header["Content-Encoding"], s.steady(w, r))
+// begin reads the first part of a body, which is all of a small one, into
+// c.body.Tail, and pins the model.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
+	n := r.ContentLength
+	switch {
+	case coded(r):
+		if k := r.Header["Content-Encoding"][0]; k != "gzip" && k != "deflate" {
+			return engine.Pin{}, errCoding
+		}
+		s.arrive(w, r, c)
+		return s.engine.ResolveFor(caller, name, version, 0)
+	case n < 0:
+		b, err := c.slurp(nil, io.LimitReader(s.arrive(w, r, c), smallBody), smallBody)
+		if err != nil {
+			return engine.Pin{}, err
+		}
+		if len(b) < smallBody {
+			c.in.end(w.Header())
+		}
+		c.body.Tail = b
+		return s.engine.ResolveFor(caller, name, version, int64(len(b)))
+	case n <= firstBytes:
+		c.body.Tail = c.buffer(nil, int(n))
+		if err := readFull(r.Body, c.body.Tail); err != nil {
+			return engine.Pin{}, err
+		}
+		return s.engine.ResolveFor(caller, name, version, n)
+	}
+	b := c.buffer(nil, firstBytes)
+	if err := readFull(r.Body, b); err != nil {
+		return engine.Pin{}, err
+	}
+	c.body.Tail = b
+	s.arrive(w, r, c)
+	switch {
+	case n <= smallBody:
+		if err := c.in.count(n); err != nil {
+			return engine.Pin{}, err
+		}
+		c.in.whole = true
+		c.body.Tail = c.buffer(b, int(n))
+		if err := readFull(&c.in, c.body.Tail[len(b):]); err != nil {
+			return engine.Pin{}, err
+		}
+		c.in.end(w.Header())
+		return s.engine.ResolveFor(caller, name, version, n)
+	case n <= memory.Whole:
+		// There is memory for all of it as soon as there is any.
+		c.in.whole = true
+		c.in.hold.Stand(n)
+		return s.engine.ResolveFor(caller, name, version, n)
+	}
+	return s.engine.ResolveArriving(caller, name, version, int64(len(b)), n)
+}
+
+// goOn reads as much more of the body as has to be in memory, and divides it.
+func (s *Server) goOn(w http.ResponseWriter, r *http.Request, c *call, req *infer.Request) error {
+	b, n := c.body.Tail, r.ContentLength
+	switch {
+	case !c.in.open:
+		n = int64(len(b))
+	case coded(r):
+		var err error
+		if b, err = s.inflate(r, c, req); err != nil {
+			return err
+		}
+		n = int64(len(b))
+	case n < 0:
+		var err error
+		if b, err = c.slurp(b, &c.in, s.o.MaxInputSize); err == errTooLong { //nolint:errorlint // our own value
+			return s.jsonTooLong(s.o.MaxInputSize + 1)
+		} else if err != nil {
+			return err
+		}
+		n = int64(len(b))
+	}
+	json, raw := n, false
+	if !c.flat {
+		var err error
+		if json, raw, err = s.jsonSize(r, n); err != nil {
+			return err
+		}
+	}
+	need := json
+	if !c.in.whole {
+		need = max(need, n/placeShare)
+	}
+	if have := int64(len(b)); have < need {
+		b = c.buffer(b, int(need))
+		if err := readFull(&c.in, b[have:]); err != nil {
+			return err
+		}
+	}
+	c.raw, c.body.JSON, c.body.Tail = raw, b[:json], b[json:]
+	if left := n - int64(len(b)); left > 0 {
+		c.body.Rest, c.body.RestSize = &c.in, left
+	} else {
+		c.in.end(w.Header())
+	}
+	c.loaded = int64(len(b))
+	return nil
+}
+
+// coded reports whether the body of r is compressed.
+func coded(r *http.Request) bool {
+	v := r.Header["Content-Encoding"]
+	return len(v) > 0 && v[0] != "" && v[0] != "identity"
+}
+
+// inflate reads a compressed body whole.
+func (s *Server) inflate(r *http.Request, c *call, req *infer.Request) ([]byte, error) {
+	if err := req.Reserve(inflating); err != nil {
+		return nil, err
+	}
+	defer req.Return(inflating)
+	c.in.coded = true
+	in, err := decompress(r.Header["Content-Encoding"], &c.in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer in.Close()
-	b, err := s.slurp(c, in, s.o.MaxInputSize)
+	in.inflated = &c.in
+	b, err := c.slurp(nil, in, s.o.MaxInputSize)
 	if err == errTooLong { //nolint:errorlint // our own value
-		if r.Header["Content-Encoding"] == nil {
-			return s.jsonTooLong(s.o.MaxInputSize + 1)
-		}
-		return backend.Errorf(backend.InvalidArg, "Decompressed data size exceeds the maximum allowed value of %d bytes. Use --http-max-input-size to increase the limit.", s.o.MaxInputSize)
+		return nil, backend.Errorf(backend.InvalidArg, "Decompressed data size exceeds the maximum allowed value of %d bytes. Use --http-max-input-size to increase the limit.", s.o.MaxInputSize)
 	}
-	if err != nil {
-		return err
+	return b, err
+}
+
+// decoded lets go of a large text whose tensors have been made.
+func (c *call) decoded(req *infer.Request) {
+	if c.text.Room() > 0 {
+		req.Return(c.loaded)
+		c.text.Free()
+		c.body.JSON, c.body.Tail = nil, nil
 	}
-	return s.split(r, c, b, int64(len(b)))
 }
 
 // jsonSize returns how much of a body of total bytes is JSON, and whether
@@ -249,16 +365,6 @@ func (s *Server) jsonSize(r *http.Request, total int64) (size int64, raw bool, e
 	return size, raw, nil
 }
 
-// split divides a body in memory into JSON and binary tail.
-func (s *Server) split(r *http.Request, c *call, b []byte, total int64) error {
-	json, raw, err := s.jsonSize(r, total)
-	if err != nil {
-		return err
-	}
-	c.raw, c.body.JSON, c.body.Tail = raw, b[:json], b[json:]
-	return nil
-}
-
 // send writes the reply. Large tensors go out from where the model left them.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *call) {
 	h["Content-Type"] = jsonType
@@ -272,7 +378,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 			if k == deflated {
 				h["Content-Encoding"] = zlibCoding
 			}
-			s.writeParts(w, h, compress(k, append([][]byte{c.reply.JSON}, c.reply.Tail...)...), nil, 0)
+			var small []byte
+			s.heavy.in(len(c.reply.JSON)+c.reply.TailSize >= heavyInflated, func() {
+				small = compress(k, append([][]byte{c.reply.JSON}, c.reply.Tail...)...)
+			})
+			s.writeParts(w, h, c, small, nil, 0)
 			return
 		}
 	}
@@ -283,35 +393,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 		write(w, h, http.StatusOK, c.reply.JSON)
 		return
 	}
-	s.writeParts(w, h, c.reply.JSON, c.reply.Tail, c.reply.TailSize)
-}
-
-// gatherer is what package transport's response writer has beside the interface
-// of net/http.
-type gatherer interface {
-	WriteParts(first []byte, more [][]byte) error
-}
-
-// writeParts writes a large reply and bounds the time that takes.
-func (s *Server) writeParts(w http.ResponseWriter, h http.Header, first []byte, more [][]byte, moreSize int) {
-	size := len(first) + moreSize
-	if d, ok := w.(deadlines); ok && size > joinLimit {
-		_ = d.SetWriteDeadline(time.Now().Add(s.o.ReadTimeout + time.Duration(size/minRate)*time.Second))
-		defer func() { _ = d.SetWriteDeadline(time.Time{}) }()
-	}
-	h["Content-Length"] = []string{strconv.Itoa(size)}
-	if g, ok := w.(gatherer); ok {
-		_ = g.WriteParts(first, more) // an error says that the client is gone
-		return
-	}
-	if _, err := w.Write(first); err != nil {
-		return // the client is gone
-	}
-	for _, b := range more {
-		if _, err := w.Write(b); err != nil {
-			return
-		}
-	}
+	s.writeParts(w, h, c, c.reply.JSON, c.reply.Tail, c.reply.TailSize)
 }
 
 // reservedHeaders cannot be forwarded: they are parameters with a meaning.

@@ -187,8 +187,8 @@ func TestChunkedUpload(t *testing.T) {
 	checkEcho(t, reply{resp, got}, body, 50_000)
 }
 
-func TestUnadmittedBodiesAreBounded(t *testing.T) {
-	addr := serve(t, nil, func(o *Options, _ *engine.Options) { o.MaxUnadmitted = 100_000 })
+func TestInflatedBodiesAreCounted(t *testing.T) {
+	addr := serve(t, nil, func(_ *Options, e *engine.Options) { e.MaxQueuedBytes = 200_000 })
 	body, header := binaryBody(100_000)
 	r := dial(t, addr).do("POST", "/v2/models/fp32/infer", []string{header, "Content-Encoding: gzip"}, compressWith(t, "gzip", body))
 	if r.StatusCode != 503 || r.Header.Get("Retry-After") != "1" {

@@ -36,6 +36,11 @@ func write(w http.ResponseWriter, h http.Header, status int, body []byte) {
 	if status != http.StatusOK {
 		w.WriteHeader(status)
 	}
+	if _, ours := w.(gatherer); !ours { // it bounds small ones itself, when they do not go at once
+		if d := times(w); d != nil {
+			_ = d.SetWriteDeadline(time.Now().Add(defaultReadTimeout))
+		}
+	}
 	if len(body) > 0 {
 		_, _ = w.Write(body) // a client that is gone needs no answer
 	}

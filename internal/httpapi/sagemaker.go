@@ -235,7 +235,9 @@ func (m *Sagemaker) fail(w http.ResponseWriter, err error) {
 }
 
 func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Caller) {
-	body, err := m.s.controlBody(w, r)
+	c := m.s.calls.Get().(*call)
+	defer m.s.release(c)
+	body, err := m.s.controlBody(w, r, c)
 	if err == nil {
 		var q struct {
 			Name string `json:"model_name"`

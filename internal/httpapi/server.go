@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -43,8 +42,8 @@ type Options struct {
 	// Logger takes an access line for each inference at verbose level 1.
 	Logger *slog.Logger
 	// ReadTimeout bounds the arrival of a request, IdleTimeout the pause between
-	// two. Large bodies get the time that 16 KiB/s need on top. 0 means a minute
-	// and ten minutes.
+	// two. Large bodies and answers get more as they move, see ledger.Until, and may
+	// stand still for ReadTimeout. 0 means a minute and ten minutes.
 	ReadTimeout, IdleTimeout time.Duration
 	// HeaderTimeout bounds the arrival of the headers; 0 leaves that to
 	// ReadTimeout, which costs one timer less a request.
@@ -52,10 +51,6 @@ type Options struct {
 	// MaxConnectionAge is after how long a connection is asked to end, with its next
 	// reply, give or take a tenth; 0 means never.
 	MaxConnectionAge time.Duration
-	// MaxUnadmitted bounds the bytes of all bodies that have to be in memory
-	// before the model is asked to admit them: chunked and compressed ones. 0
-	// means 1 GiB.
-	MaxUnadmitted int64
 }
 
 // Restriction is a header with the value it must have.
@@ -69,17 +64,15 @@ type Server struct {
 	forward    *regexp.Regexp
 	restricted [endpointCount]*Restriction
 	calls      sync.Pool
-	big        sync.Pool // *[]byte above keepScratch
-	unadmitted atomic.Int64
+	heavy      lane
 	clock      clock
 }
 
 const (
-	defaultMaxInput      = 64 << 20
-	defaultReadTimeout   = time.Minute
-	defaultIdleTimeout   = 10 * time.Minute
-	defaultMaxUnadmitted = 1 << 30
-	maxHeaderBytes       = 64 << 10
+	defaultMaxInput    = 64 << 20
+	defaultReadTimeout = time.Minute
+	defaultIdleTimeout = 10 * time.Minute
+	maxHeaderBytes     = 64 << 10
 )
 
 // New returns a front end. It starts nothing.
@@ -90,7 +83,6 @@ func New(o Options) (*Server, error) {
 	setDefault(&o.MaxInputSize, defaultMaxInput)
 	setDefault(&o.ReadTimeout, defaultReadTimeout)
 	setDefault(&o.IdleTimeout, defaultIdleTimeout)
-	setDefault(&o.MaxUnadmitted, defaultMaxUnadmitted)
 	s := &Server{o: o, engine: o.Engine}
 	if o.HeaderForwardPattern != "" {
 		re, err := regexp.Compile("(?i)" + o.HeaderForwardPattern)
@@ -104,7 +96,7 @@ func New(o Options) (*Server, error) {
 			s.restricted[e] = &r
 		}
 	}
-	s.calls.New = func() any { return newCall() }
+	s.calls.New, s.heavy = func() any { return newCall() }, newLane()
 	return s, nil
 }
 
@@ -125,7 +117,7 @@ func (s *Server) HTTPServer() *http.Server {
 		ReadTimeout:       s.o.ReadTimeout,
 		IdleTimeout:       s.o.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       s.age(),
+		ConnContext:       s.connContext(),
 		// Connection errors are the clients' and of no use in a log by default.
 		ErrorLog: slog.NewLogLogger(s.handler(), slog.LevelDebug),
 	}
@@ -133,7 +125,9 @@ func (s *Server) HTTPServer() *http.Server {
 
 // Transport returns a server for s that serves inference requests past net/http.
 func (s *Server) Transport() *transport.Server {
-	return transport.New(s.HTTPServer(), func(path string) bool { return route(path).endpoint == modelInfer })
+	t := transport.New(s.HTTPServer(), func(path string) bool { return route(path).endpoint == modelInfer })
+	t.Ledger = s.ledger()
+	return t
 }
 
 func (s *Server) handler() slog.Handler {
@@ -232,10 +226,12 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 		return
 	default:
 	}
+	c := s.calls.Get().(*call)
+	defer s.release(c)
 	var body []byte
 	if r.Method == http.MethodPost {
 		var err error
-		if body, err = s.controlBody(w, r); err != nil {
+		if body, err = s.controlBody(w, r, c); err != nil {
 			replyError(w, h, jsonType, backend.AsError(err))
 			return
 		}
@@ -246,7 +242,13 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 		return
 	}
 	h["Content-Type"] = jsonType
-	write(w, h, http.StatusOK, reply)
+	if len(reply) <= joinLimit {
+		write(w, h, http.StatusOK, reply)
+	} else if err := s.hold(w, r, c, len(reply)); err != nil {
+		replyError(w, h, jsonType, err)
+	} else {
+		s.writeParts(w, h, c, reply, nil, 0)
+	}
 }
 
 // answer returns the JSON reply of a control request.

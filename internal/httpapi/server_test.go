@@ -19,6 +19,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
@@ -100,8 +101,8 @@ func serve(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Opti
 		if err := e.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		if n := s.unadmitted.Load(); n != 0 {
-			t.Errorf("%d unadmitted bytes are still counted", n)
+		if in, out := e.Ledger().Held(ledger.In), e.Ledger().Held(ledger.Out); in != 0 || out != 0 {
+			t.Errorf("%d bytes of bodies and %d of answers are still counted", in, out)
 		}
 	})
 	return l.Addr().String()

@@ -45,7 +45,7 @@ type Request struct {
 	// Payer is whose quotas the request uses, where the server asks for keys; else
 	// nil.
 	Payer Payer
-	// Growth reserves further input bytes; set by the engine.
+	// Growth reserves further input bytes, or gives some back; set by the engine.
 	Growth func(r *Request, bytes int64) *backend.Error
 
 	sink  Sink
@@ -96,7 +96,7 @@ type Payer interface {
 	Name() string
 	// Leave ends the use of so many bytes and of one request.
 	Leave(bytes int64)
-	// Grow adds bytes to those of a request.
+	// Grow adds bytes to those of a request; fewer than none are given back.
 	Grow(bytes int64) *backend.Error
 }
 
@@ -208,6 +208,14 @@ func (r *Request) Reserve(bytes int64) *backend.Error {
 		return nil
 	}
 	return r.Growth(r, bytes)
+}
+
+// Return gives back bytes of those that Reserve, or the pin, has counted: what
+// they were for has been let go before the request ends.
+func (r *Request) Return(bytes int64) {
+	if r.Growth != nil && bytes > 0 {
+		_ = r.Growth(r, -bytes)
+	}
 }
 
 // Size returns what the request counts for in a batch: at least 1.

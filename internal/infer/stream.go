@@ -5,12 +5,17 @@ import (
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // Stream is the sink of a request with any number of responses, read one after
 // the other by the front end's goroutine. A response for which there is no room
 // makes its giver wait: a slow reader slows the model.
 type Stream struct {
+	// Ledger, if not nil, counts the responses that wait. One for which there is no
+	// room becomes an error.
+	Ledger *ledger.Ledger
+
 	ctx  context.Context
 	room chan struct{} // one for each response in items
 	wake chan struct{} // there is something to read; one place is enough
@@ -37,6 +42,7 @@ func (s *Stream) Deliver(_ *Request, resp *backend.Response, final bool) {
 			resp = nil
 		}
 	}
+	resp = s.count(resp)
 	s.mu.Lock()
 	s.final = s.final || final
 	if resp != nil {
@@ -47,6 +53,31 @@ func (s *Stream) Deliver(_ *Request, resp *backend.Response, final bool) {
 	case s.wake <- struct{}{}:
 	default: // the reader has not looked since the last time
 	}
+}
+
+// count counts a response that is going to wait.
+func (s *Stream) count(resp *backend.Response) *backend.Response {
+	if n := bytesOf(resp); s.Ledger != nil && n > 0 && !s.Ledger.Take(ledger.Out, n) {
+		resp.Release()
+		return &backend.Response{Err: s.Ledger.Refusal(ledger.Out, n)}
+	}
+	return resp
+}
+
+// uncount undoes count.
+func (s *Stream) uncount(resp *backend.Response) {
+	if s.Ledger != nil {
+		s.Ledger.Give(ledger.Out, bytesOf(resp))
+	}
+}
+
+func bytesOf(resp *backend.Response) (n int64) {
+	if resp != nil {
+		for i := range resp.Outputs {
+			n += int64(len(resp.Outputs[i].Data))
+		}
+	}
+	return n
 }
 
 // Refuse ends the stream of a request that the engine has not taken.
@@ -91,6 +122,7 @@ func (s *Stream) take() (resp *backend.Response, final bool) {
 	s.items[0] = nil
 	s.items = s.items[1:]
 	<-s.room
+	s.uncount(resp)
 	return resp, false
 }
 

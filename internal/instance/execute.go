@@ -1,8 +1,10 @@
 package instance
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -14,6 +16,12 @@ type execution struct {
 	batch    backend.Batch
 	requests []*infer.Request
 	borrowed int // how many of batch.Inputs, from the first on, are the request's own
+
+	pool    *Pool
+	slot    *slot
+	waits   bool // it was sent ahead and not begun yet
+	isOpen  bool // it is one of slot.open
+	begunAt int64
 }
 
 func (p *Pool) execution() *execution {
@@ -26,22 +34,111 @@ func (p *Pool) execution() *execution {
 // Execute is hop 5: it comes from scheduler.Scheduler.Enqueue (hop 4) and calls
 // backend.Instance.Execute (hop 6). It answers every request of the batch,
 // except that a decoupled model may answer later.
-func (p *Pool) Execute(instance int, requests []*infer.Request) {
+func (p *Pool) Execute(instance int, requests []*infer.Request) (begun bool) {
 	e := p.execution()
 	e.requests = append(e.requests, requests...)
-	p.run(&p.slots[instance], e, p.o.Stats)
+	return p.run(&p.slots[instance], e, p.o.Stats)
 }
 
 // ExecuteOne is Execute for a batch of one request.
-func (p *Pool) ExecuteOne(instance int, r *infer.Request) {
+func (p *Pool) ExecuteOne(instance int, r *infer.Request) (begun bool) {
 	e := p.execution()
 	e.requests = append(e.requests, r)
-	p.run(&p.slots[instance], e, p.o.Stats)
+	return p.run(&p.slots[instance], e, p.o.Stats)
 }
 
-func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
+// Insist is Execute for a batch that cannot go to another instance: it waits
+// for this one, as long as anybody waits for the batch.
+func (p *Pool) Insist(instance int, requests []*infer.Request) {
+	for !p.Execute(instance, requests) {
+		var gone <-chan struct{}
+		if r := requests[0]; len(requests) == 1 && r.Ctx != nil {
+			gone = r.Ctx.Done()
+		}
+		for range requests {
+			p.o.Stats.Enqueued()
+		}
+		p.awaitUp(instance, p.ctx.Done(), gone)
+		for range requests {
+			p.o.Stats.Dequeued()
+		}
+		var err error
+		switch {
+		case p.ctx.Err() != nil:
+			err = backend.Errorf(backend.Unavailable, "the instance was closed before it began the request")
+		case !slices.ContainsFunc(requests, func(r *infer.Request) bool { return !r.Cancelled() }):
+			err = &backend.Error{Code: backend.Cancelled}
+		default:
+			continue
+		}
+		p.refuse(requests, err)
+		return
+	}
+}
+
+// refuse answers requests that no instance has begun.
+func (p *Pool) refuse(requests []*infer.Request, err error) {
+	for _, r := range requests {
+		if !r.Ended() {
+			_ = own(r.Responder).Respond(&backend.Response{Err: backend.AsError(err)}, true)
+		}
+	}
+}
+
+// Waits implements backend.Progress.
+func (e *execution) Waits() {
+	e.waits = true
+	for range e.requests {
+		e.pool.o.Stats.Enqueued()
+	}
+}
+
+// Begins implements backend.Progress.
+func (e *execution) Begins() {
+	if !e.waits {
+		return
+	}
+	e.waits = false
+	e.begunAt = backend.Now()
+	for _, r := range e.requests {
+		e.pool.o.Stats.Dequeued()
+		r.Times.ComputeStart = e.begunAt
+	}
+}
+
+// Frees implements backend.Progress.
+func (e *execution) Frees() {
+	if !e.isOpen {
+		e.isOpen = true
+		e.slot.open.Add(1)
+		e.pool.Admit()
+	}
+}
+
+// giveBack leaves the requests as they were before.
+func (p *Pool) giveBack(e *execution) {
+	if e.waits {
+		e.waits = false
+		for range e.requests {
+			p.o.Stats.Dequeued()
+		}
+	}
+	for i := e.borrowed; i < len(e.batch.Inputs) && p.o.Capabilities.Gather; i++ {
+		e.batch.Inputs[i].Release()
+	}
+	for _, r := range e.requests {
+		r.Responder = own(r.Responder)
+		r.Batch, r.Times.ComputeStart = nil, 0
+		r.Drop()
+	}
+	p.recycle(e)
+}
+
+func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 	b := &e.batch
 	b.Scattered = p.o.Scattered
+	e.pool, e.slot = p, s
+	b.Progress = e
 	now := backend.Now()
 	for _, r := range e.requests {
 		r.Hold()
@@ -57,14 +154,27 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 	err := p.gather(e)
 	if err == nil {
 		var abandoned bool
-		if err, abandoned = p.execute(l, e); abandoned {
+		err, abandoned = p.execute(l, e)
+		if !abandoned && e.isOpen {
+			s.open.Add(-1)
+		}
+		if abandoned {
 			p.finish(e, err)
 			for _, r := range e.requests {
 				if r.OnForsaken != nil {
 					r.OnForsaken(r)
 				}
 			}
-			return // what is left to do is done when the backend comes back, if it does
+			return true // what is left to do is done when the backend comes back, if it does
+		}
+		if errors.Is(err, backend.ErrNotBegun) {
+			// Whatever it is busy with, nothing is sent behind it for a while.
+			s.took.Store(heldUp)
+			p.giveBack(e)
+			return false
+		}
+		if e.begunAt != 0 {
+			now = e.begunAt
 		}
 	}
 	reuse := p.finish(e, err)
@@ -82,9 +192,14 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) {
 		if output == 0 || p.o.Decoupled { // the model answers while it runs
 			output = end
 		}
+		if input < now { // sent ahead
+			input = now
+		}
 		v.Batch(b.Size, max(0, input-now), max(0, output-input), max(0, end-output))
+		s.executed(end - now)
 	}
 	p.letGo(e, reuse)
+	return true
 }
 
 // call runs the backend; a panic fails the batch, not the server.
@@ -156,8 +271,12 @@ func (p *Pool) letGo(e *execution, reuse bool) {
 	if !reuse {
 		return
 	}
+	p.recycle(e)
+}
+
+func (p *Pool) recycle(e *execution) {
 	clear(e.requests)
-	clear(b.Requests)
-	*e = execution{requests: e.requests[:0], batch: backend.Batch{Requests: b.Requests[:0]}}
+	clear(e.batch.Requests)
+	*e = execution{requests: e.requests[:0], batch: backend.Batch{Requests: e.batch.Requests[:0]}}
 	p.executions.Put(e)
 }

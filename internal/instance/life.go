@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -79,7 +80,7 @@ func (p *Pool) execute(l *life, e *execution) (err error, abandoned bool) {
 	}
 	c := &call{l: l, e: e, done: make(chan struct{}), given: make(chan struct{})}
 	if !l.enter(c) {
-		return backend.Errorf(backend.Unavailable, "instance '%s' is being replaced", p.name(l)), false
+		return backend.ErrNotBegun, false // it is being replaced
 	}
 	go func() { // ends with the backend's Execute; its requests hold the version until then
 		c.err = p.call(l, &e.batch)
@@ -90,7 +91,7 @@ func (p *Pool) execute(l *life, e *execution) (err error, abandoned bool) {
 	case <-c.given:
 		return p.errHung(l), true
 	}
-	if c.err != nil && l.interrupted() {
+	if c.err != nil && !errors.Is(c.err, backend.ErrNotBegun) && l.interrupted() {
 		return p.errHung(l), false
 	}
 	if b := &e.batch; b.Life == 0 && l.number > 1 {

@@ -9,10 +9,43 @@ import (
 
 // slot is one instance and how many batches it holds.
 type slot struct {
-	life     atomic.Pointer[life] // nil until the instance is made
-	load     atomic.Int32
-	reported bool     // only Watch looks
-	_        [40]byte // instances that run at once do not share a cache line
+	life  atomic.Pointer[life] // nil until the instance is made
+	load  atomic.Int32
+	ahead atomic.Int32 // batches that it may hold before it has begun them; it says so
+	open  atomic.Int32 // of load, those that its model has left to answer later
+	downs atomic.Int32 // reasons why it cannot begin anything
+	took  atomic.Int64 // ns, about what its executions took of late; 0 before the first
+
+	reporter *reporter // of the instance that is there
+	reported bool      // only Watch looks
+	_        [15]byte  // instances that run at once do not share a cache line
+}
+
+const (
+	// quickSpan is how long what is sent ahead to an instance may take: a few round
+	// trips, which is what sending ahead saves. So instances with executions of half
+	// of it have one batch ahead, and slow ones none.
+	quickSpan = 500e3 // ns
+	// slowest bounds what one execution counts: on a busy machine one in hundreds
+	// takes milliseconds, which says nothing of the model.
+	slowest = 2 * quickSpan
+	// heldUp is what an instance counts that has held up what was sent ahead: after
+	// some ten quick executions it is quick again.
+	heldUp = 4 * quickSpan
+	// tookPart is what part each execution has in took.
+	tookPart = 8
+	// openLimit bounds the batches that an instance's model may have left to answer
+	// later and that do not count.
+	openLimit = 32
+)
+
+// executed notes how long an execution took.
+func (s *slot) executed(ns int64) {
+	ns = max(1, min(ns, slowest))
+	if took := s.took.Load(); took != 0 {
+		ns = took + (ns-took)/tookPart
+	}
+	s.took.Store(ns)
 }
 
 // places hands out places on instances. While nobody waits that is one
@@ -20,13 +53,17 @@ type slot struct {
 type places struct {
 	slots   []slot
 	depth   atomic.Int32
+	alone   atomic.Bool  // nothing is sent ahead
 	waiting atomic.Int32 // len(line), or more while someone joins
 
 	mu   sync.Mutex
 	line []*waiter
+	onUp []func()
+	rise chan struct{} // closed when an instance is up again; nil while nobody waits for that
 }
 
 type waiter struct {
+	since int64
 	place chan int // one place: the hand-over does not wait
 }
 
@@ -38,12 +75,89 @@ func (p *places) init(slots []slot, depth int) {
 // Instances returns how many instances there are.
 func (p *places) Instances() int { return len(p.slots) }
 
-// Depth returns how many batches one instance may hold.
+// Depth returns how many batches one instance runs at once.
 func (p *places) Depth() int { return int(p.depth.Load()) }
 
-// OneAtATime stops sending batches ahead to instances that are busy: such a
-// batch can no longer go to another instance.
-func (p *places) OneAtATime() { p.depth.Store(1) }
+// Up reports whether an instance can begin something.
+func (p *places) Up(i int) bool { return p.slots[i].downs.Load() == 0 }
+
+// Ahead reports whether a busy instance may be sent one more batch.
+func (p *places) Ahead(i int) bool { return p.aheadOf(&p.slots[i]) > 0 }
+
+// aheadOf returns how many batches an instance may hold that it has not begun.
+func (p *places) aheadOf(s *slot) int32 {
+	most := s.ahead.Load()
+	if most == 0 || p.alone.Load() {
+		return 0
+	}
+	took := s.took.Load()
+	if took == 0 || took >= quickSpan {
+		return 0
+	}
+	return int32(min(int64(most), quickSpan/took))
+}
+
+// room returns how many batches an instance may hold.
+func (p *places) room(s *slot) int32 {
+	if s.downs.Load() != 0 {
+		return 0
+	}
+	return p.depth.Load() + p.aheadOf(s) + min(s.open.Load(), openLimit)
+}
+
+// OneAtATime stops sending batches to instances that are busy.
+func (p *places) OneAtATime() {
+	p.depth.Store(1)
+	p.alone.Store(true)
+}
+
+// OnUp has f called each time an instance can begin something again.
+func (p *places) OnUp(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onUp = append(p.onUp, f)
+}
+
+// raise takes back one reason why an instance cannot begin anything.
+func (p *places) raise(i int) {
+	if p.slots[i].downs.Add(-1) != 0 {
+		return
+	}
+	p.Admit()
+	p.mu.Lock()
+	rise := p.rise
+	p.rise = nil
+	told := p.onUp
+	p.mu.Unlock()
+	if rise != nil {
+		close(rise)
+	}
+	for _, f := range told {
+		f()
+	}
+}
+
+// awaitUp waits until an instance can begin something, or one of the two ends.
+func (p *places) awaitUp(i int, over, gone <-chan struct{}) {
+	for {
+		p.mu.Lock()
+		if p.rise == nil {
+			p.rise = make(chan struct{})
+		}
+		rise := p.rise
+		p.mu.Unlock()
+		if p.Up(i) {
+			return
+		}
+		select {
+		case <-rise:
+		case <-over:
+			return
+		case <-gone:
+			return
+		}
+	}
+}
 
 // TryAcquire takes a place on the least loaded instance, unless others wait.
 func (p *places) TryAcquire() (int, bool) {
@@ -55,13 +169,16 @@ func (p *places) TryAcquire() (int, bool) {
 
 func (p *places) take() (int, bool) {
 	for {
-		best, least := 0, p.slots[0].load.Load()
-		for i := 1; i < len(p.slots) && least > 0; i++ {
-			if n := p.slots[i].load.Load(); n < least {
-				best, least = i, n
+		best, least := -1, int32(0)
+		for i := range p.slots {
+			s := &p.slots[i]
+			if n := s.load.Load(); (best < 0 || n < least) && n < p.room(s) {
+				if best, least = i, n; n == 0 {
+					break
+				}
 			}
 		}
-		if least >= p.depth.Load() {
+		if best < 0 {
 			return 0, false
 		}
 		if p.slots[best].load.CompareAndSwap(least, least+1) {
@@ -70,20 +187,25 @@ func (p *places) take() (int, bool) {
 	}
 }
 
-// Acquire waits in line for a place until ctx ends.
-func (p *places) Acquire(ctx context.Context) (int, error) {
+// Acquire waits in line for a place until ctx ends, before those who have a
+// later since.
+func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
 	p.mu.Lock()
 	// Counted before the attempt: a release that comes after it sees the waiter.
 	p.waiting.Add(1)
-	if len(p.line) == 0 {
+	if len(p.line) == 0 || since < p.line[0].since {
 		if i, ok := p.take(); ok {
 			p.waiting.Add(-1)
 			p.mu.Unlock()
 			return i, nil
 		}
 	}
-	w := &waiter{place: make(chan int, 1)}
-	p.line = append(p.line, w)
+	w := &waiter{since: since, place: make(chan int, 1)}
+	at := len(p.line)
+	for at > 0 && since < p.line[at-1].since {
+		at--
+	}
+	p.line = slices.Insert(p.line, at, w)
 	p.mu.Unlock()
 
 	select {
@@ -92,7 +214,7 @@ func (p *places) Acquire(ctx context.Context) (int, error) {
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
-	at := slices.Index(p.line, w)
+	at = slices.Index(p.line, w)
 	if at >= 0 {
 		p.line = slices.Delete(p.line, at, at+1)
 		p.waiting.Add(-1)

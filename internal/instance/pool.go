@@ -124,12 +124,15 @@ func (p *Pool) create(ctx context.Context, i int) error {
 		if !count {
 			v = nil
 		}
-		p.run(&p.slots[i], e, v)
+		if !p.run(&p.slots[i], e, v) {
+			p.refuse(requests, backend.ErrNotBegun) // it has died
+		}
 	})
 }
 
 func (p *Pool) newInstance(ctx context.Context, i int) (in backend.Instance, err error) {
 	cfg := p.o.Instances[i]
+	cfg.Report = p.reports(i).take
 	err = Guard(p.o.Logger, "create instance "+cfg.Name, func() (err error) {
 		in, err = p.o.Model.NewInstance(ctx, cfg)
 		return err

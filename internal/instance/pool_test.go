@@ -148,7 +148,7 @@ func TestWaitersStandInLine(t *testing.T) {
 				if name == "b" {
 					c = ctx
 				}
-				i, err := p.Acquire(c)
+				i, err := p.Acquire(c, 0)
 				mu.Lock()
 				got = append(got, fmt.Sprint(name, " ", err))
 				mu.Unlock()
@@ -191,7 +191,7 @@ func TestPlacesHammer(t *testing.T) {
 				if !ok {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(200))*time.Microsecond)
 					var err error
-					i, err = p.Acquire(ctx)
+					i, err = p.Acquire(ctx, 0)
 					cancel()
 					if err != nil {
 						continue

@@ -87,7 +87,7 @@ func (p *Pool) interrupt(i int, l *life, now int64) {
 	l.ended = true
 	idle := make(chan struct{})
 	l.idle = idle
-	p.slots[i].load.Add(blocked)
+	p.slots[i].downs.Add(1)
 	p.hung.Add(1)
 	p.hangs.Add(1)
 	// Close does not come before these calls have left, for which they need the lock.
@@ -99,9 +99,6 @@ func (p *Pool) interrupt(i int, l *life, now int64) {
 	p.warn("an instance hangs and is interrupted", i)
 	l.cancel(p.errHung(l))
 }
-
-// blocked is more places than an instance has.
-const blocked = 1 << 30
 
 // replace puts another life into the slot: of the same instance when it has come
 // back, else of a new one.
@@ -121,8 +118,7 @@ func (p *Pool) replace(i int, l *life, idle <-chan struct{}) {
 		p.warn("an instance was replaced", i)
 	}
 	p.slots[i].life.Store(p.newLife(in, l.number+1))
-	p.slots[i].load.Add(-blocked)
-	p.Admit()
+	p.raise(i)
 }
 
 // abandon gives up the executions that have not come back, if there are any.

@@ -32,7 +32,8 @@ var (
 // so far and is the caller's to release. Limit of body bounds each input; its
 // tail is not used.
 func (d *JSONDecoder) DecodeGenerate(r *backend.Request, m Target, body *JSONBody) *backend.Error {
-	d.begin(body.JSON)
+	d.begin(body.JSON, m.Apart)
+	defer d.letGo(m)
 	if err := d.generateID(r); err != nil {
 		return err
 	}
@@ -150,7 +151,10 @@ func (d *JSONDecoder) generateInput(r *backend.Request, m Target, body *JSONBody
 }
 
 func (d *JSONDecoder) generateStrings(t *tensor.Tensor, m Target, body *JSONBody, n int) *backend.Error {
-	var err *backend.Error
+	err := d.roomForStrings(m)
+	if err != nil {
+		return err
+	}
 	if d.text, err = d.s.strings(d.text[:0]); err != nil {
 		return err
 	}

@@ -54,14 +54,14 @@ func AppendGenerate(b []byte, cfg *modelconfig.Config, id string, version int64,
 			b = appendParameter(b, resp.Parameters[m.index-len(resp.Outputs)])
 			continue
 		}
-		b = append(appendText(b, m.name), ':')
+		b = append(appendValid(b, m.name), ':')
 		switch m.index {
 		case generatedModel:
 			b = appendText(b, cfg.Name)
 		case generatedVersion:
 			b = append(strconv.AppendInt(append(b, '"'), version, 10), '"')
 		case generatedID:
-			b = appendText(b, id)
+			b = appendValid(b, id)
 		default:
 			o := &resp.Outputs[m.index]
 			var ok bool
@@ -83,10 +83,16 @@ func AppendGenerate(b []byte, cfg *modelconfig.Config, id string, version int64,
 // AppendEvent appends a response to a generate_stream request as a server-sent
 // event. The response is borrowed; the error is the one that the event carries.
 func AppendEvent(b []byte, cfg *modelconfig.Config, id string, version int64, resp *backend.Response) ([]byte, *backend.Error) {
+	from := len(b)
 	b = append(b, "data: "...)
 	b, err := AppendGenerate(b, cfg, id, version, resp)
 	if err != nil {
-		b = AppendError(b, err.Message)
+		return AppendEventError(b[:from], err), err
 	}
-	return append(b, "\n\n"...), err
+	return append(b, "\n\n"...), nil
+}
+
+// AppendEventError appends the server-sent event of an error.
+func AppendEventError(b []byte, err *backend.Error) []byte {
+	return append(AppendError(append(b, "data: "...), err.Message), "\n\n"...)
 }

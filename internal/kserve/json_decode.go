@@ -21,11 +21,15 @@ type Target struct {
 	// Reserver is asked where JSON becomes larger than it was as text, which is what
 	// has been reserved; nil asks nobody.
 	Reserver Reserver
+	// Apart says that what has been reserved for the text is for the text alone, which
+	// is let go when the tensors are there: they need all of their own.
+	Apart bool
 }
 
-// Reserver counts input bytes.
+// Reserver counts input bytes, and gives them back that were needed for a while.
 type Reserver interface {
 	Reserve(bytes int64) *backend.Error
+	Return(bytes int64)
 }
 
 // JSONBody is the body of an infer request: JSON, then the binary tail.
@@ -50,6 +54,8 @@ type JSONDecoder struct {
 	// decoded are the bytes of tensors that came as JSON, covered how many of them
 	// have been reserved: at first those of the text.
 	decoded, covered int64
+	// room is what has been reserved for text.
+	room int64
 
 	plain  bool // the text has neither an id nor parameters
 	latest repeat
@@ -67,8 +73,12 @@ type jsonInput struct {
 	bad *backend.Error
 }
 
-// maxParameters bounds the custom parameters of one request.
-const maxParameters = 1 << 16
+// What one request may have of things that take more memory than text.
+const (
+	maxParameters = 1 << 16 // of its own
+	maxInputs     = 1 << 14
+	maxDimensions = 1 << 16 // of all inputs
+)
 
 // keepText is how much memory a decoder holds on to between requests.
 const keepText = 1 << 20
@@ -82,7 +92,8 @@ func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBo
 	if d.again(body.JSON, r, c, m.Config) {
 		return d.tail(r, m, body)
 	}
-	d.begin(body.JSON)
+	d.begin(body.JSON, m.Apart)
+	defer d.letGo(m)
 	if err := d.document(r, c, m, body); err != nil {
 		return err
 	}
@@ -101,10 +112,12 @@ func (d *JSONDecoder) Decode(r *backend.Request, c *Call, m Target, body *JSONBo
 }
 
 // begin makes the decoder ready for the next text.
-func (d *JSONDecoder) begin(text []byte) {
+func (d *JSONDecoder) begin(text []byte, apart bool) {
 	d.s.Reset(text)
 	d.inputs, d.params, d.plain = d.inputs[:0], 0, false
-	d.decoded, d.covered = 0, int64(len(text))
+	if d.decoded, d.covered = 0, int64(len(text)); apart {
+		d.covered = 0
+	}
 	// The request keeps its shapes, possibly longer than this decoder works on it.
 	d.shapes = nil
 	if cap(d.text) > keepText {
@@ -388,6 +401,17 @@ func (d *JSONDecoder) outputParameter(o *OutputRequest, name []byte) *backend.Er
 	return o.SetParameter(HTTP, p)
 }
 
+// copied reserves what is in memory of a binary tail already, and will be there
+// once more.
+func (m *Target) copied(body *JSONBody) error {
+	if m.Apart && m.Reserver != nil && len(body.Tail) > 0 {
+		if err := m.Reserver.Reserve(int64(len(body.Tail))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tail reads the binary inputs out of the tail.
 func (d *JSONDecoder) tail(r *backend.Request, m Target, body *JSONBody) error {
 	left := uint64(len(body.Tail)) + uint64(body.RestSize)
@@ -412,6 +436,9 @@ func (d *JSONDecoder) tail(r *backend.Request, m Target, body *JSONBody) error {
 	}
 	if count == 0 {
 		return nil
+	}
+	if err := m.copied(body); err != nil {
+		return err
 	}
 	buf, err := m.Allocator.Allocate(total)
 	if err != nil {

@@ -41,7 +41,7 @@ func EncodeJSON(w *JSONResponse, cfg *modelconfig.Config, id string, version int
 	b := append(w.JSON[:0], '{')
 	if id != "" {
 		b = append(b, `"id":`...)
-		b = append(appendText(b, id), ',')
+		b = append(appendValid(b, id), ',')
 	}
 	b = append(b, `"model_name":`...)
 	b = appendText(b, cfg.Name)
@@ -71,7 +71,7 @@ func EncodeJSON(w *JSONResponse, cfg *modelconfig.Config, id string, version int
 			b = append(b, ',')
 		}
 		b = append(b, `{"name":`...)
-		b = appendText(b, o.Name)
+		b = appendValid(b, o.Name)
 		b = append(b, `,"datatype":"`...)
 		b = append(b, o.Datatype.String()...)
 		b = append(b, `","shape":`...)
@@ -117,7 +117,7 @@ func labelsOf(labels Labels, output string) []string {
 }
 
 func appendParameter(b []byte, p backend.Parameter) []byte {
-	b = append(appendText(b, p.Name), ':')
+	b = append(appendValid(b, p.Name), ':')
 	switch p.Kind {
 	case backend.IntParameter:
 		return strconv.AppendInt(b, p.Int64(), 10)
@@ -128,7 +128,7 @@ func appendParameter(b []byte, p backend.Parameter) []byte {
 	case backend.DoubleParameter:
 		return jsonscan.AppendDouble(b, p.Float64())
 	default:
-		return appendText(b, p.Text())
+		return appendValid(b, p.Text())
 	}
 }
 
@@ -231,5 +231,12 @@ func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
 // a name of the client's, is made so: elements of tensors go out as they are, but
 // an error that cannot be parsed says nothing.
 func AppendError(b []byte, text string) []byte {
-	return append(appendText(append(b, `{"error":`...), strings.ToValidUTF8(text, "\uFFFD")), '}')
+	return append(appendValid(append(b, `{"error":`...), text), '}')
+}
+
+// appendValid appends text of a client's or a model's, an id for instance, made
+// valid UTF-8: else nobody can parse what it stands in. Elements of tensors go out
+// as they are.
+func appendValid(b []byte, text string) []byte {
+	return appendText(b, strings.ToValidUTF8(text, "\uFFFD"))
 }

@@ -14,6 +14,9 @@ import (
 // shape and datatype stand before it, else once the whole object is known.
 func (d *JSONDecoder) input(r *backend.Request, m Target, body *JSONBody) *backend.Error {
 	s := &d.s
+	if len(d.inputs) >= maxInputs {
+		return invalid("too many inputs")
+	}
 	r.Inputs = append(r.Inputs, tensor.Tensor{})
 	d.inputs = append(d.inputs, jsonInput{})
 	in, t := &d.inputs[len(d.inputs)-1], &r.Inputs[len(r.Inputs)-1]
@@ -189,6 +192,9 @@ func (d *JSONDecoder) inputShape(in *jsonInput, t *tensor.Tensor) *backend.Error
 				if u > math.MaxInt64 {
 					u, in.overflown = math.MaxInt64, true
 				}
+				if len(d.shapes) >= maxDimensions {
+					return invalid("too many dimensions")
+				}
 				d.shapes = append(d.shapes, int64(u))
 				continue
 			}
@@ -289,7 +295,10 @@ func (d *JSONDecoder) inputData(in *jsonInput, t *tensor.Tensor, m Target, body 
 }
 
 func (d *JSONDecoder) inputStrings(t *tensor.Tensor, m Target, body *JSONBody) *backend.Error {
-	var err *backend.Error
+	err := d.roomForStrings(m)
+	if err != nil {
+		return err
+	}
 	if d.text, err = d.s.strings(d.text[:0]); err != nil {
 		return err
 	}
@@ -301,6 +310,32 @@ func (d *JSONDecoder) inputStrings(t *tensor.Tensor, m Target, body *JSONBody) *
 	}
 	copy(t.Data, d.text)
 	return nil
+}
+
+// roomForStrings makes room for the BYTES elements of a large text at once, as
+// growing would leave several times of it behind: three bytes of text are four of
+// an element at most. It is counted while the text is decoded.
+func (d *JSONDecoder) roomForStrings(m Target) *backend.Error {
+	n := (len(d.s.B) - d.s.I) / 3 * 4
+	if n <= keepText || n <= cap(d.text) {
+		return nil
+	}
+	if m.Reserver != nil {
+		if err := m.Reserver.Reserve(int64(n)); err != nil {
+			return err
+		}
+		d.room += int64(n)
+	}
+	d.text = make([]byte, 0, n+4)
+	return nil
+}
+
+// letGo gives back what decoding has needed beside the tensors.
+func (d *JSONDecoder) letGo(m Target) {
+	if d.room > 0 {
+		m.Reserver.Return(d.room)
+		d.room, d.text = 0, nil
+	}
 }
 
 func inputTooBig(name string, size, limit int64) *backend.Error {

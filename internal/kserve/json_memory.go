@@ -138,11 +138,11 @@ func AppendRegions(b []byte, regions []shm.Region) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendText(append(b, `{"name":`...), r.Name)
+		b = appendValid(append(b, `{"name":`...), r.Name)
 		if r.Kind == shm.CUDA {
 			b = strconv.AppendUint(append(b, `,"device_id":`...), r.Device, 10)
 		} else {
-			b = appendText(append(b, `,"key":`...), r.Key)
+			b = appendValid(append(b, `,"key":`...), r.Key)
 			b = strconv.AppendUint(append(b, `,"offset":`...), r.Offset, 10)
 		}
 		b = strconv.AppendUint(append(b, `,"byte_size":`...), r.ByteSize, 10)

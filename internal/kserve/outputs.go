@@ -102,6 +102,16 @@ func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byt
 	return nil, invalid("unexpected inference output '" + string(name) + "' for model '" + cfg.Name + "'")
 }
 
+// TextSize returns the bytes of those tensors of a response that become JSON.
+func (c *Call) TextSize(resp *backend.Response) (n int) {
+	for i := range resp.Outputs {
+		if o := c.output(resp.Outputs[i].Name); !o.Binary && o.Region.IsZero() {
+			n += len(resp.Outputs[i].Data)
+		}
+	}
+	return n
+}
+
 // output returns how the named output is to come back.
 func (c *Call) output(name string) OutputRequest {
 	for i := range c.Outputs {

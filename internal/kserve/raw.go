@@ -33,6 +33,9 @@ func DecodeRaw(r *backend.Request, c *Call, m Target, body *JSONBody) error {
 		}
 		prefix = 4 // the one element's length
 	}
+	if err := m.copied(body); err != nil {
+		return err
+	}
 	if err := allocate(&t, m.Allocator, prefix+int(size)); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (s *Share) Held(p Page) int64 { return s.held[p].Load() }
 const (
 	// watchFrom is from which size on a hold may be cut off: smaller ones are not
 	// worth the look, and need no lock.
-	watchFrom = 64 << 10
+	watchFrom = 16 << 10
 	// leastMove is what a transfer has to move, at least, to count as moving.
 	leastMove = 16 << 10
 	// moveShare is the part of what it holds that a transfer has to move each time:
@@ -45,6 +45,7 @@ type Hold struct {
 	mark  atomic.Int64 // when it moved last, ns of backend.Now
 	moved int64        // since then
 
+	open    bool
 	watched bool
 	counted bool // held is on the page, and not somebody else's
 
@@ -60,7 +61,8 @@ type Hold struct {
 // connection, or starting a goroutine, is what it is for. What the hold has stays
 // counted until Close.
 func (h *Hold) Open(l *Ledger, p Page, share *Share, cut func()) {
-	h.l, h.page, h.share, h.moved, h.watched = l, p, share, 0, false
+	h.l, h.page, h.share, h.moved, h.watched, h.counted = l, p, share, 0, false, false
+	h.open = true
 	h.held.Store(0)
 	h.mark.Store(backend.Now())
 	h.mu.Lock()
@@ -132,23 +134,26 @@ func (h *Hold) Moved(n int64) {
 // Keep ends the transfer, but not what it holds: the caller has to give the
 // returned number of bytes back to the ledger.
 func (h *Hold) Keep() int64 {
+	if !h.open {
+		return 0
+	}
 	n := h.leave()
 	if !h.counted {
 		return 0
 	}
-	h.counted = false
 	return n
 }
 
 // Close ends the transfer and gives back what it holds. It may be called again.
 func (h *Hold) Close() {
-	if h.l != nil {
+	if h.open {
 		h.l.Give(h.page, h.Keep())
 	}
 }
 
 // leave ends the transfer and returns what it held.
 func (h *Hold) leave() int64 {
+	h.open = false
 	if h.watched {
 		h.watched = false
 		h.l.mu.Lock()
@@ -165,8 +170,17 @@ func (h *Hold) leave() int64 {
 	return n
 }
 
+// Opened reports whether the transfer has begun and not ended.
+func (h *Hold) Opened() bool { return h.open }
+
 // Off reports whether the ledger has cut the transfer off.
 func (h *Hold) Off() bool { return h.off.Load() }
+
+// Ledger returns the ledger that it was opened with.
+func (h *Hold) Ledger() *Ledger { return h.l }
+
+// Refusal is the error for n bytes for which there was no room.
+func (h *Hold) Refusal(n int64) *backend.Error { return h.l.Refusal(h.page, n) }
 
 // cutOff ends the transfer for want of room. It reports false for one that has
 // ended.

@@ -40,6 +40,28 @@ func classSize(c int) int {
 	return 1<<shift + step<<(shift-2)
 }
 
+// Whole is the largest size of a buffer whose memory may all be held before it is
+// written to. Larger ones hold what has been written to, where the system can do
+// that: a body that is declared to be large may never come.
+const Whole = 5 << 18
+
+// fresh returns n bytes, the size of a class, at a 64-byte boundary.
+func fresh(n int) []byte {
+	if n > Whole {
+		if b := untouched(n); b != nil {
+			return b
+		}
+	}
+	return alignedBytes(n)
+}
+
+// drop lets go of what fresh has returned.
+func drop(b []byte) {
+	if len(b) > Whole {
+		unmap(b)
+	}
+}
+
 // alignedBytes returns n fresh bytes at a 64-byte boundary. The runtime places
 // objects whose size is a multiple of 64 there in practice; where it does not,
 // a second attempt makes room to shift.

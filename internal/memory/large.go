@@ -62,13 +62,20 @@ func (l *large) take(c int) (*tensor.Buffer, error) {
 	return b, nil
 }
 
-// put keeps b if there is room, else leaves it to the collector.
+// whole returns all bytes of a buffer's class.
+func whole(b *tensor.Buffer) []byte {
+	data := b.Bytes()
+	return data[:cap(data)]
+}
+
+// put keeps b if there is room, else lets go of its memory.
 func (l *large) put(c int, b *tensor.Buffer) {
 	size := int64(classSize(c))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inUse -= size
 	if l.closed || l.kept+size > l.cache {
+		drop(whole(b))
 		return
 	}
 	l.kept += size
@@ -111,6 +118,9 @@ func (l *large) trim(age time.Duration) {
 			continue
 		}
 		l.kept -= int64(n) * int64(classSize(c))
+		for _, k := range list[:n] {
+			drop(whole(k.b))
+		}
 		rest := copy(list, list[n:])
 		clear(list[rest:])
 		l.lists[c] = list[:rest]

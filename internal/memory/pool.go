@@ -57,10 +57,9 @@ func (p *Pool) Allocate(size int) (*tensor.Buffer, error) {
 		}
 	}
 	if b == nil {
-		b = tensor.NewBuffer(alignedBytes(classSize(c))[:size], p)
+		b = tensor.NewBuffer(fresh(classSize(c))[:size], p)
 	} else {
-		data := b.Bytes()
-		full := data[:cap(data)]
+		full := whole(b)
 		if invariants.Enabled {
 			checkScribble(full)
 		}
@@ -74,8 +73,7 @@ func (p *Pool) Allocate(size int) (*tensor.Buffer, error) {
 
 // ReleaseBuffer takes back a buffer whose last reference is gone.
 func (p *Pool) ReleaseBuffer(b *tensor.Buffer) {
-	data := b.Bytes()
-	full := data[:cap(data)]
+	full := whole(b)
 	if invariants.Enabled {
 		p.live.remove(b)
 		scribble(full)

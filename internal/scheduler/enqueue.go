@@ -10,7 +10,8 @@ import (
 
 // Direct is the default scheduler: each request is a batch of its own and runs
 // at once, on the goroutine that brings it. There is no queue apart from
-// waiting for a free instance, which ends with the request's context.
+// waiting for a free instance, which ends with the request's context. What was
+// sent to an instance that has not begun it waits again, in its old place.
 type Direct struct {
 	executor Executor
 	stats    *stats.Version
@@ -30,19 +31,27 @@ func (d *Direct) Enqueue(r *infer.Request) error {
 	if d.life.Err() != nil {
 		return ErrStopping(r)
 	}
-	if r.Cancelled() {
-		r.Fail(ErrCancelled(), infer.Canceled)
-		return nil
-	}
-	i, ok := d.executor.TryAcquire()
-	if !ok {
-		if i, ok = d.wait(r); !ok {
+	for {
+		if r.Cancelled() {
+			r.Fail(ErrCancelled(), infer.Canceled)
+			return nil
+		}
+		i, ok := d.executor.TryAcquire()
+		if !ok {
+			if i, ok = d.wait(r); !ok {
+				return nil
+			}
+		}
+		begun := d.executor.ExecuteOne(i, r)
+		d.executor.Release(i)
+		if begun {
+			return nil
+		}
+		if d.life.Err() != nil {
+			r.Fail(ErrStopping(r), infer.Other)
 			return nil
 		}
 	}
-	d.executor.ExecuteOne(i, r)
-	d.executor.Release(i)
-	return nil
 }
 
 // wait acquires a place while the request counts as pending. When there is
@@ -55,9 +64,11 @@ func (d *Direct) wait(r *infer.Request) (int, bool) {
 		defer context.AfterFunc(d.life, cancel)()
 		ctx = both
 	}
-	r.Times.Queue = backend.Now()
+	if r.Times.Queue == 0 {
+		r.Times.Queue = backend.Now()
+	}
 	d.stats.Enqueued()
-	i, err := d.executor.Acquire(ctx)
+	i, err := d.executor.Acquire(ctx, r.Times.Queue)
 	d.stats.Dequeued()
 	if err == nil && d.life.Err() != nil {
 		d.executor.Release(i) // a place that closing set free is not for new work

@@ -26,8 +26,15 @@ type Scheduler interface {
 type Executor interface {
 	// Instances returns how many there are, numbered from 0.
 	Instances() int
-	// Depth returns how many batches one instance may hold, at least 1.
+	// Depth returns how many batches one instance runs at once, at least 1.
 	Depth() int
+	// Ahead reports whether a busy instance may be sent one more batch before it has
+	// begun it, since it is quick. Such a batch may come back, see Execute.
+	Ahead(instance int) bool
+	// Up reports whether an instance can begin something, and OnUp has f called each
+	// time that one can again. f may be called on any goroutine.
+	Up(instance int) bool
+	OnUp(f func())
 	// Limits says when an instance may run; nil when nothing but a free place is
 	// needed. A scheduler that gets limits runs one batch at a time on an instance:
 	// it asks before and releases after.
@@ -35,15 +42,21 @@ type Executor interface {
 	// TryAcquire takes a place on the instance with the least to do; it returns
 	// false when there is none, or when others wait for one.
 	TryAcquire() (int, bool)
-	// Acquire waits for a place until ctx ends.
-	Acquire(ctx context.Context) (int, error)
+	// Acquire waits for a place until ctx ends, before those who have a later since
+	// (of backend.Now).
+	Acquire(ctx context.Context, since int64) (int, error)
 	// Release gives a place back.
 	Release(instance int)
 	// Execute runs a batch on the calling goroutine and answers each of its
-	// requests. A scheduler that counts places itself need not acquire one.
-	Execute(instance int, requests []*infer.Request)
+	// requests, or says that the instance has not begun it: then it is as it was, and
+	// belongs into the queue. A scheduler that counts places itself need not acquire
+	// one.
+	Execute(instance int, requests []*infer.Request) (begun bool)
 	// ExecuteOne is Execute for a batch of one request.
-	ExecuteOne(instance int, r *infer.Request)
+	ExecuteOne(instance int, r *infer.Request) (begun bool)
+	// Insist is Execute for a batch that cannot go elsewhere: it waits until the
+	// instance has begun it.
+	Insist(instance int, requests []*infer.Request)
 }
 
 // ErrStopping returns the refusal of a scheduler that is closing.

@@ -23,9 +23,9 @@ NO_ERROR = 0xFF
 (
     HELLO, LOAD, INIT, READY, FAILED, EXECUTE, EXECUTE_BATCH, RESPONSES, RESULT_BATCH, DONE, CANCEL, INFER,
     INFER_RESPONSES, SEGMENT, GROW, RELEASE, LOG, METRIC, CONTROL, BIND, UNBIND, UNLOAD, EXIT, FORK, FORKED, EXITED,
-    CREDIT, DROP, DROPPED, DEVICES,
-) = range(1, 31)  # fmt: skip
-LAST_KIND = DEVICES
+    CREDIT, DROP, DROPPED, DEVICES, NOT_BEGUN, FREE,
+) = range(1, 33)  # fmt: skip
+LAST_KIND = FREE
 
 # In the datatype of an input's entry: nothing else reads the block, so the model may write to it.
 OWN_BLOCK = 0x80

@@ -13,7 +13,8 @@ from . import eventloop, generators
 from .channel import Closed
 from .encode import ResponseFrame
 from .errors import TritonError, TritonModelException, describe, full_traceback
-from .frames import FINAL, done_frame
+from .frames import FINAL, FREE, done_frame
+from .frames import frame as frame_of
 from .model import Tables
 from .received import HANDLE, ReceivedRequest, decode
 from .response import InferenceResponse
@@ -123,6 +124,8 @@ class Instance:
         self._name = self._instance_name = ""
         # Seconds of the last execute.
         self._last = 1.0
+        # Where the worker writes which batch it begins; None when nothing is sent ahead.
+        self.words: Optional[memoryview] = None
 
     def initialize(self, order: dict[str, Any]) -> dict[str, Any]:
         """Makes the user's object and runs initialize."""
@@ -131,6 +134,7 @@ class Instance:
         tables.decoupled = bool(order.get("decoupled"))
         tables.window = int(order.get("window") or 0)
         tables.segments.copied = bool(order.get("copied"))
+        self.words = tables.segments.words(order.get("board"))
         args = order.get("args") or {}
         self._name = args.get("model_name", "")
         self._instance_name = args.get("model_instance_name", "")
@@ -289,6 +293,8 @@ class Instance:
                 writer.send_locked(frame.pack(not batch.open, batch.leases))
             elif not batch.open:
                 writer.send_locked(done_frame(tables.instance, batch.number))
+            if batch.open and self.words is not None:
+                writer.send_locked(frame_of(FREE, tables.instance, batch.number))
 
     def _close_answers(self, batch: Batch) -> None:
         """The error of the batch answers what senders have not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import socket
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from .private import PrivateViews
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-INPUTS, OUTPUTS, LENT = 0, 1, 2
+INPUTS, OUTPUTS, LENT, BOARD = 0, 1, 2, 5
+# On the board, an instance's second word, from its first.
+RECALLED = 8
 ALIGNMENT = 64
 
 
@@ -32,6 +34,8 @@ class Segments:
         # All of them once more, for models that write to what others read too.
         self.private = PrivateViews()
         self.outputs = Outputs()
+        # The board's words; None before the server has sent it.
+        self.board: Optional[memoryview] = None
 
     def add(self, number: int, kind: int, size: int) -> None:
         """Maps a segment whose descriptor comes next on the descriptor channel."""
@@ -50,10 +54,22 @@ class Segments:
             elif kind == OUTPUTS:
                 mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
                 self.outputs.add(number, memoryview(mapping))
+            elif kind == BOARD:
+                mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+                self.board = memoryview(mapping).cast("Q")
             else:
                 raise ProtocolError(f"segment {number}: unknown kind {kind}")
         finally:
             os.close(fd)
+
+    def words(self, offset: Any) -> Optional[memoryview]:
+        """An instance's words of the board, from begun to RECALLED; None when INIT said no offset."""
+        if offset is None:
+            return None
+        begun = int(offset) // 8
+        if self.board is None or not 0 <= begun < len(self.board) - RECALLED:
+            raise ProtocolError(f"init: no board at offset {offset}")
+        return self.board[begun : begun + RECALLED + 1]
 
     def drop(self, number: int) -> None:
         """Lets go of a lent segment, which the server no longer refers to; the last array over it unmaps it."""

@@ -34,26 +34,31 @@ from .frames import (
     INFER_RESPONSES,
     INIT,
     LOAD,
+    NOT_BEGUN,
     READY,
     RELEASE,
     SEGMENT,
     SEGMENT_BODY,
     UNLOAD,
     ProtocolError,
+    frame,
     json_body,
     json_frame,
     release_blocks,
 )  # fmt: skip
 from .instance import Instance
 from .leases import Leases
-from .memory import Segments
+from .memory import RECALLED, Segments
 from .model import DEFAULT_INLINE_LIMIT, complete_config, import_model, takes_devices
 from .store import Store
 from .window import Window
 
 
-def hello(link_send: Any, lent: bool = False) -> None:
-    """Sends HELLO, the first frame of a worker and of a zygote; lent says that it can be lent segments."""
+def hello(link_send: Any, lent: bool = False, board: bool = False) -> None:
+    """Sends HELLO, the first frame of a worker and of a zygote.
+
+    lent says that it can be lent segments, board that it writes down which batch it begins.
+    """
     body: dict[str, Any] = {
         "pid": os.getpid(),
         "python": platform.python_version(),
@@ -62,6 +67,8 @@ def hello(link_send: Any, lent: bool = False) -> None:
     }
     if lent:
         body["lent"] = True
+    if board:
+        body["board"] = True
     link_send(json_frame(HELLO, 0, 0, body))
 
 
@@ -147,7 +154,7 @@ class Worker:
 
     def run(self) -> None:
         """Works until EXIT or the end of the channel, then finalizes what is left."""
-        hello(self.link.writer.send, lent=True)
+        hello(self.link.writer.send, lent=True, board=True)
         logger.connect(self.link.writer.send)
         serverapi.connect(self)
         try:
@@ -175,6 +182,13 @@ class Worker:
                 instance = instances.get(number)
                 if instance is None:
                     raise ProtocolError(f"execute: unknown instance {number}")
+                words = instance.words
+                if words is not None:
+                    # In this order: what the server recalls at this moment, it sees begun, or it is seen here.
+                    words[0] = call
+                    if call <= words[RECALLED]:
+                        link.writer.send(frame(NOT_BEGUN, number, call))
+                        continue
                 instance.execute(call, data, start, end, bool(work))
                 data = None
             elif kind == EXECUTE_BATCH:

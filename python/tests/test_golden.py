@@ -327,7 +327,7 @@ def test_release():
 
 
 def test_segments():
-    for name in ("segment_inputs", "segment_outputs", "segment_lent"):
+    for name in ("segment_inputs", "segment_outputs", "segment_lent", "segment_board"):
         want, data = load(name)
         assert frames.SEGMENT_BODY.unpack_from(data, 24) == tuple(want["body"][f] for f in ("segment", "kind", "bytes"))
     for name in ("segment_device", "segment_device_lent"):
@@ -345,6 +345,12 @@ def test_segments():
     want, data = load("drop")
     assert frames.HEADER_WORDS.unpack_from(data)[0] >> 24 == frames.DROP
     assert frames.COUNT.unpack_from(data, 24) == (want["body"]["segment"],)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("not_begun", frames.NOT_BEGUN), ("free", frames.FREE)])
+def test_batches_on_the_way(name, kind):
+    want, data = load(name)
+    assert frames.frame(kind, want["instance"], want["id"]) == data
 
 
 @pytest.mark.parametrize("name", ["infer", "infer_device"])

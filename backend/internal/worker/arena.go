@@ -18,9 +18,12 @@ const (
 	// segmentSize is the least size of an input segment. Untouched pages cost
 	// nothing, so one is enough for most models.
 	segmentSize = 64 << 20
-	// DefaultMemoryLimit bounds the segments of one arena, in bytes of address
-	// space.
+	// DefaultMemoryLimit bounds the output segments of one worker, in bytes.
 	DefaultMemoryLimit = 16 << 30
+	// defaultAddressSpace bounds the segments of one arena. It is no bound of memory,
+	// which the server counts as bodies come: there is a place for all of a body when
+	// a part of it is there.
+	defaultAddressSpace = 1 << 40
 	// idleTick is how long a segment must have been without an allocation until
 	// its free pages are given back.
 	idleTick = 5 * time.Second
@@ -65,10 +68,10 @@ type block struct {
 
 // NewArena returns an arena that takes memory for tensors of up to inlineLimit
 // bytes from small (nil for the garbage collector's) and grows to at most
-// limit bytes; 0 means DefaultMemoryLimit.
+// limit bytes of address space; 0 means a terabyte.
 func NewArena(small tensor.Allocator, inlineLimit int, limit uint64) *Arena {
 	if limit == 0 {
-		limit = DefaultMemoryLimit
+		limit = defaultAddressSpace
 	}
 	return &Arena{small: small, limit: limit, inline: inlineLimit}
 }

@@ -101,6 +101,7 @@ type Conn struct {
 	timers    connTimers
 	watches   []watch
 	host      hostCalls
+	boards    boards
 	errands   []func()                // for the reader
 	expired   map[uint64]requestState // answered by a timeout, by handle, while the worker still has them
 	forsaken  map[uint64]forsaken     // batches that were given up
@@ -236,6 +237,7 @@ func (c *Conn) end(err error) {
 	c.timers.cancels.Stop()
 	c.r.idle.Stop()
 	c.stopLimitsLocked()
+	c.recallAllLocked()
 	for _, w := range c.watches {
 		w.stop()
 	}

@@ -18,6 +18,8 @@ type Hello struct {
 	// Lent says that the worker can be given segments of other models to read, and
 	// gives them back when it gets DROP.
 	Lent bool `json:"lent,omitempty"`
+	// Board says that the worker writes down what it begins, see Board.
+	Board bool `json:"board,omitempty"`
 }
 
 // LoadBody is the body of LOAD.
@@ -51,6 +53,8 @@ type InitBody struct {
 	// Copied has the worker copy inputs that others read too, for models that
 	// write to them.
 	Copied bool `json:"copied,omitempty"`
+	// Board is where the instance's words are on the board; nil without.
+	Board *int `json:"board,omitempty"`
 }
 
 // FailedBody is the body of FAILED.
@@ -85,6 +89,8 @@ const (
 	// Those on GPUs, which have a handle in place of a descriptor.
 	segmentDevice     = 3 // outputs
 	segmentDeviceLent = 4
+	// segmentBoard is that of the board, which no tensor lies in.
+	segmentBoard = 5
 )
 
 func appendSegment(dst []byte, number, kind uint32, size uint64) []byte {
@@ -101,9 +107,9 @@ func decodeSegment(body []byte) (number, kind uint32, size uint64, err error) {
 	c := cursor{kind: KindSegment, body: body}
 	number, kind, size = c.u32("number"), c.u32("kind"), c.u64("bytes")
 	switch {
-	case kind > segmentDeviceLent:
+	case kind > segmentBoard:
 		c.fail("kind", 4, "%d is unknown", kind)
-	case kind > segmentLent:
+	case kind == segmentDevice, kind == segmentDeviceLent:
 		c.take(len(tensor.GPU{})+len(cuda.Handle{}), "device")
 	}
 	return number, kind, size, c.end()

@@ -75,6 +75,10 @@ func (c *Conn) handle(h Header, body []byte, in *chunk) error {
 		return c.dropped(body)
 	case KindDevices:
 		return c.sees(body)
+	case KindNotBegun:
+		return c.notBegun(h)
+	case KindFree:
+		c.freed(h)
 	case KindRelease:
 		return c.released(body)
 	case KindLog:
@@ -555,6 +559,7 @@ func (c *Conn) log(r LogRecord) {
 // abandon answers everything in flight with the cause of the end.
 func (c *Conn) abandon() {
 	cause := c.cause()
+	c.abandonLines()
 	c.mu.Lock()
 	batches := c.batches
 	c.batches = map[uint64]*batchCall{}

@@ -41,10 +41,17 @@ type Instance struct {
 	// the process is ended.
 	Limit time.Duration
 
-	conn    *Conn
-	clock   *limitClock
-	overdue *atomic.Int32
-	life    uint64 // of the Worker
+	// Board, when not nil, lets batches be sent ahead.
+	Board *Board
+
+	conn  *Conn
+	clock *limitClock
+	line  []*batchCall // with a board: what the worker has, in its order
+	seen  uint64       // the last that the worker had begun when the line was looked at
+	// seenFirst was the first of the line then, recalled is what the board says.
+	seenFirst, recalled uint64
+	overdue             *atomic.Int32
+	life                uint64 // of the Worker
 }
 
 // Attach makes the instance known to the connection; INIT must have succeeded,
@@ -71,6 +78,7 @@ type batchCall struct {
 	ended   bool          // set by the reader under mu
 	wake    chan wakeKind // for its Execute, while that is among the followers
 	expired bool          // answered by the timeout
+	waits   bool          // sent ahead, and not begun as far as is known
 	ctxDone <-chan struct{}
 }
 
@@ -283,6 +291,7 @@ func (c *Conn) send(ctx context.Context, call *batchCall) error {
 	}
 	c.batches[id] = call
 	call.id = id
+	c.joinLocked(call)
 	c.limitBegunLocked(i, id)
 	c.watchLocked(ctx, call)
 	if !i.Gather {

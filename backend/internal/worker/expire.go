@@ -129,6 +129,7 @@ func (c *Conn) forsake(id uint64) {
 	}
 	delete(c.batches, id)
 	c.limitEndedLocked(call.inst, id)
+	c.leaveLocked(call)
 	kept := []*tensor.Buffer{}
 	keep := func(list []tensor.Tensor) {
 		for i := range list {
@@ -185,6 +186,7 @@ func (c *Conn) Detach(i *Instance) {
 	defer c.mu.Unlock()
 	if c.instances[i.Number] == i {
 		delete(c.instances, i.Number)
+		c.freeBoardLocked(i.Board)
 	}
 }
 

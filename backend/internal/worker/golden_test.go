@@ -51,14 +51,14 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	words := tensor.AppendElement(tensor.AppendElement(tensor.AppendElement(nil, "héllo"), ""), "\x00\xff")
 	inline := placeFunc(func(*tensor.Tensor) place { return place{segment: InlineSegment} })
 
-	text("hello", KindHello, 0, 0, Hello{PID: 4711, Python: "3.11.7", Numpy: "2.4.6", Protocol: 1, Lent: true})
+	text("hello", KindHello, 0, 0, Hello{PID: 4711, Python: "3.11.7", Numpy: "2.4.6", Protocol: 1, Lent: true, Board: true})
 	text("load", KindLoad, 0, 1, LoadBody{
 		ModelPath: "/models/m/1/model.py", ModelDirectory: "/models/m", VersionDirectory: "/models/m/1", Name: "m", Version: 1,
 		Config: json.RawMessage(`{"name":"m"}`), Complete: true, Inputs: []string{"IN0"}, Outputs: []string{"OUT0"}, InlineLimit: 8192,
 	})
 	text("init", KindInit, 0, 2, InitBody{
 		Args: map[string]string{"model_name": "m", "model_version": "1"}, Config: json.RawMessage(`{"name":"m"}`),
-		Inputs: []string{"IN0"}, Outputs: []string{"OUT0"}, Decoupled: false,
+		Inputs: []string{"IN0"}, Outputs: []string{"OUT0"}, Decoupled: false, Board: new(int),
 	})
 	text("ready", KindReady, 0, 2, map[string]any{"async": false})
 	text("failed", KindFailed, 0, 2, FailedBody{Message: "ValueError: no", Traceback: "Traceback (most recent call last):\n"})
@@ -177,6 +177,11 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("dropped", frame, err)
 	frame, err = AppendFrame(nil, KindDevices, 0, 0, append(append([]byte{2, 0, 0, 0}, memory.device.gpu[:]...), "neso-fake-gpu-01"...))
 	keep("devices", frame, err)
+	keep("segment_board", appendSegment(nil, boardSegment, segmentBoard, boardSize), nil)
+	frame, err = AppendFrame(nil, KindNotBegun, 3, 15, nil)
+	keep("not_begun", frame, err)
+	frame, err = AppendFrame(nil, KindFree, 3, 15, nil)
+	keep("free", frame, err)
 	frame, err = e.appendInfer(nil, 23, 0, &backend.Request{
 		ModelName: "other", ModelVersion: -1, Inputs: []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...)},
 	}, nil, inline)
@@ -362,7 +367,7 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		var number uint32
 		number, err = decodeDrop(body)
 		v = map[string]any{"segment": number}
-	case KindCancel, KindExit, KindUnload:
+	case KindCancel, KindExit, KindUnload, KindNotBegun, KindFree:
 		v = nil
 	default:
 		err = json.Unmarshal(body, &v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -246,6 +247,7 @@ func (c *Conn) background() {
 	c.r.rd.close()
 	c.abandon() // the process has ended then, and with it what it had open
 	c.returnLent()
+	c.closeBoards()
 	c.mem.close()
 	c.leaveDevices()
 }
@@ -301,9 +303,13 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 		return
 	}
 	var ids []uint64
+	var lines []*Instance
 	for id, call := range c.batches {
 		if call.ctxDone == done {
 			ids = append(ids, id)
+			if call.inst.Board != nil && !slices.Contains(lines, call.inst) {
+				lines = append(lines, call.inst)
+			}
 			for _, h := range call.handles {
 				c.cancelLocked(h)
 			}
@@ -320,7 +326,9 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 	if grace <= 0 {
 		grace = interruptGrace
 	}
+	c.recallLocked(lines)
 	c.wg.Go(func() {
+		c.takeBack(lines)
 		t := time.NewTimer(grace)
 		defer t.Stop()
 		select {
@@ -353,6 +361,7 @@ func (c *Conn) finish(id uint64, err error) {
 	delete(c.batches, id)
 	if call != nil {
 		c.limitEndedLocked(call.inst, id)
+		c.leaveLocked(call)
 	}
 	c.mu.Unlock()
 	if call != nil {

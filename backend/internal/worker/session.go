@@ -33,6 +33,8 @@ type Spec struct {
 	// before it ends when it gets SIGQUIT.
 	Traces      bool
 	OutputLimit uint64
+	// Report takes the state of the instance, see backend.InstanceConfig.
+	Report func(backend.InstanceState)
 	// Devices is that of ConnOptions.
 	Devices *DevicePool
 }

@@ -33,6 +33,8 @@ type Worker struct {
 	plan    restarts
 	lives   uint64 // how often it was started anew
 	closed  bool
+
+	telling sync.Mutex // held while the state is reported, so that the last report is the state
 }
 
 // Start sets up the worker over a session, or launches one when first is nil,
@@ -56,6 +58,7 @@ func Start(ctx context.Context, spec Spec, first *Session, setup Setup) (*Worker
 		return nil, err
 	}
 	w.inst, inst.life = inst, 1
+	w.report()
 	run, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	w.wg.Go(func() { w.supervise(run, s) })
@@ -125,8 +128,37 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// report says how the instance is.
+func (w *Worker) report() {
+	if w.spec.Report == nil {
+		return
+	}
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	w.mu.Lock()
+	state := backend.InstanceState{Down: w.comingLocked()}
+	if w.inst != nil {
+		state.Ahead = w.inst.Ahead()
+	}
+	w.mu.Unlock()
+	w.spec.Report(state)
+}
+
+// comingLocked reports whether there is no worker but soon will be: a start is
+// under way, or the deaths are no crash loop yet.
+func (w *Worker) comingLocked() bool {
+	switch {
+	case w.closed:
+		return false
+	case w.inst != nil:
+		return w.inst.conn.Err() != nil
+	}
+	return w.retry || !w.plan.loop
+}
+
 // lost notes a death and returns the delay until the next start.
 func (w *Worker) lost(reason *backend.Error) time.Duration {
+	defer w.report()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delay := w.plan.died(time.Since(w.begin), w.success.Swap(false))
@@ -136,6 +168,7 @@ func (w *Worker) lost(reason *backend.Error) time.Duration {
 }
 
 func (w *Worker) trying() {
+	defer w.report()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.retry = true
@@ -143,6 +176,7 @@ func (w *Worker) trying() {
 }
 
 func (w *Worker) found(inst *Instance) {
+	defer w.report()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.plan.started(time.Since(w.begin))
@@ -192,12 +226,16 @@ func (w *Worker) current(ctx context.Context, dead *Instance) (*Instance, error)
 }
 
 // Execute runs a batch on the living worker; see backend.Instance. A batch
-// that reaches the worker just before its death fails with the cause; one that
-// has not been sent goes to the next worker.
+// that the worker had begun when it died fails with the cause; another one goes
+// back to the queue, or, where there is none, to the next worker.
 func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
 	w.mu.Lock()
-	inst := w.inst
+	inst, coming := w.inst, w.comingLocked()
 	w.mu.Unlock()
+	if w.spec.Report != nil && coming {
+		w.report() // the next one comes only when it is there
+		return backend.ErrNotBegun
+	}
 	var err error
 	for {
 		if inst == nil {
@@ -209,6 +247,10 @@ func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
 		err = inst.Execute(ctx, batch)
 		if err != nil && inst.conn.Err() != nil {
 			batch.Life++
+			w.report() // before the scheduler sends the next batch
+			if w.spec.Report != nil && errors.Is(err, errEnded) {
+				return backend.ErrNotBegun
+			}
 		}
 		if err == nil {
 			if !w.success.Load() {
@@ -216,7 +258,7 @@ func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
 			}
 			return nil
 		}
-		if !errors.Is(err, errEnded) {
+		if !errors.Is(err, errEnded) && (w.spec.Report != nil || !errors.Is(err, backend.ErrNotBegun)) {
 			return err
 		}
 		if inst, err = w.current(ctx, inst); err != nil {
@@ -250,6 +292,7 @@ func (w *Worker) Close() error {
 	w.closed = true
 	w.wakeLocked()
 	w.mu.Unlock()
+	w.report()
 	w.stop()
 	w.wg.Wait()
 	return nil

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // headRoom is how long a head may be to be looked at here. Longer ones leave
@@ -43,6 +45,7 @@ type conn struct {
 	base      context.Context // of all its requests
 	use       atomic.Int32
 	socket    socket
+	hold      ledger.Hold // of an answer that the client does not take at once
 
 	mode mode
 	left int64
@@ -93,7 +96,7 @@ func (c *conn) pass(p []byte) (int, error) {
 func (c *conn) next(p []byte) (int, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, headRoom)
-		c.socket.open(c.Conn)
+		c.openSocket()
 		c.fresh, c.begun = true, time.Now()
 	}
 	for {
@@ -240,6 +243,13 @@ func (c *conn) Close() error {
 	c.wake()
 	return c.Conn.Close()
 }
+
+// CutReads and CutWrites end what is being read or written, from any goroutine.
+// The connection must end then: the deadlines it thinks it has are others.
+func (c *conn) CutReads() { _ = c.Conn.SetReadDeadline(past) }
+
+// CutWrites is CutReads for what is being written.
+func (c *conn) CutWrites() { _ = c.Conn.SetWriteDeadline(past) }
 
 // CloseWrite is what net/http does before it lingers.
 func (c *conn) CloseWrite() error { return c.writeHalf.CloseWrite() }

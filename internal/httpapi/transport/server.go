@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // Server is an http.Server that serves hot requests itself. The embedded one
@@ -14,7 +16,10 @@ import (
 // or closed by itself.
 type Server struct {
 	*http.Server
-	hot func(path string) bool
+	// Ledger counts answers that wait for their clients; nil counts none. Set it
+	// before Serve.
+	Ledger *ledger.Ledger
+	hot    func(path string) bool
 
 	prepare sync.Once
 	leaving atomic.Bool // each reply is the last one of its connection

@@ -1,10 +1,13 @@
 package transport
 
 import (
+	"errors"
 	"io"
-	"net"
 	"os"
 	"syscall"
+	"time"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // rawMost is up to how many bytes go through a system call that the runtime is
@@ -21,17 +24,19 @@ type socket struct {
 
 	in, out         []byte // of the call that is made
 	n, m            int
+	stuck           bool // the client does not take it at once
 	readErr, failed error
 	tryRead         func(fd uintptr) bool
 	tryWrite        func(fd uintptr) bool
 }
 
-// open finds out whether c can be used like this.
-func (s *socket) open(c net.Conn) {
+// openSocket finds out whether the connection can be used like this.
+func (c *conn) openSocket() {
+	s := &c.socket
 	if !rawCalls {
 		return
 	}
-	sc, ok := c.(syscall.Conn)
+	sc, ok := c.Conn.(syscall.Conn)
 	if !ok {
 		return
 	}
@@ -57,7 +62,11 @@ func (s *socket) open(c net.Conn) {
 		for s.m < len(s.out) {
 			n, errno := writeOnce(fd, s.out[s.m:])
 			switch {
+			case errno == syscall.EAGAIN && !s.stuck && !c.holdBack(len(s.out)):
+				s.failed = errNoRoom
+				return true
 			case errno == syscall.EAGAIN:
+				s.stuck = true
 				return false
 			case errno != 0:
 				s.failed = os.NewSyscallError("write", errno)
@@ -85,17 +94,56 @@ func (c *conn) receive(p []byte) (int, error) {
 	return s.n, err
 }
 
+// errNoRoom ends a connection whose client does not take its answer from a server
+// that is full of such.
+var errNoRoom = errors.New("transport: no room for an answer that is not read")
+
 // transmit writes a whole answer.
 func (c *conn) transmit(p []byte) (int, error) {
 	s := &c.socket
 	if s.raw == nil || len(p) > rawMost {
+		if !c.holdBack(len(p)) { // whether it goes at once does not show here
+			return 0, errNoRoom
+		}
+		defer c.letGo()
 		return c.Write(p)
 	}
-	s.out, s.m, s.failed = p, 0, nil
+	s.out, s.m, s.failed, s.stuck = p, 0, nil, false
 	err := s.raw.Write(s.tryWrite)
 	s.out = nil
+	if s.stuck {
+		c.letGo()
+	}
 	if err == nil {
 		err = s.failed
 	}
 	return s.m, err
+}
+
+// holdBack counts an answer that the client does not take at once, and bounds
+// the time of that; false if there is no room for it.
+func (c *conn) holdBack(n int) bool {
+	c.boundWrite()
+	if c.s.Ledger == nil {
+		return true
+	}
+	c.hold.Open(c.s.Ledger, ledger.Out, nil, c.CutWrites)
+	if !c.hold.Take(int64(n)) {
+		c.hold.Close()
+		return false
+	}
+	return true
+}
+
+// letGo undoes holdBack.
+func (c *conn) letGo() {
+	c.hold.Close()
+	_ = c.Conn.SetWriteDeadline(time.Time{})
+}
+
+// boundWrite gives a write the time that a request has.
+func (c *conn) boundWrite() {
+	if d := c.s.ReadTimeout; d > 0 {
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(d))
+	}
 }

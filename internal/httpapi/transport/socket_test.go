@@ -5,12 +5,16 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // pair returns a connection as a server has it, and the client's end.
@@ -26,13 +30,13 @@ func pair(t *testing.T, network, address string) (*conn, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	far, err := (&listener{l, &Server{}}).Accept()
+	far, err := (&listener{l, &Server{Server: &http.Server{}}}).Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { far.Close() })
 	c := far.(*conn)
-	c.socket.open(c.Conn)
+	c.openSocket()
 	return c, client
 }
 
@@ -94,4 +98,69 @@ func TestSocket(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An answer that does not go is counted, has an end, and the ledger can end it
+// before.
+func TestAnswersThatDoNotGo(t *testing.T) {
+	answer := make([]byte, rawMost)
+	fill := func(c *conn) (err error) {
+		for err == nil {
+			_, err = c.transmit(answer)
+		}
+		return err
+	}
+	empty := func(l *ledger.Ledger) {
+		t.Helper()
+		if n := l.Held(ledger.Out); n != 0 {
+			t.Errorf("%d bytes are still counted", n)
+		}
+	}
+	l := ledger.New(1 << 20)
+	c, _ := pair(t, "tcp", "127.0.0.1:0")
+	c.s.Ledger, c.s.ReadTimeout = l, time.Millisecond
+	if err := fill(c); !isTimeout(err) {
+		t.Errorf("ends with %v", err)
+	}
+	empty(l)
+
+	c, _ = pair(t, "tcp", "127.0.0.1:0")
+	c.s.Ledger = l
+	ended := make(chan error)
+	go func() { ended <- fill(c) }()
+	for l.Held(ledger.Out) == 0 {
+		runtime.Gosched()
+	}
+	const others = 63 << 20 // of 64 MiB
+	if !l.Take(ledger.Out, others) {
+		t.Fatal("no room")
+	}
+	var err error
+	for going := true; going; {
+		select {
+		case err = <-ended:
+			going = false
+		default:
+			if l.Take(ledger.Out, 1<<20) { // somebody wants the room
+				l.Give(ledger.Out, 1<<20)
+			}
+			runtime.Gosched()
+		}
+	}
+	if !isTimeout(err) || l.Cuts() != 1 {
+		t.Errorf("ends with %v after %d cuts", err, l.Cuts())
+	}
+	l.Give(ledger.Out, others)
+	empty(l)
+
+	c, _ = pair(t, "tcp", "127.0.0.1:0")
+	c.s.Ledger = l
+	if !l.Take(ledger.Out, 64<<20) {
+		t.Fatal("no room")
+	}
+	if err := fill(c); !errors.Is(err, errNoRoom) {
+		t.Errorf("a full ledger: %v", err)
+	}
+	l.Give(ledger.Out, 64<<20)
+	empty(l)
 }

@@ -1,6 +1,8 @@
 package dynamic
 
-// A busy instance that may hold two batches gets its second one
+// A busy instance that may hold two batches, which it runs at once or of which it
+// is so quick that one may be sent ahead (scheduler.Executor.Ahead), gets its
+// second one
 //   - if that is saturated: waiting could add nothing to it;
 //   - of a model with one instance whose batches take less than quickBatch, if
 //     nearly everybody is here and at least as many wait as run. Clients that

@@ -25,6 +25,9 @@ type batcher struct {
 	load     []int  // batches each instance holds
 	recent   uint64 // requests of the last four batches, 16 bits each
 	prefetch bool   // a busy instance may hold a second batch, see ahead
+	// up says whether an instance can begin something, second whether one that is
+	// busy may have another batch; nil: all.
+	up, second func(instance int) bool
 
 	arrived uint64           // how many entries were queued so far
 	wait    int64            // when the oldest entry has waited long enough for its batch; 0 for never
@@ -50,6 +53,7 @@ type batch struct {
 	sent    int64
 	reason  stats.Closing
 	entries []*entry
+	back    bool // the instance has not begun it
 	next    *batch
 
 	requests []*infer.Request // the loop's: those of the entries still wanted
@@ -120,18 +124,29 @@ func (b *batcher) cancel(e *entry) bool {
 	return true
 }
 
-// done says that an instance has finished a batch, whose memory it takes back,
-// and takes the next step.
+// done says that an instance has finished a batch, or given it back, whose
+// memory it takes, and takes the next step.
 func (b *batcher) done(now int64, x *batch, fx *effects) {
 	slot := x.slot
 	b.load[slot]--
-	b.finished(now, x)
+	if x.back {
+		b.running -= len(x.entries)
+		for _, e := range x.entries {
+			if e.request != nil {
+				b.putBack(e)
+			}
+		}
+	} else {
+		b.finished(now, x)
+	}
 	for i, e := range x.entries {
-		b.free(e)
+		if e.list == nil {
+			b.free(e)
+		}
 		x.entries[i] = nil
 	}
 	clear(x.requests)
-	x.entries, x.requests, x.next = x.entries[:0], x.requests[:0], b.batches
+	x.entries, x.requests, x.back, x.next = x.entries[:0], x.requests[:0], false, b.batches
 	b.batches = x
 	b.step(now, fx)
 	// Asking comes before giving back, so that others do not get in between.
@@ -180,7 +195,7 @@ func (b *batcher) sendAll(now int64, fx *effects) {
 	}
 }
 
-func (b *batcher) idle(i int) bool { return b.load[i] == 0 }
+func (b *batcher) idle(i int) bool { return b.load[i] == 0 && (b.up == nil || b.up(i)) }
 
 // crowded reports whether an idle instance would take a request that has
 // just come, and one of the last batches held several: more are on their way.
@@ -229,10 +244,11 @@ func (b *batcher) expire(now int64, fx *effects) {
 func (b *batcher) pick() (slot int, idle bool) {
 	slot = -1
 	for i, n := range b.load {
-		if n == 0 {
+		switch {
+		case n > 1 || b.up != nil && !b.up(i):
+		case n == 0:
 			return i, true
-		}
-		if n == 1 && slot < 0 && b.prefetch {
+		case slot < 0 && b.prefetch && (b.second == nil || b.second(i)):
 			slot = i
 		}
 	}

@@ -23,7 +23,6 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.mu.Unlock()
 		return scheduler.ErrStopping(r)
 	}
-	s.aheadLocked()
 	e := s.core.entry()
 	e.request = r
 	if !s.core.enqueue(now, e) {

@@ -44,7 +44,7 @@ type Scheduler struct {
 
 // New returns a scheduler. It starts nothing before the first request.
 func New(o Options) *Scheduler {
-	n, depth := o.Executor.Instances(), o.Executor.Depth()
+	n, depth := o.Executor.Instances(), 2 // most
 	limits := o.Executor.Limits()
 	if limits != nil {
 		depth = 1
@@ -53,6 +53,8 @@ func New(o Options) *Scheduler {
 		executor: o.Executor, stats: o.Stats,
 		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, depth, o.Hold),
 	}
+	s.core.up, s.core.second = o.Executor.Up, s.second
+	o.Executor.OnUp(s.turn)
 	s.drive = scheduler.NewDriver(2*n, s.execute, s.finish, s.tick) // an instance holds two batches at most
 	if limits != nil {
 		s.core.limits = limits
@@ -71,11 +73,20 @@ func (s *Scheduler) tick() {
 	s.stepLocked()
 }
 
-// turn is the rate limiter's event: it is an instance's turn to run.
+// turn is the rate limiter's event, that it is an instance's turn to run, and
+// the executor's, that an instance is there again.
 func (s *Scheduler) turn() {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
 	s.stepLocked()
 }
+
+// second reports whether a busy instance may have another batch: to run beside
+// the first, or ahead.
+func (s *Scheduler) second(i int) bool { return s.executor.Depth() > 1 || s.executor.Ahead(i) }
 
 // stepLocked does what has become due, and lets go of the lock.
 func (s *Scheduler) stepLocked() {
@@ -109,7 +120,14 @@ func (s *Scheduler) finish(x *batch, runner bool) (next *batch) {
 	var fx effects
 	now := backend.Now()
 	s.mu.Lock()
-	s.aheadLocked()
+	var over []entry
+	if x.back {
+		if s.closed {
+			over = s.overLocked(x)
+		} else {
+			s.queuedAgainLocked(now, x)
+		}
+	}
 	s.core.done(now, x, &fx)
 	if runner {
 		if next = fx.start; next != nil {
@@ -122,15 +140,37 @@ func (s *Scheduler) finish(x *batch, runner bool) (next *batch) {
 	s.applyLocked(&fx, nil)
 	s.mu.Unlock()
 	s.settle(&fx)
+	for _, e := range over {
+		s.leave(&e)
+		e.request.Fail(scheduler.ErrStopping(e.request), infer.Other)
+	}
 	return next
 }
 
-// aheadLocked sends nothing ahead any more once the executor takes nothing: the
-// model then calls itself by way of others, see instance.Pool.OneAtATime.
-func (s *Scheduler) aheadLocked() {
-	if s.core.prefetch && s.executor.Depth() == 1 {
-		s.core.prefetch = false
+// queuedAgainLocked makes the entries of a batch that came back what they were.
+func (s *Scheduler) queuedAgainLocked(now int64, x *batch) {
+	for _, e := range x.entries {
+		if e.request == nil {
+			continue
+		}
+		e.pending = true
+		s.stats.Enqueued()
+		if e.request.Ctx != nil {
+			s.watchLocked(now, e.request.Ctx, e)
+		}
 	}
+}
+
+// overLocked takes the entries out of a batch that came back when nothing is
+// queued any more.
+func (s *Scheduler) overLocked(x *batch) (over []entry) {
+	for _, e := range x.entries {
+		if e.request != nil {
+			over = append(over, entry{request: e.request, ticket: e.ticket})
+			e.request = nil
+		}
+	}
+	return over
 }
 
 // settle does what is to be done without the lock: it answers the requests
@@ -149,7 +189,9 @@ func (s *Scheduler) execute(x *batch) {
 			if e.ticket != nil {
 				e.ticket.Skip()
 			}
-			e.request.Fail(scheduler.ErrCancelled(), infer.Canceled)
+			r := e.request
+			e.request = nil
+			r.Fail(scheduler.ErrCancelled(), infer.Canceled)
 			continue
 		}
 		requests = append(requests, e.request)
@@ -158,9 +200,9 @@ func (s *Scheduler) execute(x *batch) {
 	switch len(requests) {
 	case 0:
 	case 1:
-		s.executor.ExecuteOne(x.slot, requests[0])
+		x.back = !s.executor.ExecuteOne(x.slot, requests[0])
 	default:
-		s.executor.Execute(x.slot, requests)
+		x.back = !s.executor.Execute(x.slot, requests)
 	}
 }
 
@@ -178,9 +220,11 @@ func (s *Scheduler) refuse(e *entry) {
 func (s *Scheduler) left(e *entry) {
 	if e.stop != nil {
 		e.stop()
+		e.stop = nil
 	}
 	if e.pending {
 		s.stats.Dequeued()
+		e.pending = false
 	}
 }
 

@@ -25,6 +25,9 @@ type fake struct {
 	instances, depth int
 	limits           *ratelimit.Group
 	took             func(instance int, batch []*infer.Request) time.Duration
+	back             func(instance int, batch []*infer.Request) bool // gives it back; nil: never
+	up               func(instance int) bool                         // nil: always
+	onUp             func()
 
 	mu      sync.Mutex
 	batches []string
@@ -37,13 +40,28 @@ func (f *fake) Depth() int               { return max(1, f.depth) }
 func (f *fake) Limits() *ratelimit.Group { return f.limits }
 func (f *fake) TryAcquire() (int, bool)  { panic("the batcher counts places itself") }
 
-func (f *fake) Acquire(context.Context) (int, error) { panic("the batcher counts places itself") }
+func (f *fake) Acquire(context.Context, int64) (int, error) {
+	panic("the batcher counts places itself")
+}
+
+func (f *fake) Ahead(int) bool { return false }
+
+func (f *fake) Up(i int) bool { return f.up == nil || f.up(i) }
+
+func (f *fake) OnUp(up func()) { f.onUp = up }
+
+func (f *fake) Insist(int, []*infer.Request) { panic("a batch can go elsewhere") }
 
 func (f *fake) Release(int) { panic("the batcher counts places itself") }
 
-func (f *fake) ExecuteOne(instance int, r *infer.Request) { f.Execute(instance, []*infer.Request{r}) }
+func (f *fake) ExecuteOne(instance int, r *infer.Request) bool {
+	return f.Execute(instance, []*infer.Request{r})
+}
 
-func (f *fake) Execute(instance int, batch []*infer.Request) {
+func (f *fake) Execute(instance int, batch []*infer.Request) bool {
+	if f.back != nil && f.back(instance, batch) {
+		return false
+	}
 	batch = slices.Clone(batch)
 	var ids []string
 	for _, r := range batch {
@@ -68,6 +86,7 @@ func (f *fake) Execute(instance int, batch []*infer.Request) {
 	f.mu.Lock()
 	f.busy[instance]--
 	f.mu.Unlock()
+	return true
 }
 
 // log collects answers in the order of delivery.
@@ -397,20 +416,22 @@ type none struct {
 
 var empty backend.Response
 
-func (n *none) Execute(_ int, batch []*infer.Request) {
+func (n *none) Execute(_ int, batch []*infer.Request) bool {
 	if n.yield {
 		runtime.Gosched()
 	}
 	for _, r := range batch {
 		_ = r.Respond(&empty, true)
 	}
+	return true
 }
 
-func (n *none) ExecuteOne(_ int, r *infer.Request) {
+func (n *none) ExecuteOne(_ int, r *infer.Request) bool {
 	if n.yield {
 		runtime.Gosched()
 	}
 	_ = r.Respond(&empty, true)
+	return true
 }
 
 func TestAllocationCeiling(t *testing.T) {

@@ -43,6 +43,26 @@ func (l *list) push(e *entry) {
 	l.len++
 }
 
+// insert puts an entry back where it stood by its number.
+func (l *list) insert(e *entry) {
+	next := l.head
+	for next != nil && next.number < e.number {
+		next = next.next
+	}
+	if next == nil {
+		l.push(e)
+		return
+	}
+	e.list, e.prev, e.next = l, next.prev, next
+	if next.prev == nil {
+		l.head = e
+	} else {
+		next.prev.next = e
+	}
+	next.prev = e
+	l.len++
+}
+
 func (l *list) remove(e *entry) {
 	if e.prev == nil {
 		l.head = e.next
@@ -84,6 +104,15 @@ func (q *queue) push(e *entry) bool {
 		q.deadlines.push(e)
 	}
 	return true
+}
+
+// putBack adds an entry that had left, in its old place. Its level may be full.
+func (q *queue) putBack(e *entry) {
+	q.levels[e.level].fresh.insert(e)
+	q.len++
+	if e.deadline != 0 {
+		q.deadlines.push(e)
+	}
 }
 
 func (q *queue) remove(e *entry) {

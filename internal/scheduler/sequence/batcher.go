@@ -18,8 +18,9 @@ import (
 //
 // A sequence is known by its key from START to END. It stands in the backlog
 // until it gets a slot of an instance, which it keeps until its last request
-// has been issued, it has been idle for too long, or it was cancelled. A slot
-// has at most one request in flight.
+// has been issued (oldest: executed, so that nobody is bound to an instance that
+// this one still keeps busy), it has been idle for too long, or it was cancelled.
+// A slot has at most one request in flight.
 type batcher struct {
 	max       int   // slots that a batch may have
 	idleLimit int64 // ns
@@ -286,7 +287,7 @@ func (b *batcher) executed(now int64, e *entry, fx *effects) {
 		case s.gone:
 		case e.cancelled:
 			b.give(s, fx)
-		case b.iterative && s.head == nil:
+		case s.head == nil && (b.iterative || s.ended):
 			b.end(s)
 		}
 		if e.again {
@@ -397,7 +398,7 @@ func (b *batcher) send(l *lane, x *batch, fx *effects) {
 			e.ready = false
 			l.ready.remove(e.slot)
 		}
-		if s.ended && s.head == nil {
+		if s.ended && s.head == nil && b.direct {
 			b.end(s)
 		} else if s.head != nil && s.head.cancelled {
 			b.give(s, fx)

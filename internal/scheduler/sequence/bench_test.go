@@ -16,9 +16,7 @@ import (
 // quick answers at once.
 type quick struct{ fake }
 
-func (q *quick) ExecuteOne(_ int, r *infer.Request) { _ = r.Request.Respond(nil, true) }
-
-func (q *quick) Execute(_ int, requests []*infer.Request) {
+func (q *quick) Insist(_ int, requests []*infer.Request) {
 	for _, r := range requests {
 		_ = r.Request.Respond(nil, true)
 	}

@@ -200,10 +200,8 @@ func (s *Scheduler) execute(x *batch) {
 			}
 		}
 	case len(requests) == 0:
-	case len(requests) == 1:
-		s.executor.ExecuteOne(x.instance, requests[0])
-	default:
-		s.executor.Execute(x.instance, requests)
+	default: // a sequence has its instance
+		s.executor.Insist(x.instance, requests)
 	}
 	for i, e := range x.entries {
 		if e == nil || e.cancelled {

@@ -32,15 +32,20 @@ type fake struct {
 	answer    func(r *infer.Request) // nil: an empty response
 }
 
-func (f *fake) Instances() int                       { return max(1, f.instances) }
-func (f *fake) Limits() *ratelimit.Group             { return f.limits }
-func (f *fake) Depth() int                           { return max(1, f.depth) }
-func (f *fake) TryAcquire() (int, bool)              { panic("not for batchers") }
-func (f *fake) Acquire(context.Context) (int, error) { panic("not for batchers") }
-func (f *fake) Release(int)                          { panic("not for batchers") }
-func (f *fake) ExecuteOne(i int, r *infer.Request)   { f.Execute(i, []*infer.Request{r}) }
+func (f *fake) Instances() int           { return max(1, f.instances) }
+func (f *fake) Limits() *ratelimit.Group { return f.limits }
+func (f *fake) Depth() int               { return max(1, f.depth) }
+func (f *fake) TryAcquire() (int, bool)  { panic("not for batchers") }
+func (f *fake) Release(int)              { panic("not for batchers") }
+func (f *fake) Ahead(int) bool           { return false }
+func (f *fake) Up(int) bool              { return true }
+func (f *fake) OnUp(func())              {}
 
-func (f *fake) Execute(_ int, requests []*infer.Request) {
+func (f *fake) Acquire(context.Context, int64) (int, error) { panic("not for batchers") }
+func (f *fake) ExecuteOne(int, *infer.Request) (begun bool) { panic("a sequence has its instance") }
+func (f *fake) Execute(int, []*infer.Request) (begun bool)  { panic("a sequence has its instance") }
+
+func (f *fake) Insist(_ int, requests []*infer.Request) {
 	var words []string
 	for _, r := range requests {
 		word := r.ID

@@ -104,7 +104,10 @@ class Connection:
         self.link.tidy = self.segments.outputs.trim
         self.link.ended = self._ended
         _open.add(self)
-        hello = {"pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL}
+        hello = {
+            "pid": os.getpid(), "python": platform.python_version(), "numpy": np.__version__, "protocol": PROTOCOL,
+            "board": True,
+        }  # fmt: skip
         with contextlib.suppress(Closed):  # whoever asks first hears it
             self.link.writer.send(json_frame(HELLO, 0, 0, hello))
         self.link.start("neso-connection")

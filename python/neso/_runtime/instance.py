@@ -23,13 +23,16 @@ from neso_worker.frames import (
     ENDS_BATCH,
     EXECUTE,
     EXECUTE_BATCH,
+    NOT_BEGUN,
     READY,
     UNLOAD,
     ProtocolError,
     done_frame,
+    frame,
     json_frame,
 )  # fmt: skip
 from neso_worker.leases import Lease
+from neso_worker.memory import RECALLED
 
 from . import where
 from .binding import BATCH, Binding
@@ -73,6 +76,8 @@ class Instance:
         self.name = str(order.get("name") or binding.name)
         self.model = binding.name
         self.work: deque[Frame] = deque()
+        # Where the thread writes which batch it begins; None when nothing is sent ahead.
+        self._words = connection.segments.words(order.get("board"))
         self._call = call
         self._binding = binding
         self._callable = binding.callables[index]
@@ -93,6 +98,7 @@ class Instance:
         connection, link, work = self.connection, self.connection.link, self.work
         current.connection = connection
         arrived = work.__len__
+        words = self._words
         leases = connection.leases
         try:
             link.writer.send(json_frame(READY, self.number, self._call, {"async": self._async}))
@@ -105,6 +111,12 @@ class Instance:
                     link.wait(arrived)
                 kind, _, call, data, start, end = work.popleft()
                 self.idle = kind == UNLOAD
+                if words is not None and kind == EXECUTE:
+                    # In this order: what the server recalls at this moment, it sees begun, or it is seen here.
+                    words[0] = call
+                    if call <= words[RECALLED]:
+                        link.writer.send(frame(NOT_BEGUN, self.number, call))
+                        continue
                 if kind == EXECUTE_BATCH:
                     self._execute_batch(call, data, start, end)
                 elif kind == EXECUTE:

@@ -1,0 +1,383 @@
+package worker
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// A worker runs its batches in order, so that what was sent to it lies in its
+// channel until the batch before has ended. To take such a batch back, both
+// sides have to agree whether the worker has begun it, also while a model holds
+// the worker's only thread. So each instance has two words in memory that both
+// map, the board. The worker writes the number of a batch into begun before it
+// runs it, and then looks at recalled: a batch up to that number it does not
+// run, and says so (NOT_BEGUN). The server writes recalled and then looks at
+// begun. Each side writes first and then reads what the other wrote, so one of
+// them sees it, provided that no write is overtaken by the read after it: the
+// server, which does this seldom, makes all processors pass a barrier in between
+// (fence), so that the worker needs none. Both may see it: then the server takes
+// the batch for begun and hears otherwise by NOT_BEGUN.
+//
+// A worker that lies about begun keeps what it was sent, as if its model took
+// long, or runs what the server has given to another instance of the same model;
+// what it answers to that has no handle any more.
+
+const (
+	// aheadLimit is how many batches may be on their way to one worker beyond the one
+	// that it runs: enough that it finds the next ones when it reads.
+	aheadLimit = 15
+	// boardSize is that of the board's segment, boardSlot what each instance has of
+	// it: two cache lines, one for each writer.
+	boardSize     = 8192
+	boardSlot     = 128
+	boardRecalled = 64
+	// lineTick is how often a line of batches is looked at: when the worker has begun
+	// none between two looks, what lies there is taken back.
+	lineTick = 4 * time.Millisecond
+	// boardSegment is the number of the board's segment.
+	boardSegment = firstOutputSegment - 1
+)
+
+// Board is an instance's part of the board; nil for one that is not sent
+// anything ahead.
+type Board struct {
+	offset   int
+	begun    *atomic.Uint64
+	recalled *atomic.Uint64
+}
+
+// Offset is what INIT says of it, nil without one.
+func (b *Board) Offset() *int {
+	if b == nil {
+		return nil
+	}
+	return &b.offset
+}
+
+// Ahead is how many batches the instance may be sent ahead.
+func (i *Instance) Ahead() int {
+	if i.Board == nil {
+		return 0
+	}
+	return aheadLimit
+}
+
+// boards is part of Conn and guarded by its mu.
+type boards struct {
+	seg   *segment
+	used  []bool
+	armed bool
+	timer *time.Timer
+}
+
+// NewBoard returns the board of a new instance, or nil where the worker or the
+// system does not know it. It goes to the worker before the next frame.
+func (c *Conn) NewBoard() *Board {
+	if !canFence() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || !c.hello.Board {
+		return nil
+	}
+	b := &c.boards
+	if b.seg == nil {
+		seg, err := newSegment(boardSegment, boardSize, true)
+		if err != nil {
+			return nil
+		}
+		if err := c.sendSegmentLocked(seg, boardSegment, segmentBoard); err != nil {
+			seg.close()
+			return nil
+		}
+		b.seg, b.used = seg, make([]bool, boardSize/boardSlot)
+		b.timer = time.AfterFunc(time.Hour, c.lookAtLines)
+	}
+	i := slices.Index(b.used, false)
+	if i < 0 {
+		return nil
+	}
+	b.used[i] = true
+	word := func(at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b.seg.data[at])) }
+	made := &Board{offset: i * boardSlot, begun: word(i * boardSlot), recalled: word(i*boardSlot + boardRecalled)}
+	made.begun.Store(0)
+	made.recalled.Store(c.lastID) // what was sent to the instance that had it before
+	return made
+}
+
+// FreeBoard gives back the board of an instance that is not attached.
+func (c *Conn) FreeBoard(b *Board) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.freeBoardLocked(b)
+}
+
+func (c *Conn) freeBoardLocked(b *Board) {
+	if b != nil {
+		c.boards.used[b.offset/boardSlot] = false
+	}
+}
+
+// closeBoards ends what NewBoard has begun; nobody looks at a board any more.
+func (c *Conn) closeBoards() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.boards.seg == nil {
+		return
+	}
+	for _, inst := range c.instances {
+		inst.Board = nil
+	}
+	c.boards.timer.Stop()
+	c.boards.seg.close()
+	c.boards.seg = nil
+}
+
+// joinLocked notes that a batch was sent to an instance with a board.
+func (c *Conn) joinLocked(call *batchCall) {
+	i := call.inst
+	if i.Board == nil {
+		return
+	}
+	i.line = append(i.line, call)
+	if len(i.line) == 1 {
+		return
+	}
+	if p := call.batch.Progress; p != nil {
+		call.waits = true
+		p.Waits()
+	}
+	if !c.boards.armed {
+		c.boards.armed = true
+		c.boards.timer.Reset(lineTick)
+	}
+}
+
+// leaveLocked notes that a batch has ended: then the worker has the next one.
+func (c *Conn) leaveLocked(call *batchCall) {
+	i := call.inst
+	at := slices.Index(i.line, call)
+	if at < 0 {
+		return
+	}
+	i.line = slices.Delete(i.line, at, at+1)
+	if len(i.line) > 0 {
+		i.line[0].begins()
+	}
+}
+
+func (call *batchCall) begins() {
+	if call.waits {
+		call.waits = false
+		call.batch.Progress.Begins()
+	}
+}
+
+// begunLocked notes what the worker has begun, and returns up to which number.
+func (i *Instance) begunLocked() uint64 {
+	begun := i.Board.begun.Load()
+	for _, call := range i.line {
+		if call.id > begun {
+			break
+		}
+		call.begins()
+	}
+	return begun
+}
+
+// lookAtLines takes back what has been sent to workers that have not come to
+// it. It is the timer's event.
+func (c *Conn) lookAtLines() {
+	c.mu.Lock()
+	c.boards.armed = false
+	var late []*Instance
+	if c.err == nil && c.boards.seg != nil {
+		for _, i := range c.instances {
+			if len(i.line) == 0 || i.Board == nil {
+				continue
+			}
+			begun, last := i.begunLocked(), i.line[len(i.line)-1].id
+			if begun >= last {
+				continue
+			}
+			if begun == i.seen && i.line[0].id == i.seenFirst {
+				late = append(late, i)
+			}
+			i.seen, i.seenFirst = begun, i.line[0].id
+			c.boards.armed = true
+		}
+	}
+	c.recallLocked(late)
+	if c.boards.armed {
+		c.boards.timer.Reset(lineTick)
+	}
+	c.mu.Unlock()
+	c.takeBack(late)
+}
+
+// recallLocked forbids instances what they have not begun.
+func (c *Conn) recallLocked(instances []*Instance) {
+	for _, i := range instances {
+		if i.Board != nil && len(i.line) > 0 {
+			i.recalled = i.line[len(i.line)-1].id
+			i.Board.recalled.Store(i.recalled)
+		}
+	}
+}
+
+// takeBack has the reader give back what instances have been forbidden and had
+// not begun.
+func (c *Conn) takeBack(instances []*Instance) {
+	if len(instances) == 0 {
+		return
+	}
+	fence()
+	c.tell(func() {
+		var copies []copied
+		c.mu.Lock()
+		for _, i := range instances {
+			if i.Board != nil {
+				copies = append(copies, c.giveBackLocked(i, i.begunLocked(), i.recalled)...)
+			}
+		}
+		c.mu.Unlock()
+		releaseCopies(copies)
+	})
+}
+
+// giveBackLocked ends the batches of an instance after one number up to another,
+// as not begun, and returns what is to be released without the lock. Only the
+// reader calls it.
+func (c *Conn) giveBackLocked(i *Instance, after, last uint64) (copies []copied) {
+	for _, call := range slices.Clone(i.line) {
+		if call.id > after && call.id <= last && c.untouchedLocked(call) {
+			copies = append(copies, c.backLocked(call)...)
+		}
+	}
+	return copies
+}
+
+// untouchedLocked reports whether the worker has answered nothing of a batch. One
+// that answers what it has not begun keeps it.
+func (c *Conn) untouchedLocked(call *batchCall) bool {
+	if call.outputs != nil {
+		return false
+	}
+	for _, h := range call.handles {
+		if s := c.requests.find(h); !call.expired && (s == nil || s.sent || s.stream != nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// backLocked ends a batch that the worker has not begun. One that was answered
+// by its timeout has ended with that.
+func (c *Conn) backLocked(call *batchCall) (copies []copied) {
+	delete(c.batches, call.id)
+	c.limitEndedLocked(call.inst, call.id)
+	if at := slices.Index(call.inst.line, call); at >= 0 {
+		call.inst.line = slices.Delete(call.inst.line, at, at+1)
+	}
+	copies, call.copies = call.copies, nil
+	for _, h := range call.handles {
+		if s := c.requests.find(h); s != nil {
+			for _, b := range s.copies {
+				copies = append(copies, copied{buf: b})
+			}
+			c.requests.remove(h)
+		}
+		for _, b := range c.expired[h].copies {
+			copies = append(copies, copied{buf: b})
+		}
+		delete(c.expired, h)
+	}
+	if call.expired {
+		call.inst.overdue.Add(-1)
+	} else {
+		call.err = backend.ErrNotBegun
+	}
+	c.unwatchLocked(call)
+	c.endedLocked(call)
+	return copies
+}
+
+// notBegun takes the worker's word that it has not run a batch: one that the
+// server had recalled.
+func (c *Conn) notBegun(h Header) error {
+	c.mu.Lock()
+	call := c.batches[h.ID]
+	if call == nil {
+		c.mu.Unlock()
+		c.settleForsaken(h.ID)
+		return nil
+	}
+	fault := &ProtocolError{Kind: h.Kind, Field: "id", Offset: 16}
+	switch {
+	case call.inst.Number != h.Instance || h.ID > call.inst.recalled:
+		fault.Detail = "the batch was not recalled"
+	case !c.untouchedLocked(call):
+		fault.Detail = "the batch was answered"
+	default:
+		copies := c.backLocked(call)
+		c.mu.Unlock()
+		releaseCopies(copies)
+		return nil
+	}
+	c.mu.Unlock()
+	return fault
+}
+
+// freed takes the worker's word that it can take another batch although one has
+// not ended: its model answers later.
+func (c *Conn) freed(h Header) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call := c.batches[h.ID]
+	if call == nil {
+		return
+	}
+	if at := slices.Index(call.inst.line, call); at >= 0 && at+1 < len(call.inst.line) {
+		call.inst.line[at+1].begins()
+	}
+	if p := call.batch.Progress; p != nil {
+		p.Frees()
+	}
+}
+
+// recallAllLocked forbids the worker everything: the connection ends.
+func (c *Conn) recallAllLocked() {
+	for _, i := range c.instances {
+		if i.Board != nil {
+			i.recalled = math.MaxUint64
+			i.Board.recalled.Store(math.MaxUint64)
+		}
+	}
+}
+
+// abandonLines gives back what a worker that has ended has not begun.
+func (c *Conn) abandonLines() {
+	c.mu.Lock()
+	waits := slices.ContainsFunc(slices.Collect(maps.Values(c.instances)), func(i *Instance) bool { return i.Board != nil && len(i.line) > 0 })
+	c.mu.Unlock()
+	if !waits {
+		return
+	}
+	fence() // one that was not ended by its death may still go on
+	var copies []copied
+	c.mu.Lock()
+	for _, i := range c.instances {
+		if i.Board != nil {
+			copies = append(copies, c.giveBackLocked(i, i.begunLocked(), math.MaxUint64)...)
+		}
+	}
+	c.mu.Unlock()
+	releaseCopies(copies)
+}
