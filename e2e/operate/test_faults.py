@@ -117,9 +117,8 @@ def test_killed_workers(tmp_path):
             assert until(lambda pid=pid: not alive(pid) and len(workers(pids)) == 2), s.log()[-2000:]
         assert load.grows() and other.grows()
         assert not load.lost and not other.lost and not other.bad()
-        # Those that were behind the one that hung.
-        assert sum(load.bad().values()) <= 3 * 8, load.bad()
-        assert all(status == 500 and "is not healthy" in text for status, text in load.bad()), load.bad()
+        # Those behind the one that hung went to the other instance.
+        assert not load.bad(), load.bad()
         assert s.get("/v2/health/ready").status == 200
 
 

@@ -171,8 +171,8 @@ class Instance:
         tables = self.tables
         writer = tables.link.writer
         worker = tables.worker
-        if worker.held and self._last > QUICK:
-            worker.held = 0
+        if worker.held.count and self._last > QUICK:
+            worker.held.count = 0
             writer.flush()
         batch = Batch(tables, number)
         requests = decode(batch, data, start, end)
@@ -225,7 +225,7 @@ class Instance:
         for handle, message in broken.items():
             frame.add_error(handle, message, TritonError.INTERNAL, FINAL)
         writer = tables.link.writer
-        tables.worker.held = 0
+        tables.worker.held.count = 0
         with writer.lock:
             writer.send_locked(frame.pack(False, batch.leases))
             if not left:
@@ -261,22 +261,20 @@ class Instance:
             self._end(batch, None, describe(error), full_traceback(error))
             return
         if more and self._last < QUICK and len(frame._blocks) == 1:
-            if not worker.held:
-                worker.held_since = time.perf_counter()
-            elif worker.held >= MAX_HELD - 1 or time.perf_counter() - worker.held_since > MAX_HOLD:
+            held = worker.held
+            if held.count and (held.count >= MAX_HELD - 1 or time.perf_counter() - held.since > MAX_HOLD):
                 more = False
             if more:
-                worker.held += 1
-                writer.hold(packed)
+                held.add(packed)
                 return
-        worker.held = 0
+        worker.held.count = 0
         writer.send(packed)
 
     def _end(self, batch: Batch, frame: Optional[ResponseFrame], message: str, trace: str) -> None:
         """The end of an execute that failed, used senders or had inputs in shared memory."""
         tables = self.tables
         writer = tables.link.writer
-        tables.worker.held = 0
+        tables.worker.held.count = 0
         with writer.lock:
             batch.ended = True
             if message:

@@ -46,6 +46,7 @@ from .frames import (
     json_frame,
     release_blocks,
 )  # fmt: skip
+from .holding import Holding
 from .instance import Instance
 from .leases import Leases
 from .memory import RECALLED, Segments
@@ -90,9 +91,8 @@ class Worker:
         self.open_answers = 0
         # Windows of decoupled requests that are not answered, by handle.
         self.windows: dict[int, Window] = {}
-        # Batches whose responses wait for the next send, and since when.
-        self.held = 0
-        self.held_since = 0.0
+        # Answers that wait for the next send.
+        self.held = Holding(self.link.writer)
         self.instances: dict[int, Instance] = {}
         self.model_class: Optional[type] = None
         self._instance: type[Instance] = Instance
