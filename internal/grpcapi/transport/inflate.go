@@ -11,6 +11,10 @@ import (
 	"github.com/nesoserve/neso/internal/ledger"
 )
 
+// quickInflation is a piece of a message that is large once it is inflated. Those
+// take turns on half of the processors: they take little of the client's time.
+const quickInflation = 64 << 10
+
 // decompress returns a message as it was, and how many bytes of it are on the
 // ledger, also with an error. Its memory is made as it is filled; Options.Known is
 // asked before there is much of it.
@@ -33,6 +37,15 @@ func (st *stream) decompress(b mem.BufferSlice) (_ mem.BufferSlice, held int64, 
 	var out mem.BufferSlice
 	l := s.o.Ledger
 	for size, next := 0, minPiece; ; next = min(2*next, maxPiece) {
+		if next == quickInflation {
+			select {
+			case s.inflating <- struct{}{}:
+				defer func() { <-s.inflating }()
+			case <-st.Context().Done():
+				out.Free()
+				return nil, held, status.FromContextError(st.Context().Err()).Err()
+			}
+		}
 		if !l.Take(ledger.In, int64(next)) {
 			out.Free()
 			return nil, held, s.exhausted(ledger.In, int64(next)).Err()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,13 +123,14 @@ var ErrStopped = errors.New("transport: the server has been stopped")
 
 // Server serves gRPC. Register services first, then Serve.
 type Server struct {
-	o        Options
-	services map[string]bool
-	methods  map[string]*method
-	ahead    atomic.Int64 // memory that is made for messages before they come
-	work     chan *stream // to handlers that wait for calls
-	watching atomic.Bool
-	wake     chan struct{} // to watch, once for each change of watching to true
+	o         Options
+	services  map[string]bool
+	methods   map[string]*method
+	ahead     atomic.Int64  // memory that is made for messages before they come
+	work      chan *stream  // to handlers that wait for calls
+	inflating chan struct{} // one for each large message that is being inflated
+	watching  atomic.Bool
+	wake      chan struct{} // to watch, once for each change of watching to true
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -156,7 +158,7 @@ type method struct {
 func New(o Options) *Server {
 	o.fill()
 	return &Server{
-		o: o, services: map[string]bool{}, methods: map[string]*method{}, work: make(chan *stream), wake: make(chan struct{}, 1), idle: make(chan struct{}), unwatched: make(chan struct{}),
+		o: o, services: map[string]bool{}, methods: map[string]*method{}, work: make(chan *stream), inflating: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), wake: make(chan struct{}, 1), idle: make(chan struct{}), unwatched: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}
 }
