@@ -28,6 +28,11 @@ type Model struct {
 // concatenated along the first dimension, and returns the outputs in the same
 // form. The inputs are borrowed until it returns. What it returns is handed on
 // without a copy and must not be changed any more.
+//
+// ctx is the request's: it ends when the caller has given up, at the request's
+// deadline, and when the server stops waiting; it has the values of the context
+// of Server.Infer. That of a batch of several requests ends when all of them have
+// ended, and has no values. Either ends when the function returns.
 type Func func(ctx context.Context, inputs []tensor.Tensor) ([]tensor.Tensor, error)
 
 // earlyBind is a Bind before Start.
@@ -131,7 +136,7 @@ func (m funcModel) NewInstance(context.Context, backend.InstanceConfig) (backend
 
 func (m funcModel) Execute(ctx context.Context, batch *backend.Batch) error {
 	if m.b.gather && m.batching {
-		outputs, err := m.b.f(ctx, batch.Inputs)
+		outputs, err := m.call(ctx, batch.Requests, batch.Inputs)
 		if err != nil {
 			return err
 		}
@@ -139,8 +144,8 @@ func (m funcModel) Execute(ctx context.Context, batch *backend.Batch) error {
 		keep(outputs, batch.Inputs)
 		return batch.Scatter(outputs)
 	}
-	for _, r := range batch.Requests {
-		outputs, err := m.b.f(ctx, r.Inputs)
+	for i, r := range batch.Requests {
+		outputs, err := m.call(ctx, batch.Requests[i:i+1:i+1], r.Inputs)
 		resp := &backend.Response{Err: backend.AsError(err)}
 		if err == nil {
 			keep(outputs, r.Inputs)
@@ -155,6 +160,13 @@ func (m funcModel) Execute(ctx context.Context, batch *backend.Batch) error {
 		_ = r.Respond(resp, true) // a cancelled request needs nothing more
 	}
 	return nil
+}
+
+// call runs the function for some requests.
+func (m funcModel) call(ctx context.Context, requests []*backend.Request, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
+	c := &callContext{life: ctx, requests: requests}
+	defer c.close()
+	return m.b.f(c, inputs)
 }
 
 // keep takes a reference for each output that is memory of an input.

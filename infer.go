@@ -3,9 +3,11 @@ package neso
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -16,7 +18,8 @@ type Request struct {
 	// Version of the model; 0 means the latest ready one.
 	Version int64
 	ID      string
-	// Inputs are borrowed: their memory must not change before the call returns.
+	// Inputs are borrowed: their memory must not change before the call returns, and
+	// that of a Buffer not as long as others refer to it.
 	// Shapes include the batch dimension where the model batches.
 	Inputs []tensor.Tensor
 	// Outputs names the outputs wanted; empty means all.
@@ -34,12 +37,31 @@ type Request struct {
 
 // Infer runs a request without any network and returns its one response, which
 // the caller releases. The error is a *backend.Error with the code and text a
-// client would see. When ctx ends first, the request leaves its queue.
+// client would see. When ctx ends first, Infer returns at once with
+// backend.Cancelled and the cause: a request in the queue leaves it, a model that
+// runs it is told (a function that is bound by its context) and its answer is
+// dropped. Inputs without a Buffer are copied for that, unless ctx cannot end.
 func (s *Server) Infer(ctx context.Context, q Request) (*backend.Response, error) {
+	if ctx.Done() == nil {
+		return s.inferHere(ctx, q)
+	}
+	sink := &single{ending: ending{done: make(chan struct{})}}
+	if err := s.start(ctx, q, sink); err != nil {
+		return nil, err
+	}
+	return sink.response(ctx)
+}
+
+// inferHere is Infer where nothing can end the wait: the model may run on the
+// caller's goroutine and read the caller's memory.
+func (s *Server) inferHere(ctx context.Context, q Request) (*backend.Response, error) {
 	sink := infer.NewSingle()
-	trace, err := s.infer(ctx, q, sink)
-	defer trace.Done()
+	r, trace, err := s.request(ctx, q, sink)
 	if err != nil {
+		return nil, err
+	}
+	defer trace.Done()
+	if err := s.running.engine.Infer(r); err != nil {
 		return nil, err
 	}
 	resp, bad := sink.Wait()
@@ -73,49 +95,76 @@ func (s *Server) WarmupRequests(model string) ([]Request, error) {
 
 // Stream runs a request of any model, decoupled ones too, and calls yield for
 // each response, error responses included, in order. yield owns the response.
-// When yield returns false, the request is cancelled and further responses are
-// released. Stream returns after the final response.
+// Stream returns nil after the final response. When yield returns false, or ctx
+// ends, the request is cancelled, further responses are released and Stream
+// returns at once; for ctx with backend.Cancelled and its cause.
 func (s *Server) Stream(ctx context.Context, q Request, yield func(*backend.Response) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sink := &streamSink{yield: yield, cancel: cancel, done: make(chan struct{})}
-	trace, err := s.infer(ctx, q, sink)
-	defer trace.Done()
+	sink := &streamSink{ending: ending{done: make(chan struct{})}, yield: yield, cancel: cancel}
+	if err := s.start(ctx, q, sink); err != nil {
+		return err
+	}
+	return sink.await(ctx)
+}
+
+// start hands a request on, with inputs of its own, so that the caller need not
+// wait for its end.
+func (s *Server) start(ctx context.Context, q Request, sink leavable) error {
+	if ctx.Err() != nil {
+		return errEnded(ctx)
+	}
+	r, trace, err := s.request(ctx, q, sink)
 	if err != nil {
 		return err
 	}
-	<-sink.done
+	if err := own(r, r.Owner.(*model.Model).Allocator(), s.running.engine.Allocator()); err != nil {
+		r.Abandon()
+		trace.Done()
+		return err
+	}
+	e := sink.end()
+	e.last = trace.Done
+	// It ends with the request, whose pin holds the version: the model may run on it.
+	go func() {
+		if err := s.running.engine.Infer(r); err != nil {
+			e.finish(err) // the sink is not called
+		}
+	}()
 	return nil
 }
 
-// streamSink hands responses to a function.
-type streamSink struct {
-	yield   func(*backend.Response) bool
-	cancel  func()
-	done    chan struct{}
-	stopped bool // yield wants no more
+// own gives a request inputs that nobody else changes: those without a buffer
+// that is counted are the caller's, who may use the memory again once the call
+// has returned.
+func own(r *infer.Request, allocators ...tensor.Allocator) error {
+	a := allocators[0]
+	if a == nil {
+		a = allocators[1]
+	}
+	for i := range r.Inputs {
+		t := &r.Inputs[i]
+		if t.Buffer != nil || len(t.Data) == 0 {
+			continue
+		}
+		n := len(t.Data)
+		b, err := a.Allocate(n)
+		if err != nil {
+			return err
+		}
+		copy(b.Bytes(), t.Data)
+		t.Buffer, t.Data = b, b.Bytes()[:n:n]
+	}
+	r.Requested = slices.Clone(r.Requested)
+	r.Parameters = slices.Clone(r.Parameters)
+	return nil
 }
 
-// Deliver is called by one goroutine at a time.
-func (s *streamSink) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
-	switch {
-	case resp == nil:
-	case s.stopped:
-		resp.Release()
-	case !s.yield(resp):
-		s.stopped = true
-		s.cancel()
-	}
-	if final {
-		close(s.done)
-	}
-}
-
-// infer hands a request on. The caller owes the trace, which may be nil, a Done
+// request makes a request. The caller owes the trace, which may be nil, a Done
 // once the request is over, or has failed.
-func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) (*tracing.Trace, error) {
+func (s *Server) request(ctx context.Context, q Request, sink infer.Sink) (*infer.Request, *tracing.Trace, error) {
 	if s.running == nil || s.running.engine == nil {
-		return nil, ErrNotRunning
+		return nil, nil, ErrNotRunning
 	}
 	if q.Version == 0 {
 		q.Version = -1
@@ -126,7 +175,7 @@ func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) (*tracin
 	}
 	pin, err := s.running.engine.Resolve(q.Model, q.Version, bytes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := pin.NewRequest(sink)
 	r.Ctx, r.ID, r.Requested, r.Parameters = ctx, q.ID, q.Outputs, q.Parameters
@@ -138,8 +187,7 @@ func (s *Server) infer(ctx context.Context, q Request, sink infer.Sink) (*tracin
 		r.Inputs[i] = t
 	}
 	r.Times.Start = backend.Now()
-	trace := s.startTrace(r, q.TraceParent, q.TraceState)
-	return trace, s.running.engine.Infer(r)
+	return r, s.startTrace(r, q.TraceParent, q.TraceState), nil
 }
 
 func (s *Server) startTrace(r *infer.Request, parent, state string) *tracing.Trace {
