@@ -22,5 +22,10 @@ make_models gen_qa_implicit_models.py --onnx --onnx_opset=13 --models_dir="$targ
 make_models gen_qa_dyna_sequence_models.py --onnx --onnx_opset=13 --models_dir="$target/qa_dyna_sequence_model_repository"
 make_models gen_qa_ragged_models.py --onnx --onnx_opset=13 --models_dir="$target/qa_ragged_model_repository"
 make_models gen_qa_models.py --ensemble --models_dir="$target/qa_ensemble_model_repository/qa_model_repository"
+python -c 'import torch' 2>/dev/null &&
+  make_models gen_qa_models.py --libtorch --models_dir="$target/qa_model_repository"
+# There is no GPU, and no library but ONNX Runtime's.
+find "$target" -name config.pbtxt -exec sed -i 's/KIND_GPU/KIND_CPU/' {} +
+rm -rf "$target"/qa_ensemble_model_repository/*/*{plan,libtorch,savedmodel,graphdef,openvino}*
 touch "$target/.done"
 exit $status
