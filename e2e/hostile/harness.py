@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +27,7 @@ ROUNDS = 3  # a machine that does something else just then gets another chance
 SECONDS = 1.0  # that the polite client is watched for, with and without the attack
 TIMES = 3  # as slow as without the attack may the polite client's 99th percentile be
 FLOOR_MS = 10.0  # below which it is a matter of who has the processor
+CEILING = 2048 * MiB  # a server that takes more is killed, before the machine stands still
 
 
 class Polite:
@@ -56,7 +59,8 @@ class Peak(threading.Thread):
 
     def __init__(self, pid: int):
         super().__init__(daemon=True)
-        self.statm, self.over, self.most = Path(f"/proc/{pid}/statm"), threading.Event(), 0
+        self.pid, self.statm = pid, Path(f"/proc/{pid}/statm")
+        self.over, self.most = threading.Event(), 0
         self.look()
         self.start()
 
@@ -68,7 +72,9 @@ class Peak(threading.Thread):
     def run(self):
         while not self.over.wait(0.005):
             with contextlib.suppress(OSError, IndexError):  # the server has ended, which is told elsewhere
-                self.look()
+                if self.look() > CEILING:
+                    os.kill(self.pid, signal.SIGKILL)
+                    return
 
     def close(self) -> int:
         self.over.set()
@@ -138,6 +144,7 @@ class Hostile:
                 attacker.join(120)
                 held = peak.close() - before
             assert not attacker.is_alive() and not failed, failed
+            assert held < CEILING, f"the attack makes the server hold {held / MiB:.0f} MiB, where it was killed"
             assert self.server.process.poll() is None, self.server.log()[-3000:]
             assert held <= memory, (
                 f"the attack makes the server hold {held / MiB:.0f} MiB, of at most {memory / MiB:.0f}"
