@@ -30,6 +30,14 @@ func (t *TLS) files() []string {
 	return files
 }
 
+// cipherSuites are those of TLS 1.2: authenticated encryption and a key exchange
+// that keeps nothing. Go's own list has CBC too. TLS 1.3 has no others.
+var cipherSuites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
 // load reads the files; protocols are those offered to clients (ALPN).
 func (t *TLS) load(protocols []string) (*tls.Config, error) {
 	if t.Cert == "" || t.Key == "" {
@@ -39,7 +47,7 @@ func (t *TLS) load(protocols []string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", t.Cert, t.Key, err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: protocols, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: protocols, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites}
 	if t.ClientCA == "" {
 		return config, nil
 	}
@@ -89,7 +97,7 @@ func serverTLS(t *TLS, log *slog.Logger, protocols ...string) (*tls.Config, erro
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{GetConfigForClient: c.forClient, NextProtos: protocols, MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{GetConfigForClient: c.forClient, NextProtos: protocols, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites}, nil
 }
 
 // forClient returns the present configuration, read anew if the files changed.

@@ -254,3 +254,11 @@ def test_the_go_example_serves(tmp_path):
             p.stderr.read()
     assert r.returncode == 0 and '"data":[9,18,27,36]' in r.stdout.replace(".0", ""), r.stdout + r.stderr
     assert p.returncode == 0
+
+
+def test_the_tests_of_security_exist():
+    """Each test that docs/security.md names."""
+    named = re.findall(r"`(e2e/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "security.md").read_text())
+    assert len(named) > 10
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / file).read_text(), (file, name)

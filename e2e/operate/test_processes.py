@@ -154,3 +154,17 @@ def test_processes_that_hide(tmp_path):
         assert s.post("/v2/repository/models/m/unload", {}).status == 200
         assert s.stop() == 0
         assert not alive(hidden)
+
+
+@pytest.mark.parametrize("how", ["print(line)", "pb_utils.Logger.log_info(line)"])
+def test_a_model_that_logs_without_end(tmp_path, how):
+    """What it writes is bounded, and the log says how much it lacks."""
+    flood = f"line = 'x' * 1000\n        for _ in range(100_000): {how}"  # 100 MB
+    python_model(tmp_path, "m", execute=flood)
+    with Server(tmp_path) as s:
+        assert s.infer("m", X).status == 200
+        assert until(lambda: "lines were dropped" in s.log())
+        assert s.stop() == 0
+        log = s.log()
+        written, dropped = log.count("x" * 1000), sum(map(int, re.findall(r"dropped=(\d+)", log)))
+        assert written + dropped == 100_000 and len(log) < 50 << 20, (written, dropped, len(log))

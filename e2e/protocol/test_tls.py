@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 import subprocess
 import warnings
@@ -55,6 +56,33 @@ class Files:
         if with_client:
             context.load_cert_chain(self.client_cert, self.client_key)
         return context
+
+
+@pytest.mark.parametrize(
+    "suite", ["ECDHE-ECDSA-AES128-SHA256", "ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-GCM-SHA384"]
+)
+def test_suites_of_tls_1_2(tmp_path, suite):
+    """Those with authenticated encryption only, on every listener."""
+    repo = tmp_path / "models"
+    repo.mkdir()
+    files = Files(tmp_path / "tls")
+    s = Server(repo, *files.options(False), wait=False)
+    try:
+        assert until(lambda: "Started Metrics Service" in s.log())
+        for port in (s.http_port, s.grpc_port, s.metrics_port):
+            context = files.context(False)
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            context.set_alpn_protocols(["h2", "http/1.1"])
+            context.set_ciphers(suite + ":@SECLEVEL=0")
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
+                if "GCM" in suite:
+                    with context.wrap_socket(plain, server_hostname="localhost") as tls:
+                        assert tls.cipher()[0] == suite
+                else:
+                    with pytest.raises(ssl.SSLError):
+                        context.wrap_socket(plain, server_hostname="localhost")
+    finally:
+        s.stop()
 
 
 def get(server, port, path, context):

@@ -30,6 +30,8 @@ type Channels struct {
 type ConnOptions struct {
 	// Logger takes the worker's log records; it carries model and instance, unless the worker is a user's process (Serve).
 	Logger *slog.Logger
+	// rate bounds these; nil means one of the connection's own.
+	rate *logRate
 	// Host serves calls out of the worker; nil refuses them.
 	Host backend.Host
 	// OutputLimit bounds the worker's output memory in bytes; 0 is
@@ -175,6 +177,9 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 		batches: map[uint64]*batchCall{}, calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
 		arenas: map[*Arena][]uint32{}, held: map[blockKey][]*tensor.Buffer{}, early: map[blockKey]int{},
 		expired: map[uint64]requestState{}, forsaken: map[uint64]forsaken{},
+	}
+	if c.opts.rate == nil {
+		c.opts.rate = &logRate{logger: c.logger()}
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.room.L = &c.mu

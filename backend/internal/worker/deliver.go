@@ -551,7 +551,7 @@ func (c *Conn) log(r LogRecord) {
 	record := slog.NewRecord(time.Now(), level, string(r.Message), 0)
 	record.AddAttrs(logging.Source(string(r.File), int(r.Line)))
 	h := c.logger().Handler()
-	if h.Enabled(c.ctx, level) {
+	if h.Enabled(c.ctx, level) && c.opts.rate.allows(len(r.Message)) {
 		_ = h.Handle(c.ctx, record) // a log that cannot be written has nowhere to say so
 	}
 }

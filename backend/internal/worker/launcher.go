@@ -110,7 +110,7 @@ func (l *Launcher) zygote(ctx context.Context, cmd Command) (*zygote, error) {
 	}
 	e := l.zygotes[key]
 	if e == nil {
-		e = &zygoteEntry{ready: make(chan struct{}), lines: &lineLog{logger: l.Logger}}
+		e = &zygoteEntry{ready: make(chan struct{}), lines: &lineLog{logger: l.Logger, rate: &logRate{logger: l.Logger}}}
 		if l.zygotes == nil {
 			l.zygotes = map[string]*zygoteEntry{}
 			l.life, l.stop = context.WithCancel(context.Background())

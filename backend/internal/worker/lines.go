@@ -21,7 +21,8 @@ const (
 // remembers the last lines.
 type lineLog struct {
 	logger *slog.Logger
-	part   []byte // a line without its end
+	rate   *logRate // nil: everything
+	part   []byte   // a line without its end
 	mu     sync.Mutex
 	tail   []string
 	// tracing says that a trace is awaited, stack is what came of it.
@@ -40,6 +41,7 @@ func (l *lineLog) copy(r io.Reader) {
 				l.line(l.part)
 				l.part = nil
 			}
+			l.rate.end()
 			return
 		}
 	}
@@ -78,7 +80,7 @@ func (l *lineLog) line(b []byte) {
 	if part {
 		return
 	}
-	if l.logger != nil {
+	if l.logger != nil && l.rate.allows(len(text)) {
 		l.logger.LogAttrs(context.Background(), slog.LevelInfo, text) //nolint:sloglint // what the worker prints is the message
 	}
 	if strings.TrimSpace(text) == "" {

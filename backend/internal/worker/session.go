@@ -88,7 +88,7 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	begin := time.Now()
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	lines := &lineLog{logger: spec.logger()}
+	lines := &lineLog{logger: spec.logger(), rate: &logRate{logger: spec.logger()}}
 	proc, err := spec.Launcher.start(timed, spec.Command, lines)
 	if err != nil {
 		if ctx.Err() == nil && timed.Err() != nil {
@@ -98,7 +98,7 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	}
 	s := &Session{spec: spec, proc: proc}
 	s.Conn, err = NewConn(proc.ch, ConnOptions{
-		Logger: spec.Logger, Host: spec.Host, OutputLimit: spec.OutputLimit, Devices: spec.Devices, Cause: s.died,
+		Logger: spec.Logger, rate: lines.rate, Host: spec.Host, OutputLimit: spec.OutputLimit, Devices: spec.Devices, Cause: s.died,
 		load: loadOptions{limit: spec.LoadLimit, memory: spec.Command.Limits.Memory, pid: proc.pid},
 	})
 	if err != nil {

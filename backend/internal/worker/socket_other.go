@@ -26,3 +26,5 @@ func shutdown(syscall.RawConn) {}
 func sendFiles(*os.File, ...*os.File) error { return errPlatform }
 
 func socketPair(string) (ours, theirs *os.File, err error) { return nil, nil, errPlatform }
+
+func blocking(*os.File) {}

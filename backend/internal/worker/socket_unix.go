@@ -43,6 +43,14 @@ func sendFiles(channel *os.File, files ...*os.File) error {
 	return nil
 }
 
+// blocking has writers wait for a pipe that is full. Go makes its ends otherwise,
+// and a model that prints faster than the log takes it would fail.
+func blocking(f *os.File) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.SetNonblock(int(fd), false) })
+	}
+}
+
 // socketPair returns the two ends of a stream pair: ours does not block, the
 // worker's does. Neither is inherited unless asked for.
 func socketPair(name string) (ours, theirs *os.File, err error) {

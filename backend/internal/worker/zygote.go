@@ -265,6 +265,7 @@ func newProcess(lines *lineLog) (p *process, theirs []*os.File, err error) {
 		closeFiles([]*os.File{control, theirControl, descriptors, theirDescriptors})
 		return nil, nil, err
 	}
+	blocking(w)
 	p = &process{
 		ch: Channels{Control: control, Descriptors: descriptors}, output: r, tag: newTag(),
 		exited: make(chan struct{}), read: make(chan struct{}), lines: lines,
