@@ -111,7 +111,7 @@ func (f *fakeWorker) segment(body []byte) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if kind > segmentLent {
+	if kind == segmentDevice || kind == segmentDeviceLent {
 		f.onDevice(number, size, body[16:])
 		return
 	}
