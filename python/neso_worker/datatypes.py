@@ -131,6 +131,15 @@ def unpack_elements(data: Any) -> list[bytes]:
     return items
 
 
+def masked(what: str, array: Any) -> Optional[str]:
+    """What to say of an array with masked elements, which have no value to send; None of any other."""
+    if not isinstance(array, np.ma.MaskedArray) or not np.ma.is_masked(array):
+        return None
+    return (
+        f"{what} is a masked array, whose masked elements have no value: fill them first, with `array.filled(x)`."
+    )
+
+
 def object_array(items: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
     """An object array of bytes."""
     return np.array(items, dtype=np.object_).reshape(shape)

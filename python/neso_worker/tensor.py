@@ -7,7 +7,7 @@ from typing import Any, Optional
 import numpy as np
 
 from . import cuda, dlpack
-from .datatypes import BF16, BYTES, DTYPES, NAMES, number_of, object_array, pack_elements, unpack_elements
+from .datatypes import BF16, BYTES, DTYPES, NAMES, masked, number_of, object_array, pack_elements, unpack_elements
 from .errors import TritonModelException, as_text
 
 _ndarray = np.ndarray
@@ -32,6 +32,10 @@ class Tensor:
         try:
             dtype = data.dtype
             number = DTYPE_NUMBERS.get(dtype)
+            if data.__class__ is not _ndarray:
+                fault = masked(f"Tensor '{name}'", data)
+                if fault:
+                    raise TritonModelException(fault)
             if not data.flags.c_contiguous:
                 data = np.ascontiguousarray(data) if data.ndim else data.copy()
         except (AttributeError, TypeError):

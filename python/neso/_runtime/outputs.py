@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from neso_worker.batchshape import Entry
-from neso_worker.datatypes import BYTES, DTYPES, number_of, pack_elements
+from neso_worker.datatypes import BYTES, DTYPES, masked, number_of, pack_elements
 from neso_worker.encode import ResponseFrame
 from neso_worker.frames import FINAL, INLINE, NO_ERROR
 from neso_worker.leases import Lease
@@ -58,6 +58,9 @@ def _array(model: str, name: Any, value: Any) -> np.ndarray[Any, Any]:
         raise OutputError(f"Not all keys returned by `{model}` model callable are string")
     if not isinstance(value, ndarray):
         raise OutputError(f"Not all values returned by `{model}` model callable are numpy arrays")
+    fault = masked(f"Output `{name}` of model `{model}`", value)
+    if fault:
+        raise OutputError(fault)
     kind = value.dtype.kind
     if number_of(value.dtype) == 0 and kind not in "OSU":
         raise OutputError(

@@ -7,6 +7,8 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from neso_worker.datatypes import masked
+
 from ..model_config.triton_model_config import TritonModelConfig
 from .exceptions import (
     PyTritonClientInferenceServerError,
@@ -118,6 +120,9 @@ def named_inputs(config: TritonModelConfig, inputs: tuple[Any, ...], named: dict
     for name, value in named.items():
         if value is None:
             raise PyTritonClientValueError(f"The input '{name}' is None: leave out an optional input that is not there")
+        fault = masked(f"Input '{name}'", value)
+        if fault:
+            raise PyTritonClientValueError(fault)
     return {name: value if isinstance(value, np.ndarray) else np.array(value) for name, value in named.items()}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from neso_worker.datatypes import element_bytes
+from neso_worker.datatypes import element_bytes, masked
 
 from ..model_config.datatypes import triton_type
 from ..model_config.triton_model_config import TritonModelConfig
@@ -159,6 +159,9 @@ class TritonResultsValidator:
                 f"Not all values returned by `{model}` model callable are numpy arrays. "
                 f"Got `{name}` of type {type(value)}."
             )
+        fault = masked(f"Output `{name}` of model `{model}`", value)
+        if fault:
+            raise ValueError(fault)
         kind = value.dtype.kind
         if kind not in "biufOSUT" and value.dtype.name != "bfloat16":
             raise ValueError(
