@@ -208,8 +208,14 @@ func (s *Snapshot) Add(o *Snapshot) {
 	s.Warmups += o.Warmups
 	s.Coalesced += o.Coalesced
 	for _, d := range [...][2]*Duration{
-		{&s.Success, &o.Success}, {&s.Fail, &o.Fail}, {&s.Queue, &o.Queue}, {&s.ComputeInput, &o.ComputeInput}, {&s.ComputeInfer, &o.ComputeInfer},
-		{&s.ComputeOutput, &o.ComputeOutput}, {&s.CacheHit, &o.CacheHit}, {&s.CacheMiss, &o.CacheMiss},
+		{&s.Success, &o.Success},
+		{&s.Fail, &o.Fail},
+		{&s.Queue, &o.Queue},
+		{&s.ComputeInput, &o.ComputeInput},
+		{&s.ComputeInfer, &o.ComputeInfer},
+		{&s.ComputeOutput, &o.ComputeOutput},
+		{&s.CacheHit, &o.CacheHit},
+		{&s.CacheMiss, &o.CacheMiss},
 	} {
 		d[0].Count += d[1].Count
 		d[0].Nanos += d[1].Nanos
@@ -218,8 +224,13 @@ func (s *Snapshot) Add(o *Snapshot) {
 	s.BatchesClosed = sum(s.BatchesClosed, o.BatchesClosed)
 	s.OddOutputs = sum(s.OddOutputs, o.OddOutputs)
 	for _, h := range [...][2]*HistogramSnapshot{
-		{&s.RequestTime, &o.RequestTime}, {&s.QueueTime, &o.QueueTime}, {&s.InputTime, &o.InputTime}, {&s.InferTime, &o.InferTime},
-		{&s.OutputTime, &o.OutputTime}, {&s.FirstResponse, &o.FirstResponse}, {&s.BatchSize, &o.BatchSize},
+		{&s.RequestTime, &o.RequestTime},
+		{&s.QueueTime, &o.QueueTime},
+		{&s.InputTime, &o.InputTime},
+		{&s.InferTime, &o.InferTime},
+		{&s.OutputTime, &o.OutputTime},
+		{&s.FirstResponse, &o.FirstResponse},
+		{&s.BatchSize, &o.BatchSize},
 	} {
 		h[0].add(h[1])
 	}
