@@ -101,7 +101,7 @@ def test_answers_without_a_handler(hostile_grpc):
     calls += b"".join(frame(HEADERS, END_HEADERS | END_STREAM, 3 + 2 * i, again) for i in range(60_000))
 
     def attack(server, stop):
-        with clients(server, 10, receive_buffer=4096) as cs:
+        with clients(server, 1, receive_buffer=4096) as cs:
             for c in cs:
                 pour(c, calls, stop)
             stop.wait()
