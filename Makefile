@@ -119,6 +119,7 @@ overload: setup build ## ten times the requests that a model can execute: latenc
 SEEDS ?= 20
 differential: setup build ## SEEDS new programs on the real Triton and on Neso: answers, what models saw, counters
 	$(PYTHON) e2e/differential --seeds=$(SEEDS)
+	$(PYTHON) e2e/differential --seeds=$(SEEDS) --bound
 
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from .program import Lane, Program, touched
+from .program import Lane, Program, mentions, touched
 from .sides import Side
 
+LAST = re.compile(r"[A-Za-z_.]*(Error|Exception)\b.*")
 CONTROLS = ("START", "END", "READY", "CORRID")
 
 
@@ -22,17 +24,32 @@ def canonical(value: Any, side: Side) -> Any:
 def loosen(program: Program, result: Any) -> Any:
     """Forgets the order, and the batches, of what clients did at the same time."""
     loose: set[str] = set()
+    refused: set[str] = set()
     for lanes, phase in zip(program["phases"], result["phases"]):
         together = len(lanes) > 1
         if together:
             loose |= {name for name in touched(program, lanes) if _may_batch(program, name)}
+        refused |= {n for n, events in phase["saw"].items() if any(e["event"] == "refuses" for e in events)}
         for name, events in phase["saw"].items():
-            phase["saw"][name] = _events(events, together or _many(program, name))
+            called = any(mentions(m, name) for m in program["models"] if m["name"] != name)
+            phase["saw"][name] = _events(events, together or _many(program, name), called)
         phase["lanes"] = [
-            [_answer(step, answer, loose) for step, answer in zip(lane, answers)]
+            [_answer(step, _error(answer), loose, refused) for step, answer in zip(lane, answers)]
             for lane, answers in zip(lanes, phase["lanes"])
         ]
     return result
+
+
+def _error(answer: Any) -> Any:
+    """Of a traceback of PyTriton's the last line: the frames are those of its own code."""
+    if isinstance(answer, list):
+        return [_error(each) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    if "Traceback (most recent call last)" in str(answer.get("error", "")):
+        last = [line for line in answer["error"].splitlines() if LAST.match(line)]
+        return {**answer, "error": last[-1] if last else answer["error"]}
+    return {key: _error(value) for key, value in answer.items()}
 
 
 def _model(program: Program, name: str) -> dict[str, Any]:
@@ -50,18 +67,18 @@ def _many(program: Program, name: str) -> bool:
     return sum(g.get("count", 1) for g in groups) > 1
 
 
-def _events(events: list[Any], loose: bool) -> list[Any]:
+def _events(events: list[Any], loose: bool, called: bool) -> list[Any]:
     """What a model saw in a phase: its starts, each once, then its requests; loose: each by itself, in an order of their own."""
     starts = {json.dumps(e, sort_keys=True): e for e in events if e["event"] == "initialize"}
     return [starts[text] for text in sorted(starts)] + _executed(
-        [e for e in events if e["event"] != "initialize"], loose
+        [e for e in events if e["event"] != "initialize"], loose, called
     )
 
 
-def _executed(events: list[Any], loose: bool) -> list[Any]:
+def _executed(events: list[Any], loose: bool, called: bool) -> list[Any]:
     for event in events:
         for request in event.get("requests", []):
-            _request(request)
+            _request(request, called)
     if not loose:
         return events
     apart = []
@@ -73,17 +90,24 @@ def _executed(events: list[Any], loose: bool) -> list[Any]:
     return sorted(apart, key=lambda e: json.dumps(e, sort_keys=True))
 
 
-def _request(request: dict[str, Any]) -> None:
-    """Control inputs come in the order of a hash table; null requests of the direct strategy have memory that nobody wrote."""
-    request["inputs"].sort(key=lambda i: i[0] if i[0] in CONTROLS else "")
-    controls = {name: data for name, _, _, data in request["inputs"]}
+def _request(request: dict[str, Any], called: bool) -> None:
+    """Control inputs, and those of a step of an ensemble or of a call, come in the order of a hash table.
+
+    Null requests of the direct strategy have memory that nobody wrote.
+    """
+    request["inputs"].sort(key=lambda i: i[0] if called or i[0] in CONTROLS else "")
+    controls = {i[0]: i[-1] for i in request["inputs"]}
     if controls.get("READY") == [0] or controls.get("READY") == [False]:
         request["inputs"] = [[n, t, s, "undefined" if n.startswith("IN") else d] for n, t, s, d in request["inputs"]]
 
 
-def _answer(step: dict[str, Any], answer: Any, loose: set[str]) -> Any:
+def _answer(step: dict[str, Any], answer: Any, loose: set[str], refused: set[str]) -> Any:
+    """refused: models that answered with an error, which Triton counts as a success: only the sum is the same."""
     if step["do"] == "stats" and isinstance(answer, list):
         for version in answer:
+            if version["name"] in refused:
+                stats = version["stats"]
+                return [{"name": version["name"], "ended": stats["success"] + stats["fail"]}]
             if version["name"] in loose:
                 version.pop("execution_count")
                 version.pop("batches")
@@ -92,6 +116,7 @@ def _answer(step: dict[str, Any], answer: Any, loose: set[str]) -> Any:
         return {
             key: {k: v for k, v in found.items() if k != "nv_inference_exec_count" or key.split()[0] not in loose}
             for key, found in answer.items()
+            if key.split()[0] not in refused
         }
     return answer
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import secrets
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from . import allow, run, shrink, sides, transcripts
+from .bound.generate import generate as bound_program
+from .bound.sides import BoundPool, OursBound, PyTriton
 from .compare import Difference, differences
 from .generate import generate
 from .program import Program, dump
@@ -22,8 +27,8 @@ FOUND = sides.ROOT / "build" / "differential"
 class Comparison:
     """Both servers, and what is known of their differences."""
 
-    def __init__(self, peer: sides.Pool, ours: sides.Pool):
-        self.peer, self.ours, self.allowed = peer, ours, allow.AllowList()
+    def __init__(self, peer: Any, ours: Any, make: Callable[[int], Program]):
+        self.peer, self.ours, self.make, self.allowed = peer, ours, make, allow.AllowList()
 
     def once(self, program: Program) -> list[Difference]:
         peer, ours = run.run_both(self.peer, self.ours, program)
@@ -51,24 +56,41 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="a program to run again, in place of seeds")
     parser.add_argument("--show", type=int, metavar="SEED", help="prints the program of a seed, and runs nothing")
     parser.add_argument("--shrink", type=float, default=120, metavar="SECONDS", help="for each finding (default 120)")
+    parser.add_argument("--bound", action="store_true", help="programs of bind() calls: PyTriton and Neso's package")
     parser.add_argument("--keep", action="store_true", help="prints what the models and clients of both sides saw")
     parser.add_argument("--record", action="store_true", help="writes transcripts of seeds that do not differ")
     args = parser.parse_args()
     if args.show is not None:
-        print(dump(generate(args.show)), end="")
+        print(dump((bound_program if args.bound else generate)(args.show)), end="")
         return 0
     peer = sides.find_peer()
     if peer is None:
         print("no real Triton: name a venv with nvidia-pytriton by PEER, or run `make bench` once", file=sys.stderr)
         return 2
     first = secrets.randbelow(10**9) if args.first is None else args.first
-    with sides.pool("peer", peer) as theirs, sides.pool("ours") as ours:
-        comparison = Comparison(theirs, ours)
+    read = json.loads(args.replay.read_text()) if args.replay else {}
+    bound = args.bound or read.get("program", read).get("kind") == "bound"
+    with pools(bound, peer) as (theirs, ours):
+        comparison = Comparison(theirs, ours, bound_program if bound else generate)
         if args.replay:
-            return replay(comparison, json.loads(args.replay.read_text()), args.keep)
+            return replay(comparison, read, args.keep)
         if args.record:
             return transcripts.record(comparison, range(first, first + args.seeds))
         return seeds(comparison, range(first, first + args.seeds), args.shrink)
+
+
+@contextlib.contextmanager
+def pools(bound: bool, peer: sides.peers.Peer) -> Iterator[tuple[Any, Any]]:
+    """The real server and ours, or PyTriton and our package, in the same interpreter."""
+    if bound:
+        both = BoundPool(PyTriton(peer)), BoundPool(OursBound(peer.python))
+    else:
+        both = sides.Pool("peer", peer), sides.Pool("ours")
+    try:
+        yield both
+    finally:
+        for pool in both:
+            pool.close()
 
 
 def replay(comparison: Comparison, program: Program, keep: bool) -> int:
@@ -88,7 +110,7 @@ def seeds(comparison: Comparison, numbers: range, seconds: float) -> int:
     kinds: dict[str, list[int]] = {}
     for seed in numbers:
         begun = time.monotonic()
-        program = generate(seed)
+        program = comparison.make(seed)
         found = comparison.findings(program)
         print(f"seed {seed}: {len(found)} differences, {time.monotonic() - begun:.1f} s", flush=True)
         if not found:

@@ -7,7 +7,7 @@ import shutil
 import threading
 from typing import Any
 
-from . import canonical, repository
+from . import canonical
 from .program import Answer, Lane, Program, named, unnamed
 from .sides import Pool, Side
 from .steps import Runner
@@ -22,16 +22,16 @@ def run(pool: Pool, program: Program) -> Result:
     side.runs += 1
     prefix = f"r{side.runs}q"
     own = named(program, prefix)
-    for model in own["models"]:
-        repository.write(side.repository, model)
+    side.install(own)
     phases: list[Any] = []
     for phase in own["phases"]:
         phases.append(_phase(side, own, prefix, phase))
         if not side.alive():
             break
-    result = {"phases": phases, "alive": side.alive(), "ended": _clear(side, own, prefix)}
+    alive = side.alive()
+    result = {"phases": phases, "alive": alive, "ended": _clear(side, own, prefix)}
     text = json.dumps(result)
-    if not side.alive() or "no answer in time" in text or "DEADLINE_EXCEEDED" in text:
+    if not alive or "no answer in time" in text or "DEADLINE_EXCEEDED" in text:
         side.stop()
     return canonical.loosen(program, canonical.canonical(unnamed(result, prefix), side))
 
@@ -64,11 +64,14 @@ def _seen(side: Side, model: str) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def _clear(side: Side, program: Program, prefix: str) -> dict[str, bool]:
+def _clear(side: Side, program: Program, prefix: str) -> dict[str, Any]:
     """Unloads the models and takes away their folders; whether each instance of them that began has ended.
 
     An unload is answered before the model has gone, and a load before the old one has: when a model ends is not said.
     """
+    told = side.remove(program)
+    if told is not None:
+        return told
     runner = Runner(side, program, prefix)
     names = [m["name"] for m in program["models"]]
 

@@ -13,8 +13,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import server as e2e_server
+
+from . import repository
+from .program import Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "bench"))
@@ -78,6 +82,15 @@ class Side:
                     return
             time.sleep(0.01)  # polling another process: there is nothing to wait on
         raise RuntimeError(f"{self.name} is not live after {patience} s")
+
+    def install(self, program: Program) -> None:
+        """Puts the program's models where the server finds them."""
+        for model in program["models"]:
+            repository.write(self.repository, model)
+
+    def remove(self, program: Program) -> dict[str, Any] | None:
+        """What this kind of server does at the end of a run, and tells of it; None: the models are unloaded."""
+        return None
 
     def stop(self) -> None:
         """Ends the server at once: nothing of it is needed any more."""

@@ -83,6 +83,7 @@ class Runner:
             answers[number] = self.infer(request, client)
 
         model = step["plug"]["model"]
+        self.close_gate(model, gate)
         send(0, step["plug"])
         begun = self.wait_for(lambda: f'"gate": "{gate}"' in self.seen(model))
         reached = []
@@ -92,7 +93,7 @@ class Runner:
             limit = PATIENCE_S if not reached or reached[-1] else 0.2
             reached.append(self.wait_for(lambda n=wanted: observe.pending(self.side.metrics_port, model) >= n, limit))
         time.sleep(HOLD_S)  # what is measured: the time that these requests wait
-        self.open(gate)
+        self.open_gate(model, gate)
         for thread in threads:
             thread.join()
         return {"begun": begun, "pending": reached, "answers": answers}
@@ -126,7 +127,7 @@ class Runner:
 
     def do_unload(self, step: Step) -> Answer:
         answer = self.manage("unload", step, {"unload_dependents": True} if step.get("dependents") else {})
-        self.wait_for(lambda: "UNLOADING" not in self.index_text())
+        self.wait_for(lambda: "UNLOADING" not in self.index_text(), 5)
         return answer
 
     def manage(self, what: str, step: Step, parameters: dict[str, Any]) -> Answer:
@@ -138,15 +139,19 @@ class Runner:
         body = json.dumps({"parameters": parameters}) if parameters else ""
         return http_client.call(self.side.http_port, "POST", path, body, {})
 
-    def do_index(self, step: Step) -> Answer:
+    def index(self, step: Step) -> Answer:
         """The index, of this run's models."""
         body = json.dumps({"ready": True}) if step.get("ready") else ""
         answer = http_client.call(self.side.http_port, "POST", "/v2/repository/index", body, {})
         mine = [m for m in answer.get("json") or [] if m["name"].startswith(self.prefix)]
         return sorted(mine, key=lambda m: (m["name"], m.get("version", "")))
 
+    def do_index(self, step: Step) -> Answer:
+        self.wait_for(lambda: "UNLOADING" not in self.index_text(), 5)
+        return self.index(step)
+
     def index_text(self) -> str:
-        return json.dumps(self.do_index({"do": "index"}))
+        return json.dumps(self.index({}))
 
     # -- numbers
 
@@ -171,8 +176,13 @@ class Runner:
             return (self.side.record / f"{model}.jsonl").read_text()
         return ""
 
-    def open(self, gate: str) -> None:
+    def close_gate(self, model: str, gate: str) -> None:
+        """Callables under decorators do not see parameters: a file holds all that run."""
+        (self.side.record / f"{model}.closed").write_text(gate)
+
+    def open_gate(self, model: str, gate: str) -> None:
         (self.side.record / gate).touch()
+        (self.side.record / f"{model}.closed").unlink()
 
     def wait_for(self, condition: Callable[[], bool], patience: float = PATIENCE_S) -> bool:
         end = time.monotonic() + patience

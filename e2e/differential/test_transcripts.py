@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from . import sides, transcripts
 from .allow import AllowList
+from .bound.sides import BoundPool, OursBound, PyTriton
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = dict(transcripts.every())
@@ -16,8 +18,11 @@ KEPT = dict(transcripts.every())
 
 @pytest.fixture(scope="module")
 def ours():
+    """The server for programs of models, and our package for those of bind() calls."""
+    bound = BoundPool(OursBound())
     with sides.pool("ours") as pool:
-        yield pool
+        yield lambda program: bound if program.get("kind") == "bound" else pool
+    bound.close()
 
 
 @functools.cache
@@ -27,15 +32,18 @@ def peer_is_here() -> bool:
 
 @pytest.mark.parametrize("name", KEPT)
 def test_neso_answers_what_triton_answered(ours, name):
-    found = AllowList().unexplained(transcripts.against(ours, KEPT[name]))
+    pool = ours(KEPT[name]["program"])
+    found = AllowList().unexplained(transcripts.against(pool, KEPT[name]))
     assert not found, "\n".join(d.line() for d in found[:5])
 
 
 @pytest.mark.skipif(not peer_is_here(), reason="no real Triton on this machine")
 def test_the_real_triton_still_answers_so():
-    with sides.pool("peer", sides.find_peer()) as pool:
+    peer = sides.find_peer()
+    bound = BoundPool(PyTriton(peer))
+    with sides.pool("peer", peer) as pool, contextlib.closing(bound):
         for name, transcript in KEPT.items():
-            found = transcripts.against(pool, transcript)
+            found = transcripts.against(bound if transcript["program"].get("kind") == "bound" else pool, transcript)
             assert not found, f"{name}: {found[0].line()}"
 
 

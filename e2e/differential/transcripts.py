@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import run
 from .compare import Difference, differences
-from .generate import generate
 from .program import dump
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def record(comparison: Comparison, seeds: range) -> int:
     FOLDER.mkdir(exist_ok=True)
     kept = 0
     for seed in seeds:
-        program = generate(seed)
+        program = comparison.make(seed)
         peer, ours = run.run_both(comparison.peer, comparison.ours, program)
         found = comparison.allowed.unexplained(differences(program, peer, ours))
         changed = [d for _ in range(AGAIN) for d in differences(program, peer, run.run(comparison.peer, program))]
@@ -42,7 +41,7 @@ def record(comparison: Comparison, seeds: range) -> int:
         for difference in (found or changed)[:1]:
             print(difference.line())
         if not found and not changed:
-            (FOLDER / f"{seed}.json").write_text(text)
+            (FOLDER / f"{'bound-' if program.get('kind') == 'bound' else ''}{seed}.json").write_text(text)
             kept += 1
         word = "differs" if found else "is not always the same" if changed else f"kept, {len(text)} bytes"
         print(f"seed {seed}: {word}", flush=True)

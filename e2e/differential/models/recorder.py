@@ -153,6 +153,8 @@ class TritonPythonModel:
 
     def answer(self, request, do):
         fault = do.get("fault", "")
+        if fault.startswith("error"):
+            record(self.model, "refuses")
         if fault.startswith("error:"):
             code = getattr(pb_utils.TritonError, fault.removeprefix("error:"))
             return pb_utils.InferenceResponse(error=pb_utils.TritonError("the model says no", code))
@@ -207,6 +209,7 @@ class TritonPythonModel:
         answers = []
         for number in range(do.get("n", 1)):
             if do.get("error_at") == number:
+                record(self.model, "refuses")
                 answers.append(pb_utils.InferenceResponse(error=pb_utils.TritonError(f"no answer {number}")))
             else:
                 answers.append(self.answer(request, {k: v for k, v in do.items() if k != "calls" or number == 0}))
@@ -263,6 +266,7 @@ class TritonPythonModel:
                     told.append([tensor_facts(t) for t in answer.output_tensors()])
             record(self.model, "called", told=told)
             if call.get("must") and told and told[0][:1] == ["error"]:
+                record(self.model, "refuses")
                 return pb_utils.InferenceResponse(error=pb_utils.TritonError("callee: " + told[0][1]))
         return None
 
