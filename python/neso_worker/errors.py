@@ -8,6 +8,9 @@ from operator import index
 from types import FrameType, TracebackType
 from typing import Any, Optional
 
+# Characters of a text of a model that the server is told; a frame of texts has a bound there.
+MAX_TEXT = 1 << 20
+
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -22,6 +25,14 @@ def as_text(what: str, value: Any) -> str:
     if isinstance(value, (bytes, bytearray)):
         return str(value, "utf-8", "replace")
     raise TypeError(f"{what} must be a str, found type '{type(value)}'")
+
+
+def bounded(text: str) -> str:
+    """The text, without its middle where it is longer than MAX_TEXT characters."""
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
 
 
 def as_flag(what: str, value: Any) -> bool:
@@ -71,7 +82,7 @@ def _user_frames(trace: Optional[TracebackType]) -> list[tuple[FrameType, int]]:
 def describe(error: BaseException) -> str:
     """What the client sees of an exception: type, text, and where in the model's code it came from."""
     try:
-        text = str(error)
+        text = bounded(str(error))
     except Exception:  # a broken __str__ must not hide the failure
         text = ""
     frames = _user_frames(error.__traceback__)
@@ -87,6 +98,6 @@ def describe(error: BaseException) -> str:
 def full_traceback(error: BaseException) -> str:
     """The whole traceback, for the log."""
     try:
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        return bounded("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     except Exception:
         return describe(error)

@@ -7,7 +7,7 @@ import sys
 from operator import index
 from typing import Any
 
-from .errors import as_text
+from .errors import as_text, bounded
 from .frames import LOG, LOG_BODY, frame
 
 
@@ -33,7 +33,7 @@ def connect(send: Any) -> None:
 
 
 def _write(message: str, level: int) -> None:
-    message = as_text("log message", message)
+    message = bounded(as_text("log message", message))
     level = index(level)
     if not INFO <= level <= VERBOSE:
         raise TypeError(f"level must be one of Logger.INFO, WARNING, ERROR and VERBOSE, found {level}")

@@ -57,6 +57,8 @@ type ConnOptions struct {
 	Cause func(error) *backend.Error
 
 	load loadOptions // for Load
+
+	frameWait, frameGrace time.Duration // the constants, but in tests
 }
 
 // Conn is the server's side of one worker's control channel. One goroutine
@@ -193,7 +195,7 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 	c.timers.releases = time.AfterFunc(time.Hour, c.flushReleases)
 	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
 	c.wg.Go(c.flusher)
-	c.r = readerState{rd: frameReader{src: in}, reading: true, wake: make(chan struct{}, 1)}
+	c.r = readerState{rd: frameReader{src: in, bounds: fromWorkers, patience: c.newPatience()}, reading: true, wake: make(chan struct{}, 1)}
 	c.r.eager, _ = in.(eager)
 	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
 	c.wg.Go(c.background)

@@ -700,11 +700,11 @@ func TestBadDeviceFrames(t *testing.T) {
 		want string
 	}{
 		"DEVICES twice":             {KindDevices, make([]byte, 4), "DEVICES frame: kind at offset 3: came twice"},
-		"too many devices":          {KindDevices, append([]byte{65, 0, 0, 0}, make([]byte, 65*16)...), "count at offset 0: 65 devices, at most 64"},
+		"too many devices":          {KindDevices, append([]byte{65, 0, 0, 0}, make([]byte, 65*16)...), "DEVICES frame: length at offset 4: 1044 bytes, at most 1028"},
 		"half a device":             {KindDevices, append([]byte{1, 0, 0, 0}, make([]byte, 15)...), "device at offset 4: needs 16 bytes, 15 left"},
 		"more than the devices":     {KindDevices, append([]byte{0, 0, 0, 0}, make([]byte, 16)...), "end at offset 4: 16 bytes too many"},
 		"GROW with half a UUID":     {KindGrow, make([]byte, 16), "GROW frame: device at offset 8: needs 16 bytes, 8 left"},
-		"GROW with more":            {KindGrow, make([]byte, 25), "GROW frame: end at offset 24: 1 bytes too many"},
+		"GROW with more":            {KindGrow, make([]byte, 25), "GROW frame: length at offset 4: 25 bytes, at most 24"},
 		"DROPPED of nothing":        {KindDropped, le.AppendUint32(nil, firstLentSegment), "DROPPED frame: segment at offset 0: 1073741824 is not to be dropped"},
 		"DROPPED of its own":        {KindDropped, le.AppendUint32(nil, firstOutputSegment), "is not to be dropped"},
 		"an unknown flag of a call": {KindInfer, append([]byte{0, 4}, make([]byte, 80)...), "INFER frame: flags at offset 1: 4 has unknown bits"},

@@ -51,6 +51,8 @@ type eager interface{ expect() }
 // frameReader cuts a stream into frames.
 type frameReader struct {
 	src        io.Reader
+	bounds     *boundsTable // what may come; nil: anything
+	patience   *patience    // with the rest of a frame; nil: for ever
 	cur        *chunk
 	start, end int // of what was read and not yet returned
 }
@@ -63,6 +65,9 @@ func (r *frameReader) next() (Header, []byte, error) {
 		if have := r.end - r.start; have >= HeaderSize {
 			h, err := ParseHeader(r.cur.mem[r.start:r.end])
 			if err != nil {
+				return Header{}, nil, err
+			}
+			if err := r.bounds.check(h); err != nil {
 				return Header{}, nil, err
 			}
 			need += int(h.Length)
@@ -91,7 +96,7 @@ func (r *frameReader) buffered() bool {
 // fill reads once more, into a chunk with room for a frame of need bytes at
 // the start of what is there.
 func (r *frameReader) fill(need int) error {
-	have := r.end - r.start
+	have, frame := r.end-r.start, need
 	if r.cur != nil && have == 0 && r.cur.References() == 1 {
 		r.start, r.end = 0, 0
 	}
@@ -108,7 +113,13 @@ func (r *frameReader) fill(need int) error {
 		}
 		r.cur, r.start, r.end = next, 0, have
 	}
+	if have > 0 {
+		r.patience.begin(have, frame)
+	}
 	n, err := r.src.Read(r.cur.mem[r.end:])
+	if have > 0 {
+		r.patience.end(n > 0)
+	}
 	r.end += n
 	switch {
 	case n > 0:

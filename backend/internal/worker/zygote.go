@@ -82,7 +82,7 @@ func withOutput(what string, lines *lineLog) string {
 
 // read takes the zygote's frames until it ends.
 func (z *zygote) read() {
-	r := frameReader{src: z.proc.ch.Control}
+	r := frameReader{src: z.proc.ch.Control, bounds: fromZygotes}
 	defer r.close()
 	greeted := false
 	for {
