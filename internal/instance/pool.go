@@ -55,8 +55,7 @@ type Run func(requests []*infer.Request, count bool)
 
 // Pool holds the instances of a version. It implements scheduler.Executor.
 type Pool struct {
-	o     Options
-	slots []slot
+	o Options
 	places
 	executions sync.Pool // of *execution
 
@@ -84,8 +83,8 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	} else if active < 0 {
 		active = len(o.Instances)
 	}
-	p := &Pool{o: o, slots: make([]slot, len(o.Instances))}
-	p.init(p.slots[:active], max(1, o.Capabilities.Depth))
+	p := &Pool{o: o}
+	p.init(len(o.Instances), active, max(1, o.Capabilities.Depth))
 	p.ctx, p.stop = context.WithCancel(context.Background())
 
 	// The first failure ends the making of the others, and with the load ends
