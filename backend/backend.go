@@ -248,6 +248,9 @@ type InstanceConfig struct {
 	Device int
 	// Profiles are for TensorRT.
 	Profiles []string
+	// Passive says that the instance is made, and warmed up, but given no requests.
+	// Such instances come last.
+	Passive bool
 	// Report, if not nil, takes the state of the instance, from its making to its
 	// Close each time that it changes. It may wait for what the server does about
 	// it, so no lock that Execute needs is held around it. Without it Execute waits

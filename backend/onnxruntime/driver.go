@@ -19,14 +19,16 @@ type Options struct {
 
 // New returns the driver.
 func New(o Options) backend.Driver {
-	return backend.Driver{Name: Spec.Backend, Parameters: parameters(), Settings: []string{completion.MaxBatchSize, settingThreads, paramIntraThreads, paramInterThreads},
+	return backend.Driver{
+		Name: Spec.Backend, Parameters: parameters(), Settings: []string{completion.MaxBatchSize, settingThreads, paramIntraThreads, paramInterThreads},
 		Files: []string{Spec.Parameter}, Paths: wildcards(), OwnCode: ownCode, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 			set, err := parseSettings(s)
 			if err != nil {
 				return nil, err
 			}
 			return &driver{options: o, host: host, settings: set}, nil
-		}}
+		},
+	}
 }
 
 // driver is the open backend: the libraries in use, and sessions that have

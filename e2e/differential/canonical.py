@@ -18,7 +18,7 @@ def canonical(value: Any, side: Side) -> Any:
     text = json.dumps(value)
     for path, word in ((str(side.repository), "<MODELS>"), (str(side.record), "<RECORD>"), (str(side.home), "<HOME>")):
         text = text.replace(path, word)
-    return json.loads(text)
+    return json.loads(re.sub(r"workspace_\w+", "<WORKSPACE>", text))
 
 
 def loosen(program: Program, result: Any) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 from repository import X, answer, ensemble, python_model, until
-from server import MODELS, Server, free_port
+from server import BINARY, MODELS, Server, free_port
 from tritonclient.utils import InferenceServerException
 
 EXPLICIT = ["--model-control-mode=explicit"]
@@ -189,3 +191,73 @@ def test_directories_that_are_no_models(tmp_path):
     with Server(tmp_path) as s:  # it ends where a model does not load
         assert [m["name"] for m in s.post("/v2/repository/index").json] == ["add_sub"]
         assert "ignore version directory" not in s.log()
+
+
+def test_passive_instances_take_no_requests(tmp_path):
+    groups = """instance_group [
+  { name: "idle" kind: KIND_CPU count: 1 passive: true },
+  { name: "active" kind: KIND_CPU count: 2 }
+]
+"""
+    begun = "open(os.path.join(args['model_repository'], args['model_instance_name']), 'w').close()"
+    served = "open(os.path.join(self.place, 'served_' + self.name), 'w').close()"
+    keeps = "self.place, self.name = args['model_repository'], args['model_instance_name']"
+    python_model(tmp_path, "m", init=f"import os; {begun}; {keeps}", execute=f"import os; {served}", extra=groups)
+    directory = tmp_path / "m"
+    with Server(tmp_path) as s:
+        for _ in range(20):
+            assert s.infer("m", X).status == 200
+        made = {p.name for p in directory.iterdir() if p.is_file()} - {"config.pbtxt"}
+        assert {n for n in made if not n.startswith("served_")} == {"idle_0", "active_0", "active_1"}
+        assert "served_idle_0" not in made and made & {"served_active_0", "served_active_1"}
+        shown = s.get("/v2/models/m/config").json["instance_group"]
+        assert [(g["name"], g["passive"]) for g in shown] == [("idle", True), ("active", False)]
+    config = directory / "config.pbtxt"
+    config.write_text(config.read_text().replace("count: 2", "count: 2 passive: true"))
+    s = Server(tmp_path, wait=False)
+    try:
+        assert s.process.wait(120) == 1 and "all instances of the model are passive" in s.log()
+    finally:
+        s.stop()
+
+
+IDLE = """instance_group { count: 1 kind: KIND_CPU host_policy: "near" }
+model_metrics { metric_control { metric_identifier { family: "other" } histogram_options { buckets: [ 1 ] } } }
+optimization {
+  graph { level: 1 }
+  priority: PRIORITY_MAX
+  cuda { graphs: true }
+  execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } cpu_execution_accelerator { name: "openvino" } }
+  input_pinned_memory { enable: false }
+  gather_kernel_buffer_threshold: 8
+  eager_batching: true
+}
+"""
+IDLE_FIELDS = {
+    "instance_group[0].host_policy",
+    "model_metrics.metric_control[0]",
+    "optimization.graph",
+    "optimization.priority",
+    "optimization.cuda",
+    "optimization.execution_accelerators.gpu_execution_accelerator",
+    "optimization.execution_accelerators.cpu_execution_accelerator",
+    "optimization.input_pinned_memory",
+    "optimization.gather_kernel_buffer_threshold",
+    "optimization.eager_batching",
+    "triton_python_backend_stub",
+}
+
+
+def test_what_has_no_effect_is_said(tmp_path):
+    python_model(tmp_path, "asks", extra=IDLE)
+    (tmp_path / "asks" / "triton_python_backend_stub").write_text("")
+    python_model(tmp_path, "plain")
+    checked = subprocess.run([BINARY, "config", "check", str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 0, checked
+    said = checked.stdout + checked.stderr
+    assert set(re.findall(r"(\S+) has no effect: ", said)) == IDLE_FIELDS
+    with Server(tmp_path) as s:
+        log = s.log()
+    lines = [line for line in log.splitlines() if "asks for what has no effect" in line]
+    assert len(lines) == len(IDLE_FIELDS) and all("model=asks" in line for line in lines), lines
+    assert {re.search(r"field=\"?([^ \"]+)", line)[1] for line in lines} == IDLE_FIELDS

@@ -56,6 +56,23 @@ CONFIGS = {
     "unknown": ('backend: "pyhton"\n' + IN + OUT + 'instance_group { kind: KIND_CPU gpus: 1 }\n', ["unable to find backend library for backend 'pyhton'", 'did you mean "python"?', "specifies one or more GPUs"]),
     "platform": ('platform: "onnxruntime_onx"\n' + IN + "output { name: \"B\" data_type: TYPE_FP32 dims: [ -7 ] }\n", ["unexpected platform type 'onnxruntime_onx'", "output[0].dims[0]"]),
 }  # fmt: skip
+# Names that are brought along from elsewhere, or are written nearly right, and the backend that each means.
+MEANT = {
+    "torchscript": "pytorch", "libtorch": "pytorch", "pytorch_libtorch": "pytorch", "torch_aoti": "pytorch", "Torch": "pytorch", "torchsrcipt": "pytorch", "pytroch": "pytorch",
+    "onnx": "onnxruntime", "onnx_runtime": "onnxruntime", "ONNX": "onnxruntime", "onnxruntime_onnx": "onnxruntime", "onxruntime": "onnxruntime", "ort": "onnxruntime",
+    "tf": "tensorflow", "tensorflow_savedmodel": "tensorflow", "trt": "tensorrt", "tensorrt_plan": "tensorrt", "scikit-learn": "sklearn", "xgboost": "fil",
+}  # fmt: skip
+CONFIGS |= {
+    f"meant_{name}": (
+        f'backend: "{name}"\n{IN}{OUT}',
+        [f"unable to find backend library for backend '{name}', try specifying runtime on the model configuration.", f'did you mean "{meant}"?'],
+    )
+    for name, meant in MEANT.items()
+}  # fmt: skip
+CONFIGS |= {
+    f"platform_{name}": (f'platform: "{name}"\n{IN}{OUT}', [f"unexpected platform type '{name}'", f"did you mean {meant}?"])
+    for name, meant in {"onnxruntime_onx": '"onnxruntime_onnx"', "torchscript": 'backend: "pytorch"', "onnx": 'backend: "onnxruntime"', "python": 'backend: "python"'}.items()
+}  # fmt: skip
 GOOD = 'backend: "identity"\n' + IN + OUT
 
 

@@ -65,6 +65,50 @@ def test_metrics(tmp_path):
         assert re.search(r"^nv_cpu_memory_total_bytes \d{8,}$", s.metrics(), re.M)
 
 
+OWN = re.compile(r"^neso_\w+_bucket", re.M)
+FIRST = "nv_inference_first_response_histogram_ms_bucket"
+
+
+def test_own_histograms_come_with_the_first_request(tmp_path):
+    for name in ("idle", "busy"):
+        identity_model(tmp_path, name)
+    with Server(tmp_path) as s:
+        assert 'nv_inference_request_success{model="idle",version="1"} 0' in s.metrics()
+        assert not OWN.search(s.metrics())
+        s.infer("busy", X)
+        assert until(lambda: 'neso_request_duration_seconds_count{model="busy",version="1"} 1' in s.metrics())
+        assert not [line for line in s.metrics().splitlines() if OWN.match(line) and 'model="idle"' in line]
+    with Server(tmp_path, "--metrics-config=neso_histograms=false") as s:
+        s.infer("busy", X)
+        assert until(lambda: 'nv_inference_request_success{model="busy",version="1"} 1' in s.metrics())
+        assert not OWN.search(s.metrics())
+
+
+def test_buckets_of_first_responses(tmp_path):
+    identity_model(tmp_path, "plain")
+    identity_model(tmp_path, "own")
+    control = 'metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options { buckets: [ %s ] } }'
+    with (tmp_path / "own" / "config.pbtxt").open("a") as f:
+        f.write(f"model_metrics {{ {control % '0.000001, 250, 30.5, 250'} }}\n")
+    identity_model(tmp_path, "many")
+    with (tmp_path / "many" / "config.pbtxt").open("a") as f:
+        f.write(f"model_metrics {{ {control % ', '.join(str(i) for i in range(1, 61))} }}\n")
+
+    def bounds(s, model):
+        lines = [line for line in s.metrics().splitlines() if line.startswith(FIRST + f'{{model="{model}"')]
+        return [re.search(r'le="([^"]*)"', line)[1] for line in lines]
+
+    with Server(tmp_path, "--metrics-config=histogram_latencies=true") as s:
+        assert bounds(s, "plain") == ["100", "500", "2000", "5000", "+Inf"]
+        assert bounds(s, "own") == ["1e-06", "30.5", "250", "+Inf"]
+        assert bounds(s, "many") == [*(str(i) for i in range(1, 61)), "+Inf"]
+        for model in ("own", "many"):
+            s.infer(model, X)
+            line = f'{FIRST}{{model="{model}",version="1",le="+Inf"}} 1'
+            assert until(lambda line=line: line in s.metrics()), s.metrics()
+        assert f'{FIRST}{{model="own",version="1",le="1e-06"}} 0' in s.metrics()
+
+
 def test_access_lines_and_log_settings(tmp_path):
     identity_model(tmp_path, "m")
     with Server(tmp_path, "--log-format=json") as s:

@@ -43,7 +43,7 @@ func (e *Engine) tellProgress() (end func()) {
 		for {
 			select {
 			case <-tick.C:
-				e.log.Info(e.progress()) //nolint:sloglint // names and numbers, for people
+				e.log.Info(e.progress()) // names and numbers, for people
 			case <-done:
 				return
 			}

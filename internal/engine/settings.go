@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/spelling"
 )
 
@@ -35,7 +36,7 @@ func (o *Options) warnOfSettings() {
 		if name != "" {
 			d := o.driver(name)
 			if d == nil {
-				o.Logger.Warn("--backend-config names a backend that this server does not have", slog.String("backend", name), spelling.Meant(name, names))
+				o.Logger.Warn("--backend-config names a backend that this server does not have", slog.String("backend", name), spelling.Meant(modelconfig.NearestBackend(name, names), names))
 				continue
 			}
 			if d.Settings == nil {

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/reflection"
 	v1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	v1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -56,13 +55,13 @@ func wireFiles() (*protoregistry.Files, error) {
 	config, service := protodesc.ToFileDescriptorProto(pb.File_neso_inference_model_config_proto), protodesc.ToFileDescriptorProto(pb.File_neso_inference_service_proto)
 	for _, f := range []*descriptorpb.FileDescriptorProto{config, service} {
 		own := "." + f.GetPackage() + "."
-		f.Package = proto.String(wirePackage)
+		f.Package = new(wirePackage)
 		for _, m := range f.MessageType {
 			renameTypes(m, own)
 		}
 		f.Options = nil // the Go package, which is of no use to clients
 	}
-	config.Name, service.Name = proto.String("model_config.proto"), proto.String("grpc_service.proto")
+	config.Name, service.Name = new("model_config.proto"), new("grpc_service.proto")
 	service.Dependency = []string{config.GetName()}
 	service.Service = []*descriptorpb.ServiceDescriptorProto{wireService()}
 	return protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{config, service}})
@@ -71,7 +70,7 @@ func wireFiles() (*protoregistry.Files, error) {
 func renameTypes(m *descriptorpb.DescriptorProto, own string) {
 	for _, f := range m.Field {
 		if rest, ok := strings.CutPrefix(f.GetTypeName(), own); ok {
-			f.TypeName = proto.String("." + wirePackage + "." + rest)
+			f.TypeName = new("." + wirePackage + "." + rest)
 		}
 	}
 	for _, nested := range m.NestedType {
@@ -83,13 +82,13 @@ func renameTypes(m *descriptorpb.DescriptorProto, own string) {
 // name, but the one that is a stream of another's requests.
 func wireService() *descriptorpb.ServiceDescriptorProto {
 	_, name, _ := strings.Cut(serviceName, ".")
-	service := &descriptorpb.ServiceDescriptorProto{Name: proto.String(name)}
+	service := &descriptorpb.ServiceDescriptorProto{Name: new(name)}
 	call := func(name, request string, stream bool) {
 		m := &descriptorpb.MethodDescriptorProto{
-			Name: proto.String(name), InputType: proto.String("." + wirePackage + "." + request), OutputType: proto.String("." + wirePackage + "." + name + "Response"),
+			Name: new(name), InputType: new("." + wirePackage + "." + request), OutputType: new("." + wirePackage + "." + name + "Response"),
 		}
 		if stream {
-			m.ClientStreaming, m.ServerStreaming = proto.Bool(true), proto.Bool(true)
+			m.ClientStreaming, m.ServerStreaming = new(true), new(true)
 		}
 		service.Method = append(service.Method, m)
 	}
@@ -119,8 +118,15 @@ type reflectedAlpha struct {
 	s *Server
 }
 
-func (r *reflectedAlpha) ServerReflectionInfo(stream grpc.BidiStreamingServer[v1alpha.ServerReflectionRequest, v1alpha.ServerReflectionResponse]) error {
-	return r.ServerReflectionServer.ServerReflectionInfo(&ending[v1alpha.ServerReflectionRequest, v1alpha.ServerReflectionResponse]{stream, r.s})
+// The older form of the service, which its authors have marked as deprecated, is
+// the one that many clients ask for first.
+type (
+	alphaRequest  = v1alpha.ServerReflectionRequest  //nolint:staticcheck // served on purpose, see above
+	alphaResponse = v1alpha.ServerReflectionResponse //nolint:staticcheck // served on purpose, see above
+)
+
+func (r *reflectedAlpha) ServerReflectionInfo(stream grpc.BidiStreamingServer[alphaRequest, alphaResponse]) error {
+	return r.ServerReflectionServer.ServerReflectionInfo(&ending[alphaRequest, alphaResponse]{stream, r.s})
 }
 
 // ending is a stream that is at its end when the server begins to stop.

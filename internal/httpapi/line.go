@@ -63,16 +63,10 @@ func (l line) cutWrites() {
 	}
 }
 
-// readUntil and writeUntil set the deadlines, where the writer has them.
+// readUntil sets the deadline of reads, where the writer has one.
 func (l line) readUntil(t time.Time) {
 	if l.w != nil {
 		_ = l.w.SetReadDeadline(t)
-	}
-}
-
-func (l line) writeUntil(t time.Time) {
-	if l.w != nil {
-		_ = l.w.SetWriteDeadline(t)
 	}
 }
 

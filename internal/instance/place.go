@@ -51,7 +51,8 @@ func (s *slot) executed(ns int64) {
 // places hands out places on instances. While nobody waits that is one
 // compare-and-swap. Waiters stand in line, and newcomers do not pass them.
 type places struct {
-	slots   []slot
+	slots   []slot // of all instances
+	active  int    // how many of slots take requests: the passive ones come last
 	depth   atomic.Int32
 	alone   atomic.Bool  // nothing is sent ahead
 	waiting atomic.Int32 // len(line), or more while someone joins
@@ -67,13 +68,13 @@ type waiter struct {
 	place chan int // one place: the hand-over does not wait
 }
 
-func (p *places) init(slots []slot, depth int) {
-	p.slots = slots
+func (p *places) init(instances, active, depth int) {
+	p.slots, p.active = make([]slot, instances), active
 	p.depth.Store(int32(min(depth, 1<<30)))
 }
 
-// Instances returns how many instances there are.
-func (p *places) Instances() int { return len(p.slots) }
+// Instances returns how many instances take requests.
+func (p *places) Instances() int { return p.active }
 
 // Depth returns how many batches one instance runs at once.
 func (p *places) Depth() int { return int(p.depth.Load()) }
@@ -170,7 +171,7 @@ func (p *places) TryAcquire() (int, bool) {
 func (p *places) take() (int, bool) {
 	for {
 		best, least := -1, int32(0)
-		for i := range p.slots {
+		for i := range p.active {
 			s := &p.slots[i]
 			if n := s.load.Load(); (best < 0 || n < least) && n < p.room(s) {
 				if best, least = i, n; n == 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +55,7 @@ type Run func(requests []*infer.Request, count bool)
 
 // Pool holds the instances of a version. It implements scheduler.Executor.
 type Pool struct {
-	o     Options
-	slots []slot
+	o Options
 	places
 	executions sync.Pool // of *execution
 
@@ -77,8 +77,14 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	if len(o.Instances) == 0 {
 		return nil, backend.Errorf(backend.Internal, "a model needs at least one instance")
 	}
-	p := &Pool{o: o, slots: make([]slot, len(o.Instances))}
-	p.init(p.slots, max(1, o.Capabilities.Depth))
+	active := slices.IndexFunc(o.Instances, func(c backend.InstanceConfig) bool { return c.Passive })
+	if active == 0 {
+		return nil, backend.Errorf(backend.InvalidArg, "all instances of the model are passive: none would take its requests")
+	} else if active < 0 {
+		active = len(o.Instances)
+	}
+	p := &Pool{o: o}
+	p.init(len(o.Instances), active, max(1, o.Capabilities.Depth))
 	p.ctx, p.stop = context.WithCancel(context.Background())
 
 	// The first failure ends the making of the others, and with the load ends

@@ -59,6 +59,57 @@ func newPool(t *testing.T, o Options, instances int, execute func(*backend.Batch
 	return p
 }
 
+// saying is a model whose instances say how they are.
+type saying struct {
+	fake
+	mu     sync.Mutex
+	report []func(backend.InstanceState)
+}
+
+func (s *saying) NewInstance(_ context.Context, c backend.InstanceConfig) (backend.Instance, error) {
+	c.Report(backend.InstanceState{Down: c.Passive})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report = append(s.report, c.Report)
+	return instanceOf{}, nil
+}
+
+// Passive instances are made, watched and closed like all others, whatever they
+// say of themselves, and have no places to give.
+func TestPassiveInstancesStandAside(t *testing.T) {
+	m := &saying{}
+	o := Options{Model: m, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "active"}, {Name: "passive", Passive: true}}}
+	p, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ups := 0
+	p.OnUp(func() { ups++ })
+	for _, r := range m.report {
+		r(backend.InstanceState{Ahead: 4})
+	}
+	if p.Instances() != 1 || p.Health().Instances != 2 || len(m.report) != 2 || ups != 1 {
+		t.Errorf("%d of %d instances take requests, %d were made, %d are up again", p.Instances(), p.Health().Instances, len(m.report), ups)
+	}
+	p.Watch(backend.Now())
+	if i, ok := p.TryAcquire(); i != 0 || !ok {
+		t.Errorf("the first place is on %d, %v", i, ok)
+	}
+	if i, ok := p.TryAcquire(); ok {
+		t.Errorf("a second place is on %d", i)
+	}
+	p.Release(0)
+	o.Instances = o.Instances[1:]
+	if _, err := Open(t.Context(), o); err == nil {
+		t.Error("a model whose instances are all passive has opened")
+	}
+}
+
 // waits is a model that executes until it is interrupted.
 type waits struct{ fake }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // controlBody walks over the members of an optional JSON object.
-func controlBody(body []byte, what string, member func(d *JSONDecoder, name []byte) *backend.Error) *backend.Error {
+func controlBody(body []byte, member func(d *JSONDecoder, name []byte) *backend.Error) *backend.Error {
 	var d JSONDecoder
 	s := &d.s
 	s.Reset(body)
@@ -19,16 +19,16 @@ func controlBody(body []byte, what string, member func(d *JSONDecoder, name []by
 	}
 	if s.B[s.I] != '{' {
 		if !s.Skip() || !s.End() {
-			return s.Err(what)
+			return s.Err("request")
 		}
 		return nil
 	}
 	err := d.object(func(name []byte) *backend.Error { return member(&d, name) })
 	if s.Bad != jsonscan.FaultNone {
-		return s.Err(what)
+		return s.Err("request")
 	}
 	if err == nil && !s.End() {
-		err = s.Err(what)
+		err = s.Err("request")
 	}
 	return err
 }
@@ -36,7 +36,7 @@ func controlBody(body []byte, what string, member func(d *JSONDecoder, name []by
 // DecodeIndex reads the body of an index request: whether only ready models
 // are asked for.
 func DecodeIndex(body []byte) (ready bool, err *backend.Error) {
-	err = controlBody(body, "request", func(d *JSONDecoder, name []byte) *backend.Error {
+	err = controlBody(body, func(d *JSONDecoder, name []byte) *backend.Error {
 		if string(name) != "ready" {
 			return d.skipTo(nil)
 		}
@@ -54,13 +54,13 @@ func DecodeIndex(body []byte) (ready bool, err *backend.Error) {
 }
 
 // parametersOf walks over the members of the member `parameters`.
-func parametersOf(body []byte, what string, parameter func(p backend.Parameter, structured bool) *backend.Error) *backend.Error {
-	return controlBody(body, what, func(d *JSONDecoder, name []byte) *backend.Error {
+func parametersOf(body []byte, parameter func(p backend.Parameter, structured bool) *backend.Error) *backend.Error {
+	return controlBody(body, func(d *JSONDecoder, name []byte) *backend.Error {
 		if string(name) != "parameters" {
 			return d.skipTo(nil)
 		}
 		if d.s.Peek() != '{' {
-			return d.skipTo(invalid("Unable to parse 'parameters': attempt to access JSON non-object as object"))
+			return d.skipTo(invalid("attempt to get members for non-object"))
 		}
 		return d.object(func(name []byte) *backend.Error {
 			p, structured, err := d.parameter(name)
@@ -77,9 +77,9 @@ const filePrefix = "file:"
 // DecodeLoad reads the body of a load request: a configuration and files in
 // base64, by path.
 func DecodeLoad(body []byte) (config string, files map[string][]byte, err *backend.Error) {
-	err = parametersOf(body, "load model request", func(p backend.Parameter, structured bool) *backend.Error {
+	err = parametersOf(body, func(p backend.Parameter, structured bool) *backend.Error {
 		if structured || p.Kind != backend.StringParameter {
-			return invalid("Unable to parse '" + p.Name + "': attempt to access JSON non-string as string")
+			return invalid("attempt to access JSON non-string as string")
 		}
 		path, isFile := strings.CutPrefix(p.Name, filePrefix)
 		switch {
@@ -105,7 +105,7 @@ func DecodeLoad(body []byte) (config string, files map[string][]byte, err *backe
 // DecodeUnload reads the body of an unload request: whether the models that
 // only this one uses are to go too.
 func DecodeUnload(body []byte) (dependents bool, err *backend.Error) {
-	err = parametersOf(body, "unload model request", func(p backend.Parameter, structured bool) *backend.Error {
+	err = parametersOf(body, func(p backend.Parameter, structured bool) *backend.Error {
 		if p.Name != "unload_dependents" {
 			return nil
 		}
@@ -151,7 +151,7 @@ func DecodeLogging(body []byte) (c LoggingChange, err *backend.Error) {
 		s.Fail(jsonscan.FaultEmpty, 0)
 		return c, s.Err("request")
 	}
-	err = controlBody(body, "request", func(d *JSONDecoder, name []byte) *backend.Error {
+	err = controlBody(body, func(d *JSONDecoder, name []byte) *backend.Error {
 		key := string(name)
 		if d.s.Peek() == 'n' {
 			return d.skipTo(nil)

@@ -177,11 +177,11 @@ func TestControlBodies(t *testing.T) {
 		t.Errorf("load: %q %q %v", config, files, err)
 	}
 	for body, want := range map[string]string{
-		`{"parameters":{"config":1}}`:   "Unable to parse 'config': attempt to access JSON non-string as string",
+		`{"parameters":{"config":1}}`:   "attempt to access JSON non-string as string",
 		`{"parameters":{"x":"y"}}`:      "unexpected error on creating Triton parameter",
 		`{"parameters":{"file:a":"#"}}`: "failed to decode 'file:a': illegal base64 data at input byte 0",
-		`{"parameters":1}`:              "Unable to parse 'parameters': attempt to access JSON non-object as object",
-		`{`:                             "failed to parse the load model request JSON buffer: Missing a name for object member. at 1",
+		`{"parameters":1}`:              "attempt to get members for non-object",
+		`{`:                             "failed to parse the request JSON buffer: Missing a name for object member. at 1",
 	} {
 		if _, _, err := DecodeLoad([]byte(body)); err == nil || err.Message != want {
 			t.Errorf("load %s: got %v, want %s", body, err, want)
@@ -189,6 +189,9 @@ func TestControlBodies(t *testing.T) {
 	}
 	if all, err := DecodeUnload([]byte(`{"parameters":{"unload_dependents":true}}`)); !all || err != nil {
 		t.Errorf("unload: %v, %v", all, err)
+	}
+	if _, err := DecodeUnload([]byte(`x`)); err == nil || err.Message != "failed to parse the request JSON buffer: Invalid value. at 0" {
+		t.Errorf("unload: %v", err)
 	}
 	if all, err := DecodeUnload(nil); all || err != nil {
 		t.Errorf("unload without a body: %v, %v", all, err)

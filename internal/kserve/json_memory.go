@@ -25,7 +25,7 @@ type CUDARegion struct {
 // DecodeSystemRegion reads the body of a registration.
 func DecodeSystemRegion(body []byte) (q SystemRegion, err *backend.Error) {
 	var key, size bool
-	err = controlBody(body, "request", func(d *JSONDecoder, name []byte) *backend.Error {
+	err = controlBody(body, func(d *JSONDecoder, name []byte) *backend.Error {
 		switch string(name) {
 		case "key":
 			key = true
@@ -49,7 +49,7 @@ func DecodeCUDARegion(body []byte) (q CUDARegion, err *backend.Error) {
 	var raw, b64, size, device bool
 	var text string
 	var number uint64
-	err = controlBody(body, "request", func(d *JSONDecoder, name []byte) *backend.Error {
+	err = controlBody(body, func(d *JSONDecoder, name []byte) *backend.Error {
 		switch string(name) {
 		case "raw_handle":
 			raw = true

@@ -17,7 +17,7 @@ func DecodeTrace(body []byte) (c tracing.Change, err *backend.Error) {
 		s.Fail(jsonscan.FaultEmpty, 0)
 		return c, s.Err("request")
 	}
-	err = controlBody(body, "request", func(d *JSONDecoder, name []byte) *backend.Error {
+	err = controlBody(body, func(d *JSONDecoder, name []byte) *backend.Error {
 		key := string(name)
 		if err := tracing.Locked(key); err != nil {
 			return d.skipTo(err)

@@ -204,6 +204,11 @@ func (m *Manager) apply(p *plan) error {
 		return m.fail(p, err, false)
 	}
 	wanted := m.prepare(p, serve)
+	if len(wanted) > 0 && len(p.bound) == 0 {
+		for _, idle := range p.draft.Idle(p.snapshot.Directory) {
+			m.log.Warn("the model's configuration asks for what has no effect", "model", p.name, "field", idle.Field, "because", idle.Because)
+		}
+	}
 	opened := m.openAll(p, wanted)
 	if err := m.failed(p, opened); err != nil {
 		return err

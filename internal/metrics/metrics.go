@@ -39,9 +39,6 @@ type Model struct {
 	Cached bool
 	// Summaries is what NewSummaries made for the version, or nil.
 	Summaries *Summaries
-	// FirstResponseBuckets overrides the bounds, in ms, of the first-response
-	// histogram.
-	FirstResponseBuckets []float64
 }
 
 // Custom is a metric that a backend publishes.
@@ -87,6 +84,8 @@ type Config struct {
 	CounterLatencies   bool // default true
 	HistogramLatencies bool // default false
 	SummaryLatencies   bool // default false
+	// OwnHistograms shows those that Triton lacks; default true.
+	OwnHistograms bool
 	// Quantiles maps quantile to allowed error, for summaries.
 	Quantiles map[float64]float64
 }
@@ -95,7 +94,7 @@ type Config struct {
 // settings are kept silent, as Triton does; a bad quantile pair is skipped and
 // returned in warnings.
 func ParseConfig(options []string) (c Config, warnings []string, err error) {
-	c = Config{CounterLatencies: true, Quantiles: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.95: 0.001, 0.99: 0.001, 0.999: 0.001}}
+	c = Config{CounterLatencies: true, OwnHistograms: true, Quantiles: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.95: 0.001, 0.99: 0.001, 0.999: 0.001}}
 	for _, o := range options {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok || name == "" || value == "" || strings.Contains(name, ",") {
@@ -111,6 +110,8 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 			set(&c.CounterLatencies)
 		case "histogram_latencies":
 			set(&c.HistogramLatencies)
+		case "neso_histograms":
+			set(&c.OwnHistograms)
 		case "summary_latencies":
 			set(&c.SummaryLatencies)
 		case "summary_quantiles":

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -133,6 +134,10 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
 	}
 	emit(family{"neso_coalesced_requests_total", "Requests answered with the execution of an identical one", func(s *stats.Snapshot) float64 { return float64(s.Coalesced) }}, prometheus.CounterValue)
 	for _, h := range histograms {
+		// A model that nobody calls has none of them: there are many series in each.
+		if !m.options.Config.OwnHistograms || h.value(s).Count() == 0 {
+			continue
+		}
 		scale := 1.0
 		if h.seconds {
 			scale = 1e-9
@@ -140,7 +145,7 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
 		ch <- constHistogram(prometheus.NewDesc(h.name, h.help, names, nil), h.value(s), scale, values)
 	}
 	if m.options.Config.HistogramLatencies {
-		ch <- constHistogram(prometheus.NewDesc("nv_inference_first_response_histogram_ms", "Milliseconds from arrival to the first response", names, nil), &s.FirstResponse, 1e-6, values)
+		ch <- constHistogram(prometheus.NewDesc(modelconfig.FirstResponseFamily, "Milliseconds from arrival to the first response", names, nil), &s.FirstResponse, 1e-6, values)
 	}
 	if model.Summaries != nil {
 		model.Summaries.collect(ch, names, values, model.Cached)

@@ -220,7 +220,7 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 	if batching {
 		dims = dims[1:]
 	}
-	if !dims.Matches(in.Dims) {
+	if !dims.Matches(in.Dims) && !leftOpen(dims, in.Dims) {
 		want, note := in.Dims, ""
 		if o.batching {
 			want, note = append(tensor.Shape{-1}, want...), batchNote
@@ -249,6 +249,23 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", t.Name, o.config.Name, size, got)
 	}
 	return nil
+}
+
+// leftOpen reports whether what is wrong first with dims of the right rank is
+// that a client has left a dimension open.
+func leftOpen(dims, pattern tensor.Shape) bool {
+	if len(dims) != len(pattern) {
+		return false
+	}
+	for i, d := range dims {
+		if d == -1 {
+			return true
+		}
+		if p := pattern[i]; p != -1 && p != d {
+			return false
+		}
+	}
+	return false
 }
 
 // emptyBatch refuses a batch of nothing. The peer takes it for one element

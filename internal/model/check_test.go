@@ -35,6 +35,7 @@ func TestCheck(t *testing.T) {
 	optional := modelconfig.Config{Name: "m", Inputs: []modelconfig.Input{
 		in("A", tensor.Int8, 1), {Name: "B", Datatype: tensor.Int8, Dims: tensor.Shape{1}, Optional: true}, {Name: "C", Datatype: tensor.Int8, Dims: tensor.Shape{1}, Optional: true},
 	}}
+	fixed := modelconfig.Config{Name: "m", Inputs: []modelconfig.Input{in("A", tensor.Int32, 4, 2)}}
 	texts := modelconfig.Config{Name: "m", Inputs: []modelconfig.Input{in("S", tensor.Bytes, -1)}}
 	a, b := tensorOf("A", tensor.FP32, 64, 1, 16), tensorOf("B", tensor.FP32, 4, 1, 1)
 	text := func(n int64, data []byte) []tensor.Tensor {
@@ -71,6 +72,12 @@ func TestCheck(t *testing.T) {
 		{"empty", plain, []tensor.Tensor{tensorOf("A", tensor.Int32, 0, 0, 2)}, nil, ""},
 		{"shape without batching", plain, []tensor.Tensor{tensorOf("A", tensor.Int32, 12, 3)}, nil, id + "unexpected shape for input 'A' for model 'm'. Expected [-1,2], got [3]. "},
 		{"wildcard", plain, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, -1, 2)}, nil, id + "All input dimensions should be specified for input 'A' for model 'm', got [-1,2]"},
+		{"wildcard for a fixed dimension", fixed, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, 4, -1)}, nil, id + "All input dimensions should be specified for input 'A' for model 'm', got [4,-1]"},
+		{"wildcard behind a wrong dimension", fixed, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, 3, -1)}, nil, id + "unexpected shape for input 'A' for model 'm'. Expected [4,2], got [3,-1]. "},
+		{"wildcard before a wrong dimension", plain, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, -1, 5)}, nil, id + "All input dimensions should be specified for input 'A' for model 'm', got [-1,5]"},
+		{"wildcard in a wrong rank", fixed, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, -1)}, nil, id + "unexpected shape for input 'A' for model 'm'. Expected [4,2], got [-1]. "},
+		{"negative", fixed, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, 4, -2)}, nil, id + "unexpected shape for input 'A' for model 'm'. Expected [4,2], got [4,-2]. "},
+		{"wildcard in a batch", addsub, []tensor.Tensor{tensorOf("A", tensor.FP32, 64, 1, -1), b}, nil, id + "All input dimensions should be specified for input 'A' for model 'm', got [1,-1]"},
 		{"too many elements", plain, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, 1<<62+1, 2)}, nil, id + "invalid shape for input 'A': shape [4611686018427387905,2] causes total element count to exceed maximum size of 9223372036854775807"},
 		{"too many bytes", plain, []tensor.Tensor{tensorOf("A", tensor.Int32, 8, 1<<60, 2)}, nil, id + "byte size overflow for input 'A': element count (2305843009213693952) * data type size (4) exceeds maximum allowed size (9223372036854775807)"},
 		{"optional left out", optional, []tensor.Tensor{tensorOf("A", tensor.Int8, 1, 1), tensorOf("C", tensor.Int8, 1, 1)}, nil, ""},

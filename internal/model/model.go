@@ -111,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	}
 	m := &Model{
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
-		stats: stats.NewVersion(o.Observer), drained: make(chan struct{}, 1),
+		stats: stats.NewVersion(o.Observer, c.HistogramBuckets[modelconfig.FirstResponseFamily]...), drained: make(chan struct{}, 1),
 	}
 	m.io.init(c)
 	m.io.stats = m.stats

@@ -53,10 +53,10 @@ func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 	if x, _ := r.Cache.Pending.(*pending); x != nil && resp.Err == nil {
 		m.keep(r, x, resp)
 	}
+	if resp.Err == nil && r.Responses() == 1 {
+		m.stats.FirstResponse(backend.Now() - r.Times.Start)
+	}
 	if m.config.Decoupled && resp.Err == nil {
-		if r.Responses() == 1 {
-			m.stats.FirstResponse(backend.Now() - r.Times.Start)
-		}
 		m.stats.Response(r, r.Responses()-1, false, len(resp.Outputs) == 0)
 	}
 }

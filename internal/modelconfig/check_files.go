@@ -19,6 +19,13 @@ func (c *inspector) advise() {
 			c.hintOf("model_warmup["+strconv.Itoa(i)+"].batch_size", "model_warmup[%d]: a sample without batch_size is skipped", i)
 		}
 	}
+	directory := c.Directory
+	if c.Custom {
+		directory = ""
+	}
+	for _, idle := range c.draft.Idle(directory) {
+		c.hintOf(idle.Field, "%s", idle)
+	}
 	for i, step := range pb.GetEnsembleScheduling().GetStep() {
 		at := "ensemble_scheduling.step[" + strconv.Itoa(i) + "]"
 		if step.ModelVersion == 0 {

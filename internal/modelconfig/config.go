@@ -24,7 +24,7 @@ type Config struct {
 	BatchInputs  []BatchInput
 	BatchOutputs []BatchOutput
 	Versions     VersionPolicy
-	Groups       []InstanceGroup
+	Groups       []InstanceGroup // passive ones last
 	// At most one of Dynamic, Sequence and Ensemble is set; none of them means
 	// the default scheduler.
 	Dynamic       *DynamicBatching
@@ -36,7 +36,7 @@ type Config struct {
 	Parameters    map[string]string
 	MetricTags    map[string]string
 	EagerBatching bool
-	// HistogramBuckets overrides the buckets of metric families, by family name.
+	// HistogramBuckets, of which FirstResponseFamily has an effect, overrides the buckets of metric families, by family name.
 	HistogramBuckets map[string][]float64
 
 	json []byte

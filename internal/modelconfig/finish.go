@@ -96,6 +96,8 @@ func fromProto(pb *inferencepb.ModelConfig) *Config {
 	for _, g := range pb.InstanceGroup {
 		c.Groups = append(c.Groups, instanceGroup(g))
 	}
+	// Passive instances come last, so that those that take requests are the first.
+	slices.SortStableFunc(c.Groups, func(a, b InstanceGroup) int { return cmp.Compare(order(a.Passive), order(b.Passive)) })
 	for _, w := range pb.ModelWarmup {
 		c.Warmup = append(c.Warmup, warmup(w))
 	}
@@ -110,6 +112,16 @@ func fromProto(pb *inferencepb.ModelConfig) *Config {
 	}
 	return c
 }
+
+func order(last bool) int {
+	if last {
+		return 1
+	}
+	return 0
+}
+
+// FirstResponseFamily is the metric family whose buckets a configuration may choose.
+const FirstResponseFamily = "nv_inference_first_response_histogram_ms"
 
 func datatype(t inferencepb.DataType) tensor.Datatype {
 	if d := tensor.Datatype(min(max(t, 0), math.MaxUint8)); d.Valid() {

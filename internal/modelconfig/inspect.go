@@ -140,7 +140,7 @@ func (d *Draft) UnknownBackend(have []string) Faults {
 	name := d.pb.Backend
 	f := d.fault("backend", "unable to find backend library for backend '"+name+"', try specifying runtime on the model configuration.",
 		"one of "+strings.Join(slices.Sorted(slices.Values(have)), ", "), quote(name))
-	if near := spelling.Nearest(name, have); near != "" {
+	if near := NearestBackend(name, have); near != "" {
 		f.Hint = didYouMean(near)
 	}
 	var faults Faults

@@ -70,7 +70,9 @@ func (v *validator) backend() {
 	}
 	switch {
 	case pb.Backend == "" && pb.Platform != platformEnsemble:
-		v.add("platform", "a known platform or a 'backend'", quote(pb.Platform), "unexpected platform type '%s' for %s", pb.Platform, pb.Name)
+		f := v.d.fault("platform", fmt.Sprintf("unexpected platform type '%s' for %s", pb.Platform, pb.Name), "a known platform or a 'backend'", quote(pb.Platform))
+		f.Hint = suggestPlatform(pb.Platform)
+		v.faults.add(f)
 	case pb.Backend != "" && pb.Platform == platformEnsemble:
 		v.add("backend", "no backend", quote(pb.Backend),
 			"Ensemble model '%s' must have platform type 'ensemble' and empty backend type", pb.Name)

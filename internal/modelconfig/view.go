@@ -103,7 +103,7 @@ func (g *InstanceGroup) Instances() []backend.InstanceConfig {
 	var all []backend.InstanceConfig
 	for n := range min(g.Count, maxInstances) {
 		for _, device := range devices {
-			all = append(all, backend.InstanceConfig{Name: g.Name + "_" + strconv.Itoa(n), Kind: g.Kind, Device: device, Profiles: g.Profiles})
+			all = append(all, backend.InstanceConfig{Name: g.Name + "_" + strconv.Itoa(n), Kind: g.Kind, Device: device, Profiles: g.Profiles, Passive: g.Passive})
 		}
 	}
 	return all

@@ -60,8 +60,10 @@ var rows = []string{
 }
 
 // backends is row 8: it sees the vocabulary, processors, memory, cuda, shm, python and itself.
-var backends = []string{"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory",
-	"internal/ledger", "internal/cuda", "internal/shm", "python"}
+var backends = []string{
+	"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory",
+	"internal/ledger", "internal/cuda", "internal/shm", "python",
+}
 
 // seeBackends may import row 8.
 var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}

@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -17,13 +19,53 @@ var latencyBounds = []int64{
 
 var batchSizeBounds = []int64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
 
-const maxBuckets = 21
+// firstResponseBounds are Triton's.
+var firstResponseBounds = []int64{
+	int64(100 * time.Millisecond), int64(500 * time.Millisecond), int64(2000 * time.Millisecond), int64(5000 * time.Millisecond),
+}
+
+const (
+	maxBuckets = 21
+	// mostBounds is how many buckets of a configuration count.
+	mostBounds = 1000
+)
+
+// firstResponse returns the upper bounds for buckets in milliseconds; Triton's where
+// there are none.
+func firstResponse(buckets []float64) []int64 {
+	bounds := make([]int64, 0, len(buckets))
+	for _, ms := range buckets {
+		if ns := ms * float64(time.Millisecond); ns > 0 && ns < math.MaxInt64 { // not what is no number
+			bounds = append(bounds, int64(ns))
+		}
+	}
+	slices.Sort(bounds)
+	if bounds = slices.Compact(bounds); len(bounds) == 0 {
+		return firstResponseBounds
+	}
+	return bounds[:min(len(bounds), mostBounds)]
+}
 
 // Histogram counts values in fixed buckets.
 type Histogram struct {
 	bounds  []int64
 	buckets [maxBuckets]atomic.Uint64 // one above the last bound
+	many    []atomic.Uint64           // in their place, where these are too few
 	sum     atomic.Int64
+}
+
+func (h *Histogram) init(bounds []int64) {
+	h.bounds = bounds
+	if len(bounds) >= maxBuckets {
+		h.many = make([]atomic.Uint64, len(bounds)+1)
+	}
+}
+
+func (h *Histogram) bucket(i int) *atomic.Uint64 {
+	if h.many != nil {
+		return &h.many[i]
+	}
+	return &h.buckets[i]
 }
 
 // Observe counts one value; a negative one counts as 0.
@@ -33,7 +75,7 @@ func (h *Histogram) Observe(v int64) {
 	for i < len(h.bounds) && v > h.bounds[i] {
 		i++
 	}
-	h.buckets[i].Add(1)
+	h.bucket(i).Add(1)
 	h.sum.Add(v)
 }
 
@@ -56,7 +98,7 @@ func (s HistogramSnapshot) Count() uint64 {
 func (h *Histogram) snapshot() HistogramSnapshot {
 	s := HistogramSnapshot{Bounds: h.bounds, Counts: make([]uint64, len(h.bounds)+1), Sum: h.sum.Load()}
 	for i := range s.Counts {
-		s.Counts[i] = h.buckets[i].Load()
+		s.Counts[i] = h.bucket(i).Load()
 	}
 	return s
 }

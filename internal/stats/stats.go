@@ -67,13 +67,16 @@ type Observer interface {
 	ObserveMiss(took int64)
 }
 
-// NewVersion returns counters at zero. The observer may be nil.
-func NewVersion(o Observer) *Version {
+// NewVersion returns counters at zero. The observer may be nil. Buckets are the upper
+// bounds, in milliseconds, of the histogram of first responses; Triton's if there are
+// none.
+func NewVersion(o Observer, buckets ...float64) *Version {
 	v := &Version{observer: o, batches: map[int]*batchCounters{}, responses: map[int]*responseCounters{}}
-	for _, h := range []*Histogram{&v.requestTime, &v.queueTime, &v.inputTime, &v.inferTime, &v.outputTime, &v.firstResponse} {
-		h.bounds = latencyBounds
+	for _, h := range []*Histogram{&v.requestTime, &v.queueTime, &v.inputTime, &v.inferTime, &v.outputTime} {
+		h.init(latencyBounds)
 	}
-	v.batchSize.bounds = batchSizeBounds
+	v.firstResponse.init(firstResponse(buckets))
+	v.batchSize.init(batchSizeBounds)
 	return v
 }
 

@@ -88,11 +88,18 @@ def describe(error: BaseException) -> str:
     frames = _user_frames(error.__traceback__)
     if not frames and type(error) is TritonModelException:  # a fault of the model that is found here
         return text
-    lines = [f"{type(error).__name__}: {text or '<EMPTY MESSAGE>'}"]
-    if frames:
-        lines.append("\n\nAt:\n")
-        lines.extend(f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n" for frame, line in frames)
-    return "".join(lines)
+    places = _syntax_place(error)
+    places += [f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n" for frame, line in frames]
+    what = f"{type(error).__name__}: {text or '<EMPTY MESSAGE>'}"
+    return what + "\n\nAt:\n" + "".join(places) if places else what
+
+
+def _syntax_place(error: BaseException) -> list[str]:
+    """Where code that cannot be read is wrong, with the line itself: it has not run, so no frame tells."""
+    if not isinstance(error, SyntaxError) or not error.filename or not error.lineno:
+        return []
+    line = error.text.strip() if isinstance(error.text, str) else ""
+    return [f"  {error.filename}({error.lineno}): {line[:200] or '<module>'}\n"]
 
 
 def full_traceback(error: BaseException) -> str:

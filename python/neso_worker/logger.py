@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import sys
-from operator import index
 from typing import Any
 
 from .errors import as_text, bounded
@@ -32,11 +31,10 @@ def connect(send: Any) -> None:
     _send = send
 
 
-def _write(message: str, level: int) -> None:
+def _write(message: str, level: LogLevel) -> None:
     message = bounded(as_text("log message", message))
-    level = index(level)
-    if not INFO <= level <= VERBOSE:
-        raise TypeError(f"level must be one of Logger.INFO, WARNING, ERROR and VERBOSE, found {level}")
+    if type(level) is not LogLevel:  # a number is not one to Triton either
+        raise TypeError(f"level must be one of Logger.INFO, WARNING, ERROR and VERBOSE, found {level!r}")
     if _send is None:
         print(message, file=sys.stderr)
         return
@@ -53,8 +51,8 @@ class Logger:
     INFO, WARNING, ERROR, VERBOSE = INFO, WARNING, ERROR, VERBOSE
 
     @staticmethod
-    def log(message: str, level: int = INFO) -> None:
-        """Writes a line at a level."""
+    def log(message: str, level: LogLevel = INFO) -> None:
+        """Writes a line at a level, one of the class's constants: TypeError for anything else, a number too."""
         _write(message, level)
 
     @staticmethod

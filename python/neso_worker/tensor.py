@@ -27,8 +27,6 @@ class Tensor:
     def __init__(self, name: str, data: np.ndarray) -> None:
         if type(name) is not str:
             name = as_text("Tensor name", name)
-        if not name:
-            raise TritonModelException("Tensor name cannot be an empty string.")
         try:
             dtype = data.dtype
             number = DTYPE_NUMBERS.get(dtype)
@@ -40,6 +38,8 @@ class Tensor:
                 data = np.ascontiguousarray(data) if data.ndim else data.copy()
         except (AttributeError, TypeError):
             raise TypeError(f"Tensor data must be a numpy.ndarray, found type '{type(data)}'") from None
+        if not name:
+            raise TritonModelException("Tensor name cannot be an empty string.")
         if number is None:
             number = number_of(dtype)
             if not number:

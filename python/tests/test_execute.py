@@ -491,7 +491,10 @@ def test_ends_though_threads_of_the_model_run(tmp_path):
 
 @pytest.mark.parametrize("source,message", [
     ("import nothing_like_that", "ModuleNotFoundError: No module named 'nothing_like_that'\n\nAt:\n  {path}(1): <module>\n"),
-    ("def (", "SyntaxError: "),
+    ("x = 1\ndef (", "SyntaxError: invalid syntax (model.py, line 2)\n\nAt:\n  {path}(2): def (\n"),
+    ("def f():\n  x = 1\n    y = 2",
+     "IndentationError: unexpected indent (model.py, line 3)\n\nAt:\n  {path}(3): y = 2\n"),
+    ("# coding: nothing_like_that", "SyntaxError: "),
     ("class Other: pass", "Python model {path} has no class 'TritonPythonModel'."),
     ("class TritonPythonModel: pass", "Python model {path} does not implement `execute` method."),
 ])  # fmt: skip
@@ -501,6 +504,14 @@ def test_model_that_cannot_be_loaded(tmp_path, source, message):
             m.peer.call(LOAD, m.load)
         assert str(failed.value).startswith(message.format(path=m.path))
         assert "Traceback" in failed.value.traceback
+
+
+def test_module_of_a_model_that_has_wrong_syntax(tmp_path):
+    helpers = {"near.py": "\nx = (1\n\nclass A:\n"}
+    with Model(tmp_path, "import near", start=False, helpers=helpers) as m, pytest.raises(RuntimeError) as failed:
+        m.peer.call(LOAD, m.load)
+    near = m.path.replace("model.py", "near.py")
+    assert str(failed.value).endswith(f"\n\nAt:\n  {near}(2): x = (1\n  {m.path}(1): <module>\n")
 
 
 @pytest.mark.parametrize("path,message", [

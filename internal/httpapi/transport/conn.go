@@ -249,7 +249,7 @@ func (c *conn) Close() error {
 func (c *conn) CutReads() { _ = c.Conn.SetReadDeadline(past) }
 
 // CutWrites is CutReads for what is being written.
-func (c *conn) CutWrites() { _ = c.Conn.SetWriteDeadline(past) }
+func (c *conn) CutWrites() { _ = c.SetWriteDeadline(past) }
 
 // CloseWrite is what net/http does before it lingers.
 func (c *conn) CloseWrite() error { return c.writeHalf.CloseWrite() }

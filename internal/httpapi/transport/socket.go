@@ -138,12 +138,12 @@ func (c *conn) holdBack(n int) bool {
 // letGo undoes holdBack.
 func (c *conn) letGo() {
 	c.hold.Close()
-	_ = c.Conn.SetWriteDeadline(time.Time{})
+	_ = c.SetWriteDeadline(time.Time{})
 }
 
 // boundWrite gives a write the time that a request has.
 func (c *conn) boundWrite() {
 	if d := c.s.ReadTimeout; d > 0 {
-		_ = c.Conn.SetWriteDeadline(time.Now().Add(d))
+		_ = c.SetWriteDeadline(time.Now().Add(d))
 	}
 }
