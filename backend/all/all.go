@@ -69,7 +69,7 @@ func Drivers(o Options) []backend.Driver {
 // such a worker has them: those of C libraries.
 func Isolatable(o Options) []backend.Driver {
 	return []backend.Driver{
-		fil.New(fil.Options{Interpreter: interpreter(o)}),
+		fil.New(fil.Options{Interpreter: interpreter(o), WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}),
 		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 		openvino.New(openvino.Options{Interpreter: interpreter(o)}),
 	}

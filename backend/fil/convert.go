@@ -6,13 +6,14 @@ import (
 	_ "embed" // for the converter
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
 )
 
 //go:embed convert.py
@@ -29,8 +30,8 @@ type converted struct {
 const maxConversion = 10 * time.Minute
 
 // convert reads a Python object in a process of its own and writes it as a file
-// that the library reads. A pickle may run any code, with the rights of the
-// server: it is refused unless the server was started with --allow-pickle.
+// that the library reads. A pickle may run any code, with the rights of a
+// worker: it is refused unless the server was started with --allow-pickle.
 func (d *driver) convert(ctx context.Context, cfg *backend.Config, path string) (*converted, error) {
 	fail := func(code backend.Code, format string, args ...any) (*converted, error) {
 		return nil, backend.Errorf(code, "unable to load the model '%s' of '%s': %s", shown(cfg, path), cfg.Name, fmt.Sprintf(format, args...))
@@ -54,22 +55,12 @@ func (d *driver) convert(ctx context.Context, cfg *backend.Config, path string) 
 	if err != nil {
 		return fail(backend.Unavailable, "%v", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxConversion)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, interpreter, "-c", converter, path, dir)
-	cmd.Dir = dir
-	errs := &tail{}
-	cmd.Stderr, cmd.WaitDelay = errs, time.Second
 	out := &tail{}
-	cmd.Stdout = out
-	if err := cmd.Run(); err != nil {
+	if err = d.lend(dir); err == nil {
+		err = d.runConverter(ctx, cfg, interpreter, path, dir, out)
+	}
+	if err != nil {
 		os.RemoveAll(dir)
-		if ctx.Err() != nil {
-			err = errors.New("it took too long, or the load was given up")
-		}
-		if text := strings.TrimSpace(errs.String()); text != "" {
-			err = errors.New(text)
-		}
 		return fail(backend.InvalidArg, "%v", err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -78,7 +69,92 @@ func (d *driver) convert(ctx context.Context, cfg *backend.Config, path string) 
 		os.RemoveAll(dir)
 		return fail(backend.Internal, "the converter answers %q", lines[len(lines)-1])
 	}
-	return &converted{directory: dir, path: filepath.Join(dir, name), format: format(kind)}, nil
+	made, err := d.take(dir, name)
+	if err != nil {
+		os.RemoveAll(dir)
+		return fail(backend.Internal, "what the converter has written: %v", err)
+	}
+	made.format = format(kind)
+	return made, nil
+}
+
+// runConverter runs the converter as a worker of the model would run.
+func (d *driver) runConverter(ctx context.Context, cfg *backend.Config, interpreter, path, dir string, out *tail) error {
+	limits, err := worker.LimitsOf(cfg.Parameters)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxConversion)
+	defer cancel()
+	errs := &tail{}
+	err = worker.RunOnce(ctx, worker.Command{
+		Path: interpreter, Args: []string{"-", path, dir}, Dir: dir, User: d.user, Limits: limits,
+		Env: worker.Environment(os.Environ(), d.options.WorkerEnvironment, d.user),
+	}, converter, out, errs)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		err = errors.New("it took too long, or the load was given up")
+	}
+	if text := strings.TrimSpace(errs.String()); text != "" {
+		err = errors.New(text)
+	}
+	return err
+}
+
+// lend gives a directory to the workers' user.
+func (d *driver) lend(dir string) error {
+	if d.user == nil {
+		return nil
+	}
+	return os.Chown(dir, int(d.user.UID), int(d.user.GID))
+}
+
+// take returns what the converter has written in dir. That of another user
+// may change still, and may be no file at all: it is copied to a directory of
+// the server's own, and dir is removed.
+func (d *driver) take(dir, name string) (*converted, error) {
+	if d.user == nil {
+		return &converted{directory: dir, path: filepath.Join(dir, name)}, nil
+	}
+	root, err := os.OpenRoot(dir) // from which no link leads out
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	from, err := root.OpenFile(name, os.O_RDONLY|nonBlocking, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", name)
+	}
+	own, err := os.MkdirTemp("", "neso-forest-")
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(own, filepath.Base(name))
+	if err := copyTo(path, io.LimitReader(from, info.Size())); err != nil {
+		os.RemoveAll(own)
+		return nil, err
+	}
+	os.RemoveAll(dir)
+	return &converted{directory: own, path: path}, nil
+}
+
+func copyTo(path string, from io.Reader) error {
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
 }
 
 // isArchive reports whether a file is a skops archive: reading one runs no code

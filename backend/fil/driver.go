@@ -7,6 +7,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/internal/worker"
 )
 
 // Options configure the backend; the zero value uses a library of the backend
@@ -15,6 +16,10 @@ type Options struct {
 	// Interpreter returns the Python interpreter whose packages are searched for
 	// the library, and which reads pickles; may be nil.
 	Interpreter func() (string, error)
+	// WorkerUser and WorkerEnvironment are those of package backend/python, for the
+	// process that reads pickles.
+	WorkerUser        string
+	WorkerEnvironment []string
 }
 
 // New returns the driver.
@@ -24,7 +29,11 @@ func New(o Options) backend.Driver {
 		if err != nil {
 			return nil, err
 		}
-		return &driver{options: o, host: host, settings: set}, nil
+		user, err := worker.FindUser(o.WorkerUser)
+		if err != nil {
+			return nil, err
+		}
+		return &driver{options: o, host: host, settings: set, user: user}, nil
 	}}
 }
 
@@ -33,6 +42,7 @@ type driver struct {
 	options  Options
 	host     backend.Host
 	settings settings
+	user     *worker.User // of the process that reads pickles; nil for the server's
 
 	libraries library.Opened[*api]
 	ready     completion.Ready[*forest]

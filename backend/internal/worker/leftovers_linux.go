@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -31,6 +32,19 @@ func newTag() uint64 { return tags.Add(1) }
 func (p *process) mark() {
 	limit := unix.Rlimit{Cur: p.tag, Max: p.tag}
 	_ = unix.Prlimit(p.pid, unix.RLIMIT_RTTIME, &limit, nil) // without it only its group ends with it
+}
+
+// markProgram has an interpreter mark itself: of a process of another user the
+// server may not change the limits where root lacks CAP_SYS_RESOURCE, as in
+// containers.
+func markProgram(tag uint64) string {
+	return fmt.Sprintf("import resource\nresource.setrlimit(%d, (%d, %d))\n", unix.RLIMIT_RTTIME, tag, tag)
+}
+
+// marked reports whether this process bears a mark: it is a worker.
+func marked() bool {
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_RTTIME, &limit) == nil && limit.Cur>>60 == 1
 }
 
 // sweepRounds bounds how often is looked for what has been forked meanwhile.

@@ -19,6 +19,10 @@ func (p *process) release() {}
 
 func newTag() uint64 { return 0 }
 
+func marked() bool { return false }
+
+func markProgram(uint64) string { return "" }
+
 func (p *process) mark() {}
 
 func (p *process) sweep() {}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package fil
+
+const nonBlocking = 0
