@@ -116,7 +116,7 @@ WRONG = {
 def test_wrong_return_values(tmp_path, case):
     body, text = WRONG[case]
     python_model(tmp_path, "m", execute=body)
-    with Server(tmp_path) as s:
+    with Server(tmp_path, "--strict-outputs=true") as s:
         r = s.infer("m", X)
         assert r.status == 500 and text in r.error, r
 

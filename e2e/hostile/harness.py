@@ -23,7 +23,7 @@ from repository import until
 from server import Server, open_files
 
 MiB = 1 << 20
-ROUNDS = 3  # a machine that does something else just then gets another chance
+ROUNDS = 8  # a machine that does something else just then gets another chance
 SECONDS = 1.0  # that the polite client is watched for, with and without the attack
 TIMES = 3  # as slow as without the attack may the polite client's 99th percentile be
 FLOOR_MS = 10.0  # below which it is a matter of who has the processor
@@ -153,6 +153,11 @@ class Hostile:
             assert until(lambda: self.goroutines() - quiet <= 20 and self.descriptors() - fds <= left), (
                 f"{self.goroutines()} goroutines of {quiet}, {self.descriptors()} descriptors of {fds} are left"
             )
+            if slow > TIMES * max(calm, FLOOR_MS):
+                # Perhaps the machine has got busy with something else since: what is measured now, without the attack, tells.
+                later, wrong_later = self.polite.measure(seconds)
+                assert not wrong_later, wrong_later
+                calm = max(calm, later)
             seen.append((slow / max(calm, FLOOR_MS), slow, calm, held, wrong))
             if len(wrong) <= faults and slow <= TIMES * max(calm, FLOOR_MS):
                 return seen[-1]

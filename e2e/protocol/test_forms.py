@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tritonclient.grpc
+import tritonclient.http
 from forms import DATATYPES, FORMS
+from repository import python_model, until
+from server import Server
 from tritonclient.utils import InferenceServerException
 
 
@@ -118,3 +122,21 @@ def test_request_id_is_echoed_in_errors(server, form):
     x = np.ones((1, 4), np.float32)
     with pytest.raises(InferenceServerException, match=r"\[request id: q-7\]"):
         form(server, "add_sub", {"INPUT0": x}, request_id="q-7")
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_forwarded_headers_keep_their_spelling(tmp_path, scheme):
+    python_model(
+        tmp_path, "m", execute="import json; print('PARAMETERS', *json.loads(requests[0].parameters()), flush=True)"
+    )
+    module = {"http": tritonclient.http, "grpc": tritonclient.grpc}[scheme]
+    x = module.InferInput("INPUT0", [1, 1], "FP32")
+    x.set_data_from_numpy(np.ones((1, 1), np.float32))
+    names = ["x-Mixed-CASE", "X-Other"]
+    if scheme == "grpc":  # HTTP/2 has lower case only
+        names = [name.lower() for name in names]
+    with Server(tmp_path, f"--{scheme}-header-forward-pattern=x-.*") as s:
+        with module.InferenceServerClient(getattr(s, scheme)) as client:
+            client.infer("m", [x], headers=dict.fromkeys(names, "v"))
+        assert until(lambda: "PARAMETERS" in s.log())
+        assert "PARAMETERS " + " ".join(names) in s.log()

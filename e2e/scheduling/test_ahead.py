@@ -129,20 +129,26 @@ def test_what_waits_goes_to_the_idle_instance(tmp_path, kind, quick_before):
 
 
 def innocents(m, server, pool, bad):
-    """One request that the model has begun, and eight that wait behind it: their statuses after what is done to the one."""
+    """One request that the model has begun, and eight that wait behind it: their statuses after what is done to the one. Also
+    how often that took: where the one has its time, a busy machine may let it pass before all eight are there."""
     m.make_quick(server, pool)
-    doomed = pool.submit(m.ask, server, bad)
-    assert until(lambda: bad in m.begun())
-    behind = [pool.submit(m.ask, server, 1) for _ in range(8)]
-    assert until(lambda: metric(server, "nv_inference_pending_request_count", model="m", version="1") == 8)
-    return doomed, behind
+    for rounds in range(1, 10):
+        m.noted.unlink(missing_ok=True)
+        doomed = pool.submit(m.ask, server, bad)
+        assert until(lambda: bad in m.begun())
+        behind = [pool.submit(m.ask, server, 1) for _ in range(8)]
+        pending = lambda: metric(server, "nv_inference_pending_request_count", model="m", version="1")  # noqa: E731
+        if until(lambda: pending() == 8 or doomed.done()) and not doomed.done():  # noqa: B023
+            return doomed, behind, rounds
+        assert doomed.result() == 500 and [b.result() for b in behind] == [200] * 8
+    raise AssertionError("eight requests take longer than the time of one")
 
 
 @pytest.mark.parametrize("kind", ["none", "dynamic"])
 def test_a_crash_takes_only_what_was_begun(tmp_path, kind):
     m = Model(tmp_path, kind)
     with Server(m.repository) as s, ThreadPoolExecutor(16) as pool, m:
-        doomed, behind = innocents(m, s, pool, -2)
+        doomed, behind, _ = innocents(m, s, pool, -2)
         m.gate.unlink()
         assert doomed.result() == 500
         assert [b.result() for b in behind] == [200] * 8
@@ -170,7 +176,7 @@ def test_the_time_of_an_execution_ends_only_that(tmp_path, kind):
     limit = 'parameters { key: "EXECUTION_TIMEOUT_SECONDS" value: { string_value: "3" } }\n'
     m = Model(tmp_path, kind, extra=limit)
     with Server(m.repository) as s, ThreadPoolExecutor(16) as pool, m:
-        doomed, behind = innocents(m, s, pool, -1)
+        doomed, behind, _ = innocents(m, s, pool, -1)
         assert doomed.result() == 500
         assert [b.result() for b in behind] == [200] * 8
 
@@ -179,10 +185,10 @@ def test_the_time_of_an_execution_ends_only_that(tmp_path, kind):
 def test_the_queue_waits_for_what_replaces_a_hung_instance(tmp_path, kind):
     m = Model(tmp_path, kind)
     with Server(m.repository, "--instance-hang-timeout=3") as s, ThreadPoolExecutor(16) as pool, m:
-        doomed, behind = innocents(m, s, pool, -1)
+        doomed, behind, rounds = innocents(m, s, pool, -1)
         assert doomed.result() == 500
         assert [b.result() for b in behind] == [200] * 8
-        assert metric(s, "neso_instance_hangs_total", model="m", version="1") == 1
+        assert metric(s, "neso_instance_hangs_total", model="m", version="1") == rounds
 
 
 @pytest.mark.parametrize("kind", ["none", "dynamic"])

@@ -45,6 +45,9 @@ func (a *arrival) handOver(req *infer.Request) {
 	a.req = req
 	if a.open && !a.whole && !a.coded {
 		a.hold.Close()
+		if a.hold.Off() {
+			return // the next Read says so
+		}
 		a.hold.Open(a.hold.Ledger(), ledger.In, nil, a.cutReads)
 		a.hold.Stand(a.n)
 	}

@@ -3,7 +3,9 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/ledger"
@@ -399,26 +402,41 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 // reservedHeaders cannot be forwarded: they are parameters with a meaning.
 var reservedHeaders = []string{"sequence_id", "sequence_start", "sequence_end", "priority", "timeout", "headers", "binary_data_output"}
 
-// forwardHeaders makes parameters of the headers that the pattern matches. The
-// names are in lower case, as over gRPC: HTTP does not tell how they were
-// written.
+// forwardHeaders makes parameters of the headers that the pattern matches, with
+// the names as the client spells them and in its order. What net/http has parsed
+// has its canonical names (My-Header), sorted.
 func (s *Server) forwardHeaders(r *http.Request, req *backend.Request) error {
 	from := len(req.Parameters)
-	for name, values := range r.Header {
-		if s.o.Guard != nil && (name == "Authorization" || name == apiKeyHeader) {
+	fields := transport.Fields(r.Context())
+	if fields == nil {
+		fields = canonical(r.Header)
+	}
+	for name, value := range fields {
+		if s.o.Guard != nil && (strings.EqualFold(name, "Authorization") || strings.EqualFold(name, apiKeyHeader)) {
 			continue // a key is for the server, not for models
 		}
-		if !s.forward.MatchString(name) || len(values) == 0 {
+		if !s.forward.MatchString(name) || strings.EqualFold(name, "Host") {
 			continue
 		}
-		name = strings.ToLower(name)
-		if slices.Contains(reservedHeaders, name) || strings.HasPrefix(name, "triton_") {
+		if lower := strings.ToLower(name); slices.Contains(reservedHeaders, lower) || strings.HasPrefix(lower, "triton_") {
 			return backend.Errorf(backend.InvalidArg, "Header '%s' is reserved for Triton usage and cannot be forwarded.", name)
 		}
-		req.Parameters = append(req.Parameters, backend.String(name, values[0]))
+		if !slices.ContainsFunc(req.Parameters[from:], func(p backend.Parameter) bool { return p.Name == name }) {
+			req.Parameters = append(req.Parameters, backend.String(name, value))
+		}
 	}
-	slices.SortFunc(req.Parameters[from:], func(a, b backend.Parameter) int { return strings.Compare(a.Name, b.Name) })
 	return nil
+}
+
+// canonical yields each field of a header with its first value, sorted.
+func canonical(h http.Header) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, name := range slices.Sorted(maps.Keys(h)) {
+			if len(h[name]) > 0 && !yield(name, h[name][0]) {
+				return
+			}
+		}
+	}
 }
 
 // access logs one inference, with the error it was answered with, and drops the

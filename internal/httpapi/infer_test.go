@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -400,10 +401,22 @@ func TestHeadersBecomeParameters(t *testing.T) {
 		return false, nil
 	}}
 	c := dial(t, serve(t, echo, func(o *Options, _ *engine.Options) { o.HeaderForwardPattern = "my_" }))
-	c.do("POST", "/v2/models/echo/infer", []string{"My_b: 2", "Not: x", "x-MY_a: 1"}, []byte(`{"parameters":{"p":1},"inputs":[{"name":"IN","shape":[1],"datatype":"FP32","data":[1]}]}`))
-	want := []backend.Parameter{backend.Int("p", 1), backend.String("my_b", "2"), backend.String("x-my_a", "1")}
-	if got := <-seen; len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
-		t.Errorf("got %+v", got)
+	body := []byte(`{"parameters":{"p":1},"inputs":[{"name":"IN","shape":[1],"datatype":"FP32","data":[1]}]}`)
+	for _, ask := range []struct {
+		headers []string
+		want    []backend.Parameter
+	}{
+		// As the client spells them, in its order; the first of those that are spelled the same.
+		{[]string{"x-MY_b: 2", "Not: x", "my_a: 1", "MY_A: 3", "my_a: 4"}, []backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1"), backend.String("MY_A", "3")}},
+		{[]string{"x-MY_b: 2", "Not: x", "my_a: 1", "MY_A: 3", "my_a: 4"}, []backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1"), backend.String("MY_A", "3")}}, // the head before again
+		{[]string{"X-my_B: 2"}, []backend.Parameter{backend.String("X-my_B", "2")}},
+		// A request that net/http has parsed has its names, sorted.
+		{[]string{"x-MY_b: 2", "my_a: 1", "MY_A: 3", "Pragma: x"}, []backend.Parameter{backend.String("My_a", "1"), backend.String("X-My_b", "2")}},
+	} {
+		c.do("POST", "/v2/models/echo/infer", ask.headers, body)
+		if got, want := <-seen, append([]backend.Parameter{backend.Int("p", 1)}, ask.want...); !slices.Equal(got, want) {
+			t.Errorf("%q: got %+v, want %+v", ask.headers, got, want)
+		}
 	}
 }
 

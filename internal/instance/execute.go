@@ -173,6 +173,7 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 			p.giveBack(e)
 			return false
 		}
+		e.Begins() // what has ended had begun, whether anybody saw it or not
 		if e.begunAt != 0 {
 			now = e.begunAt
 		}

@@ -151,6 +151,10 @@ func (p *Pool) leave(c *call) {
 	if p.o.Logger != nil {
 		p.o.Logger.Info("an execution that was given up has come back", "instance", p.name(l))
 	}
+	c.e.Begins() // else it would wait forever
+	if c.e.isOpen {
+		c.e.slot.open.Add(-1)
+	}
 	p.letGo(c.e, false)
 }
 

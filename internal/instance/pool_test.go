@@ -417,6 +417,28 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// A batch that was sent ahead and ends without a word of its beginning waits no
+// more: pending requests are what autoscalers see.
+func TestWhatHasEndedDoesNotWait(t *testing.T) {
+	for name, fails := range map[string]error{"answered": nil, "failed": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, Options{}, 1, func(b *backend.Batch) error {
+				b.Progress.Waits()
+				if fails == nil {
+					_ = b.Requests[0].Respond(&backend.Response{}, true)
+				}
+				return fails
+			})
+			if !p.Execute(0, []*infer.Request{request(&drop{}, 1)}) {
+				t.Fatal("it comes back")
+			}
+			if n := p.o.Stats.Snapshot().Pending; n != 0 {
+				t.Errorf("%d requests wait", n)
+			}
+		})
+	}
+}
+
 // TestGatheredInputsOutliveExecute checks that a decoupled backend may read its
 // batch until the last final response.
 func TestGatheredInputsOutliveExecute(t *testing.T) {

@@ -183,11 +183,11 @@ func (h *Hold) Ledger() *Ledger { return h.l }
 func (h *Hold) Refusal(n int64) *backend.Error { return h.l.Refusal(h.page, n) }
 
 // cutOff ends the transfer for want of room. It reports false for one that has
-// ended.
-func (h *Hold) cutOff() bool {
+// ended, or has moved since; the hold may be another transfer's by now.
+func (h *Hold) cutOff(since int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.cut == nil || h.off.Swap(true) {
+	if h.cut == nil || h.mark.Load() != since || h.off.Swap(true) {
 		return false
 	}
 	h.cut()

@@ -149,7 +149,7 @@ func (l *Ledger) relieve(p Page, n int64) {
 			return
 		}
 		held := s.h.held.Load()
-		if s.h.cutOff() {
+		if s.h.cutOff(s.since) {
 			l.cuts.Add(1)
 			over -= held
 		}

@@ -212,6 +212,28 @@ func TestCutAndClose(t *testing.T) {
 	want(t, "held", l.Held(In), 0)
 }
 
+// What was found standing still and has ended, or moved, before it could be cut
+// off is not, nor is the next transfer of its hold.
+func TestCutTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(1 << 20)
+		var h Hold
+		for what, meanwhile := range map[string]func(){
+			"it moved":       func() { h.Moved(leastMove) },
+			"it was another": func() { h.Close(); h.Open(l, In, nil, func() { t.Error("cut off") }) },
+		} {
+			h.Open(l, In, nil, func() { t.Error("cut off") })
+			since := h.mark.Load()
+			time.Sleep(grace)
+			meanwhile()
+			if h.cutOff(since) || h.Off() {
+				t.Errorf("%s: it is cut off", what)
+			}
+			h.Close()
+		}
+	})
+}
+
 func TestUntil(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	for name, c := range map[string]struct {

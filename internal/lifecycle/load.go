@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/stats"
@@ -196,7 +196,7 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
 	}
 	if len(serve) == 0 {
-		err := backend.Errorf(backend.InvalidArg, "at least one version must be available under the version policy of model '%s'%s", p.name, lacking(missing))
+		err := backend.Errorf(backend.InvalidArg, "%s", modelconfig.NoVersion(p.name, missing))
 		if len(p.bound) == 0 {
 			report := m.inspect(p, p.draft.Clone(), nil)
 			return m.fail(p, report.With(err), false)
@@ -219,18 +219,6 @@ func (m *Manager) apply(p *plan) error {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
 	}
 	return nil
-}
-
-// lacking says which versions a policy names that are not there.
-func lacking(missing []int64) string {
-	if len(missing) == 0 {
-		return ""
-	}
-	texts := make([]string, len(missing))
-	for i, v := range missing {
-		texts[i] = strconv.FormatInt(v, 10)
-	}
-	return ": there is no directory of version " + strings.Join(texts, ", ")
 }
 
 // prepare returns the versions to load, of those to serve, and marks those

@@ -78,8 +78,12 @@ func (c *inspector) versions() {
 	latest := c.draft.pb.VersionPolicy.GetLatest()
 	told := latest != nil && latest.NumVersions == 0 // a fault of its own, which no directory mends
 	if len(serve) == 0 && !told {
-		c.add(c.draft.fault("version_policy", "at least one version must be available under the version policy of model '"+c.draft.pb.Name+"'",
-			"a version directory such as "+strconv.Quote(filepath.Join(c.Shown, "1")), strconv.Itoa(len(available))+" versions"))
+		wanted := "1"
+		if len(missing) > 0 {
+			wanted = strconv.FormatInt(missing[0], 10)
+		}
+		c.add(c.draft.fault("version_policy", NoVersion(c.draft.pb.Name, missing),
+			"a version directory such as "+strconv.Quote(filepath.Join(c.Shown, wanted)), strconv.Itoa(len(available))+" versions"))
 	}
 	c.report.Versions = serve
 }
@@ -144,4 +148,19 @@ func (c *inspector) files() {
 			}
 		}
 	}
+}
+
+// NoVersion is the fault of a model whose version policy finds nothing to serve;
+// it names the versions that the policy names and that are not there.
+func NoVersion(model string, missing []int64) string {
+	text := "at least one version must be available under the version policy of model '" + model + "'"
+	for i, v := range missing {
+		if i == 0 {
+			text += ": there is no directory of version "
+		} else {
+			text += ", "
+		}
+		text += strconv.FormatInt(v, 10)
+	}
+	return text
 }

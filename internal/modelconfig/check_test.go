@@ -73,7 +73,7 @@ syntax: 2 faults
   R/syntax/config.pbtxt:1:1, field max_batch_sise: expected a field of the model configuration, found unknown field "max_batch_sise"; did you mean "max_batch_size"?
   R/syntax/config.pbtxt:2:10, field backend: expected a text in quotes, found "3"
 versions: 1 fault
-  at least one version must be available under the version policy of model 'versions' (R/versions/config.pbtxt:1, field version_policy: expected a version directory such as "R/versions/1", found 1 versions)
+  at least one version must be available under the version policy of model 'versions': there is no directory of version 1, 3 (R/versions/config.pbtxt:1, field version_policy: expected a version directory such as "R/versions/1", found 1 versions)
   hint: directory "01" is no version: a version is a number without leading zeros
   hint: version 1 of the version policy has no directory and is skipped
   hint: version 3 of the version policy has no directory and is skipped

@@ -62,13 +62,13 @@ async def async_generator(requests):
 
 
 @pytest.mark.parametrize("form", [function, coroutine, generator, async_generator], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_requests_have_spans(spans, form, scheme):
+@pytest.mark.parametrize("scheme, header", [("http", "traceparent"), ("http", "TraceParent"), ("grpc", "traceparent")])
+def test_requests_have_spans(spans, form, scheme, header):
     patterns = {"http_header_forward_pattern": "traceparent", "grpc_header_forward_pattern": "traceparent"}
     with Triton(config=config(**patterns)) as triton:
         triton.bind("m", form, X, Y)
         with ModelClient(triton.url if scheme == "http" else triton.grpc_url, "m") as client:
-            client.infer_sample(ONE, headers={"traceparent": PARENT})
+            client.infer_sample(ONE, headers={header: PARENT})
     inner, outer = spans()
     assert (inner.name, outer.name) == ("inside", "proxy_inference_callable")
     assert f"{outer.context.trace_id:032x}" == TRACE

@@ -62,7 +62,9 @@ func (b *Board) Offset() *int {
 
 // Ahead is how many batches the instance may be sent ahead.
 func (i *Instance) Ahead() int {
-	if i.Board == nil {
+	i.conn.mu.Lock()
+	defer i.conn.mu.Unlock()
+	if i.Board == nil { // also once the connection has ended
 		return 0
 	}
 	return aheadLimit
@@ -214,37 +216,47 @@ func (c *Conn) lookAtLines() {
 			c.boards.armed = true
 		}
 	}
-	c.recallLocked(late)
+	taken := c.recallLocked(late)
 	if c.boards.armed {
 		c.boards.timer.Reset(lineTick)
 	}
 	c.mu.Unlock()
-	c.takeBack(late)
+	c.takeBack(taken)
+}
+
+// recall is what an instance has been forbidden: all up to a number that it has
+// not begun. The number is kept with it: what is forbidden later has not passed
+// the fence of this one.
+type recall struct {
+	instance *Instance
+	last     uint64
 }
 
 // recallLocked forbids instances what they have not begun.
-func (c *Conn) recallLocked(instances []*Instance) {
+func (c *Conn) recallLocked(instances []*Instance) (taken []recall) {
 	for _, i := range instances {
 		if i.Board != nil && len(i.line) > 0 {
 			i.recalled = i.line[len(i.line)-1].id
 			i.Board.recalled.Store(i.recalled)
+			taken = append(taken, recall{i, i.recalled})
 		}
 	}
+	return taken
 }
 
 // takeBack has the reader give back what instances have been forbidden and had
 // not begun.
-func (c *Conn) takeBack(instances []*Instance) {
-	if len(instances) == 0 {
+func (c *Conn) takeBack(taken []recall) {
+	if len(taken) == 0 {
 		return
 	}
 	fence()
 	c.tell(func() {
 		var copies []copied
 		c.mu.Lock()
-		for _, i := range instances {
-			if i.Board != nil {
-				copies = append(copies, c.giveBackLocked(i, i.begunLocked(), i.recalled)...)
+		for _, t := range taken {
+			if i := t.instance; i.Board != nil {
+				copies = append(copies, c.giveBackLocked(i, i.begunLocked(), t.last)...)
 			}
 		}
 		c.mu.Unlock()

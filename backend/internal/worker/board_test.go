@@ -188,14 +188,46 @@ func TestFreedBatch(t *testing.T) {
 func TestNotBegunAfterAll(t *testing.T) {
 	l := newLine(t, 2)
 	l.conn.mu.Lock()
-	l.conn.recallLocked([]*Instance{l.inst})
+	taken := l.conn.recallLocked([]*Instance{l.inst})
 	l.conn.mu.Unlock()
 	if l.begin(1) {
 		t.Fatal("not recalled")
 	}
-	l.conn.takeBack([]*Instance{l.inst}) // both are begun, it seems
+	l.conn.takeBack(taken) // both are begun, it seems
 	l.sendBody(KindNotBegun, l.headers[1].ID, nil)
 	if err := l.result(1); !errors.Is(err, backend.ErrNotBegun) {
+		t.Errorf("got %v", err)
+	}
+	l.answer(0)
+	if err := l.result(0); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is recalled after a fence does not come back by that one: the worker may
+// have begun it, unseen.
+func TestEachRecallHasItsFence(t *testing.T) {
+	l := newLine(t, 2)
+	l.begin(0)
+	recall := func() []recall {
+		l.conn.mu.Lock()
+		defer l.conn.mu.Unlock()
+		return l.conn.recallLocked([]*Instance{l.inst})
+	}
+	first := recall()
+	l.put()
+	second := recall()
+	l.conn.takeBack(first)
+	if err := l.result(1); !errors.Is(err, backend.ErrNotBegun) {
+		t.Errorf("got %v", err)
+	}
+	l.conn.mu.Lock() // the batches that come back do so together
+	if len(l.inst.line) != 2 {
+		t.Errorf("%d batches are left, want the first and the last one", len(l.inst.line))
+	}
+	l.conn.mu.Unlock()
+	l.conn.takeBack(second)
+	if err := l.result(2); !errors.Is(err, backend.ErrNotBegun) {
 		t.Errorf("got %v", err)
 	}
 	l.answer(0)

@@ -326,9 +326,9 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 	if grace <= 0 {
 		grace = interruptGrace
 	}
-	c.recallLocked(lines)
+	taken := c.recallLocked(lines)
 	c.wg.Go(func() {
-		c.takeBack(lines)
+		c.takeBack(taken)
 		t := time.NewTimer(grace)
 		defer t.Stop()
 		select {

@@ -74,7 +74,10 @@ func endOrphans() {
 			if mark, err := markOf(pid); err != nil || mark >= own {
 				continue
 			}
-			found = unix.Kill(pid, unix.SIGKILL) == nil || found
+			if unix.Kill(pid, unix.SIGKILL) != nil {
+				continue // it has become another user's: waiting for its end would take as long as it likes
+			}
+			found = true
 			var status unix.WaitStatus
 			_, _ = unix.Wait4(pid, &status, 0, nil)
 		}

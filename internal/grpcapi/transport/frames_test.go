@@ -160,7 +160,7 @@ func connect(t testing.TB, addr string, hello bool) *raw {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(time.Minute))
+	_ = nc.SetDeadline(time.Now().Add(5 * time.Minute))
 	r := &raw{t: t, nc: nc, id: 1}
 	r.enc = hpack.NewEncoder(&r.buf)
 	r.dec = hpack.NewDecoder(defaultTableSize, func(f hpack.HeaderField) { r.got = append(r.got, f.Name+"="+f.Value) })

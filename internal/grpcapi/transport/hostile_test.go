@@ -188,6 +188,13 @@ func TestAnswersNotTaken(t *testing.T) {
 	_, addr := serve(t, Options{Ledger: l})
 	r := connect(t, addr, true)
 	r.write(append(appendFrameHead(nil, 6, frameSettings, 0, 0), appendSetting(nil, settingInitialWindow, 0)...))
+	// Where there is no room, an answer is refused.
+	l.Take(ledger.Out, l.Limit(ledger.Out))
+	if got := r.answer(r.call("/test.Echo/Unary", "mute")); !strings.Contains(got, "grpc-status=8 grpc-message=an answer of") {
+		t.Errorf("got %s", got)
+	}
+	l.Give(ledger.Out, l.Limit(ledger.Out))
+	// Those that have stood still for long give way to others.
 	const calls = 1000 // of 100 KB each
 	for range calls {
 		r.call("/test.Echo/Unary", "mute")
@@ -202,15 +209,28 @@ func TestAnswersNotTaken(t *testing.T) {
 			refused++
 			r.got = nil
 			_, _ = r.dec.Write(b)
+			if got := strings.Join(r.got, " "); !strings.Contains(got, "grpc-status=8 grpc-message=an answer of") && !strings.Contains(got, "grpc-status=4 grpc-message=the client did not take the answer in time") {
+				t.Fatalf("got %s", got)
+			}
 		} else if f.kind == frameHeaders {
 			_, _ = r.dec.Write(b)
 		}
 	}
-	if got := strings.Join(r.got, " "); !strings.Contains(got, "grpc-status=8 grpc-message=an answer of") {
-		t.Errorf("got %s", got)
-	}
 	if n := l.Held(ledger.Out); n > 64<<20 {
 		t.Errorf("%d bytes are held", n)
+	}
+}
+
+// What ends after its connection counts nothing any more.
+func TestClosedConnectionHoldsNothing(t *testing.T) {
+	s := newServer(t, Options{ConnWindow: 1 << 20})
+	_, c := pipe(t, s)
+	c.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = make([]byte, freeOut+1)
+	if !c.roomLocked() || s.o.Ledger.Held(ledger.Out) != 0 {
+		t.Errorf("%d bytes are counted", s.o.Ledger.Held(ledger.Out))
 	}
 }
 

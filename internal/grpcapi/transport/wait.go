@@ -118,7 +118,7 @@ func (c *conn) passOnLocked() {
 func (c *conn) roomLocked() bool {
 	n := int64(len(c.out))
 	switch {
-	case n <= freeOut:
+	case n <= freeOut || c.closed: // nothing is added to what is closed, and nobody would give back
 		return true
 	case n > maxOut:
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -33,7 +34,8 @@ type exchange struct {
 }
 
 func newExchange(c *conn) *exchange {
-	x := &exchange{c: c, ctx: context.WithValue(c.base, http.LocalAddrContextKey, c.LocalAddr())}
+	x := &exchange{c: c}
+	x.ctx = context.WithValue(context.WithValue(c.base, http.LocalAddrContextKey, c.LocalAddr()), exchangeKey{}, x)
 	if a := c.RemoteAddr(); a != nil { // as net/http
 		x.remote = a.String()
 	}
@@ -122,13 +124,10 @@ func (x *exchange) parse(text string, h head) {
 	if h.length == 0 {
 		r.Body = http.NoBody
 	}
-	_, fields, _ := strings.Cut(text, "\r\n")
-	n := strings.Count(fields, "\n") - 1
+	n := strings.Count(text, "\n") - 2
 	r.Header = make(http.Header, n)
 	values := make([]string, n)
-	for line := range strings.SplitSeq(fields[:len(fields)-len("\r\n\r\n")], "\r\n") {
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
+	for name, value := range fields(text) {
 		key := textproto.CanonicalMIMEHeaderKey(name)
 		if key == "Host" {
 			r.Host = value
@@ -142,6 +141,33 @@ func (x *exchange) parse(text string, h head) {
 		r.Header[key], values = values[:1:1], values[1:]
 	}
 	x.head, x.request = text, r
+}
+
+// fields yields the names and values of a hot request's head as the client wrote
+// them, in its order.
+func fields(head string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		_, lines, _ := strings.Cut(head, "\r\n")
+		for line := range strings.SplitSeq(lines[:len(lines)-len("\r\n\r\n")], "\r\n") {
+			name, value, _ := strings.Cut(line, ":")
+			if !yield(name, strings.Trim(value, " \t")) {
+				return
+			}
+		}
+	}
+}
+
+type exchangeKey struct{}
+
+// Fields yields the fields of the request of this context, with the names as the
+// client spells them and in its order, Host among them; as long as the handler
+// runs. It is nil for a request that net/http serves, which keeps no spelling.
+func Fields(ctx context.Context) iter.Seq2[string, string] {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	if x == nil {
+		return nil
+	}
+	return fields(x.head)
 }
 
 // body is the body of a hot request.

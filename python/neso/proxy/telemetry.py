@@ -143,6 +143,8 @@ def _carrier(request: Any) -> dict[str, str]:
     given = getattr(request, "trace_context", "")
     # A trace that goes into a file has no headers, and a mark of the server's instead.
     source = json.loads(given) if given[:1] == "{" else request.parameters or {}
+    # Forwarded headers have the client's spelling.
+    source = {key.lower(): value for key, value in source.items()}
     return {key: source[key] for key in CARRIED if isinstance(source.get(key), str)}
 
 
