@@ -96,6 +96,14 @@ type Instance interface {
 	Close() error
 }
 
+// MemoryUser is an Instance that knows how much memory it has, for the statistics.
+type MemoryUser interface {
+	// HostMemory returns how many bytes of the machine's memory the instance has at
+	// present, 0 where that is not known. It may be called at any time from its
+	// making on, also while Execute runs and after Close.
+	HostMemory() uint64
+}
+
 // Capabilities tells the server how to use a backend. The zero value is the
 // plainest one.
 type Capabilities struct {

@@ -38,6 +38,29 @@ def test_statistics_over_both_protocols(tmp_path):
         assert s.get("/v2/models/nope/stats").status == 400
 
 
+def test_memory_of_workers(tmp_path):
+    identity_model(tmp_path, "none")
+    keeps = "import os; import numpy as np; self.held = np.ones(16 << 20, np.float32); "
+    keeps += "open(os.path.join(args['model_repository'], 'pid_' + str(os.getpid())), 'w').close()"
+    python_model(tmp_path, "m", init=keeps, extra="instance_group { count: 2 kind: KIND_CPU }")
+
+    def resident(path):
+        text = open(f"/proc/{path.name.removeprefix('pid_')}/status").read()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) << 10
+
+    with Server(tmp_path) as s, InferenceServerClient(s.grpc) as client:
+        assert s.infer("m", X).status == 200
+        workers = [resident(path) for path in (tmp_path / "m").glob("pid_*")]
+        assert len(workers) == 2 and min(workers) > 64 << 20
+        h = s.get("/v2/models/m/stats").json["model_stats"][0]["memory_usage"]
+        (g,) = client.get_inference_statistics("m").model_stats[0].memory_usage
+        assert [(u["type"], u["id"]) for u in h] == [("CPU", 0)] and (g.type, g.id) == ("CPU", 0)
+        for size in (h[0]["byte_size"], g.byte_size):
+            assert abs(size - sum(workers)) < 8 << 20, (size, workers)
+        assert s.get("/v2/models/none/stats").json["model_stats"][0]["memory_usage"] == []
+        assert not client.get_inference_statistics("none").model_stats[0].memory_usage
+
+
 def test_warmup_is_counted_apart(tmp_path):
     warmup = 'model_warmup { name: "w" batch_size: 1 count: 3 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1, 2 ] random_data: true } } }'
     python_model(tmp_path, "m", extra=warmup)

@@ -112,6 +112,8 @@ type VersionStats struct {
 	LoadTime time.Duration
 	// Instances is how they are.
 	Instances instance.Health
+	// HostMemory returns how many bytes of the machine's memory the instances have.
+	HostMemory func() uint64
 }
 
 // Numbers returns what all versions have counted since the server began, those
@@ -125,7 +127,7 @@ func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) 
 	var found []VersionStats
 	for _, v := range e.life.Versions(name) {
 		if v.Model != nil && (version == -1 || v.Version == version) {
-			found = append(found, VersionStats{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health()})
+			found = append(found, VersionStats{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health(), HostMemory: v.Model.HostMemory})
 		}
 	}
 	switch {

@@ -57,6 +57,9 @@ func versionStatistics(v engine.VersionStats) *pb.ModelStatistics {
 			ComputeOutput: duration(b.ComputeOutput),
 		})
 	}
+	if memory := v.HostMemory(); memory > 0 {
+		p.MemoryUsage = []*pb.MemoryUsage{{Type: kserve.HostMemoryType, ByteSize: memory}}
+	}
 	for _, r := range n.Responses {
 		if p.ResponseStats == nil {
 			p.ResponseStats = map[string]*pb.InferResponseStatistics{}

@@ -45,7 +45,7 @@ func (s *Server) statistics(caller *auth.Caller, name string, version int64) ([]
 	all = slices.DeleteFunc(all, func(v engine.VersionStats) bool { return !caller.Sees(v.Name) })
 	b := kserve.BeginStatistics(nil)
 	for i := range all {
-		b = kserve.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot())
+		b = kserve.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot(), all[i].HostMemory())
 	}
 	return kserve.EndStatistics(b), nil
 }

@@ -172,6 +172,25 @@ type Health struct {
 	Hangs                       int64 // interruptions so far
 }
 
+// HostMemory returns how many bytes of the machine's memory the instances have, as
+// far as they know.
+func (p *Pool) HostMemory() uint64 {
+	sum := uint64(0)
+	for i := range p.slots {
+		l := p.slots[i].life.Load()
+		if l == nil || l.abandoned() {
+			continue
+		}
+		if u, ok := l.instance.(backend.MemoryUser); ok {
+			_ = Guard(p.o.Logger, "memory of instance "+p.o.Instances[i].Name, func() error {
+				sum += u.HostMemory()
+				return nil
+			})
+		}
+	}
+	return sum
+}
+
 // Health returns what Watch has found.
 func (p *Pool) Health() Health {
 	return Health{len(p.slots), int(p.stuck.Load()), int(p.hung.Load()), p.hangs.Load()}

@@ -234,19 +234,23 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	snapshot := stats.Snapshot{Success: stats.Duration{Count: 1, Nanos: 2}, Batches: []stats.BatchSnapshot{{Size: 1}, {Size: 2}}, Responses: []stats.ResponseSnapshot{{Index: 0}, {Index: 1}}}
-	all := EndStatistics(AppendStatistics(AppendStatistics(BeginStatistics(nil), 0, "m", 1, snapshot), 1, "m", 2, snapshot))
+	all := EndStatistics(AppendStatistics(AppendStatistics(BeginStatistics(nil), 0, "m", 1, snapshot, 0), 1, "m", 2, snapshot, 4096))
 	var reply struct {
 		Stats []struct {
 			Name, Version string
 			Inference     map[string]struct{ Count, Ns int }            `json:"inference_stats"`
 			Responses     map[string]map[string]struct{ Count, Ns int } `json:"response_stats"`
 			Batches       []map[string]any                              `json:"batch_stats"`
+			Memory        []map[string]any                              `json:"memory_usage"`
 		} `json:"model_stats"`
 	}
 	if err := json.Unmarshal(all, &reply); err != nil {
 		t.Fatalf("%v in %s", err, all)
 	}
 	if m := reply.Stats[1]; len(reply.Stats) != 2 || m.Version != "2" || m.Inference["success"].Ns != 2 || len(m.Inference) != 8 || len(m.Responses["1"]) != 6 || len(m.Batches) != 2 || len(m.Batches[0]) != 4 {
+		t.Errorf("got %s", all)
+	}
+	if a, b := reply.Stats[0].Memory, reply.Stats[1].Memory; a == nil || len(a) != 0 || len(b) != 1 || b[0]["type"] != "CPU" || b[0]["id"] != 0.0 || b[0]["byte_size"] != 4096.0 {
 		t.Errorf("got %s", all)
 	}
 }

@@ -101,8 +101,12 @@ func BeginStatistics(b []byte) []byte { return append(b, `{"model_stats":[`...) 
 // EndStatistics ends the statistics.
 func EndStatistics(b []byte) []byte { return append(b, `]}`...) }
 
-// AppendStatistics appends the numbers of the i-th version.
-func AppendStatistics(b []byte, i int, name string, version int64, s stats.Snapshot) []byte {
+// HostMemoryType is the type of the machine's own memory in the statistics.
+const HostMemoryType = "CPU"
+
+// AppendStatistics appends the numbers of the i-th version. memory is how many bytes
+// its instances have, 0 where nothing is known of that.
+func AppendStatistics(b []byte, i int, name string, version int64, s stats.Snapshot, memory uint64) []byte {
 	b = appendText(append(comma(b, i), `{"name":`...), name)
 	b = appendInt(append(b, `,"version":"`...), version)
 	b = appendInt(append(b, `","last_inference":`...), s.LastInference)
@@ -142,7 +146,11 @@ func AppendStatistics(b []byte, i int, name string, version int64, s stats.Snaps
 		b = appendDuration(append(b, ','), "compute_infer", t.ComputeInfer)
 		b = append(appendDuration(append(b, ','), "compute_output", t.ComputeOutput), '}')
 	}
-	return append(b, `],"memory_usage":[]}`...)
+	b = append(b, `],"memory_usage":[`...)
+	if memory > 0 {
+		b = append(appendUint(append(b, `{"type":"`+HostMemoryType+`","id":0,"byte_size":`...), memory), '}')
+	}
+	return append(b, `]}`...)
 }
 
 func appendDuration(b []byte, name string, d stats.Duration) []byte {

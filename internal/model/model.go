@@ -284,6 +284,15 @@ func (m *Model) Health() instance.Health {
 	return m.pool.Health()
 }
 
+// HostMemory returns how many bytes of the machine's memory the instances have, as
+// far as they know.
+func (m *Model) HostMemory() uint64 {
+	if m.pool == nil {
+		return 0
+	}
+	return m.pool.HostMemory()
+}
+
 // Watch looks for instances that hang; see instance.Pool.Watch.
 func (m *Model) Watch(now int64) {
 	if m.pool != nil {

@@ -318,12 +318,11 @@ def test_wrong_answers(server, http, kind):
     assert http.infer("wrong", a=ones(1, 2), b=ones(1, 2))["sum"][0, 0] == 2
 
 
-def test_another_datatype_passes(server, http):
-    """As with PyTriton: the answer has the datatype that the callable returned."""
-    bind(server, "int64", lambda a, b: {"sum": a.astype(np.int64), "diff": b}, ADD_SUB, shape="batch")
-    for size in (2, 50000):
-        answer = http.infer("int64", a=ones(1, size), b=ones(1, size), outputs=["sum", "diff"])
-        assert answer["sum"].dtype == np.int64 and answer["sum"].tolist() == ones(1, size).tolist()
+def test_another_datatype_goes_out_as_it_is(server, http):
+    """As from any model: the package converts above this runtime, see tests_neso."""
+    bind(server, "other", lambda a, b: {"sum": a.astype(np.int64), "diff": b}, ADD_SUB, shape="batch")
+    answer = http.infer("other", a=ones(1, 2), b=ones(1, 2), outputs=["sum", "diff"])
+    assert answer["sum"].dtype == np.int64 and answer["sum"].tolist() == [[1, 1]]
 
 
 @pytest.mark.parametrize("answer", [None, [], [None], [{}, {}], {}, [1], "x"])

@@ -200,13 +200,34 @@ func (w *loadWatch) explain(err error) error {
 
 // ownMemory is how much writable memory of its own a process has, what
 // WORKER_MEMORY_BYTES bounds; 0 where that is not known.
-func ownMemory(pid int) uint64 {
+func ownMemory(pid int) uint64 { return memoryOf(pid, "VmData:") }
+
+// HostMemory implements backend.MemoryUser: the resident memory of the process. What
+// it shares with others counts too.
+func (w *Worker) HostMemory() uint64 {
+	w.mu.Lock()
+	inst := w.inst
+	w.mu.Unlock()
+	if inst == nil {
+		return 0
+	}
+	size := memoryOf(inst.conn.opts.load.pid, "VmRSS:")
+	if inst.conn.Err() != nil { // the number may be another's by now
+		return 0
+	}
+	return size
+}
+
+// memoryOf returns one of the sizes in /proc/PID/status in bytes, 0 where it is not
+// known.
+func memoryOf(pid int, line string) uint64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
+	field := []byte(line)
 	for line := range bytes.Lines(text) {
-		if size, ok := bytes.CutPrefix(line, []byte("VmData:")); ok {
+		if size, ok := bytes.CutPrefix(line, field); ok {
 			n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(string(size)), " kB"), 10, 53)
 			return n << 10
 		}
