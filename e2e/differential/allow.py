@@ -23,6 +23,7 @@ class Entry:
     step: str = ""
     peer: str = ""
     ours: str = ""
+    of: str = ""
     matched: int = 0
 
     def fits(self, difference: Difference) -> bool:
@@ -33,6 +34,7 @@ class Entry:
                 (self.step, difference.step),
                 (self.peer, difference.peer),
                 (self.ours, difference.ours),
+                (self.of, difference.of),
             )
         )
 

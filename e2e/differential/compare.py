@@ -15,13 +15,15 @@ NAME = re.compile(r"@\w+( \d+)?")
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One place where the sides differ. `what` is its kind, without numbers of phases, lanes and steps."""
+    """One place where the sides differ. `what` is its kind, without numbers of phases, lanes and steps; `of` is the
+    kind of the model that it is about."""
 
     where: str
     what: str
     step: str
     peer: str
     ours: str
+    of: str = ""
 
     def line(self) -> str:
         return f"{self.where} [{self.what}]\n    step {self.step[:300]}\n    peer {self.peer[:600]}\n    ours {self.ours[:600]}"
@@ -64,7 +66,9 @@ def _difference(program: Program, path: tuple[Any, ...], peer: Any, ours: Any) -
             step = program["phases"][path[1]][path[3]][path[4]]
             kind = [step["do"], step.get("form", ""), *path[5:]]
     what = "/".join("*" if isinstance(p, int) else NAME.sub("@", str(p)) for p in kind)
-    return Difference("/".join(map(str, path)), what, _text(step), _text(peer), _text(ours))
+    name = step["model"] if "model" in step else next((str(p).split()[0] for p in path if NAME.match(str(p))), "")
+    of = next((model["kind"] for model in program["models"] if model["name"] == name), "")
+    return Difference("/".join(map(str, path)), what, _text(step), _text(peer), _text(ours), of)
 
 
 def _text(value: Any) -> str:
