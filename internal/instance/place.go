@@ -14,7 +14,7 @@ type slot struct {
 	ahead atomic.Int32 // batches that it may hold before it has begun them; it says so
 	open  atomic.Int32 // of load, those that its model has left to answer later
 	downs atomic.Int32 // reasons why it cannot begin anything
-	took  atomic.Int64 // ns, about what its executions took of late; 0 before the first
+	took  atomic.Int64 // ns, what half of its executions stay below of late; 0 before the first
 
 	reporter *reporter // of the instance that is there
 	reported bool      // only Watch looks
@@ -26,26 +26,32 @@ const (
 	// trips, which is what sending ahead saves. So instances with executions of half
 	// of it have one batch ahead, and slow ones none.
 	quickSpan = 500e3 // ns
-	// slowest bounds what one execution counts: on a busy machine one in hundreds
-	// takes milliseconds, which says nothing of the model.
-	slowest = 2 * quickSpan
+	// shortest is the least that took says: below it, nothing more is sent ahead.
+	shortest = quickSpan / 16
 	// heldUp is what an instance counts that has held up what was sent ahead: after
 	// some ten quick executions it is quick again.
 	heldUp = 4 * quickSpan
-	// tookPart is what part each execution has in took.
+	// tookPart is by what part of it each execution moves took.
 	tookPart = 8
 	// openLimit bounds the batches that an instance's model may have left to answer
 	// later and that do not count.
 	openLimit = 32
 )
 
-// executed notes how long an execution took.
+// executed notes how long an execution took. took follows what half of them stay
+// below: an average says on a busy machine how long others were run, and answers
+// that come together leave little ahead for the first of the next ones.
 func (s *slot) executed(ns int64) {
-	ns = max(1, min(ns, slowest))
-	if took := s.took.Load(); took != 0 {
-		ns = took + (ns-took)/tookPart
+	took := s.took.Load()
+	switch {
+	case took == 0:
+		took = min(ns, heldUp)
+	case ns > took:
+		took += min(ns-took, took/tookPart)
+	default:
+		took -= min(took-ns, took/tookPart)
 	}
-	s.took.Store(ns)
+	s.took.Store(max(took, shortest))
 }
 
 // places hands out places on instances. While nobody waits that is one

@@ -1,0 +1,58 @@
+package instance
+
+import "testing"
+
+// What lies ahead of an instance is as much as its model justifies: a busy
+// machine, which holds up some of its executions, is not the model's doing.
+func TestPlacesAhead(t *testing.T) {
+	const us = 1000
+	for _, c := range []struct {
+		name   string
+		series []int64 // µs, over and over
+		least  int32
+		most   int32
+	}{
+		{"quick", []int64{20}, 15, 15},
+		{"quick, held up in every third", []int64{20, 4000, 20}, 15, 15},
+		{"quick, answers together", []int64{400, 1, 1, 1}, 15, 15},
+		{"0.2 ms", []int64{200}, 2, 2},
+		{"0.2 ms, one in ten held up", []int64{200, 200, 200, 200, 200, 200, 200, 200, 200, 8000}, 1, 2},
+		{"0.4 ms", []int64{400}, 1, 1},
+		{"0.6 ms", []int64{600}, 0, 0},
+		{"slow in two of three", []int64{20, 3000, 3000}, 0, 0},
+	} {
+		s := &slot{}
+		s.ahead.Store(15)
+		p := &places{}
+		for i := range 300 {
+			s.executed(c.series[i%len(c.series)] * us)
+		}
+		if got := p.aheadOf(s); got < c.least || got > c.most {
+			t.Errorf("%s: %d ahead, want %d to %d", c.name, got, c.least, c.most)
+		}
+	}
+}
+
+// An instance that has held something up is quick again after some ten quick
+// executions, and one that becomes slow gets nothing soon.
+func TestPlacesAheadChanges(t *testing.T) {
+	s, p := &slot{}, &places{}
+	s.ahead.Store(15)
+	for _, c := range []struct {
+		name        string
+		begin, each int64
+		ahead       bool
+	}{
+		{"held up, then quick", heldUp, 20e3, true},
+		{"quick, then slow", shortest, 3e6, false},
+	} {
+		s.took.Store(c.begin)
+		n := 0
+		for ; n < 100 && (p.aheadOf(s) > 0) != c.ahead; n++ {
+			s.executed(c.each)
+		}
+		if n < 8 || n > 30 {
+			t.Errorf("%s: after %d executions", c.name, n)
+		}
+	}
+}
