@@ -17,6 +17,7 @@ MODELS = {
     "plain": ({}, [1, 2]),
     "sessions": ({"TF_USE_PER_SESSION_THREADS": "yes", "MAX_SESSION_SHARE_COUNT": "2"}, [1, 2]),
     "started": ({"TF_INIT_OPS_FILE": "init.json"}, [5, 10]),
+    "versioned": ({"TF_INIT_OPS_FILE": "init.json"}, [5, 10]),
     "untagged": ({}, "name the tags of the model in the parameter TF_GRAPH_TAG"),
     "nofile": ({"TF_INIT_OPS_FILE": "missing.json"}, "TF_INIT_OPS_FILE 'missing.json' of model 'nofile' cannot be read"),
     "nooperation": ({"TF_INIT_OPS_FILE": "init.json"}, "operation 'no_such_operation'"),
@@ -33,6 +34,9 @@ def server(tmp_path_factory):
         text += "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in parameters.items())
         (repo / name / "config.pbtxt").write_text(text)
     (repo / "started" / "init.json").write_text('{"init_ops": ["set_five"]}')
+    # Of two the version's own counts.
+    (repo / "versioned" / "init.json").write_text('{"init_ops": ["no_such_operation"]}')
+    (repo / "versioned" / "1" / "init.json").write_text('{"init_ops": ["set_five"]}')
     (repo / "nooperation" / "1" / "init.json").write_text('{"init_ops": ["no_such_operation"]}')
     with Server(repo, "--exit-on-error=false", wait=False) as s:
         settled(s, len(MODELS))

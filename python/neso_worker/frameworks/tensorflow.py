@@ -129,8 +129,12 @@ class Loader(Loader):  # type: ignore[no-redef]
         name = order.parameter("TF_INIT_OPS_FILE")
         if not name:
             return
-        path = os.path.join(order.directory, os.path.basename(name))
-        path = path if os.path.isfile(path) else os.path.join(order.version_directory, os.path.basename(name))
+        inside = name.lstrip("/")
+        if os.pardir in inside.split("/"):
+            raise LoadError(f"TF_INIT_OPS_FILE '{name}' of model '{order.name}' must lie in the model's directory")
+        # The version's own before that of all versions, as Triton does.
+        path = os.path.join(order.version_directory, inside)
+        path = path if os.path.isfile(path) else os.path.join(order.directory, inside)
         try:
             with open(path, encoding="utf-8") as file:
                 operations = json.load(file)["init_ops"]
