@@ -151,7 +151,9 @@ def test_bombs(hostile_grpc, model):
                 stream += 2
             stop.wait()
 
-    hostile_grpc.withstand(attack, memory=4 * LIMIT if model == FP32 else 32 * MiB, faults=1000)
+    # Of a model that is not there the server may hold what came, 48 MB, and Go's garbage of it. Were they inflated first, eight at a time
+    # would take 480 MiB.
+    hostile_grpc.withstand(attack, memory=4 * LIMIT if model == FP32 else 96 * MiB, faults=1000)
 
 
 def test_answers_not_taken(hostile_grpc):
