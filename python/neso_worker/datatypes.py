@@ -135,9 +135,7 @@ def masked(what: str, array: Any) -> Optional[str]:
     """What to say of an array with masked elements, which have no value to send; None of any other."""
     if not isinstance(array, np.ma.MaskedArray) or not np.ma.is_masked(array):
         return None
-    return (
-        f"{what} is a masked array, whose masked elements have no value: fill them first, with `array.filled(x)`."
-    )
+    return f"{what} is a masked array, whose masked elements have no value: fill them first, with `array.filled(x)`."
 
 
 def object_array(items: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
