@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/nesoserve/neso/backend"
 )
@@ -154,13 +155,12 @@ func (c *inspector) files() {
 // it names the versions that the policy names and that are not there.
 func NoVersion(model string, missing []int64) string {
 	text := "at least one version must be available under the version policy of model '" + model + "'"
-	for i, v := range missing {
-		if i == 0 {
-			text += ": there is no directory of version "
-		} else {
-			text += ", "
-		}
-		text += strconv.FormatInt(v, 10)
+	if len(missing) == 0 {
+		return text
 	}
-	return text
+	names := make([]string, len(missing))
+	for i, v := range missing {
+		names[i] = strconv.FormatInt(v, 10)
+	}
+	return text + ": there is no directory of version " + strings.Join(names, ", ")
 }
