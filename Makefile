@@ -1,9 +1,10 @@
 # Two commands are enough: `make serve` and `make test`. Both set up what they
-# need: a virtual environment in .venv and, when run as root on Debian, the
-# packages in scripts/setup.sh.
+# need, `make serve` little of it: a virtual environment in .venv and, when run as
+# root on Debian, the packages in scripts/setup.sh.
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# 0.1.0 at the tag v0.1.0, 0.1.0-12-g1a2b3c4 twelve commits later, `dev` without git.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null | sed 's/^v//' | grep . || echo dev)
 LDFLAGS  = -s -w -X github.com/nesoserve/neso/internal/engine.Version=$(VERSION)
 # gRPC without golang.org/x/net/trace, whose html/template calls methods by name:
 # with it the linker keeps every method of every type, 10 MB of them.
@@ -21,7 +22,11 @@ help: ## what can be made
 
 setup: .venv/.stamp ## install what tests and examples need
 
-.venv/.stamp: scripts/setup.sh scripts/requirements.txt
+.venv/.stamp: scripts/setup.sh scripts/requirements.txt scripts/requirements-tests.txt
+	scripts/setup.sh tests
+	@touch $@ .venv/.examples
+
+.venv/.examples: scripts/setup.sh scripts/requirements.txt
 	scripts/setup.sh
 	@touch $@
 
@@ -40,7 +45,7 @@ wheel: setup ## dist/*.whl: the Python package with the binary, and the import n
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python/pytriton-compat
 
-serve: setup build ## serve examples/models on ports 8000, 8001, 8002
+serve: .venv/.examples build ## serve examples/models on ports 8000, 8001, 8002
 	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'
 	@echo '  or: curl -s localhost:8000/v2/models/digits'
 	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864 --trace-config=triton,file=/tmp/neso-trace.json
@@ -124,8 +129,8 @@ differential: setup build ## SEEDS new programs on the real Triton and on Neso: 
 conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh
 
-check: lint test test-nocgo ## exactly what CI runs, and a clean tree at its end
-	@test -z "$$(git status --porcelain)" || { git status --short; echo 'the tree is not clean'; exit 1; }
+check: ## exactly what CI runs; the tree must be at the end as it was
+	scripts/check.sh
 
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks

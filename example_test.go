@@ -36,48 +36,36 @@ func int32s(t tensor.Tensor) []int32 {
 	return v
 }
 
-// subtract is a model with two inputs: difference = a - b. It may take them by
-// place, which is that of the model's Inputs whatever a client sends, or by name.
-func subtract(_ context.Context, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
-	in := tensor.List(inputs)
-	a, err := tensor.Values[float32](in.Get("a"))
-	if err != nil {
-		return nil, err
-	}
-	b, err := tensor.Values[float32](in.Get("b"))
-	if err != nil {
-		return nil, err
-	}
-	c := make([]float32, len(a))
-	for i := range c {
-		c[i] = a[i] - b[i]
-	}
-	difference, err := tensor.New("difference", in[0].Shape, c)
-	return []tensor.Tensor{difference}, err
-}
-
 // A function with two inputs, which it takes by name.
 func ExampleFunc() {
 	io := func(name string) backend.IO {
 		return backend.IO{Name: name, Datatype: tensor.FP32, Dims: tensor.Shape{2}}
 	}
-	model := neso.Model{Name: "subtract", Inputs: []backend.IO{io("a"), io("b")}, Outputs: []backend.IO{io("difference")}}
+	model := neso.Model{Name: "second", Inputs: []backend.IO{io("a"), io("b")}, Outputs: []backend.IO{io("chosen")}}
+	second := func(_ context.Context, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
+		b, err := tensor.Values[float32](tensor.List(inputs).Get("b")) // inputs[1], whatever a client sends first
+		if err != nil {
+			return nil, err
+		}
+		chosen, err := tensor.New("chosen", inputs[1].Shape, b)
+		return []tensor.Tensor{chosen}, err
+	}
 	srv := &neso.Server{NoRepository: true, Logger: slog.New(slog.DiscardHandler)}
-	if err := errors.Join(srv.Bind(model, subtract), srv.Start(context.Background())); err != nil {
+	if err := errors.Join(srv.Bind(model, second), srv.Start(context.Background())); err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer srv.Close()
 	a, _ := tensor.New("a", tensor.Shape{2}, []float32{10, 20})
 	b, _ := tensor.New("b", tensor.Shape{2}, []float32{1, 2})
-	resp, err := srv.Infer(context.Background(), neso.Request{Model: "subtract", Inputs: []tensor.Tensor{b, a}})
+	resp, err := srv.Infer(context.Background(), neso.Request{Model: "second", Inputs: []tensor.Tensor{b, a}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer resp.Release()
 	fmt.Println(tensor.Values[float32](&resp.Outputs[0]))
-	// Output: [9 18] <nil>
+	// Output: [1 2] <nil>
 }
 
 func ExampleServer_Infer() {
@@ -139,10 +127,27 @@ func ExampleServer_Handler() {
 }
 
 func ExampleServer_Run() {
-	srv := &neso.Server{ModelRepositories: []string{"models"}, Backends: all.Drivers(all.Options{}), HTTP: neso.HTTP{Address: "localhost:8000"}}
+	srv := &neso.Server{
+		ModelRepositories: []string{"models"}, Backends: all.Drivers(all.Options{}),
+		HTTP: neso.HTTP{Address: "localhost:8000"},
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := srv.Run(ctx); err != nil { // serves until Ctrl-C, drains, closes
 		fmt.Println(err)
 	}
+}
+
+func ExampleOpenLog() {
+	log, err := neso.OpenLog(neso.LogSettings{Format: "json", Verbose: 1}) // to standard error; File or Output for another place
+	server := &neso.Server{Log: log}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(log.Format())
+	if err := errors.Join(server.Close(), log.Close()); err != nil {
+		fmt.Println(err)
+	}
+	// Output: json
 }

@@ -34,7 +34,8 @@ func (g *GPU) open(log *slog.Logger) (*gpu.Driver, gpu.Set) {
 	}
 	set := gpu.Of(d.Devices(), least)
 	for i, device := range d.Devices() {
-		log.Info("GPU", "number", i, "name", device.Name, "uuid", device.UUID, "compute_capability", device.Capability(), "used", device.AtLeast(least))
+		log.Info("GPU", "number", i, "name", device.Name, "uuid", device.UUID, "compute_capability", device.Capability(), "used",
+			device.AtLeast(least))
 	}
 	return d, set
 }

@@ -38,7 +38,8 @@ type Request struct {
 // Infer runs a request without any network and returns its one response, which
 // the caller releases. The error is a *backend.Error with the code and text a
 // client would see. When ctx ends first, Infer returns at once with
-// backend.Cancelled and the cause: a request in the queue leaves it, a model that
+// backend.Cancelled and the cause, which errors.Is finds as it does
+// context.DeadlineExceeded and context.Canceled: a request in the queue leaves it, a model that
 // runs it is told (a function that is bound by its context) and its answer is
 // dropped. Inputs without a Buffer are copied for that, unless ctx cannot end.
 func (s *Server) Infer(ctx context.Context, q Request) (*backend.Response, error) {
@@ -97,7 +98,8 @@ func (s *Server) WarmupRequests(model string) ([]Request, error) {
 // each response, error responses included, in order. yield owns the response.
 // Stream returns nil after the final response. When yield returns false, or ctx
 // ends, the request is cancelled, further responses are released and Stream
-// returns at once; for ctx with backend.Cancelled and its cause.
+// returns at once, or when a yield that runs has returned; for ctx with
+// backend.Cancelled and its cause. A panic of yield is one of Stream.
 func (s *Server) Stream(ctx context.Context, q Request, yield func(*backend.Response) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -2,6 +2,7 @@ package neso
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
@@ -52,9 +53,15 @@ func (e *ending) wait(ctx context.Context) error {
 	}
 }
 
-// errEnded is the error of a call whose context ended first.
+// errEnded is the error of a call whose context ended first. It is found to be
+// context.DeadlineExceeded or context.Canceled, and the context's cause.
 func errEnded(ctx context.Context) *backend.Error {
-	return &backend.Error{Code: backend.Cancelled, Message: context.Cause(ctx).Error()}
+	cause, end := context.Cause(ctx), ctx.Err()
+	message := cause.Error()
+	if !errors.Is(cause, end) {
+		cause = errors.Join(end, cause)
+	}
+	return &backend.Error{Code: backend.Cancelled, Message: message, Cause: cause}
 }
 
 // single is the sink of Infer.
@@ -90,8 +97,8 @@ func (s *single) response(ctx context.Context) (*backend.Response, error) {
 	resp := s.first
 	switch {
 	case resp != nil && resp.Err != nil:
-		if resp.Err.Code == backend.Cancelled && resp.Err.Message == "" && ctx.Err() != nil {
-			return nil, errEnded(ctx) // it was found in the queue
+		if resp.Err.Code == backend.Cancelled && ctx.Err() != nil {
+			return nil, errEnded(ctx) // it was found in the queue, or the function gave up
 		}
 		return nil, resp.Err
 	case s.count != 1:
@@ -107,6 +114,7 @@ type streamSink struct {
 	yield  func(*backend.Response) bool
 	cancel func()
 	enough bool // yield wants no more
+	panics any  // what yield panicked with, for who waits
 }
 
 // Deliver is called by one goroutine at a time.
@@ -116,7 +124,7 @@ func (s *streamSink) Deliver(_ *infer.Request, resp *backend.Response, final boo
 	case resp == nil:
 	case s.leaves || s.enough:
 		resp.Release()
-	case !s.yield(resp):
+	case !s.more(resp):
 		s.enough = true
 		s.cancel()
 	}
@@ -126,9 +134,23 @@ func (s *streamSink) Deliver(_ *infer.Request, resp *backend.Response, final boo
 	}
 }
 
+// more reports whether yield wants more. It is the caller's code, on a goroutine
+// of the model's: its panic is the caller's.
+func (s *streamSink) more(resp *backend.Response) (more bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.panics, more = v, false
+		}
+	}()
+	return s.yield(resp)
+}
+
 // await waits for the last response.
 func (s *streamSink) await(ctx context.Context) error {
 	err := s.wait(ctx)
+	if s.panics != nil {
+		panic(s.panics)
+	}
 	if s.enough {
 		return nil
 	}

@@ -77,6 +77,9 @@ func TestInferReturnsWhenItsContextEnds(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != backend.Cancelled || e.Message != why.Error() {
 			t.Errorf("got %v, want Cancelled: %v", err, why)
 		}
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+			t.Errorf("%v is neither context.Canceled nor its cause", err)
+		}
 		<-inside.Done()
 		if context.Cause(inside) != why || !errors.Is(inside.Err(), context.Canceled) { //nolint:errorlint // the very one
 			t.Errorf("the function's context ended with %v", context.Cause(inside))
@@ -92,22 +95,31 @@ func TestInferReturnsWhenItsContextEnds(t *testing.T) {
 func TestInferKeepsItsDeadline(t *testing.T) {
 	w := newWaiting()
 	s := waitingServer(t, w, 0, "")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
+	ended := make(chan error, 1)
 	go func() {
-		inside := <-w.begun
-		at, ok := inside.Deadline()
-		if want, _ := ctx.Deadline(); !ok || !at.Equal(want) {
-			t.Errorf("deadline %v, %v; want %v", at, ok, want)
-		}
-		<-inside.Done()
-		w.goOn <- inside.Err()
+		_, err := s.Infer(ctx, neso.Request{Model: "w", Inputs: []tensor.Tensor{floats("x", 1)}})
+		ended <- err
 	}()
-	_, err := s.Infer(ctx, neso.Request{Model: "w", Inputs: []tensor.Tensor{floats("x", 1)}})
-	if err == nil || err.Error() != context.DeadlineExceeded.Error() {
+	inside := <-w.begun
+	at, ok := inside.Deadline()
+	if want, _ := ctx.Deadline(); !ok || !at.Equal(want) {
+		t.Errorf("deadline %v, %v; want %v", at, ok, want)
+	}
+	cancel()
+	<-inside.Done()
+	w.goOn <- inside.Err()
+	if err := <-ended; err == nil || err.Error() != context.Canceled.Error() || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	<-w.read
+	// One that has passed, also for a request that has not been begun.
+	late, stop := context.WithDeadline(t.Context(), time.Now().Add(-time.Hour))
+	defer stop()
+	if _, err := s.Infer(late, neso.Request{Model: "w", Inputs: []tensor.Tensor{floats("x", 1)}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
 	// What had ended before is not begun, and the next one is served.
 	if _, err := s.Infer(ctx, neso.Request{Model: "w", Inputs: []tensor.Tensor{floats("x", 1)}}); err == nil {
 		t.Error("a context that has ended is no error")
@@ -118,7 +130,7 @@ func TestInferKeepsItsDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Release()
-	inside := <-w.begun
+	inside = <-w.begun
 	if <-inside.Done(); inside.Err() == nil {
 		t.Error("the context of a call goes on after it")
 	}
@@ -132,7 +144,8 @@ func TestAFunctionsContextEndsWithTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := `{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}`
-	if _, err := conn.Write([]byte("POST /v2/models/w/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 66\r\n\r\n" + body)); err != nil || len(body) != 66 {
+	if _, err := conn.Write([]byte("POST /v2/models/w/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 66\r\n\r\n" + body)); err != nil ||
+		len(body) != 66 {
 		t.Fatal(err, len(body))
 	}
 	inside := <-w.begun
@@ -193,4 +206,31 @@ func TestStreamReturnsWhenItsContextEnds(t *testing.T) {
 	if !slices.Equal(got, nil) {
 		t.Errorf("responses after the end: %v", got)
 	}
+}
+
+// A place of the model that a panic of the caller's took would be missing here.
+func TestAPanicOfYieldIsThatOfStream(t *testing.T) {
+	w := &waiting{begun: make(chan context.Context, 3), goOn: make(chan error, 1), read: make(chan []byte, 3)}
+	s := waitingServer(t, w, 0, "")
+	for range 2 {
+		w.goOn <- nil
+		func() {
+			defer func() {
+				if got := recover(); got != "of the caller" {
+					t.Errorf("recovered %v", got)
+				}
+			}()
+			err := s.Stream(t.Context(), neso.Request{Model: "w", Inputs: []tensor.Tensor{floats("x", 1)}}, func(r *backend.Response) bool {
+				r.Release()
+				panic("of the caller")
+			})
+			t.Errorf("returned %v", err)
+		}()
+	}
+	w.goOn <- nil
+	resp, err := s.Infer(t.Context(), neso.Request{Model: "w", Inputs: []tensor.Tensor{floats("x", 1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Release()
 }

@@ -10,7 +10,8 @@
 //
 // Front ends are optional: without an address none listens, and
 // [Server.Handler] mounts the HTTP one in a mux of yours. Open neso.go first,
-// then run.go.
+// then run.go; each front end has a file of its own (http.go, grpc.go, metrics.go,
+// clouds.go).
 package neso
 
 import (
@@ -19,8 +20,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/logging"
-	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
 // Version is the version of the server, as its metadata says it.
@@ -89,6 +88,15 @@ type Server struct {
 	// RateLimitResources say how much there is of each resource; default as much as
 	// the instance needs that needs most. When any is given, only those named exist.
 	RateLimitResources []RateLimitResource
+	// HostPolicies bind workers and the sessions of ONNX Runtime: of each policy, by its name, the
+	// settings "cpu-cores" (ranges of processors, 0-3,8-8) and "numa-node" (the
+	// number of a node). An instance group names its host_policy, else that of its
+	// kind counts: "cpu", "model" or "gpu_0". Only on Linux.
+	HostPolicies map[string]map[string]string
+	// HoldRequests makes the batcher of each model wait, once, until so many
+	// requests are queued before it forms its first batch; for sequences in slots,
+	// with HoldBacklog more that wait for one. Aids for tests; default 0, no wait.
+	HoldRequests, HoldBacklog int
 	// WarmupInStatistics counts warm-up runs in the statistics.
 	WarmupInStatistics bool
 	// StrictOutputs makes outputs of other datatypes and shapes than configured, and
@@ -148,154 +156,21 @@ type Server struct {
 	Sagemaker Sagemaker
 	VertexAI  VertexAI
 
-	// Logger takes the log; default slog.Default(). The neso command gives one
-	// whose settings change over the API.
+	// Logger takes the log; default that of Log, else slog.Default().
 	Logger *slog.Logger
-	// log is what Logger belongs to, if it is ours.
-	log *logging.Log
+	// Log is the log whose settings clients read and change (/v2/logging); nil means
+	// that they cannot. It is closed by who has opened it.
+	Log *Log
 
 	early   []earlyBind // Bind before Start
 	running *running
 }
-
-// RateLimitResource is how many units there are of a resource that instances
-// need to run.
-type RateLimitResource struct {
-	Name  string
-	Count int
-	// Device is the number of the one device that has them, or EveryDevice. For a
-	// resource that all devices share it is of no importance.
-	Device int
-}
-
-// EveryDevice says that each device has the resource.
-const EveryDevice = ratelimit.EveryDevice
 
 // ResponseCache configures the response cache; the zero value is none.
 type ResponseCache struct {
 	// Name is "local" (memory of this process) or "redis".
 	Name string
 	// Settings are those of --cache-config: "size" in bytes for "local"; "host",
-	// "port" and more for "redis", see docs/response-cache.md.
+	// "port" and more for "redis", see docs/models/response-cache.md.
 	Settings map[string]string
-}
-
-// HTTP configures the HTTP/REST front end.
-type HTTP struct {
-	// Address is "host:port" (port 0: any free one), "unix:/path", or empty for no
-	// listener.
-	Address string
-	// ReusePort lets several processes listen on the same port.
-	ReusePort bool
-	// MaxInputSize bounds the JSON of a request, an input given as JSON, a raw
-	// input and a decompressed body; default 64 MiB. Binary tensors have the bound
-	// of MaxQueuedBytes.
-	MaxInputSize int64
-	// HeaderForwardPattern is a regular expression; matching headers become
-	// request parameters.
-	HeaderForwardPattern string
-	// Join hands out a socket and a token with which another process can bind
-	// models, see package backend/bound; nil refuses.
-	Join func() (socket, token string, err error)
-	// TrustedHosts are names by which a proxy on this machine, or a page in a
-	// browser, knows the server, as patterns with `*`; without them requests that
-	// change it, and come from a page or for an unknown name, are refused.
-	TrustedHosts []string
-	// TLS makes the listener speak HTTPS; nil means plain text.
-	TLS *TLS
-	// Restricted holds the header that requests of a category must bring. The
-	// categories are those of --http-restricted-api.
-	Restricted map[string]Restriction
-	// HeaderTimeout, ReadTimeout and IdleTimeout bound how long a client may take
-	// for the headers (default ReadTimeout), for the whole request (default 1 min,
-	// for large bodies the time that 16 KiB/s need on top) and between requests
-	// (default 10 min).
-	HeaderTimeout, ReadTimeout, IdleTimeout time.Duration
-	// MaxConnectionAge is after how long a connection is asked to end with its next
-	// reply (Connection: close), give or take a tenth; default never.
-	MaxConnectionAge time.Duration
-}
-
-// Sagemaker is the form that Amazon SageMaker's containers have: /ping,
-// /invocations and /models.
-type Sagemaker struct {
-	// Address is "host:port", or empty for no listener.
-	Address string
-	// Model answers /invocations.
-	Model string
-	// LivePing makes /ping tell of liveness rather than readiness.
-	LivePing bool
-	// InferenceType of invocations is "infer", "generate" or "generate_stream";
-	// default "infer".
-	InferenceType string
-	// Root is where the cloud puts models; default /opt/ml/models.
-	Root string
-}
-
-// VertexAI is the form that Google Vertex AI's containers have.
-type VertexAI struct {
-	// Address is "host:port", or empty for no listener.
-	Address string
-	// PredictRoute and HealthRoute are the paths the cloud has chosen.
-	PredictRoute, HealthRoute string
-	// Model answers predictions; empty means the only one there is. It must be
-	// there at the start, unless NoRepository lets models come later.
-	Model string
-}
-
-// Restriction is a header, or a key of gRPC metadata, and the value it must have.
-type Restriction struct{ Key, Value string }
-
-// GRPC configures the gRPC front end.
-type GRPC struct {
-	// Address is "host:port" (port 0: any free one), "unix:/path", or empty for no
-	// listener.
-	Address string
-	// ReusePort lets several processes listen on the same port.
-	ReusePort bool
-	// HeaderForwardPattern is a regular expression; matching metadata become
-	// request parameters.
-	HeaderForwardPattern string
-	// TLS secures the listener; nil means plain text.
-	TLS *TLS
-	// Join hands out a socket and a token with which another process can bind
-	// models, see package backend/bound; nil refuses.
-	Join func() (socket, token string, err error)
-	// Restricted holds the metadata that calls of a category must bring. The
-	// categories are those of --grpc-restricted-protocol.
-	Restricted map[string]Restriction
-	// Compression of inference responses: "none", "low", "medium" or "high".
-	Compression string
-	// KeepaliveTime is the silence after which the server pings (default 2 h),
-	// KeepaliveTimeout how long it waits for the answer (default 20 s).
-	KeepaliveTime, KeepaliveTimeout time.Duration
-	// PingsWithoutCalls allows client pings when no call is in flight, and
-	// MinPingInterval (default 5 min) is the least time between them.
-	PingsWithoutCalls bool
-	MinPingInterval   time.Duration
-	// MaxConnectionAge ends connections (default never), after
-	// MaxConnectionAgeGrace by force.
-	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
-	// NoReflection leaves out server reflection, which tells clients such as grpcurl
-	// the services and their messages.
-	NoReflection bool
-	// MaxMessageSize bounds one message in bytes; default MaxQueuedBytes, and 2 GiB
-	// at most. MaxStreams bounds the calls of one connection (default 16384):
-	// each may hold a message that no model has admitted yet.
-	MaxMessageSize int64
-	MaxStreams     uint32
-}
-
-// Metrics configures the Prometheus endpoint.
-type Metrics struct {
-	// Address is "host:port", "unix:/path", or empty for no listener.
-	Address string
-	// TLS makes the listener speak HTTPS; nil means plain text.
-	TLS *TLS
-	// NoCPU leaves out the machine's CPU and memory.
-	NoCPU bool
-	// NoGPU leaves out the GPUs.
-	NoGPU bool
-	// Config holds settings such as "summary_latencies=true".
-	Config []string
 }

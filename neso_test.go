@@ -80,10 +80,13 @@ func TestInferWithoutAListener(t *testing.T) {
 		t.Errorf("got %+v", out)
 	}
 	for name, q := range map[string]neso.Request{
-		"Request for unknown model: 'nope' is not found":                    {Model: "nope"},
-		"Request for unknown model: 'id' version 7 is not found":            {Model: "id", Version: 7},
-		"unexpected inference output 'Q' for model 'id'":                    {Model: "id", Inputs: []tensor.Tensor{in}, Outputs: []string{"Q"}},
-		"input byte size mismatch for input 'X' for model 'id'. Expected 8": {Model: "id", Inputs: []tensor.Tensor{{Name: "X", Datatype: tensor.FP32, Shape: tensor.Shape{2}, Data: in.Data}}},
+		"Request for unknown model: 'nope' is not found":         {Model: "nope"},
+		"Request for unknown model: 'id' version 7 is not found": {Model: "id", Version: 7},
+		"unexpected inference output 'Q' for model 'id'":         {Model: "id", Inputs: []tensor.Tensor{in}, Outputs: []string{"Q"}},
+		"input byte size mismatch for input 'X' for model 'id'. Expected 8": {
+			Model:  "id",
+			Inputs: []tensor.Tensor{{Name: "X", Datatype: tensor.FP32, Shape: tensor.Shape{2}, Data: in.Data}},
+		},
 	} {
 		_, err := s.Infer(t.Context(), q)
 		if e := (*backend.Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Message, name) {
@@ -102,7 +105,10 @@ func TestStream(t *testing.T) {
 		}
 		return x
 	}
-	q := neso.Request{Model: "repeat", Inputs: []tensor.Tensor{numbers("IN", tensor.Int32, 5, 6, 7), numbers("DELAY", tensor.Uint32, 0, 0, 0), numbers("WAIT", tensor.Uint32, 0)}}
+	q := neso.Request{Model: "repeat", Inputs: []tensor.Tensor{
+		numbers("IN", tensor.Int32, 5, 6, 7), numbers("DELAY", tensor.Uint32, 0, 0, 0),
+		numbers("WAIT", tensor.Uint32, 0),
+	}}
 	var got []uint32
 	collect := func(limit int) func(*backend.Response) bool {
 		return func(r *backend.Response) bool {
@@ -127,14 +133,19 @@ func TestHandlerInAMuxOfTheProgram(t *testing.T) {
 	}
 	start(t, s)
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/v2/models/id/infer", strings.NewReader(`{"inputs":[{"name":"X","datatype":"FP32","shape":[1],"data":[2]}]}`)))
+	s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/v2/models/id/infer",
+		strings.NewReader(`{"inputs":[{"name":"X","datatype":"FP32","shape":[1],"data":[2]}]}`)))
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"data":[2.0]`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
 func TestLifecycleOfAServer(t *testing.T) {
-	s := &neso.Server{ModelRepositories: []string{repository(t, map[string]string{"id": identityConfig})}, HTTP: neso.HTTP{Address: "127.0.0.1:0"}, GRPC: neso.GRPC{Address: "127.0.0.1:0"}, Metrics: neso.Metrics{Address: "127.0.0.1:0"}}
+	s := &neso.Server{
+		ModelRepositories: []string{repository(t, map[string]string{"id": identityConfig})},
+		HTTP:              neso.HTTP{Address: "127.0.0.1:0"}, GRPC: neso.GRPC{Address: "127.0.0.1:0"},
+		Metrics: neso.Metrics{Address: "127.0.0.1:0"},
+	}
 	if _, err := s.Infer(t.Context(), neso.Request{Model: "id"}); !errors.Is(err, neso.ErrNotRunning) {
 		t.Errorf("before Start: %v", err)
 	}
@@ -167,12 +178,31 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		server neso.Server
 		want   string
 	}{
-		"taken port":   {neso.Server{ModelRepositories: []string{good}, HTTP: neso.HTTP{Address: "127.0.0.1:0"}, GRPC: neso.GRPC{Address: taken.Addr().String()}}, "Socket '" + taken.Addr().String() + "' already in use"},
-		"broken model": {neso.Server{ModelRepositories: []string{repository(t, map[string]string{"bad": "nonsense: 1"})}, HTTP: neso.HTTP{Address: "127.0.0.1:0"}}, "nonsense"},
+		"taken port": {neso.Server{
+			ModelRepositories: []string{good}, HTTP: neso.HTTP{Address: "127.0.0.1:0"},
+			GRPC: neso.GRPC{Address: taken.Addr().String()},
+		}, "failed to start GRPC service: Unavailable - Socket '" + taken.Addr().String() +
+			"' already in use"},
+		"broken model": {neso.Server{
+			ModelRepositories: []string{repository(t, map[string]string{"bad": "nonsense: 1"})},
+			HTTP:              neso.HTTP{Address: "127.0.0.1:0"},
+		}, "nonsense"},
 		"no backend":   {neso.Server{ModelRepositories: []string{repository(t, map[string]string{"bad": `backend: "nope"`})}}, "nope"},
 		"no directory": {neso.Server{ModelRepositories: []string{"/no/such/directory"}}, "/no/such/directory"},
-		"bad pattern":  {neso.Server{ModelRepositories: []string{good}, HTTP: neso.HTTP{Address: "127.0.0.1:0", HeaderForwardPattern: "("}}, "missing closing"},
-		"bad metrics":  {neso.Server{ModelRepositories: []string{good}, Metrics: neso.Metrics{Config: []string{"x"}}}, "--metrics-config"},
+		"bad pattern": {
+			neso.Server{ModelRepositories: []string{good}, HTTP: neso.HTTP{Address: "127.0.0.1:0", HeaderForwardPattern: "("}},
+			"missing closing",
+		},
+		"bad host": {
+			neso.Server{ModelRepositories: []string{good}, HTTP: neso.HTTP{Address: "127.0.0.1:0", TrustedHosts: []string{"a[b"}}},
+			"syntax error in pattern",
+		},
+		"bad word": {neso.Server{ModelRepositories: []string{good}, ModelLoads: "sometimes"}, `unknown ModelLoads "sometimes"`},
+		"transport": {
+			neso.Server{ModelRepositories: []string{good}, GRPC: neso.GRPC{Transport: "grpc"}},
+			`unknown GRPC.Transport "grpc", expected "neso" or "library"`,
+		},
+		"bad metrics": {neso.Server{ModelRepositories: []string{good}, Metrics: neso.Metrics{Config: []string{"x"}}}, "--metrics-config"},
 	} {
 		c.server.Backends = []backend.Driver{identity.New()}
 		if err := c.server.Start(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -184,7 +214,10 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := &neso.Server{ModelRepositories: []string{repository(t, map[string]string{"id": identityConfig})}, Backends: []backend.Driver{identity.New()}}
+	s := &neso.Server{
+		ModelRepositories: []string{repository(t, map[string]string{"id": identityConfig})},
+		Backends:          []backend.Driver{identity.New()},
+	}
 	if err := s.Run(ctx); err == nil {
 		t.Error("a start with an ended context succeeds")
 	}

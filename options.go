@@ -1,53 +1,59 @@
 package neso
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/metrics"
-	"github.com/nesoserve/neso/internal/stats"
+	"github.com/nesoserve/neso/internal/model"
 )
 
 func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options {
 	return engine.Options{
-		ID: s.ID, Repositories: s.ModelRepositories, RepositoryCache: s.RepositoryCacheDirectory, NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory, AgentDir: s.RepositoryAgentDirectory, BackendSettings: s.BackendSettings,
-		ControlMode: s.ControlMode, Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
+		ServerSettings: model.ServerSettings{
+			WarmupInStatistics: s.WarmupInStatistics, StrictOutputs: s.StrictOutputs, HangTimeout: s.HangTimeout, HostPolicies: s.HostPolicies,
+			HoldRequests: s.HoldRequests, HoldBacklog: s.HoldBacklog,
+		},
+		ID: s.ID, Repositories: s.ModelRepositories, RepositoryCache: s.RepositoryCacheDirectory,
+		NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory,
+		AgentDir: s.RepositoryAgentDirectory, BackendSettings: s.BackendSettings,
+		ControlMode: s.ControlMode, Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest, PollInterval: s.PollInterval,
+		PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
 		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
-		WarmupInStatistics: s.WarmupInStatistics, StrictOutputs: s.StrictOutputs, MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
-		HangTimeout: s.HangTimeout, WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, RefuseFiles: s.RefuseModelFiles, RefuseModels: s.refuseModelLoads(), Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
+		MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name,
+		CacheSettings: s.ResponseCache.Settings,
+		WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, RefuseFiles: s.RefuseModelFiles,
+		RefuseModels: s.refuseModelLoads(), Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
 	}
 }
 
-// refuseModelLoads says whether models may not load and unload others. What is
-// no word for it refuses.
+// refuseModelLoads says whether models may not load and unload others.
 func (s *Server) refuseModelLoads() bool {
-	switch s.ModelLoads {
-	case "":
-		return s.AdminAddress != ""
-	case "always":
-		return false
-	}
-	return true
+	return s.ModelLoads == "never" || s.ModelLoads == "" && s.AdminAddress != ""
 }
 
-// newObserver returns what makes the summaries that config asks for.
-func newObserver(config metrics.Config) func() stats.Observer {
-	return func() stats.Observer {
-		if s := metrics.NewSummaries(config); s != nil {
-			return s
+// check refuses settings that have no meaning.
+func (s *Server) check() error {
+	for _, option := range []struct {
+		name, value string
+		words       [2]string
+	}{
+		{"ModelLoads", s.ModelLoads, [2]string{"always", "never"}},
+		{"HTTP.Transport", s.HTTP.Transport, transports},
+		{"GRPC.Transport", s.GRPC.Transport, transports},
+	} {
+		if option.value != "" && !slices.Contains(option.words[:], option.value) {
+			return fmt.Errorf("neso: unknown %s %q, expected %q or %q", option.name, option.value, option.words[0], option.words[1])
 		}
-		return nil // not a nil *Summaries, which would be an observer
 	}
+	return nil
 }
 
-// models lists for the metrics the versions that are, or were, loaded.
-func (r *running) models() []metrics.Model {
-	all := r.engine.Numbers()
-	models := make([]metrics.Model, len(all))
-	for i, v := range all {
-		summaries, _ := v.Observer.(*metrics.Summaries)
-		models[i] = metrics.Model{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Tags: v.Tags, Numbers: v.Numbers, LoadTime: v.LoadTime, Cached: v.Cached, Summaries: summaries, Stuck: v.Stuck, Hangs: v.Hangs}
-	}
-	return models
-}
+// transports are those of our own, and those of the libraries.
+var transports = [2]string{"neso", transportLibrary}
+
+const transportLibrary = "library"
 
 // ModelConfig returns the completed configuration of a model that serves, in the
 // JSON form of the config endpoint; version -1 is the latest.

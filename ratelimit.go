@@ -5,7 +5,21 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/setting"
 )
+
+// RateLimitResource is how many units there are of a resource that instances
+// need to run.
+type RateLimitResource struct {
+	Name  string
+	Count int
+	// Device is the number of the one device that has them, or EveryDevice. For a
+	// resource that all devices share it is of no importance.
+	Device int
+}
+
+// EveryDevice says that each device has the resource.
+const EveryDevice = ratelimit.EveryDevice
 
 // rateLimiter returns what the options ask for; nil when that is nothing.
 func (s *Server) rateLimiter() (*ratelimit.Limiter, error) {
@@ -19,6 +33,7 @@ func (s *Server) rateLimiter() (*ratelimit.Limiter, error) {
 		}
 		return ratelimit.New(capacities), nil
 	default:
-		return nil, backend.Errorf(backend.InvalidArg, "invalid argument for --rate-limit: got %q, expected one of off, execution_count", s.RateLimit)
+		return nil, backend.Errorf(backend.InvalidArg,
+			"invalid argument for "+setting.Name("rate-limit")+": got %q, expected one of off, execution_count", s.RateLimit)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestRateLimit(t *testing.T) {
 	bad := &neso.Server{NoRepository: true, RateLimit: "fast", Logger: slog.New(slog.DiscardHandler)}
-	if err := bad.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `invalid argument for --rate-limit: got "fast"`) {
+	if err := bad.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `invalid argument for rate-limit: got "fast"`) {
 		t.Errorf("got %v", err)
 	}
 	s := &neso.Server{
@@ -21,7 +21,8 @@ func TestRateLimit(t *testing.T) {
 	start(t, s)
 	m := doubleModel
 	m.Config = json.RawMessage(`{"instance_group": [{"rate_limiter": {"resources": [{"name": "R", "count": 2}]}}]}`)
-	if err := s.Bind(m, double); err == nil || !strings.Contains(err.Error(), `Resource count for "R" is limited to 1 which will prevent scheduling`) {
+	if err := s.Bind(m, double); err == nil || !strings.Contains(err.Error(),
+		`Resource count for "R" is limited to 1 which will prevent scheduling`) {
 		t.Errorf("got %v", err)
 	}
 	m.Config = json.RawMessage(`{"instance_group": [{"rate_limiter": {"resources": [{"name": "R", "count": 1}]}}]}`)

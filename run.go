@@ -1,6 +1,7 @@
 package neso
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,17 +11,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/grpcapi"
 	"github.com/nesoserve/neso/internal/httpapi"
-	"github.com/nesoserve/neso/internal/httpapi/transport"
-	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/listen"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/tracing"
+	"github.com/nesoserve/neso/internal/watchdog"
 )
 
 const defaultExitTimeout = 30 * time.Second
@@ -38,14 +40,14 @@ type running struct {
 
 	guard *auth.Guard // nil without keys
 
-	http        *transport.Server
+	http        httpServer
 	metricsHTTP *http.Server
 	admin       *http.Server
 	clouds      []*http.Server
 	vertex      *httpapi.Vertex
-	quiet       quiet // connections of all of them
+	quiet       listen.Quiet // connections of all of them
 	grpc        *grpcapi.Server
-	watchdog    *watchdog
+	watchdog    *watchdog.Watchdog
 	listeners   map[string]net.Listener // by front end
 
 	serving sync.WaitGroup
@@ -55,9 +57,6 @@ type running struct {
 	closeErr error
 	timeout  time.Duration
 }
-
-// UseLog makes the server log into l and show its settings over the API.
-func (s *Server) UseLog(l *logging.Log) { s.log, s.Logger = l, l.Logger() }
 
 // ErrNotRunning is returned by calls that need a started server.
 var ErrNotRunning = errors.New("neso: the server is not running")
@@ -78,15 +77,15 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.running != nil {
 		return errors.New("neso: the server has been started before")
 	}
-	r := &running{log: s.Logger, listeners: map[string]net.Listener{}, failed: make(chan error, 1), timeout: s.ExitTimeout}
-	s.running = r
-	if r.log == nil {
-		r.log = slog.Default()
+	if err := s.check(); err != nil {
+		return err
 	}
+	r := &running{log: s.logger(), listeners: map[string]net.Listener{}, failed: make(chan error, 1), timeout: s.ExitTimeout}
+	s.running = r
 	if r.timeout == 0 {
 		r.timeout = defaultExitTimeout
 	}
-	r.watchdog = newWatchdog(s, r)
+	r.watchdog = watchdog.New(r.log, cmp.Or(s.WatchInterval, engine.DefaultWatchInterval))
 	err := s.open(ctx, r)
 	if err == nil {
 		err = s.bindEarly(ctx)
@@ -100,8 +99,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, r.close())
 	}
-	r.watchdog.engine = r.engine
-	r.watchdog.start()
+	r.watchdog.Start(r.engine.SetFault)
 	return nil
 }
 
@@ -134,13 +132,13 @@ func (s *Server) open(ctx context.Context, r *running) error {
 		return err
 	}
 	if err := s.openHTTP(ctx, r); err != nil {
-		return fmt.Errorf("failed to start HTTP service: %w", err)
+		return serviceError("HTTP", err)
 	}
 	if err := s.openGRPC(ctx, r); err != nil {
-		return fmt.Errorf("failed to start GRPC service: %w", err)
+		return serviceError("GRPC", err)
 	}
 	if err := s.openMetrics(ctx, r, config); err != nil {
-		return fmt.Errorf("failed to start Metrics service: %w", err)
+		return serviceError("Metrics", err)
 	}
 	if err := s.openClouds(ctx, r); err != nil {
 		return err
@@ -148,97 +146,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	return nil
 }
 
-func (s *Server) openHTTP(ctx context.Context, r *running) error {
-	var err error
-	restricted := map[httpapi.Category]httpapi.Restriction{}
-	for category, must := range s.HTTP.Restricted {
-		restricted[httpapi.Category(category)] = httpapi.Restriction{Header: must.Key, Value: must.Value}
-	}
-	r.api, err = httpapi.New(httpapi.Options{
-		Restricted: restricted, Join: s.HTTP.Join, TrustedHosts: s.HTTP.TrustedHosts,
-		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
-		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
-		Log: s.log, Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout, ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
-	})
-	if err == nil {
-		err = s.openAdmin(ctx, r)
-	}
-	if err != nil || s.HTTP.Address == "" {
-		return err
-	}
-	l, err := listen(ctx, s.HTTP.Address, s.HTTP.ReusePort)
-	if err != nil {
-		return err
-	}
-	l = r.watchdog.watch("HTTPService", l, s.HTTP.ReusePort)
-	if l, err = secure(l, s.HTTP.TLS, r.log); err != nil {
-		return err
-	}
-	r.http = r.api.Transport()
-	r.quiet.watch(r.http.Server)
-	r.serve("HTTPService", l, r.http.Serve)
-	return nil
-}
-
-func (s *Server) openGRPC(ctx context.Context, r *running) error {
-	if s.GRPC.Address == "" {
-		return nil
-	}
-	secured, err := serverTLS(s.GRPC.TLS, r.log, "h2")
-	if err != nil {
-		return err
-	}
-	restricted := map[string]grpcapi.Restriction{}
-	for category, must := range s.GRPC.Restricted {
-		restricted[category] = grpcapi.Restriction(must)
-	}
-	r.grpc, err = grpcapi.New(grpcapi.Options{
-		Restricted: restricted, TLS: secured, Join: s.GRPC.Join,
-		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
-		Engine: r.engine, Log: s.log, Logger: r.log, ResponseCompression: s.GRPC.Compression, HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
-		KeepaliveTime: s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout, KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,
-		MinRecvPingInterval: s.GRPC.MinPingInterval, MaxConnectionAge: s.GRPC.MaxConnectionAge, MaxConnectionAgeGrace: s.GRPC.MaxConnectionAgeGrace,
-		NoReflection: s.GRPC.NoReflection, MaxMessageSize: s.GRPC.MaxMessageSize, MaxStreams: s.GRPC.MaxStreams,
-	})
-	if err != nil {
-		return err
-	}
-	l, err := listen(ctx, s.GRPC.Address, s.GRPC.ReusePort)
-	if err != nil {
-		return err
-	}
-	l = r.watchdog.watch("GRPCInferenceService", l, s.GRPC.ReusePort)
-	r.serve("GRPCInferenceService", l, r.grpc.Serve)
-	return nil
-}
-
-func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {
-	var counts func() *auth.Snapshot
-	if r.guard != nil {
-		counts = r.guard.Snapshot
-	}
-	var readings func() []gpu.Reading
-	if r.gpus != nil && !s.Metrics.NoGPU {
-		readings = r.gpus.Read
-	}
-	r.metrics = metrics.New(metrics.Options{
-		GPUs: readings, Auth: counts, Models: r.models, Customs: r.engine.CustomMetrics, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(), DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
-	})
-	if s.Metrics.Address == "" {
-		return nil
-	}
-	l, err := listen(ctx, s.Metrics.Address, false)
-	if err != nil {
-		return err
-	}
-	l = r.watchdog.watch("Metrics Service", l, false)
-	if l, err = secure(l, s.Metrics.TLS, r.log); err != nil {
-		return err
-	}
-	r.metricsHTTP = &http.Server{Handler: r.api.Guarded(auth.Metrics, r.metrics), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
-	r.quiet.watch(r.metricsHTTP)
-	r.serve("Metrics Service", l, r.metricsHTTP.Serve)
-	return nil
+// serviceError says in the peer's words which front end did not start, and why.
+func serviceError(name string, err error) error {
+	return fmt.Errorf("failed to start %s service: %s - %w", name, backend.AsError(err).Code, err)
 }
 
 // serve runs a front end on its listener until it is closed.
@@ -301,7 +211,7 @@ func (r *running) close() error {
 	r.closing.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 		defer cancel()
-		r.watchdog.end()
+		r.watchdog.End()
 		var drained error
 		var wg sync.WaitGroup
 		if r.engine != nil {
@@ -309,7 +219,7 @@ func (r *running) close() error {
 			drained = r.engine.CloseWith(ctx, away)
 			away() // an engine that was closed before has not called it
 		}
-		r.quiet.close()
+		r.quiet.Close()
 		front := r.httpServers()
 		if r.metricsHTTP != nil {
 			front = append(front, r.metricsHTTP)
@@ -338,6 +248,7 @@ func (r *running) close() error {
 
 // httpServer is an http.Server, or the one that serves inference past it.
 type httpServer interface {
+	Serve(l net.Listener) error
 	SetKeepAlivesEnabled(on bool)
 	Shutdown(ctx context.Context) error
 	Close() error

@@ -11,7 +11,7 @@ import (
 )
 
 // Trace says which requests are traced, and where their traces go. Clients may
-// change all but the place, see docs/tracing.md.
+// change all but the place, see docs/operate/tracing.md.
 type Trace struct {
 	// Level is what is noted: "TIMESTAMPS", "TENSORS" (the tensors themselves, in
 	// the file only), or both; empty or "OFF" means that nothing is traced.
@@ -41,7 +41,8 @@ type TraceCollector struct {
 	// MaxQueueSize bounds the spans that wait (default 2048); further ones are
 	// dropped, counted and reported in the log.
 	MaxQueueSize int
-	// ScheduleDelay is the longest pause between exports; default 5 s.
+	// ScheduleDelay is the longest pause between exports; default 5 s. Below 0
+	// traces are exported at once.
 	ScheduleDelay time.Duration
 	// MaxExportBatch bounds the spans of one export; default 512.
 	MaxExportBatch int
@@ -81,7 +82,10 @@ func (t *Trace) tracer(log *slog.Logger) (*tracing.Tracer, error) {
 	}
 	c.LogFrequency = uint32(t.LogFrequency)
 	if o := t.Collector; o != nil {
-		c.Collector = &tracing.Collector{URL: o.URL, MaxQueueSize: o.MaxQueueSize, ScheduleDelay: o.ScheduleDelay, MaxExportBatch: o.MaxExportBatch}
+		c.Collector = &tracing.Collector{
+			URL: o.URL, MaxQueueSize: o.MaxQueueSize, ScheduleDelay: o.ScheduleDelay,
+			MaxExportBatch: o.MaxExportBatch,
+		}
 		for _, a := range o.Resource {
 			c.Collector.Resource = append(c.Collector.Resource, tracing.Attribute(a))
 		}

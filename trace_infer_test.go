@@ -49,7 +49,10 @@ func TestInferIsTraced(t *testing.T) {
 	}
 	start(t, s)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	resp, err := s.Infer(t.Context(), neso.Request{Model: "id", ID: "mine", Inputs: []tensor.Tensor{floats("X", 1)}, TraceParent: parent, TraceState: "a=b"})
+	resp, err := s.Infer(t.Context(), neso.Request{
+		Model: "id", ID: "mine", Inputs: []tensor.Tensor{floats("X", 1)}, TraceParent: parent,
+		TraceState: "a=b",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ type Driver struct {
 	Name string
 	// Open makes the backend ready. Settings come from --backend-config.
 	Open func(ctx context.Context, host Host, settings Settings) (Backend, error)
-	// Implements reports whether the driver also runs the models of the custom
-	// backend of that name, which lies in the folder of its name below
-	// --backend-directory; runtime is that of the configuration. nil: none.
+	// Implements reports whether the driver also runs the models of a custom
+	// backend. The backend lies in the folder of its name below --backend-directory;
+	// runtime is the configuration's. nil means that it runs none.
 	Implements func(name, directory, runtime string) bool
 	// Parameters are the names of a model's parameters that mean something to the
 	// backend, Settings those of --backend-config; an entry that ends in * stands
@@ -25,6 +25,10 @@ type Driver struct {
 	// OwnParameters says that models may have parameters that only they know: then
 	// those are warned of that are much like one of Parameters.
 	OwnParameters bool
+	// CheckParameter returns what Load says of the value of one parameter of cfg, as
+	// far as that can be told without the model's files; names are any of cfg's.
+	// Inputs, outputs, instances and directories of cfg may be missing. nil: nothing.
+	CheckParameter func(cfg *Config, name string) error
 	// Files are those of Parameters that name files of the model: relative values
 	// start at its directory. Paths are those that name any files, relative ones
 	// from the server's working directory; of an entry that ends in * those count
@@ -57,7 +61,8 @@ type Backend interface {
 	// Load makes one version of a model ready to create instances. ctx bounds the
 	// load only.
 	Load(ctx context.Context, cfg Config) (Model, error)
-	// Close frees what the backend holds, after all its models are closed.
+	// Close frees what the backend holds, after all its models are closed. It may be
+	// called more than once. So may Close of a model and of an instance.
 	Close() error
 }
 
@@ -81,7 +86,7 @@ type Model interface {
 }
 
 // Instance executes batches. Execute is called concurrently up to
-// Capabilities.Depth times, Close once, after the last Execute has returned.
+// Capabilities.Depth times, Close after the last Execute has returned.
 type Instance interface {
 	// Execute runs one batch and returns when the instance can take another. It
 	// must answer every request through Request.Respond, with a final response
@@ -96,11 +101,12 @@ type Instance interface {
 	Close() error
 }
 
-// MemoryUser is an Instance that knows how much memory it has, for the statistics.
+// MemoryUser is an Instance that knows how much memory it has, or a Model that
+// knows how much its instances share: the statistics have the sum.
 type MemoryUser interface {
-	// HostMemory returns how many bytes of the machine's memory the instance has at
-	// present, 0 where that is not known. It may be called at any time from its
-	// making on, also while Execute runs and after Close.
+	// HostMemory returns how many bytes of the machine's memory that is at present, 0
+	// where it is not known. It may be called at any time from the making of the
+	// instance or model on, also while Execute runs and after Close.
 	HostMemory() uint64
 }
 
@@ -111,6 +117,9 @@ type Capabilities struct {
 	// Execute is called. What may be sent to an instance before it can begin it is
 	// InstanceState.Ahead. 0 means 1.
 	Depth int
+	// DepthFor is Depth where it depends on the model; it is asked once a load. nil:
+	// Depth.
+	DepthFor func(cfg *Config) int
 	// Gather asks for Batch.Inputs: the inputs of all requests concatenated along
 	// the batch axis.
 	Gather bool
@@ -135,8 +144,8 @@ type Capabilities struct {
 	// StrictOutputs makes responses that lack outputs, or have other datatypes and
 	// shapes than the configuration's, errors, whatever the server's option says.
 	StrictOutputs bool
-	// KeepsOrder says that Request.Inputs come in the order of the client;
-	// otherwise it is that of the configuration.
+	// KeepsOrder says that Request.Inputs come in the client's order. Otherwise they
+	// come in the configuration's.
 	KeepsOrder bool
 	// TakesDevice says whether the inputs of a model may lie on a GPU, see
 	// tensor.DeviceMemory; it is asked once a load. nil: none.
@@ -172,8 +181,8 @@ type Batch struct {
 	// batch that a death has ended counts for the next life. 0 means that
 	// instances do not die.
 	Life uint64
-	// Progress, if not nil, is told how the batch fares where Execute alone does not
-	// say it. Its methods do not wait.
+	// Progress, if not nil, follows the batch where the return of Execute does not
+	// say enough. Its methods do not wait.
 	Progress Progress
 }
 
@@ -182,7 +191,7 @@ type Progress interface {
 	// Waits says that the batch was sent ahead: the instance has others to do first,
 	// and has not begun it.
 	Waits()
-	// Begins says that a batch of which Waits was said is the model's now.
+	// Begins says that the model has begun a batch for which Waits was called.
 	Begins()
 	// Frees says that the instance can take another batch although Execute has not
 	// returned: the model answers later.
@@ -259,11 +268,25 @@ type InstanceConfig struct {
 	// Passive says that the instance is made, and warmed up, but given no requests.
 	// Such instances come last.
 	Passive bool
+	// HostPolicy says where the instance is to run; nil for anywhere.
+	HostPolicy *HostPolicy `json:",omitempty"`
 	// Report, if not nil, takes the state of the instance, from its making to its
 	// Close each time that it changes. It may wait for what the server does about
 	// it, so no lock that Execute needs is held around it. Without it Execute waits
 	// where an instance that is Down would have returned ErrNotBegun.
 	Report func(InstanceState) `json:"-"`
+	// Restarted, if not nil, is called whenever a process of the instance is started in
+	// place of one that died, also where that comes to nothing.
+	Restarted func() `json:"-"`
+}
+
+// HostPolicy says on which processors an instance runs and where its memory lies.
+type HostPolicy struct {
+	Name string `json:"name"`
+	// Processors are their numbers; empty for all.
+	Processors []int `json:"processors,omitempty"`
+	// Node is the NUMA node of its memory; nil for any.
+	Node *int `json:"node,omitempty"`
 }
 
 // InstanceState is how an instance can be used at present.
@@ -275,4 +298,7 @@ type InstanceState struct {
 	// Down says that it cannot begin anything now but soon will: its process is being
 	// started anew. What is sent to it all the same comes back with ErrNotBegun.
 	Down bool
+	// Failing says that its process keeps dying, and is not there now: what is sent
+	// to it is refused. It is given nothing while another instance is not failing.
+	Failing bool
 }

@@ -17,7 +17,7 @@ func TestAsError(t *testing.T) {
 		want Error
 	}{
 		{own, *own},
-		{fmt.Errorf("model 'm': %w", own), Error{NotFound, "model 'm': no", time.Second}},
+		{fmt.Errorf("model 'm': %w", own), Error{Code: NotFound, Message: "model 'm': no", RetryAfter: time.Second}},
 		{context.Canceled, Error{Code: Cancelled, Message: "context canceled"}},
 		{fmt.Errorf("late: %w", context.DeadlineExceeded), Error{Code: Cancelled, Message: "late: context deadline exceeded"}},
 		{errors.New("odd"), Error{Code: Internal, Message: "odd"}},
@@ -39,7 +39,12 @@ func TestParameterValues(t *testing.T) {
 		p    Parameter
 		want any
 	}{
-		{String("a", "x"), "x"}, {Int("a", -3), int64(-3)}, {Uint("a", 1<<63), uint64(1 << 63)}, {Bool("a", true), true}, {Bool("a", false), false}, {Double("a", 1.5), 1.5},
+		{String("a", "x"), "x"},
+		{Int("a", -3), int64(-3)},
+		{Uint("a", 1<<63), uint64(1 << 63)},
+		{Bool("a", true), true},
+		{Bool("a", false), false},
+		{Double("a", 1.5), 1.5},
 	} {
 		if got := c.p.Value(); got != c.want || c.p.Name != "a" {
 			t.Errorf("got %v, want %v", got, c.want)
@@ -70,7 +75,8 @@ func TestScatter(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := sinks[1].got[0].Outputs
-	if len(sinks[0].got) != 1 || len(second) != 2 || string(second[0].Data) != "\x02\x03" || !second[1].Shape.Equal(tensor.Shape{2, 1}) || string(second[1].Data) != "\x00\x00\x00\x00\x02\x00\x00\x00bc" {
+	if len(sinks[0].got) != 1 || len(second) != 2 || string(second[0].Data) != "\x02\x03" || !second[1].Shape.Equal(tensor.Shape{2, 1}) ||
+		string(second[1].Data) != "\x00\x00\x00\x00\x02\x00\x00\x00bc" {
 		t.Errorf("got %+v", second)
 	}
 	if n := buffer.References(); n != 2 {
@@ -120,7 +126,8 @@ func TestScatterByTheShapeOfAnInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, b := sinks[0].got[0].Outputs[0], sinks[1].got[0].Outputs[0]
-		if !a.Shape.Equal(tensor.Shape{1, 2, 2}) || string(a.Data) != "abcd" || !b.Shape.Equal(tensor.Shape{2, 1, 2}) || string(b.Data) != "efgh" {
+		if !a.Shape.Equal(tensor.Shape{1, 2, 2}) || string(a.Data) != "abcd" || !b.Shape.Equal(tensor.Shape{2, 1, 2}) ||
+			string(b.Data) != "efgh" {
 			t.Errorf("%s: got %s %q, %s %q", shape, a.Shape, a.Data, b.Shape, b.Data)
 		}
 	}
@@ -129,7 +136,10 @@ func TestScatterByTheShapeOfAnInput(t *testing.T) {
 		data  string
 		want  string
 	}{
-		"too few": {ragged(&answers{}, &answers{}), "abcdefg", "output 'OUT' has 7 elements in shape [7], expected 8 by the shapes of input 'IN'"},
+		"too few": {
+			ragged(&answers{}, &answers{}), "abcdefg",
+			"output 'OUT' has 7 elements in shape [7], expected 8 by the shapes of input 'IN'",
+		},
 		"no such input": {func() *Batch {
 			b := ragged(&answers{}, &answers{})
 			b.Requests[1].Inputs[0].Name = "OTHER"

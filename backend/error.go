@@ -50,9 +50,15 @@ type Error struct {
 	Message string
 	// RetryAfter, when above zero, tells the client when to try again.
 	RetryAfter time.Duration
+	// Cause, if there is one, is what errors.Is and errors.As find; clients do not
+	// see it.
+	Cause error
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the Cause.
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Errorf returns an *Error with a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {

@@ -24,8 +24,8 @@ type Request struct {
 	// Inputs come in the order of the configuration, see Capabilities.KeepsOrder;
 	// those of a sequence's controls and states stand behind them.
 	Inputs []tensor.Tensor
-	// Requested names the outputs to return, never empty once the request is
-	// admitted.
+	// Requested names the outputs to return. Once a request is admitted it is empty
+	// for those alone that fill a slot of the direct sequence strategy.
 	Requested []string
 	// BatchSize is the size of the batch dimension, or 0 when the model does not
 	// batch.
@@ -44,17 +44,20 @@ type Request struct {
 	Ctx context.Context
 	// Responder takes the answers; backends call Respond.
 	Responder Responder
+	// Iterations is the scheduler of a model with iterative sequences; nil for all
+	// others. Backends call Settle and Reschedule.
+	Iterations Iterations
 }
 
 // Caller is the model that sends a request to another one.
 type Caller struct {
 	// Model and Instance are names; Instance is that of an InstanceConfig.
 	Model, Instance string
-	// Version is that of the caller, which has so many instances Of it.
+	// Version is the caller's version; Of says how many instances it has.
 	Version int64
 	Of      int
-	// Waits says that the instance executes a batch meanwhile, which probably waits
-	// for the answer; Abandoned that nobody waits for the answers of that batch.
+	// Waits says that the instance executes a batch meanwhile. That batch probably
+	// waits for the answer. Abandoned says that nobody waits for that batch.
 	Waits, Abandoned bool
 }
 
@@ -66,15 +69,11 @@ type Responder interface {
 	Cancelled() bool
 }
 
-// Rescheduler is a Responder that can take a request back.
-type Rescheduler interface {
+// Iterations takes a request back and hands it to the model again. It wants to
+// know when a batch ends which of its requests come back.
+type Iterations interface {
 	// Reschedule hands the request to the model again; see Request.Reschedule.
 	Reschedule() error
-}
-
-// Settler is a Responder that wants to know when a batch ends which of its
-// requests come back.
-type Settler interface {
 	// Settle says whether Reschedule will follow; see Request.Settle.
 	Settle(again bool)
 }
@@ -85,8 +84,8 @@ type Settler interface {
 // answer late calls it, so that the next batch waits for those that come back
 // and for no others.
 func (r *Request) Settle(again bool) {
-	if s, ok := r.Responder.(Settler); ok {
-		s.Settle(again)
+	if r.Iterations != nil {
+		r.Iterations.Settle(again)
 	}
 }
 
@@ -95,14 +94,16 @@ func (r *Request) Settle(again bool) {
 // flags. It fails for a model without iterative sequences; the final response
 // is then still owed. The request and its inputs may not be used after it.
 func (r *Request) Reschedule() error {
-	if s, ok := r.Responder.(Rescheduler); ok {
-		return s.Reschedule()
+	if r.Iterations != nil {
+		return r.Iterations.Reschedule()
 	}
-	return Errorf(InvalidArg, "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
+	return Errorf(InvalidArg,
+		"Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
 }
 
 // Respond gives one response. A nil resp with final set ends the request
-// without a further response. The call consumes the references of the
+// without a further response; without final nothing is sent, and the statistics of
+// a decoupled model have an empty response. The call consumes the references of the
 // response's tensors, whatever it returns. It may wait until the client has
 // room. It fails after the final response, and when the request is cancelled;
 // the final response is owed all the same. It may be called from any
@@ -136,6 +137,10 @@ type Response struct {
 	Parameters []Parameter
 	// Err makes the response an error; Outputs are then ignored.
 	Err *Error
+	// OutputStart is when, by Now, the model was done with this response and its
+	// outputs were begun to be made; 0 for not known. Statistics of a decoupled
+	// model divide the time since the response before by it.
+	OutputStart int64
 }
 
 // Release drops the references of the outputs.

@@ -107,7 +107,8 @@ func (c *cut) checkRagged(b *Batch) error {
 		want += min(n, math.MaxInt64-want)
 	}
 	if has != want {
-		return Errorf(Internal, "output '%s' has %d elements in shape %s, expected %d by the shapes of input '%s'", c.whole.Name, has, c.whole.Shape, want, c.rule.Source)
+		return Errorf(Internal, "output '%s' has %d elements in shape %s, expected %d by the shapes of input '%s'", c.whole.Name, has,
+			c.whole.Shape, want, c.rule.Source)
 	}
 	return nil
 }

@@ -60,7 +60,9 @@ def model_folder(repository, name, config):
 
 
 def generate(chosen):
-    """Writes the repositories that the scenarios need. What needs a framework that is not there is left out, and says so when it is asked for."""
+    """Writes the repositories that the scenarios need. What needs a framework that is not there is left out, and says so
+    when it is asked for.
+    """
     wanted = {s.repository for s in chosen}
     batching = "max_batch_size: 32\ndynamic_batching { }\n"
     if "resnet" in wanted:

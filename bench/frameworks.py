@@ -82,7 +82,7 @@ def generate(folder):
             helper.make_node("Relu", [f"g{i}"], [to]),
         ]
         at = to
-    # One instance gathers larger batches, which cost less a request; see docs/frameworks.md.
+    # One instance gathers larger batches, which cost less a request; see docs/models/frameworks.md.
     one = 'instance_group { count: 1 }\nparameters { key: "intra_op_thread_count" value { string_value: "1" } }\n'
     save("onnx_mlp", nodes, ["INPUT0"], ["OUTPUT0"], WIDTH, weights, one)
 

@@ -63,7 +63,7 @@ def codec(size: int) -> float:
     worker = Worker(None, _Sink())  # type: ignore[arg-type]
     names: dict = {}
     exec(MODEL, names)  # noqa: S102
-    instance = Instance(worker, 0, names["TritonPythonModel"], 8192)
+    instance = Instance(worker.connection, worker.held, 0, names["TritonPythonModel"])
     instance.initialize({"inputs": ["IN"], "outputs": ["OUT"]})
     frame = harness.header(harness.EXECUTE, body(size))
     times = []

@@ -97,7 +97,8 @@ func TestErrors(t *testing.T) {
 	if ready, _ := c.ModelReady(t.Context(), "nope", ""); ready {
 		t.Error("a model that is not there is ready")
 	}
-	if _, err := c.LogSettings(t.Context(), map[string]any{"log_verbose_level": 2}); !errors.As(err, &answer) || answer.Status != http.StatusNotImplemented {
+	if _, err := c.LogSettings(t.Context(), map[string]any{"log_verbose_level": 2}); !errors.As(err, &answer) ||
+		answer.Status != http.StatusNotImplemented {
 		t.Errorf("a server that logs elsewhere: got %v", err)
 	}
 	if _, err := client.New("127.0.0.1:1").Ready(t.Context()); err == nil {
@@ -108,11 +109,17 @@ func TestErrors(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	c := server(t, "127.0.0.1:0")
 	r, err := c.Readiness(t.Context())
-	want := &client.Readiness{Ready: true, State: "READY", Models: []client.ModelReadiness{{Name: "id", Version: "1", State: "READY", Ready: true}}}
+	want := &client.Readiness{
+		Ready: true, State: "READY",
+		Models: []client.ModelReadiness{{Name: "id", Version: "1", State: "READY", Ready: true}},
+	}
 	if diff := cmp.Diff(want, r); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if err := c.Load(t.Context(), "broken", &client.Override{Config: `{"name": "broken", "backend": "none"}`, Files: map[string][]byte{"1/x": nil}}); err == nil {
+	if err := c.Load(t.Context(), "broken", &client.Override{
+		Config: `{"name": "broken", "backend": "none"}`,
+		Files:  map[string][]byte{"1/x": nil},
+	}); err == nil {
 		t.Fatal("loaded without its backend")
 	}
 	r, err = c.Readiness(t.Context())

@@ -19,7 +19,9 @@ import (
 // `model_name`, `model_version` and the response's parameters stand beside them.
 // The stream ends with the first error of each, or that the server sends in
 // place of a response (*Error).
-func (c *Client) GenerateStream(ctx context.Context, model, version string, fields map[string]any, each func(response json.RawMessage) error) error {
+func (c *Client) GenerateStream(ctx context.Context, model, version string, fields map[string]any,
+	each func(response json.RawMessage) error,
+) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return err

@@ -29,13 +29,19 @@ func TestSharedMemory(t *testing.T) {
 		t.Errorf("got %v, %v, want %v", list, err, want)
 	}
 	resp, err := c.Infer(t.Context(), &client.Request{
-		Model: "id", Inputs: []client.Input{{Name: "X", Datatype: tensor.Int32, Shape: tensor.Shape{1, 2}, Region: &client.Region{Name: "mine", Size: 8}}},
+		Model: "id", Inputs: []client.Input{{
+			Name: "X", Datatype: tensor.Int32, Shape: tensor.Shape{1, 2},
+			Region: &client.Region{Name: "mine", Size: 8},
+		}},
 		OutputRegions: map[string]client.Region{"X": {Name: "mine", Offset: 8, Size: 8}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []client.Output{{Name: "X", Datatype: tensor.Int32, Shape: tensor.Shape{1, 2}, Region: &client.Region{Name: "mine", Offset: 8, Size: 8}}}
+	want := []client.Output{{
+		Name: "X", Datatype: tensor.Int32, Shape: tensor.Shape{1, 2},
+		Region: &client.Region{Name: "mine", Offset: 8, Size: 8},
+	}}
 	if diff := cmp.Diff(want, resp.Outputs); diff != "" {
 		t.Error(diff)
 	}

@@ -58,6 +58,13 @@ def served(repo, *options, env=None):
             yield s
 
 
+def onnxruntime_for_all(directory):
+    """ONNX Runtime where everybody may read it."""
+    capi = Path(pytest.importorskip("onnxruntime").__file__).parent / "capi"
+    found = next(p for p in sorted(capi.iterdir()) if p.name.startswith("libonnxruntime.so"))
+    return str(shutil.copy(found, directory / found.name))
+
+
 def writable(path):
     """A directory that nobody may write to."""
     path.mkdir()

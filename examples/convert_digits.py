@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the network of examples/models/digits in the formats of other frameworks, below examples.
 
-Needs what writes each format (`pip install onnx torch tensorflow scikit-learn skops`); a format whose package is missing is left out with a word.
+Needs what writes each format (`pip install onnx torch tensorflow scikit-learn skops`); a format whose package is
+missing is left out with a word.
 """
 
 import pathlib

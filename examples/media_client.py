@@ -1,4 +1,4 @@
-"""Streams a recording and a clip to the models of examples/media: docs/audio-video.md.
+"""Streams a recording and a clip to the models of examples/media: docs/models/audio-video.md.
 
 The recording is a WAV file (16 kHz, mono, 16 bits), or one made here: a second of
 noise, a second of a loud tone, a second of noise. The clip is made here: three

@@ -45,7 +45,7 @@ for version in $versions; do
     echo "$version: not found here: syntax and types only"
   fi
   # feature_version knows the grammar of Python 3 up to that of the interpreter that parses.
-  "$root/.venv/bin/ruff" check -q --isolated --target-version "py${version//./}" --select F7 python/neso python/neso_worker python/pytriton-compat
+  "$root/.venv/bin/ruff" check -q --isolated --target-version "py${version//./}" --select F7 python/neso python/neso_runtime python/neso_worker python/pytriton-compat
   report "$version" syntax $?
   (cd python && "$mypy" --python-version "$version" --cache-dir "$root/.tools/mypy-$version" >"$root/.tools/mypy-$version.log" 2>&1)
   rc=$?

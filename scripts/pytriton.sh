@@ -3,7 +3,7 @@
 # pytriton-compat: scripts/pytriton.sh CHECKOUT [TEST...], where CHECKOUT is a
 # clone of PyTriton's repository (never committed here). Prints a line per test;
 # logs lie below .tools/pytriton. The test "unit" stands for the unit tests, but for
-# those in pytriton-differences.txt. What differs, and why: docs/pytriton.md.
+# those in pytriton-differences.txt. What differs, and why: docs/use/pytriton.md.
 set -u
 checkout=$(cd "${1:?the folder of a clone of PyTriton}" && pwd) && shift
 cd "$(dirname "$0")/.."

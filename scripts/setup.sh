@@ -1,19 +1,31 @@
 #!/bin/sh
-# Makes .venv. As root on Debian it also installs what Python's venv and the
-# race detector need, and the Redis that tests of the response cache start. Safe
-# to run again: after a setup that was broken off too.
+# Makes .venv with what examples/models need, and with the argument `tests` also
+# with what tests need. As root on Debian it installs Python's venv where that is
+# missing, and for the tests a C compiler for the race detector, and the Redis that
+# tests of the response cache start. Safe to run again: after a setup that was
+# broken off too.
 set -eu
 cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
+case ${1-} in
+'') requirements=scripts/requirements.txt ;;
+tests) requirements=scripts/requirements-tests.txt ;;
+*)
+  echo "usage: scripts/setup.sh [tests]" >&2
+  exit 2
+  ;;
+esac
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   needed= # nothing works without these; without the others some tests cannot run
   missing=
-  command -v cc >/dev/null || needed="$needed gcc libc6-dev"
   "$python" -c 'import ensurepip, venv' 2>/dev/null || needed="$needed python3-venv"
-  command -v c++ >/dev/null || missing="$missing g++" # PyTorch compiles with it
-  command -v curl >/dev/null || missing="$missing curl"
-  command -v redis-server >/dev/null || missing="$missing redis-server"
+  if [ "${1-}" = tests ]; then
+    command -v cc >/dev/null || needed="$needed gcc libc6-dev"
+    command -v c++ >/dev/null || missing="$missing g++" # PyTorch compiles with it
+    command -v curl >/dev/null || missing="$missing curl"
+    command -v redis-server >/dev/null || missing="$missing redis-server"
+  fi
   export DEBIAN_FRONTEND=noninteractive
   apt() { scripts/retry.sh apt-get -qq -o Acquire::Retries=3 -o Acquire::http::Timeout=60 -o DPkg::Lock::Timeout=300 "$@"; }
   if [ -n "$needed$missing" ]; then
@@ -37,12 +49,13 @@ has_pip() { .venv/bin/python -m pip --version >/dev/null 2>&1; }
 has_pip || .venv/bin/python -m ensurepip >/dev/null 2>&1 || true
 has_pip || "$python" -m venv --clear .venv
 export PIP_DEFAULT_TIMEOUT="${PIP_DEFAULT_TIMEOUT:-60}"
-echo "setup: the Python packages of scripts/requirements.txt go into .venv, which takes a minute or more"
-pip() { scripts/retry.sh .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" -r scripts/requirements.txt; }
+echo "setup: the Python packages of $requirements go into .venv, which takes a minute or more"
+pip() { scripts/retry.sh .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" -r "$requirements"; }
 if ! RETRY_PAUSES=5 pip; then
   echo "setup: once more, without what pip keeps of earlier downloads" >&2
   RETRY_PAUSES='' pip --no-cache-dir
 fi
+[ "${1-}" = tests ] || exit 0
 
 # The emulator of Azure's storage is a program for Node; without it its tests
 # say that they are skipped.

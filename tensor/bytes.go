@@ -17,9 +17,11 @@ type BytesError struct {
 
 func (e *BytesError) Error() string {
 	if e.Prefix {
-		return fmt.Sprintf("incomplete string length indicator at offset %d (element %d), expecting 4 bytes but only %d bytes available", e.Offset, e.Element, e.Have)
+		return fmt.Sprintf("incomplete string length indicator at offset %d (element %d), expecting 4 bytes but only %d bytes available",
+			e.Offset, e.Element, e.Have)
 	}
-	return fmt.Sprintf("incomplete string data at offset %d (element %d), expecting string of length %d but only %d bytes available", e.Offset, e.Element, e.Want, e.Have)
+	return fmt.Sprintf("incomplete string data at offset %d (element %d), expecting string of length %d but only %d bytes available", e.Offset,
+		e.Element, e.Want, e.Have)
 }
 
 // CountBytes returns the number of elements in BYTES data, or a *BytesError.

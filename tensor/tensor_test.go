@@ -12,7 +12,10 @@ func TestDatatypeNamesRoundTrip(t *testing.T) {
 	if len(Datatypes()) != 14 {
 		t.Fatalf("%d datatypes, want 14", len(Datatypes()))
 	}
-	sizes := map[Datatype]int{Bool: 1, Uint8: 1, Int8: 1, Uint16: 2, Int16: 2, FP16: 2, BF16: 2, Uint32: 4, Int32: 4, FP32: 4, Uint64: 8, Int64: 8, FP64: 8, Bytes: 0}
+	sizes := map[Datatype]int{
+		Bool: 1, Uint8: 1, Int8: 1, Uint16: 2, Int16: 2, FP16: 2, BF16: 2, Uint32: 4, Int32: 4, FP32: 4, Uint64: 8,
+		Int64: 8, FP64: 8, Bytes: 0,
+	}
 	for _, d := range Datatypes() {
 		if got, err := ParseDatatype(d.String()); got != d || err != nil {
 			t.Errorf("%s parses as %s, %v", d, got, err)
@@ -84,7 +87,8 @@ func TestElementsAgainstBigIntegers(t *testing.T) {
 }
 
 func TestShapeMatchesAndPrints(t *testing.T) {
-	if !(Shape{2, 5}).Matches(Shape{-1, 5}) || (Shape{2, 5}).Matches(Shape{-1, 4}) || (Shape{2}).Matches(Shape{-1, -1}) || !(Shape{}).Matches(nil) {
+	if !(Shape{2, 5}).Matches(Shape{-1, 5}) || (Shape{2, 5}).Matches(Shape{-1, 4}) || (Shape{2}).Matches(Shape{-1, -1}) ||
+		!(Shape{}).Matches(nil) {
 		t.Error("Matches")
 	}
 	if got := (Shape{-1, 16}).String(); got != "[-1,16]" {

@@ -7,7 +7,7 @@ import (
 	"github.com/nesoserve/neso/backend/fil"
 	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/identity"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/openvino"
@@ -15,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/backend/sleep"
 	"github.com/nesoserve/neso/backend/square"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the built-in backends.
@@ -22,7 +23,8 @@ type Options struct {
 	// Python is the interpreter of Python models; see package backend/python.
 	Python string
 	// WorkerBinary is the neso command, for models that run in a process of their
-	// own (`isolation: process`); see package backend/isolate.
+	// own (`isolation: process`, see package backend/isolate), and for workers of
+	// another user or with limits.
 	WorkerBinary string
 	// WorkerUser and WorkerEnvironment are those of package backend/python, for all
 	// workers.
@@ -35,16 +37,35 @@ type Options struct {
 
 // Check reports what of the options no worker could be started with.
 func (o *Options) Check() error {
-	if _, err := worker.FindUser(o.WorkerUser); err != nil {
+	if _, err := process.FindUser(o.WorkerUser); err != nil {
 		return err
 	}
-	return worker.CheckEnvironment(o.WorkerEnvironment)
+	return process.CheckEnvironment(o.WorkerEnvironment)
+}
+
+// Warnings are what the operator of a server with these options should know.
+func (o *Options) Warnings() []string {
+	if err := process.Apart(); o.WorkerUser != "" && err != nil {
+		return []string{"workers of user '" + o.WorkerUser + "' (" + setting.Name("worker-user") +
+			") are not kept apart, models can look into each other's: " + err.Error()}
+	}
+	return nil
+}
+
+// Apart says whether workers of another user are kept apart from each other, and
+// why not.
+func Apart() (text string, kept bool) {
+	if err := process.Apart(); err != nil {
+		return "workers of another user (" + setting.Name("worker-user") + ") are not kept apart: " + err.Error(), false
+	}
+	return "workers of another user (" + setting.Name("worker-user") + ") are kept apart from each other", true
 }
 
 // Drivers returns all built-in backends.
 func Drivers(o Options) []backend.Driver {
 	hosts := python.Options{
-		Python: o.Python, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment, DeviceMemory: o.DeviceMemory, CUDALibrary: o.CUDALibrary,
+		Python: o.Python, WorkerUser: o.WorkerUser, WorkerBinary: o.WorkerBinary, WorkerEnvironment: o.WorkerEnvironment,
+		DeviceMemory: o.DeviceMemory, CUDALibrary: o.CUDALibrary,
 	}
 	drivers := []backend.Driver{
 		errorbackend.New(),
@@ -69,7 +90,10 @@ func Drivers(o Options) []backend.Driver {
 // such a worker has them: those of C libraries.
 func Isolatable(o Options) []backend.Driver {
 	return []backend.Driver{
-		fil.New(fil.Options{Interpreter: interpreter(o), WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}),
+		fil.New(fil.Options{
+			Interpreter: interpreter(o), WorkerUser: o.WorkerUser, WorkerBinary: o.WorkerBinary,
+			WorkerEnvironment: o.WorkerEnvironment,
+		}),
 		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 		openvino.New(openvino.Options{Interpreter: interpreter(o)}),
 	}

@@ -103,5 +103,6 @@ func specOf(name string) (*library.Spec, error) {
 			return s, nil
 		}
 	}
-	return nil, backend.Errorf(backend.NotFound, "backend '%s' has no library to add; those that have one: %s", name, strings.Join(Libraries(), ", "))
+	return nil, backend.Errorf(backend.NotFound, "backend '%s' has no library to add; those that have one: %s", name,
+		strings.Join(Libraries(), ", "))
 }

@@ -2,5 +2,8 @@
 // package backend. A backend's test names a few models it can serve and calls
 // [Run]; what a backend has no model for is skipped.
 //
-// Open suite.go first; harness.go plays the server.
+// [Faults] wraps a backend with faults and delays, for tests of what uses it.
+//
+// Open suite.go first; harness.go plays the server, and host.go what a model may
+// ask of it.
 package backendtest

@@ -3,7 +3,6 @@ package backendtest
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"runtime"
 	"sync"
 	"testing"
@@ -32,18 +31,14 @@ func open(t *testing.T, s *Suite, cfg backend.Config) *harness {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	memory := &counting{}
-	b, err := s.Driver.Open(ctx, &host{memory: memory}, s.Settings)
+	server := &host{memory: memory}
+	t.Cleanup(func() { memory.check(t) })
+	t.Cleanup(server.calls.Wait)
+	b, err := s.Driver.Open(ctx, server, s.Settings)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	closing := func(what string, f func() error) {
-		t.Cleanup(func() {
-			if err := f(); err != nil {
-				t.Errorf("Close of the %s: %v", what, err)
-			}
-		})
-	}
-	t.Cleanup(func() { memory.check(t) })
+	closing := func(what string, f func() error) { t.Cleanup(func() { closeTwice(t, what, f) }) }
 	closing("backend", b.Close)
 	cfg = complete(cfg)
 	m, err := b.Load(ctx, cfg)
@@ -64,6 +59,16 @@ func open(t *testing.T, s *Suite, cfg backend.Config) *harness {
 		h.inputs = memory
 	}
 	return h
+}
+
+// closeTwice closes, and closes again: that is once.
+func closeTwice(t *testing.T, what string, f func() error) {
+	t.Helper()
+	for _, time := range []string{"Close", "second Close"} {
+		if err := f(); err != nil {
+			t.Errorf("%s of the %s: %v", time, what, err)
+		}
+	}
 }
 
 // complete fills in what the server would.
@@ -262,29 +267,4 @@ func (a *counting) check(t *testing.T) {
 	for b, stack := range a.inUse {
 		t.Errorf("%d bytes are still in use after Close, allocated at\n%s", b.Len(), stack)
 	}
-}
-
-// host is a server that has no other models.
-type host struct{ memory *counting }
-
-func (h *host) Allocator() tensor.Allocator { return h.memory }
-func (h *host) Logger() *slog.Logger        { return slog.New(slog.DiscardHandler) }
-func (h *host) Infer(*backend.Request) error {
-	return backend.Errorf(backend.NotFound, "the suite has no other models")
-}
-
-func (h *host) Load(context.Context, string, string, map[string][]byte) error {
-	return backend.Errorf(backend.Unsupported, "the suite has no other models")
-}
-
-func (h *host) Unload(context.Context, string, bool) error {
-	return backend.Errorf(backend.Unsupported, "the suite has no other models")
-}
-func (h *host) Ready(string, int64) bool { return false }
-func (h *host) MetricFamily(backend.MetricFamily) (func(), error) {
-	return nil, backend.Errorf(backend.Unsupported, "the suite keeps no metrics")
-}
-
-func (h *host) Metric(backend.MetricFamily, map[string]string) (backend.Metric, error) {
-	return nil, backend.Errorf(backend.Unsupported, "the suite keeps no metrics")
 }

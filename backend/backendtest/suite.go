@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +26,12 @@ type Suite struct {
 	// [1] and an output that equals it; a request with a negative element gets an
 	// error, the others of its batch are answered.
 	Failing func(t *testing.T) backend.Config
+	// FailingBatch is Failing for a model whose error is that of the whole batch.
+	FailingBatch func(t *testing.T) backend.Config
+	// Calling returns a model with max_batch_size 8, an input of INT32 with dims
+	// [1] and an output that equals it, which has the answer to each request from the
+	// other model of its host, HostModel. An error of that call is the request's.
+	Calling func(t *testing.T) backend.Config
 	// Decoupled returns a model that answers its inputs with n responses and a
 	// final mark.
 	Decoupled func(t *testing.T, n int) (backend.Config, []tensor.Tensor)
@@ -47,6 +55,12 @@ func Run(t *testing.T, s Suite) {
 	}
 	if s.Failing != nil {
 		t.Run("ErrorInMidBatch", s.errorInMidBatch)
+	}
+	if s.FailingBatch != nil {
+		t.Run("ErrorOfABatch", s.errorOfABatch)
+	}
+	if s.Calling != nil {
+		t.Run("HostCalls", s.hostCalls)
 	}
 	if s.Decoupled != nil {
 		t.Run("Decoupled", s.decoupled)
@@ -103,7 +117,8 @@ func (c *call) expect(t *testing.T, name string, d tensor.Datatype, shape tensor
 	}
 	o := a.outputs[0]
 	if o.Name != name || o.Datatype != d || !o.Shape.Equal(shape) || !bytes.Equal(o.Data, data) {
-		t.Errorf("output %s %s %s with %d bytes, want %s %s %s with %d, or other content", o.Name, o.Datatype, o.Shape, len(o.Data), name, d, shape, len(data))
+		t.Errorf("output %s %s %s with %d bytes, want %s %s %s with %d, or other content", o.Name, o.Datatype, o.Shape, len(o.Data), name, d,
+			shape, len(data))
 	}
 }
 
@@ -234,21 +249,90 @@ func (s *Suite) concurrent(t *testing.T) {
 func (s *Suite) errorInMidBatch(t *testing.T) {
 	cfg := s.Failing(t)
 	h := open(t, s, cfg)
-	in, out := cfg.Inputs[0], cfg.Outputs[0]
 	var calls []*call
-	values := []int32{7, -1, 9}
-	raw := func(v int32) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(v)) }
-	for i, v := range values {
-		calls = append(calls, newCall(fmt.Sprint(i), 1, []string{out.Name}, h.input(in.Name, tensor.Int32, tensor.Shape{1, 1}, raw(v))))
+	for _, v := range []int32{7, -1, 9} {
+		calls = append(calls, h.int32Call(&cfg, v))
 	}
 	if err := h.execute(calls...); err != nil {
 		t.Fatalf("Execute: %v", err)
 	}
-	calls[0].expect(t, out.Name, tensor.Int32, tensor.Shape{1, 1}, raw(7))
-	calls[2].expect(t, out.Name, tensor.Int32, tensor.Shape{1, 1}, raw(9))
-	if r := calls[1].responses; len(r) != 1 || r[0].err == nil || r[0].err.Message == "" {
-		t.Errorf("the failing request was answered with %+v", r)
+	calls[0].equals(t, &cfg, 7)
+	calls[2].equals(t, &cfg, 9)
+	calls[1].fails(t, "")
+}
+
+// int32Call is a request with one element.
+func (h *harness) int32Call(cfg *backend.Config, v int32) *call {
+	h.t.Helper()
+	in := h.input(cfg.Inputs[0].Name, tensor.Int32, tensor.Shape{1, 1}, raw(v))
+	return newCall(fmt.Sprint(v), 1, []string{cfg.Outputs[0].Name}, in)
+}
+
+func raw(v int32) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(v)) }
+
+// equals wants one answer: the element that was sent.
+func (c *call) equals(t *testing.T, cfg *backend.Config, v int32) {
+	t.Helper()
+	c.expect(t, cfg.Outputs[0].Name, tensor.Int32, tensor.Shape{1, 1}, raw(v))
+}
+
+// fails wants one answer: an error that says so.
+func (c *call) fails(t *testing.T, text string) {
+	t.Helper()
+	if r := c.responses; len(r) != 1 || r[0].err == nil || r[0].err.Message == "" || !strings.Contains(r[0].err.Message, text) {
+		t.Errorf("request %q was answered with %+v, want an error with %q", c.ID, r, text)
 	}
+}
+
+// errorOfABatch: every request of a batch that fails gets the error, and the
+// next batch is served.
+func (s *Suite) errorOfABatch(t *testing.T) {
+	cfg := s.FailingBatch(t)
+	h := open(t, s, cfg)
+	for _, values := range [][]int32{{7, -1, 9}, {1, 2, 3}, {-1}, {4, 5}} {
+		var calls []*call
+		for _, v := range values {
+			calls = append(calls, h.int32Call(&cfg, v))
+		}
+		failing := slices.Contains(values, -1)
+		if err := h.execute(calls...); err != nil && !failing {
+			t.Fatalf("Execute of %v: %v", values, err)
+		}
+		for i, c := range calls {
+			if failing {
+				c.fails(t, "")
+			} else {
+				c.equals(t, &cfg, values[i])
+			}
+		}
+	}
+}
+
+// hostCalls: an answer from another model, one that is an error, a call that the
+// host refuses, and one after all that.
+func (s *Suite) hostCalls(t *testing.T) {
+	cfg := s.Calling(t)
+	h := open(t, s, cfg)
+	for _, test := range []struct {
+		element int32
+		fault   string
+	}{{7, ""}, {failedCall, "the call has failed"}, {refusedCall, "the call is refused"}} {
+		c := h.int32Call(&cfg, test.element)
+		if err := h.execute(c); err != nil && test.fault == "" {
+			t.Fatalf("Execute: %v", err)
+		}
+		if test.fault == "" {
+			c.equals(t, &cfg, test.element)
+		} else {
+			c.fails(t, test.fault)
+		}
+	}
+	calls := []*call{h.int32Call(&cfg, 8), h.int32Call(&cfg, 9)}
+	if err := h.execute(calls...); err != nil {
+		t.Fatalf("Execute: %v", err)
+	}
+	calls[0].equals(t, &cfg, 8)
+	calls[1].equals(t, &cfg, 9)
 }
 
 func (s *Suite) decoupled(t *testing.T) {
@@ -323,11 +407,7 @@ func (s *Suite) broken(t *testing.T) {
 			t.Error("a broken model was loaded")
 			_ = in.Close()
 		}
-		if err := m.Close(); err != nil {
-			t.Errorf("Close of the model: %v", err)
-		}
+		closeTwice(t, "model", m.Close)
 	}
-	if err := b.Close(); err != nil {
-		t.Errorf("Close of the backend: %v", err)
-	}
+	closeTwice(t, "backend", b.Close)
 }

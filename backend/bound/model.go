@@ -4,11 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/board"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/stream"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -38,7 +46,10 @@ type bound struct {
 
 // Capabilities implements backend.Backend.
 func (b *bound) Capabilities() backend.Capabilities {
-	c := backend.Capabilities{Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, LooseOutputs: true, Lingers: b.timeout > 0}
+	c := backend.Capabilities{
+		Depth: batchDepth, Gather: b.batch && b.batching, Kind: "KIND_CPU", Count: b.instances, LooseOutputs: true,
+		Lingers: b.timeout > 0,
+	}
 	if b.depth > 0 { // a coroutine's are all begun at once: none is sent ahead of its turn
 		c.Depth = b.depth
 	}
@@ -53,7 +64,10 @@ func (b *bound) Close() error { return nil }
 
 // Load implements backend.Backend.
 func (b *bound) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
-	m := &model{bound: b, cfg: cfg, instances: map[*instance]struct{}{}, gather: b.batch && b.batching && cfg.MaxBatchSize > 0}
+	m := &model{
+		bound: b, cfg: cfg, instances: map[*instance]struct{}{}, uses: make([]int, max(1, b.instances)),
+		gather: b.batch && b.batching && cfg.MaxBatchSize > 0,
+	}
 	for _, io := range cfg.Inputs {
 		m.tables.Inputs = append(m.tables.Inputs, io.Name)
 	}
@@ -63,8 +77,13 @@ func (b *bound) Load(_ context.Context, cfg backend.Config) (backend.Model, erro
 	for _, io := range cfg.Outputs {
 		m.tables.Outputs = append(m.tables.Outputs, io.Name)
 	}
+	if i := slices.IndexFunc(cfg.Instances, func(in backend.InstanceConfig) bool { return in.HostPolicy != nil }); i >= 0 {
+		b.session.log.Warn("a host policy has no effect on callables: they run on threads of the program that has bound them", "model", cfg.Name,
+			"policy", cfg.Instances[i].HostPolicy.Name)
+	}
 	if b.batching != (cfg.MaxBatchSize > 0) {
-		return nil, backend.Errorf(backend.InvalidArg, "model '%s' is bound with another kind of batching, bind it again to change that", cfg.Name)
+		return nil, backend.Errorf(backend.InvalidArg, "model '%s' is bound with another kind of batching, bind it again to change that",
+			cfg.Name)
 	}
 	return m, nil
 }
@@ -73,16 +92,38 @@ func (b *bound) Load(_ context.Context, cfg backend.Config) (backend.Model, erro
 type model struct {
 	bound  *bound
 	cfg    backend.Config
-	tables worker.Tables
+	tables wire.Tables
 	gather bool
 
 	mu        sync.Mutex
 	instances map[*instance]struct{}
-	made      int // instances made so far
+	uses      []int // instances of each callable
 }
 
 // Allocator implements backend.Model. All models of a process share its memory.
 func (m *model) Allocator() tensor.Allocator { return m.bound.session.arena }
+
+// take returns the callable of a new instance, one of those that have the fewest:
+// the one with its number, as in m_1, where it can be, whatever the order in which
+// instances are made.
+func (m *model) take(instance string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	least := slices.Min(m.uses)
+	number, err := strconv.Atoi(instance[strings.LastIndexByte(instance, '_')+1:])
+	index := number % len(m.uses)
+	if err != nil || index < 0 || m.uses[index] > least {
+		index = slices.Index(m.uses, least)
+	}
+	m.uses[index]++
+	return index
+}
+
+func (m *model) giveBack(index int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.uses[index]--
+}
 
 // initBody is the body of INIT for a callable.
 type initBody struct {
@@ -100,39 +141,37 @@ type initBody struct {
 
 // NewInstance implements backend.Model.
 func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (backend.Instance, error) {
-	m.mu.Lock()
-	index := m.made % m.bound.instances
-	m.made++
-	m.mu.Unlock()
+	index := m.take(ic.Name)
 	s := m.bound.session
 	number := s.ids.Add(1)
-	in := &instance{model: m, number: number}
+	in := &instance{model: m, number: number, index: index}
 	// Where a batch may hold several requests it grows while the one before runs, and
 	// what a coroutine is sent it begins at once.
-	var board *worker.Board
+	var board *board.Slot
 	if !m.bound.batching && m.bound.depth == 0 && ic.Report != nil {
 		board = s.conn.NewBoard()
 	}
 	in.wire = s.conn.Attach(worker.Instance{
 		Board: board, Number: number, Name: ic.Name, Tables: m.tables, Decoupled: m.cfg.Decoupled, Window: true, Gather: m.gather,
-		Arena: s.arena, InlineLimit: worker.DefaultInlineLimit, Writable: true, Timeout: m.bound.timeout,
+		Arena: s.arena, InlineLimit: segment.DefaultInlineLimit, Writable: true, Timeout: m.bound.timeout,
 	})
 	body := initBody{
 		Binding: m.bound.number, Index: index, Name: ic.Name, Config: m.cfg.JSON, Decoupled: m.cfg.Decoupled,
-		Inputs: names(m.tables.Inputs), Outputs: names(m.tables.Outputs), Inline: worker.DefaultInlineLimit,
-		Window: worker.Window, Board: board.Offset(),
+		Inputs: names(m.tables.Inputs), Outputs: names(m.tables.Outputs), Inline: segment.DefaultInlineLimit,
+		Window: stream.Window, Board: board.Offset(),
 	}
 	timed, cancel := context.WithTimeout(ctx, initWait)
 	defer cancel()
-	if _, err := s.conn.Call(timed, worker.KindInit, number, body); err != nil {
+	if _, err := s.conn.Call(timed, wire.KindInit, number, body); err != nil {
 		if timed.Err() != nil {
 			// What it may make of it later is not wanted any more: it is only told so.
-			_, _ = s.conn.Call(timed, worker.KindUnload, number, struct{}{})
+			_, _ = s.conn.Call(timed, wire.KindUnload, number, struct{}{})
 			if ctx.Err() == nil {
 				err = backend.Errorf(backend.Unavailable, "the process that has bound model '%s' has not taken it within %v", m.cfg.Name, initWait)
 			}
 		}
 		s.conn.Detach(in.wire)
+		m.giveBack(index)
 		return nil, err
 	}
 	m.mu.Lock()
@@ -167,6 +206,20 @@ func (m *model) Ready() error {
 	return nil
 }
 
+// HostMemory implements backend.MemoryUser: the resident memory of the process,
+// all of it.
+func (m *model) HostMemory() uint64 {
+	s := m.bound.session
+	if s.pid == 0 {
+		return 0
+	}
+	size := limits.ResidentMemory(s.pid)
+	if s.conn.Err() != nil { // the number may be another's by now
+		return 0
+	}
+	return size
+}
+
 // Close implements backend.Model.
 func (m *model) Close() error { return nil }
 
@@ -174,7 +227,10 @@ func (m *model) Close() error { return nil }
 type instance struct {
 	model  *model
 	number uint32
+	index  int // of the callable
 	wire   *worker.Instance
+
+	closing sync.Once
 }
 
 // Execute implements backend.Instance.
@@ -185,14 +241,20 @@ func (i *instance) Execute(ctx context.Context, batch *backend.Batch) error {
 // Close implements backend.Instance. A thread that does not come back is left
 // behind: it is the user's.
 func (i *instance) Close() error {
+	i.closing.Do(i.close)
+	return nil
+}
+
+func (i *instance) close() {
 	m := i.model
 	m.mu.Lock()
 	delete(m.instances, i)
 	m.mu.Unlock()
+	defer m.giveBack(i.index)
 	s := m.bound.session
 	defer s.conn.Detach(i.wire)
 	if s.conn.Err() != nil {
-		return nil
+		return
 	}
 	wait := unloadWait
 	if i.wire.Stuck() {
@@ -200,8 +262,7 @@ func (i *instance) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	if _, err := s.conn.Call(ctx, worker.KindUnload, i.number, struct{}{}); err != nil && s.conn.Err() == nil {
+	if _, err := s.conn.Call(ctx, wire.KindUnload, i.number, struct{}{}); err != nil && s.conn.Err() == nil {
 		s.log.Warn("callable does not end", slog.String("instance", i.wire.Name), slog.Any("error", err))
 	}
-	return nil
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
 // Server is what a session asks of the server; *neso.Server is one.
@@ -44,7 +47,8 @@ type Session struct {
 	o     Options
 	log   *slog.Logger
 	conn  *worker.Conn
-	arena *worker.Arena
+	pid   int // of the process, 0 where that is not known
+	arena *segment.Arena
 	begun chan struct{} // closed when conn is set
 	ids   atomic.Uint32 // of instances
 
@@ -66,8 +70,9 @@ func Open(control, descriptors *os.File, o Options) (*Session, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	host := o.Server.Host()
-	s.arena = worker.NewArena(host.Allocator(), worker.DefaultInlineLimit, 0)
-	conn, err := worker.NewConn(worker.Channels{Control: control, Descriptors: descriptors}, worker.ConnOptions{
+	s.pid = channel.PeerOf(control)
+	s.arena = segment.NewArena(host.Allocator(), segment.DefaultInlineLimit, 0)
+	conn, err := worker.NewConn(channel.Ends{Control: control, Descriptors: descriptors}, worker.ConnOptions{
 		Logger: s.log, Host: host, Grace: o.Grace, Serve: s.serve, KeepStuck: true, Arena: s.arena, Cause: cause,
 	})
 	if err != nil {
@@ -163,10 +168,10 @@ func (b *bindBody) check() error {
 }
 
 // serve answers the calls of the process.
-func (s *Session) serve(ctx context.Context, kind worker.Kind, body json.RawMessage) (any, error) {
+func (s *Session) serve(ctx context.Context, kind wire.Kind, body json.RawMessage) (any, error) {
 	<-s.begun
 	switch kind {
-	case worker.KindBind:
+	case wire.KindBind:
 		var b bindBody
 		if err := json.Unmarshal(body, &b); err != nil {
 			return nil, backend.Errorf(backend.InvalidArg, "BIND: %v", err)
@@ -175,7 +180,7 @@ func (s *Session) serve(ctx context.Context, kind worker.Kind, body json.RawMess
 			return nil, err
 		}
 		return s.bind(ctx, &b)
-	case worker.KindUnbind:
+	case wire.KindUnbind:
 		var k struct {
 			Name    string `json:"name"`
 			Version int64  `json:"version"`
@@ -222,7 +227,8 @@ func (s *Session) bind(ctx context.Context, body *bindBody) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The context was not that of the call: a load that goes on by itself would bind a model that nobody unbinds.
+	// A load with another context than the call's would go on when the call has
+	// ended, and bind a model that nobody unbinds.
 	k := key{body.Name, body.Version}
 	s.mu.Lock()
 	s.bindings[k] = b
@@ -231,7 +237,8 @@ func (s *Session) bind(ctx context.Context, body *bindBody) (any, error) {
 	if closed { // the session ended meanwhile: nobody else will unbind it
 		return nil, errors.Join(errClosed, s.unbind(context.WithoutCancel(ctx), k))
 	}
-	s.log.Info("bound", slog.String("model", body.Name), slog.Int64("version", body.Version), slog.String("shape", body.Shape), slog.Int("instances", body.Instances))
+	s.log.Info("bound", slog.String("model", body.Name), slog.Int64("version", body.Version), slog.String("shape", body.Shape),
+		slog.Int("instances", body.Instances))
 	return map[string]any{"config": json.RawMessage(config)}, nil
 }
 

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -138,13 +138,13 @@ func start(t *testing.T, o Options) (*Session, *process, *server) {
 	return s, p, srv
 }
 
-func (p *process) send(kind worker.Kind, instance uint32, id uint64, v any) {
+func (p *process) send(kind wire.Kind, instance uint32, id uint64, v any) {
 	p.t.Helper()
 	var body []byte
 	if v != nil {
 		body, _ = json.Marshal(v)
 	}
-	frame, err := worker.AppendFrame(nil, kind, instance, id, body)
+	frame, err := wire.AppendFrame(nil, kind, instance, id, body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -153,13 +153,13 @@ func (p *process) send(kind worker.Kind, instance uint32, id uint64, v any) {
 	}
 }
 
-func (p *process) next() (worker.Header, []byte) {
+func (p *process) next() (wire.Header, []byte) {
 	p.t.Helper()
-	head := make([]byte, worker.HeaderSize)
+	head := make([]byte, wire.HeaderSize)
 	if _, err := io.ReadFull(p.control, head); err != nil {
 		p.t.Fatal(err)
 	}
-	h, err := worker.ParseHeader(head)
+	h, err := wire.ParseHeader(head)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -171,22 +171,25 @@ func (p *process) next() (worker.Header, []byte) {
 }
 
 // call sends an order and answers INIT and UNLOAD until its own answer comes.
-func (p *process) call(kind worker.Kind, id uint64, v any) (ready bool, text string) {
+func (p *process) call(kind wire.Kind, id uint64, v any) (ready bool, text string) {
 	p.t.Helper()
 	p.send(kind, 0, id, v)
 	for {
 		h, body := p.next()
 		switch h.Kind {
-		case worker.KindInit, worker.KindUnload:
-			p.send(worker.KindReady, h.Instance, h.ID, struct{}{})
+		case wire.KindInit, wire.KindUnload:
+			p.send(wire.KindReady, h.Instance, h.ID, struct{}{})
 		default:
-			return h.Kind == worker.KindReady, string(body)
+			return h.Kind == wire.KindReady, string(body)
 		}
 	}
 }
 
 func binding(edit func(map[string]any)) map[string]any {
-	b := map[string]any{"name": "m", "version": 1, "config": map[string]any{"max_batch_size": 4}, "binding": 1, "instances": 1, "shape": "batch", "timeout_us": 0}
+	b := map[string]any{
+		"name": "m", "version": 1, "config": map[string]any{"max_batch_size": 4}, "binding": 1, "instances": 1,
+		"shape": "batch", "timeout_us": 0,
+	}
 	if edit != nil {
 		edit(b)
 	}
@@ -196,10 +199,10 @@ func binding(edit func(map[string]any)) map[string]any {
 func TestSession(t *testing.T) {
 	stopped := make(chan struct{})
 	s, p, srv := start(t, Options{Stop: func() { close(stopped) }})
-	if ready, text := p.call(worker.KindControl, 1, map[string]string{"op": "server"}); !ready || !strings.Contains(text, "h:1") {
+	if ready, text := p.call(wire.KindControl, 1, map[string]string{"op": "server"}); !ready || !strings.Contains(text, "h:1") {
 		t.Errorf("server: %s", text)
 	}
-	if ready, text := p.call(worker.KindBind, 2, binding(nil)); !ready || !strings.Contains(text, "max_batch_size") {
+	if ready, text := p.call(wire.KindBind, 2, binding(nil)); !ready || !strings.Contains(text, "max_batch_size") {
 		t.Fatalf("BIND: %s", text)
 	}
 	m, _ := srv.get("m")
@@ -209,16 +212,16 @@ func TestSession(t *testing.T) {
 	if c := m.backend.Capabilities(); !c.Gather || c.Lingers || c.Count != 1 {
 		t.Errorf("%+v", c)
 	}
-	if ready, text := p.call(worker.KindUnbind, 3, map[string]any{"name": "m", "version": 1}); !ready {
+	if ready, text := p.call(wire.KindUnbind, 3, map[string]any{"name": "m", "version": 1}); !ready {
 		t.Errorf("UNBIND: %s", text)
 	}
-	if ready, _ := p.call(worker.KindUnbind, 4, map[string]any{"name": "m", "version": 1}); ready {
+	if ready, _ := p.call(wire.KindUnbind, 4, map[string]any{"name": "m", "version": 1}); ready {
 		t.Error("UNBIND twice")
 	}
-	if ready, text := p.call(worker.KindBind, 5, binding(nil)); !ready {
+	if ready, text := p.call(wire.KindBind, 5, binding(nil)); !ready {
 		t.Fatal(text)
 	}
-	if ready, _ := p.call(worker.KindControl, 6, map[string]string{"op": "stop"}); !ready {
+	if ready, _ := p.call(wire.KindControl, 6, map[string]string{"op": "stop"}); !ready {
 		t.Error("stop")
 	}
 	<-stopped
@@ -245,12 +248,12 @@ func TestRefusals(t *testing.T) {
 		func(b map[string]any) { b["name"] = 7 },
 		func(b map[string]any) { b["config"] = map[string]any{"max_batch_size": 0} }, // the server of the test says 4
 	} {
-		if ready, text := p.call(worker.KindBind, uint64(i+1), binding(edit)); ready {
+		if ready, text := p.call(wire.KindBind, uint64(i+1), binding(edit)); ready {
 			t.Errorf("case %d: %s", i, text)
 		}
 	}
 	for _, op := range []string{"stop", "dance"} {
-		if ready, _ := p.call(worker.KindControl, 90, map[string]string{"op": op}); ready {
+		if ready, _ := p.call(wire.KindControl, 90, map[string]string{"op": op}); ready {
 			t.Errorf("%s was allowed", op)
 		}
 	}
@@ -263,15 +266,18 @@ func (responder) Cancelled() bool                                { return false 
 
 func TestDeathInABatch(t *testing.T) {
 	_, p, srv := start(t, Options{})
-	if ready, text := p.call(worker.KindBind, 1, binding(nil)); !ready {
+	if ready, text := p.call(wire.KindBind, 1, binding(nil)); !ready {
 		t.Fatal(text)
 	}
 	m, _ := srv.get("m")
 	in := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{7}}
-	batch := &backend.Batch{Size: 1, Inputs: []tensor.Tensor{in}, Requests: []*backend.Request{{Inputs: []tensor.Tensor{in}, BatchSize: 1, Responder: make(responder, 1)}}}
+	batch := &backend.Batch{
+		Size: 1, Inputs: []tensor.Tensor{in},
+		Requests: []*backend.Request{{Inputs: []tensor.Tensor{in}, BatchSize: 1, Responder: make(responder, 1)}},
+	}
 	result := make(chan error, 1)
 	go func() { result <- m.instance.Execute(context.Background(), batch) }()
-	if h, body := p.next(); h.Kind != worker.KindExecuteBatch || !bytes.Contains(body, []byte{7}) {
+	if h, body := p.next(); h.Kind != wire.KindExecuteBatch || !bytes.Contains(body, []byte{7}) {
 		t.Fatalf("got %s", h.Kind)
 	}
 	p.close()
@@ -329,10 +335,10 @@ func TestListener(t *testing.T) {
 	if _, answer := knock(ticket); answer != "n" {
 		t.Errorf("a used ticket: %q", answer)
 	}
-	if ready, text := p.call(worker.KindBind, 1, binding(nil)); !ready {
+	if ready, text := p.call(wire.KindBind, 1, binding(nil)); !ready {
 		t.Fatal(text)
 	}
-	if ready, _ := p.call(worker.KindControl, 2, map[string]string{"op": "stop"}); ready {
+	if ready, _ := p.call(wire.KindControl, 2, map[string]string{"op": "stop"}); ready {
 		t.Error("a guest may stop the server")
 	}
 	p.close()

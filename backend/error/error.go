@@ -26,9 +26,12 @@ import (
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "error", Parameters: []string{"code", "message", "at", "how", "only_negative"}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
-		return failing{}, nil
-	}}
+	return backend.Driver{
+		Name: "error", Parameters: []string{"code", "message", "at", "how", "only_negative"}, Settings: []string{},
+		CheckParameter: checkParameter, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+			return failing{}, nil
+		},
+	}
 }
 
 type failing struct{}
@@ -41,7 +44,29 @@ func (failing) Close() error { return nil }
 
 var codes = map[string]backend.Code{
 	"UNKNOWN": backend.Unknown, "INTERNAL": backend.Internal, "NOT_FOUND": backend.NotFound, "INVALID_ARG": backend.InvalidArg,
-	"UNAVAILABLE": backend.Unavailable, "UNSUPPORTED": backend.Unsupported, "ALREADY_EXISTS": backend.AlreadyExists, "CANCELLED": backend.Cancelled,
+	"UNAVAILABLE": backend.Unavailable, "UNSUPPORTED": backend.Unsupported, "ALREADY_EXISTS": backend.AlreadyExists,
+	"CANCELLED": backend.Cancelled,
+}
+
+// checkParameter is backend.Driver.CheckParameter.
+func checkParameter(cfg *backend.Config, name string) error {
+	if name != "code" {
+		return nil
+	}
+	_, err := codeOf(cfg)
+	return err
+}
+
+func codeOf(cfg *backend.Config) (backend.Code, error) {
+	text, ok := cfg.Parameters["code"]
+	if !ok {
+		return backend.Internal, nil
+	}
+	code, ok := codes[strings.ToUpper(text)]
+	if !ok {
+		return backend.Internal, backend.Errorf(backend.InvalidArg, "model '%s' has an unknown code '%s'", cfg.Name, text)
+	}
+	return code, nil
 }
 
 func (failing) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
@@ -51,9 +76,9 @@ func (failing) Load(_ context.Context, cfg backend.Config) (backend.Model, error
 		}
 		return otherwise
 	}
-	code, ok := codes[strings.ToUpper(value("code", "INTERNAL"))]
-	if !ok {
-		return nil, backend.Errorf(backend.InvalidArg, "model '%s' has an unknown code '%s'", cfg.Name, cfg.Parameters["code"])
+	code, err := codeOf(&cfg)
+	if err != nil {
+		return nil, err
 	}
 	m := &model{
 		err: &backend.Error{Code: code, Message: value("message", "error backend")},

@@ -52,7 +52,8 @@ func openAPI(lib *library.Library) (*api, error) {
 	for i, name := range symbols {
 		f, err := lib.Symbol(name)
 		if err != nil {
-			return nil, backend.Errorf(backend.Unavailable, "treelite at %s has no function %s (found through %s): Neso needs treelite 4.3 or a later 4: pip install 'treelite>=4.3,<5'",
+			return nil, backend.Errorf(backend.Unavailable,
+				"treelite at %s has no function %s (found through %s): Neso needs treelite 4.3 or a later 4: pip install 'treelite>=4.3,<5'",
 				lib.Path, name, lib.Source)
 		}
 		a.functions[i] = f

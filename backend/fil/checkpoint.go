@@ -80,7 +80,8 @@ func (w *checkpointWalk) skip(n uint64) {
 		if w.tree >= 0 {
 			where = fmt.Sprintf("tree %d of %d", w.tree, w.trees)
 		}
-		w.err = fmt.Errorf("it ends at offset %d within %s, where %d bytes from offset %d on are missing: the file is not whole", w.size, where, n-uint64(w.size-w.at), w.at)
+		w.err = fmt.Errorf("it ends at offset %d within %s, where %d bytes from offset %d on are missing: the file is not whole", w.size, where,
+			n-uint64(w.size-w.at), w.at)
 	default:
 		w.at += int64(n)
 	}

@@ -22,7 +22,8 @@ const (
 // withoutMeaning are parameters of Triton's GPU code and of code that it no
 // longer has: accepted, and reported once a load.
 var withoutMeaning = []string{
-	"algo", "layout", "storage_type", "blocks_per_sm", "threads_per_tree", "chunk_size", "transfer_threshold", "use_experimental_optimizations",
+	"algo", "layout", "storage_type", "blocks_per_sm", "threads_per_tree", "chunk_size", "transfer_threshold",
+	"use_experimental_optimizations",
 }
 
 // parameters are all that a model may have.
@@ -40,6 +41,12 @@ type options struct {
 	threads      int // 0: the model's share of the cores
 }
 
+// checkParameter is backend.Driver.CheckParameter.
+func checkParameter(cfg *backend.Config, name string) error {
+	_, err := readOptions(&backend.Config{Name: cfg.Name, Parameters: map[string]string{name: cfg.Parameters[name]}})
+	return err
+}
+
 func readOptions(cfg *backend.Config) (*options, error) {
 	o := &options{threshold: 0.5}
 	boolean := func(name string, into *bool) error {
@@ -53,7 +60,8 @@ func readOptions(cfg *backend.Config) (*options, error) {
 		case "false", "0":
 			*into = false
 		default:
-			return backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to boolean (write \"true\" or \"false\")", name, cfg.Name, text)
+			return backend.Errorf(backend.InvalidArg,
+				"parameter '%s' of model '%s': failed to convert '%s' to boolean (write \"true\" or \"false\")", name, cfg.Name, text)
 		}
 		return nil
 	}
@@ -72,14 +80,16 @@ func readOptions(cfg *backend.Config) (*options, error) {
 	if text, ok := cfg.Parameters[paramThreshold]; ok {
 		v, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
 		if err != nil || v != v {
-			wrong.Add(backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to a number", paramThreshold, cfg.Name, text))
+			wrong.Add(backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to a number", paramThreshold,
+				cfg.Name, text))
 		}
 		o.threshold = v
 	}
 	if text, ok := cfg.Parameters[paramThreads]; ok {
 		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 		if err != nil {
-			wrong.Add(backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to integral number", paramThreads, cfg.Name, text))
+			wrong.Add(backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s': failed to convert '%s' to integral number", paramThreads,
+				cfg.Name, text))
 		}
 		o.threads = max(0, int(n))
 	}

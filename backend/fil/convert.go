@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 //go:embed convert.py
@@ -42,7 +44,9 @@ func (d *driver) convert(ctx context.Context, cfg *backend.Config, path string) 
 	}
 	if !safe && !d.settings.allowPickle {
 		return fail(backend.Unsupported,
-			"a pickle may run any code when it is read: it is refused unless the server is started with --allow-pickle; do that only for files that you trust, or convert it once, where it was trained, with treelite.sklearn.import_model(model).serialize('checkpoint.tl')")
+			"a pickle may run any code when it is read: it is refused unless the server is started with %s; do that only for files that you "+
+				"trust, or convert it once, where it was trained, with treelite.sklearn.import_model(model).serialize('checkpoint.tl')",
+			setting.Name("allow-pickle"))
 	}
 	if d.options.Interpreter == nil {
 		return fail(backend.Unavailable, "a Python interpreter is needed, which this program does not name")
@@ -80,16 +84,17 @@ func (d *driver) convert(ctx context.Context, cfg *backend.Config, path string) 
 
 // runConverter runs the converter as a worker of the model would run.
 func (d *driver) runConverter(ctx context.Context, cfg *backend.Config, interpreter, path, dir string, out *tail) error {
-	limits, err := worker.LimitsOf(cfg.Parameters)
+	bounds, err := limits.Of(cfg.Parameters)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxConversion)
 	defer cancel()
 	errs := &tail{}
-	err = worker.RunOnce(ctx, worker.Command{
-		Path: interpreter, Args: []string{"-", path, dir}, Dir: dir, User: d.user, Limits: limits,
-		Env: worker.Environment(os.Environ(), d.options.WorkerEnvironment, d.user),
+	err = process.RunOnce(ctx, process.Command{
+		Path: interpreter, Args: []string{"-", path, dir}, Dir: dir, User: d.user, Limits: bounds,
+		Confine: process.Confiner(d.options.WorkerBinary),
+		Env:     process.Environment(os.Environ(), d.options.WorkerEnvironment, d.user),
 	}, converter, out, errs)
 	if err == nil {
 		return nil

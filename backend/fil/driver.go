@@ -7,7 +7,8 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/backend/internal/library"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the backend; the zero value uses a library of the backend
@@ -19,22 +20,27 @@ type Options struct {
 	// WorkerUser and WorkerEnvironment are those of package backend/python, for the
 	// process that reads pickles.
 	WorkerUser        string
+	WorkerBinary      string
 	WorkerEnvironment []string
 }
 
 // New returns the driver.
 func New(o Options) backend.Driver {
-	return backend.Driver{Name: Spec.Backend, Parameters: parameters, Settings: []string{completion.MaxBatchSize, settingPickle}, Files: []string{Spec.Parameter}, OwnCode: Spec.OfModel, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
-		set, err := parseSettings(s)
-		if err != nil {
-			return nil, err
-		}
-		user, err := worker.FindUser(o.WorkerUser)
-		if err != nil {
-			return nil, err
-		}
-		return &driver{options: o, host: host, settings: set, user: user}, nil
-	}}
+	return backend.Driver{
+		Name: Spec.Backend, Parameters: parameters, Settings: []string{completion.MaxBatchSize, settingPickle},
+		Files: []string{Spec.Parameter}, OwnCode: Spec.OfModel, CheckParameter: checkParameter,
+		Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+			set, err := parseSettings(s)
+			if err != nil {
+				return nil, err
+			}
+			user, err := process.FindUser(o.WorkerUser)
+			if err != nil {
+				return nil, err
+			}
+			return &driver{options: o, host: host, settings: set, user: user}, nil
+		},
+	}
 }
 
 // driver is the open backend.
@@ -42,7 +48,7 @@ type driver struct {
 	options  Options
 	host     backend.Host
 	settings settings
-	user     *worker.User // of the process that reads pickles; nil for the server's
+	user     *process.User // of the process that reads pickles; nil for the server's
 
 	libraries library.Opened[*api]
 	ready     completion.Ready[*forest]
@@ -69,7 +75,7 @@ func parseSettings(s backend.Settings) (settings, error) {
 	if text, ok := s.Values[settingPickle]; ok {
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			return set, backend.Errorf(backend.InvalidArg, "--backend-config=fil,allow-pickle=%s: expected true or false", text)
+			return set, backend.Errorf(backend.InvalidArg, setting.Name("backend-config")+"=fil,allow-pickle=%s: expected true or false", text)
 		}
 		set.allowPickle = v
 	}

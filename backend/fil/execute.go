@@ -23,6 +23,7 @@ type instance struct {
 	columns int          // numbers in it
 	memory  tensor.Allocator
 	scratch []scratch // one for each goroutine
+	closing sync.Once
 }
 
 // scratch is what one goroutine computes with, used again.
@@ -48,7 +49,7 @@ func newInstance(m *model) *instance {
 
 // Close implements backend.Instance.
 func (in *instance) Close() error {
-	in.forest.Drop()
+	in.closing.Do(in.forest.Drop)
 	return nil
 }
 

@@ -169,7 +169,8 @@ func TestThreads(t *testing.T) {
 
 func TestFormatOf(t *testing.T) {
 	for head, want := range map[string]format{
-		"binf\x00": xgboostLegacy, "tree\nversion=v4": lightGBM, "tree\r\nversion": lightGBM, "{L\x00\x00": xgboostUBJSON, "{\"learner\":": xgboostJSON,
+		"binf\x00": xgboostLegacy, "tree\nversion=v4": lightGBM, "tree\r\nversion": lightGBM, "{L\x00\x00": xgboostUBJSON,
+		"{\"learner\":":    xgboostJSON,
 		" {\n \"learner\"": xgboostJSON, "\x80\x04\x95": pickled, "PK\x03\x04": pickled, "\x1f\x8b\x08": pickled, "\x78\x9c": pickled,
 		"\x04\x00\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\x02\x02": checkpoint, "": "", "a": "", "noise": "", "{": xgboostJSON,
 	} {
@@ -180,7 +181,7 @@ func TestFormatOf(t *testing.T) {
 }
 
 func TestPickleIsRefused(t *testing.T) {
-	for values, want := range map[string]string{"": "--allow-pickle", "true": "cannot be read"} {
+	for values, want := range map[string]string{"": "allow-pickle", "true": "cannot be read"} {
 		settings := map[string]string{}
 		if values != "" {
 			settings["allow-pickle"] = values

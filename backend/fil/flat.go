@@ -176,7 +176,10 @@ func (g *flat[T]) tree(f *forest, tree int) bool {
 				if !ok {
 					return false
 				}
-				*to = flatNode[T]{threshold: threshold, feature: split[node], left: int32(len(g.nodes)), step: 1, missing: 1 - int32(min(1, defaults[node]))}
+				*to = flatNode[T]{
+					threshold: threshold, feature: split[node], left: int32(len(g.nodes)), step: 1,
+					missing: 1 - int32(min(1, defaults[node])),
+				}
 				g.grow(2)
 				next = append(next, left[node], right[node])
 			}

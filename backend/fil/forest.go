@@ -289,14 +289,16 @@ func (f *forest) inspectRanges(tree, nodes int, list string) error {
 // datatype and stay where they are during the call.
 func (f *forest) predict(in unsafe.Pointer, rows int, out unsafe.Pointer) error {
 	a := f.api
-	status := int32(a.functions[fnPredict].Call(f.handle, uintptr(in), uintptr(unsafe.Pointer(f.typeName)), uintptr(rows), uintptr(out), f.config))
+	status := int32(a.functions[fnPredict].Call(f.handle, uintptr(in), uintptr(unsafe.Pointer(f.typeName)), uintptr(rows), uintptr(out),
+		f.config))
 	runtime.KeepAlive(f)
 	if status == 0 {
 		return nil
 	}
 	// An error's text belongs to the thread. To hold it during a call that works
 	// costs a thread switch each, so that only one that fails is made again.
-	if err := a.call(fnPredict, f.handle, uintptr(in), uintptr(unsafe.Pointer(f.typeName)), uintptr(rows), uintptr(out), f.config); err != nil {
+	if err := a.call(fnPredict, f.handle, uintptr(in), uintptr(unsafe.Pointer(f.typeName)), uintptr(rows), uintptr(out),
+		f.config); err != nil {
 		return backend.Errorf(backend.Internal, "%v", err)
 	}
 	return nil

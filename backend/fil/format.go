@@ -47,7 +47,8 @@ func parseFormat(word string) (format, error) {
 	for i, f := range formats {
 		words[i] = string(f)
 	}
-	return "", backend.Errorf(backend.Unsupported, "%s not recognized as a valid serialization format. (model_type is one of %s)", word, strings.Join(words, ", "))
+	return "", backend.Errorf(backend.Unsupported, "%s not recognized as a valid serialization format. (model_type is one of %s)", word,
+		strings.Join(words, ", "))
 }
 
 // modelFile returns the path of the model. named is what the configuration says
@@ -73,7 +74,8 @@ func modelFile(cfg *backend.Config, named format) (string, error) {
 			return path, nil
 		}
 	}
-	return "", backend.Errorf(backend.Unavailable, "unable to find the model file of '%s': version %d has none of %s", cfg.Name, cfg.Version, strings.Join(names, ", "))
+	return "", backend.Errorf(backend.Unavailable, "unable to find the model file of '%s': version %d has none of %s", cfg.Name, cfg.Version,
+		strings.Join(names, ", "))
 }
 
 // headSize is how much of a file tells its format.
@@ -111,7 +113,8 @@ func formatOf(head []byte) format {
 		return xgboostJSON
 	case len(head) > 1 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5, // pickle
 		bytes.HasPrefix(head, []byte("PK\x03\x04")), // skops
-		bytes.HasPrefix(head, []byte{0x1f, 0x8b}), len(head) > 1 && head[0] == 0x78 && (head[1] == 0x9c || head[1] == 0xda || head[1] == 0x5e || head[1] == 0x01):
+		bytes.HasPrefix(head, []byte{0x1f, 0x8b}), len(head) > 1 && head[0] == 0x78 &&
+			(head[1] == 0x9c || head[1] == 0xda || head[1] == 0x5e || head[1] == 0x01):
 		return pickled // joblib compresses
 	case isCheckpoint(head):
 		return checkpoint

@@ -68,15 +68,18 @@ func kindOf(cfg *backend.Config, o *options, path string) (format, error) {
 	switch {
 	case o.format == "" && found == "":
 		return "", backend.Errorf(backend.InvalidArg,
-			"unable to load model '%s': what '%s' is cannot be told from its content; it begins like none of XGBoost JSON, UBJSON and legacy, LightGBM text, a treelite checkpoint and a pickle (if it is one, say which with the parameter %s)",
+			"unable to load model '%s': what '%s' is cannot be told from its content; it begins like none of XGBoost JSON, UBJSON and legacy, "+
+				"LightGBM text, a treelite checkpoint and a pickle (if it is one, say which with the parameter %s)",
 			cfg.Name, shown(cfg, path), paramType)
 	case o.format == "":
 		return found, nil
 	case found != "" && found != o.format:
-		return "", backend.Errorf(backend.InvalidArg, "unable to load model '%s': the configuration expects a file of %s '%s', '%s' is of '%s' (write %s: \"%s\", or leave it out)",
+		return "", backend.Errorf(backend.InvalidArg,
+			"unable to load model '%s': the configuration expects a file of %s '%s', '%s' is of '%s' (write %s: \"%s\", or leave it out)",
 			cfg.Name, paramType, o.format, shown(cfg, path), found, paramType, found)
 	case found == "" && o.format != xgboostLegacy: // old files of which have no mark
-		return "", backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' is not a file of %s '%s'", cfg.Name, shown(cfg, path), paramType, o.format)
+		return "", backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' is not a file of %s '%s'", cfg.Name, shown(cfg, path),
+			paramType, o.format)
 	}
 	return o.format, nil
 }

@@ -3,6 +3,7 @@ package fil
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/processors"
@@ -16,12 +17,14 @@ type model struct {
 	options *options
 	forest  *forest
 	threads int // goroutines of one instance
+	closing sync.Once
 }
 
 // Load implements backend.Backend.
 func (d *driver) Load(ctx context.Context, cfg backend.Config) (backend.Model, error) {
 	if cfg.Decoupled {
-		return nil, backend.Errorf(backend.InvalidArg, "model '%s' is decoupled, which the fil backend does not support: a forest gives one response", cfg.Name)
+		return nil, backend.Errorf(backend.InvalidArg,
+			"model '%s' is decoupled, which the fil backend does not support: a forest gives one response", cfg.Name)
 	}
 	o, err := readOptions(&cfg)
 	if err != nil {
@@ -74,6 +77,6 @@ func (m *model) NewInstance(context.Context, backend.InstanceConfig) (backend.In
 
 // Close implements backend.Model.
 func (m *model) Close() error {
-	m.forest.Drop()
+	m.closing.Do(m.forest.Drop)
 	return nil
 }

@@ -16,14 +16,17 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	switch {
 	case len(cfg.Inputs) != 1:
-		fault("unable to load model '%s', configuration expects %d inputs, model provides 1 ('%s', data_type: TYPE_FP32, dims: [ %d ])", cfg.Name, len(cfg.Inputs), inputName, f.features)
+		fault("unable to load model '%s', configuration expects %d inputs, model provides 1 ('%s', data_type: TYPE_FP32, dims: [ %d ])", cfg.Name,
+			len(cfg.Inputs), inputName, f.features)
 	default:
 		in := &cfg.Inputs[0]
 		if in.Datatype != tensor.FP32 && in.Datatype != tensor.FP64 {
-			fault("unable to load model '%s', configuration expects datatype %s for input '%s', model provides TYPE_FP32 (write data_type: TYPE_FP32, or TYPE_FP64)", cfg.Name, in.Datatype.ConfigName(), in.Name)
+			fault("unable to load model '%s', configuration expects datatype %s for input '%s', model provides TYPE_FP32 (write data_type: "+
+				"TYPE_FP32, or TYPE_FP64)", cfg.Name, in.Datatype.ConfigName(), in.Name)
 		}
 		if want := rows(cfg, int64(f.features)); !fits(want, in.Dims) || in.Ragged {
-			fault("model '%s', tensor '%s': the model has %d features, the configuration specifies dims %s (write dims: %s)", cfg.Name, in.Name, f.features, in.Dims, completion.Dims(want))
+			fault("model '%s', tensor '%s': the model has %d features, the configuration specifies dims %s (write dims: %s)", cfg.Name, in.Name,
+				f.features, in.Dims, completion.Dims(want))
 		}
 	}
 	if len(cfg.Outputs) == 0 {
@@ -33,19 +36,23 @@ func validate(cfg *backend.Config, o *options, f *forest) error {
 		out := &cfg.Outputs[i]
 		switch {
 		case out.Name == shapName:
-			fault("output '%s' of model '%s': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)", shapName, cfg.Name)
+			fault("output '%s' of model '%s': Shapley values are not computed here (leave the output out; a Python model with the package shap "+
+				"can compute them)", shapName, cfg.Name)
 			continue
 		case i > 0:
 			fault("unexpected inference output '%s': the model has one output", out.Name)
 			continue
 		}
 		if !numeric(out.Datatype, o.classes()) {
-			fault("unable to load model '%s', configuration expects datatype %s for output '%s', model provides TYPE_FP32 (write data_type: TYPE_FP32)", cfg.Name, out.Datatype.ConfigName(), out.Name)
+			fault(
+				"unable to load model '%s', configuration expects datatype %s for output '%s', model provides TYPE_FP32 (write data_type: TYPE_FP32)",
+				cfg.Name, out.Datatype.ConfigName(), out.Name)
 		}
 		want := f.dims(o)
 		second := o.classifier && o.proba && f.outputs() == 1 && fits(rows(cfg, 1), out.Dims) // of two classes, Triton's form
 		if !second && !fits(rows(cfg, want...), out.Dims) {
-			fault("model '%s', tensor '%s': the model gives %s for a row, the configuration specifies dims %s (write dims: %s)", cfg.Name, out.Name, f.gives(o), out.Dims, completion.Dims(rows(cfg, want...)))
+			fault("model '%s', tensor '%s': the model gives %s for a row, the configuration specifies dims %s (write dims: %s)", cfg.Name, out.Name,
+				f.gives(o), out.Dims, completion.Dims(rows(cfg, want...)))
 		}
 	}
 	if len(faults) == 0 {

@@ -81,7 +81,8 @@ func TestFilesThatAreCut(t *testing.T) {
 			end = bytes.Index(content, []byte("end of parameters"))
 		}
 		for _, cut := range []int{end - 1, end - 9, end * 9 / 10, end / 2, end / 10, 40} {
-			if err := load(content[:cut]); err == nil || !strings.Contains(err.Error(), "'"+file+"'") || !strings.Contains(err.Error(), "whole") || strings.Contains(err.Error(), "Check failed") {
+			if err := load(content[:cut]); err == nil || !strings.Contains(err.Error(), "'"+file+"'") || !strings.Contains(err.Error(), "whole") ||
+				strings.Contains(err.Error(), "Check failed") {
 				t.Errorf("%s, %d of %d bytes: %v", name, cut, len(content), err)
 			}
 		}
@@ -108,7 +109,8 @@ func TestLightGBMTrees(t *testing.T) {
 		{"version 2", old, ""},
 		{"version 2, with importances", old + "\nfeature importances:\nColumn_0=7\n", ""},
 		{"nothing behind the trees", trees + "end of trees\n", ""},
-		{"a short last tree", trees[:len(trees)-60] + "\nend of trees" + rest, fmt.Sprintf("tree 4, at offset %d, has %d of %d bytes", last, len(trees)-last-59, len(trees)-last)},
+		{"a short last tree", trees[:len(trees)-60] + "\nend of trees" + rest, fmt.Sprintf("tree 4, at offset %d, has %d of %d bytes", last,
+			len(trees)-last-59, len(trees)-last)},
 		{"a short tree", strings.Replace(whole, "leaf_count=", "", 2), "tree 0, at offset"},
 		{"version 2, cut", old[:len(old)-40], fmt.Sprintf("tree 4, at offset %d, has %d of %d bytes", last, len(trees)-last-40, len(trees)-last)},
 		{"a missing tree", trees[:last] + "end of trees" + rest, "it has 4 of 5 trees"},

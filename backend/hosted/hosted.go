@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/backend/python"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Drivers returns the backends of the table.
@@ -28,7 +28,10 @@ func Drivers(o python.Options) []backend.Driver {
 	all := make([]backend.Driver, 0, len(table)+1)
 	for i := range table {
 		f := &table[i]
-		all = append(all, python.NewHosted(o, python.Hosted{Name: f.backend, Preload: f.preload, Settings: f.settings, Parameters: f.parameters, Files: f.names, Check: f.check, UsesGPU: func() bool { return f.usesGPU(o) }}))
+		all = append(all, python.NewHosted(o, python.Hosted{
+			Name: f.backend, Preload: f.preload, Settings: f.settings, Parameters: f.parameters,
+			Files: f.names, Check: f.check, UsesGPU: func() bool { return f.usesGPU(o) },
+		}))
 	}
 	return append(all, dali())
 }
@@ -65,7 +68,8 @@ func (f *framework) check(cfg *backend.Config, settings map[string]string) (stri
 		case err != nil:
 			return "", backend.Errorf(backend.Unavailable, "unable to read '%s' of model '%s'", name, cfg.Name)
 		case !info.IsDir() && info.Size() == 0:
-			return "", backend.Errorf(backend.InvalidArg, "'%s/%d/%s' is not a model of the backend '%s': it is empty: write the model again", cfg.Name, cfg.Version, name, f.backend)
+			return "", backend.Errorf(backend.InvalidArg, "'%s/%d/%s' is not a model of the backend '%s': it is empty: write the model again",
+				cfg.Name, cfg.Version, name, f.backend)
 		}
 		if f.refuse != nil {
 			if err := f.refuse(cfg, name, settings); err != nil {
@@ -74,7 +78,8 @@ func (f *framework) check(cfg *backend.Config, settings map[string]string) (stri
 		}
 		return path, nil
 	}
-	return "", backend.Errorf(backend.Unavailable, "unable to find '%s/%d/%s' for model '%s': put the model there under this name, or write default_model_filename (the backend '%s' knows %s)",
+	return "", backend.Errorf(backend.Unavailable, "unable to find '%s/%d/%s' for model '%s': put the model there under this name, or write "+
+		"default_model_filename (the backend '%s' knows %s)",
 		cfg.Name, cfg.Version, names[0], cfg.Name, f.backend, strings.Join(f.files, ", "))
 }
 
@@ -145,10 +150,10 @@ print(json.dumps(found))`
 // load, and what to use.
 func dali() backend.Driver {
 	return backend.Driver{Name: "dali", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
-		return nil, fmt.Errorf("%w", daliError)
+		return nil, backend.Errorf(backend.Unsupported,
+			"backend 'dali' is not there: NVIDIA DALI pipelines (model.dali) need Triton's own backend. "+
+				"Decode and scale in a Python model in place of it (backend: \"python\", for example with Pillow, OpenCV or nvidia-dali's own "+
+				"pipelines in initialize), and put it in front of the network with an ensemble; or put libtriton_dali.so into %s on a server that "+
+				"runs native backends", setting.Name("backend-directory"))
 	}}
 }
-
-var daliError = backend.Errorf(backend.Unsupported, "backend 'dali' is not there: NVIDIA DALI pipelines (model.dali) need Triton's own backend. "+
-	"Decode and scale in a Python model in place of it (backend: \"python\", for example with Pillow, OpenCV or nvidia-dali's own pipelines in initialize), "+
-	"and put it in front of the network with an ensemble; or put libtriton_dali.so into --backend-directory on a server that runs native backends")

@@ -33,19 +33,43 @@ func TestCheck(t *testing.T) {
 		want, fault             string
 	}{
 		{name: "first known name", backend: "pytorch", files: map[string]string{"model.pt2": "x", "model.py": "x"}, want: "model.pt2"},
-		{name: "another of the backend's names", backend: "pytorch", filename: "model.pt", files: map[string]string{"model.py": "x"}, want: "model.py"},
-		{name: "a name of the user's", backend: "pytorch", filename: "net.pth", files: map[string]string{"net.pth": "x", "model.pt": "x"}, want: "net.pth"},
-		{name: "the user's name is not there", backend: "pytorch", filename: "net.pth", files: map[string]string{"model.pt": "x"}, fault: "unable to find 'm/3/net.pth' for model 'm'"},
-		{name: "nothing", backend: "tensorflow", fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras, model.tflite"},
-		{name: "empty", backend: "tensorrt", files: map[string]string{"model.plan": ""}, fault: "'m/3/model.plan' is not a model of the backend 'tensorrt': it is empty"},
+		{
+			name: "another of the backend's names", backend: "pytorch", filename: "model.pt", files: map[string]string{"model.py": "x"},
+			want: "model.py",
+		},
+		{
+			name: "a name of the user's", backend: "pytorch", filename: "net.pth", files: map[string]string{"net.pth": "x", "model.pt": "x"},
+			want: "net.pth",
+		},
+		{
+			name: "the user's name is not there", backend: "pytorch", filename: "net.pth", files: map[string]string{"model.pt": "x"},
+			fault: "unable to find 'm/3/net.pth' for model 'm'",
+		},
+		{
+			name: "nothing", backend: "tensorflow",
+			fault: "the backend 'tensorflow' knows model.savedmodel, model.graphdef, model.keras, model.tflite",
+		},
+		{
+			name: "empty", backend: "tensorrt", files: map[string]string{"model.plan": ""},
+			fault: "'m/3/model.plan' is not a model of the backend 'tensorrt': it is empty",
+		},
 		{name: "out of the directory", backend: "pytorch", filename: "../../other/1/model.pt", fault: "leads out of the version directory"},
-		{name: "pickle", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, fault: "is a pickle, which can run any code when it is read: it is refused"},
-		{name: "pickle by another name", backend: "sklearn", filename: "m.PKL", files: map[string]string{"m.PKL": "x"}, fault: "--allow-pickle"},
-		{name: "what may be a pickle", backend: "sklearn", filename: "m.dat", files: map[string]string{"m.dat": "x"}, fault: "--allow-pickle"},
-		{name: "no ending", backend: "sklearn", filename: "m", files: map[string]string{"m": "x"}, fault: "--allow-pickle"},
+		{
+			name: "pickle", backend: "sklearn", files: map[string]string{"model.joblib": "x"},
+			fault: "is a pickle, which can run any code when it is read: it is refused",
+		},
+		{name: "pickle by another name", backend: "sklearn", filename: "m.PKL", files: map[string]string{"m.PKL": "x"}, fault: "allow-pickle"},
+		{name: "what may be a pickle", backend: "sklearn", filename: "m.dat", files: map[string]string{"m.dat": "x"}, fault: "allow-pickle"},
+		{name: "no ending", backend: "sklearn", filename: "m", files: map[string]string{"m": "x"}, fault: "allow-pickle"},
 		{name: "skops in capitals", backend: "sklearn", filename: "m.SKOPS", files: map[string]string{"m.SKOPS": "x"}, want: "m.SKOPS"},
-		{name: "not allowed", backend: "sklearn", files: map[string]string{"model.pkl": "x"}, settings: map[string]string{"allow-pickle": "false"}, fault: "--allow-pickle"},
-		{name: "allowed", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, settings: map[string]string{"allow-pickle": "true"}, want: "model.joblib"},
+		{
+			name: "not allowed", backend: "sklearn", files: map[string]string{"model.pkl": "x"},
+			settings: map[string]string{"allow-pickle": "false"}, fault: "allow-pickle",
+		},
+		{
+			name: "allowed", backend: "sklearn", files: map[string]string{"model.joblib": "x"}, settings: map[string]string{"allow-pickle": "true"},
+			want: "model.joblib",
+		},
 		{name: "skops", backend: "sklearn", files: map[string]string{"model.skops": "x"}, want: "model.skops"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

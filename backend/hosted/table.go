@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // framework is what the server knows of a backend without a worker.
@@ -39,14 +40,16 @@ var table = []framework{
 		backend: "pytorch", module: "torch", distribution: "torch", install: "torch", preload: "torch",
 		files: []string{"model.pt", "model.pt2", "model.py"}, devices: []string{"CPU", "CUDA"}, cuda: "torch/lib/libtorch_cuda.so",
 		parameters: []string{
-			"INTRA_OP_THREAD_COUNT", "INTER_OP_THREAD_COUNT", "INFERENCE_MODE", "DISABLE_OPTIMIZED_EXECUTION", "DISABLE_CUDNN", "ENABLE_CACHE_CLEANING", "ENABLE_WEIGHT_SHARING",
+			"INTRA_OP_THREAD_COUNT", "INTER_OP_THREAD_COUNT", "INFERENCE_MODE", "DISABLE_OPTIMIZED_EXECUTION", "DISABLE_CUDNN",
+			"ENABLE_CACHE_CLEANING", "ENABLE_WEIGHT_SHARING",
 			"ENABLE_JIT_PROFILING", "ENABLE_JIT_EXECUTOR", "ENABLE_TENSOR_FUSER", "MODEL_CLASS", "TORCH_COMPILE_OPTIONAL_PARAMETERS",
 			"NUM_THREADS", "NUM_INTEROP_THREADS",
 		},
 	},
 	{
 		backend: "tensorflow", module: "tensorflow", distribution: "tensorflow|tensorflow-cpu", install: "tensorflow",
-		files: []string{"model.savedmodel", "model.graphdef", "model.keras", "model.tflite"}, devices: []string{"CPU", "CUDA"}, cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
+		files: []string{"model.savedmodel", "model.graphdef", "model.keras", "model.tflite"}, devices: []string{"CPU", "CUDA"},
+		cuda: "nvidia/cudnn", withoutCUDA: "tensorflow_cpu-*.dist-info",
 		parameters: []string{
 			"TF_GRAPH_TAG", "TF_SIGNATURE_DEF", "TF_INIT_OPS_FILE", "TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS",
 			"TF_USE_PER_SESSION_THREADS", "MAX_SESSION_SHARE_COUNT", // each instance is a process: as it is with both
@@ -74,6 +77,7 @@ func refusePickle(cfg *backend.Config, name string, settings map[string]string) 
 	case "true", "1", "yes", "on":
 		return nil
 	}
-	return backend.Errorf(backend.InvalidArg, "'%s/%d/%s' is a pickle, which can run any code when it is read: it is refused. Save the model with skops.io.dump as model.skops, "+
-		"or, if you trust who can write to the repository, start the server with --allow-pickle", cfg.Name, cfg.Version, name)
+	return backend.Errorf(backend.InvalidArg,
+		"'%s/%d/%s' is a pickle, which can run any code when it is read: it is refused. Save the model with skops.io.dump as model.skops, "+
+			"or, if you trust who can write to the repository, start the server with "+setting.Name("allow-pickle"), cfg.Name, cfg.Version, name)
 }

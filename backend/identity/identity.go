@@ -3,6 +3,8 @@
 //
 // It follows the peer's backend of the same name. Outputs named OUTPUT<x> take
 // the input INPUT<x>; any other names are paired in the configuration's order.
+// For an optional input that a request does not have the output is zeros, of one
+// element in each dimension that the configuration leaves open.
 // Model parameters:
 //
 //	execute_delay_ms                how long an execution takes
@@ -26,21 +28,33 @@ const (
 	paramDelay      = "execute_delay_ms"
 	paramMultiplier = "instance_wise_delay_multiplier"
 	paramCreation   = "creation_delay_sec"
+
+	// maxZeros bounds what is made of nothing.
+	maxZeros = 64 << 20
 )
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "identity", Parameters: []string{paramDelay, paramMultiplier, paramCreation}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
-		return identity{}, nil
-	}}
+	return backend.Driver{
+		Name: "identity", Parameters: []string{paramDelay, paramMultiplier, paramCreation}, Settings: []string{},
+		CheckParameter: checkParameter, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+			return identity{}, nil
+		},
+	}
 }
 
 type identity struct{}
 
 // Capabilities says that an instance takes any number of batches: they have
-// nothing in common that could get in each other's way.
+// nothing in common that could get in each other's way. With a delay they run one
+// after the other, and those that wait for their turn are not begun.
 func (identity) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Depth: 1 << 16, Kind: "KIND_CPU"}
+	return backend.Capabilities{Kind: "KIND_CPU", DepthFor: func(cfg *backend.Config) int {
+		if d, err := parameter(*cfg, paramDelay, time.Millisecond); err != nil || d > 0 {
+			return 1
+		}
+		return 1 << 16
+	}}
 }
 
 func (identity) Complete(context.Context, backend.Config) ([]byte, error) { return nil, nil }
@@ -49,7 +63,7 @@ func (identity) Close() error { return nil }
 
 // Load pairs outputs with inputs.
 func (identity) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
-	m := &model{}
+	m := &model{name: cfg.Name, batching: cfg.MaxBatchSize > 0}
 	for i, out := range cfg.Outputs {
 		in := partner(cfg.Inputs, out.Name, i)
 		if in == nil {
@@ -59,7 +73,16 @@ func (identity) Load(_ context.Context, cfg backend.Config) (backend.Model, erro
 			return nil, backend.Errorf(backend.InvalidArg, "expected input and output datatype to match, got %s for '%s' and %s for '%s'",
 				in.Datatype, in.Name, out.Datatype, out.Name)
 		}
-		m.pairs = append(m.pairs, pair{in: in.Name, out: out.Name})
+		p := pair{in: in.Name, out: out.Name}
+		if in.Optional {
+			p.missing = &tensor.Tensor{Name: out.Name, Datatype: in.Datatype, Shape: in.Dims.Clone()}
+			for j, d := range p.missing.Shape {
+				if d < 0 {
+					p.missing.Shape[j] = 1
+				}
+			}
+		}
+		m.pairs = append(m.pairs, p)
 	}
 	var err error
 	if m.delay, err = parameter(cfg, paramDelay, time.Millisecond); err != nil {
@@ -87,6 +110,15 @@ func partner(inputs []backend.IO, output string, i int) *backend.IO {
 	return nil
 }
 
+// checkParameter is backend.Driver.CheckParameter.
+func checkParameter(cfg *backend.Config, name string) error {
+	if name != paramDelay && name != paramMultiplier && name != paramCreation {
+		return nil
+	}
+	_, err := parameter(*cfg, name, 1)
+	return err
+}
+
 func parameter(cfg backend.Config, name string, unit time.Duration) (time.Duration, error) {
 	text, ok := cfg.Parameters[name]
 	if !ok {
@@ -94,15 +126,21 @@ func parameter(cfg backend.Config, name string, unit time.Duration) (time.Durati
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, backend.Errorf(backend.InvalidArg, "model '%s' has parameter '%s' with value '%s', expected a whole number", cfg.Name, name, text)
+		return 0, backend.Errorf(backend.InvalidArg, "model '%s' has parameter '%s' with value '%s', expected a whole number", cfg.Name, name,
+			text)
 	}
 	return time.Duration(n) * unit, nil
 }
 
-type pair struct{ in, out string }
+type pair struct {
+	in, out string
+	missing *tensor.Tensor // without data and batch dimension: what stands for an optional input
+}
 
 type model struct {
 	pairs           []pair
+	name            string
+	batching        bool
 	delay, creation time.Duration
 	multiplier      int64
 	instances       atomic.Int64
@@ -170,7 +208,12 @@ func (in *instance) answer(r *backend.Request) *backend.Response {
 		if i < len(r.Inputs) && r.Inputs[i].Name == p.in {
 			t = &r.Inputs[i]
 		} else if t = r.Input(p.in); t == nil {
-			continue // optional, and not given
+			zeros, err := in.model.zeros(r, p.missing)
+			if err != nil {
+				return &backend.Response{Err: err}
+			}
+			re.Outputs = append(re.Outputs, zeros)
+			continue
 		}
 		out := *t
 		out.Name = p.out
@@ -178,6 +221,32 @@ func (in *instance) answer(r *backend.Request) *backend.Response {
 		re.Outputs = append(re.Outputs, out)
 	}
 	return &re.Response
+}
+
+// zeros is the output for an optional input that is not given.
+func (m *model) zeros(r *backend.Request, missing *tensor.Tensor) (tensor.Tensor, *backend.Error) {
+	if missing == nil {
+		return tensor.Tensor{}, backend.Errorf(backend.Unsupported, "an input of model '%s' is missing", m.name)
+	}
+	out := *missing
+	if m.batching {
+		rows := int64(1)
+		if len(r.Inputs) > 0 && len(r.Inputs[0].Shape) > 0 {
+			rows = r.Inputs[0].Shape[0]
+		}
+		out.Shape = append(tensor.Shape{rows}, missing.Shape...)
+	}
+	size, err := tensor.ByteSize(out.Datatype, out.Shape)
+	if err != nil {
+		return out, backend.AsError(err)
+	}
+	if size > maxZeros {
+		return out, backend.Errorf(backend.InvalidArg,
+			"the optional input of output '%s' is missing, and zeros in its place would take %d bytes, more than %d", out.Name, size,
+			int64(maxZeros))
+	}
+	out.Data = make([]byte, size)
+	return out, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -43,11 +43,20 @@ func TestLoad(t *testing.T) {
 			Inputs:  []backend.IO{io("INPUT0", tensor.FP32), io("INPUT1", tensor.Int8)},
 			Outputs: []backend.IO{io("OUTPUT1", tensor.Int8), io("OUTPUT0", tensor.FP32)},
 		}},
-		"by order":     {cfg: backend.Config{Inputs: []backend.IO{io("A", tensor.FP32), io("B", tensor.Int8)}, Outputs: []backend.IO{io("C", tensor.FP32), io("D", tensor.Int8)}}},
-		"no partner":   {cfg: backend.Config{Name: "m", Outputs: []backend.IO{io("C", tensor.FP32)}}, want: "no input for output 'C'"},
-		"datatypes":    {cfg: backend.Config{Inputs: []backend.IO{io("A", tensor.FP32)}, Outputs: []backend.IO{io("C", tensor.Int8)}}, want: "expected input and output datatype to match, got FP32 for 'A' and INT8 for 'C'"},
-		"no number":    {cfg: backend.Config{Parameters: map[string]string{"execute_delay_ms": "x"}}, want: "'execute_delay_ms' with value 'x'"},
-		"all settings": {cfg: backend.Config{Parameters: map[string]string{"execute_delay_ms": "1", "instance_wise_delay_multiplier": "2", "creation_delay_sec": "0"}}},
+		"by order": {cfg: backend.Config{
+			Inputs:  []backend.IO{io("A", tensor.FP32), io("B", tensor.Int8)},
+			Outputs: []backend.IO{io("C", tensor.FP32), io("D", tensor.Int8)},
+		}},
+		"no partner": {cfg: backend.Config{Name: "m", Outputs: []backend.IO{io("C", tensor.FP32)}}, want: "no input for output 'C'"},
+		"datatypes": {
+			cfg:  backend.Config{Inputs: []backend.IO{io("A", tensor.FP32)}, Outputs: []backend.IO{io("C", tensor.Int8)}},
+			want: "expected input and output datatype to match, got FP32 for 'A' and INT8 for 'C'",
+		},
+		"no number": {cfg: backend.Config{Parameters: map[string]string{"execute_delay_ms": "x"}}, want: "'execute_delay_ms' with value 'x'"},
+		"all settings": {cfg: backend.Config{Parameters: map[string]string{
+			"execute_delay_ms": "1", "instance_wise_delay_multiplier": "2",
+			"creation_delay_sec": "0",
+		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.Load(t.Context(), test.cfg)

@@ -12,7 +12,12 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/backend/internal/worker/supervise"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/internal/processors"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Param is the parameter of a model configuration that says where a model runs:
@@ -40,22 +45,28 @@ type Options struct {
 // Wrap returns a driver whose models run in workers if they say so, and as
 // before if they do not. The backend must answer within Execute.
 func Wrap(d backend.Driver, o Options) backend.Driver {
-	open := d.Open
+	open, check := d.Open, d.CheckParameter
 	if o.Arguments == nil {
 		o.Arguments = []string{"isolate"}
 	}
 	if d.Parameters != nil {
-		d.Parameters = slices.Concat(d.Parameters, []string{Param}, worker.LimitParameters)
+		d.Parameters = slices.Concat(d.Parameters, []string{Param}, limits.Parameters)
+	}
+	d.CheckParameter = func(cfg *backend.Config, name string) error {
+		if err := checkParameter(cfg, name); err != nil || check == nil {
+			return err
+		}
+		return check(cfg, name)
 	}
 	if d.Settings != nil {
-		d.Settings = append(slices.Clone(d.Settings), worker.SettingLoadLimit, SettingOwnCode)
+		d.Settings = append(slices.Clone(d.Settings), limits.SettingLoadLimit, SettingOwnCode)
 	}
 	d.Open = func(ctx context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 		inner, err := open(ctx, host, s)
 		if err != nil {
 			return nil, err
 		}
-		user, err := worker.FindUser(o.WorkerUser)
+		user, err := process.FindUser(o.WorkerUser)
 		if err != nil {
 			return nil, err
 		}
@@ -66,9 +77,13 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 		case "server":
 			ownCode = nil
 		default:
-			return nil, backend.Errorf(backend.InvalidArg, "--backend-config=%s,%s=%s: expected worker or server", d.Name, SettingOwnCode, v)
+			return nil, backend.Errorf(backend.InvalidArg, setting.Name("backend-config")+"=%s,%s=%s: expected worker or server", d.Name,
+				SettingOwnCode, v)
 		}
-		return &wrapped{Backend: inner, name: d.Name, ownCode: ownCode, options: o, user: user, host: host, settings: s, log: log, launcher: &worker.Launcher{Logger: log}}, nil
+		return &wrapped{
+			Backend: inner, name: d.Name, ownCode: ownCode, options: o, user: user, host: host, settings: s, log: log,
+			launcher: &process.Launcher{Logger: log},
+		}, nil
 	}
 	return d
 }
@@ -79,12 +94,29 @@ type wrapped struct {
 	name     string
 	ownCode  func(*backend.Config) string // nil: wherever the model wants
 	options  Options
-	user     *worker.User // of workers; nil for the server's
+	user     *process.User // of workers; nil for the server's
 	host     backend.Host
 	settings backend.Settings
 	log      *slog.Logger
-	launcher *worker.Launcher
-	warm     worker.Warm
+	launcher *process.Launcher
+	warm     supervise.Warm
+}
+
+// checkParameter is what a load says of the parameters of this package. Those that
+// limit a worker are read where the model says that it has one.
+func checkParameter(cfg *backend.Config, name string) error {
+	switch v := strings.ToLower(cfg.Parameters[Param]); {
+	case v == "process":
+		return limits.Check(cfg.Parameters, name)
+	case v != "" && v != "none" && name == Param:
+		return notIsolation(cfg)
+	}
+	return nil
+}
+
+func notIsolation(cfg *backend.Config) error {
+	return backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected process or none", Param, cfg.Name,
+		cfg.Parameters[Param])
 }
 
 // isolated reports whether the model runs in a process of its own: it says so,
@@ -100,21 +132,23 @@ func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
 		if code == "" {
 			return false, nil
 		}
-		why = fmt.Sprintf("code of its own (%s), which runs in a worker unless the server is started with --backend-config=%s,%s=server", code, w.name, SettingOwnCode)
+		why = fmt.Sprintf("code of its own (%s), which runs in a worker unless the server is started with "+setting.Name("backend-config")+
+			"=%s,%s=server", code, w.name, SettingOwnCode)
 	case "process":
 	default:
-		return false, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected process or none", Param, cfg.Name, v)
+		return false, notIsolation(cfg)
 	}
 	switch {
 	case cfg.Decoupled:
 		return false, backend.Errorf(backend.Unsupported, "model '%s' is decoupled, which does not go with %s", cfg.Name, why)
 	case w.options.Binary == "":
-		return false, backend.Errorf(backend.Unsupported, "model '%s' has %s; this program names no neso command for workers (all.Options.WorkerBinary)", cfg.Name, why)
+		return false, backend.Errorf(backend.Unsupported,
+			"model '%s' has %s; this program names no neso command for workers (all.Options.WorkerBinary)", cfg.Name, why)
 	}
-	if _, err := worker.LoadLimitOf(cfg.Parameters, w.settings.Values); err != nil {
+	if _, err := limits.LoadLimitOf(cfg.Parameters, w.settings.Values); err != nil {
 		return false, err
 	}
-	_, err := worker.LimitsOf(cfg.Parameters)
+	_, err := limits.Of(cfg.Parameters)
 	return err == nil, err
 }
 
@@ -128,7 +162,7 @@ func (w *wrapped) Complete(ctx context.Context, cfg backend.Config) ([]byte, err
 		return w.Backend.Complete(ctx, cfg)
 	}
 	in := firstInstance(&cfg)
-	s, err := worker.Launch(ctx, w.spec(&cfg, in.Name))
+	s, err := supervise.Launch(ctx, w.spec(&cfg, &in))
 	if err != nil {
 		return nil, err
 	}
@@ -165,26 +199,34 @@ func (w *wrapped) Load(ctx context.Context, cfg backend.Config) (backend.Model, 
 }
 
 // spec says how to start the worker of an instance.
-func (w *wrapped) spec(cfg *backend.Config, instance string) worker.Spec {
+func (w *wrapped) spec(cfg *backend.Config, in *backend.InstanceConfig) supervise.Spec {
 	// The cores are divided among the workers of a version: the libraries take
 	// GOMAXPROCS for what there is.
 	cores := max(1, processors.Count()/max(1, len(cfg.Instances)))
-	env := append(worker.Environment(os.Environ(), w.options.WorkerEnvironment, w.user), w.options.Env...)
-	limits, _ := worker.LimitsOf(cfg.Parameters) // checked by isolated
-	load, _ := worker.LoadLimitOf(cfg.Parameters, w.settings.Values)
+	if in.HostPolicy != nil && len(in.HostPolicy.Processors) > 0 {
+		cores = min(len(in.HostPolicy.Processors), processors.Count())
+	}
+	env := append(process.Environment(os.Environ(), w.options.WorkerEnvironment, w.user), w.options.Env...)
+	bounds, _ := limits.Of(cfg.Parameters) // checked by isolated
+	load, _ := limits.LoadLimitOf(cfg.Parameters, w.settings.Values)
 	env = append(env, fmt.Sprintf("GOMAXPROCS=%d", cores))
-	return worker.Spec{
-		Launcher: w.launcher, Name: instance, Host: w.host,
-		Command: worker.Command{Path: w.options.Binary, Args: w.options.Arguments, Env: env, User: w.user, Limits: limits},
-		Logger:  w.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)), LoadLimit: load,
+	return supervise.Spec{
+		Launcher: w.launcher, Name: in.Name, Host: w.host,
+		Command: process.Command{
+			Path: w.options.Binary, Args: w.options.Arguments, Env: env, User: w.user, Limits: bounds,
+			HostPolicy: in.HostPolicy, Confine: process.Confiner(w.options.Binary),
+		},
+		Logger: w.log.With(slog.String("model", cfg.Name), slog.String("instance", in.Name)), LoadLimit: load,
 	}
 }
 
 // load sends LOAD and returns the body of READY.
-func (w *wrapped) load(ctx context.Context, c *worker.Conn, cfg *backend.Config, in backend.InstanceConfig, complete bool) (json.RawMessage, error) {
+func (w *wrapped) load(ctx context.Context, c *worker.Conn, cfg *backend.Config, in backend.InstanceConfig, complete bool) (json.RawMessage,
+	error,
+) {
 	view := *cfg
 	view.Instances = []backend.InstanceConfig{in}
-	answer, err := c.Load(ctx, worker.KindLoad, 0, loadBody{Backend: w.name, Settings: w.settings, View: view, Complete: complete})
+	answer, err := c.Load(ctx, wire.KindLoad, 0, loadBody{Backend: w.name, Settings: w.settings, View: view, Complete: complete})
 	return answer, plain(err)
 }
 

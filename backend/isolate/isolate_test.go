@@ -63,6 +63,7 @@ func (e *echo) NewInstance(context.Context, backend.InstanceConfig) (backend.Ins
 
 func (e *echo) Execute(_ context.Context, b *backend.Batch) error {
 	bad := false
+	whole := e.Filename == "whole" // an error is that of the batch
 	for _, in := range b.Inputs {
 		if len(in.Data) > 0 && in.Data[0] == 0xEE {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGABRT)
@@ -71,6 +72,9 @@ func (e *echo) Execute(_ context.Context, b *backend.Batch) error {
 	}
 	for _, r := range b.Requests {
 		bad = bad || len(r.Inputs) > 0 && len(r.Inputs[0].Data) > 3 && r.Inputs[0].Data[3] == 0xFF
+	}
+	if bad && whole {
+		return backend.Errorf(backend.InvalidArg, "negative")
 	}
 	if !bad && e.MaxBatchSize > 0 {
 		t := b.Inputs[0]
@@ -114,6 +118,11 @@ func TestSuite(t *testing.T) {
 			return config(d, batch, -1)
 		},
 		Failing: func(*testing.T) backend.Config { return config(tensor.Int32, 8, 1) },
+		FailingBatch: func(*testing.T) backend.Config {
+			cfg := config(tensor.Int32, 8, 1)
+			cfg.Filename = "whole"
+			return cfg
+		},
 		Broken: func(*testing.T) backend.Config {
 			cfg := config(tensor.Int32, 8, 1)
 			cfg.Filename = "bad"
@@ -216,11 +225,13 @@ func TestCompleteAndErrors(t *testing.T) {
 	}
 	_, _ = in.Close(), m.Close()
 	cfg.Filename = "bad"
-	if _, err := b.Complete(t.Context(), cfg); err == nil || *backend.AsError(err) != (backend.Error{Code: backend.Unsupported, Message: "this file is bad"}) {
+	if _, err := b.Complete(t.Context(), cfg); err == nil ||
+		*backend.AsError(err) != (backend.Error{Code: backend.Unsupported, Message: "this file is bad"}) {
 		t.Errorf("got %v", err)
 	}
 	cfg.Parameters = map[string]string{Param: "thread"}
-	if _, err := b.Load(t.Context(), cfg); err == nil || err.Error() != "parameter 'isolation' of model 'model' is 'thread', expected process or none" {
+	if _, err := b.Load(t.Context(), cfg); err == nil || err.Error() != "parameter 'isolation' of model 'model' is 'thread', expected "+
+		"process or none" {
 		t.Errorf("got %v", err)
 	}
 	cfg.Parameters, cfg.Decoupled = map[string]string{Param: "process"}, true

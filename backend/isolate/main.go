@@ -9,7 +9,11 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/guest"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -18,18 +22,29 @@ import (
 // of the drivers, over the inherited descriptors 3 and 4. It returns the exit
 // status.
 func Main(drivers []backend.Driver) int {
-	control, descriptors, err := worker.InheritedChannels()
+	control, descriptors, err := channel.Inherited()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "neso isolate is started by the server:", err)
 		return 1
 	}
 	dieBySignal()
-	g := &guest{drivers: drivers, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: withoutTime})), memory: memory.New(memory.Options{})}
-	if err := worker.NewGuest(control, descriptors, g).Serve(); err != nil {
+	g := &handler{
+		drivers: drivers, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+		memory: memory.New(memory.Options{}),
+	}
+	if err := guest.New(control, descriptors, g).Serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// Confine is `neso confine`: it becomes a worker that the server has described in
+// an inherited descriptor, with the user and the limits that it says. It returns
+// the exit status of a failure.
+func Confine() int {
+	fmt.Fprintln(os.Stderr, "neso confine:", process.Confine())
+	return 1
 }
 
 func withoutTime(_ []string, a slog.Attr) slog.Attr {
@@ -39,23 +54,23 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// guest is the worker: at most one model with one instance.
-type guest struct {
+// handler is the worker: at most one model with one instance.
+type handler struct {
 	drivers  []backend.Driver
 	log      *slog.Logger
 	memory   *memory.Pool
 	backend  backend.Backend
 	model    backend.Model
 	instance backend.Instance
-	serves   worker.GuestInstance
+	serves   guest.Instance
 }
 
 // Call implements worker.GuestHandler.
-func (g *guest) Call(kind worker.Kind, _ uint32, body json.RawMessage) (any, error) {
+func (g *handler) Call(kind wire.Kind, _ uint32, body json.RawMessage) (any, error) {
 	switch kind {
-	case worker.KindLoad:
+	case wire.KindLoad:
 		return g.load(body)
-	case worker.KindInit:
+	case wire.KindInit:
 		return nil, g.init(body)
 	default:
 		g.Exit()
@@ -63,7 +78,7 @@ func (g *guest) Call(kind worker.Kind, _ uint32, body json.RawMessage) (any, err
 	}
 }
 
-func (g *guest) load(body json.RawMessage) (any, error) {
+func (g *handler) load(body json.RawMessage) (any, error) {
 	var l loadBody
 	if err := json.Unmarshal(body, &l); err != nil {
 		return nil, err
@@ -84,7 +99,7 @@ func (g *guest) load(body json.RawMessage) (any, error) {
 	return loaded{Config: config}, err
 }
 
-func (g *guest) init(body json.RawMessage) error {
+func (g *handler) init(body json.RawMessage) error {
 	var i initBody
 	if err := json.Unmarshal(body, &i); err != nil {
 		return err
@@ -100,20 +115,20 @@ func (g *guest) init(body json.RawMessage) error {
 	if g.instance, err = g.model.NewInstance(ctx, i.Instance); err != nil {
 		return err
 	}
-	g.serves = worker.GuestInstance{
-		Tables: worker.Tables{Inputs: i.Inputs, Outputs: i.Outputs}, Whole: len(i.View.Scattered) > 0, InlineLimit: worker.DefaultInlineLimit,
+	g.serves = guest.Instance{
+		Tables: wire.Tables{Inputs: i.Inputs, Outputs: i.Outputs}, Whole: len(i.View.Scattered) > 0, InlineLimit: segment.DefaultInlineLimit,
 		Execute: func(b *backend.Batch) error { return g.instance.Execute(ctx, b) },
 	}
 	return nil
 }
 
 // Instance implements worker.GuestHandler.
-func (g *guest) Instance(number uint32) (worker.GuestInstance, bool) {
+func (g *handler) Instance(number uint32) (guest.Instance, bool) {
 	return g.serves, number == 0 && g.instance != nil
 }
 
 // Exit implements worker.GuestHandler. The end of the process frees the rest.
-func (g *guest) Exit() {
+func (g *handler) Exit() {
 	if g.instance != nil {
 		_ = g.instance.Close()
 		g.instance = nil
@@ -129,7 +144,7 @@ func (g *guest) Exit() {
 }
 
 // host is the server as a backend in a worker sees it: memory and a log.
-type host struct{ g *guest }
+type host struct{ g *handler }
 
 func (h host) Allocator() tensor.Allocator { return h.g.memory }
 func (h host) Logger() *slog.Logger        { return h.g.log }

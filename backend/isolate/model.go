@@ -7,6 +7,10 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/supervise"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -35,8 +39,8 @@ type initBody struct {
 type model struct {
 	wrapped *wrapped
 	cfg     backend.Config
-	arena   *worker.Arena
-	tables  worker.Tables
+	arena   *segment.Arena
+	tables  wire.Tables
 
 	mu      sync.Mutex
 	workers map[*instance]struct{}
@@ -44,12 +48,15 @@ type model struct {
 
 // instance is one worker.
 type instance struct {
-	*worker.Worker
+	*supervise.Worker
 	model *model
 }
 
 func newModel(w *wrapped, cfg backend.Config) *model {
-	m := &model{wrapped: w, cfg: cfg, arena: worker.NewArena(w.host.Allocator(), worker.DefaultInlineLimit, 0), workers: map[*instance]struct{}{}}
+	m := &model{
+		wrapped: w, cfg: cfg, arena: segment.NewArena(w.host.Allocator(), segment.DefaultInlineLimit, 0),
+		workers: map[*instance]struct{}{},
+	}
 	for _, list := range [][]backend.IO{cfg.Inputs, cfg.BatchInputs} {
 		for i := range list {
 			m.tables.Inputs = append(m.tables.Inputs, list[i].Name)
@@ -68,9 +75,18 @@ func (m *model) Allocator() tensor.Allocator { return m.arena }
 // NewInstance implements backend.Model.
 func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (backend.Instance, error) {
 	w := m.wrapped
-	spec := w.spec(&m.cfg, in.Name)
+	if err := limits.CheckHostPolicy(in.HostPolicy); err != nil {
+		return nil, err
+	}
+	spec := w.spec(&m.cfg, &in)
+	spec.Restarted = in.Restarted
 	spec.Report = in.Report
 	first := w.warm.Take(&m.cfg, in.Name)
+	if first != nil && in.HostPolicy != nil { // it runs anywhere
+		first.Stop()
+		first = nil
+	}
+	in.HostPolicy = nil // the process has it
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
 			if _, err := w.load(ctx, c, &m.cfg, in, false); err != nil {
@@ -79,15 +95,19 @@ func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (bac
 		}
 		view := m.cfg
 		view.Instances = []backend.InstanceConfig{in}
-		if _, err := c.Load(ctx, worker.KindInit, 0, initBody{View: view, Instance: in, Inputs: m.tables.Inputs, Outputs: m.tables.Outputs}); err != nil {
+		if _, err := c.Load(ctx, wire.KindInit, 0, initBody{
+			View: view, Instance: in, Inputs: m.tables.Inputs,
+			Outputs: m.tables.Outputs,
+		}); err != nil {
 			return nil, plain(err)
 		}
 		return c.Attach(worker.Instance{
-			Name: in.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: in.Name}, Tables: m.tables, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
+			Name: in.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: in.Name},
+			Tables: m.tables, Arena: m.arena, InlineLimit: segment.DefaultInlineLimit,
 			Gather: m.cfg.MaxBatchSize > 0,
 		}), nil
 	}
-	run, err := worker.Start(ctx, spec, first, setup)
+	run, err := supervise.Start(ctx, spec, first, setup)
 	if err != nil {
 		return nil, err
 	}

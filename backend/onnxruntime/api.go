@@ -70,6 +70,8 @@ const (
 	fnGetAvailableProviders             = 125
 	fnReleaseAvailableProviders         = 126
 	fnAddSessionConfigEntry             = 130
+	fnCreateAllocator                   = 131
+	fnReleaseAllocator                  = 132
 	fnSetGlobalIntraOpNumThreads        = 147
 	fnSetGlobalInterOpNumThreads        = 148
 	fnSetGlobalSpinControl              = 149
@@ -91,6 +93,11 @@ const (
 
 // Functions that later versions have, with their first version.
 const (
+	fnGetKeyValue          = 297
+	fnReleaseKeyValuePairs = 300
+	fnAllocatorGetStats    = 319
+	allocatorStatsSince    = 23
+
 	fnTensorHasShape = 390
 	hasShapeSince    = 24
 	fnTypeAndShape   = 414

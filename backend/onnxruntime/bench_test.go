@@ -33,7 +33,10 @@ func BenchmarkExecute(b *testing.B) {
 	d, _ := open(b, nil)
 	fp := func(name string) backend.IO { return port(name, tensor.FP32, 16) }
 	in := start(b, d, configOf(b, "add_sub", 8, fp("INPUT0"), fp("INPUT1"), backend.IO{}, fp("OUTPUT0"), fp("OUTPUT1")))
-	inputs := []tensor.Tensor{floats("INPUT0", tensor.Shape{1, 16}, make([]float32, 16)...), floats("INPUT1", tensor.Shape{1, 16}, make([]float32, 16)...)}
+	inputs := []tensor.Tensor{
+		floats("INPUT0", tensor.Shape{1, 16}, make([]float32, 16)...),
+		floats("INPUT1", tensor.Shape{1, 16}, make([]float32, 16)...),
+	}
 	outputs := []string{"OUTPUT0", "OUTPUT1"}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -19,8 +19,8 @@ const (
 	boundShapes = 8
 )
 
-// bound is memory of an instance for one input or output, and what ONNX Runtime
-// has made over it: values of different shapes, of which one is used at a time.
+// bound is an instance's memory for one input or output. ONNX Runtime has made
+// values of different shapes over it; one of them is used at a time.
 type bound struct {
 	memory []byte // pinned; empty until it is needed
 	values []boundValue
@@ -38,8 +38,8 @@ func bindable(d tensor.Datatype, size int) bool {
 	return size > 0 && size <= boundBytes && d != tensor.Bytes
 }
 
-// bind returns a value of the shape over the memory of b, which it makes if
-// there is none yet. size is that of the shape in bytes.
+// bind returns a value of the shape over the memory of b. It makes the value if
+// there is none yet. size is the number of bytes of the shape.
 func (in *instance) bind(b *bound, shape tensor.Shape, size int, element uintptr) (uintptr, error) {
 	for i := range b.values {
 		if v := &b.values[i]; v.size == size && slices.Equal(v.shape, shape) {

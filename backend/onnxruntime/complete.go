@@ -47,14 +47,16 @@ func (d *driver) completeBatch(cfg *backend.Config, c *modelConfig, all []tensor
 		if c.MaxBatchSize == 0 {
 			return 0, nil
 		}
-		return 0, backend.Errorf(backend.InvalidArg, "autofill failed for model '%s': model does not support batching while non-zero max_batch_size is specified ('%s' has shape %s; write max_batch_size: 0, or export the model with a dynamic first dimension)",
+		return 0, backend.Errorf(backend.InvalidArg, "autofill failed for model '%s': model does not support batching while non-zero "+
+			"max_batch_size is specified ('%s' has shape %s; write max_batch_size: 0, or export the model with a dynamic first dimension)",
 			cfg.Name, t.name, t.shape)
 	}
 	if c.MaxBatchSize > 0 {
 		return c.MaxBatchSize, nil
 	}
 	if d.settings.maxBatchSize > 0 {
-		d.host.Logger().Info("the model can batch and its configuration does not say how much", "model", cfg.Name, "max_batch_size", d.settings.maxBatchSize)
+		d.host.Logger().Info("the model can batch and its configuration does not say how much", "model", cfg.Name, "max_batch_size",
+			d.settings.maxBatchSize)
 	}
 	return d.settings.maxBatchSize, nil
 }
@@ -64,7 +66,8 @@ func completeIO(cfg *backend.Config, list []tensorInfo, batching bool) ([]comple
 	for i := range list {
 		t := &list[i]
 		if t.kind != kindTensor {
-			return nil, backend.Errorf(backend.Unsupported, "Unsupported ONNX Type 'ONNX_TYPE_%s' for I/O '%s', expected 'ONNX_TYPE_TENSOR'. (model '%s'; name the tensors to serve as input and output in its configuration%s)",
+			return nil, backend.Errorf(backend.Unsupported, "Unsupported ONNX Type 'ONNX_TYPE_%s' for I/O '%s', expected 'ONNX_TYPE_TENSOR'. "+
+				"(model '%s'; name the tensors to serve as input and output in its configuration%s)",
 				onnxType(t.kind), t.name, cfg.Name, prefixed("; ", kindHint(t.kind)))
 		}
 		all = append(all, completion.NewIO(t.name, t.datatype, t.shape, batching))

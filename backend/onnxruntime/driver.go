@@ -7,6 +7,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the backend; the zero value uses a library of the backend
@@ -20,8 +21,12 @@ type Options struct {
 // New returns the driver.
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: Spec.Backend, Parameters: parameters(), Settings: []string{completion.MaxBatchSize, settingThreads, paramIntraThreads, paramInterThreads},
-		Files: []string{Spec.Parameter}, Paths: wildcards(), OwnCode: ownCode, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+		Name: Spec.Backend, Parameters: parameters(), Settings: []string{
+			completion.MaxBatchSize, settingThreads, paramIntraThreads,
+			paramInterThreads,
+		},
+		Files: []string{Spec.Parameter}, Paths: wildcards(), OwnCode: ownCode, CheckParameter: checkParameter,
+		Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 			set, err := parseSettings(s)
 			if err != nil {
 				return nil, err
@@ -55,13 +60,14 @@ type settings struct {
 func parseSettings(s backend.Settings) (settings, error) {
 	set := settings{directory: s.Directory, maxBatchSize: 4}
 	number := func(key string, into *int) error { return completion.Number(Spec.Backend, s, key, into) }
-	if err := errors.Join(number(completion.MaxBatchSize, &set.maxBatchSize), number(paramIntraThreads, &set.intra), number(paramInterThreads, &set.inter)); err != nil {
+	if err := errors.Join(number(completion.MaxBatchSize, &set.maxBatchSize), number(paramIntraThreads, &set.intra),
+		number(paramInterThreads, &set.inter)); err != nil {
 		return set, err
 	}
 	if text, ok := s.Values[settingThreads]; ok {
 		var err error
 		if set.sharedThreads, err = parseBool(text); err != nil {
-			return set, backend.Errorf(backend.InvalidArg, "--backend-config=onnxruntime,enable-global-threadpool: %v", err)
+			return set, backend.Errorf(backend.InvalidArg, setting.Name("backend-config")+"=onnxruntime,enable-global-threadpool: %v", err)
 		}
 	}
 	return set, nil

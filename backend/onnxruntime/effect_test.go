@@ -25,7 +25,11 @@ func TestParametersReachTheLibrary(t *testing.T) {
 	}{
 		{nil, `{}`, []string{"execution_mode:0", "graph_optimization_level:4", "enable_mem_pattern:1", "enable_cpu_mem_arena:1"}},
 		{map[string]string{"execution_mode": "1"}, `{}`, []string{"execution_mode:1"}},
-		{map[string]string{"enable_mem_arena": "0", "enable_mem_pattern": "false"}, `{}`, []string{"enable_mem_pattern:0", "enable_cpu_mem_arena:0"}},
+		{
+			map[string]string{"enable_mem_arena": "0", "enable_mem_pattern": "false"},
+			`{}`,
+			[]string{"enable_mem_pattern:0", "enable_cpu_mem_arena:0"},
+		},
 		{map[string]string{"intra_op_thread_count": "3", "inter_op_thread_count": "2", "execution_mode": "1"}, `{}`, []string{
 			"intra_op_param:OrtThreadPoolParams { thread_pool_size: 3 ", "inter_op_param:OrtThreadPoolParams { thread_pool_size: 2 ",
 		}},

@@ -101,7 +101,8 @@ func (e *environment) createShared(s *settings, logging uintptr, name *byte) err
 	if err := e.call(fnSetGlobalSpinControl, threading, 0); err != nil {
 		return err
 	}
-	return e.call(fnCreateEnvWithLoggerAndThreadPools, logging, e.log, severityWarning, uintptr(unsafe.Pointer(name)), threading, uintptr(unsafe.Pointer(&e.env)))
+	return e.call(fnCreateEnvWithLoggerAndThreadPools, logging, e.log, severityWarning, uintptr(unsafe.Pointer(name)), threading,
+		uintptr(unsafe.Pointer(&e.env)))
 }
 
 // drop ends one use; the last one frees the environment.

@@ -6,21 +6,27 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/tensor"
 )
 
 // instance runs one batch at a time.
 type instance struct {
 	session *session
+	place   *processors.Place // nil for anywhere
+	placed  func() error      // invokes fnRun
+	shared  *session          // the model's, perhaps the same
 	plan    *plan
 	memory  tensor.Allocator
 	options uintptr // OrtRunOptions
 	running running
 	watch   *watch
+	closing sync.Once
 	pins    runtime.Pinner // of the tensors' memory, for one run
 	kept    runtime.Pinner // of the memory of bound tensors
 	// By place in the plan: what small tensors are copied to and from.
@@ -48,16 +54,21 @@ type scratch struct {
 
 func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 	p := m.plan
-	in := &instance{session: s, plan: p, memory: m.driver.host.Allocator(), watch: &m.driver.watch, boundInputs: make([]bound, len(p.inputs)), boundOutputs: make([]bound, len(p.outputs)), scratch: scratch{
-		inputNames: make([]uintptr, 0, len(p.inputs)), inputs: make([]uintptr, 0, len(p.inputs)),
-		outputNames: make([]uintptr, 0, len(p.outputs)), outputs: make([]uintptr, 0, len(p.outputs)),
-		own: make([]uintptr, 0, len(p.inputs)), bounds: make([]*bound, len(p.outputs)),
-		given: make([]*tensor.Tensor, len(p.inputs)), buffers: make([]*tensor.Buffer, len(p.outputs)), shapes: make([]tensor.Shape, len(p.outputs)),
-		dims: make([]int64, 16), nothing: make([]byte, tensor.Alignment),
-	}}
+	in := &instance{
+		session: s, place: o.place, shared: m.shared, plan: p, memory: m.driver.host.Allocator(), watch: &m.driver.watch,
+		boundInputs: make([]bound, len(p.inputs)), boundOutputs: make([]bound, len(p.outputs)), scratch: scratch{
+			inputNames: make([]uintptr, 0, len(p.inputs)), inputs: make([]uintptr, 0, len(p.inputs)),
+			outputNames: make([]uintptr, 0, len(p.outputs)), outputs: make([]uintptr, 0, len(p.outputs)),
+			own: make([]uintptr, 0, len(p.inputs)), bounds: make([]*bound, len(p.outputs)),
+			given: make([]*tensor.Tensor, len(p.inputs)), buffers: make([]*tensor.Buffer, len(p.outputs)),
+			shapes: make([]tensor.Shape, len(p.outputs)),
+			dims:   make([]int64, 16), nothing: make([]byte, tensor.Alignment),
+		},
+	}
 	if err := s.env.call(fnCreateRunOptions, uintptr(unsafe.Pointer(&in.options))); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
+	in.placed = func() error { return in.invoke(fnRun, 8) }
 	if o.shrink != "" {
 		name, value := library.CString(paramShrink), library.CString(o.shrink)
 		if err := s.env.call(fnAddRunConfigEntry, in.options, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(value))); err != nil {
@@ -70,10 +81,12 @@ func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 
 // Close implements backend.Instance.
 func (in *instance) Close() error {
-	in.watch.remove(in)
-	in.unbindAll()
-	in.session.env.release(fnReleaseRunOptions, in.options)
-	in.session.Drop()
+	in.closing.Do(func() {
+		in.watch.remove(in)
+		in.unbindAll()
+		in.session.env.release(fnReleaseRunOptions, in.options)
+		in.session.Drop()
+	})
 	return nil
 }
 
@@ -102,7 +115,8 @@ func (in *instance) Execute(ctx context.Context, b *backend.Batch) error {
 // separable reports whether the requests of a batch can run one by one: not
 // with tensors that the server made from the batch.
 func (in *instance) separable(b *backend.Batch) bool {
-	return len(b.Scattered) == 0 && len(b.Inputs) == len(b.Requests[0].Inputs) && len(b.Inputs) > 0 && len(b.Inputs[0].Shape) == len(b.Requests[0].Inputs[0].Shape)
+	return len(b.Scattered) == 0 && len(b.Inputs) == len(b.Requests[0].Inputs) && len(b.Inputs) > 0 &&
+		len(b.Inputs[0].Shape) == len(b.Requests[0].Inputs[0].Shape)
 }
 
 func (in *instance) explain(err error) error {
@@ -121,7 +135,9 @@ func (in *instance) answer(b *backend.Batch, outputs []tensor.Tensor) error {
 }
 
 // run runs the model on the inputs of requests.
-func (in *instance) run(ctx context.Context, b *backend.Batch, requests []*backend.Request, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
+func (in *instance) run(
+	ctx context.Context, b *backend.Batch, requests []*backend.Request, inputs []tensor.Tensor,
+) ([]tensor.Tensor, error) {
 	defer in.letGo()
 	in.pick(requests)
 	if len(in.picked) == 0 {
@@ -160,9 +176,10 @@ func (in *instance) call() error {
 	in.args = [...]uintptr{
 		in.session.handle, in.options,
 		uintptr(unsafe.Pointer(unsafe.SliceData(in.inputNames))), uintptr(unsafe.Pointer(unsafe.SliceData(in.inputs))), uintptr(len(in.inputs)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(in.outputNames))), uintptr(len(in.outputNames)), uintptr(unsafe.Pointer(unsafe.SliceData(in.outputs))),
+		uintptr(unsafe.Pointer(unsafe.SliceData(in.outputNames))), uintptr(len(in.outputNames)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(in.outputs))),
 	}
-	return in.invoke(fnRun, 8)
+	return in.place.Run(in.placed) // this thread takes part in the work
 }
 
 // invoke calls a function with the first n of args. They point to memory of the
@@ -253,7 +270,8 @@ func (in *instance) setInputs(inputs []tensor.Tensor) error {
 	}
 	for i := range p.inputs {
 		if p.inputs[i].required && in.given[i] == nil {
-			return backend.Errorf(backend.InvalidArg, "input '%s' is missing: the configuration says optional, the model has no default for it", p.inputs[i].name)
+			return backend.Errorf(backend.InvalidArg, "input '%s' is missing: the configuration says optional, the model has no default for it",
+				p.inputs[i].name)
 		}
 	}
 	return nil
@@ -291,7 +309,8 @@ func (in *instance) view(data []byte, shape tensor.Shape, d tensor.Datatype, ele
 	if d == tensor.Bytes {
 		var value uintptr
 		dims := append(shape.Clone(), 0) // one more, so that it has an address
-		if err := e.call(fnCreateTensorAsOrtValue, e.allocator, uintptr(unsafe.Pointer(&dims[0])), uintptr(len(shape)), element, uintptr(unsafe.Pointer(&value))); err != nil {
+		if err := e.call(fnCreateTensorAsOrtValue, e.allocator, uintptr(unsafe.Pointer(&dims[0])), uintptr(len(shape)), element,
+			uintptr(unsafe.Pointer(&value))); err != nil {
 			return 0, err
 		}
 		elements, _ := shape.Elements()

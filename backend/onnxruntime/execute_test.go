@@ -34,18 +34,84 @@ func TestAnswers(t *testing.T) {
 			[]backend.IO{fp("INPUT0", 16), fp("INPUT1", 16), {}, fp("OUTPUT0", 16), fp("OUTPUT1", 16)},
 			1,
 			[]string{"OUTPUT1", "OUTPUT0"},
-			[]tensor.Tensor{floats("INPUT1", tensor.Shape{1, 16}, make([]float32, 16)...), floats("INPUT0", tensor.Shape{1, 16}, make([]float32, 16)...)},
+			[]tensor.Tensor{
+				floats("INPUT1", tensor.Shape{1, 16}, make([]float32, 16)...),
+				floats("INPUT0", tensor.Shape{1, 16}, make([]float32, 16)...),
+			},
 			"OUTPUT0 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]; OUTPUT1 [1,16] [0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]",
 		},
-		{"one output", "through", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)}, 0, []string{"NEG"}, []tensor.Tensor{x}, "NEG [3] [-1 -0 -3]"},
-		{"an input handed through", "through", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)}, 0, []string{"IN"}, []tensor.Tensor{x}, "IN [3] [1 0 3]"},
-		{"constants", "constant", 0, []backend.IO{fp("IN", -1), fp("NEG", -1), fp("C", 2), fp("E", 2)}, 0, []string{"NEG", "C", "E"}, []tensor.Tensor{x}, "NEG [3] [-1 -0 -3]; C [2] [7 8]; E [2] [8 9]"},
-		{"a shape only the run knows", "nonzero", 0, []backend.IO{fp("IN", -1), port("OUT", tensor.Int64, 1, -1)}, 0, []string{"OUT"}, []tensor.Tensor{x}, "OUT [1,2] [0 2]"},
-		{"nothing found", "nonzero", 0, []backend.IO{fp("IN", -1), port("OUT", tensor.Int64, 1, -1)}, 0, []string{"OUT"}, []tensor.Tensor{floats("IN", tensor.Shape{2}, 0, 0)}, "OUT [1,0] []"},
-		{"a shape that the model promises wrongly", "twice", 0, []backend.IO{fp("IN", -1), fp("OUT", -1)}, 0, []string{"OUT"}, []tensor.Tensor{x}, "OUT [6] [1 0 3 1 0 3]"},
-		{"scalars are [1] in a configuration", "scalar", 0, []backend.IO{fp("IN", -1), fp("K", 1), {}, fp("OUT", 1)}, 0, []string{"OUT"}, []tensor.Tensor{x, floats("K", tensor.Shape{1}, 10)}, "OUT [1] [40]"},
-		{"an empty reshape", "column", 8, []backend.IO{fp("IN", 1), fp("OUT")}, 3, []string{"OUT"}, []tensor.Tensor{floats("IN", tensor.Shape{3, 1}, 1, 2, 3)}, "OUT [3] [1 2 3]"},
-		{"an optional input left out", "optional", 0, []backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)}, 0, []string{"OUT"}, []tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2)}, "OUT [2] [11 12]"},
+		{
+			"one output", "through", 0,
+			[]backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)},
+			0,
+			[]string{"NEG"},
+			[]tensor.Tensor{x},
+			"NEG [3] [-1 -0 -3]",
+		},
+		{
+			"an input handed through", "through", 0,
+			[]backend.IO{fp("IN", -1), fp("NEG", -1), fp("IN", -1)},
+			0,
+			[]string{"IN"},
+			[]tensor.Tensor{x},
+			"IN [3] [1 0 3]",
+		},
+		{
+			"constants", "constant", 0,
+			[]backend.IO{fp("IN", -1), fp("NEG", -1), fp("C", 2), fp("E", 2)},
+			0,
+			[]string{"NEG", "C", "E"},
+			[]tensor.Tensor{x},
+			"NEG [3] [-1 -0 -3]; C [2] [7 8]; E [2] [8 9]",
+		},
+		{
+			"a shape only the run knows", "nonzero", 0,
+			[]backend.IO{fp("IN", -1), port("OUT", tensor.Int64, 1, -1)},
+			0,
+			[]string{"OUT"},
+			[]tensor.Tensor{x},
+			"OUT [1,2] [0 2]",
+		},
+		{
+			"nothing found", "nonzero", 0,
+			[]backend.IO{fp("IN", -1), port("OUT", tensor.Int64, 1, -1)},
+			0,
+			[]string{"OUT"},
+			[]tensor.Tensor{floats("IN", tensor.Shape{2}, 0, 0)},
+			"OUT [1,0] []",
+		},
+		{
+			"a shape that the model promises wrongly", "twice", 0,
+			[]backend.IO{fp("IN", -1), fp("OUT", -1)},
+			0,
+			[]string{"OUT"},
+			[]tensor.Tensor{x},
+			"OUT [6] [1 0 3 1 0 3]",
+		},
+		{
+			"scalars are [1] in a configuration", "scalar", 0,
+			[]backend.IO{fp("IN", -1), fp("K", 1), {}, fp("OUT", 1)},
+			0,
+			[]string{"OUT"},
+			[]tensor.Tensor{x, floats("K", tensor.Shape{1}, 10)},
+			"OUT [1] [40]",
+		},
+		{
+			"an empty reshape", "column", 8,
+			[]backend.IO{fp("IN", 1), fp("OUT")},
+			3,
+			[]string{"OUT"},
+			[]tensor.Tensor{floats("IN", tensor.Shape{3, 1}, 1, 2, 3)},
+			"OUT [3] [1 2 3]",
+		},
+		{
+			"an optional input left out", "optional", 0,
+			[]backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)},
+			0,
+			[]string{"OUT"},
+			[]tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2)},
+			"OUT [2] [11 12]",
+		},
 		{
 			"an optional input given", "optional", 0,
 			[]backend.IO{fp("A", -1), optional(fp("B", 1)), {}, fp("OUT", -1)},
@@ -54,7 +120,14 @@ func TestAnswers(t *testing.T) {
 			[]tensor.Tensor{floats("A", tensor.Shape{2}, 1, 2), floats("B", tensor.Shape{1}, 100)},
 			"OUT [2] [101 102]",
 		},
-		{"no rows", "identity_fp32", 8, []backend.IO{fp("IN", -1), fp("OUT", -1)}, 2, []string{"OUT"}, []tensor.Tensor{floats("IN", tensor.Shape{2, 0})}, "OUT [2,0] []"},
+		{
+			"no rows", "identity_fp32", 8,
+			[]backend.IO{fp("IN", -1), fp("OUT", -1)},
+			2,
+			[]string{"OUT"},
+			[]tensor.Tensor{floats("IN", tensor.Shape{2, 0})},
+			"OUT [2,0] []",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := start(t, d, configOf(t, c.model, c.batch, c.ios...))
@@ -99,7 +172,8 @@ func TestBadRequestsAreAnsweredAlone(t *testing.T) {
 	d, _ := open(t, nil)
 	in := start(t, d, configOf(t, "table", 8, port("IN", tensor.Int32, 1), port("OUT", tensor.Int32, 1)))
 	_, err := ask(in, 1, []string{"OUT"}, numbers("IN", tensor.Int32, tensor.Shape{1, 1}, []int32{-5}))
-	if e := backend.AsError(err); e == nil || e.Code != backend.Internal || !strings.HasPrefix(e.Message, "onnx runtime error 2: ") || !strings.Contains(e.Message, "out of data bounds") {
+	if e := backend.AsError(err); e == nil || e.Code != backend.Internal || !strings.HasPrefix(e.Message, "onnx runtime error 2: ") ||
+		!strings.Contains(e.Message, "out of data bounds") {
 		t.Errorf("got %v", err)
 	}
 	if got, err := ask(in, 1, []string{"OUT"}, numbers("IN", tensor.Int32, tensor.Shape{1, 1}, []int32{5})); got != "OUT [1,1] [5]" {
@@ -110,7 +184,8 @@ func TestBadRequestsAreAnsweredAlone(t *testing.T) {
 // TestARequiredInputThatIsCalledOptional is told by its name when it is missing.
 func TestARequiredInputThatIsCalledOptional(t *testing.T) {
 	d, _ := open(t, nil)
-	in := start(t, d, configOf(t, "optional", 0, optional(port("A", tensor.FP32, -1)), optional(port("B", tensor.FP32, 1)), backend.IO{}, port("OUT", tensor.FP32, -1)))
+	in := start(t, d, configOf(t, "optional", 0, optional(port("A", tensor.FP32, -1)), optional(port("B", tensor.FP32, 1)), backend.IO{},
+		port("OUT", tensor.FP32, -1)))
 	_, err := ask(in, 0, []string{"OUT"}, floats("B", tensor.Shape{1}, 1))
 	if e := backend.AsError(err); e == nil || e.Code != backend.InvalidArg || !strings.HasPrefix(e.Message, "input 'A' is missing") {
 		t.Errorf("got %v", err)
@@ -135,7 +210,8 @@ func TestCancelledWhileRunning(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as when the model is closed while it runs
 	r.Responder = &librarytest.Answers{}
-	if e := backend.AsError(in.Execute(ctx, &backend.Batch{Requests: []*backend.Request{r}, Inputs: inputs, Size: 1})); e == nil || e.Code != backend.Cancelled {
+	if e := backend.AsError(in.Execute(ctx, &backend.Batch{Requests: []*backend.Request{r}, Inputs: inputs, Size: 1})); e == nil ||
+		e.Code != backend.Cancelled {
 		t.Errorf("closed: %v", err)
 	}
 	if got, err := ask(in, 0, []string{"COUNT"}, int64s("STEPS", tensor.Shape{1}, 5)); got != "COUNT [1] [5]" {

@@ -45,7 +45,8 @@ var formats = []struct{ magic, what, hint string }{
 func checkFile(cfg *backend.Config, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return backend.Errorf(backend.Unavailable, "unable to read '%s' of model '%s': %s", hidePaths(cfg, path), cfg.Name, hidePaths(cfg, err.Error()))
+		return backend.Errorf(backend.Unavailable, "unable to read '%s' of model '%s': %s", hidePaths(cfg, path), cfg.Name,
+			hidePaths(cfg, err.Error()))
 	}
 	defer f.Close()
 	head := make([]byte, 64)
@@ -54,11 +55,13 @@ func checkFile(cfg *backend.Config, path string) error {
 		return fileError(cfg, path, "the file is empty", "write the model again")
 	}
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return backend.Errorf(backend.Unavailable, "unable to read '%s' of model '%s': %s", hidePaths(cfg, path), cfg.Name, hidePaths(cfg, err.Error()))
+		return backend.Errorf(backend.Unavailable, "unable to read '%s' of model '%s': %s", hidePaths(cfg, path), cfg.Name,
+			hidePaths(cfg, err.Error()))
 	}
 	head = head[:n]
 	if len(head) >= 8 && string(head[4:8]) == "TFL3" {
-		return fileError(cfg, path, "it is a TensorFlow Lite model", "name it model.tflite, for the backend tensorflow, or convert it with tf2onnx")
+		return fileError(cfg, path, "it is a TensorFlow Lite model",
+			"name it model.tflite, for the backend tensorflow, or convert it with tf2onnx")
 	}
 	for _, known := range formats {
 		if bytes.HasPrefix(head, []byte(known.magic)) {
@@ -76,7 +79,8 @@ func fileError(cfg *backend.Config, path, what, hint string) error {
 var hints = []struct{ part, hint string }{
 	{"Unsupported model IR version", "the model needs a newer ONNX Runtime than %s: upgrade it, or save the model with an older IR version"},
 	{"opset", "the model needs a newer ONNX Runtime than %s: upgrade it, or export the model with an older opset"},
-	{"is not a registered function/op", "the model uses an operator that ONNX Runtime %s lacks: name its library in model_operations.op_library_filename, or use a newer ONNX Runtime"},
+	{"is not a registered function/op", "the model uses an operator that ONNX Runtime %s lacks: name its library in " +
+		"model_operations.op_library_filename, or use a newer ONNX Runtime"},
 	{"Failed to find kernel", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
 	{"Could not find an implementation", "ONNX Runtime %s has no implementation of this operator and datatype on the chosen device"},
 	{"xternal data", "weights outside the model file must lie beside it, under the names that it gives"},

@@ -80,7 +80,10 @@ func start(t testing.TB, d *driver, cfg backend.Config) *instance {
 func ask(in *instance, batch int, outputs []string, inputs ...tensor.Tensor) (string, error) {
 	sink := &librarytest.Answers{}
 	r := &backend.Request{BatchSize: batch, Requested: outputs, Inputs: inputs, Responder: sink}
-	if err := in.Execute(context.Background(), &backend.Batch{Requests: []*backend.Request{r}, Inputs: inputs, Size: max(1, batch)}); err != nil {
+	if err := in.Execute(context.Background(), &backend.Batch{
+		Requests: []*backend.Request{r}, Inputs: inputs,
+		Size: max(1, batch),
+	}); err != nil {
 		return "", err
 	}
 	return show1(sink.Got[0])

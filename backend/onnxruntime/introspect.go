@@ -139,7 +139,8 @@ func datatypeOf(element int) tensor.Datatype {
 
 // typeNames are ONNX's own names of the types that the protocol lacks.
 var typeNames = map[int]string{
-	14: "COMPLEX64", 15: "COMPLEX128", 17: "FLOAT8E4M3FN", 18: "FLOAT8E4M3FNUZ", 19: "FLOAT8E5M2", 20: "FLOAT8E5M2FNUZ", 21: "UINT4", 22: "INT4", 23: "FLOAT4E2M1",
+	14: "COMPLEX64", 15: "COMPLEX128", 17: "FLOAT8E4M3FN", 18: "FLOAT8E4M3FNUZ", 19: "FLOAT8E5M2", 20: "FLOAT8E5M2FNUZ", 21: "UINT4",
+	22: "INT4", 23: "FLOAT4E2M1",
 }
 
 // typeName returns the datatype as a configuration has it, or ONNX's name.

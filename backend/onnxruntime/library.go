@@ -24,15 +24,16 @@ var Spec = library.Spec{
 // process-wide state.
 func (d *driver) environment(cfg *backend.Config) (*environment, error) {
 	silence()
-	return d.environments.Get(&Spec, Spec.PlacesFor(cfg, d.settings.directory, d.options.Interpreter), func(lib *library.Library) (*environment, error) {
-		log := d.host.Logger()
-		e, err := newEnvironment(lib, &d.settings, log)
-		if err != nil {
-			return nil, err
-		}
-		log.Info("ONNX Runtime opened", "version", e.version, "library", lib.Path, "found", lib.Source, "providers", e.providers)
-		return e, nil
-	})
+	return d.environments.Get(&Spec, Spec.PlacesFor(cfg, d.settings.directory, d.options.Interpreter),
+		func(lib *library.Library) (*environment, error) {
+			log := d.host.Logger()
+			e, err := newEnvironment(lib, &d.settings, log)
+			if err != nil {
+				return nil, err
+			}
+			log.Info("ONNX Runtime opened", "version", e.version, "library", lib.Path, "found", lib.Source, "providers", e.providers)
+			return e, nil
+		})
 }
 
 // Describe looks for the library and says what it has.

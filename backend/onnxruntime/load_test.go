@@ -19,22 +19,50 @@ import (
 func TestComplete(t *testing.T) {
 	d, _ := open(t, map[string]string{"default-max-batch-size": "16"})
 	for _, c := range []struct{ model, config, want string }{
-		{"add_sub", `{}`, `{"dynamic_batching":{},"input":[{"name":"INPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"INPUT1","data_type":"TYPE_FP32","dims":[16]}],` +
-			`"max_batch_size":16,"output":[{"name":"OUTPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"OUTPUT1","data_type":"TYPE_FP32","dims":[16]}]}`},
+		{
+			"add_sub", `{}`,
+			`{"dynamic_batching":{},"input":[{"name":"INPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"INPUT1","data_type":"TYPE_FP32",` +
+				`"dims":[16]}],` +
+				`"max_batch_size":16,"output":[{"name":"OUTPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"OUTPUT1","data_type":"TYPE_FP32",` +
+				`"dims":[16]}]}`,
+		},
 		{
 			"add_sub", `{"max_batch_size":1,"output":[{"name":"OUTPUT0"}]}`,
-			`{"input":[{"name":"INPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"INPUT1","data_type":"TYPE_FP32","dims":[16]}],"max_batch_size":1,"output":[{"name":"OUTPUT0"}]}`,
+			`{"input":[{"name":"INPUT0","data_type":"TYPE_FP32","dims":[16]},{"name":"INPUT1","data_type":"TYPE_FP32","dims":[16]}],` +
+				`"max_batch_size":1,"output":[{"name":"OUTPUT0"}]}`,
 		},
 		{
 			"identity_bytes", `{"max_batch_size":3,"sequence_batching":{}}`,
-			`{"input":[{"name":"IN","data_type":"TYPE_STRING","dims":[-1]}],"max_batch_size":3,"output":[{"name":"OUT","data_type":"TYPE_STRING","dims":[-1]}],"sequence_batching":{}}`,
+			`{"input":[{"name":"IN","data_type":"TYPE_STRING","dims":[-1]}],"max_batch_size":3,"output":[{"name":"OUT","data_type":"TYPE_STRING",` +
+				`"dims":[-1]}],"sequence_batching":{}}`,
 		},
-		{"column", `{}`, `{"dynamic_batching":{},"input":[{"name":"IN","data_type":"TYPE_FP32","dims":[1]}],"max_batch_size":16,"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}]}`},
-		{"scalar", `{}`, `{"input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]},{"name":"K","data_type":"TYPE_FP32","dims":[1]}],"max_batch_size":0,"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1]}]}`},
-		{"optional", `{}`, `{"dynamic_batching":{},"input":[{"name":"A","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}],"max_batch_size":16,"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}]}`},
+		{
+			"column", `{}`,
+			`{"dynamic_batching":{},"input":[{"name":"IN","data_type":"TYPE_FP32","dims":[1]}],"max_batch_size":16,"output":[{"name":"OUT",` +
+				`"data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}]}`,
+		},
+		{
+			"scalar", `{}`,
+			`{"input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]},{"name":"K","data_type":"TYPE_FP32","dims":[1]}],"max_batch_size":0,` +
+				`"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1]}]}`,
+		},
+		{
+			"optional", `{}`,
+			`{"dynamic_batching":{},"input":[{"name":"A","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}],"max_batch_size":16,` +
+				`"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[1],"reshape":{"shape":[]}}]}`,
+		},
 		{"add_sub", `{"input":[{"name":"INPUT0"}],"output":[{"name":"OUTPUT0"}]}`, ``},
-		{"nonzero", `{"max_batch_size":4}`, `error: Invalid argument: autofill failed for model 'model': model does not support batching while non-zero max_batch_size is specified ('OUT' has shape [1,-1]; write max_batch_size: 0, or export the model with a dynamic first dimension)`},
-		{"sequence", `{}`, `error: Unsupported: Unsupported ONNX Type 'ONNX_TYPE_SEQUENCE' for I/O 'LIST', expected 'ONNX_TYPE_TENSOR'. (model 'model'; name the tensors to serve as input and output in its configuration; classifiers of skl2onnx give tensors when they are converted with options={'zipmap': False})`},
+		{
+			"nonzero", `{"max_batch_size":4}`,
+			`error: Invalid argument: autofill failed for model 'model': model does not support batching while non-zero max_batch_size is ` +
+				`specified ('OUT' has shape [1,-1]; write max_batch_size: 0, or export the model with a dynamic first dimension)`,
+		},
+		{
+			"sequence", `{}`,
+			`error: Unsupported: Unsupported ONNX Type 'ONNX_TYPE_SEQUENCE' for I/O 'LIST', expected 'ONNX_TYPE_TENSOR'. (model 'model'; name ` +
+				`the tensors to serve as input and output in its configuration; classifiers of skl2onnx give tensors when they are converted with ` +
+				`options={'zipmap': False})`,
+		},
 	} {
 		cfg := configOf(t, c.model, 0, backend.IO{})
 		cfg.JSON = []byte(c.config)
@@ -52,7 +80,8 @@ func TestComplete(t *testing.T) {
 // of the version, unless the file has changed.
 func TestCompletedSessionServes(t *testing.T) {
 	d, _ := open(t, nil)
-	cfg := configOf(t, "add_sub", 4, port("INPUT0", tensor.FP32, 16), port("INPUT1", tensor.FP32, 16), backend.IO{}, port("OUTPUT0", tensor.FP32, 16))
+	cfg := configOf(t, "add_sub", 4, port("INPUT0", tensor.FP32, 16), port("INPUT1", tensor.FP32, 16), backend.IO{},
+		port("OUTPUT0", tensor.FP32, 16))
 	cfg.JSON = []byte(`{}`)
 	for _, changed := range []bool{false, true} {
 		if _, err := d.Complete(t.Context(), cfg); err != nil {
@@ -96,18 +125,64 @@ func TestContradictions(t *testing.T) {
 		ios   []backend.IO
 		want  string
 	}{
-		{"add_sub", 4, pair(fp("INPUT0", 16)), `Invalid argument: unable to load model 'model', configuration expects 1 inputs, model provides 2 (the configuration lacks 'INPUT1' (data_type: TYPE_FP32, dims: [ 16 ]))`},
-		{"add_sub", 4, pair(fp("INPUT0", 16), fp("input1", 16)), `Invalid argument: unable to load model 'model', configuration expects 2 inputs, model provides 2 (the configuration lacks 'INPUT1' (data_type: TYPE_FP32, dims: [ 16 ])); unexpected inference input 'input1', allowed inputs are: INPUT0, INPUT1 (write 'INPUT1')`},
-		{"add_sub", 4, pair(port("INPUT0", tensor.Int32, 16), fp("INPUT1", 8)), `Invalid argument: unable to load model 'model', configuration expects datatype TYPE_INT32 for input 'INPUT0', model provides TYPE_FP32 (write data_type: TYPE_FP32); ` +
-			`model 'model', tensor 'INPUT1': the model expects 2 dimensions (shape [-1,16]) but the model configuration specifies 2 dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape [-1,8]) (write dims: [ 16 ])`},
-		{"add_sub", 0, pair(fp("INPUT0", 16), fp("INPUT1", -1, 16)), `Invalid argument: model 'model', tensor 'INPUT0': the model expects 2 dimensions (shape [-1,16]) but the model configuration specifies 1 dimensions (shape [16]) (write dims: [ -1, 16 ]); ` +
-			`model 'model', tensor 'OUTPUT0': the model expects 2 dimensions (shape [-1,16]) but the model configuration specifies 1 dimensions (shape [16]) (write dims: [ -1, 16 ])`},
-		{"nonzero", 4, []backend.IO{ragged(fp("IN", -1)), port("OUT", tensor.Int64, -1)}, `Invalid argument: model 'model', tensor 'OUT': for the model to support batching the shape should have at least 1 dimension and the first dimension must be -1; but shape expected by the model is [1,-1] (write max_batch_size: 0, or export the model with a dynamic first dimension)`},
-		{"identity_fp32", 4, []backend.IO{ragged(fp("IN", -1)), fp("RESULT", -1)}, `Invalid argument: unable to load model 'model', configuration expects model provides input with shape [-1]  for ragged input 'IN', model provides [-1,-1] (a ragged batch is one list of all elements); unexpected inference output 'RESULT', allowed outputs are: OUT`},
-		{"scalar", 0, []backend.IO{fp("IN", -1), fp("K", 2), {}, fp("OUT", 1)}, `Invalid argument: unable to load model 'model', scalar tensor 'K', should only provide 1 in the model configuration when the model doesn't support batching. Model configuration provided: [2]. (write dims: [ 1 ])`},
-		{"sequence", 0, []backend.IO{fp("IN", -1), fp("LIST", -1)}, `Unsupported: Unsupported ONNX Type 'ONNX_TYPE_SEQUENCE' for I/O 'LIST', expected 'ONNX_TYPE_TENSOR'. (classifiers of skl2onnx give tensors when they are converted with options={'zipmap': False})`},
+		{
+			"add_sub", 4, pair(fp("INPUT0", 16)),
+			`Invalid argument: unable to load model 'model', configuration expects 1 inputs, model provides 2 (the configuration lacks 'INPUT1' ` +
+				`(data_type: TYPE_FP32, dims: [ 16 ]))`,
+		},
+		{
+			"add_sub", 4, pair(fp("INPUT0", 16), fp("input1", 16)),
+			`Invalid argument: unable to load model 'model', configuration expects 2 inputs, model provides 2 (the configuration lacks 'INPUT1' ` +
+				`(data_type: TYPE_FP32, dims: [ 16 ])); unexpected inference input 'input1', allowed inputs are: INPUT0, INPUT1 (write 'INPUT1')`,
+		},
+		{
+			"add_sub", 4, pair(port("INPUT0", tensor.Int32, 16), fp("INPUT1", 8)),
+			`Invalid argument: unable to load model 'model', configuration expects datatype TYPE_INT32 for input 'INPUT0', model provides ` +
+				`TYPE_FP32 (write data_type: TYPE_FP32); ` +
+				`model 'model', tensor 'INPUT1': the model expects 2 dimensions (shape [-1,16]) but the model configuration specifies 2 dimensions ` +
+				`(an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape [-1,8]) (write ` +
+				`dims: [ 16 ])`,
+		},
+		{
+			"add_sub", 0, pair(fp("INPUT0", 16), fp("INPUT1", -1, 16)),
+			`Invalid argument: model 'model', tensor 'INPUT0': the model expects 2 dimensions (shape [-1,16]) but the model configuration ` +
+				`specifies 1 dimensions (shape [16]) (write dims: [ -1, 16 ]); ` +
+				`model 'model', tensor 'OUTPUT0': the model expects 2 dimensions (shape [-1,16]) but the model configuration specifies 1 dimensions ` +
+				`(shape [16]) (write dims: [ -1, 16 ])`,
+		},
+		{
+			"nonzero", 4,
+			[]backend.IO{ragged(fp("IN", -1)), port("OUT", tensor.Int64, -1)},
+			`Invalid argument: model 'model', tensor 'OUT': for the model to support batching the shape should have at least 1 dimension and the ` +
+				`first dimension must be -1; but shape expected by the model is [1,-1] (write max_batch_size: 0, or export the model with a dynamic ` +
+				`first dimension)`,
+		},
+		{
+			"identity_fp32", 4,
+			[]backend.IO{ragged(fp("IN", -1)), fp("RESULT", -1)},
+			`Invalid argument: unable to load model 'model', configuration expects model provides input with shape [-1]  for ragged input 'IN', ` +
+				`model provides [-1,-1] (a ragged batch is one list of all elements); unexpected inference output 'RESULT', allowed outputs are: OUT`,
+		},
+		{
+			"scalar", 0,
+			[]backend.IO{fp("IN", -1), fp("K", 2), {}, fp("OUT", 1)},
+			`Invalid argument: unable to load model 'model', scalar tensor 'K', should only provide 1 in the model configuration when the model ` +
+				`doesn't support batching. Model configuration provided: [2]. (write dims: [ 1 ])`,
+		},
+		{
+			"sequence", 0,
+			[]backend.IO{fp("IN", -1), fp("LIST", -1)},
+			`Unsupported: Unsupported ONNX Type 'ONNX_TYPE_SEQUENCE' for I/O 'LIST', expected 'ONNX_TYPE_TENSOR'. (classifiers of skl2onnx give ` +
+				`tensors when they are converted with options={'zipmap': False})`,
+		},
 		{"sequence", 0, []backend.IO{fp("IN", -1), fp("OUT", -1)}, ``}, // the list is not asked for
-		{"column", 4, []backend.IO{fp("IN", 1), fp("OUT", 1)}, `Invalid argument: model 'model', tensor 'OUT': the model expects 1 dimensions (shape [-1]) but the model configuration specifies 2 dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape [-1,1]) (write dims: [ 1 ] and reshape { shape: [ ] })`},
+		{
+			"column", 4,
+			[]backend.IO{fp("IN", 1), fp("OUT", 1)},
+			`Invalid argument: model 'model', tensor 'OUT': the model expects 1 dimensions (shape [-1]) but the model configuration specifies 2 ` +
+				`dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape [-1,` +
+				`1]) (write dims: [ 1 ] and reshape { shape: [ ] })`,
+		},
 	} {
 		m, err := d.Load(t.Context(), configOf(t, c.model, c.batch, c.ios...))
 		got := ""
@@ -224,17 +299,45 @@ func TestParameters(t *testing.T) {
 		parameters map[string]string
 		json, want string
 	}{
-		{map[string]string{"execution_mode": "2"}, `{}`, "Invalid configuration value provided. Expected values for  execution_mode are 0 or 1 but got 2 ."},
-		{map[string]string{"execution_mode": "one", "enable_mem_arena": "maybe"}, `{}`, "parameter 'execution_mode' of model 'model': failed to convert 'one' to integral number; parameter 'enable_mem_arena' of model"},
-		{map[string]string{"intra_op_thread_count": "many"}, `{}`, "parameter 'intra_op_thread_count' of model 'model': failed to convert 'many' to integral number"},
-		{map[string]string{"inter_op_thread_count": "-1"}, `{}`, "parameter 'inter_op_thread_count' of model 'model': expected 0 or more, got -1"},
-		{map[string]string{"enable_mem_arena": "perhaps"}, `{}`, "parameter 'enable_mem_arena' of model 'model': failed to convert 'perhaps' to boolean"},
-		{nil, `{"optimization":{"execution_accelerators":{"cpu_execution_accelerator":[{"name":"abacus"}]}}}`, "unknown Execution Accelerator 'abacus' is requested (model 'model'; known ones: "},
-		{nil, `{"optimization":{"execution_accelerators":{"cpu_execution_accelerator":[{"name":"openvino"}]}}}`, "execution accelerator 'openvino' of model 'model' needs OpenVINOExecutionProvider, which ONNX Runtime 1."},
+		{
+			map[string]string{"execution_mode": "2"},
+			`{}`,
+			"Invalid configuration value provided. Expected values for  execution_mode are 0 or 1 but got 2 .",
+		},
+		{
+			map[string]string{"execution_mode": "one", "enable_mem_arena": "maybe"},
+			`{}`,
+			"parameter 'execution_mode' of model 'model': failed to convert 'one' to integral number; parameter 'enable_mem_arena' of model",
+		},
+		{
+			map[string]string{"intra_op_thread_count": "many"},
+			`{}`,
+			"parameter 'intra_op_thread_count' of model 'model': failed to convert 'many' to integral number",
+		},
+		{
+			map[string]string{"inter_op_thread_count": "-1"},
+			`{}`,
+			"parameter 'inter_op_thread_count' of model 'model': expected 0 or more, got -1",
+		},
+		{
+			map[string]string{"enable_mem_arena": "perhaps"},
+			`{}`,
+			"parameter 'enable_mem_arena' of model 'model': failed to convert 'perhaps' to boolean",
+		},
+		{
+			nil, `{"optimization":{"execution_accelerators":{"cpu_execution_accelerator":[{"name":"abacus"}]}}}`,
+			"unknown Execution Accelerator 'abacus' is requested (model 'model'; known ones: ",
+		},
+		{
+			nil, `{"optimization":{"execution_accelerators":{"cpu_execution_accelerator":[{"name":"openvino"}]}}}`,
+			"execution accelerator 'openvino' of model 'model' needs OpenVINOExecutionProvider, which ONNX Runtime 1.",
+		},
 		{nil, `{"model_operations":{"op_library_filename":["missing.so"]}}`, "operator library 'missing.so' of model 'model': "},
 		{map[string]string{
-			"execution_mode": "1", "intra_op_thread_count": "2", "inter_op_thread_count": "2", "enable_mem_arena": "1", "enable_mem_pattern": "false",
-			"session.use_device_allocator_for_initializers": "1", "memory.enable_memory_arena_shrinkage": "cpu:0", "share_session": "0", "another": "is ignored",
+			"execution_mode": "1", "intra_op_thread_count": "2", "inter_op_thread_count": "2", "enable_mem_arena": "1",
+			"enable_mem_pattern":                            "false",
+			"session.use_device_allocator_for_initializers": "1", "memory.enable_memory_arena_shrinkage": "cpu:0", "share_session": "0",
+			"another": "is ignored",
 		}, `{"optimization":{"graph":{"level":1}}}`, ""},
 		{map[string]string{"enable_mem_arena": "0"}, `{"optimization":{"graph":{"level":-1}}}`, ""},
 		{nil, `{"optimization":{"graph":{"level":2}}}`, ""},
@@ -274,14 +377,21 @@ func TestGPUNeedsTheProvider(t *testing.T) {
 	if e.has("CUDAExecutionProvider") {
 		t.Skip("the library has CUDA")
 	}
-	if err == nil || !strings.Contains(err.Error(), "instance group of KIND_GPU of model 'model' needs CUDAExecutionProvider") || !strings.Contains(err.Error(), "install onnxruntime-gpu") {
+	if err == nil || !strings.Contains(err.Error(), "instance group of KIND_GPU of model 'model' needs CUDAExecutionProvider") ||
+		!strings.Contains(err.Error(), "install onnxruntime-gpu") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestProviderOptions(t *testing.T) {
-	got, err := tensorRTOptions(map[string]string{"precision_mode": "FP16", "max_workspace_size_bytes": "1024", "int8_calibration_table_name": "t", "trt_engine_cache_enable": "1"}, 3)
-	want := map[string]string{"device_id": "3", "trt_fp16_enable": "1", "trt_max_workspace_size": "1024", "trt_int8_calibration_table_name": "t", "trt_engine_cache_enable": "1"}
+	got, err := tensorRTOptions(map[string]string{
+		"precision_mode": "FP16", "max_workspace_size_bytes": "1024",
+		"int8_calibration_table_name": "t", "trt_engine_cache_enable": "1",
+	}, 3)
+	want := map[string]string{
+		"device_id": "3", "trt_fp16_enable": "1", "trt_max_workspace_size": "1024",
+		"trt_int8_calibration_table_name": "t", "trt_engine_cache_enable": "1",
+	}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v, %s", err, cmp.Diff(want, got))
 	}
@@ -290,8 +400,15 @@ func TestProviderOptions(t *testing.T) {
 			t.Errorf("%s=%s is taken", name, value)
 		}
 	}
-	got, err = cudaOptions(map[string]string{"use_ep_level_unified_stream": "1"}, &sessionOptions{device: 1, cudaParameters: map[string]string{"cudnn_conv_algo_search": "1", "gpu_mem_limit": "99", "arena_extend_strategy": "1"}})
-	want = map[string]string{"device_id": "1", "cudnn_conv_algo_search": "HEURISTIC", "gpu_mem_limit": "99", "arena_extend_strategy": "kSameAsRequested", "use_ep_level_unified_stream": "1"}
+	got, err = cudaOptions(map[string]string{"use_ep_level_unified_stream": "1"},
+		&sessionOptions{device: 1, cudaParameters: map[string]string{
+			"cudnn_conv_algo_search": "1", "gpu_mem_limit": "99",
+			"arena_extend_strategy": "1",
+		}})
+	want = map[string]string{
+		"device_id": "1", "cudnn_conv_algo_search": "HEURISTIC", "gpu_mem_limit": "99",
+		"arena_extend_strategy": "kSameAsRequested", "use_ep_level_unified_stream": "1",
+	}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v, %s", err, cmp.Diff(want, got))
 	}
@@ -348,7 +465,10 @@ func TestSettings(t *testing.T) {
 		bad    bool
 	}{
 		{nil, settings{maxBatchSize: 4}, false},
-		{map[string]string{"default-max-batch-size": "0", "enable-global-threadpool": "1", "intra_op_thread_count": "2", "inter_op_thread_count": "3"}, settings{sharedThreads: true, intra: 2, inter: 3}, false},
+		{map[string]string{
+			"default-max-batch-size": "0", "enable-global-threadpool": "1", "intra_op_thread_count": "2",
+			"inter_op_thread_count": "3",
+		}, settings{sharedThreads: true, intra: 2, inter: 3}, false},
 		{map[string]string{"default-max-batch-size": "x"}, settings{}, true},
 		{map[string]string{"enable-global-threadpool": "x"}, settings{}, true},
 	} {
@@ -399,9 +519,15 @@ func TestLogIsBounded(t *testing.T) {
 
 // TestConfigJSON: the fields are those of the real form.
 func TestConfigJSON(t *testing.T) {
-	cfg := backend.Config{Name: "m", JSON: []byte(`{"max_batch_size":2,"optimization":{"graph":{"level":1},"execution_accelerators":{"gpu_execution_accelerator":[{"name":"tensorrt","parameters":{"precision_mode":"FP16"}}],"cpu_execution_accelerator":[]}},"model_operations":{"op_library_filename":["a.so"]}}`)}
+	cfg := backend.Config{
+		Name: "m",
+		JSON: []byte(`{"max_batch_size":2,"optimization":{"graph":{"level":1},` +
+			`"execution_accelerators":{"gpu_execution_accelerator":[{"name":"tensorrt","parameters":{"precision_mode":"FP16"}}],` +
+			`"cpu_execution_accelerator":[]}},"model_operations":{"op_library_filename":["a.so"]}}`),
+	}
 	c, err := parseConfig(&cfg)
-	if err != nil || c.MaxBatchSize != 2 || c.Optimization.Graph.Level != 1 || c.Optimization.ExecutionAccelerators.GPU[0].Parameters["precision_mode"] != "FP16" || c.ModelOperations.OpLibraryFilename[0] != "a.so" {
+	if err != nil || c.MaxBatchSize != 2 || c.Optimization.Graph.Level != 1 ||
+		c.Optimization.ExecutionAccelerators.GPU[0].Parameters["precision_mode"] != "FP16" || c.ModelOperations.OpLibraryFilename[0] != "a.so" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	cfg.JSON = json.RawMessage(`{`)

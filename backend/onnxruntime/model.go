@@ -19,13 +19,16 @@ type model struct {
 	mu     sync.Mutex
 	shared *session // the first; also that of all instances unless they have their own
 	taken  bool     // by the first instance that has its own
+
+	closing sync.Once
 }
 
 // Load implements backend.Backend. The session is made here, so that a version
 // with a fault fails before its instances are made.
 func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
 	if cfg.Decoupled {
-		return nil, backend.Errorf(backend.InvalidArg, "model '%s' is decoupled, which the onnxruntime backend does not support: an ONNX model gives one response", cfg.Name)
+		return nil, backend.Errorf(backend.InvalidArg,
+			"model '%s' is decoupled, which the onnxruntime backend does not support: an ONNX model gives one response", cfg.Name)
 	}
 	c, err := parseConfig(&cfg)
 	if err != nil {
@@ -105,6 +108,6 @@ func (m *model) sessionFor(o *sessionOptions, in backend.InstanceConfig) (*sessi
 
 // Close implements backend.Model.
 func (m *model) Close() error {
-	m.shared.Drop()
+	m.closing.Do(m.shared.Drop)
 	return nil
 }

@@ -33,7 +33,8 @@ func (e *environment) registerOperators(options uintptr, o *sessionOptions, cfg 
 	for _, path := range o.operators {
 		p := pathArgument(path)
 		if err := e.call(fnRegisterCustomOpsLibraryV2, options, uintptr(unsafe.Pointer(p))); err != nil {
-			return backend.Errorf(backend.Internal, "operator library '%s' of model '%s': %s (it must lie in the version's or the model's directory, or be found by the dynamic loader)",
+			return backend.Errorf(backend.Internal,
+				"operator library '%s' of model '%s': %s (it must lie in the version's or the model's directory, or be found by the dynamic loader)",
 				filepath.Base(path), cfg.Name, hidePaths(cfg, err.Error()))
 		}
 	}

@@ -39,7 +39,10 @@ var entryPrefixes = []string{"session.", "optimization.", "mlas.", "ep."}
 
 // parameters are all that a model may have.
 func parameters() []string {
-	all := []string{paramIntraThreads, paramInterThreads, paramExecutionMode, paramMemArena, paramMemPattern, paramShrink, paramShare, Spec.Parameter}
+	all := []string{
+		paramIntraThreads, paramInterThreads, paramExecutionMode, paramMemArena, paramMemPattern, paramShrink, paramShare,
+		Spec.Parameter,
+	}
 	for _, prefix := range entryPrefixes {
 		all = append(all, prefix+"*")
 	}
@@ -59,6 +62,14 @@ func ownCode(cfg *backend.Config) string {
 	return Spec.OfModel(cfg)
 }
 
+// checkParameter is backend.Driver.CheckParameter.
+func checkParameter(cfg *backend.Config, name string) error {
+	var d driver
+	_, err := d.readOptions(&backend.Config{Name: cfg.Name, Parameters: map[string]string{name: cfg.Parameters[name]}}, &modelConfig{},
+		backend.InstanceConfig{})
+	return err
+}
+
 // sessionOptions are what a session is made with.
 type sessionOptions struct {
 	level                int
@@ -73,12 +84,17 @@ type sessionOptions struct {
 	perInstance          bool     // instances have a session each
 	shrink               string   // run configuration entry
 	cudaParameters       map[string]string
+	place                *processors.Place // nil for anywhere
+	policy               string            // what place was made of
 }
 
 // readOptions takes the options out of a configuration. instances are those of
 // the version.
 func (d *driver) readOptions(cfg *backend.Config, c *modelConfig, in backend.InstanceConfig) (*sessionOptions, error) {
 	o := &sessionOptions{level: optimizeAll, kind: in.Kind, device: in.Device, shrink: cfg.Parameters[paramShrink]}
+	if in.HostPolicy != nil {
+		o.place, o.policy = processors.NewPlace(in.HostPolicy.Processors, in.HostPolicy.Node), policyOf(in)
+	}
 	if g := c.Optimization.Graph; g != nil {
 		switch g.Level {
 		case -1:
@@ -127,7 +143,8 @@ func (d *driver) readOptions(cfg *backend.Config, c *modelConfig, in backend.Ins
 	}
 	if mode > 1 {
 		// Triton's text has two blanks and a blank before the stop.
-		wrong.Add(backend.Errorf(backend.InvalidArg, "Invalid configuration value provided. Expected values for  execution_mode are 0 or 1 but got %d .", mode))
+		wrong.Add(backend.Errorf(backend.InvalidArg,
+			"Invalid configuration value provided. Expected values for  execution_mode are 0 or 1 but got %d .", mode))
 	}
 	if err := wrong.Err(); err != nil {
 		return nil, err
@@ -152,6 +169,20 @@ func (d *driver) readOptions(cfg *backend.Config, c *modelConfig, in backend.Ins
 
 const kindGPU = "KIND_GPU"
 
+// policyOf describes where an instance is to run: those of the same share a
+// session.
+func policyOf(in backend.InstanceConfig) string {
+	p := in.HostPolicy
+	switch {
+	case p == nil:
+		return ""
+	case p.Node == nil:
+		return fmt.Sprint(p.Processors)
+	default:
+		return fmt.Sprint(p.Processors, *p.Node)
+	}
+}
+
 // threads divides the cores. The instances that share a session also share its
 // threads: each brings the thread it runs on, the pool has the cores that are
 // left, and an instance that runs alone has them all. Instances with sessions of
@@ -168,8 +199,11 @@ func (o *sessionOptions) threads(cfg *backend.Config, s *settings) {
 	}
 	cores, instances := processors.Count(), 0
 	for _, in := range cfg.Instances {
-		if in.Kind == o.kind && in.Device == o.device {
-			instances++
+		if in.Kind != o.kind || in.Device != o.device || policyOf(in) != o.policy {
+			continue
+		}
+		if instances++; in.HostPolicy != nil && len(in.HostPolicy.Processors) > 0 {
+			cores = min(cores, len(in.HostPolicy.Processors))
 		}
 	}
 	instances = max(1, instances)
@@ -206,7 +240,7 @@ func (o *sessionOptions) addEntries(parameters map[string]string) {
 // another.
 func (o *sessionOptions) key() string {
 	c := *o
-	c.memArena, c.memPattern = nil, nil
+	c.memArena, c.memPattern, c.place = nil, nil, nil
 	return fmt.Sprintf("%+v %s %s", c, show(o.memArena), show(o.memPattern))
 }
 

@@ -55,7 +55,9 @@ func newPlan(cfg *backend.Config, s *session) *plan {
 		if t == nil {
 			continue // refused by validate
 		}
-		p.inputs = append(p.inputs, plannedInput{name: in.Name, required: slices.ContainsFunc(s.inputs, func(i tensorInfo) bool { return i.name == in.Name }), datatype: in.Datatype, element: uintptr(t.element), scalar: len(t.shape) == 0, shape: t.shape})
+		p.inputs = append(p.inputs, plannedInput{name: in.Name, required: slices.ContainsFunc(s.inputs, func(i tensorInfo) bool {
+			return i.name == in.Name
+		}), datatype: in.Datatype, element: uintptr(t.element), scalar: len(t.shape) == 0, shape: t.shape})
 		names = append(names, in.Name)
 	}
 	p.outputs = make([]plannedOutput, len(cfg.Outputs))

@@ -60,7 +60,8 @@ func (e *environment) appendProviders(options uintptr, o *sessionOptions, cfg *b
 		} else {
 			keys, values := cStrings(a.Parameters)
 			err = e.call(fnAppendExecutionProvider, options, uintptr(unsafe.Pointer(library.CString(p.generic))),
-				uintptr(unsafe.Pointer(unsafe.SliceData(keys.table))), uintptr(unsafe.Pointer(unsafe.SliceData(values.table))), uintptr(len(a.Parameters)))
+				uintptr(unsafe.Pointer(unsafe.SliceData(keys.table))), uintptr(unsafe.Pointer(unsafe.SliceData(values.table))),
+				uintptr(len(a.Parameters)))
 			keys.free()
 			values.free()
 		}
@@ -89,7 +90,8 @@ func (e *environment) need(p provider, what string, cfg *backend.Config) error {
 	if e.has(p.name) {
 		return nil
 	}
-	return backend.Errorf(backend.InvalidArg, "%s of model '%s' needs %s, which ONNX Runtime %s of %s does not have (it has %s): install %s, or take it out of the configuration",
+	return backend.Errorf(backend.InvalidArg,
+		"%s of model '%s' needs %s, which ONNX Runtime %s of %s does not have (it has %s): install %s, or take it out of the configuration",
 		what, cfg.Name, p.name, e.version, e.lib.Source, strings.Join(e.providers, ", "), p.install)
 }
 
@@ -103,7 +105,8 @@ func (e *environment) appendOwn(options uintptr, create, update, appendTo, relea
 	keys, values := cStrings(parameters)
 	defer keys.free()
 	defer values.free()
-	if err := e.call(update, own, uintptr(unsafe.Pointer(unsafe.SliceData(keys.table))), uintptr(unsafe.Pointer(unsafe.SliceData(values.table))), uintptr(len(parameters))); err != nil {
+	if err := e.call(update, own, uintptr(unsafe.Pointer(unsafe.SliceData(keys.table))),
+		uintptr(unsafe.Pointer(unsafe.SliceData(values.table))), uintptr(len(parameters))); err != nil {
 		return err
 	}
 	return e.call(appendTo, options, own)

@@ -17,6 +17,7 @@ type session struct {
 	inputs         []tensorInfo // those without a default value, in the model's order
 	initializers   []tensorInfo // inputs with a default value
 	outputs        []tensorInfo
+	arena          uintptr      // what it takes memory from, 0 where that does not tell
 	uses           atomic.Int64 // its owner, and outputs in memory of the session
 	stamp, options string
 }
@@ -58,6 +59,9 @@ func (e *environment) newSession(cfg *backend.Config, o *sessionOptions) (*sessi
 	if err := checkFile(cfg, path); err != nil {
 		return nil, err
 	}
+	if err := modelfile.External(cfg, path); err != nil {
+		return nil, err
+	}
 	options, err := e.build(o, cfg)
 	if err != nil {
 		return nil, explain(err, cfg, path, e)
@@ -65,11 +69,20 @@ func (e *environment) newSession(cfg *backend.Config, o *sessionOptions) (*sessi
 	defer e.release(fnReleaseSessionOptions, options)
 	s := &session{env: e, stamp: modelfile.Stamp(path), options: o.key()}
 	p := pathArgument(path)
-	if err := e.call(fnCreateSession, e.env, uintptr(unsafe.Pointer(p)), options, uintptr(unsafe.Pointer(&s.handle))); err != nil {
+	// The threads of the session stay where the one is that makes it.
+	misplaced := o.place.Run(func() error {
+		err = e.call(fnCreateSession, e.env, uintptr(unsafe.Pointer(p)), options, uintptr(unsafe.Pointer(&s.handle)))
+		return nil
+	})
+	if misplaced != nil {
+		return nil, backend.Errorf(backend.InvalidArg, "%v", misplaced)
+	}
+	if err != nil {
 		return nil, explain(err, cfg, path, e)
 	}
 	e.uses.Add(1)
 	s.uses.Store(1)
+	s.findArena()
 	if err := s.introspect(); err != nil {
 		s.Drop()
 		return nil, explain(err, cfg, path, e)
@@ -82,6 +95,7 @@ func (s *session) Drop() {
 	if s.uses.Add(-1) > 0 {
 		return
 	}
+	s.env.release(fnReleaseAllocator, s.arena)
 	s.env.release(fnReleaseSession, s.handle)
 	s.env.drop()
 }

@@ -90,7 +90,8 @@ func (v *validation) input(in *backend.IO) {
 	found := v.model(in.Name)
 	if found == nil {
 		if v.isControl(in.Name) {
-			v.fault(backend.Internal, fmt.Sprintf("configuration specified sequence control '%s', but model does not provide that input", in.Name), "")
+			v.fault(backend.Internal, fmt.Sprintf("configuration specified sequence control '%s', but model does not provide that input", in.Name),
+				"")
 			return
 		}
 		v.unexpected("input", in.Name, slices.Concat(v.s.inputs, v.s.initializers))
@@ -102,7 +103,8 @@ func (v *validation) input(in *backend.IO) {
 	if in.Ragged {
 		if len(found.shape) != 1 || found.shape[0] != -1 {
 			// Triton's text has two blanks behind the shape.
-			v.fault(backend.InvalidArg, fmt.Sprintf("unable to load model '%s', configuration expects model provides input with shape [-1]  for ragged input '%s', model provides %s",
+			v.fault(backend.InvalidArg, fmt.Sprintf(
+				"unable to load model '%s', configuration expects model provides input with shape [-1]  for ragged input '%s', model provides %s",
 				cfg.Name, in.Name, found.shape), "a ragged batch is one list of all elements")
 		}
 		return
@@ -140,7 +142,8 @@ func (v *validation) unexpected(what, name string, model []tensorInfo) {
 			hint = "write '" + n + "'"
 		}
 	}
-	v.fault(backend.InvalidArg, fmt.Sprintf("unexpected inference %s '%s', allowed %ss are: %s", what, name, what, strings.Join(names, ", ")), hint)
+	v.fault(backend.InvalidArg, fmt.Sprintf("unexpected inference %s '%s', allowed %ss are: %s", what, name, what, strings.Join(names, ", ")),
+		hint)
 }
 
 // datatype compares datatypes and says whether they fit.
@@ -148,10 +151,12 @@ func (v *validation) datatype(what string, io *backend.IO, found *tensorInfo) bo
 	cfg := v.cfg
 	switch {
 	case found.kind != kindTensor:
-		v.fault(backend.Unsupported, fmt.Sprintf("Unsupported ONNX Type 'ONNX_TYPE_%s' for I/O '%s', expected 'ONNX_TYPE_TENSOR'.", onnxType(found.kind), found.name), kindHint(found.kind))
+		v.fault(backend.Unsupported, fmt.Sprintf("Unsupported ONNX Type 'ONNX_TYPE_%s' for I/O '%s', expected 'ONNX_TYPE_TENSOR'.",
+			onnxType(found.kind), found.name), kindHint(found.kind))
 		return false
 	case found.datatype == tensor.Invalid:
-		v.fault(backend.Unsupported, fmt.Sprintf("%s '%s' of model '%s' has datatype %s, which the protocol does not have", what, found.name, cfg.Name, found.typeName()), "add a Cast to the model")
+		v.fault(backend.Unsupported, fmt.Sprintf("%s '%s' of model '%s' has datatype %s, which the protocol does not have", what, found.name,
+			cfg.Name, found.typeName()), "add a Cast to the model")
 		return false
 	case found.datatype != io.Datatype:
 		v.fault(backend.InvalidArg, fmt.Sprintf("unable to load model '%s', configuration expects datatype %s for %s '%s', model provides %s",
@@ -182,7 +187,8 @@ func (v *validation) dims(what string, io *backend.IO, found *tensorInfo) {
 	if len(found.shape) == 0 && !batching {
 		for _, d := range io.Dims {
 			if d != 1 {
-				v.fault(backend.InvalidArg, fmt.Sprintf("unable to load model '%s', scalar tensor '%s', should only provide 1 in the model configuration when the model doesn't support batching. Model configuration provided: %s.",
+				v.fault(backend.InvalidArg, fmt.Sprintf("unable to load model '%s', scalar tensor '%s', should only provide 1 in the model "+
+					"configuration when the model doesn't support batching. Model configuration provided: %s.",
 					cfg.Name, io.Name, io.Dims), "write dims: [ 1 ]")
 				return
 			}
@@ -191,19 +197,23 @@ func (v *validation) dims(what string, io *backend.IO, found *tensorInfo) {
 	}
 	if !batching {
 		if !fits(found.shape, io.Dims) {
-			v.fault(backend.InvalidArg, fmt.Sprintf("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (shape %s)",
+			v.fault(backend.InvalidArg, fmt.Sprintf(
+				"model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (shape %s)",
 				cfg.Name, io.Name, len(found.shape), found.shape, len(io.Dims), io.Dims), "write "+completion.Write(found.shape, false))
 		}
 		return
 	}
 	if len(found.shape) == 0 || found.shape[0] != -1 {
-		v.fault(backend.InvalidArg, fmt.Sprintf("model '%s', tensor '%s': for the model to support batching the shape should have at least 1 dimension and the first dimension must be -1; but shape expected by the model is %s",
+		v.fault(backend.InvalidArg, fmt.Sprintf("model '%s', tensor '%s': for the model to support batching the shape should have at least 1 "+
+			"dimension and the first dimension must be -1; but shape expected by the model is %s",
 			cfg.Name, io.Name, found.shape), "write max_batch_size: 0, or export the model with a dynamic first dimension")
 		return
 	}
 	full := append(tensor.Shape{-1}, io.Dims...)
 	if !fits(found.shape, full) {
-		v.fault(backend.InvalidArg, fmt.Sprintf("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape %s)",
+		v.fault(backend.InvalidArg, fmt.Sprintf("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model "+
+			"configuration specifies %d dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, "+
+			"making complete shape %s)",
 			cfg.Name, io.Name, len(found.shape), found.shape, len(full), full), "write "+completion.Write(found.shape, true))
 	}
 }

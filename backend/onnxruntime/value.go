@@ -41,7 +41,8 @@ func (e *environment) strings(value uintptr, elements int, memory tensor.Allocat
 		return nil, err
 	}
 	text, offsets := make([]byte, max(1, total)), make([]uintptr, elements+1)
-	if err := e.call(fnGetStringTensorContent, value, uintptr(unsafe.Pointer(&text[0])), total, uintptr(unsafe.Pointer(&offsets[0])), uintptr(elements)); err != nil {
+	if err := e.call(fnGetStringTensorContent, value, uintptr(unsafe.Pointer(&text[0])), total, uintptr(unsafe.Pointer(&offsets[0])),
+		uintptr(elements)); err != nil {
 		return nil, err
 	}
 	offsets[elements] = total

@@ -73,20 +73,27 @@ const (
 )
 
 var symbols = [fnCount]string{
-	fnLastError: "ov_get_last_err_msg", fnErrorInfo: "ov_get_error_info", fnVersion: "ov_get_openvino_version", fnVersionFree: "ov_version_free", fnFree: "ov_free",
-	fnCoreCreate: "ov_core_create", fnCoreFree: "ov_core_free", fnCoreDevices: "ov_core_get_available_devices", fnDevicesFree: "ov_available_devices_free",
+	fnLastError: "ov_get_last_err_msg", fnErrorInfo: "ov_get_error_info", fnVersion: "ov_get_openvino_version",
+	fnVersionFree: "ov_version_free", fnFree: "ov_free",
+	fnCoreCreate: "ov_core_create", fnCoreFree: "ov_core_free", fnCoreDevices: "ov_core_get_available_devices",
+	fnDevicesFree:     "ov_available_devices_free",
 	fnCoreSetProperty: "ov_core_set_property", fnAddExtension: "ov_core_add_extension",
-	fnReadModel: "ov_core_read_model", fnModelFree: "ov_model_free", fnModelInputs: "ov_model_inputs_size", fnModelOutputs: "ov_model_outputs_size",
-	fnModelInput: "ov_model_const_input_by_index", fnModelOutput: "ov_model_const_output_by_index",
-	fnModelInputByName: "ov_model_const_input_by_name", fnModelOutputByName: "ov_model_const_output_by_name", fnReshape: "ov_model_reshape_by_port_indexes",
-	fnPortName: "ov_port_get_any_name", fnPortShape: "ov_port_get_partial_shape", fnPortElement: "ov_port_get_element_type", fnPortFree: "ov_output_const_port_free",
+	fnReadModel: "ov_core_read_model", fnModelFree: "ov_model_free", fnModelInputs: "ov_model_inputs_size",
+	fnModelOutputs: "ov_model_outputs_size",
+	fnModelInput:   "ov_model_const_input_by_index", fnModelOutput: "ov_model_const_output_by_index",
+	fnModelInputByName: "ov_model_const_input_by_name", fnModelOutputByName: "ov_model_const_output_by_name",
+	fnReshape:  "ov_model_reshape_by_port_indexes",
+	fnPortName: "ov_port_get_any_name", fnPortShape: "ov_port_get_partial_shape", fnPortElement: "ov_port_get_element_type",
+	fnPortFree:         "ov_output_const_port_free",
 	fnPartialShapeFree: "ov_partial_shape_free", fnCompile: "ov_core_compile_model", fnCompiledFree: "ov_compiled_model_free",
 	fnCreateRequest: "ov_compiled_model_create_infer_request", fnRequestFree: "ov_infer_request_free",
 	fnSetInput: "ov_infer_request_set_input_tensor_by_index", fnGetOutput: "ov_infer_request_get_output_tensor_by_index",
-	fnStart: "ov_infer_request_start_async", fnWaitFor: "ov_infer_request_wait_for", fnWait: "ov_infer_request_wait", fnCancel: "ov_infer_request_cancel",
+	fnStart: "ov_infer_request_start_async", fnWaitFor: "ov_infer_request_wait_for", fnWait: "ov_infer_request_wait",
+	fnCancel:         "ov_infer_request_cancel",
 	fnTensorFromHost: "ov_tensor_create_from_host_ptr", fnTensorCreate: "ov_tensor_create", fnTensorShape: "ov_tensor_get_shape",
-	fnTensorElement: "ov_tensor_get_element_type", fnTensorBytes: "ov_tensor_get_byte_size", fnTensorData: "ov_tensor_data", fnTensorFree: "ov_tensor_free",
-	fnShapeFree: "ov_shape_free",
+	fnTensorElement: "ov_tensor_get_element_type", fnTensorBytes: "ov_tensor_get_byte_size", fnTensorData: "ov_tensor_data",
+	fnTensorFree: "ov_tensor_free",
+	fnShapeFree:  "ov_shape_free",
 }
 
 // Status values of the library.
@@ -100,7 +107,8 @@ func openAPI(lib *library.Library) (*api, error) {
 	for i, name := range symbols {
 		f, err := lib.Symbol(name)
 		if err != nil {
-			return nil, backend.Errorf(backend.Unavailable, "OpenVINO at %s has no function %s (found through %s): Neso needs 2024.4 or later: pip install -U openvino", lib.Path, name, lib.Source)
+			return nil, backend.Errorf(backend.Unavailable,
+				"OpenVINO at %s has no function %s (found through %s): Neso needs 2024.4 or later: pip install -U openvino", lib.Path, name, lib.Source)
 		}
 		a.functions[i] = f
 	}
@@ -118,7 +126,8 @@ func openAPI(lib *library.Library) (*api, error) {
 	a.version = library.GoString(version[0])
 	a.functions[fnVersionFree].Call(uintptr(unsafe.Pointer(version)))
 	if !a.numberElements() {
-		return nil, backend.Errorf(backend.Unavailable, "OpenVINO %s at %s numbers its datatypes in a way that is not known: Neso needs 2024.4 or later", a.version, lib.Path)
+		return nil, backend.Errorf(backend.Unavailable,
+			"OpenVINO %s at %s numbers its datatypes in a way that is not known: Neso needs 2024.4 or later", a.version, lib.Path)
 	}
 	return a, nil
 }
@@ -151,7 +160,8 @@ func (a *api) invoke(f library.Function, args ...uintptr) error {
 	case a.failing <- struct{}{}:
 		defer func() { <-a.failing }()
 	case <-turn.C:
-		return &libraryError{status: status, text: a.statusText(status) + "; what it says of it is not known, since too many calls fail at the same time"}
+		return &libraryError{status: status, text: a.statusText(status) +
+			"; what it says of it is not known, since too many calls fail at the same time"}
 	}
 	begin = time.Now()
 	var err error
@@ -259,7 +269,8 @@ func (a *api) free(place int, object uintptr) {
 // Where the datatypes stand in the library's list, from BOOLEAN on. Older
 // versions have one more in front.
 var elementPlaces = map[tensor.Datatype]uintptr{
-	tensor.Bool: 1, tensor.BF16: 2, tensor.FP16: 3, tensor.FP32: 4, tensor.FP64: 5, tensor.Int8: 7, tensor.Int16: 8, tensor.Int32: 9, tensor.Int64: 10,
+	tensor.Bool: 1, tensor.BF16: 2, tensor.FP16: 3, tensor.FP32: 4, tensor.FP64: 5, tensor.Int8: 7, tensor.Int16: 8, tensor.Int32: 9,
+	tensor.Int64: 10,
 	tensor.Uint8: 16, tensor.Uint16: 17, tensor.Uint32: 18, tensor.Uint64: 19,
 }
 

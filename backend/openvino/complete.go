@@ -56,9 +56,11 @@ func completeIO(cfg *backend.Config, ports []port, batching bool) ([]completion.
 		case p.datatype == tensor.Invalid:
 			return nil, unsupported(cfg, p)
 		case p.unranked:
-			return nil, backend.Errorf(backend.InvalidArg, "unable to autofill for '%s': '%s' has an open number of dimensions (name the inputs and outputs, with their dims, in the configuration)", cfg.Name, p.name)
+			return nil, backend.Errorf(backend.InvalidArg, "unable to autofill for '%s': '%s' has an open number of dimensions (name the inputs "+
+				"and outputs, with their dims, in the configuration)", cfg.Name, p.name)
 		case batching && len(p.shape) == 0:
-			return nil, backend.Errorf(backend.InvalidArg, "unable to autofill for '%s': '%s' has no dimension for the batch (write max_batch_size: 0)", cfg.Name, p.name)
+			return nil, backend.Errorf(backend.InvalidArg,
+				"unable to autofill for '%s': '%s' has no dimension for the batch (write max_batch_size: 0)", cfg.Name, p.name)
 		}
 		all = append(all, completion.NewIO(p.name, p.datatype, p.shape, batching))
 	}
@@ -68,13 +70,15 @@ func completeIO(cfg *backend.Config, ports []port, batching bool) ([]completion.
 func unsupported(cfg *backend.Config, p *port) error {
 	name := elementNames[p.element]
 	if name == "string" {
-		return backend.Errorf(backend.Unsupported, "unsupported datatype of '%s' for model '%s': OpenVINO's C library gives no access to strings (put a tokenizer in front of the model with an ensemble, or serve an ONNX file of it with the backend onnxruntime)",
+		return backend.Errorf(backend.Unsupported, "unsupported datatype of '%s' for model '%s': OpenVINO's C library gives no access to "+
+			"strings (put a tokenizer in front of the model with an ensemble, or serve an ONNX file of it with the backend onnxruntime)",
 			p.name, cfg.Name)
 	}
 	if name == "" {
 		name = fmt.Sprintf("number %d", p.element)
 	}
-	return backend.Errorf(backend.Unsupported, "unsupported datatype of '%s' for model '%s': OpenVINO's element type %s, which the protocol does not have (convert it in the model, for example with a PrePostProcessor)",
+	return backend.Errorf(backend.Unsupported, "unsupported datatype of '%s' for model '%s': OpenVINO's element type %s, which the protocol "+
+		"does not have (convert it in the model, for example with a PrePostProcessor)",
 		p.name, cfg.Name, name)
 }
 

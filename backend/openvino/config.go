@@ -26,8 +26,10 @@ const (
 // with a number are checked here.
 var properties = map[string]bool{
 	"INFERENCE_NUM_THREADS": true, "COMPILATION_NUM_THREADS": true, "NUM_STREAMS": false, "PERFORMANCE_HINT": false,
-	"PERFORMANCE_HINT_NUM_REQUESTS": true, "INFERENCE_PRECISION_HINT": false, "EXECUTION_MODE_HINT": false, "MODEL_PRIORITY": false, "CACHE_DIR": false,
-	"CACHE_MODE": false, "ENABLE_CPU_PINNING": false, "ENABLE_HYPER_THREADING": false, "SCHEDULING_CORE_TYPE": false, "KV_CACHE_PRECISION": false,
+	"PERFORMANCE_HINT_NUM_REQUESTS": true, "INFERENCE_PRECISION_HINT": false, "EXECUTION_MODE_HINT": false, "MODEL_PRIORITY": false,
+	"CACHE_DIR":  false,
+	"CACHE_MODE": false, "ENABLE_CPU_PINNING": false, "ENABLE_HYPER_THREADING": false, "SCHEDULING_CORE_TYPE": false,
+	"KV_CACHE_PRECISION":  false,
 	"KV_CACHE_GROUP_SIZE": true, "KEY_CACHE_PRECISION": false, "VALUE_CACHE_PRECISION": false, "DYNAMIC_QUANTIZATION_GROUP_SIZE": true,
 	"MODEL_DISTRIBUTION_POLICY": false, "CPU_DENORMALS_OPTIMIZATION": false, "LOG_LEVEL": false, "MULTI_DEVICE_PRIORITIES": false,
 }
@@ -54,6 +56,12 @@ type options struct {
 	padding    bool // always run the largest batch
 	reshape    bool // give inputs the dims of the configuration
 	properties [][2]string
+}
+
+// checkParameter is backend.Driver.CheckParameter.
+func checkParameter(cfg *backend.Config, name string) error {
+	_, err := readOptions(&backend.Config{Name: cfg.Name, Parameters: map[string]string{name: cfg.Parameters[name]}})
+	return err
 }
 
 // readOptions takes the options out of a configuration.

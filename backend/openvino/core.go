@@ -15,7 +15,8 @@ func (a *api) newCore() (uintptr, error) {
 	}
 	// A mapped file would end the server when somebody shortens it.
 	key, no, all := library.CString("ENABLE_MMAP"), library.CString("NO"), library.CString("")
-	_ = a.call(fnCoreSetProperty, *core, uintptr(unsafe.Pointer(all)), uintptr(unsafe.Pointer(key)), uintptr(unsafe.Pointer(no))) // a version without mappings
+	// a version without mappings
+	_ = a.call(fnCoreSetProperty, *core, uintptr(unsafe.Pointer(all)), uintptr(unsafe.Pointer(key)), uintptr(unsafe.Pointer(no)))
 	return *core, nil
 }
 
@@ -51,7 +52,8 @@ func (a *api) compile(core, model uintptr, device string, settings [][2]string) 
 		pins.Pin(list[i].value)
 	}
 	if a.compileWith != 0 {
-		err := a.invoke(a.compileWith, core, model, uintptr(unsafe.Pointer(name)), uintptr(len(settings)), uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(compiled)))
+		err := a.invoke(a.compileWith, core, model, uintptr(unsafe.Pointer(name)), uintptr(len(settings)), uintptr(unsafe.Pointer(&list[0])),
+			uintptr(unsafe.Pointer(compiled)))
 		return *compiled, err
 	}
 	args := []uintptr{core, model, uintptr(unsafe.Pointer(name)), uintptr(2 * len(settings)), uintptr(unsafe.Pointer(compiled))}

@@ -20,7 +20,8 @@ type Options struct {
 func New(o Options) backend.Driver {
 	return backend.Driver{
 		Name: Spec.Backend, Parameters: parameters(), Settings: []string{completion.MaxBatchSize},
-		Files: []string{Spec.Parameter, paramExtension}, Paths: []string{"CACHE_DIR"}, OwnCode: ownCode, Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
+		Files: []string{Spec.Parameter, paramExtension}, Paths: []string{"CACHE_DIR"}, OwnCode: ownCode, CheckParameter: checkParameter,
+		Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 			d := &driver{options: o, host: host, settings: settings{directory: s.Directory, maxBatchSize: 4}}
 			if err := completion.Number(Spec.Backend, s, completion.MaxBatchSize, &d.settings.maxBatchSize); err != nil {
 				return nil, err

@@ -28,7 +28,10 @@ func TestErrorsAreThoseOfTheirModels(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "model.onnx"), []byte("\x08\x07 not a model"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg := backend.Config{Name: fmt.Sprint("model", i), Version: 1, Directory: filepath.Dir(dir), VersionDirectory: dir, Filename: "model.onnx"}
+		cfg := backend.Config{
+			Name: fmt.Sprint("model", i), Version: 1, Directory: filepath.Dir(dir), VersionDirectory: dir,
+			Filename: "model.onnx",
+		}
 		loads.Go(func() {
 			for range 15 {
 				_, err := d.Load(t.Context(), cfg)
@@ -50,7 +53,10 @@ func TestFailuresBesideGoodRequests(t *testing.T) {
 	run := func(in backend.Instance, rows, columns int64) error {
 		data := make([]byte, 4*rows*columns)
 		answers := &librarytest.Answers{}
-		r := &backend.Request{Inputs: []tensor.Tensor{{Name: "IN", Datatype: tensor.FP32, Shape: tensor.Shape{rows, columns}, Data: data}}, Responder: answers}
+		r := &backend.Request{
+			Inputs:    []tensor.Tensor{{Name: "IN", Datatype: tensor.FP32, Shape: tensor.Shape{rows, columns}, Data: data}},
+			Responder: answers,
+		}
 		err := in.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{r}, Inputs: r.Inputs})
 		for _, got := range answers.Got {
 			if got.Err != nil {
@@ -77,7 +83,8 @@ func TestFailuresBesideGoodRequests(t *testing.T) {
 	if err := run(good, 2, 2); err != nil {
 		t.Errorf("a good request: %v", err)
 	}
-	if err := run(bad, 2, 3); err == nil || !strings.Contains(err.Error(), "OpenVINO fails with status -") || !strings.Contains(err.Error(), "is not known") {
+	if err := run(bad, 2, 3); err == nil || !strings.Contains(err.Error(), "OpenVINO fails with status -") ||
+		!strings.Contains(err.Error(), "is not known") {
 		t.Errorf("without its message: %v", err)
 	}
 	<-a.failing

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
@@ -24,6 +25,7 @@ type instance struct {
 	pins    runtime.Pinner // of the tensors' memory, for one run
 	tensors []uintptr      // of the inputs, for one run
 	nothing [tensor.Alignment]byte
+	closing sync.Once
 }
 
 // output is an output that the configuration names.
@@ -62,8 +64,10 @@ func newInstance(m *model) (*instance, error) {
 
 // Close implements backend.Instance.
 func (in *instance) Close() error {
-	in.network.api.free(fnRequestFree, in.request)
-	in.network.drop()
+	in.closing.Do(func() {
+		in.network.api.free(fnRequestFree, in.request)
+		in.network.drop()
+	})
 	return nil
 }
 
@@ -95,7 +99,9 @@ func (in *instance) Execute(ctx context.Context, b *backend.Batch) error {
 var errCancelled = backend.Errorf(backend.Cancelled, "the request was cancelled while the model ran")
 
 // run runs the model on the inputs of requests.
-func (in *instance) run(ctx context.Context, b *backend.Batch, requests []*backend.Request, inputs []tensor.Tensor) ([]tensor.Tensor, error) {
+func (in *instance) run(
+	ctx context.Context, b *backend.Batch, requests []*backend.Request, inputs []tensor.Tensor,
+) ([]tensor.Tensor, error) {
 	defer in.letGo()
 	rows := 0
 	for i := range inputs {

@@ -2,6 +2,7 @@ package openvino
 
 import (
 	"context"
+	"sync"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
@@ -13,13 +14,15 @@ type model struct {
 	cfg     backend.Config
 	options *options
 	network *network
+	closing sync.Once
 }
 
 // Load implements backend.Backend. The model is compiled here, so that a version
 // with a fault fails before its instances are made.
 func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
 	if cfg.Decoupled {
-		return nil, backend.Errorf(backend.InvalidArg, "model '%s' is decoupled, which the openvino backend does not support: a model gives one response", cfg.Name)
+		return nil, backend.Errorf(backend.InvalidArg,
+			"model '%s' is decoupled, which the openvino backend does not support: a model gives one response", cfg.Name)
 	}
 	o, err := readOptions(&cfg)
 	if err != nil {
@@ -67,6 +70,6 @@ func (m *model) NewInstance(context.Context, backend.InstanceConfig) (backend.In
 
 // Close implements backend.Model.
 func (m *model) Close() error {
-	m.network.drop()
+	m.closing.Do(m.network.drop)
 	return nil
 }

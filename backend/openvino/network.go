@@ -56,6 +56,11 @@ func modelFile(cfg *backend.Config) (string, error) {
 	if info.Mode().IsRegular() && info.Size() == 0 {
 		return "", backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' is empty", cfg.Name, name)
 	}
+	if strings.HasSuffix(path, ".onnx") {
+		if err := modelfile.External(cfg, path); err != nil {
+			return "", err
+		}
+	}
 	for kind, weights := range weightsOf {
 		if stem, ok := strings.CutSuffix(path, kind); ok {
 			if err := modelfile.Plain(cfg, stem+weights); err != nil {
@@ -66,8 +71,8 @@ func modelFile(cfg *backend.Config) (string, error) {
 	return path, nil
 }
 
-// weightsOf are the endings of the files with the weights, by those of the
-// models that they lie beside.
+// weightsOf maps the ending of a model's file to the ending of the file beside it
+// that has the weights.
 var weightsOf = map[string]string{".xml": ".bin", ".pdmodel": ".pdiparams"}
 
 // reading is a model that is read and not yet compiled.
@@ -112,7 +117,8 @@ func (r *reading) open(cfg *backend.Config, o *options, path string) (err error)
 		}
 		text := library.CString(extension)
 		if err := a.call(fnAddExtension, r.core, uintptr(unsafe.Pointer(text))); err != nil {
-			return backend.Errorf(backend.InvalidArg, "unable to load model '%s': %s '%s' cannot be loaded: %v", cfg.Name, paramExtension, o.extension, err)
+			return backend.Errorf(backend.InvalidArg, "unable to load model '%s': %s '%s' cannot be loaded: %v", cfg.Name, paramExtension,
+				o.extension, err)
 		}
 	}
 	file, model := library.CString(path), new(uintptr)
@@ -275,8 +281,10 @@ func (r *reading) fit(cfg *backend.Config, o *options, path string) error {
 	}
 	pins.Pin(&places[0])
 	pins.Pin(&shapes[0])
-	if err := r.api.call(fnReshape, r.model, uintptr(unsafe.Pointer(&places[0])), uintptr(unsafe.Pointer(&shapes[0])), uintptr(len(places))); err != nil {
-		return backend.Errorf(backend.InvalidArg, "unable to load model '%s': its inputs cannot have the shapes of the configuration: %v (write max_batch_size: 0 with the model's own dims, or set %s to YES)",
+	if err := r.api.call(fnReshape, r.model, uintptr(unsafe.Pointer(&places[0])), uintptr(unsafe.Pointer(&shapes[0])),
+		uintptr(len(places))); err != nil {
+		return backend.Errorf(backend.InvalidArg, "unable to load model '%s': its inputs cannot have the shapes of the configuration: %v "+
+			"(write max_batch_size: 0 with the model's own dims, or set %s to YES)",
 			cfg.Name, err, paramSkipBatch)
 	}
 	return r.describe(cfg, path)
@@ -342,7 +350,8 @@ func (r *reading) checkDevice(cfg *backend.Config, o *options) error {
 		}) {
 			continue
 		}
-		return backend.Errorf(backend.Unavailable, "unable to load model '%s': OpenVINO has no device '%s' here; it has %s (a GPU or NPU needs its driver; %s chooses another one)",
+		return backend.Errorf(backend.Unavailable,
+			"unable to load model '%s': OpenVINO has no device '%s' here; it has %s (a GPU or NPU needs its driver; %s chooses another one)",
 			cfg.Name, w, strings.Join(has, ", "), paramDevice)
 	}
 	return nil
@@ -381,5 +390,6 @@ func explain(cfg *backend.Config, path string, err error) error {
 			hint = "are the file and its " + weights + " whole, and beside each other?"
 		}
 	}
-	return backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' cannot be read: %s (%s)", cfg.Name, name, strings.TrimSpace(text), hint)
+	return backend.Errorf(backend.InvalidArg, "unable to load model '%s': '%s' cannot be read: %s (%s)", cfg.Name, name,
+		strings.TrimSpace(text), hint)
 }

@@ -54,13 +54,18 @@ func (m ir) String() string {
 	edge := func(from, fromPort, to, toPort int) {
 		fmt.Fprintf(&edges, `<edge from-layer="%d" from-port="%d" to-layer="%d" to-port="%d" />`, from, fromPort, to, toPort)
 	}
-	fmt.Fprintf(&layers, `<layer id="0" name="IN" type="Parameter" version="opset1"><data shape="%s" element_type="%s" /><output>%s</output></layer>`,
+	fmt.Fprintf(&layers,
+		`<layer id="0" name="IN" type="Parameter" version="opset1"><data shape="%s" element_type="%s" /><output>%s</output></layer>`,
 		m.shape, m.element, port(0, ` names="IN"`))
 	last, lastPort := 0, 0
 	if m.layer == "Reshape" {
 		shape := fmt.Sprintf(`precision="I64"><dim>%d</dim></port>`, rank)
-		fmt.Fprintf(&layers, `<layer id="1" name="S" type="ShapeOf" version="opset3"><data output_type="i64" /><input>%s</input><output><port id="1" %s</output></layer>`, port(0, ""), shape)
-		fmt.Fprintf(&layers, `<layer id="2" name="OUT" type="Reshape" version="opset1"><data special_zero="false" /><input>%s<port id="1" %s</input><output>%s</output></layer>`,
+		fmt.Fprintf(&layers,
+			`<layer id="1" name="S" type="ShapeOf" version="opset3"><data output_type="i64" /><input>%s</input><output><port id="1" `+
+				`%s</output></layer>`, port(0, ""), shape)
+		fmt.Fprintf(&layers,
+			`<layer id="2" name="OUT" type="Reshape" version="opset1"><data special_zero="false" /><input>%s<port id="1" `+
+				`%s</input><output>%s</output></layer>`,
 			port(0, ""), shape, port(2, ` names="OUT"`))
 		edge(0, 0, 1, 0)
 		edge(0, 0, 2, 0)
@@ -72,15 +77,19 @@ func (m ir) String() string {
 		if i == m.layers-1 {
 			names = ` names="OUT"`
 		}
-		fmt.Fprintf(&layers, `<layer id="%d" name="M%d" type="MatMul" version="opset1"><data transpose_a="false" transpose_b="false" /><input>%s%s</input><output>%s</output></layer>`,
+		fmt.Fprintf(&layers,
+			`<layer id="%d" name="M%d" type="MatMul" version="opset1"><data transpose_a="false" transpose_b="false" `+
+				`/><input>%s%s</input><output>%s</output></layer>`,
 			last+1, i, port(0, ""), port(1, ""), port(2, names))
 		edge(last, lastPort, last+1, 0)
 		edge(last, lastPort, last+1, 1)
 		last, lastPort = last+1, 2
 	}
-	fmt.Fprintf(&layers, `<layer id="%d" name="R" type="Result" version="opset1" output_names="OUT"><input>%s</input></layer>`, last+1, port(0, ""))
+	fmt.Fprintf(&layers, `<layer id="%d" name="R" type="Result" version="opset1" output_names="OUT"><input>%s</input></layer>`, last+1,
+		port(0, ""))
 	edge(last, lastPort, last+1, 0)
-	return `<?xml version="1.0"?><net name="m" version="11"><layers>` + layers.String() + `</layers><edges>` + edges.String() + `</edges></net>`
+	return `<?xml version="1.0"?><net name="m" version="11"><layers>` + layers.String() + `</layers><edges>` + edges.String() +
+		`</edges></net>`
 }
 
 func configFor(t testing.TB, content string, d tensor.Datatype, batch int, dims ...int64) backend.Config {
@@ -130,7 +139,8 @@ func TestThreads(t *testing.T) {
 		{1, nil, fmt.Sprintf("ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=%d NUM_STREAMS=1", cores)},
 		{3 * cores, nil, fmt.Sprintf("ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=%d NUM_STREAMS=%d", cores, cores)},
 		{2, map[string]string{"INFERENCE_NUM_THREADS": "1", "NUM_STREAMS": "1"}, "ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=1 NUM_STREAMS=1"},
-		{2, map[string]string{"PERFORMANCE_HINT": "LATENCY"}, fmt.Sprintf("ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=%d PERFORMANCE_HINT=LATENCY", cores)},
+		{2, map[string]string{"PERFORMANCE_HINT": "LATENCY"}, fmt.Sprintf(
+			"ENABLE_CPU_PINNING=NO INFERENCE_NUM_THREADS=%d PERFORMANCE_HINT=LATENCY", cores)},
 		{1, map[string]string{"TARGET_DEVICE": "GPU"}, ""},
 	} {
 		cfg := backend.Config{Name: "m", Parameters: c.parameters}
@@ -159,7 +169,8 @@ func TestDatatypesThatTheProtocolLacks(t *testing.T) {
 	} {
 		cfg := configFor(t, ir{element: element, shape: "?,?", layer: "Reshape"}.String(), tensor.Bytes, 4, -1)
 		cfg.JSON = []byte("{}")
-		if _, err := b.Complete(t.Context(), cfg); err == nil || backend.AsError(err).Code != backend.Unsupported || !strings.Contains(err.Error(), want) {
+		if _, err := b.Complete(t.Context(), cfg); err == nil || backend.AsError(err).Code != backend.Unsupported ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("completing a model of %s: %v", element, err)
 		}
 		if _, err := b.Load(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {

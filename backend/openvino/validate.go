@@ -24,10 +24,12 @@ func validate(cfg *backend.Config, r *reading) error {
 		}
 	}
 	if len(missing) > 0 {
-		fault("unable to load model '%s', configuration expects %d inputs, model provides %d (the configuration lacks %s)", cfg.Name, len(given), len(r.inputs), list(cfg, missing))
+		fault("unable to load model '%s', configuration expects %d inputs, model provides %d (the configuration lacks %s)", cfg.Name, len(given),
+			len(r.inputs), list(cfg, missing))
 	}
 	for _, io := range cfg.BatchInputs {
-		fault("model '%s', tensor '%s': batch_input is not supported by the openvino backend (the backend onnxruntime has it for ONNX files)", cfg.Name, io.Name)
+		fault("model '%s', tensor '%s': batch_input is not supported by the openvino backend (the backend onnxruntime has it for ONNX files)",
+			cfg.Name, io.Name)
 	}
 	batching := cfg.MaxBatchSize > 0
 	check := func(what string, ios []backend.IO, ports []port) {
@@ -52,7 +54,8 @@ func validate(cfg *backend.Config, r *reading) error {
 				}
 				scalar := len(want) == 0 && !batching && has.Equal(tensor.Shape{1})
 				if !scalar && !fits(want, has, batching) {
-					fault("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions (shape %s) (write %s)",
+					fault("model '%s', tensor '%s': the model expects %d dimensions (shape %s) but the model configuration specifies %d dimensions "+
+						"(shape %s) (write %s)",
 						cfg.Name, io.Name, len(want), want, len(has), has, completion.Write(want, batching))
 				}
 			}
@@ -92,7 +95,8 @@ func names(ports []port) string {
 func list(cfg *backend.Config, ports []port) string {
 	all := make([]string, len(ports))
 	for i := range ports {
-		all[i] = fmt.Sprintf("'%s' (data_type: %s, %s)", ports[i].name, ports[i].datatype.ConfigName(), completion.Write(ports[i].shape, cfg.MaxBatchSize > 0))
+		all[i] = fmt.Sprintf("'%s' (data_type: %s, %s)", ports[i].name, ports[i].datatype.ConfigName(),
+			completion.Write(ports[i].shape, cfg.MaxBatchSize > 0))
 	}
 	return strings.Join(all, ", ")
 }

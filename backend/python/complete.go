@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/supervise"
 )
 
 // Complete implements backend.Backend. The worker that ran
@@ -23,7 +23,7 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if len(cfg.Instances) > 0 {
 		name = cfg.Instances[0].Name
 	}
-	s, err := worker.Launch(ctx, d.spec(&cfg, command, name))
+	s, err := supervise.Launch(ctx, d.spec(&cfg, command, name))
 	if err != nil {
 		return nil, d.explain(command.Path, err)
 	}

@@ -37,7 +37,8 @@ func (e *environments) interpreter(path string) (interpreter, error) {
 	case info.IsDir():
 		return inDirectory(path)
 	case isArchive(path) && !info.Mode().IsRegular():
-		return interpreter{}, backend.Errorf(backend.InvalidArg, "the Python environment '%s' is a pipe, a socket or a device, not an archive", path)
+		return interpreter{}, backend.Errorf(backend.InvalidArg, "the Python environment '%s' is a pipe, a socket or a device, not an archive",
+			path)
 	case isArchive(path):
 		dir, err := e.extracted(path, info)
 		if err != nil {
@@ -47,7 +48,8 @@ func (e *environments) interpreter(path string) (interpreter, error) {
 	case executable(path):
 		return interpreter{path: path}, nil
 	}
-	return interpreter{}, backend.Errorf(backend.InvalidArg, "the Python environment '%s' is neither a directory nor a .tar.gz archive nor an interpreter", path)
+	return interpreter{}, backend.Errorf(backend.InvalidArg,
+		"the Python environment '%s' is neither a directory nor a .tar.gz archive nor an interpreter", path)
 }
 
 func isArchive(path string) bool {
@@ -66,7 +68,8 @@ func inDirectory(dir string) (interpreter, error) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "bin", "activate")); err != nil {
-		return interpreter{}, backend.Errorf(backend.Internal, "Path %s/bin/activate does not exist. The Python environment should contain an 'activate' script.", dir)
+		return interpreter{}, backend.Errorf(backend.Internal,
+			"Path %s/bin/activate does not exist. The Python environment should contain an 'activate' script.", dir)
 	}
 	return interpreter{}, backend.Errorf(backend.Internal, "the Python environment '%s' has no interpreter bin/python", dir)
 }

@@ -118,8 +118,10 @@ func TestEnvironmentErrors(t *testing.T) {
 		make func(path string)
 		want string
 	}{
-		"missing":       {func(string) {}, "is not found"},
-		"empty":         {func(p string) { _ = os.Mkdir(p, 0o755) }, "/bin/activate does not exist. The Python environment should contain an 'activate' script."},
+		"missing": {func(string) {}, "is not found"},
+		"empty": {func(p string) {
+			_ = os.Mkdir(p, 0o755)
+		}, "/bin/activate does not exist. The Python environment should contain an 'activate' script."},
 		"text":          {func(p string) { _ = os.WriteFile(p, nil, 0o644) }, "neither a directory nor a .tar.gz archive nor an interpreter"},
 		"broken.tar.gz": {func(p string) { _ = os.WriteFile(p, []byte("x"), 0o644) }, "unpack the Python environment"},
 	} {
@@ -213,7 +215,8 @@ func TestDefaultInterpreter(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	local := filepath.Join(dir, ".venv", "bin", "python")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(local), 0o755), os.WriteFile(local, nil, 0o755), os.WriteFile(filepath.Join(dir, "python3"), nil, 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(local), 0o755), os.WriteFile(local, nil, 0o755),
+		os.WriteFile(filepath.Join(dir, "python3"), nil, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	if in, err := defaultInterpreter("", ""); err != nil || in.path != local {

@@ -156,7 +156,8 @@ func writeModel(t testing.TB, source string) (dir string) {
 	if err := os.MkdirAll(filepath.Join(dir, "1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	source = "import numpy as np, os, sys, time, signal, threading\nimport triton_python_backend_utils as pb_utils\n" + strings.ReplaceAll(source, "\t", "    ")
+	source = "import numpy as np, os, sys, time, signal, threading\nimport triton_python_backend_utils as pb_utils\n" +
+		strings.ReplaceAll(source, "\t", "    ")
 	if err := os.WriteFile(filepath.Join(dir, "1", "model.py"), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +276,10 @@ func (c *collector) wait(t testing.TB) []*backend.Response {
 
 func newRequest(inputs ...tensor.Tensor) (*backend.Request, *collector) {
 	c := &collector{done: make(chan struct{})}
-	return &backend.Request{ModelName: "m", ModelVersion: 1, Inputs: inputs, Ctx: context.Background(), Responder: c}, c
+	return &backend.Request{
+		ModelName: "m", ModelVersion: 1, Inputs: inputs, Requested: []string{"OUT"}, Ctx: context.Background(),
+		Responder: c,
+	}, c
 }
 
 // run executes one batch as the server would: requests without a final

@@ -39,7 +39,8 @@ const hostedStart = 2 * time.Minute
 // NewHosted returns the driver of a backend of a framework.
 func NewHosted(o Options, h Hosted) backend.Driver {
 	return backend.Driver{
-		Name: h.Name, Parameters: append(workerParameters(), h.Parameters...), Settings: append(knownSettings(), h.Settings...), Files: h.Files, Paths: []string{paramEnvironment},
+		Name: h.Name, Parameters: append(workerParameters(), h.Parameters...), CheckParameter: checkWorkerParameter,
+		Settings: append(knownSettings(), h.Settings...), Files: h.Files, Paths: []string{paramEnvironment},
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, &h, host, settings)
 		},

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/internal/processors"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // interpreter is a Python executable, and the root of the environment that it
@@ -28,11 +28,6 @@ const (
 	paramWritable    = "WRITABLE_INPUTS"
 	modelDirectory   = "$$TRITON_MODEL_DIRECTORY"
 )
-
-// workerParameters are the parameters of all models that run in Python workers.
-func workerParameters() []string {
-	return append([]string{paramEnvironment, paramLimit}, worker.LimitParameters...)
-}
 
 // interpreterFor returns the interpreter of the model.
 func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
@@ -78,7 +73,8 @@ func defaultInterpreter(named ...string) (interpreter, error) {
 			return absolute(path)
 		}
 	}
-	return interpreter{}, backend.Errorf(backend.NotFound, "no Python interpreter is found: install Python 3.9 or later with numpy, and name it with --python or NESO_PYTHON")
+	return interpreter{}, backend.Errorf(backend.NotFound,
+		"no Python interpreter is found: install Python 3.9 or later with numpy, and name it with %s or NESO_PYTHON", setting.Name("python"))
 }
 
 // whyNot says what keeps the interpreter at name from running, for which looking

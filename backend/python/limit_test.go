@@ -31,7 +31,8 @@ func TestExecutionLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := mustLoad(t, sleepy, o)
-			const ended = "Internal: Stub process 'm_0_0' is not healthy. execute did not return within 500ms (EXECUTION_TIMEOUT_SECONDS), the process was ended"
+			const ended = "Internal: Stub process 'm_0_0' is not healthy. execute did not return within 500ms (EXECUTION_TIMEOUT_SECONDS), the " +
+				"process was ended"
 			answers := func(when string) {
 				t.Helper()
 				// A machine that stands still makes any batch too long. Until another
@@ -102,7 +103,8 @@ func TestExecutionLimitLoop(t *testing.T) {
 
 func TestExecutionLimitValue(t *testing.T) {
 	for _, value := range []string{"", "x", "-1", "NaN", "1e300"} {
-		if _, err := load(t, identity, testOptions{params: map[string]string{"EXECUTION_TIMEOUT_SECONDS": value}}); err == nil || !strings.Contains(err.Error(), "EXECUTION_TIMEOUT_SECONDS") {
+		if _, err := load(t, identity, testOptions{params: map[string]string{"EXECUTION_TIMEOUT_SECONDS": value}}); err == nil ||
+			!strings.Contains(err.Error(), "EXECUTION_TIMEOUT_SECONDS") {
 			t.Errorf("%q: %v", value, err)
 		}
 	}

@@ -41,13 +41,23 @@ func TestLoadLimit(t *testing.T) {
 		want         []string
 	}{
 		{"import", stuckImport, testOptions{params: map[string]string{"LOAD_TIMEOUT_SECONDS": "5"}}, []string{
-			"Stub process 'm_0_0' is not healthy. the model was not loaded within 5s (LOAD_TIMEOUT_SECONDS), the process was ended; its last output:\nwaiting\nIt was at:\n", " in wait_for_godot\n", " in <module>",
+			"Stub process 'm_0_0' is not healthy. the model was not loaded within 5s (LOAD_TIMEOUT_SECONDS), the process was ended; its last " +
+				"output:\nwaiting\nIt was at:\n", " in wait_for_godot\n", " in <module>",
 		}},
 		{"initialize", stuckInit, testOptions{params: map[string]string{"LOAD_TIMEOUT_SECONDS": "5"}}, []string{
-			"the instance was not initialized within 5s (LOAD_TIMEOUT_SECONDS), the process was ended; its last output:\nfetching weights\nIt was at:\n", " in fetch\n", " in initialize",
+			"the instance was not initialized within 5s (LOAD_TIMEOUT_SECONDS), the process was ended; its last output:\nfetching weights\nIt was " +
+				"at:\n", " in fetch\n", " in initialize",
 		}},
-		{"setting", stuckInit, testOptions{settings: map[string]string{"load-timeout-seconds": "1.5"}}, []string{"within 1.5s (LOAD_TIMEOUT_SECONDS)"}},
-		{"complete", stuckImport, testOptions{complete: true, params: map[string]string{"LOAD_TIMEOUT_SECONDS": "1"}}, []string{"the model was not loaded within 1s"}},
+		{
+			"setting", stuckInit,
+			testOptions{settings: map[string]string{"load-timeout-seconds": "1.5"}},
+			[]string{"within 1.5s (LOAD_TIMEOUT_SECONDS)"},
+		},
+		{
+			"complete", stuckImport,
+			testOptions{complete: true, params: map[string]string{"LOAD_TIMEOUT_SECONDS": "1"}},
+			[]string{"the model was not loaded within 1s"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := endedLoad(t, c.source, c.o, c.want...)
@@ -87,7 +97,8 @@ func TestLoadLimitValue(t *testing.T) {
 			t.Errorf("%v: %v", o.params, err)
 		}
 	}
-	if _, err := parseSettings(map[string]string{"load-timeout-seconds": "x"}); err == nil || !strings.Contains(err.Error(), "load-timeout-seconds must be a number of seconds from 0 on, found 'x'") {
+	if _, err := parseSettings(map[string]string{"load-timeout-seconds": "x"}); err == nil || !strings.Contains(err.Error(),
+		"load-timeout-seconds must be a number of seconds from 0 on, found 'x'") {
 		t.Error(err)
 	}
 	m := mustLoad(t, identity, testOptions{params: map[string]string{"LOAD_TIMEOUT_SECONDS": "0"}})
@@ -118,14 +129,16 @@ class TritonPythonModel:
 		{"forever", "time.sleep(3600)", "5", "the instance was not initialized within 5s (LOAD_TIMEOUT_SECONDS), the process was ended"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := endedLoad(t, strings.ReplaceAll(fill, "{{}}", c.then), testOptions{params: map[string]string{"WORKER_MEMORY_BYTES": "400M", "LOAD_TIMEOUT_SECONDS": c.seconds}}, c.want)
+			err := endedLoad(t, strings.ReplaceAll(fill, "{{}}", c.then),
+				testOptions{params: map[string]string{"WORKER_MEMORY_BYTES": "400M", "LOAD_TIMEOUT_SECONDS": c.seconds}}, c.want)
 			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "of the 400 MiB that WORKER_MEMORY_BYTES allows") {
 				t.Errorf("want %s and the limit, got %v", c.want, err)
 			}
 		})
 	}
 	_, err := load(t, "bytes = bytearray(1 << 31)\n", testOptions{params: map[string]string{"WORKER_MEMORY_BYTES": "400M"}})
-	if e, ok := errors.AsType[*backend.Error](err); !ok || !strings.Contains(e.Message, "MemoryError") || !strings.Contains(e.Message, "400 MiB by WORKER_MEMORY_BYTES") {
+	if e, ok := errors.AsType[*backend.Error](err); !ok || !strings.Contains(e.Message, "MemoryError") ||
+		!strings.Contains(e.Message, "400 MiB by WORKER_MEMORY_BYTES") {
 		t.Errorf("a single allocation: %v", err)
 	}
 }

@@ -11,11 +11,18 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/board"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/stream"
+	"github.com/nesoserve/neso/backend/internal/worker/supervise"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -23,8 +30,8 @@ import (
 type model struct {
 	driver  *driver
 	cfg     backend.Config
-	command worker.Command
-	arena   *worker.Arena
+	command process.Command
+	arena   *segment.Arena
 	names   [2][]string // of inputs and outputs
 
 	mu        sync.Mutex
@@ -33,7 +40,7 @@ type model struct {
 
 // instance is one worker.
 type instance struct {
-	*worker.Worker
+	*supervise.Worker
 	model *model
 	probe *probe
 	log   *slog.Logger
@@ -42,27 +49,15 @@ type instance struct {
 // check refuses what no worker need be started for. It returns the file that
 // holds the model's class.
 func (d *driver) check(cfg *backend.Config) (path string, err error) {
-	if _, err := d.limitOf(cfg); err != nil {
-		return "", err
-	}
-	if _, err := worker.LoadLimitOf(cfg.Parameters, d.values); err != nil {
+	if err := d.checkParameters(cfg); err != nil {
 		return "", err
 	}
 	if d.hosted != nil {
 		if cfg.Decoupled {
-			return "", backend.Errorf(backend.InvalidArg, "model '%s' is decoupled, which the %s backend does not support: its models give one response", cfg.Name, d.hosted.Name)
+			return "", backend.Errorf(backend.InvalidArg,
+				"model '%s' is decoupled, which the %s backend does not support: its models give one response", cfg.Name, d.hosted.Name)
 		}
 		return d.hosted.Check(cfg, d.values)
-	}
-	switch v := cfg.Parameters[paramForceCPU]; v {
-	case "", "yes", "no":
-	default:
-		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: %s'", paramForceCPU, v)
-	}
-	switch v := cfg.Parameters[paramWritable]; v {
-	case "", "yes", "no":
-	default:
-		return "", backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is neither yes nor no", paramWritable, v)
 	}
 	if folder := d.customFolder(cfg); folder != "" {
 		path = filepath.Join(folder, modelFile)
@@ -84,23 +79,6 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 	return path, nil
 }
 
-// takesDevice reports whether the model wants inputs on a GPU where they are.
-func takesDevice(cfg *backend.Config) bool { return cfg.Parameters[paramForceCPU] == "no" }
-
-// limitOf returns how long a worker of the model may take for one batch, 0 for
-// as long as it likes.
-func (d *driver) limitOf(cfg *backend.Config) (time.Duration, error) {
-	text, ok := cfg.Parameters[paramLimit]
-	if !ok {
-		return d.settings.limit, nil
-	}
-	limit, ok := worker.ParseSeconds(text)
-	if !ok {
-		return 0, backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is not a number of seconds from 0 on", paramLimit, text)
-	}
-	return limit, nil
-}
-
 // Load implements backend.Backend.
 func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
 	if _, err := d.check(&cfg); err != nil {
@@ -114,7 +92,10 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 	if d.host != nil {
 		small = d.host.Allocator()
 	}
-	m := &model{driver: d, cfg: cfg, command: command, arena: worker.NewArena(small, worker.DefaultInlineLimit, 0), instances: map[*instance]struct{}{}}
+	m := &model{
+		driver: d, cfg: cfg, command: command, arena: segment.NewArena(small, segment.DefaultInlineLimit, 0),
+		instances: map[*instance]struct{}{},
+	}
 	for _, list := range [][]backend.IO{cfg.Inputs, cfg.BatchInputs} {
 		for i := range list {
 			m.names[0] = append(m.names[0], list[i].Name)
@@ -127,10 +108,10 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 }
 
 // spec says how to start the worker of an instance of the model.
-func (d *driver) spec(cfg *backend.Config, command worker.Command, instance string) worker.Spec {
-	limit, _ := d.limitOf(cfg) // checked before
-	load, _ := worker.LoadLimitOf(cfg.Parameters, d.values)
-	return worker.Spec{
+func (d *driver) spec(cfg *backend.Config, command process.Command, instance string) supervise.Spec {
+	limit, _ := limitOf(cfg, d.settings.limit) // checked before
+	load, _ := limits.LoadLimitOf(cfg.Parameters, d.values)
+	return supervise.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
 		HelloTimeout: d.settings.stubTimeout, Grace: d.grace, Limit: limit, LoadLimit: load, Traces: true, Devices: d.devices,
@@ -145,28 +126,29 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
 	first := m.driver.warm.Take(&m.cfg, ic.Name)
 	asks := &probe{}
-	spec.Report = ic.Report
+	spec.Report, spec.Restarted = ic.Report, ic.Restarted
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
 			if _, err := m.driver.loadModel(ctx, c, &m.cfg, false); err != nil {
 				return nil, err
 			}
 		}
-		init := worker.InitBody{
+		init := wire.InitBody{
 			Args: map[string]string{
 				"model_config": string(m.cfg.JSON), "model_instance_kind": strings.TrimPrefix(ic.Kind, "KIND_"),
 				"model_instance_name": ic.Name, "model_instance_device_id": strconv.Itoa(ic.Device),
 				"model_repository": m.cfg.Directory, "model_version": strconv.FormatInt(m.cfg.Version, 10), "model_name": m.cfg.Name,
 			},
-			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: worker.Window,
-			Copied: m.driver.hosted == nil && m.cfg.Parameters[paramWritable] == "yes",
+			Config: m.cfg.JSON, Inputs: m.names[0], Outputs: m.names[1], Decoupled: m.cfg.Decoupled, Window: stream.Window,
+			HostPolicy: ic.HostPolicy,
+			Copied:     m.driver.hosted == nil && m.cfg.Parameters[paramWritable] == "yes",
 		}
-		var board *worker.Board
+		var board *board.Slot
 		if m.driver.hosted == nil && ic.Report != nil {
 			board = c.NewBoard()
 			init.Board = board.Offset()
 		}
-		answer, err := c.Load(ctx, worker.KindInit, 0, init)
+		answer, err := c.Load(ctx, wire.KindInit, 0, init)
 		if err != nil {
 			return nil, modelError(spec.Logger, "initialize failed", err)
 		}
@@ -174,13 +156,16 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 			return nil, err
 		}
 		return c.Attach(worker.Instance{
-			Name: ic.Name, Board: board, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: ic.Name}, Limit: spec.Limit, Tables: worker.Tables{Inputs: m.names[0], Outputs: m.names[1]},
-			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: worker.DefaultInlineLimit,
+			Name: ic.Name, Board: board, Caller: backend.Caller{
+				Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances),
+				Instance: ic.Name,
+			}, Limit: spec.Limit, Tables: wire.Tables{Inputs: m.names[0], Outputs: m.names[1]},
+			Decoupled: m.cfg.Decoupled, Window: true, Arena: m.arena, InlineLimit: segment.DefaultInlineLimit,
 			TakesDevice: takesDevice(&m.cfg),
 			Gather:      m.driver.hosted != nil && m.cfg.MaxBatchSize > 0, Writable: !m.cfg.Iterative, Lent: m.driver.hosted == nil && !init.Copied,
 		}), nil
 	}
-	w, err := worker.Start(ctx, spec, first, setup)
+	w, err := supervise.Start(ctx, spec, first, setup)
 	if err != nil {
 		return nil, m.driver.explain(m.command.Path, err)
 	}
@@ -197,14 +182,14 @@ func (d *driver) loadModel(ctx context.Context, c *worker.Conn, cfg *backend.Con
 	if err != nil {
 		return nil, err
 	}
-	body := worker.LoadBody{
+	body := wire.LoadBody{
 		ModelPath: path, ModelDirectory: cfg.Directory, VersionDirectory: cfg.VersionDirectory, Name: cfg.Name, Version: cfg.Version,
-		Config: cfg.JSON, Complete: complete, Inputs: []string{}, Outputs: []string{}, InlineLimit: worker.DefaultInlineLimit,
+		Config: cfg.JSON, Complete: complete, Inputs: []string{}, Outputs: []string{}, InlineLimit: segment.DefaultInlineLimit,
 	}
 	if d.hosted != nil {
 		body.Framework, body.Settings = d.hosted.Name, d.values
 	}
-	answer, err := c.Load(ctx, worker.KindLoad, 0, body)
+	answer, err := c.Load(ctx, wire.KindLoad, 0, body)
 	if err != nil {
 		return nil, modelError(d.log.With(slog.String("model", cfg.Name)), "model could not be imported", err)
 	}
@@ -221,7 +206,8 @@ func modelError(log *slog.Logger, what string, err error) error {
 	if failed.Traceback == "" { // the text says it all
 		return &backend.Error{Code: failed.Code, Message: failed.Message}
 	}
-	log.Error(what, slog.String("error", failed.Message), slog.String("traceback", failed.Traceback)) //nolint:sloglint // the callers give constants
+	log.Error(what, //nolint:sloglint // the callers give constants
+		slog.String("error", failed.Message), logging.Block("traceback", failed.Traceback))
 	return &backend.Error{Code: backend.Internal, Message: failed.Message}
 }
 

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/supervise"
 	"github.com/nesoserve/neso/internal/scratch"
 	pyfiles "github.com/nesoserve/neso/python"
 )
@@ -30,6 +33,9 @@ type Options struct {
 	// WorkerUser is who workers run as; empty means the server's user. Only root can
 	// say it, on Linux.
 	WorkerUser string
+	// WorkerBinary is the neso command: it starts workers of another user, and those
+	// with limits. Without it such limits take CAP_SYS_RESOURCE.
+	WorkerBinary string
 	// WorkerEnvironment are patterns of the names of variables that workers get; nil
 	// means all but those with the server's own secrets.
 	WorkerEnvironment []string
@@ -44,7 +50,8 @@ type Options struct {
 // New returns the driver of the backend "python".
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: ownName, Implements: implements, Parameters: append(workerParameters(), paramForceCPU, paramWritable), OwnParameters: true, Settings: knownSettings(), Paths: []string{paramEnvironment},
+		Name: ownName, Implements: implements, Parameters: append(workerParameters(), ownParameters...), OwnParameters: true,
+		CheckParameter: checkParameter, Settings: knownSettings(), Paths: []string{paramEnvironment},
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, nil, host, settings)
 		},
@@ -62,15 +69,15 @@ type driver struct {
 	settings settings
 	// directory is --backend-directory, where python-based backends lie.
 	directory string
-	user      *worker.User // of workers; nil for the server's
+	user      *process.User // of workers; nil for the server's
 	host      backend.Host
 	log       *slog.Logger
 	env       []string // of the server, for workers
-	launcher  *worker.Launcher
+	launcher  *process.Launcher
 	envs      environments
-	devices   *worker.DevicePool // nil for frameworks, whose outputs are on the host
-	grace     time.Duration      // for finalize; 0 is the worker's default
-	warm      worker.Warm
+	devices   *segment.DevicePool // nil for frameworks, whose outputs are on the host
+	grace     time.Duration       // for finalize; 0 is the worker's default
+	warm      supervise.Warm
 
 	mu     sync.Mutex
 	files  *scratch.Dir // directory of the worker's sources, made for the first model
@@ -83,7 +90,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if err != nil {
 		return nil, err
 	}
-	user, err := worker.FindUser(o.WorkerUser)
+	user, err := process.FindUser(o.WorkerUser)
 	if err != nil {
 		return nil, err
 	}
@@ -95,15 +102,17 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 		log = host.Logger()
 	}
 	for _, name := range parsed.ignored {
-		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name), slog.String("because", ignoredSettings[name]))
+		log.Warn("backend setting has no effect", slog.String("backend", hosted.name()), slog.String("setting", name),
+			slog.String("because", ignoredSettings[name]))
 	}
 	d := &driver{
-		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user, env: worker.Environment(os.Environ(), o.WorkerEnvironment, user),
-		launcher: &worker.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
+		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user,
+		env:      process.Environment(os.Environ(), o.WorkerEnvironment, user),
+		launcher: &process.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
 	}
 	if hosted == nil {
-		d.devices = worker.NewDevicePool(worker.DeviceOptions{Limits: o.DeviceMemory, Library: o.CUDALibrary, Logger: log})
+		d.devices = segment.NewDevicePool(segment.DeviceOptions{Limits: o.DeviceMemory, Library: o.CUDALibrary, Logger: log})
 	}
 	return d, nil
 }
@@ -113,7 +122,8 @@ func (d *driver) Capabilities() backend.Capabilities {
 	if d.hosted != nil {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
-	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU"} // a model that wants a GPU says so, as in Triton
+	// a model that wants a GPU says so, as in Triton
+	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU"}
 }
 
 // Close implements backend.Backend.
@@ -190,23 +200,23 @@ func unpack(dir string, shared, frameworks bool) error {
 }
 
 // command says how to start a worker of the model.
-func (d *driver) command(cfg *backend.Config) (worker.Command, error) {
+func (d *driver) command(cfg *backend.Config) (process.Command, error) {
 	dir, err := d.sources()
 	if err != nil {
-		return worker.Command{}, err
+		return process.Command{}, err
 	}
-	limits, err := worker.LimitsOf(cfg.Parameters)
+	bounds, err := limits.Of(cfg.Parameters)
 	if err != nil {
-		return worker.Command{}, err
+		return process.Command{}, err
 	}
 	in, err := d.interpreterFor(cfg)
 	if err != nil {
-		return worker.Command{}, err
+		return process.Command{}, err
 	}
 	entry := filepath.Join(dir, "neso_worker")
-	c := worker.Command{
+	c := process.Command{
 		Path: in.path, Args: []string{entry, "--worker"},
-		User: d.user, Limits: limits,
+		User: d.user, Limits: bounds, Confine: process.Confiner(d.options.WorkerBinary),
 		Env: workerEnvironment(d.env, in.root, threads(len(cfg.Instances))),
 	}
 	// Forking is unsafe after Accelerate of macOS was used, and unknown to Windows.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
 // readyLimit is how long a model's own is_ready may take, its wait for the
@@ -89,7 +90,7 @@ func (p *probe) ready(log *slog.Logger) error {
 func ask(c *worker.Conn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
 	defer cancel()
-	answer, err := c.Call(ctx, worker.KindControl, 0, map[string]string{"op": "is_ready"})
+	answer, err := c.Call(ctx, wire.KindControl, 0, map[string]string{"op": "is_ready"})
 	var failed *worker.CallError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

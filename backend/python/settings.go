@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
 )
 
 // settings are the --backend-config=python,... values that mean something
@@ -38,7 +38,7 @@ const (
 
 // knownSettings are those of all backends whose models run in Python workers.
 func knownSettings() []string {
-	return slices.AppendSeq([]string{settingTimeout, settingLimit, worker.SettingLoadLimit}, maps.Keys(ignoredSettings))
+	return slices.AppendSeq([]string{settingTimeout, settingLimit, limits.SettingLoadLimit}, maps.Keys(ignoredSettings))
 }
 
 func parseSettings(values map[string]string) (settings, error) {
@@ -83,11 +83,11 @@ func parseSettings(values map[string]string) (settings, error) {
 		return settings{}, backend.Errorf(backend.InvalidArg, "shm-region-prefix-name must be at least one character long.")
 	}
 	if text, ok := values[settingLimit]; ok {
-		if s.limit, ok = worker.ParseSeconds(text); !ok {
+		if s.limit, ok = limits.ParseSeconds(text); !ok {
 			return settings{}, backend.Errorf(backend.InvalidArg, "%s must be a number of seconds from 0 on, found '%s'", settingLimit, text)
 		}
 	}
-	if _, err := worker.LoadLimitOf(nil, values); err != nil {
+	if _, err := limits.LoadLimitOf(nil, values); err != nil {
 		return settings{}, err
 	}
 	for name := range values {

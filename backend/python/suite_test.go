@@ -41,6 +41,31 @@ class TritonPythonModel:
 		return out
 `)
 		},
+		FailingBatch: func(t *testing.T) backend.Config {
+			return model(t, tensor.Int32, 8, `
+class TritonPythonModel:
+	def execute(self, requests):
+		arrays = [pb_utils.get_input_tensor_by_name(r, "IN").as_numpy() for r in requests]
+		if any((x < 0).any() for x in arrays):
+			raise ValueError("negative")
+		return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", x)]) for x in arrays]
+`)
+		},
+		Calling: func(t *testing.T) backend.Config {
+			return model(t, tensor.Int32, 8, `
+class TritonPythonModel:
+	def execute(self, requests):
+		out = []
+		for r in requests:
+			call = pb_utils.InferenceRequest(model_name="echo", requested_output_names=["OUT"], inputs=[pb_utils.get_input_tensor_by_name(r, "IN")])
+			answer = call.exec()
+			if answer.has_error():
+				out.append(pb_utils.InferenceResponse(error=answer.error()))
+			else:
+				out.append(pb_utils.InferenceResponse(answer.output_tensors()))
+		return out
+`)
+		},
 		Decoupled: func(t *testing.T, n int) (backend.Config, []tensor.Tensor) {
 			cfg := model(t, tensor.FP32, 0, `
 class TritonPythonModel:

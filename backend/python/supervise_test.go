@@ -128,8 +128,13 @@ func TestLoadErrors(t *testing.T) {
 		{"import", "import nonsense_module_that_is_not_there\n", "ModuleNotFoundError: No module named 'nonsense_module_that_is_not_there'"},
 		{"syntax", "class TritonPythonModel(:\n", "SyntaxError"},
 		{"no class", "x = 1\n", "TritonPythonModel"},
-		{"initialize", "class TritonPythonModel:\n\tdef initialize(self, args):\n\t\traise ValueError('bad weights')\n\tdef execute(self, requests):\n\t\tpass\n", "ValueError: bad weights\n\nAt:\n"},
-		{"death in initialize", "class TritonPythonModel:\n\tdef initialize(self, args):\n\t\tos._exit(9)\n\tdef execute(self, requests):\n\t\tpass\n", "exited with code 9"},
+		{"initialize", "class TritonPythonModel:\n\tdef initialize(self, args):\n\t\traise ValueError('bad weights')\n\tdef execute(self, " +
+			"requests):\n\t\tpass\n", "ValueError: bad weights\n\nAt:\n"},
+		{
+			"death in initialize",
+			"class TritonPythonModel:\n\tdef initialize(self, args):\n\t\tos._exit(9)\n\tdef execute(self, requests):\n\t\tpass\n",
+			"exited with code 9",
+		},
 		{"death at import", "os._exit(8)\n", "exited with code 8"},
 	} {
 		for _, complete := range []bool{false, true} {
@@ -163,7 +168,8 @@ func TestFilesAndParameters(t *testing.T) {
 			t.Errorf("Complete: got %v, want %s", err, c.want)
 		}
 	}
-	if _, err := load(t, identity, testOptions{params: map[string]string{paramForceCPU: "maybe"}}); err == nil || err.Error() != "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: maybe'" {
+	if _, err := load(t, identity, testOptions{params: map[string]string{paramForceCPU: "maybe"}}); err == nil ||
+		err.Error() != "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: maybe'" {
 		t.Errorf("got %v", err)
 	}
 	mustLoad(t, identity, testOptions{params: map[string]string{paramForceCPU: "no"}})
@@ -179,7 +185,10 @@ func TestHangAtStart(t *testing.T) {
 		t.Setenv("NESO_PYTHON_ZYGOTE", zygote)
 		// On a machine that stands still the second may be over before it says a word.
 		for try, said := 1, false; !said; try++ {
-			_, err := load(t, identity, testOptions{settings: map[string]string{"stub-timeout-seconds": "1"}, params: map[string]string{paramEnvironment: script}})
+			_, err := load(t, identity, testOptions{
+				settings: map[string]string{"stub-timeout-seconds": "1"},
+				params:   map[string]string{paramEnvironment: script},
+			})
 			if err == nil || !strings.Contains(err.Error(), "did not start within 1s") {
 				t.Fatalf("zygote %s: got %v", zygote, err)
 			}

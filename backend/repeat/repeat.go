@@ -6,7 +6,9 @@
 // (INT32) and IDX (UINT32), each with one element. The i-th response comes
 // DELAY[i] milliseconds after the one before and carries IN[i] and i; then
 // follows a final mark without outputs. The instance takes the next batch after
-// WAIT milliseconds, whether or not all responses have been sent.
+// WAIT milliseconds, whether or not all responses have been sent. A model that is
+// not decoupled has one response, so IN has one element then, and its batches end
+// with it, or when they are interrupted.
 package repeat
 
 import (
@@ -16,14 +18,18 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/pause"
 	"github.com/nesoserve/neso/tensor"
 )
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "repeat", Parameters: []string{}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
-		return repeat{}, nil
-	}}
+	return backend.Driver{
+		Name: "repeat", Parameters: []string{}, Settings: []string{},
+		Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+			return repeat{}, nil
+		},
+	}
 }
 
 type repeat struct{}
@@ -37,10 +43,11 @@ func (repeat) Complete(context.Context, backend.Config) ([]byte, error) { return
 func (repeat) Close() error { return nil }
 
 func (repeat) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
-	if !cfg.Decoupled {
-		return nil, backend.Errorf(backend.InvalidArg, "repeat backend only supports decoupled models, '%s' is not", cfg.Name)
+	want := []backend.IO{
+		{Name: "IN", Datatype: tensor.Int32},
+		{Name: "DELAY", Datatype: tensor.Uint32},
+		{Name: "WAIT", Datatype: tensor.Uint32},
 	}
-	want := []backend.IO{{Name: "IN", Datatype: tensor.Int32}, {Name: "DELAY", Datatype: tensor.Uint32}, {Name: "WAIT", Datatype: tensor.Uint32}}
 	if err := expect("inputs", cfg.Inputs, want); err != nil {
 		return nil, err
 	}
@@ -48,7 +55,7 @@ func (repeat) Load(_ context.Context, cfg backend.Config) (backend.Model, error)
 	if err := expect("outputs", cfg.Outputs, want); err != nil {
 		return nil, err
 	}
-	return model{batching: cfg.MaxBatchSize > 0}, nil
+	return model{batching: cfg.MaxBatchSize > 0, decoupled: cfg.Decoupled}, nil
 }
 
 func expect(what string, have, want []backend.IO) error {
@@ -67,14 +74,14 @@ func expect(what string, have, want []backend.IO) error {
 	return nil
 }
 
-type model struct{ batching bool }
+type model struct{ batching, decoupled bool }
 
 func (model) Allocator() tensor.Allocator { return nil }
 func (model) Ready() error                { return nil }
 func (model) Close() error                { return nil }
 
 func (m model) NewInstance(context.Context, backend.InstanceConfig) (backend.Instance, error) {
-	in := &instance{shape: tensor.Shape{1}}
+	in := &instance{shape: tensor.Shape{1}, waits: !m.decoupled}
 	if m.batching {
 		in.shape = tensor.Shape{1, 1}
 	}
@@ -84,6 +91,7 @@ func (m model) NewInstance(context.Context, backend.InstanceConfig) (backend.Ins
 
 type instance struct {
 	shape   tensor.Shape
+	waits   bool            // a batch ends with its senders
 	life    context.Context // ends the senders
 	end     context.CancelFunc
 	senders sync.WaitGroup
@@ -107,9 +115,17 @@ func (in *instance) Execute(ctx context.Context, b *backend.Batch) error {
 		if w := r.Input("WAIT").Data; len(w) >= 4 {
 			wait = max(wait, time.Duration(binary.LittleEndian.Uint32(w))*time.Millisecond)
 		}
-		in.senders.Go(func() { in.send(r) })
+		over := in.life
+		if in.waits {
+			over = ctx
+		}
+		in.senders.Go(func() { in.send(over, r) })
 	}
-	sleep(wait, ctx.Done(), nil)
+	pause.For(wait, ctx.Done(), nil)
+	if in.waits {
+		in.senders.Wait() // those of this batch: an instance has one at a time
+		return ctx.Err()
+	}
 	return nil
 }
 
@@ -124,8 +140,9 @@ func check(r *backend.Request) *backend.Error {
 	return nil
 }
 
-// send gives the responses. It stops when nobody listens any more.
-func (in *instance) send(r *backend.Request) {
+// send gives the responses. It stops when nobody listens any more, or over ends:
+// an interrupted batch is answered by the error of its Execute.
+func (in *instance) send(over context.Context, r *backend.Request) {
 	var gone <-chan struct{}
 	if r.Ctx != nil {
 		gone = r.Ctx.Done()
@@ -133,7 +150,10 @@ func (in *instance) send(r *backend.Request) {
 	values, delays := r.Input("IN").Data, r.Input("DELAY").Data
 	for i := 0; 4*i+4 <= len(values); i++ {
 		delay := time.Duration(binary.LittleEndian.Uint32(delays[4*i:])) * time.Millisecond
-		if !sleep(delay, in.life.Done(), gone) {
+		if !pause.For(delay, over.Done(), gone) {
+			if in.waits && over.Err() != nil {
+				return
+			}
 			break
 		}
 		resp := &backend.Response{}
@@ -150,28 +170,4 @@ func (in *instance) send(r *backend.Request) {
 		}
 	}
 	_ = r.Respond(nil, true) // owed also to a cancelled request
-}
-
-// sleep waits for d; it returns false when one of the channels is closed first.
-func sleep(d time.Duration, a, b <-chan struct{}) bool {
-	if d == 0 {
-		select {
-		case <-a:
-			return false
-		case <-b:
-			return false
-		default:
-			return true
-		}
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-a:
-		return false
-	case <-b:
-		return false
-	}
 }

@@ -1,8 +1,11 @@
 package repeat_test
 
 import (
+	"context"
 	"encoding/binary"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
@@ -48,8 +51,67 @@ func TestSuite(t *testing.T) {
 		Slow:      func(*testing.T) (backend.Config, []tensor.Tensor) { return config(), inputs(2, 60_000, 0) },
 		Broken: func(*testing.T) backend.Config {
 			c := config()
-			c.Decoupled = false
+			c.Inputs = c.Inputs[:1]
 			return c
 		},
+	})
+}
+
+// sink keeps the responses of one request.
+type sink struct {
+	responses int
+	final     bool
+}
+
+func (s *sink) Respond(r *backend.Response, final bool) error {
+	if r != nil {
+		s.responses++
+	}
+	s.final = s.final || final
+	return nil
+}
+
+func (*sink) Cancelled() bool { return false }
+
+// A batch of a model that is not decoupled ends when it is interrupted, with an
+// error, and without a word to its requests: they are answered with that.
+func TestInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := repeat.New().Open(t.Context(), nil, backend.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := config()
+		c.Decoupled = false
+		m, err := b.Load(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := m.NewInstance(t.Context(), backend.InstanceConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			delay       uint32
+			interrupted bool
+		}{{60_000, true}, {500, false}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			s := &sink{}
+			begin := time.Now()
+			err := in.Execute(ctx, &backend.Batch{
+				Requests: []*backend.Request{{Ctx: t.Context(), Responder: s, Inputs: inputs(1, c.delay, 0)}},
+				Size:     1,
+			})
+			if took := time.Since(begin); took > time.Second || (err != nil) != c.interrupted || s.final == c.interrupted ||
+				s.responses == 0 != c.interrupted {
+				t.Errorf("delay %d: %v after %v, %d responses, final %v", c.delay, err, took, s.responses, s.final)
+			}
+			cancel()
+		}
+		for _, close := range []func() error{in.Close, m.Close, b.Close} {
+			if err := close(); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }

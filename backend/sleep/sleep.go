@@ -23,9 +23,12 @@ const Input = "SLEEP_MS"
 
 // New returns the driver.
 func New() backend.Driver {
-	return backend.Driver{Name: "sleep", Parameters: []string{"sleep_ms"}, Settings: []string{}, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
-		return sleep{}, nil
-	}}
+	return backend.Driver{
+		Name: "sleep", Parameters: []string{paramTime}, Settings: []string{}, CheckParameter: checkParameter,
+		Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+			return sleep{}, nil
+		},
+	}
 }
 
 type sleep struct{}
@@ -46,14 +49,34 @@ func (sleep) Load(_ context.Context, cfg backend.Config) (backend.Model, error) 
 			return nil, backend.Errorf(backend.InvalidArg, "expected datatype %s for output '%s', got %s", in.Datatype, out.Name, out.Datatype)
 		}
 	}
-	if text, ok := cfg.Parameters["sleep_ms"]; ok {
-		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil {
-			return nil, backend.Errorf(backend.InvalidArg, "model '%s' has parameter 'sleep_ms' with value '%s', expected a whole number", cfg.Name, text)
-		}
-		m.time = time.Duration(n) * time.Millisecond
+	var err error
+	m.time, err = timeOf(&cfg)
+	return m, err
+}
+
+// paramTime is the parameter of a model for its time of execution in milliseconds.
+const paramTime = "sleep_ms"
+
+// checkParameter is backend.Driver.CheckParameter.
+func checkParameter(cfg *backend.Config, name string) error {
+	if name != paramTime {
+		return nil
 	}
-	return m, nil
+	_, err := timeOf(cfg)
+	return err
+}
+
+func timeOf(cfg *backend.Config) (time.Duration, error) {
+	text, ok := cfg.Parameters[paramTime]
+	if !ok {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, backend.Errorf(backend.InvalidArg, "model '%s' has parameter '%s' with value '%s', expected a whole number", cfg.Name,
+			paramTime, text)
+	}
+	return time.Duration(n) * time.Millisecond, nil
 }
 
 type model struct {

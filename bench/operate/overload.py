@@ -4,7 +4,8 @@
 
 The model takes 20 ms and has two instances, so that it executes 100 requests a second whatever the machine; its queue holds four. Requests
 come at random moments (Poisson) at the rate of the capacity, then at ten times that, whether or not earlier ones have been answered. What
-the server cannot take is refused at once: 503 with Retry-After over HTTP, UNAVAILABLE with grpc-retry-pushback-ms over gRPC. The exit status
+the server cannot take is refused at once: 503 with Retry-After over HTTP, UNAVAILABLE with grpc-retry-pushback-ms
+over gRPC. The exit status
 is 0 when at ten times the capacity the p99 of accepted requests is within three times that at capacity, the executed rate is kept, each
 request is answered, and the server's memory stays.
 """

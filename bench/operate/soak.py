@@ -234,7 +234,8 @@ def figures(server):
     }
 
 
-# What a figure may gain from the first to the last third of the run, as medians (see judge for short runs): an absolute part, and a share of the first.
+# What a figure may gain from the first to the last third of the run, as medians (see judge for short runs): an
+# absolute part, and a share of the first.
 ROOM = {
     "memory_mib": (12, 0.15),
     "tree_mib": (60, 0.15),

@@ -97,7 +97,8 @@ func (l *lane) ask(id uint64, value int64, start, end bool) (int64, error) {
 		`"inputs":[{"name":"INPUT0","datatype":"INT64","shape":[1,1],"parameters":{"binary_data_size":8}}]}`, id, start, end)
 	head := len(l.body)
 	l.body = binary.LittleEndian.AppendUint64(l.body, uint64(value))
-	l.request = fmt.Appendf(l.request[:0], "POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nInference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n",
+	l.request = fmt.Appendf(l.request[:0],
+		"POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nInference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n",
 		l.model, l.address, head, len(l.body))
 	l.request = append(l.request, l.body...)
 	if _, err := l.connection.Write(l.request); err != nil {

@@ -85,7 +85,8 @@ func TestLane(t *testing.T) {
 			}
 			l.hangUp()
 			if len(l.latencies) != test.answers || l.wrong != test.wantWrong || l.failed != test.wantFailed {
-				t.Errorf("%d answers, %d wrong, %d failed; want %d, %d, %d", len(l.latencies), l.wrong, l.failed, test.answers, test.wantWrong, test.wantFailed)
+				t.Errorf("%d answers, %d wrong, %d failed; want %d, %d, %d", len(l.latencies), l.wrong, l.failed, test.answers, test.wantWrong,
+					test.wantFailed)
 			}
 			if test.refused == 0 && (model.starts != 3 || model.ends != 3 || len(model.sums) != 0) {
 				t.Errorf("%d starts, %d ends, %d left", model.starts, model.ends, len(model.sums))

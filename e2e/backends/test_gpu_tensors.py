@@ -25,8 +25,8 @@ from tritonclient.utils import InferenceServerException
 
 sys.path += [str(ROOT / "python"), str(ROOT / "python" / "tests")]
 from fakecuda import Machine, compile_driver  # noqa: E402
-from neso_worker import cuda  # noqa: E402
-from neso_worker.errors import TritonModelException  # noqa: E402
+from neso_runtime.errors import TritonModelException  # noqa: E402
+from neso_runtime.gpu import cuda  # noqa: E402
 
 MIB = 1 << 20
 TESTS = ROOT / "python" / "tests"

@@ -287,6 +287,67 @@ def test_load_errors(tmp_path):
         assert s.infer("good", {"inputs": [x, {**x, "name": "INPUT1"}]}).status == 200
 
 
+def test_external_data_stays_in_its_directory(tmp_path):
+    """Weights in files of their own lie beside the model: a path to anything else is refused by its name, before it is read."""
+    secret = tmp_path / "secret.bin"
+    repo = tmp_path / "models"
+
+    def external(name, location, content=None):
+        w = onnx.TensorProto(name="W", data_type=T.FLOAT, dims=[4], data_location=T.EXTERNAL)
+        for key, value in (("location", location), ("length", "16")):
+            w.external_data.add(key=key, value=value)
+        value = [h.make_tensor_value_info(n, T.FLOAT, [4]) for n in ("X", "Y")]
+        graph = h.make_graph([h.make_node("Add", ["X", "W"], ["Y"])], "g", value[:1], value[1:], [w])
+        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8)
+        directory = repo / name / "1"
+        directory.mkdir(parents=True)
+        (directory / "model.onnx").write_bytes(model.SerializeToString())
+        return directory
+
+    data = np.arange(4, dtype=np.float32).tobytes()
+    secret.write_bytes(data)
+    (external("beside", "w.bin") / "w.bin").write_bytes(data)
+    (external("up", "../w.bin").parent / "w.bin").write_bytes(data)
+    external("absolute", str(secret))
+    (external("link", "w.bin") / "w.bin").symlink_to(secret)
+    (external("directory", "d/secret.bin") / "d").symlink_to(tmp_path)
+    external("address", "*/_ORT_MEM_ADDR_/*")
+    said = {
+        "up": "'../w.bin', which leads out of its directory", "absolute": f"'{secret}', which is absolute",
+        "link": "'w.bin', which is a link out of its directory", "directory": "'d/secret.bin', which is a link out of its directory",
+        "address": "which means an address in memory",
+    }  # fmt: skip
+    with Server(repo, "--exit-on-error=false", wait=False) as s:
+        reasons = settled(s, 6)
+        assert reasons.pop("beside") == ""
+        x = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [4], "data": [1] * 4}]}
+        assert s.infer("beside", x).json["outputs"][0]["data"] == [1, 2, 3, 4]
+        for name, reason in reasons.items():
+            assert f"'model.onnx' of model '{name}' has external data in " in reason and said[name] in reason, reason
+            assert name == "absolute" or str(tmp_path) not in reason
+
+
+def test_memory_of_the_arena(tmp_path):
+    """In the server's process: what the library has taken, which grows with what a run needs in between, counted once."""
+    config = 'input { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] }\noutput { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }\n'
+    for name, instances in (("one", 1), ("two", 2), ("apart", 2)):
+        own = 'parameters { key: "share_session" value { string_value: "0" } }\n' * (name == "apart")
+        put(tmp_path, name, "between", f"{config}instance_group {{ count: {instances} kind: KIND_CPU }}\n{own}")
+    with Server(tmp_path) as s, http.InferenceServerClient(s.http) as client:
+
+        def used(model):
+            usage = s.get(f"/v2/models/{model}/stats").json["model_stats"][0]["memory_usage"]
+            return sum(u["byte_size"] for u in usage)
+
+        large = http.InferInput("IN", [16 << 20], "FP32")
+        large.set_data_from_numpy(np.zeros(16 << 20, np.float32))
+        for model in ("one", "two", "apart"):
+            before = used(model)
+            assert before < 16 << 20
+            client.infer(model, [large])
+            assert 64 << 20 <= used(model) - before < 160 << 20, (model, before, used(model))
+
+
 def test_missing_library(tmp_path):
     """A server whose interpreter has no onnxruntime says what to install; one that --backend-directory leads to it serves."""
     put(tmp_path / "repo", "add_sub")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
 
 import numpy as np
@@ -125,7 +126,11 @@ def test_a_family_is_registered_when_it_is_made(tmp_path):
             return "" if r.status == 200 else r.error
 
         def page():
-            return [line for line in s.metrics().splitlines() if "held" in line]
+            return [
+                line
+                for line in s.metrics().splitlines()
+                if line.removeprefix("# HELP ").removeprefix("# TYPE ").startswith("held")
+            ]
 
         for model in ("m", "n"):
             assert run(model, "F = pb_utils.MetricFamily") == ""
@@ -175,6 +180,18 @@ def test_a_second_response_is_an_error_of_the_model_alone(tmp_path):
         r = s.infer("m", ask(2))  # the model fails behind its response, as in Triton
         assert r.status == 500 and "expected a single response, got 2" in r.error
         assert value(s, "m", 1) == [7]
+        # On a stream the first one is the answer, as in Triton: what comes behind it is dropped.
+        answers = queue.Queue()
+        with tgrpc.InferenceServerClient(s.grpc) as client:
+            client.start_stream(lambda result, error: answers.put((result, error)))
+            for x in (2, 1, 2, 0):
+                tensor = tgrpc.InferInput("X", [1], "INT32")
+                tensor.set_data_from_numpy(np.array([x], np.int32))
+                client.async_stream_infer("m", [tensor])
+            got = [answers.get(timeout=60) for _ in range(4)]
+            client.stop_stream()
+        assert [(e, r and r.as_numpy("Y").tolist()) for r, e in got[:3]] == [(None, [7])] * 3
+        assert got[3][1] is None and answers.empty()
 
 
 BLOCKS = """

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import grpc as grpcio
+import numpy as np
 import pytest
-from repository import Gate, Sent, X, answer, ensemble, python_model, until
+from repository import Gate, Sent, X, answer, ensemble, place, python_model, until
 from server import Server, alive, descendants, kill
+from tritonclient import grpc, http
+from tritonclient.grpc import service_pb2
 
 
 def crash_model(repo, body, **kw):
@@ -63,6 +70,68 @@ def test_a_crash_loop_is_not_ready_and_says_why(tmp_path):
         assert s.get("/v2/models/other/ready").status == 200 and answer(s, "other") == 2
 
 
+def test_what_a_crash_loop_never_began_may_come_again(tmp_path):
+    """In the pauses of a crash loop, which grow: 503 and UNAVAILABLE with when and why. Starts are counted though none comes to anything."""
+    flag = tmp_path / "broken"
+    die = f"import os\n        if os.path.exists({str(flag)!r}): os._exit(7)"
+    crash_model(tmp_path / "m", die, init=die)
+    tensor = service_pb2.ModelInferRequest.InferInputTensor(name="INPUT0", datatype="FP32", shape=[1, 1])
+    message = service_pb2.ModelInferRequest(model_name="m", inputs=[tensor], raw_input_contents=[b"\0\0\0\0"])
+    with Server(tmp_path / "m") as s, grpcio.insecure_channel(s.grpc) as channel:
+
+        def starts():
+            return float(re.search(r'^neso_worker_restarts_total{model="m".*} (\S+)$', s.metrics(), re.M)[1])
+
+        assert answer(s, "m") == 1 and starts() == 0
+        flag.touch()
+        assert s.infer("m", X).status == 500
+        seen = []
+        assert until(lambda: seen.append(s.infer("m", X)) or seen[-1].status == 503), seen
+        assert int(seen[-1].headers["retry-after"]) >= 1 and "exited with code 7" in seen[-1].error, seen[-1]
+        assert {r.status for r in seen[:-1]} <= {500}
+
+        def call():
+            try:
+                channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")(message.SerializeToString())
+            except grpcio.RpcError as e:
+                seen.append(e)
+                return e.code() == grpcio.StatusCode.UNAVAILABLE
+
+        assert until(call), seen
+        assert "exited with code 7" in seen[-1].details()
+        assert int(dict(seen[-1].trailing_metadata())["grpc-retry-pushback-ms"]) >= 100
+        before = starts()
+        assert before >= 4 and until(lambda: starts() > before)
+        flag.unlink()
+        assert until(lambda: s.infer("m", X).status == 200)
+
+
+def test_an_instance_in_a_crash_loop_leaves_the_requests_to_the_other(tmp_path):
+    """It would refuse at once what the other one answers a little later; without the other it refuses."""
+    repo, broken = tmp_path / "repo", [tmp_path / "broken 0", tmp_path / "broken 1"]
+    die = "import os\n        if os.path.exists(self.broken): os._exit(7)"
+    which = f"self.broken = {[str(b) for b in broken]!r}[args['model_instance_name'].endswith('_1')]"
+    group = "instance_group { kind: KIND_CPU count: 2 }"
+    python_model(repo, "m", init=f"{which}\n        {die}", execute=f"{die}\n        time.sleep(0.01)", extra=group)
+    with Server(repo) as s, ThreadPoolExecutor(8) as clients:
+
+        def asked(n):
+            return list(clients.map(lambda _: s.infer("m", X).status, range(n)))
+
+        def starts():
+            return float(re.search(r'^neso_worker_restarts_total{model="m".*} (\S+)$', s.metrics(), re.M)[1])
+
+        assert asked(16) == [200] * 16
+        broken[1].touch()
+        assert until(lambda: asked(16) and starts() >= 6)
+        assert asked(64) == [200] * 64
+        broken[0].touch()
+        assert until(lambda: 503 in asked(16)), s.log()
+        for b in broken:
+            b.unlink()
+        assert until(lambda: asked(16) == [200] * 16), s.log()
+
+
 def test_exceptions(tmp_path):
     crash_model(tmp_path, "if x < 0: raise ValueError('below zero: %g' % x)")
     with Server(tmp_path) as s:
@@ -81,6 +150,55 @@ def test_exceptions(tmp_path):
             return s.get("/v2/models/m/stats").json["model_stats"][0]["batch_stats"]
 
         assert until(lambda: batches()[0]["compute_infer"]["count"] == 2), batches()
+
+
+@pytest.mark.parametrize("protocol", [http, grpc])
+def test_inputs_keep_the_order_of_the_client(tmp_path, protocol):
+    """As in Triton; a bound callable has the declared one."""
+    config = 'backend: "python"\n' + "".join(
+        f'input {{ name: "{n}" data_type: TYPE_INT32 dims: [ 1 ] }}\n' for n in "ABC"
+    )
+    config += 'output { name: "OUT" data_type: TYPE_STRING dims: [ 1 ] }\n'
+    code = """import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        names = ["".join(t.name() for t in r.inputs()) for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([n.encode()], object))]) for n in names]
+"""
+    place(tmp_path / "m", {"config.pbtxt": config, "1/model.py": code})
+    with Server(tmp_path) as s, protocol.InferenceServerClient(s.http if protocol is http else s.grpc) as client:
+        for order in ("ABC", "CAB", "BCA"):
+            tensors = [protocol.InferInput(name, [1], "INT32") for name in order]
+            for t in tensors:
+                t.set_data_from_numpy(np.zeros(1, np.int32))
+            assert client.infer("m", tensors).as_numpy("OUT")[0].decode() == order
+
+
+@pytest.mark.parametrize("form", ["default", "ISO8601", "json"])
+def test_tracebacks_can_be_read(tmp_path, form):
+    """Below their line, indented, so that a model cannot write a line of the log; in JSON within the object, which is one line."""
+    crash_model(tmp_path, "raise ValueError('first\\nI1122 05:27:49.123456 1 forged.go:1] second\\x1b[2J')")
+    with Server(tmp_path, f"--log-format={form}", "--exit-on-error=false") as s:
+        assert s.infer("m", X).status == 500
+        assert until(lambda: s.log().count("second") >= 3), s.log()  # the error, the line of the source, the last line
+        lines = s.log().splitlines()
+        (at,) = [i for i, line in enumerate(lines) if "failed to execute a batch" in line]
+        if form == "json":
+            trace = json.loads(lines[at])["traceback"]
+            assert trace.startswith("Traceback") and "forged.go:1] second\x1b[2J" in trace
+            assert all(line.startswith("{") for line in lines[at:])
+            return
+        below = [line for line in lines[at + 1 :] if line.startswith("    ")]
+        assert below[0] == "    Traceback (most recent call last):", below
+        assert any(line.startswith('      File "') and line.endswith(", in execute") for line in below), below
+        assert below[-2:] == [
+            "    ValueError: first",
+            "    I1122 05:27:49.123456 1 forged.go:1] second\\u001b[2J",
+        ]
+        assert not [line for line in lines if line.startswith("I1122 05:27:49")] and "\x1b" not in s.log()
 
 
 def test_errors_per_request(tmp_path):
@@ -145,7 +263,7 @@ def test_outputs_that_differ_from_the_configuration(tmp_path, arguments, extra):
                 ], r
             else:
                 assert r.status == 500 and r.error.endswith(
-                    "output 'OUTPUT0' of model 'm' has datatype FP64, expected FP32"
+                    "output 'OUTPUT0' of model 'm' has datatype FP64 and shape [1], expected FP32 and [-1,-1]"
                 ), r
         hits = s.get("/v2/models/m/stats").json["model_stats"][0]["inference_stats"]["cache_hit"]["count"]
         assert int(hits) == (0 if strict else 2)

@@ -24,6 +24,7 @@ class Entry:
     peer: str = ""
     ours: str = ""
     of: str = ""
+    after: str = ""
     matched: int = 0
 
     def fits(self, difference: Difference) -> bool:
@@ -35,6 +36,7 @@ class Entry:
                 (self.peer, difference.peer),
                 (self.ours, difference.ours),
                 (self.of, difference.of),
+                (self.after, difference.after),
             )
         )
 

@@ -22,17 +22,31 @@ def canonical(value: Any, side: Side) -> Any:
 
 
 def loosen(program: Program, result: Any) -> Any:
-    """Forgets the order, and the batches, of what clients did at the same time."""
-    loose: set[str] = set()
+    """Forgets the order, and the batches, of what clients did at the same time. Twice is as good as once.
+
+    Triton ends an iterative sequence by a request of its own, which may be in a batch (docs/differences.md).
+    """
+    ending = {m["name"] for m in program["models"] if m["kind"] == "iterative"}
+    loose = set(ending)
     refused: set[str] = set()
     for lanes, phase in zip(program["phases"], result["phases"]):
         together = len(lanes) > 1
         if together:
             loose |= {name for name in touched(program, lanes) if _may_batch(program, name)}
-        refused |= {n for n, events in phase["saw"].items() if any(e["event"] == "refuses" for e in events)}
+        refused |= {
+            n
+            for n, events in phase["saw"].items()
+            if any(e["event"] == "refuses" for e in events if isinstance(e, dict))
+        }
         for name, events in phase["saw"].items():
             called = any(mentions(m, name) for m in program["models"] if m["name"] != name)
+            if isinstance(events, str):  # forgotten already
+                continue
+            if name in ending:
+                events = _real(events)
             phase["saw"][name] = _events(events, together or _many(program, name), called)
+            if together and _whole_batches(_model(program, name)):
+                phase["saw"][name] = "batches of chance"
         phase["lanes"] = [
             [_answer(step, _error(answer), loose, refused) for step, answer in zip(lane, answers)]
             for lane, answers in zip(lanes, phase["lanes"])
@@ -54,6 +68,11 @@ def _error(answer: Any) -> Any:
 
 def _model(program: Program, name: str) -> dict[str, Any]:
     return next(m for m in program["models"] if m["name"] == name)
+
+
+def _whole_batches(model: dict[str, Any]) -> bool:
+    """Whether it sees the requests of a batch as one: which are in it is chance where clients work at the same time."""
+    return bool(model.get("decorators")) and model["config"]["max_batch_size"] > 1
 
 
 def _may_batch(program: Program, name: str) -> bool:
@@ -84,10 +103,24 @@ def _executed(events: list[Any], loose: bool, called: bool) -> list[Any]:
     apart = []
     for event in events:
         if event["event"] == "execute":
-            apart += [{**event, "requests": [request]} for request in event["requests"]]
+            apart += [{**event, "requests": [request]} for request in event["requests"] if not _is_null(request)]
         else:
             apart.append(event)
     return sorted(apart, key=lambda e: json.dumps(e, sort_keys=True))
+
+
+def _real(events: list[Any]) -> list[Any]:
+    """Events without the requests that fill slots."""
+    apart = [
+        {**e, "requests": [r for r in e["requests"] if not _is_null(r)]} if e["event"] == "execute" else e
+        for e in events
+    ]
+    return [e for e in apart if e.get("requests", [e])]
+
+
+def _is_null(request: dict[str, Any]) -> bool:
+    """Whether it fills a slot that has no sequence; how many there are follows from the batches."""
+    return any(i[0] == "READY" and i[-1] in ([0], [False]) for i in request["inputs"])
 
 
 def _request(request: dict[str, Any], called: bool) -> None:
@@ -96,8 +129,7 @@ def _request(request: dict[str, Any], called: bool) -> None:
     Null requests of the direct strategy have memory that nobody wrote.
     """
     request["inputs"].sort(key=lambda i: i[0] if called or i[0] in CONTROLS else "")
-    controls = {i[0]: i[-1] for i in request["inputs"]}
-    if controls.get("READY") == [0] or controls.get("READY") == [False]:
+    if _is_null(request):
         request["inputs"] = [[n, t, s, "undefined" if n.startswith("IN") else d] for n, t, s, d in request["inputs"]]
 
 
@@ -105,12 +137,12 @@ def _answer(step: dict[str, Any], answer: Any, loose: set[str], refused: set[str
     """refused: models that answered with an error, which Triton counts as a success: only the sum is the same."""
     if step["do"] == "stats" and isinstance(answer, list):
         for version in answer:
-            if version["name"] in refused:
+            if version["name"] in refused and "stats" in version:
                 stats = version["stats"]
                 return [{"name": version["name"], "ended": stats["success"] + stats["fail"]}]
             if version["name"] in loose:
-                version.pop("execution_count")
-                version.pop("batches")
+                version.pop("execution_count", None)
+                version.pop("batches", None)
         return answer
     if step["do"] == "metrics":
         return {

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from .program import Program
+from .program import Program, Step, inferences, reaches, steps_of
 
 ABSENT = "(absent)"
 NAME = re.compile(r"@\w+( \d+)?")
@@ -16,7 +16,8 @@ NAME = re.compile(r"@\w+( \d+)?")
 @dataclasses.dataclass(frozen=True)
 class Difference:
     """One place where the sides differ. `what` is its kind, without numbers of phases, lanes and steps; `of` is the
-    kind of the model that it is about."""
+    kind of the model that it is about, with "alike" where the cache can take its requests for each other and "reshapes"
+    where its configuration does; `after` what was done before with it, the models it uses and those that use it."""
 
     where: str
     what: str
@@ -24,6 +25,13 @@ class Difference:
     peer: str
     ours: str
     of: str = ""
+    path: tuple[Any, ...] = ()
+    after: str = ""
+
+    def below(self, places: set[tuple[Any, ...]]) -> bool:
+        """Whether this is one of the places, below one or above one."""
+        own = place(self.path)
+        return any(own[: len(other)] == other[: len(own)] for other in places)
 
     def line(self) -> str:
         return f"{self.where} [{self.what}]\n    step {self.step[:300]}\n    peer {self.peer[:600]}\n    ours {self.ours[:600]}"
@@ -51,9 +59,32 @@ def _apart(left: Any, right: Any, path: tuple[Any, ...], found: list[tuple[tuple
     found.append((path, left, right))
 
 
+def place(path: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where something stands or falls together: of what a model saw in a phase all of it, since one event more shifts the rest."""
+    return path[:4] if len(path) > 4 and path[2] == "saw" else path
+
+
+def _keyed(program: Program, result: Any) -> Any:
+    """The result with the models of an index by name and version: one more is one difference, not one in each place."""
+
+    def keyed(step: Step, answer: Any) -> Any:
+        if step["do"] != "index" or not isinstance(answer, list):
+            return answer
+        return {f"{m['name']} {m.get('version', '')}".strip(): m for m in answer}
+
+    phases = [
+        {
+            **phase,
+            "lanes": [[keyed(*both) for both in zip(lane, answers)] for lane, answers in zip(lanes, phase["lanes"])],
+        }
+        for lanes, phase in zip(program["phases"], result["phases"])
+    ]
+    return {**result, "phases": phases}
+
+
 def differences(program: Program, peer: Any, ours: Any) -> list[Difference]:
     found: list[tuple[tuple[Any, ...], Any, Any]] = []
-    _apart(peer, ours, (), found)
+    _apart(_keyed(program, peer), _keyed(program, ours), (), found)
     return [_difference(program, *each) for each in found]
 
 
@@ -66,9 +97,56 @@ def _difference(program: Program, path: tuple[Any, ...], peer: Any, ours: Any) -
             step = program["phases"][path[1]][path[3]][path[4]]
             kind = [step["do"], step.get("form", ""), *path[5:]]
     what = "/".join("*" if isinstance(p, int) else NAME.sub("@", str(p)) for p in kind)
-    name = step["model"] if "model" in step else next((str(p).split()[0] for p in path if NAME.match(str(p))), "")
+    about = [each["model"] for each in (step, *inferences(step)) if "model" in each] if step else []
+    name = next(iter([*about, *(str(p).split()[0] for p in path if NAME.match(str(p)))]), "")
     of = next((model["kind"] for model in program["models"] if model["name"] == name), "")
-    return Difference("/".join(map(str, path)), what, _text(step), _text(peer), _text(ours), of)
+    of += " alike" if any(_alike(program, model) for model in reaches(program, name)) else ""
+    of += " reshapes" if any(name == m["name"] and '"reshape"' in _text(m["config"]) for m in program["models"]) else ""
+    return Difference(
+        "/".join(map(str, path)), what, _text(step), _text(peer), _text(ours), of, path, _done(program, path, name)
+    )
+
+
+def _alike(program: Program, name: str) -> bool:
+    """Whether a model with the response cache gets requests of the same bytes that are not the same requests.
+
+    Those of an ensemble that it is a step of come under other names, and perhaps with the ensemble's bytes.
+    """
+    model = next((m for m in program["models"] if m["name"] == name), {"config": {}})
+    if "response_cache" not in model["config"]:
+        return False
+    asked: dict[str, set[str]] = {}
+    for request in (request for step in steps_of(program) for request in inferences(step)):
+        if name in reaches(program, request["model"]):
+            data = sorted(_text(i["data"]) for i in request["inputs"])
+            rest = {k: v for k, v in request.items() if k not in ("form", "id", "inputs")}
+            shapes = sorted([i["name"], i["datatype"], i["shape"]] for i in request["inputs"])
+            asked.setdefault(_text(data), set()).add(_text([rest, shapes]))
+    return any(len(different) > 1 for different in asked.values())
+
+
+def _done(program: Program, path: tuple[Any, ...], name: str) -> str:
+    """The kinds of the earlier steps about a model, each once."""
+    if len(path) < 5 or path[2] != "lanes":
+        return ""
+    earlier = [step for phase in program["phases"][: path[1]] for lane in phase for step in lane]
+    earlier += program["phases"][path[1]][path[3]][: path[4]]
+    near = reaches(program, name) | {m["name"] for m in program["models"] if name in reaches(program, m["name"])}
+    done = {step["do"] for step in earlier if step.get("model") in near}
+    return " ".join(sorted(done | {"retag" for model in near if _retagged(model, earlier)}))
+
+
+def _retagged(name: str, steps: list[Step]) -> bool:
+    """Whether a load gave the model metric tags, or none, as it had them before another load took them away."""
+    written: Any = {}
+    served: list[Any] = [{}]
+    for step in steps:
+        if step.get("model") == name and step["do"] == "write":
+            written = step["changes"].get("config", {}).get("metric_tags", {})
+        elif step.get("model") == name and step["do"] == "load":
+            tags = step["config"].get("metric_tags", {}) if "config" in step else written
+            served += [tags] if tags != served[-1] else []
+    return any(tags in served[:at] for at, tags in enumerate(served))
 
 
 def _text(value: Any) -> str:

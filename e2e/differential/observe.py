@@ -68,13 +68,13 @@ def statistics(raw: dict[str, Any], times: bool) -> list[Any]:
     return told
 
 
-def settled(read: Any, patience: float = 3.0) -> Any:
-    """What is read when two readings agree: counters follow the answers a moment later."""
+def settled(read: Any, rest: float, patience: float = 3.0) -> Any:
+    """What is read when it has not changed for `rest` seconds: counters follow the answers a moment later."""
     end = time.monotonic() + patience
-    last = read()
-    while True:
+    last, since = read(), time.monotonic()
+    while time.monotonic() < min(since + rest, end):
         time.sleep(0.03)  # polling another process: there is nothing to wait on
         now = read()
-        if now == last or time.monotonic() > end:
-            return now
-        last = now
+        if now != last:
+            last, since = now, time.monotonic()
+    return last

@@ -35,6 +35,13 @@ def steps_of(program: Program) -> list[Step]:
     return [step for phase in program["phases"] for lane in phase for step in lane]
 
 
+def inferences(step: Step) -> list[Step]:
+    """The inferences of a step: itself, or those of a burst, a stream, a cancel."""
+    found = [step] if step["do"] == "infer" else []
+    found += [step[key] for key in ("plug", "request") if key in step]
+    return found + [each for key in ("queued", "requests") for each in step.get(key, [])]
+
+
 def mentions(thing: Any, model: str) -> bool:
     """Whether a step, or another model, names the model."""
     return re.search(re.escape(model) + r"\b", json.dumps(thing)) is not None

@@ -18,6 +18,7 @@ from typing import Any
 import server as e2e_server
 
 from . import repository
+from .guard import GUARD, RECORD, end_all
 from .program import Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,6 +32,7 @@ class Side:
     """One server on an empty repository, into which programs write their models. It is started when it is needed."""
 
     name = "side"
+    rest = 0.03  # seconds after which counters do not follow any more
 
     def __init__(self, flags: Iterable[str] = ()):
         self.flags = list(flags)
@@ -38,6 +40,7 @@ class Side:
         self.repository, self.record = self.home / "models", self.home / "record"
         self.repository.mkdir()
         self.record.mkdir()
+        GUARD.tell(folder=str(self.home))
         self.log = self.home / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.http_port = self.grpc_port = self.metrics_port = 0
@@ -63,11 +66,9 @@ class Side:
             for what, value in (("address", "127.0.0.1"), ("port", port))
         ]
         command = [*self.command(), f"--model-repository={self.repository}", *FLAGS, *ports, *self.flags]
-        environment = {**self.environment(), "DIFFERENTIAL_RECORD": str(self.record)}
+        environment = {**self.environment(), RECORD: str(self.record)}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
-            )
+            self.process = GUARD.start(command, log, environment, self.home)
         self.wait_live()
 
     def wait_live(self, patience: float = 120) -> None:
@@ -97,8 +98,10 @@ class Side:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+            GUARD.tell(ended=self.process.pid)
             self.process.wait()
             self.process = None
+            end_all(str(self.home))
 
     def close(self) -> None:
         self.stop()
@@ -117,11 +120,13 @@ class Ours(Side):
 
 class Peers(Side):
     name = "peer"
+    rest = 0.25  # a decoupled model is counted when it has returned, which takes a busy machine its time
 
     def __init__(self, peer: peers.Peer, flags: Iterable[str] = ()):
         super().__init__(flags)
         self.peer = peer
         self.prefix = self.home.name
+        GUARD.tell(files=f"/dev/shm/{self.prefix}*")
 
     def command(self) -> list[str]:
         backends = self.peer.backends(self.home / "backends")
@@ -136,11 +141,19 @@ class Peers(Side):
             left.unlink(missing_ok=True)
 
 
+MADE = ROOT / ".tools" / "peer"
+
+
 def find_peer() -> peers.Peer | None:
-    """The peer that PEER names, or the one that bench/ has made; None where neither is."""
+    """The peer that PEER names, or the one that was made here or by bench/; None where neither is."""
     with contextlib.suppress(peers.PeerMissing):
-        return peers.Peer(os.environ.get("PEER") or ROOT / ".tools" / "peer")
+        return peers.Peer(os.environ.get("PEER") or MADE)
     return None
+
+
+def make_peer() -> peers.Peer:
+    """The same, made if it is missing; raises PeerMissing where it cannot be."""
+    return peers.find_or_make(os.environ.get("PEER"), MADE)
 
 
 class Pool:

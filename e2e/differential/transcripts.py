@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import run
+from . import canonical, run
 from .compare import Difference, differences
 from .program import dump
 
@@ -25,7 +25,8 @@ def every() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def against(pool: Any, transcript: dict[str, Any]) -> list[Difference]:
     """The differences between what is kept and what a side answers now."""
-    return differences(transcript["program"], transcript["peer"], run.run(pool, transcript["program"]))
+    program = transcript["program"]
+    return differences(program, canonical.loosen(program, transcript["peer"]), run.run(pool, program))
 
 
 def record(comparison: Comparison, seeds: range) -> int:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
+from torch_models import Nested
 
 
 class Net(torch.nn.Module):
@@ -25,6 +26,9 @@ def main(repo):
     program = torch.export.export(net, (torch.zeros(2, 4),), dynamic_shapes=({0: rows},))
     (repo / "package" / "1").mkdir(parents=True)
     torch._inductor.aoti_compile_and_package(program, package_path=str(repo / "package" / "1" / "model.pt2"))
+    positional, keywords = Nested.example()
+    nested = torch.export.export(Nested(), positional, keywords)
+    torch._inductor.aoti_compile_and_package(nested, package_path=str(repo / "nested.pt2"))
     (repo / "expected.json").write_text(json.dumps(net(torch.arange(8.0).reshape(2, 4))["y"].tolist()))
 
 

@@ -1,4 +1,4 @@
-"""The commands of docs/frameworks.md that need a framework, and the digits of all formats by one client."""
+"""The commands of docs/models/frameworks.md that need a framework, and the digits of all formats by one client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPOSITORY = ROOT / "examples" / "frameworks_python"
 
 def commands():
     """The commands in console blocks from the section on frameworks in Python on."""
-    text = (ROOT / "docs" / "frameworks.md").read_text().split("## Frameworks in Python", 1)[1]
+    text = (ROOT / "docs" / "models" / "frameworks.md").read_text().split("## Frameworks in Python", 1)[1]
     text = text.split("## A sentence encoder", 1)[0]  # test_minilm.py runs those
     for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
         for line in block.splitlines():

@@ -30,7 +30,12 @@ TEXTS = [
 
 def commands():
     """The commands in console blocks of the section on the encoder."""
-    text = (ROOT / "docs" / "frameworks.md").read_text().split("## A sentence encoder", 1)[1].split("\n## ", 1)[0]
+    text = (
+        (ROOT / "docs" / "models" / "frameworks.md")
+        .read_text()
+        .split("## A sentence encoder", 1)[1]
+        .split("\n## ", 1)[0]
+    )
     for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
         for line in block.splitlines():
             if line.startswith("$ ") and not line.startswith(("$ bin/neso serve", "$ make")):

@@ -77,3 +77,27 @@ class Huge(torch.nn.Module):
 
     def forward(self, x: torch.Tensor):
         return x + torch.zeros([1 << 41, 1])[0]
+
+
+class Nested(torch.nn.Module):
+    """Tuples, lists and dictionaries go in and come out; each leaf counts differently."""
+
+    def forward(self, a, pair, options, *, scale, extra):
+        return {
+            "sum": a + pair[0] * 10 + pair[1][0] * 100,
+            "parts": (options["key"] * scale, [extra["inner"] - a]),
+            "last": {"deep": a + options["other"]},
+        }
+
+    @staticmethod
+    def example(rows=2):
+        """Arguments and keyword arguments."""
+        a, b, c, d, e, f, g = (torch.zeros(rows, 2) for _ in range(7))
+        return (a, (b, [c]), {"key": d, "other": e}), {"scale": f, "extra": {"inner": g}}
+
+
+class Flagged(torch.nn.Module):
+    """An argument that is a constant of the export, in the middle of others."""
+
+    def forward(self, a, flag, b):
+        return a + b if flag else a - b

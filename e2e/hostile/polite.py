@@ -1,7 +1,7 @@
 """A client that means well: a process of its own that asks one small thing after another, and tells how long that took.
 
 Reads a number of seconds from a line of its input, and answers with a line of JSON: the time of each request in milliseconds, and
-what went wrong.
+what went wrong. Only requests that were answered have a time.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def main():
         while (begin := time.perf_counter()) < end:
             try:
                 call()
+                times.append((time.perf_counter() - begin) * 1e3)
             except Exception as e:
                 faults.append(f"{type(e).__name__}: {e}")
-            times.append((time.perf_counter() - begin) * 1e3)
         print(json.dumps({"times": times, "faults": faults}), flush=True)
 
 

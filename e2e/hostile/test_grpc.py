@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import LIMIT
@@ -16,7 +17,8 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
+DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
+ENHANCE_YOUR_CALM = 0xB
 END_STREAM, END_HEADERS = 1, 4
 INITIAL_WINDOW = 4
 
@@ -81,8 +83,44 @@ def heard(c, most: float = 30) -> bytes:
     got = b""
     with contextlib.suppress(OSError):
         while part := c.recv(65536):
-            got = got[-65536:] + part
+            got += part
     return got
+
+
+def frames(data: bytes):
+    """The kind, stream and payload of each whole frame, and what is behind it."""
+    data = memoryview(data)
+    while len(data) >= 9 and len(data) - 9 >= (n := int.from_bytes(data[:3])):
+        kind, stream, payload, data = data[3], int.from_bytes(data[5:9]), data[9 : 9 + n], data[9 + n :]
+        yield kind, stream, payload, data
+
+
+def feed(c, stop, messages) -> None:
+    """One stream of messages, sent as the server makes room for them."""
+    if not offer(c, frame(HEADERS, END_HEADERS, 1, block(STREAM))):
+        return
+    c.settimeout(0.2)
+    room, got = {0: 65535, 1: 65535}, b""
+    for message in messages:
+        data = b"\0" + struct.pack(">I", len(message)) + message
+        while data and not stop.is_set():
+            if n := min(16384, len(data), *room.values()):
+                if not offer(c, frame(DATA, 0, 1, data[:n])):
+                    return
+                data, room = data[n:], {k: v - n for k, v in room.items()}
+                continue
+            with contextlib.suppress(TimeoutError):
+                if not (part := c.recv(65536)):
+                    return
+                got += part
+            for kind, stream, payload, rest in frames(got):
+                if kind == WINDOW_UPDATE:
+                    room[stream] += int.from_bytes(payload)
+                elif kind == SETTINGS:
+                    for i in range(0, len(payload), 6):
+                        if int.from_bytes(payload[i : i + 2]) == INITIAL_WINDOW:
+                            room[1] += int.from_bytes(payload[i + 2 : i + 6]) - 65535
+                got = bytes(rest)
 
 
 def pour(c, data: bytes, stop) -> bool:
@@ -153,22 +191,46 @@ def test_bombs(hostile_grpc, model):
 
     # Of a model that is not there the server may hold what came, 48 MB, and Go's garbage of it. Were they inflated first, eight at a time
     # would take 480 MiB.
-    hostile_grpc.withstand(attack, memory=4 * LIMIT if model == FP32 else 96 * MiB, faults=1000)
+    hostile_grpc.withstand(attack, memory=4 * LIMIT if model == FP32 else 96 * MiB)
 
 
-def test_answers_not_taken(hostile_grpc):
-    """Windows of nothing: the answers to 1 MB each wait."""
+@pytest.mark.parametrize("path", [INFER, STREAM])
+def test_answers_not_taken(hostile_grpc, path):
+    """Windows of nothing: answers of half a megabyte wait, each of a call of its own, or those of a connection on one stream."""
     message = request(MiB // 2)
 
     def attack(server, stop):
         with clients(server, 10, setting(INITIAL_WINDOW, 0)) as cs:
             for c in cs:
+                if path == STREAM:
+                    feed(c, stop, [message] * 200)
+                    continue
                 for i in range(100):
                     if not pour(c, call(1 + 2 * i, message), stop):
                         break
             stop.wait()
 
-    hostile_grpc.withstand(attack, memory=4 * LIMIT, faults=1000)
+    # The pages of answers and inputs, and Go's garbage of them.
+    hostile_grpc.withstand(attack, memory=4 * LIMIT, seconds=4)
+
+
+def test_errors_not_taken(hostile_grpc):
+    """Windows of nothing, and requests on streams that are errors: their ids, which answers repeat, are 800 MB."""
+
+    def messages():
+        for i in range(1000):
+            yield service_pb2.ModelInferRequest(model_name="no such model", id=f"{i:0200000}").SerializeToString()
+
+    def attack(server, stop):
+        def one(c):
+            feed(c, stop, messages())
+
+        with clients(server, 4, setting(INITIAL_WINDOW, 0)) as cs, ThreadPoolExecutor(4) as pool:
+            list(pool.map(one, cs))
+            stop.wait()
+
+    # The page of answers, and Go's garbage of it.
+    hostile_grpc.withstand(attack, memory=3 * LIMIT, seconds=4)
 
 
 def test_waiting_senders(hostile_grpc):
@@ -211,5 +273,5 @@ def test_floods(hostile_grpc, kind):
                 said.append(heard(c, 5))
 
     hostile_grpc.withstand(attack, memory=100 * MiB)
-    calm = struct.pack(">I", 0xB)
-    assert any(calm in got for got in said), said[-1][-200:]
+    why = [int.from_bytes(p[4:8]) for got in said for kind, _, p, _ in frames(got) if kind == GOAWAY]
+    assert ENHANCE_YOUR_CALM in why, (why, said[-1][-200:])

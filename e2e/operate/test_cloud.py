@@ -110,7 +110,7 @@ def test_explicit_mode_and_restart_from_the_cache(store, tmp_path):
         assert s.post("/v2/repository/models/m/load").status == 200
         assert answer(s, "m") == 2
         r = s.post("/v2/repository/models/nope/load")
-        assert r.status == 500 and "model 'nope' is not in any model repository" in r.error
+        assert r.status == 500 and "failed to poll model 'nope': model not found in any model repository" in r.error
         kept = {p: p.stat().st_ino for p in (tmp_path / "cache").glob("*/objects/m/*")}
         s.process.kill()
         s.process.wait(60)
@@ -188,7 +188,7 @@ def test_checksums_are_held(s3, tmp_path):
 
 
 def test_the_example_of_the_docs(tmp_path):
-    text = (ROOT / "docs" / "cloud-repositories.md").read_text()
+    text = (ROOT / "docs" / "models" / "cloud-repositories.md").read_text()
     (script,) = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     http, store = free_port(), free_port()
     ports = f"--http-port={http} --grpc-port={free_port()} --metrics-port={free_port()} --http-address=127.0.0.1"

@@ -193,6 +193,27 @@ def test_directories_that_are_no_models(tmp_path):
         assert "ignore version directory" not in s.log()
 
 
+def test_hidden_directories_load_by_their_names(tmp_path):
+    """As with Triton: tools deploy models under any name. Lists leave them out, other than Triton's."""
+    names = ["...", "..my_model", ".hidden", "model..1"]
+    for name in [*names, "..", "__pycache__"]:
+        shutil.copytree(MODELS / "add_sub" / "1", tmp_path / "repo" / name / "1", dirs_exist_ok=True)
+    with Server(tmp_path / "repo", "--model-control-mode=explicit", "--load-model=.hidden") as s:
+        for name in names:
+            r = s.post(f"/v2/repository/models/{name}/load")
+            assert r.status == 200, r
+            assert s.get(f"/v2/models/{name}/ready").status == 200
+        assert [(m["name"], m["state"]) for m in s.post("/v2/repository/index").json] == [
+            (n, "READY") for n in sorted(names)
+        ]
+        for name in ("..", "__pycache__"):
+            assert s.post(f"/v2/repository/models/{name}/load").status in (400, 404, 500)
+        assert s.post("/v2/repository/models/.../unload").status == 200
+        assert s.get("/v2/models/.../ready").status == 400
+    with Server(tmp_path / "repo") as s:
+        assert [m["name"] for m in s.post("/v2/repository/index").json] == ["model..1"]
+
+
 def test_passive_instances_take_no_requests(tmp_path):
     groups = """instance_group [
   { name: "idle" kind: KIND_CPU count: 1 passive: true },
@@ -221,7 +242,7 @@ def test_passive_instances_take_no_requests(tmp_path):
         s.stop()
 
 
-IDLE = """instance_group { count: 1 kind: KIND_CPU host_policy: "near" }
+IDLE = """instance_group { count: 1 kind: KIND_CPU }
 model_metrics { metric_control { metric_identifier { family: "other" } histogram_options { buckets: [ 1 ] } } }
 optimization {
   graph { level: 1 }
@@ -234,7 +255,6 @@ optimization {
 }
 """
 IDLE_FIELDS = {
-    "instance_group[0].host_policy",
     "model_metrics.metric_control[0]",
     "optimization.graph",
     "optimization.priority",
@@ -261,3 +281,24 @@ def test_what_has_no_effect_is_said(tmp_path):
     lines = [line for line in log.splitlines() if "asks for what has no effect" in line]
     assert len(lines) == len(IDLE_FIELDS) and all("model=asks" in line for line in lines), lines
     assert {re.search(r"field=\"?([^ \"]+)", line)[1] for line in lines} == IDLE_FIELDS
+
+
+def test_configurations_written_by_hand(explicit):
+    """The peer reads the configuration of a load by protobuf's parser, which takes more than JSON."""
+    with grpcclient.InferenceServerClient(explicit.grpc) as client:
+        client.load_model(
+            "add_sub", config="{backend: 'python', max_batch_size: '3', dynamic_batching: {preserve_ordering: 'yes',},}"
+        )
+        config = client.get_model_config("add_sub", as_json=True)["config"]
+        assert config["max_batch_size"] == 3 and config["dynamic_batching"]["preserve_ordering"] is True
+        client.load_model("add_sub")
+
+
+@pytest.mark.parametrize("name", ["..", "../etc", " ..", "a/b", " ", ""])
+def test_names_that_cannot_be(explicit, name):
+    """A load says what is wrong; to unload what cannot be there is no error."""
+    with grpcclient.InferenceServerClient(explicit.grpc) as client:
+        text = "must not contain path traversal characters" if name.strip() else "Model name cannot be empty"
+        with pytest.raises(InferenceServerException, match=text):
+            client.load_model(name)
+        client.unload_model(name)

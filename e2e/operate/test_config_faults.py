@@ -73,6 +73,27 @@ CONFIGS |= {
     f"platform_{name}": (f'platform: "{name}"\n{IN}{OUT}', [f"unexpected platform type '{name}'", f"did you mean {meant}?"])
     for name, meant in {"onnxruntime_onx": '"onnxruntime_onnx"', "torchscript": 'backend: "pytorch"', "onnx": 'backend: "onnxruntime"', "python": 'backend: "python"'}.items()
 }  # fmt: skip
+# Values of parameters that a load refuses: what is said of each, with the line of the parameter, which is the third.
+PARAMETERS = {
+    "execution_timeout": ("python", "EXECUTION_TIMEOUT_SECONDS", "abc", "Incorrect value for EXECUTION_TIMEOUT_SECONDS: 'abc' is not a number of seconds from 0 on"),
+    "load_timeout": ("python", "LOAD_TIMEOUT_SECONDS", "-4", "Incorrect value for LOAD_TIMEOUT_SECONDS: '-4' is not a number of seconds from 0 on"),
+    "memory": ("python", "WORKER_MEMORY_BYTES", "4Q", "Incorrect value for WORKER_MEMORY_BYTES: '4Q' is not a number from"),
+    "open_files": ("python", "WORKER_OPEN_FILES", "x", "Incorrect value for WORKER_OPEN_FILES: 'x' is not a number from"),
+    "hosted": ("sklearn", "WORKER_CPU_SECONDS", "0", "Incorrect value for WORKER_CPU_SECONDS: '0' is not a number from"),
+    "writable": ("python", "WRITABLE_INPUTS", "maybe", "Incorrect value for WRITABLE_INPUTS: 'maybe' is neither yes nor no"),
+    "force_cpu": ("python", "FORCE_CPU_ONLY_INPUT_TENSORS", "maybe", "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: maybe'"),
+    "strict_outputs": ("identity", "strict_outputs", "maybe", "parameter 'strict_outputs' of model 'value_strict_outputs' is 'maybe', expected true or false"),
+    "coalesce": ("identity", "coalesce_identical_requests", "maybe", "parameter 'coalesce_identical_requests' is 'maybe', expected true or false"),
+    "delay": ("identity", "execute_delay_ms", "soon", "has parameter 'execute_delay_ms' with value 'soon', expected a whole number"),
+    "sleep": ("sleep", "sleep_ms", "soon", "has parameter 'sleep_ms' with value 'soon', expected a whole number"),
+    "code": ("error", "code", "404", "has an unknown code '404'"),
+    "isolation": ("onnxruntime", "isolation", "maybe", "parameter 'isolation' of model 'value_isolation' is 'maybe', expected process or none"),
+}  # fmt: skip
+CONFIGS |= {
+    f"value_{name}": (f'backend: "{backend}"\n# a parameter\nparameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n{IN}{OUT}', [told, f'config.pbtxt:3, field parameters["{key}"]'])
+    for name, (backend, key, value, told) in PARAMETERS.items()
+}  # fmt: skip
+CONFIGS["passive"] = (f'backend: "identity"\n{IN}{OUT}instance_group {{ count: 2 passive: true }}\n', ["all instances of the model are passive", "config.pbtxt:4, field instance_group"])  # fmt: skip
 GOOD = 'backend: "identity"\n' + IN + OUT
 
 

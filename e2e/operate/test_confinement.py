@@ -7,11 +7,14 @@ import contextlib
 import json
 import os
 import pwd
+import re
+import sys
 from pathlib import Path
 
+import nobody
 import pytest
 from nobody import python_for_all
-from repository import X, python_model, until
+from repository import X, place, python_model, until
 from server import Server, isolated, kill
 
 TELL = """import json, os, resource
@@ -58,6 +61,46 @@ def test_limits_and_rights(tmp_path, zygote):
             return found.count(False) <= 1 < len(found)
 
         assert until(few_gave_them_up), "threads that served a start are not to stay"
+
+
+@nobody.needs_root
+@pytest.mark.parametrize("zygote", ["1", "0"])
+def test_limits_of_another_user(tmp_path, zygote):
+    """Also where root may not change the limits of other users' processes (no CAP_SYS_RESOURCE)."""
+    limits = parameter("WORKER_MEMORY_BYTES", "1G") + parameter("WORKER_OPEN_FILES", "100")
+    python_model(tmp_path / "models", "m", init=TELL, extra=limits + parameter("WORKER_CPU_SECONDS", "3600"))
+    with nobody.served(tmp_path / "models", env={"NESO_PYTHON_ZYGOTE": zygote}) as s:
+        t = told(s)
+        assert t["uid"] == [str(pwd.getpwnam("nobody").pw_uid)] * 4 and t["nnp"] == "1" and t["pgid"] == t["pid"]
+        assert t["data"] == [1 << 30] * 2 and t["files"] == [100] * 2 and t["cpu"] == [3600] * 2
+        assert s.infer("m", X).status == 200
+
+
+# An interpreter that a model brings along, and that takes no limits upon itself.
+UNLIMITED = """import resource, runpy, sys
+resource.setrlimit = lambda *a: None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("zygote", ["1", "0"])
+@pytest.mark.parametrize("user", ["server", pytest.param("nobody", marks=nobody.needs_root)])
+def test_limits_and_an_interpreter_of_the_model(tmp_path, user, zygote):
+    """Code of a model, whatever of it, has its limits from the beginning."""
+    repo = tmp_path / "models"
+    extra = parameter("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/python") + parameter("WORKER_OPEN_FILES", "100")
+    python_model(repo, "free")
+    python_model(repo, "m", init=TELL, extra=extra)
+    served = nobody.served if user == "nobody" else Server
+    with served(repo, "--model-control-mode=explicit", "--load-model=free", env={"NESO_PYTHON_ZYGOTE": zygote}) as s:
+        pythons = [o.split("=", 1)[1] for o in s.process.args if o.startswith("--python=")]
+        script = f'#!/bin/sh\nexec {(pythons or [sys.executable])[0]} {repo}/m/unlimited.py "$@"\n'
+        place(repo / "m", {"python": script, "unlimited.py": UNLIMITED})
+        (repo / "m" / "python").chmod(0o755)
+        assert s.post("/v2/repository/models/m/load", {}).status == 200
+        assert told(s)["files"] == [100] * 2
+        assert s.infer("m", X).status == s.infer("free", X).status == 200
 
 
 def test_memory_limit_ends_an_allocation(tmp_path):
@@ -130,7 +173,7 @@ def test_environment_by_list(tmp_path):
     assert env["PATH"] == os.environ["PATH"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers of another user")
+@nobody.needs_root
 @pytest.mark.parametrize("zygote", ["1", "0"])
 def test_user(tmp_path, zygote):
     for d in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
@@ -144,9 +187,9 @@ def test_user(tmp_path, zygote):
     env = {"NESO_PYTHON_ZYGOTE": zygote, "PYTHONPATH": path}
     with Server(tmp_path / "models", *options, env=env) as s:
         t = told(s)
-        nobody = pwd.getpwnam("nobody")
-        assert t["uid"] == [str(nobody.pw_uid)] * 4 and t["gid"] == [str(nobody.pw_gid)] * 4
-        assert "0" not in t["groups"] and t["env"]["USER"] == "nobody" and t["env"]["HOME"] == nobody.pw_dir
+        user = pwd.getpwnam("nobody")
+        assert t["uid"] == [str(user.pw_uid)] * 4 and t["gid"] == [str(user.pw_gid)] * 4
+        assert "0" not in t["groups"] and t["env"]["USER"] == "nobody" and t["env"]["HOME"] == user.pw_dir
         assert s.infer("m", X).status == 200
         # Files of a load request can be read by the worker, too.
         code = (tmp_path / "models" / "m" / "1" / "model.py").read_bytes()
@@ -170,8 +213,8 @@ def test_unknown_user(tmp_path):
     assert "--worker-user" in s.log() and "nobody-at-all" in s.log()
 
 
-def test_isolated_backend(tmp_path):
-    """A worker that is the server's own binary is confined in the same way."""
+def isolated_model(repo):
+    """A model of ONNX Runtime that runs in a worker with 200 descriptors."""
     onnx = pytest.importorskip("onnx", reason="onnx makes the model")
     from onnx import TensorProto, helper
 
@@ -182,18 +225,36 @@ def test_isolated_backend(tmp_path):
         [helper.make_tensor_value_info("Y", TensorProto.FLOAT, [1, 1])],
     )
     m = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    (tmp_path / "m" / "1").mkdir(parents=True)
-    onnx.save(m, tmp_path / "m" / "1" / "model.onnx")
+    (repo / "m" / "1").mkdir(parents=True)
+    onnx.save(m, repo / "m" / "1" / "model.onnx")
     config = 'backend: "onnxruntime"\n' + parameter("isolation", "process") + parameter("WORKER_OPEN_FILES", "200")
-    (tmp_path / "m" / "config.pbtxt").write_text(config)
+    (repo / "m" / "config.pbtxt").write_text(config)
+
+
+def check_isolated(s, uid):
+    found = isolated(s.process.pid)
+    assert found
+    for pid in found:
+        status = open(f"/proc/{pid}/status").read()
+        assert "NoNewPrivs:\t1" in status and re.search(f"^Uid:(\t{uid}){{4}}$", status, re.M), status
+        assert b"s3cr3t" not in open(f"/proc/{pid}/environ", "rb").read()
+        limits = {line[:26].strip(): line[26:].split()[1] for line in open(f"/proc/{pid}/limits")}
+        assert limits["Max open files"] == "200" and 60 <= int(limits["Max realtime timeout"]).bit_length() <= 61
+        assert os.getpgid(pid) == pid
+    body = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [1, 1], "data": [3]}]}
+    assert s.infer("m", body).status == 200
+
+
+def test_isolated_backend(tmp_path):
+    """A worker that is the server's own binary is confined in the same way."""
+    isolated_model(tmp_path)
     with Server(tmp_path, env=SECRETS) as s:
-        found = isolated(s.process.pid)
-        assert found
-        for pid in found:
-            assert "NoNewPrivs:\t1" in open(f"/proc/{pid}/status").read()
-            assert b"s3cr3t" not in open(f"/proc/{pid}/environ", "rb").read()
-            limits = open(f"/proc/{pid}/limits").read()
-            assert [line.split()[3] for line in limits.splitlines() if line.startswith("Max open files")] == ["200"]
-            assert os.getpgid(pid) == pid
-        body = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [1, 1], "data": [3]}]}
-        assert s.infer("m", body).status == 200
+        check_isolated(s, os.geteuid())
+
+
+@nobody.needs_root
+def test_isolated_backend_of_another_user(tmp_path):
+    isolated_model(tmp_path / "models")
+    library = nobody.onnxruntime_for_all(tmp_path)
+    with nobody.served(tmp_path / "models", env={**SECRETS, "NESO_ONNXRUNTIME_LIBRARY": library}) as s:
+        check_isolated(s, pwd.getpwnam("nobody").pw_uid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -11,11 +12,12 @@ import subprocess
 import sys
 
 import pytest
+from programs import callables
 from server import ROOT, Server, free_port
 from single import call as served
 from single import serving
 
-PAGES = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 
 
@@ -100,8 +102,8 @@ def test_bench_has_the_scenarios(command, page):
 
 
 def test_one_file_by_itself(tmp_path):
-    """The block on `neso serve FILE` of docs/frameworks.md."""
-    text = (ROOT / "docs" / "frameworks.md").read_text()
+    """The block on `neso serve FILE` of docs/models/frameworks.md."""
+    text = (ROOT / "docs" / "models" / "frameworks.md").read_text()
     (block,) = [t for n, t in BLOCK.findall(text) if n == "console" and t.startswith("$ neso serve ")]
     command, first, name, *_, call = block.splitlines()
     file = command.split()[-1]
@@ -110,6 +112,27 @@ def test_one_file_by_itself(tmp_path):
         assert first == f"# the configuration of {file.removesuffix('.onnx')}, completed:" and name in config
         assert all("/v2/models/digits/infer " in text for text in (call, line))
         assert served(line)["outputs"]
+
+
+def test_serving_needs_little():
+    """`make serve` installs what the models and the client that it names import, `make test` the rest."""
+
+    def plan(file, target):
+        command = ["make", "--dry-run", f"--what-if=scripts/{file}.txt", target]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=True).stdout
+
+    assert "scripts/setup.sh\n" in plan("requirements", "serve")
+    assert "scripts/setup.sh" not in plan("requirements-tests", "serve").replace("scripts/setup.sh\n", "", 1)
+    assert "scripts/setup.sh tests\n" in plan("requirements-tests", "test")
+    installed = re.findall(r"^(\w+)", (ROOT / "scripts" / "requirements.txt").read_text(), re.M)
+    files = [ROOT / "examples" / "client.py", *(ROOT / "examples" / "models").rglob("*.py")]
+    own = {"triton_python_backend_utils", *(file.stem for file in files)}
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, (ast.Import, ast.ImportFrom)) and not getattr(node, "level", 0):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
+                for name in {n.split(".")[0] for n in names} - own:
+                    assert name in sys.stdlib_module_names or name in installed, f"{file}: {name}"
 
 
 def test_there_are_examples():
@@ -172,7 +195,9 @@ def test_options_of_the_deployment_examples_exist():
     ).stdout
     known = set(re.findall(r"^  (--[a-z0-9-]+)", usage, re.M))
     blocks = [
-        t for n, t in BLOCK.findall((ROOT / "docs" / "operations.md").read_text()) if n in ("ini", "dockerfile", "yaml")
+        t
+        for n, t in BLOCK.findall((ROOT / "docs" / "operate" / "operations.md").read_text())
+        if n in ("ini", "dockerfile", "yaml")
     ]
     assert len(blocks) == 3
     for text in blocks:
@@ -207,36 +232,29 @@ def test_media_are_streamed():
         command = [sys.executable, "examples/media_client.py", f"--url=127.0.0.1:{s.grpc_port}"]
         r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180)
     assert r.returncode == 0, r.stdout + r.stderr
-    assert r.stdout.splitlines() == console("audio-video.md", "python examples/media_client.py")
+    assert r.stdout.splitlines() == console("models/audio-video.md", "python examples/media_client.py")
 
 
 def test_callables_are_steps_of_an_ensemble():
     """The example, with the code that the page shows in it."""
     source = (ROOT / "examples" / "callables" / "ensemble.py").read_text()
-    for language, text in BLOCK.findall((ROOT / "docs" / "callable-ensembles.md").read_text()):
+    for language, text in BLOCK.findall((ROOT / "docs" / "use" / "callable-ensembles.md").read_text()):
         if language == "python":
             for line in text.split():
                 assert line in source, text
-    ports = [f"--{end}-port=0" for end in ("http", "grpc", "metrics")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NESO_BINARY": str(ROOT / "bin" / "neso")}
-    r = subprocess.run(
-        [sys.executable, "examples/callables/ensemble.py", "--once", *ports],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env=environment,
-    )
-    assert r.returncode == 0, r.stdout + r.stderr
-    assert r.stdout.splitlines() == console("callable-ensembles.md", "python examples/callables/ensemble.py --once")
+    printed = callables("ensemble", 180)
+    assert printed.splitlines() == console("use/callable-ensembles.md", "python examples/callables/ensemble.py --once")
 
 
 def test_the_go_example_serves(tmp_path):
     """The program of docs/go.md, with the code that the page shows in it, under the page's call."""
     page = (ROOT / "docs" / "go.md").read_text()
     source = (ROOT / "examples" / "go" / "main.go").read_text()
-    shown = [text for language, text in BLOCK.findall(page) if language == "go"]
+    program, log = page.split("\n## The log\n")
+    shown = [text for language, text in BLOCK.findall(program) if language == "go"]
     assert len(shown) == 2 and all(text in source for text in shown)
+    (opened,) = [text for language, text in BLOCK.findall(log) if language == "go"]
+    assert opened in (ROOT / "example_test.go").read_text()
     call = re.search(r"^\$ (curl .*?\]}')$", page, re.M | re.S).group(1)
     build = ["go", "build", "-o", tmp_path / "example", "./examples/go"]
     environment = {**os.environ, "CGO_ENABLED": "0"}
@@ -257,8 +275,25 @@ def test_the_go_example_serves(tmp_path):
 
 
 def test_the_tests_of_security_exist():
-    """Each test that docs/security.md names."""
-    named = re.findall(r"`(e2e/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "security.md").read_text())
-    assert len(named) > 10
+    """Each test that docs/security.md names: of a file, of a package in Go, and by name alone."""
+    text = (ROOT / "docs" / "security.md").read_text()
+    named = re.findall(r"`(e2e/[\w/]+\.py)::(\w+)`", text)
+    assert len(named) > 50
     for file, name in named:
         assert f"def {name}(" in (ROOT / file).read_text(), (file, name)
+    packages = re.findall(r"`([\w/.]+): (Test\w+)`", text)
+    assert len(packages) > 10
+    for package, name in packages:
+        assert any(f"func {name}(" in p.read_text() for p in (ROOT / package).glob("*_test.go")), (package, name)
+    alone = set(re.findall(r"`(test_\w+|Test\w+)(?:\[.*?\])?`", text))
+    assert len(alone) > 20
+    known = (ROOT / "e2e" / "hostile" / "test_http.py").read_text()
+    for tests in (ROOT / "internal").rglob("*_test.go"):
+        known += tests.read_text()
+    for name in alone:
+        assert f"def {name}(" in known or f"func {name}(" in known, name
+    for title in ("What holds over HTTP, each with its test:", "What this page says, and the tests that show it:"):
+        said = text.partition(title + "\n\n- ")[2].partition("\n\n")[0].split("\n- ")
+        assert len(said) > 10, title
+        for sentence in said:
+            assert re.search(r"(`|::|: )(test_|Test)\w+(\[[^`]*\])?`", sentence), sentence

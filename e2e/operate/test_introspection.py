@@ -27,7 +27,7 @@ def test_the_version_is_one_that_parsers_of_versions_read(server):
 def test_root_says_what_this_is(server):
     reply = server.get("/")
     assert reply.status == 404 and "Neso, an inference server" in reply.error
-    assert reply.json["documentation"].endswith("docs/http.md") and "GET /v2" in reply.json["endpoints"]
+    assert reply.json["documentation"].endswith("docs/use/http.md") and "GET /v2" in reply.json["endpoints"]
     assert server.post("/").json == server.get("/other").json == {"error": "Not Found"}
 
 
@@ -69,6 +69,9 @@ def test_reflection(server, version):
     with grpc.insecure_channel(server.grpc) as channel:
         (listed,) = reflect(channel, version, Request(list_services="*"))
         names = {s.name for s in listed.services.service}
+        for name in names:  # what is listed is described
+            (described,) = reflect(channel, version, Request(file_containing_symbol=name))
+            assert described.files.file_descriptor_proto, name
         assert {"inference.GRPCInferenceService", "grpc.health.v1.Health"} <= names
         files = descriptor_pool.DescriptorPool()
         found = reflect(

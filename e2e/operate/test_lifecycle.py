@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import http.client
 import json
 import signal
@@ -15,7 +16,7 @@ import pytest
 import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
 from forms import FORMS
-from repository import MODEL, Gate, Sent, X, answer, identity_model, python_model, settled, until
+from repository import MODEL, Gate, Sent, X, answer, ensemble, identity_model, python_model, settled, until
 from server import BINARY, Server, alive, descendants, named
 
 
@@ -55,6 +56,19 @@ def test_explicit_mode_over_both_protocols(tmp_path):
             assert g.is_model_ready("m")
             with pytest.raises(Exception, match="failed to load 'nope', failed to poll from model repository"):
                 h.load_model("nope")
+
+
+def test_loads_of_related_models_wait_for_each_other(tmp_path):
+    """As Triton's: none fails because another one is loading the same model, or a part of it."""
+    python_model(tmp_path, "part", init="import time; time.sleep(1)")
+    for name in ("one", "two"):
+        ensemble(tmp_path, name, "part")
+    with Server(tmp_path, "--model-control-mode=explicit") as s:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            paths = [f"/v2/repository/models/{m}/load" for m in ("part", "one", "two", "part", "one", "two")]
+            replies = list(pool.map(lambda path: s.post(path, {}), paths))
+            assert [r.status for r in replies] == [200] * 6, [r.error for r in replies]
+        assert all(s.get(f"/v2/models/{m}/ready").status == 200 for m in ("part", "one", "two"))
 
 
 def test_load_with_config_and_files(tmp_path):
@@ -128,11 +142,23 @@ def test_failed_reload_keeps_the_old(tmp_path):
         r = s.post("/v2/repository/models/m/load")
         assert r.status == 400 and "cannot start today" in r.error, r
         assert answer(s, "m") == 2
+        seen = index(s)[("m", "1")]
+        assert seen[0] == "READY" and seen[1].startswith(
+            "the latest change is not served: load failed for model 'm'"
+        ), seen
+        assert "cannot start today" in seen[1]
         (tmp_path / "m" / "config.pbtxt").write_text('backend: "python"\nmax_batch_size: -3\nnonsense: 1\n')
         r = s.post("/v2/repository/models/m/load")
         assert r.status == 500 and r.error.startswith("failed to load 'm', failed to poll from model repository"), r
         assert "nonsense" in r.error and ":3" in r.error, r
-        assert answer(s, "m") == 2
+        assert answer(s, "m") == 2 and s.get("/v2/health/ready").status == 200
+        with tgrpc.InferenceServerClient(s.grpc) as g:
+            (m,) = g.get_model_repository_index().models
+            assert m.state == "READY" and "nonsense" in m.reason and "cannot start" not in m.reason
+            python_model(tmp_path, "m", add=2)
+            g.load_model("m")
+            (m,) = g.get_model_repository_index().models
+            assert (m.state, m.reason) == ("READY", "") and answer(s, "m") == 3
 
 
 def broken_repository(repo):
@@ -201,6 +227,24 @@ def test_strict_readiness(tmp_path):
         assert s.get("/v2/health/ready").status == 400
         assert s.get("/v2/models/good/ready").status == 200
         assert s.get("/v2/models/bad/ready").status == 400
+
+
+def test_a_server_that_could_not_start_says_so(tmp_path):
+    """With --exit-on-error=false it stays, neither live nor ready, and says what it is."""
+    with (
+        Server(tmp_path / "nowhere", "--exit-on-error=false", wait=False) as s,
+        thttp.InferenceServerClient(s.http) as h,
+        tgrpc.InferenceServerClient(s.grpc) as g,
+    ):
+        assert until(lambda: all(f"Started {x}" in s.log() for x in ("HTTPService", "GRPCInferenceService"))), s.log()
+        for c in h, g:
+            assert not c.is_server_live() and not c.is_server_ready()
+            with pytest.raises(Exception, match="Server not ready"):
+                c.get_model_metadata("m")
+            with pytest.raises(Exception, match="Server not ready"):
+                c.load_model("m")
+        assert s.get("/v2/health/live").status == s.get("/v2/health/ready").status == 400
+        assert g.get_server_metadata().name == h.get_server_metadata()["name"]
 
 
 def test_stop_answers_what_is_in_flight(tmp_path):
@@ -286,7 +330,9 @@ def test_a_taken_port_is_named(tmp_path):
                 text=True,
                 timeout=60,
             )
-            assert r.returncode == 1 and f"Socket '127.0.0.1:{s.http_port}' already in use" in r.stderr, r.stderr
+            assert r.returncode == 1 and r.stderr.count(f"Socket '127.0.0.1:{s.http_port}' already in use") == 1, (
+                r.stderr
+            )
 
 
 def test_several_repositories(tmp_path):

@@ -80,13 +80,6 @@ def evil(directory, told):
     return library
 
 
-def onnxruntime_for_all(directory):
-    """ONNX Runtime where everybody may read it."""
-    capi = Path(pytest.importorskip("onnxruntime").__file__).parent / "capi"
-    found = next(p for p in sorted(capi.iterdir()) if p.name.startswith("libonnxruntime.so"))
-    return str(shutil.copy(found, directory / found.name))
-
-
 def onnx_files(library=None):
     data = Path(__file__).resolve().parents[2] / "backend" / "onnxruntime" / "testdata" / "add_sub.onnx"
     files = {"1/model.onnx": data.read_bytes()}
@@ -138,7 +131,7 @@ def test_operator_library(repo, tmp_path):
     """A library of operators that a model brings along runs in a worker, with the worker's rights."""
     told = nobody.writable(tmp_path / "out") / "told"
     library = evil(tmp_path, told)
-    with nobody.served(repo, *EXPLICIT, env={"NESO_ONNXRUNTIME_LIBRARY": onnxruntime_for_all(tmp_path)}) as s:
+    with nobody.served(repo, *EXPLICIT, env={"NESO_ONNXRUNTIME_LIBRARY": nobody.onnxruntime_for_all(tmp_path)}) as s:
         # Whether the session comes about does not matter: the library has been opened.
         said = ask(s, name="e", config=onnx_config("e", "evil.so"), files=onnx_files(library))
         assert told.exists(), (said, s.log()[-3000:])
@@ -220,6 +213,10 @@ def test_paths_outside_of_the_model(repo):
         with grpc.InferenceServerClient(s.grpc) as client, pytest.raises(InferenceServerException) as e:
             client.load_model("m", config=onnx_config("m", "/tmp/x.so"))
         assert e.value.status() == "StatusCode.PERMISSION_DENIED" and "op_library_filename[0]" in str(e.value)
+        # Who reads the index is not told what others may not do.
+        assert s.post("/v2/repository/models/m/load").status == 200
+        assert s.post("/v2/repository/models/m/load", load("m", config)).status == 403
+        assert not [m for m in s.post("/v2/repository/index").json if m.get("reason")]
         # These were refused always, with the peer's words.
         for more in (
             {"output": [{**IO["output"][0], "label_filename": "../../x"}]},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from repository import X, identity_model, python_model, until
+from repository import Sent, X, identity_model, metric, python_model, until
 from server import Server
 from tritonclient.grpc import InferenceServerClient
 
@@ -65,7 +65,9 @@ def test_warmup_is_counted_apart(tmp_path):
     warmup = 'model_warmup { name: "w" batch_size: 1 count: 3 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1, 2 ] random_data: true } } }'
     python_model(tmp_path, "m", extra=warmup)
     for option, inferences, warmups in (("false", 0, 3), ("true", 3, 0)):
-        with Server(tmp_path, f"--warmup-in-statistics={option}") as s:
+        with Server(tmp_path, f"--warmup-in-statistics={option}", "--log-verbose=1") as s:
+            for i in (1, 2, 3):
+                assert f"model 'm' is running warmup sample 'w' for iteration {i}" in s.log()
             assert s.get("/v2/models/m/stats").json["model_stats"][0]["inference_count"] == inferences
             assert f'neso_warmup_runs_total{{model="m",version="1"}} {warmups}' in s.metrics()
 
@@ -92,6 +94,21 @@ OWN = re.compile(r"^neso_\w+_bucket", re.M)
 FIRST = "nv_inference_first_response_histogram_ms_bucket"
 
 
+def test_paths_of_the_metrics_port(tmp_path):
+    """As Triton's: 200 for every path, /metrics/ is /metrics, and nothing but GET."""
+    identity_model(tmp_path, "m")
+    with Server(tmp_path) as s:
+        for path in ("/metrics", "/metrics/", "/metrics?a=1"):
+            r = s.get(path, port=s.metrics_port)
+            assert r.status == 200 and b"nv_inference_count" in r.body, path
+        for path in ("/", "/metric", "/metrics/x", "/v2/health/ready"):
+            r = s.get(path, port=s.metrics_port)
+            assert r.status == 200 and r.headers["content-type"] == "text/plain; charset=utf-8"
+            assert r.body == b"", r
+        r = s.post("/metrics", port=s.metrics_port)
+        assert r.status == 405 and r.error == "Method Not Allowed"
+
+
 def test_own_histograms_come_with_the_first_request(tmp_path):
     for name in ("idle", "busy"):
         identity_model(tmp_path, name)
@@ -112,7 +129,7 @@ def test_buckets_of_first_responses(tmp_path):
     identity_model(tmp_path, "own")
     control = 'metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options { buckets: [ %s ] } }'
     with (tmp_path / "own" / "config.pbtxt").open("a") as f:
-        f.write(f"model_metrics {{ {control % '0.000001, 250, 30.5, 250'} }}\n")
+        f.write(f"model_metrics {{ {control % '-1, 0.0, 0.000001, 250, 30.5, 250'} }}\n")
     identity_model(tmp_path, "many")
     with (tmp_path / "many" / "config.pbtxt").open("a") as f:
         f.write(f"model_metrics {{ {control % ', '.join(str(i) for i in range(1, 61))} }}\n")
@@ -123,13 +140,35 @@ def test_buckets_of_first_responses(tmp_path):
 
     with Server(tmp_path, "--metrics-config=histogram_latencies=true") as s:
         assert bounds(s, "plain") == ["100", "500", "2000", "5000", "+Inf"]
-        assert bounds(s, "own") == ["1e-06", "30.5", "250", "+Inf"]
+        assert bounds(s, "own") == ["-1", "0", "1e-06", "30.5", "250", "+Inf"]
         assert bounds(s, "many") == [*(str(i) for i in range(1, 61)), "+Inf"]
         for model in ("own", "many"):
             s.infer(model, X)
             line = f'{FIRST}{{model="{model}",version="1",le="+Inf"}} 1'
             assert until(lambda line=line: line in s.metrics()), s.metrics()
-        assert f'{FIRST}{{model="own",version="1",le="1e-06"}} 0' in s.metrics()
+        assert f'{FIRST}{{model="own",version="1",le="-1"}} 0' in s.metrics()
+        sums = [line for line in s.metrics().splitlines() if line.startswith(FIRST.replace("_bucket", "_sum"))]
+        assert len(sums) == 3 and all(re.search(r"} \d+$", line) for line in sums), sums
+
+
+def test_requests_behind_a_delay_are_pending(tmp_path):
+    """The backend `identity` with a delay runs one batch after the other: what waits for its turn has not begun."""
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "config.pbtxt").write_text(
+        'backend: "identity" max_batch_size: 4 instance_group { kind: KIND_CPU }'
+        'input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] }'
+        'output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] }'
+        'parameters { key: "execute_delay_ms" value { string_value: "60000" } }'
+    )
+    with Server(tmp_path) as s:
+        sent = [Sent(s, "m") for _ in range(4)]
+        line = 'nv_inference_pending_request_count{model="m",version="1"} '
+        assert until(lambda: line + "3" in s.metrics(), timeout=20), [
+            x for x in s.metrics().splitlines() if "pending" in x
+        ]
+        s.process.kill()
+        for r in sent:
+            r.close()
 
 
 def test_access_lines_and_log_settings(tmp_path):
@@ -155,3 +194,22 @@ def test_table_of_models(tmp_path):
     identity_model(tmp_path, "m")
     with Server(tmp_path) as s:
         assert until(lambda: "| m     | 1       | READY  |" in s.log()), s.log()
+
+
+def test_an_idle_model_has_few_series(tmp_path):
+    """docs/operate/observability.md says how many; a thousand models that nobody calls are a thousand times that."""
+    identity_model(tmp_path, "plain")
+    python_model(tmp_path, "batching", extra="dynamic_batching { }")
+
+    def series(server, model):
+        return sum(f'model="{model}"' in line for line in server.metrics().splitlines() if line[0] != "#")
+
+    with Server(tmp_path) as s:
+        assert series(s, "plain") <= 19 and series(s, "batching") <= 27
+        assert s.infer("batching", X).status == 200
+        assert until(lambda: series(s, "batching") > 100)  # the histograms
+        assert series(s, "plain") <= 19
+    with Server(tmp_path, "--metrics-config=neso_histograms=false") as s:
+        assert s.infer("batching", X).status == 200
+        assert until(lambda: metric(s, "nv_inference_count", model="batching", version="1") == 1)
+        assert series(s, "batching") <= 27

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
+import json
 import shutil
 import threading
 
 import pytest
-from repository import X, answer, ensemble, metric, python_model, until
+from repository import X, answer, ensemble, metric, place, python_model, until
 from server import Server
+from tritonclient.grpc import InferenceServerClient
+from tritonclient.utils import InferenceServerException
 
 POLL = ["--model-control-mode=poll", "--repository-poll-secs=1", "--repository-settle-secs=1"]
 
@@ -117,27 +122,85 @@ def test_required_manifest(tmp_path):
         assert answer(s, "m") == 2
 
 
+def test_a_manifest_of_files_that_are_sent(tmp_path):
+    """A load with files is asked for its manifest as well, and held to it."""
+    python_model(tmp_path / "aside", "m", add=1)
+    made = tmp_path / "aside" / "m"
+    io = {"data_type": "TYPE_FP32", "dims": [-1, -1]}
+    config = json.dumps(
+        {"backend": "python", "input": [{"name": "INPUT0", **io}], "output": [{"name": "OUTPUT0", **io}]}
+    )
+    repo = tmp_path / "models"
+    (made / "config.pbtxt").unlink()
+    repo.mkdir()
+    files = {"1/model.py": (made / "1" / "model.py").read_bytes(), "manifest.sha256": manifest(made).encode()}
+    bad = {**files, "1/model.py": b"# something else"}
+    explicit = ("--model-control-mode=explicit", "--repository-require-manifest=true")
+    with Server(repo, *explicit) as s, InferenceServerClient(s.grpc) as client:
+
+        def load(files):
+            parameters = {f"file:{path}": base64.b64encode(content).decode() for path, content in files.items()}
+            by_http = s.post("/v2/repository/models/m/load", {"parameters": {"config": config, **parameters}})
+            try:
+                client.load_model("m", config=config, files={f"file:{p}": c for p, c in files.items()})
+            except InferenceServerException as e:
+                assert by_http.status != 200
+                return str(e) if by_http.error in str(e) else f"{by_http.error} | {e}"
+            assert by_http.status == 200, by_http
+            return ""
+
+        assert "it has no manifest.sha256" in load({"1/model.py": files["1/model.py"]})
+        assert "1/model.py has not the sum that manifest.sha256 says" in load(bad)
+        assert "1/more.py is not in manifest.sha256" in load({**files, "1/more.py": b""})
+        assert load(files) == "" and answer(s, "m") == 2
+
+
+@contextlib.contextmanager
+def asked(server, model):
+    """Asks the model all the while: what it has answered so far, and at the end that no request failed."""
+    failures, answers, stop = [], [], threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            r = server.infer(model, X)
+            (failures if r.status != 200 else answers).append(r if r.status != 200 else r.json["outputs"][0]["data"][0])
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        stop.set()
+        thread.join()
+    assert not failures, failures[0]
+
+
 def test_poll_loses_no_request(tmp_path):
     python_model(tmp_path, "m", add=0)
-    failures, answers, stop = [], set(), threading.Event()
-
-    def ask(server):
-        while not stop.is_set():
-            r = server.infer("m", X)
-            if r.status == 200:
-                answers.add(r.json["outputs"][0]["data"][0])
-            else:
-                failures.append(r)
-
-    with Server(tmp_path, *POLL) as s:
-        thread = threading.Thread(target=ask, args=(s,))
-        thread.start()
+    with Server(tmp_path, *POLL) as s, asked(s, "m") as answers:
         for add in (10, 20):
             python_model(tmp_path, "m", add=add)
             assert until(lambda add=add: 1 + add in answers), s.log()
-        stop.set()
-        thread.join()
-    assert not failures and answers == {1, 11, 21}
+    assert set(answers) == {1, 11, 21}
+
+
+def test_a_step_that_moves_loses_no_request(tmp_path):
+    """The model of a step goes once the ensemble has that of the new configuration; without one the ensemble goes with it."""
+    repo = tmp_path / "repo"
+    python_model(repo, "old", add=1)
+    python_model(repo, "new", add=2)
+    ensemble(repo, "e", "old")
+    ensemble(tmp_path / "aside", "e", "new")
+    with Server(repo, *POLL) as s:
+        with asked(s, "e") as answers:
+            assert until(lambda: 2 in answers), s.log()
+            place(repo / "e", {"config.pbtxt": (tmp_path / "aside" / "e" / "config.pbtxt").read_text()})
+            shutil.move(repo / "old", tmp_path / "away")
+            assert until(lambda: s.infer("old", X).status == 404), s.log()
+            assert until(lambda: answers[-1] == 3), s.log()
+        shutil.move(repo / "new", tmp_path / "gone")
+        assert until(lambda: s.infer("e", X).status == 404), s.log()
+        assert index(s)[("e", "1")][0] == "UNAVAILABLE"
 
 
 def test_one_name_in_two_repositories(tmp_path):
@@ -168,6 +231,12 @@ def test_namespaces(tmp_path):
         "There are 2 identifiers of model 'm' in global map, model namespace must be provided to resolve ambiguity."
     )
     with Server([a, b], "--model-namespacing=true", *POLL) as s:
+        with asked(s, "ea") as answers:
+            shutil.move(a / "m", tmp_path / "away")
+            assert until(lambda: 3 in answers), "that of the other repository, where its own has none"
+            shutil.move(tmp_path / "away", a / "m")
+            assert until(lambda: answers[-1] == 2), s.log()
+    with Server([a, b], "--model-namespacing=true", *POLL) as s:
         assert answer(s, "ea") == 2 and answer(s, "eb") == 10 and answer(s, "only") == 8
         for r in (s.infer("m", X), s.get("/v2/models/m")):
             assert (r.status, r.error) == (400, ambiguous)
@@ -183,6 +252,8 @@ def test_namespaces(tmp_path):
         python_model(a, "m", add=4)
         assert until(lambda: answer(s, "ea") == 5), s.log()
         assert until(lambda: s.infer("eb", X).status == 404), s.log()
+        assert answer(s, "m") == 5, "the name is that of the only model which is left"
+        assert s.post("/v2/models/nope/trace/setting", {"trace_file": "x"}).error == "Request for unknown model : nope"
 
 
 def test_checksum_agent(tmp_path):

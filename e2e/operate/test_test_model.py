@@ -84,6 +84,18 @@ def test_broken_models_and_samples(tmp_path):
         assert r.returncode == 1 and fault in r.stderr and "bad.json" in r.stderr, r
 
 
+def test_answers_are_checked_against_the_configuration(tmp_path):
+    python_model(tmp_path, "m")
+    path = tmp_path / "m" / "1" / "model.py"
+    path.write_text(path.read_text().replace("as_numpy() + 0", "as_numpy().reshape(-1).astype('f8')"))
+    sample(tmp_path / "m", "a.json", [1])
+    r = run("test-model", tmp_path / "m")
+    text = "output 'OUTPUT0' of model 'm' has datatype FP64 and shape [1], expected FP32 and [-1,-1]"
+    assert r.returncode == 1 and "sample a.json: FAILED" in r.stdout and text in r.stdout, r
+    r = run("test-model", tmp_path / "m", "--strict-outputs=false")
+    assert r.returncode == 0 and "OUTPUT0 FP64 [1]: [1]" in r.stdout and "1 sample, 0 failed" in r.stdout, r
+
+
 def test_a_hanging_model_is_given_up(tmp_path):
     python_model(
         tmp_path,

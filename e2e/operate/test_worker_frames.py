@@ -10,7 +10,7 @@ EVIL = {**X, "inputs": [{**X["inputs"][0], "data": [13]}]}
 # Announces a frame with a body of 1 GiB and sends nothing of it.
 ANNOUNCE = """if pb_utils.get_input_tensor_by_name(requests[0], "INPUT0").as_numpy()[0, 0] == 13:
             import gc, struct
-            from neso_worker.channel import Writer
+            from neso_runtime.channel import Writer
             writer = next(o for o in gc.get_objects() if isinstance(o, Writer))
             writer._socket.sendall(struct.pack("<HBBIIIQ", 0x574E, 1, {kind}, 1 << 30, 0, 0, 1))
             time.sleep(1000)"""

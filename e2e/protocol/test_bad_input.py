@@ -297,3 +297,21 @@ def test_bad_requests_beside_good_ones(server):
     for v in vandals:
         v.join()
     assert not problems
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", f"/v2/models/{FP32}/infer"), ("PUT", "/v2")])
+def test_http_on_the_port_of_grpc(server, method, path):
+    r = server.request(method, path, GOOD if method == "POST" else None, port=server.grpc_port)
+    assert r.status == 400 and "this is the gRPC port" in r.error, r
+    assert f"HTTP is served at port {server.http_port}" in r.error, r
+
+
+def test_http2_on_the_port_of_http(server):
+    """As gRPC and curl --http2-prior-knowledge begin: with words, and empty settings."""
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=60) as s:
+        s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        answer = s.makefile("rb").read().decode()
+    assert answer.startswith("HTTP/1.1 400 ") and "this is the HTTP port" in answer, answer
+    assert f"gRPC is served at port {server.grpc_port}" in answer
+    with tgrpc.InferenceServerClient(server.http) as client, pytest.raises(Exception, match="UNAVAILABLE"):
+        client.is_server_live(client_timeout=60)

@@ -128,8 +128,10 @@ def test_sagemaker_many_models(sagemaker):
     assert load(sagemaker, "h1", url)[0] == 200
     status, _, body = load(sagemaker, "h1", url)
     assert status == 409 and "has already been registered" in json.loads(body)["error"]
-    assert json.loads(sagemaker.call("GET", "/models")[2]) == {"models": [{"modelName": "h1", "modelUrl": str(url)}]}
-    assert json.loads(sagemaker.call("GET", "/models/h1")[2]) == {"modelName": "h1", "modelUrl": str(url)}
+    entry = {"modelName": "h1", "modelUrl": str(url)}  # the repository that its model is in
+    assert json.loads(sagemaker.call("GET", "/models")[2]) == {"models": [entry]}
+    assert json.loads(sagemaker.call("GET", "/models/h1")[2]) == entry
+    assert "Loading SageMaker TargetModel: h1" in sagemaker.server.log()
     answer = json.loads(sagemaker.call("POST", "/models/h1/invoke", BODY)[2])
     assert answer["model_name"] == "h1" and answer["outputs"] == ANSWER
     assert sagemaker.status("POST", "/models/h1/invoke", BODY, X_Amzn_SageMaker_Target_Model="h1") == 200
@@ -149,6 +151,7 @@ def test_sagemaker_many_models(sagemaker):
 
 def test_sagemaker_model_itself_and_ensemble(sagemaker):
     assert load(sagemaker, "h2", sagemaker.root / "bare" / "model")[0] == 200
+    assert json.loads(sagemaker.call("GET", "/models/h2")[2])["modelUrl"] == str(sagemaker.root / "bare")
     assert sagemaker.status("POST", "/models/h2/invoke", BODY) == 200
     assert load(sagemaker, "h3", sagemaker.root / "many" / "model")[0] == 200
     body = json.dumps({"inputs": [{"name": n, "shape": [1, 1], "datatype": "FP32", "data": [3]} for n in "AB"]})
@@ -220,6 +223,9 @@ def test_sagemaker_restrictions(tmp_path):
             }, path
             assert front.status(method, path, given, manage="no") == 403
             assert front.status(method, path, given, manage="m") == want, path
+        assert front.status("POST", "/models", body, manage="m") == 200
+        assert front.status("POST", "/models/h/invoke", BODY) == 403
+        assert front.status("POST", "/models/h/invoke", BODY, ask="a") == 200
         assert front.status("POST", "/invocations", BODY) == 403 == front.status("GET", "/invocations")
         assert front.status("POST", "/invocations", BODY, ask="a") == 200
         assert front.status("GET", "/ping") == 200
@@ -423,7 +429,10 @@ def test_vertex(vertex):
 )
 def test_vertex_redirect(vertex, path, want):
     body = BODY if path.endswith("infer") else ""
-    assert vertex.status("POST", "/predict", body, X_Vertex_Ai_Triton_Redirect=path) == want
+    status, _, answer = vertex.call("POST", "/predict", body, X_Vertex_Ai_Triton_Redirect=path)
+    assert status == want
+    if path == "metrics":
+        assert b'nv_inference_request_success{model="add_sub",version="1"}' in answer
 
 
 def test_vertex_needs_its_model_and_routes(tmp_path):

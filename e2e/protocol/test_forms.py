@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+
 import numpy as np
 import pytest
 import tritonclient.grpc
@@ -140,3 +142,29 @@ def test_forwarded_headers_keep_their_spelling(tmp_path, scheme):
             client.infer("m", [x], headers=dict.fromkeys(names, "v"))
         assert until(lambda: "PARAMETERS" in s.log())
         assert "PARAMETERS " + " ".join(names) in s.log()
+
+
+def test_spelling_of_long_heads_and_later_requests(tmp_path):
+    """Heads above 4 KiB, and chunked requests behind the first one of a connection."""
+    python_model(
+        tmp_path, "m", execute="import json; print('PARAMETERS', *json.loads(requests[0].parameters()), flush=True)"
+    )
+    body = b'{"inputs":[{"name":"INPUT0","datatype":"FP32","shape":[1,1],"data":[1]}]}'
+    with Server(tmp_path, "--http-header-forward-pattern=x-.*") as s:
+        connection = http.client.HTTPConnection(s.http, timeout=120)
+        for n, (name, value, chunked) in enumerate(
+            [
+                ("x-LONG", "v" * 20_000, False),
+                ("x-ONE", "v", True),
+                ("x-TWO", "v", True),
+                ("x-LONGer", "v" * 9000, True),
+            ]
+        ):
+            connection.request(
+                "POST", "/v2/models/m/infer", iter([body]) if chunked else body, {name: value}, encode_chunked=chunked
+            )
+            reply = connection.getresponse()
+            assert (reply.status, reply.read()[:1]) == (200, b"{")
+            assert until(lambda n=n: s.log().count("PARAMETERS") == n + 1)
+            assert f"PARAMETERS {name} model=" in s.log()
+        connection.close()

@@ -70,6 +70,11 @@ class TritonPythonModel:
                 time.sleep(0.005)
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([1, 2], np.float32))]) for _ in requests]
 """
+BROKEN = """
+class TritonPythonModel:
+    def execute(self, requests):
+        raise ValueError("it is broken")
+"""
 
 
 def python(repository, name, source, config):
@@ -99,6 +104,7 @@ def s(tmp_path_factory):
     floats = 'input { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] } output { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] }\n'
     python(repository, "count", COUNT, floats + "model_transaction_policy { decoupled: true }\n")
     python(repository, "wait", WAIT, floats.replace("IN", "PATH").replace("TYPE_FP32", "TYPE_STRING", 1))
+    python(repository, "broken", BROKEN, floats.replace("IN", "INPUT0").replace("OUT", "OUTPUT0", 1))
     ensemble(repository, "chain", "identity_any_fp32", "python_any_fp32")
     cached = repository / "cached"
     (cached / "1").mkdir(parents=True)
@@ -327,6 +333,16 @@ def test_stream_of_a_decoupled_model(s):
         client.stop_stream()
 
 
+def in_use(client, name):
+    """Unregisters a region, or tells that a request uses it."""
+    try:
+        client.unregister_system_shared_memory(name)
+    except InferenceServerException as e:
+        assert "currently in use" in e.message()
+        return True
+    return False
+
+
 def test_cancelled_streams_let_go(s):
     """Streams that clients leave in mid-flight hold no region: its descriptor is closed in the end."""
     before = open_files(s)
@@ -345,31 +361,88 @@ def test_cancelled_streams_let_go(s):
             client.async_stream_infer("count", [i], outputs=[o])
             assert answers.get(timeout=60)[1] is None
             client.stop_stream(cancel_requests=True)
-    # The model sends all of it all the same.
+            # The model sends all of it all the same.
+            assert until(lambda client=client, source=source: not in_use(client, source), timeout=400)
+            assert not in_use(client, target)
     assert until(lambda: set(open_files(s)) <= set(before), timeout=400), open_files(s)
 
 
-def test_unregister_in_flight(s, tmp_path):
-    """The region of a running request is let go when that is done; unlinked or not, the output arrives."""
+@pytest.mark.parametrize("ask", ["http", "grpc", "stream"])
+def test_unregister_in_flight(s, tmp_path, ask):
+    """The regions of a running request, of inputs and outputs, stay registered until its answer is there, and not a moment longer."""
     go = tmp_path / "go"
-    with Region(64) as b:
-        b.register(s)
+    path = str(go).encode()
+    api = thttp if ask == "http" else tgrpc
+    with (
+        Region(512, len(path).to_bytes(4, "little") + path) as a,
+        Region(64) as b,
+        Region(64) as idle,
+        thttp.InferenceServerClient(s.http) as h,
+        tgrpc.InferenceServerClient(s.grpc) as g,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        for r in (a, b, idle):
+            r.register(s)
         file = b.path.open("rb")  # to read after the name is gone
-        body = {
-            "inputs": [{"name": "PATH", "datatype": "BYTES", "shape": [1], "data": [str(go)]}],
-            "outputs": [{"name": "OUT", "parameters": part(b, 8, 8)}],
-        }
-        with ThreadPoolExecutor(1) as pool, file:
-            answer = pool.submit(s.infer, "wait", body)
-            assert until(Path(f"{go}.begun").exists)
-            assert s.post(f"{SYSTEM}/region/{b.name}/unregister").status == 200
-            assert s.get(f"{SYSTEM}/region/{b.name}/status").status == 404
-            b.path.unlink()
-            assert any(b.name in path for path in open_files(s))
-            go.touch()
-            assert answer.result(120).status == 200
+        i, o = api.InferInput("PATH", [1], "BYTES"), api.InferRequestedOutput("OUT")
+        i.set_shared_memory(a.name, 4 + len(path))
+        o.set_shared_memory(b.name, 8, offset=8)
+        answers = queue.Queue()
+        if ask == "stream":
+            g.start_stream(lambda result, error: answers.put((result, error)))
+            g.async_stream_infer("wait", [i], outputs=[o])
+        else:
+
+            def call():
+                with api.InferenceServerClient(s.http if api is thttp else s.grpc) as client:
+                    client.infer("wait", [i], outputs=[o])
+
+            pool.submit(call).add_done_callback(lambda f: answers.put((None, f.exception())))
+        assert until(Path(f"{go}.begun").exists)
+        for name in (a.name, b.name):
+            for other in (h, g):
+                with pytest.raises(InferenceServerException) as e:
+                    other.unregister_system_shared_memory(name)
+                assert e.value.message() == f"Cannot unregister shared memory region '{name}', it is currently in use."
+                assert e.value.status() == ("500" if other is h else "StatusCode.INTERNAL")
+        names = sorted((a.name, b.name))
+        for other in (h, g):  # the others go
+            with pytest.raises(InferenceServerException) as e:
+                other.unregister_system_shared_memory()
+            text = "Failed to unregister the following system shared memory regions: "
+            assert e.value.message() == text + "".join(f"{name} ," for name in names)
+            assert [r["name"] for r in h.get_system_shared_memory_status()] == names
+            other.unregister_cuda_shared_memory()
+        b.path.unlink()
+        assert {Path(f.split()[0]).name for f in open_files(s)} == set(names)
+        go.touch()
+        assert answers.get(timeout=120)[1] is None
+        for name in names:
+            g.unregister_system_shared_memory(name)
+        assert h.get_system_shared_memory_status() == [] and open_files(s) == []
+        with file:
             assert np.frombuffer(file.read(), np.float32, 2, 8).tolist() == [1, 2]
-    assert until(lambda: not any(b.name in path for path in open_files(s)))
+
+
+def test_what_is_refused_holds_no_region(s, mem, tmp_path):
+    """A client that is answered with an error, by the server or by the model, can unregister its regions."""
+    a, b = mem
+    broken = {"model": "broken", "shape": (4,)}
+    for text, *wrong, kw in (
+        ("input byte size mismatch", part(a, 0, 16), part(b, 0, 16), {"shape": (1, 5)}),
+        ("should be at least 16 bytes", part(a, 0, 16), part(b, 0, 8), {}),
+        ("it is broken", part(a, 0, 16), part(b, 0, 16), broken),
+    ):
+        for over in (infer, infer_grpc):
+            try:
+                r = over(s, *wrong, **kw)
+                said = r.error
+            except grpc.RpcError as e:
+                said = e.details()
+            assert text in said
+            for r in mem:
+                assert s.post(f"{SYSTEM}/region/{r.name}/unregister").status == 200
+                r.register(s)
 
 
 @pytest.mark.parametrize("left", [0, 4096, 2 * 2**20 - 4])

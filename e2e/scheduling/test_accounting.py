@@ -248,6 +248,32 @@ def test_a_model_without_sequences_that_wants_a_request_again_is_told(tmp_path):
             )
 
 
+def test_a_model_that_fails_to_load_has_the_series_of_failures(tmp_path):
+    """As with Triton: four reasons at 0, and nothing else before it has been loaded once."""
+    python_model(tmp_path, "m")
+    good = (tmp_path / "m" / "1" / "model.py").read_text()
+    (tmp_path / "m" / "1" / "model.py").write_text(
+        good.replace(
+            "    def execute",
+            "    def initialize(self, args):\n        raise RuntimeError('not this way')\n\n    def execute",
+            1,
+        )
+    )
+    with Server(tmp_path, "--model-control-mode=explicit") as s:
+
+        def series():
+            return sorted(line.partition("{")[0] for line in s.metrics().splitlines() if 'model="m"' in line)
+
+        assert series() == []
+        for _ in range(2):
+            assert s.post("/v2/repository/models/m/load").status == 400
+            assert series() == ["nv_inference_request_failure"] * 4
+            assert set(counters(s, "nv_inference_request_failure", model="m").values()) == {0}
+        (tmp_path / "m" / "1" / "model.py").write_text(good)
+        assert s.post("/v2/repository/models/m/load").status == 200
+        assert {"nv_inference_request_success", "nv_inference_count"} < set(series())
+
+
 def test_counters_live_as_long_as_the_server(tmp_path):
     """A reload loses nothing, not even the request in flight; what is unloaded keeps its series. Statistics begin with each load."""
     repo, gate = tmp_path / "repo", Gate(tmp_path)

@@ -180,8 +180,8 @@ def test_unload_under_load(repo, gate):
 
 
 def test_the_page(repo, gate):
-    """The configurations and the option of docs/rate-limiter.md do what the page says."""
-    page = (ROOT / "docs" / "rate-limiter.md").read_text()
+    """The configurations and the option of docs/models/rate-limiter.md do what the page says."""
+    page = (ROOT / "docs" / "models" / "rate-limiter.md").read_text()
     for config in re.findall(r"^```pbtxt\n(.*?)^```", page, re.M | re.S):
         name = re.search(r'name: "(\w+)"', config)[1]
         python_model(repo, name, execute=gate.execute, extra=config)

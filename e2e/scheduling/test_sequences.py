@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 from repository import until
-from sequences import Grpc, Http, Stream, add_model, held, inputs, pending, seen
+from sequences import ACCUMULATE, Grpc, Http, Stream, add_model, held, inputs, pending, seen
 from server import Server
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
@@ -113,6 +113,24 @@ def test_direct_keeps_places(sequences, repo):
     s.client.close()
 
 
+def test_slots_without_a_request_ask_for_no_outputs(tmp_path):
+    """As with Triton: a model that makes what is asked for makes nothing for them."""
+    repo = tmp_path / "models"
+    asked = "json.dumps([sorted(r.requested_output_names()) for r in requests])"
+    add_model(repo, "direct", ACCUMULATE.replace("json.dumps(rows)", asked))
+    with Server(repo) as server:
+        s = Stream(server)
+        with held(repo, "direct") as come:
+            s.send("direct", 10, 1, start=True)
+            assert come()
+            for corr in (2, 3):
+                s.send("direct", corr, corr, start=True)
+            assert until(lambda: pending(server, "direct") == 2)
+        both = ["OUT", "SEEN"]
+        assert [seen(s.answers.get(timeout=60)[0]) for _ in range(3)] == [[both], [[], both, both], [[], both, both]]
+        s.client.close()
+
+
 def test_oldest_mixes_sequences(sequences, repo):
     s = Stream(sequences)
     with held(repo, "oldest") as come:
@@ -209,14 +227,29 @@ def test_a_killed_worker_ends_its_sequences(sequences):
     assert [int(c.infer("crash", 5, 2, start=v == 0, end=v == 1).as_numpy("OUT")[0, 0]) for v in (0, 1)] == [5, 10]
 
 
-def test_open_sequences_end_before_the_server(tmp_path):
+WHOLE = """platform: "ensemble"
+max_batch_size: 4
+input [ { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+ensemble_scheduling { step [ { model_name: "direct" model_version: -1
+  input_map { key: "IN" value: "IN" } output_map { key: "OUT" value: "OUT" } } ] }
+"""
+
+
+@pytest.mark.parametrize("kind", [Http, Grpc, Stream])
+def test_open_sequences_end_before_the_server(tmp_path, kind):
     repo = tmp_path / "models"
     add_model(repo, "direct")
+    (repo / "whole" / "1").mkdir(parents=True)
+    (repo / "whole" / "config.pbtxt").write_text(WHOLE)
     with Server(repo) as s:
-        c = Http(s)
+        c = kind(s)
         c.infer("direct", 1, 1, start=True)
+        c.infer("whole", 10, 3, start=True)
         s.process.send_signal(signal.SIGTERM)
         assert until(lambda: s.get("/v2/health/ready").status != 200)
+        # The log says what the server waits for, as Triton's does.
+        assert until(lambda: "Model 'direct' (version 1) has 2 in-flight inferences" in s.log()), s.log()
 
         def refused():  # which begins a moment after it is not ready
             try:
@@ -230,7 +263,19 @@ def test_open_sequences_end_before_the_server(tmp_path):
         assert until(refused)
         assert c.infer("direct", 2, 1).as_numpy("OUT")[0, 0] == 3
         assert c.infer("direct", 3, 1, end=True).as_numpy("OUT")[0, 0] == 6
+        assert c.infer("whole", 20, 3, end=True).as_numpy("OUT")[0, 0] == 30
         assert s.process.wait(60) == 0
+
+
+def test_idle_sequences_end_before_the_server(tmp_path):
+    """Those whose clients do not come back, by max_sequence_idle_microseconds or at the latest with the exit timeout."""
+    for idle, timeout, code in ((200_000, 600, 0), (3_600_000_000, 1, 1)):
+        repo = tmp_path / str(idle) / "models"
+        add_model(repo, "direct", idle=idle)
+        with Server(repo, f"--exit-timeout-secs={timeout}") as s:
+            Http(s).infer("direct", 1, 1, start=True)
+            s.process.send_signal(signal.SIGTERM)
+            assert s.process.wait(60) == code, s.log()
 
 
 STATEFUL = """

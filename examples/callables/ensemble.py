@@ -1,15 +1,15 @@
-"""Two bound callables as steps of an ensemble: docs/callable-ensembles.md.
+"""Two bound callables as steps of an ensemble: docs/use/callable-ensembles.md.
 
 Serves until Ctrl-C; with --once it asks the ensemble itself and ends.
 """
 
-import argparse
 import json
 
 import numpy as np
 import tritonclient.http
-from neso import ModelConfig, Tensor, Triton, TritonConfig, batch
+from neso import ModelConfig, Tensor, Triton, batch
 from neso.client import ModelClient
+from options import options
 
 
 @batch
@@ -47,19 +47,9 @@ PIPELINE = {
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--http-port", type=int, default=8000)
-    arguments.add_argument("--grpc-port", type=int, default=8001)
-    arguments.add_argument("--metrics-port", type=int, default=8002)
-    arguments.add_argument("--once", action="store_true")
-    options = arguments.parse_args()
-    ports = {
-        "http_port": options.http_port,
-        "grpc_port": options.grpc_port,
-        "metrics_port": options.metrics_port,
-    }
+    served, once = options(__doc__)
     config = ModelConfig(max_batch_size=64)
-    with Triton(config=TritonConfig(http_address="127.0.0.1", **ports)) as triton:
+    with Triton(config=served) as triton:
         triton.bind(
             "scale",
             scale,
@@ -84,7 +74,7 @@ def main():
             files={"file:1/.keep": b""},
         )
         manage.close()
-        if not options.once:
+        if not once:
             triton.serve()
             return
         with ModelClient(f"127.0.0.1:{triton.http_port}", "pipeline") as client:

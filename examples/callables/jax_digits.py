@@ -1,17 +1,17 @@
-"""The digits of examples/models/digits as a JAX function behind the server: docs/jax.md.
+"""The digits of examples/models/digits as a JAX function behind the server: docs/use/jax.md.
 
 Serves until Ctrl-C; with --once it asks the model itself and ends.
 """
 
-import argparse
 import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from neso import DynamicBatcher, ModelConfig, Tensor, Triton, TritonConfig, batch
+from neso import DynamicBatcher, ModelConfig, Tensor, Triton, batch
 from neso.client import ModelClient
 from neso.decorators import pad_batch
+from options import options
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1]
 SIZES = [1, 8, 64]  # JAX compiles for each shape that it meets: there are only these
@@ -38,19 +38,9 @@ class Digits:
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--http-port", type=int, default=8000)
-    arguments.add_argument("--grpc-port", type=int, default=8001)
-    arguments.add_argument("--metrics-port", type=int, default=8002)
-    arguments.add_argument("--once", action="store_true")
-    options = arguments.parse_args()
-    ports = {
-        "http_port": options.http_port,
-        "grpc_port": options.grpc_port,
-        "metrics_port": options.metrics_port,
-    }
+    served, once = options(__doc__)
     digits = Digits(EXAMPLES / "models" / "digits" / "1" / "weights.npz")
-    with Triton(config=TritonConfig(http_address="127.0.0.1", **ports)) as triton:
+    with Triton(config=served) as triton:
         triton.bind(
             "digits_jax",
             digits.infer,
@@ -58,7 +48,7 @@ def main():
             outputs=[Tensor(name="probabilities", dtype=np.float32, shape=(10,))],
             config=ModelConfig(max_batch_size=SIZES[-1], batcher=DynamicBatcher(preferred_batch_size=SIZES)),
         )
-        if not options.once:
+        if not once:
             triton.serve()
             return
         with np.load(EXAMPLES / "digits_test.npz") as test:

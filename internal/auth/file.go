@@ -101,7 +101,8 @@ func Parse(text []byte) (*Keys, error) {
 	case "keys":
 		keys.GuardedHealth = true
 	default:
-		return nil, fmt.Errorf("line %d: health: %q is neither \"open\" nor \"keys\"", lineOf(text, bytes.Index(text, []byte(`"health"`))), file.Health)
+		return nil, fmt.Errorf("line %d: health: %q is neither \"open\" nor \"keys\"", lineOf(text, bytes.Index(text, []byte(`"health"`))),
+			file.Health)
 	}
 	if len(file.Keys) == 0 {
 		return nil, errors.New("keys: there is none, and so nobody could use the server")

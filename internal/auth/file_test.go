@@ -22,18 +22,42 @@ func TestParseErrors(t *testing.T) {
 		{"no keys", `{"keys": []}`, "keys: there is none, and so nobody could use the server"},
 		{"health", "{\"keys\": [],\n\"health\": \"closed\"}", `line 2: health: "closed" is neither "open" nor "keys"`},
 		{"trailing", `{"keys": []} x`, "line 1: there is more after the end"},
-		{"name", "{\"keys\": [\n{\"name\": \"a b\"}]}", `line 2: keys[0].name: "a b" is not 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit`},
-		{"hash", "{\"keys\": [\n\n{\"name\": \"a\", \"sha256\": \"00\"}]}", "line 3: keys[0].sha256: expected the 64 hexadecimal digits of the key's SHA-256"},
-		{"scope", `{"keys": [{"name": "a", "sha256": "` + hash + `", "scopes": ["infer", "root"]}]}`, `line 1: keys[0].scopes[1]: "root" is none of infer, read, manage`},
+		{
+			"name", "{\"keys\": [\n{\"name\": \"a b\"}]}",
+			`line 2: keys[0].name: "a b" is not 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit`,
+		},
+		{
+			"hash", "{\"keys\": [\n\n{\"name\": \"a\", \"sha256\": \"00\"}]}",
+			"line 3: keys[0].sha256: expected the 64 hexadecimal digits of the key's SHA-256",
+		},
+		{
+			"scope", `{"keys": [{"name": "a", "sha256": "` + hash + `", "scopes": ["infer", "root"]}]}`,
+			`line 1: keys[0].scopes[1]: "root" is none of infer, read, manage`,
+		},
 		{"pattern", `{"keys": [{"name": "a", "sha256": "` + hash + `", "models": ["[" ]}]}`, `line 1: keys[0].models[0]: "[" is not a pattern`},
-		{"entry field", "{\"keys\": [{\"name\": \"a\", \"sha256\": \"" + hash + "\"},\n{\"name\": \"b\",\n\"rate\": 1}]}", `line 3: unknown field "rate" (keys[1])`},
+		{
+			"entry field", "{\"keys\": [{\"name\": \"a\", \"sha256\": \"" + hash + "\"},\n{\"name\": \"b\",\n\"rate\": 1}]}",
+			`line 3: unknown field "rate" (keys[1])`,
+		},
 		{"entry type", "{\"keys\": [{\"name\": \"a\",\n\"burst\": \"x\"}]}", `line 2: burst: expected an integer, got string (keys[0])`},
-		{"rate", `{"keys": [{"name": "a", "sha256": "` + hash + `", "requests_per_second": -1}]}`, "line 1: keys[0].requests_per_second: -1 is not between 0.000001 and 1000000000, and not 0 for no bound"},
+		{
+			"rate", `{"keys": [{"name": "a", "sha256": "` + hash + `", "requests_per_second": -1}]}`,
+			"line 1: keys[0].requests_per_second: -1 is not between 0.000001 and 1000000000, and not 0 for no bound",
+		},
 		{"burst alone", `{"keys": [{"name": "a", "sha256": "` + hash + `", "burst": 3}]}`, "line 1: keys[0].burst: it needs requests_per_second"},
-		{"slow burst", `{"keys": [{"name": "a", "sha256": "` + hash + `", "burst": 1000000000, "requests_per_second": 0.00001}]}`, "line 1: keys[0].burst: 1000000000 requests at 1e-05 a second take too long to come back"},
+		{
+			"slow burst", `{"keys": [{"name": "a", "sha256": "` + hash + `", "burst": 1000000000, "requests_per_second": 0.00001}]}`,
+			"line 1: keys[0].burst: 1000000000 requests at 1e-05 a second take too long to come back",
+		},
 		{"negative", `{"keys": [{"name": "a", "sha256": "` + hash + `", "queued_bytes": -1}]}`, "line 1: keys[0].queued_bytes: -1 is negative"},
-		{"two names", `{"keys": [{"name": "a", "sha256": "` + hash + `"}, {"name": "a", "sha256": "` + digest("l") + `"}]}`, "line 1: keys[1].name: there are two keys 'a'"},
-		{"same key", `{"keys": [{"name": "a", "sha256": "` + hash + `"}, {"name": "b", "sha256": "` + hash + `"}]}`, "line 1: keys[1].sha256: another entry has the same key"},
+		{
+			"two names", `{"keys": [{"name": "a", "sha256": "` + hash + `"}, {"name": "a", "sha256": "` + digest("l") + `"}]}`,
+			"line 1: keys[1].name: there are two keys 'a'",
+		},
+		{
+			"same key", `{"keys": [{"name": "a", "sha256": "` + hash + `"}, {"name": "b", "sha256": "` + hash + `"}]}`,
+			"line 1: keys[1].sha256: another entry has the same key",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse([]byte(c.text))

@@ -98,6 +98,7 @@ func (g *Guard) Replace(keys *Keys) {
 			k.usage = &Usage{name: k.Name}
 		}
 		k.usage.quota.Store(&k.Quota)
+		k.usage.share.Bound(k.Quota.QueuedBytes)
 		usage[k.Name] = k.usage
 		keys.byPrefix[[8]byte(k.Digest[:8])] = k
 	}
@@ -116,12 +117,19 @@ func (g *Guard) present() *Keys {
 }
 
 // Caller is who has sent a request or opened a stream. A nil Caller may do
-// everything: no keys are asked for.
+// everything: no keys are asked for. It is safe for concurrent use, as a stream
+// has more than one goroutine.
 type Caller struct {
 	g      *Guard
-	keys   *Keys
-	key    *Key // nil for one that needs none
+	at     atomic.Pointer[standing]
+	usage  *Usage // of the key that it came with
 	digest [sha256.Size]byte
+}
+
+// standing is a caller's key in one version of the file.
+type standing struct {
+	keys *Keys
+	key  *Key // nil for one that needs none, or is gone
 }
 
 const (
@@ -136,24 +144,26 @@ func (g *Guard) Admit(authorization, apiKey string, op Operation, model string) 
 	if g == nil {
 		return nil, nil
 	}
-	c := &Caller{g: g, keys: g.present()}
+	c, at := &Caller{g: g}, &standing{keys: g.present()}
+	c.at.Store(at)
+	open := op == Probe && !at.keys.GuardedHealth
 	secret := presented(authorization, apiKey)
 	if secret == "" {
-		if op == Probe && !c.keys.GuardedHealth {
+		if open {
 			return c, nil
 		}
 		g.missing.Add(1)
 		return nil, &backend.Error{Code: backend.Unauthenticated, Message: textMissing}
 	}
 	c.digest = sha256.Sum256([]byte(secret))
-	c.key = c.keys.find(&c.digest)
-	if c.key == nil {
-		if op == Probe && !c.keys.GuardedHealth {
+	if at.key = at.keys.find(&c.digest); at.key == nil {
+		if open {
 			return c, nil
 		}
 		g.unknown.Add(1)
 		return nil, &backend.Error{Code: backend.Unauthenticated, Message: textUnknown}
 	}
+	c.usage = at.key.usage
 	if err := c.May(op, model); err != nil {
 		return nil, err
 	}
@@ -172,16 +182,21 @@ func presented(authorization, apiKey string) string {
 
 // May checks an operation, on the model if the name is not empty.
 func (c *Caller) May(op Operation, model string) *backend.Error {
-	if c == nil || c.key == nil && op == Probe && !c.keys.GuardedHealth {
+	if c == nil {
 		return nil
 	}
-	k := c.current()
+	return c.may(c.refreshed(), op, model)
+}
+
+// may is May with the key as it is now.
+func (c *Caller) may(at *standing, op Operation, model string) *backend.Error {
+	if op == Probe && !at.keys.GuardedHealth {
+		return nil
+	}
+	k := at.key
 	if k == nil {
 		c.g.unknown.Add(1)
 		return &backend.Error{Code: backend.Unauthenticated, Message: textUnknown}
-	}
-	if op == Probe && !c.keys.GuardedHealth {
-		return nil
 	}
 	if k.Scopes&needs[op] == 0 {
 		k.usage.refused[byScope].Add(1)
@@ -198,13 +213,15 @@ func (c *Caller) May(op Operation, model string) *backend.Error {
 	return nil
 }
 
-// current is the caller's key as the file has it now: a stream may live longer
-// than its key. It is nil when the key is gone.
-func (c *Caller) current() *Key {
-	if now := c.g.present(); now != c.keys && c.key != nil {
-		c.keys, c.key = now, now.find(&c.digest)
+// refreshed looks the caller's key up where the file has changed: a stream may
+// live longer than its key. A key that is gone stays so.
+func (c *Caller) refreshed() *standing {
+	at := c.at.Load()
+	if now := c.g.present(); now != at.keys && at.key != nil {
+		at = &standing{now, now.find(&c.digest)}
+		c.at.Store(at)
 	}
-	return c.key
+	return at
 }
 
 // Enter checks one inference request for a model and takes its share of the
@@ -215,18 +232,25 @@ func (c *Caller) Enter(model string, bytes, declared int64) (*Usage, *backend.Er
 	if c == nil {
 		return nil, nil
 	}
-	if err := c.May(Inference, model); err != nil {
+	at := c.refreshed()
+	if err := c.may(at, Inference, model); err != nil {
 		return nil, err
 	}
-	u := c.key.usage
-	if err := u.enter(&c.key.Quota, max(0, bytes), max(0, bytes, declared), backend.Now()); err != nil {
+	u := at.key.usage
+	if err := u.enter(&at.key.Quota, max(0, bytes), max(0, bytes, declared), backend.Now()); err != nil {
 		return nil, err
 	}
 	return u, nil
 }
 
 // Sees reports whether the caller may know of a model.
-func (c *Caller) Sees(model string) bool { return c == nil || c.key != nil && c.key.Sees(model) }
+func (c *Caller) Sees(model string) bool {
+	if c == nil {
+		return true
+	}
+	k := c.at.Load().key
+	return k != nil && k.Sees(model)
+}
 
 // Snapshot is what the metrics show.
 type Snapshot struct {

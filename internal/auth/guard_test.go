@@ -69,7 +69,10 @@ func TestOperations(t *testing.T) {
 		{guard: g, key: "some", op: Inference, model: "bert-large", want: "ok"},
 		{guard: g, key: "some", op: Inference, model: "digits2", want: "Permission denied", text: "key 'some' is not for model 'digits2'"},
 		{guard: g, key: "some", op: Control, model: "other", want: "Permission denied", text: "key 'some' is not for model 'other'"},
-		{guard: g, key: "some", op: Metrics, want: "Permission denied", text: "key 'some' is limited to some models, and the metrics speak of all"},
+		{
+			guard: g, key: "some", op: Metrics, want: "Permission denied",
+			text: "key 'some' is limited to some models, and the metrics speak of all",
+		},
 	} {
 		_, err := c.guard.Admit("Bearer "+c.key, "", c.op, c.model)
 		if words(err) != c.want || err != nil && err.Message != c.text {
@@ -124,7 +127,8 @@ func TestQuota(t *testing.T) {
 			t.Errorf("step %d: got %s, want %s", i, got, c.want)
 		}
 	}
-	if n := u.numbers(); n.Requests != 2 || n.Bytes != 0 || n.Admitted != 4 || n.Refused["bytes"] != 2 || n.Refused["concurrency"] != 2 || n.Refused["rate"] != 1 {
+	if n := u.numbers(); n.Requests != 2 || n.Bytes != 0 || n.Admitted != 4 || n.Refused["bytes"] != 2 || n.Refused["concurrency"] != 2 ||
+		n.Refused["rate"] != 1 {
 		t.Errorf("numbers are %+v", n)
 	}
 	if u.Grow(90) != nil || words(u.Grow(20)) != "Resource exhausted in 1s" || u.numbers().Bytes != 90 {
@@ -205,5 +209,37 @@ func TestConcurrentQuota(t *testing.T) {
 	wg.Wait()
 	if n := g.Snapshot().Keys[0]; n.Requests != 0 || n.Bytes != 0 || n.Admitted == 0 {
 		t.Errorf("after all have left: %+v", n)
+	}
+}
+
+// The goroutines of one stream share its caller while the file changes.
+func TestCallerIsShared(t *testing.T) {
+	g := NewGuard(keysOf(t, Entry{Name: "a"}), nil)
+	c, err := g.Admit("", "a", Inference, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 500 {
+				if err := c.May(Inference, "m"); err != nil {
+					t.Error(err)
+				}
+				if u, err := c.Enter("m", 1, 1); err != nil || !c.Sees("m") || c.Share() == nil {
+					t.Error(err)
+				} else {
+					u.Leave(1)
+				}
+			}
+		})
+	}
+	for range 500 {
+		g.Replace(keysOf(t, Entry{Name: "a"}))
+	}
+	wg.Wait()
+	g.Replace(keysOf(t, Entry{Name: "b"}))
+	if err := c.May(Inference, "m"); words(err) != "Unauthenticated" {
+		t.Errorf("goes on with a key that is gone: %s", words(err))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ledger"
 )
 
 // Quota bounds what a key may use. Zero means without bound.
@@ -15,7 +16,7 @@ type Quota struct {
 	RequestsPerSecond float64
 	Burst             int64
 	// ConcurrentRequests bounds the requests in the server, QueuedBytes the bytes
-	// of their inputs.
+	// of their inputs, and once more those of answers that are not read.
 	ConcurrentRequests, QueuedBytes int64
 }
 
@@ -42,8 +43,18 @@ type Usage struct {
 	// generic cell rate algorithm, which needs one number.
 	next            atomic.Int64
 	requests, bytes atomic.Int64
+	share           ledger.Share
 	admitted        atomic.Uint64
 	refused         [reasonCount]atomic.Uint64
+}
+
+// Share is what the key holds of the ledger: answers that its clients have not
+// read yet, and what stands in the reserves for its small requests.
+func (c *Caller) Share() *ledger.Share {
+	if c == nil || c.usage == nil {
+		return nil
+	}
+	return &c.usage.share
 }
 
 // Name is the name of the key.
@@ -69,7 +80,8 @@ func (u *Usage) Grow(bytes int64) *backend.Error {
 // tooMany refuses bytes.
 func (u *Usage) tooMany(bytes, most int64) *backend.Error {
 	u.refused[byBytes].Add(1)
-	e := backend.Errorf(backend.ResourceExhausted, "%d bytes of input are more than key '%s' may queue at present, its maximum is %d bytes", bytes, u.name, most)
+	e := backend.Errorf(backend.ResourceExhausted, "%d bytes of input are more than key '%s' may queue at present, its maximum is %d bytes",
+		bytes, u.name, most)
 	if bytes <= most { // else it will never fit
 		e.RetryAfter = time.Second
 	}
@@ -130,12 +142,16 @@ func (q *Quota) burst() int64 {
 type Numbers struct {
 	Key             string
 	Requests, Bytes int64 // in the server
+	Answers         int64 // bytes that are not read
 	Admitted        uint64
 	Refused         map[string]uint64 // by reason
 }
 
 func (u *Usage) numbers() Numbers {
-	n := Numbers{Key: u.name, Requests: u.requests.Load(), Bytes: u.bytes.Load(), Admitted: u.admitted.Load(), Refused: map[string]uint64{}}
+	n := Numbers{
+		Key: u.name, Requests: u.requests.Load(), Bytes: u.bytes.Load(),
+		Answers: u.share.Held(ledger.Out) + u.share.Held(ledger.OutReserve), Admitted: u.admitted.Load(), Refused: map[string]uint64{},
+	}
 	for i, name := range reasonNames {
 		n.Refused[name] = u.refused[i].Load()
 	}

@@ -92,7 +92,8 @@ func firstCall(config []byte, address string) (string, error) {
 	if asJSON {
 		return "curl -s " + url + " -d '" + body + "'", nil
 	}
-	return fmt.Sprintf("(printf %%s '%s'; head -c %d /dev/zero) | curl -s %s -H 'Inference-Header-Content-Length: %d' --data-binary @-", body, binary, url, len(body)), nil
+	return fmt.Sprintf("(printf %%s '%s'; head -c %d /dev/zero) | curl -s %s -H 'Inference-Header-Content-Length: %d' --data-binary @-", body,
+		binary, url, len(body)), nil
 }
 
 // zero is a value of the datatype in JSON.

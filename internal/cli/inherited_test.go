@@ -32,7 +32,8 @@ func optionsIn(t *testing.T, text string) string {
 
 func TestInheritedOptions(t *testing.T) {
 	table, o := serveTable(), defaults()
-	given, err := parse(table, []string{"--id=a", "--options-fd=" + optionsIn(t, "--http-restricted-api=health:key=secret\n\n--http-port=9\n")}, o)
+	given, err := parse(table, []string{"--id=a", "--options-fd=" +
+		optionsIn(t, "--http-restricted-api=health:key=secret\n\n--http-port=9\n")}, o)
 	if err == nil {
 		given, err = o.inherited(table, given)
 	}

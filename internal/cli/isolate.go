@@ -27,6 +27,18 @@ func isolateCommand() *cobra.Command {
 	}
 }
 
+// confineCommand is what the server starts workers through that are to have less
+// rights than itself.
+func confineCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "confine",
+		Short:  "Become a worker of a server, which starts it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return &exitError{isolate.Confine()} },
+	}
+}
+
 // workerBinary is this program, or "" where the system does not say.
 func workerBinary() string {
 	path, err := os.Executable()

@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso"
-	"github.com/nesoserve/neso/internal/logging"
 )
 
 // serveOptions is what the command line of `neso serve` says.
 type serveOptions struct {
 	server neso.Server
-	log    logging.Settings
+	log    neso.LogSettings
 	tlsOptions
 	cloudOptions
 	traceOptions
@@ -62,6 +61,15 @@ func boolVar(p func(*serveOptions) *bool) func(*serveOptions, string) error {
 	return func(o *serveOptions, s string) error {
 		v, err := parseBool(s)
 		*p(o) = v
+		return err
+	}
+}
+
+// notVar takes a boolean whose field says the opposite.
+func notVar(p func(*serveOptions) *bool) func(*serveOptions, string) error {
+	return func(o *serveOptions, s string) error {
+		v, err := parseBool(s)
+		*p(o) = !v
 		return err
 	}
 }
@@ -131,6 +139,23 @@ func checkPair(delimiter string) func(*serveOptions, string) error {
 	}
 }
 
+// checkGPULimit takes <device>:<fraction>.
+func checkGPULimit(_ *serveOptions, s string) error {
+	device, fraction, err := parsePair(s, ":")
+	if err != nil {
+		return err
+	}
+	if n, err := parseInt(device); err != nil {
+		return err
+	} else if n < 0 {
+		return fmt.Errorf("--model-load-gpu-limit expects device ID >= 0, got %d", n)
+	}
+	if f, err := strconv.ParseFloat(fraction, 64); err != nil || f < 0 || f > 1 {
+		return fmt.Errorf("--model-load-gpu-limit expects limit fraction to be in range [0.0, 1.0], got %s", fraction)
+	}
+	return nil
+}
+
 func setVerbose(o *serveOptions, s string) error {
 	if b, err := parseBool(s); err == nil && s != "0" && s != "1" {
 		o.log.Verbose = 0
@@ -144,13 +169,15 @@ func setVerbose(o *serveOptions, s string) error {
 	return err
 }
 
+// logFormats are those of the log, the default one first.
+var logFormats = [...]string{"default", "ISO8601", "json"}
+
 func setLogFormat(o *serveOptions, s string) error {
-	switch s {
-	case logging.FormatDefault, logging.FormatISO8601, logging.FormatJSON:
-		o.log.Format = s
-		return nil
+	if !slices.Contains(logFormats[:], s) {
+		return fmt.Errorf("invalid argument for --log-format: got %q, expected %s, %s or %s", s, logFormats[0], logFormats[1], logFormats[2])
 	}
-	return fmt.Errorf("invalid argument for --log-format: got %q, expected %s, %s or %s", s, logging.FormatDefault, logging.FormatISO8601, logging.FormatJSON)
+	o.log.Format = s
+	return nil
 }
 
 // setSharedMemory opens client shared memory to all clients, or closes it.
@@ -208,7 +235,8 @@ func setCacheConfig(o *serveOptions, s string) error {
 	switch {
 	case ok && named && name != "" && setting != "" && value != "":
 	case !named || name == "":
-		return fmt.Errorf("No cache specified. --cache-config option format is <cache name>,<setting>=<value>. Got %s", s) //nolint:staticcheck // Triton's text
+		//nolint:staticcheck // Triton's text
+		return fmt.Errorf("No cache specified. --cache-config option format is <cache name>,<setting>=<value>. Got %s", s)
 	default:
 		return fmt.Errorf("--cache-config option format is '<cache name>,<setting>=<value>'. Got %s", s)
 	}

@@ -144,7 +144,9 @@ func parseInt(s string) (int, error) {
 func parsePair(s, delimiter string) (first, second string, err error) {
 	first, second, ok := strings.Cut(s, delimiter)
 	if !ok {
-		return "", "", fmt.Errorf("Cannot parse pair option due to incorrect number of inputs.--<pair option> argument requires format <first>%s<second>. Found: %s", delimiter, s) //nolint:staticcheck // Triton's text
+		//nolint:staticcheck // Triton's text
+		return "", "", fmt.Errorf("Cannot parse pair option due to incorrect number of inputs.--<pair option> argument requires format "+
+			"<first>%s<second>. Found: %s", delimiter, s)
 	}
 	return first, second, nil
 }
@@ -160,7 +162,9 @@ func parseSetting(optionName, what, s string) (name, setting, value string, err 
 		return "", head, value, nil
 	}
 	if name == "" {
-		return "", "", "", fmt.Errorf("No %s specified. --%s option format is <%s>,<setting>=<value> or <setting>=<value>. Got %s", strings.TrimSuffix(what, " name"), optionName, what, s) //nolint:staticcheck // Triton's text
+		//nolint:staticcheck // Triton's text
+		return "", "", "", fmt.Errorf("No %s specified. --%s option format is <%s>,<setting>=<value> or <setting>=<value>. Got %s",
+			strings.TrimSuffix(what, " name"), optionName, what, s)
 	}
 	if setting == "" {
 		return "", "", "", fmt.Errorf("--%s option format is '<%s>,<setting>=<value>'. Got %s", optionName, what, s)

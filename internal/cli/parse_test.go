@@ -20,15 +20,18 @@ func parsed(t *testing.T, args ...string) (*serveOptions, []string, error) {
 func TestParseFormsOfOptions(t *testing.T) {
 	o, given, err := parsed(t, "--http-port=9000", "--grpc-p", "9001", "--model-repository", "b", "--model-store=a", "--model-repository=b",
 		"--log-verbose=true", "--exit-timeout-secs=-3", "--exit-on-error=OFF", "--backend-config=python,x=1=2", "--backend-config=y=3",
-		"--model-control-mode=EXPLICIT", "--load-model=m", "--max-queued-bytes=2G", "--grpc-keepalive-time=1500", "--disable-auto-complete-config",
+		"--model-control-mode=EXPLICIT", "--load-model=m", "--max-queued-bytes=2G", "--grpc-keepalive-time=1500",
+		"--disable-auto-complete-config",
 		"--cuda-memory-pool-byte-size=0:268435456", "--cuda-memory-pool-byte-size=3:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &o.server
-	if o.httpPort != 9000 || o.grpcPort != 9001 || !slices.Equal(s.ModelRepositories, []string{"b", "a"}) || o.log.Verbose != 1 || s.ExitTimeout != 0 ||
+	if o.httpPort != 9000 || o.grpcPort != 9001 || !slices.Equal(s.ModelRepositories, []string{"b", "a"}) || o.log.Verbose != 1 ||
+		s.ExitTimeout != 0 ||
 		!s.KeepGoing || s.BackendSettings["python"]["x"] != "1=2" || s.BackendSettings[""]["y"] != "3" || s.ControlMode != "explicit" ||
-		!maps.Equal(o.deviceMemory, map[int]int64{0: 256 << 20, 3: 0}) || s.MaxQueuedBytes != 2<<30 || s.GRPC.KeepaliveTime != 1500*time.Millisecond || !s.DisableAutoComplete {
+		!maps.Equal(o.deviceMemory, map[int]int64{0: 256 << 20, 3: 0}) || s.MaxQueuedBytes != 2<<30 ||
+		s.GRPC.KeepaliveTime != 1500*time.Millisecond || !s.DisableAutoComplete {
 		t.Errorf("got %+v", o)
 	}
 	if !slices.Contains(given, "grpc-port") || slices.Contains(given, "grpc-p") {
@@ -40,7 +43,11 @@ func TestParseFormsOfOptions(t *testing.T) {
 }
 
 func TestBooleansStandAlone(t *testing.T) {
-	for _, args := range [][]string{{"--repository-require-manifest"}, {"--repository-require-manifest", "--http-port=1"}, {"--repository-require-manifest", "on"}} {
+	for _, args := range [][]string{
+		{"--repository-require-manifest"},
+		{"--repository-require-manifest", "--http-port=1"},
+		{"--repository-require-manifest", "on"},
+	} {
 		if o, _, err := parsed(t, args...); err != nil || !o.server.RequireManifest {
 			t.Errorf("%v: %v", args, err)
 		}
@@ -65,7 +72,10 @@ func TestParseMistakes(t *testing.T) {
 		"--http-max-input-size=0":           "--http-max-input-size must be greater than 0",
 		"--backend-config=,x=1":             "No backend specified. --backend-config option format is",
 		"--backend-config=python,x":         "--backend-config option format is '<backend name>,<setting>=<value>'. Got python,x",
-		"--host-policy=x":                   "Cannot parse pair option",
+		"--host-policy=x":                   "--host-policy option format is '<policy name>,<setting>=<value>'. Got x",
+		"--host-policy=a,b=1":               "Unsupported host policy setting 'b' is specified, supported settings are 'numa-node', 'cpu-cores'",
+		"--model-load-gpu-limit=-1:0.6":     "expects device ID >= 0, got -1",
+		"--model-load-gpu-limit=0:-0.4":     "expects limit fraction to be in range [0.0, 1.0], got -0.4",
 		"--max-queued-bytes=1X":             "Invalid option value. Got 1X",
 		"--grpc-infer-thread-count=1":       "from 2 to 128",
 		"--model-config-name=":              "empty argument for --model-config-name",
@@ -75,10 +85,11 @@ func TestParseMistakes(t *testing.T) {
 		"--cuda-memory-pool-byte-size=0:1G": "--cuda-memory-pool-byte-size takes a number of bytes, got \"1G\"",
 		"--cuda-memory-pool-byte-size=0:-1": "--cuda-memory-pool-byte-size takes no negative numbers, got \"0:-1\"",
 		"--allow-client-shm=local":          "invalid value for bool option: local",
-		"--rate-limit-resource=R":           "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got R",
-		"--rate-limit-resource=R:1:2:3":     "Got R:1:2:3",
-		"--rate-limit-resource=R:x":         "Invalid option value. Got x",
-		"--rate-limit-resource=R:-1":        "Invalid option value. Got R:-1",
+		"--rate-limit-resource=R": "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or " +
+			"'<resource_name>:<count>'. Got R",
+		"--rate-limit-resource=R:1:2:3": "Got R:1:2:3",
+		"--rate-limit-resource=R:x":     "Invalid option value. Got x",
+		"--rate-limit-resource=R:-1":    "Invalid option value. Got R:-1",
 	} {
 		if _, _, err := parsed(t, arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", arg, err, want)
@@ -141,14 +152,6 @@ func TestEveryOptionOfTriton(t *testing.T) {
 	}
 }
 
-func TestTableOfModels(t *testing.T) {
-	got := renderTable([][]string{{"Model", "Version"}, {"é", "1"}, {"longer name", "12"}})
-	want := "+-------------+---------+\n| Model       | Version |\n+-------------+---------+\n| é           | 1       |\n| longer name | 12      |\n+-------------+---------+\n"
-	if got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
-
 func TestShownDefaultsAreInForce(t *testing.T) {
 	table := serveTable()
 	for name, value := range shownDefaults {
@@ -165,8 +168,12 @@ func TestShownDefaultsAreInForce(t *testing.T) {
 }
 
 func TestStartLineHidesSecrets(t *testing.T) {
-	got := startLine([]string{"--http-port=1", "--cache-config", "redis,password=hunter2", "--http-restricted-api=infer:key=hunter2", "--id", "a b"})
-	if strings.Contains(got, "hunter2") || !strings.Contains(got, `--http-port=1 --cache-config redis,password=*** --http-restricted-api=infer:key=*** --id "a b"`) {
+	got := startLine([]string{
+		"--http-port=1", "--cache-config", "redis,password=hunter2", "--http-restricted-api=infer:key=hunter2", "--id",
+		"a b",
+	})
+	if strings.Contains(got, "hunter2") || !strings.Contains(got,
+		`--http-port=1 --cache-config redis,password=*** --http-restricted-api=infer:key=*** --id "a b"`) {
 		t.Errorf("got %s", got)
 	}
 }

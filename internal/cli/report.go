@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso"
-	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/cli/terminal"
 )
 
 // longestReason keeps a row of the table on a line of most screens.
@@ -14,7 +14,7 @@ const longestReason = 80
 // report prints the table of models, those that were never loaded left out, or
 // says that there are none. Of a start that failed the reasons are shortened: they
 // follow in full.
-func report(log *logging.Log, s *neso.Server, failed bool) {
+func report(log *neso.Log, s *neso.Server, failed bool) {
 	rows := [][]string{{"Model", "Version", "Status"}}
 	for _, m := range s.Models() {
 		if m.State != "" {
@@ -29,12 +29,12 @@ func report(log *logging.Log, s *neso.Server, failed bool) {
 	case len(rows) == 1 && failed: // for another reason
 	case len(rows) == 1:
 		log.Logger().Info("no models are loaded")
-	case log.Settings().Format == logging.FormatJSON:
+	case log.Format() == "json":
 		for _, row := range rows[1:] {
 			log.Logger().Info("model", "model", row[0], "version", row[1], "status", row[2])
 		}
 	default:
-		log.Print(renderTable(rows))
+		log.Print(terminal.Table(rows))
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 func TestRestricted(t *testing.T) {
-	set := setRestricted("http-restricted-api", "api", "p-", func(o *serveOptions) *map[string]neso.Restriction { return &o.server.HTTP.Restricted })
+	set := setRestricted("http-restricted-api", "api", "p-",
+		func(o *serveOptions) *map[string]neso.Restriction { return &o.server.HTTP.Restricted })
 	o := &serveOptions{}
 	for _, c := range []struct{ text, want string }{
 		{"health,trace:key=a=b", ""},
@@ -38,10 +39,14 @@ func text(err error) string {
 // FuzzRestricted: whatever the text, an option is refused in words or closes the
 // categories that it names, all to the same key, and prints back as it was.
 func FuzzRestricted(f *testing.F) {
-	for _, s := range []string{"health,trace:key=a=b", "logging:key=v", ":=", "health:k=", "health,,trace:k=v", "health,health:k=v", "inference:k:=v"} {
+	for _, s := range []string{
+		"health,trace:key=a=b", "logging:key=v", ":=", "health:k=", "health,,trace:k=v", "health,health:k=v",
+		"inference:k:=v",
+	} {
 		f.Add(s)
 	}
-	set := setRestricted("grpc-restricted-protocol", "protocol", grpcPrefix, func(o *serveOptions) *map[string]neso.Restriction { return &o.server.GRPC.Restricted })
+	set := setRestricted("grpc-restricted-protocol", "protocol", grpcPrefix,
+		func(o *serveOptions) *map[string]neso.Restriction { return &o.server.GRPC.Restricted })
 	f.Fuzz(func(t *testing.T, s string) {
 		o := &serveOptions{}
 		if err := set(o, s); err != nil {

@@ -15,8 +15,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/internal/cli/backends"
 	"github.com/nesoserve/neso/internal/cli/configcheck"
+	"github.com/nesoserve/neso/internal/cli/configs"
+	"github.com/nesoserve/neso/internal/cli/doctor"
+	"github.com/nesoserve/neso/internal/cli/key"
 	"github.com/nesoserve/neso/internal/cli/remote"
+	"github.com/nesoserve/neso/internal/cli/testmodel"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/spelling"
 )
 
@@ -34,6 +40,7 @@ func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code
 // Main runs the command and returns its exit status. `neso --model-repository=...`
 // and a link named tritonserver mean `neso serve`, one named serve `neso sagemaker`.
 func Main(ctx context.Context, env Env) int {
+	setting.AsOptions()
 	args := env.Args[1:]
 	name := strings.TrimSuffix(filepath.Base(env.Args[0]), ".exe")
 	if name == "serve" { // what the cloud starts a container with
@@ -53,8 +60,10 @@ func Main(ctx context.Context, env Env) int {
 	root.SetArgs(args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.AddCommand(serveCommand(env), sagemakerCommand(env), configCommand(env), testModelCommand(env), backendsCommand(env), isolateCommand(), versionCommand(env))
-	root.AddCommand(doctorCommand(env), keyCommand(env))
+	root.AddCommand(serveCommand(env), sagemakerCommand(env), configs.Command(env.Stdout, env.Stderr),
+		testmodel.Command(env.Stdout, env.Stderr), backends.Command(env.Stdout, env.Stderr), isolateCommand(), confineCommand(),
+		versionCommand(env))
+	root.AddCommand(doctor.Command(env.Stdout), key.Command(env.Stdout))
 	root.AddCommand(remote.Commands(env.Stdout)...)
 	explainUsage(root)
 	err := root.ExecuteContext(ctx)
@@ -64,8 +73,10 @@ func Main(ctx context.Context, env Env) int {
 	if exit, ok := err.(*exitError); ok { //nolint:errorlint // made here, never wrapped
 		return exit.code
 	}
-	if errors.Is(err, remote.ErrNotReady) || errors.Is(err, configcheck.ErrFaults) {
-		return 1 // it has said so
+	for _, said := range []error{remote.ErrNotReady, configcheck.ErrFaults, testmodel.ErrFailed, doctor.ErrMissing} {
+		if errors.Is(err, said) {
+			return 1
+		}
 	}
 	fmt.Fprintln(env.Stderr, "neso:", err)
 	return 1

@@ -4,22 +4,20 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/internal/cli/backends"
 	"github.com/nesoserve/neso/internal/cli/orphans"
-	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/cli/signals"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/startpages"
 )
@@ -30,7 +28,7 @@ func defaults() *serveOptions {
 			ExitTimeout: 30 * time.Second, ControlMode: "none", PollInterval: 15 * time.Second, PollSettle: 2 * time.Second, LoadThreads: 4,
 			HTTP: neso.HTTP{MaxInputSize: 64 << 20}, GPU: neso.GPU{MinComputeCapability: 6},
 		},
-		log:         logging.DefaultSettings(),
+		log:         neso.LogSettings{Format: logFormats[0]},
 		httpAddress: "0.0.0.0", grpcAddress: "0.0.0.0",
 		httpPort: 8000, grpcPort: 8001, metricsPort: 8002,
 		controlFD: -1, descriptorFD: -1, optionsFD: -1,
@@ -43,37 +41,10 @@ func defaults() *serveOptions {
 // 1 for everything that went wrong.
 func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	table := serveTable()
-	o := defaults()
-	var paths []string
 	line := startLine(args)
-	if !asTriton {
-		paths, args = modelPaths(args)
-		o.single = len(paths) > 0
-	}
-	given, err := o.read(table, args)
-	if err == nil && o.help {
-		if asTriton {
-			usage(env.Stderr, table, "tritonserver")
-			return 1
-		}
-		usage(env.Stdout, table, "neso serve [PATH...]")
-		return 0
-	}
-	if err == nil {
-		err = o.complete(given)
-	}
-	if err != nil {
-		if asTriton {
-			usage(env.Stderr, table, "tritonserver")
-		}
-		if !asTriton {
-			err = misplaced(err)
-		}
-		fmt.Fprintln(env.Stderr, err)
-		if !asTriton {
-			fmt.Fprintln(env.Stderr, "Run 'neso serve --help' for all options.")
-		}
-		return 1
+	o, paths, given, status := asked(env, table, args, asTriton)
+	if o == nil {
+		return status
 	}
 	single, err := o.serveSingle(paths)
 	if err != nil {
@@ -81,7 +52,8 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		return 1
 	}
 	defer single.remove()
-	log, err := logging.Open(o.log, env.Stderr)
+	o.log.Output = env.Stderr
+	log, err := neso.OpenLog(o.log)
 	if err != nil {
 		fmt.Fprintln(env.Stderr, err)
 		return 1
@@ -96,20 +68,62 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
 		}
 	}
-	for _, w := range o.warnings {
+	with := all.Options{
+		Python: o.python, WorkerBinary: workerBinary(), WorkerUser: o.workerUser, WorkerEnvironment: o.workerEnv,
+		DeviceMemory: o.deviceMemory, CUDALibrary: o.cudaLibrary,
+	}
+	for _, w := range append(o.warnings, with.Warnings()...) {
 		logger.Warn(w) //nolint:sloglint // texts of our own
 	}
-	o.server.UseLog(log)
+	o.server.Log = log
 	if o.server.ResponseCache.Name == "redis" {
 		responsecache.SilenceDriver()
 	}
-	backends := all.Options{Python: o.python, WorkerBinary: workerBinary(), WorkerUser: o.workerUser, WorkerEnvironment: o.workerEnv, DeviceMemory: o.deviceMemory, CUDALibrary: o.cudaLibrary}
-	if err := backends.Check(); err != nil {
+	if err := with.Check(); err != nil {
 		fmt.Fprintln(env.Stderr, err)
 		return 1
 	}
-	o.server.Backends = all.Drivers(backends)
+	o.server.Backends = all.Drivers(with)
+	return o.run(ctx, env, log, single, asTriton)
+}
 
+// asked reads the command line: the options, the paths of models, and the names of
+// the options that were given. Where the command ends here, with its help or an
+// error, there are no options but an exit status.
+func asked(env Env, table []option, args []string, asTriton bool) (o *serveOptions, paths, given []string, status int) {
+	o = defaults()
+	if !asTriton {
+		paths, args = modelPaths(args)
+		o.single = len(paths) > 0
+	}
+	given, err := o.read(table, args)
+	if err == nil && o.help {
+		if asTriton {
+			usage(env.Stderr, table, "tritonserver")
+			return nil, nil, nil, 1
+		}
+		usage(env.Stdout, table, "neso serve [PATH...]")
+		return nil, nil, nil, 0
+	}
+	if err == nil {
+		err = o.complete(given)
+	}
+	if err == nil {
+		return o, paths, given, 0
+	}
+	if asTriton {
+		usage(env.Stderr, table, "tritonserver")
+		fmt.Fprintln(env.Stderr, err)
+	} else {
+		fmt.Fprintln(env.Stderr, misplaced(err))
+		fmt.Fprintln(env.Stderr, "Run 'neso serve --help' for all options.")
+	}
+	return nil, nil, nil, 1
+}
+
+// run is the server from its start to its end. It returns the exit status.
+func (o *serveOptions) run(ctx context.Context, env Env, log *neso.Log, single *single, asTriton bool) int {
+	logger := log.Logger()
 	if o.controlFD > 0 {
 		ignoreBrokenPipes()
 	}
@@ -121,7 +135,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	if guests != nil {
 		defer guests.Close()
 	}
-	ctx, stop := withSignals(ctx, logger)
+	ctx, stop := signals.Context(ctx, logger)
 	defer stop()
 	if err := o.server.Start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -129,10 +143,12 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 			return 0
 		}
 		// What is wrong with each model is in the log, for machines, and in the error,
-		// for people; the rest only points at it.
+		// for people; the rest only points at it, where people do not read both.
 		report(log, &o.server, true)
-		summary, _, _ := strings.Cut(err.Error(), "\n")
-		logger.Error("failed to start", "error", summary)
+		if o.log.File != "" || log.Format() == "json" {
+			summary, _, _ := strings.Cut(err.Error(), "\n")
+			logger.Error("failed to start", "error", summary)
+		}
 		hint := ""
 		if !asTriton && len(o.server.ModelRepositories) == 0 && !o.server.NoRepository {
 			hint = ", or a model file or directory: neso serve PATH"
@@ -162,6 +178,7 @@ func (o *serveOptions) read(table []option, args []string) ([]string, error) {
 		return nil, err
 	}
 	o.gpuDefaults(os.LookupEnv)
+	o.holdDefaults(os.Getenv)
 	if err := o.sagemakerDefaults(table, args, os.Getenv); err != nil {
 		return nil, err
 	}
@@ -172,6 +189,13 @@ func (o *serveOptions) read(table []option, args []string) ([]string, error) {
 	return given, err
 }
 
+// holdDefaults takes what tests of batching want of the batchers. Whatever is no
+// number means 0, as in Triton.
+func (o *serveOptions) holdDefaults(getenv func(string) string) {
+	o.server.HoldRequests, _ = strconv.Atoi(getenv("TRITONSERVER_DELAY_SCHEDULER"))
+	o.server.HoldBacklog, _ = strconv.Atoi(getenv("TRITONSERVER_BACKLOG_DELAY_SCHEDULER"))
+}
+
 // complete fills what depends on several options and checks them together.
 func (o *serveOptions) complete(given []string) error {
 	s := &o.server
@@ -179,7 +203,8 @@ func (o *serveOptions) complete(given []string) error {
 		return &usageError{"Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well."}
 	}
 	if slices.Contains(given, "response-cache-byte-size") && slices.Contains(given, "cache-config") {
-		return &usageError{"Error: Incompatible flags --response-cache-byte-size and --cache-config both provided. Please provide one or the other."}
+		return &usageError{"Error: Incompatible flags --response-cache-byte-size and --cache-config both provided. Please provide one or the " +
+			"other."}
 	}
 	if o.strictModelConfig != nil && *o.strictModelConfig {
 		s.DisableAutoComplete = true
@@ -187,7 +212,7 @@ func (o *serveOptions) complete(given []string) error {
 	if (o.controlFD >= 0) != (o.descriptorFD >= 0) || o.controlFD >= 0 && (o.controlFD < 3 || o.descriptorFD < 3) {
 		return &usageError{"--control-fd and --descriptor-fd go together and name inherited descriptors from 3 on"}
 	}
-	s.BackendDirectory = backendDirectory(s.BackendDirectory)
+	s.BackendDirectory = backends.Directory(s.BackendDirectory)
 	if err := o.completeTLS(); err != nil {
 		return err
 	}
@@ -207,7 +232,9 @@ func (o *serveOptions) complete(given []string) error {
 	slices.Sort(s.ModelRepositories)
 	for _, path := range s.ModelRepositories {
 		if _, err := os.Stat(filepath.Join(path, "config.pbtxt")); err == nil {
-			o.warnings = append(o.warnings, fmt.Sprintf("--model-repository=%s has a config.pbtxt: it looks like a model, and each directory in it is taken for one; give the directory that the model lies in, or 'neso serve %s'", path, path))
+			o.warnings = append(o.warnings,
+				fmt.Sprintf("--model-repository=%s has a config.pbtxt: it looks like a model, and each directory in it is taken for one; give the "+
+					"directory that the model lies in, or 'neso serve %s'", path, path))
 		}
 	}
 	if o.metricsAddress == "" {
@@ -242,11 +269,13 @@ func (o *serveOptions) complete(given []string) error {
 			*e.set = net.JoinHostPort(host(e.address), strconv.Itoa(e.port))
 		}
 		if p := o.safePorts; p != nil && e.name != "Sagemaker" && o.allowSagemaker && e.address == "0.0.0.0" && (e.port < p[0] || e.port > p[1]) {
-			return &usageError{fmt.Sprintf("The server cannot listen to %s requests at port %d, allowed port range is [%d, %d]", e.name, e.port, p[0], p[1])}
+			return &usageError{fmt.Sprintf("The server cannot listen to %s requests at port %d, allowed port range is [%d, %d]", e.name, e.port,
+				p[0], p[1])}
 		}
 		for _, other := range endpoints[:i] {
 			if other.on && *other.set == *e.set && e.port != 0 {
-				return &usageError{fmt.Sprintf("The server cannot listen to %s requests and %s requests at the same address and port %s", other.name, e.name, *e.set)}
+				return &usageError{fmt.Sprintf("The server cannot listen to %s requests and %s requests at the same address and port %s", other.name,
+					e.name, *e.set)}
 			}
 		}
 	}
@@ -263,44 +292,4 @@ func host(address string) string {
 		return strings.TrimSuffix(inner, "]")
 	}
 	return address
-}
-
-// sameStop is how soon after a signal another one is taken for the same stop:
-// timeout(1), and what forwards signals to its child, reach a process both by
-// itself and in its group.
-const sameStop = 300 * time.Millisecond
-
-// withSignals ends the returned context at the first SIGINT or SIGTERM. A
-// second one ends the process at once, unless it comes together with the first.
-func withSignals(ctx context.Context, log *slog.Logger) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ch := make(chan os.Signal, 2) // the first and the second
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		stopAt(ch, log, cancel, os.Exit)
-	}()
-	return ctx, func() {
-		signal.Stop(ch)
-		close(ch)
-		<-done
-		cancel()
-	}
-}
-
-// stopAt calls stop at the first signal, and exit at a second one.
-func stopAt(signals <-chan os.Signal, log *slog.Logger, stop func(), exit func(int)) {
-	var first time.Time
-	for s := range signals {
-		switch {
-		case first.IsZero():
-			stop()
-			log.Info("signal received, stopping", "signal", s.String())
-			first = time.Now() // what has come while the line was written came together with it
-		case time.Since(first) >= sameStop:
-			log.Error("second signal, exiting at once", "signal", s.String())
-			exit(1)
-		}
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/internal/cli/configs"
+	"github.com/nesoserve/neso/internal/cli/modelpath"
 )
 
 // single is what `neso serve PATH...` serves beside --model-repository.
@@ -50,7 +52,7 @@ func misplaced(err error) error {
 
 // serveSingle adds models that are named by themselves to the repositories.
 func (o *serveOptions) serveSingle(paths []string) (*single, error) {
-	repositories, models, remove, err := temporaryRepository(paths)
+	repositories, models, remove, err := modelpath.Repository(paths)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (s *single) report(w io.Writer, server *neso.Server) {
 		if err != nil {
 			continue // the table of models says why
 		}
-		if text, err := configText(config); err == nil {
+		if text, err := configs.Text(config); err == nil {
 			fmt.Fprintf(w, "# the configuration of %s, completed:\n%s\n", name, text)
 		}
 		address := server.Addresses()["http"]

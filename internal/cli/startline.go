@@ -8,7 +8,8 @@ import (
 
 // secretValue finds what a log must not hold: the values of settings named
 // after secrets, and the keys of restricted APIs.
-var secretValue = regexp.MustCompile(`(?i)(password|secret|token|access[-_]?key)([^=,]*=).*|((?:restricted-api|restricted-protocol)[= ][^=]*=).*`)
+var secretValue = regexp.MustCompile(`(?i)(password|secret|token|access[-_]?key)([^=,]*=).*|((?:restricted-api|restricted-protocol)[= ` +
+	`][^=]*=).*`)
 
 // startLine renders the command line for the log: what was set, so that a log
 // alone tells how a server was started, without its secrets.

@@ -26,7 +26,8 @@ func (o *serveOptions) completeTLS() error {
 	// --grpc-use-ssl-mutual=false leaves --grpc-use-ssl as it is, see docs/differences.md.
 	if !o.grpcSSL && !o.grpcMutual {
 		if o.grpcTLS != (neso.TLS{}) {
-			o.warnings = append(o.warnings, "gRPC is not encrypted: --grpc-server-cert, --grpc-server-key and --grpc-root-cert need --grpc-use-ssl=true")
+			o.warnings = append(o.warnings,
+				"gRPC is not encrypted: --grpc-server-cert, --grpc-server-key and --grpc-root-cert need --grpc-use-ssl=true")
 		}
 		return nil
 	}

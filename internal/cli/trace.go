@@ -110,8 +110,11 @@ func (o *traceOptions) setOne(setting, value string) (err error) {
 	case "opentelemetry,bsp_max_export_batch_size":
 		o.otel.MaxExportBatch, err = parseWithin(value, 1, 1<<20)
 	case "opentelemetry,bsp_schedule_delay":
-		n, fault := parseWithin(value, 1, 1<<31-1)
-		o.otel.ScheduleDelay, err = time.Duration(n)*time.Millisecond, fault
+		// 0 asks for exports at once, which is not what the zero value of the field means.
+		n, fault := parseWithin(value, 0, 1<<31-1)
+		if o.otel.ScheduleDelay, err = time.Duration(n)*time.Millisecond, fault; n == 0 {
+			o.otel.ScheduleDelay = -1
+		}
 	default:
 		o.traceUnknown = append(o.traceUnknown, setting)
 	}
@@ -168,7 +171,9 @@ func (o *serveOptions) completeTrace() error {
 	for _, old := range o.traceOld {
 		r := replaced[old[0]]
 		if !warned[old[0]] {
-			o.warnings = append(o.warnings, fmt.Sprintf("'--%s' has been deprecated and will be removed in future releases. Please use '--trace-config %s' instead.", old[0], r.hint))
+			o.warnings = append(o.warnings,
+				fmt.Sprintf("'--%s' has been deprecated and will be removed in future releases. Please use '--trace-config %s' instead.", old[0],
+					r.hint))
 			warned[old[0]] = true
 		}
 		switch {
@@ -189,8 +194,8 @@ func (o *serveOptions) completeTrace() error {
 		}
 		o.warnings = append(o.warnings, text)
 	}
+	o.server.Trace = o.trace
 	if o.traceMode != modeOpenTelemetry {
-		o.server.Trace = o.trace
 		return nil
 	}
 	for _, setting := range []string{"bsp_max_queue_size", "bsp_schedule_delay", "bsp_max_export_batch_size"} {
@@ -209,7 +214,6 @@ func (o *serveOptions) completeTrace() error {
 	if slices.Contains(o.trace.Level, "TENSORS") {
 		o.warnings = append(o.warnings, "trace level TENSORS has no effect in trace mode opentelemetry: spans hold no tensors")
 	}
-	o.server.Trace = o.trace
 	o.server.Trace.File, o.server.Trace.LogFrequency = "", 0
 	o.server.Trace.Collector = &o.otel
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/nesoserve/neso/internal/cli/terminal"
 )
 
 // shownDefaults are the defaults that the usage prints, as they would be given
@@ -66,26 +68,9 @@ func usage(w io.Writer, table []option, program string) {
 		if o.unused != "" {
 			help += " (Accepted without effect: " + o.unused + ".)"
 		}
-		for _, line := range wrap(help, 60) {
+		for _, line := range terminal.Wrap(help, 60) {
 			b.WriteString("\t" + line + "\n")
 		}
 	}
 	_, _ = io.WriteString(w, b.String()) // there is nowhere else to report to
-}
-
-// wrap breaks text into lines of at most width bytes where words allow.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }

@@ -20,7 +20,8 @@ func compile(t *testing.T, source string) string {
 		t.Skip("there is no C compiler for the fake driver:", err)
 	}
 	library := filepath.Join(t.TempDir(), "libcuda.so.1")
-	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-pthread", "-o", library, source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-pthread", "-o", library,
+		source).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return library
@@ -123,7 +124,8 @@ func TestOldDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := filepath.Join(t.TempDir(), "old.c")
-	text := strings.NewReplacer("cuDeviceGetUuid_v2(", "gone1(", "cuMemAlloc_v2(", "gone2(", "cuMemFree_v2(", "gone3(", "cuIpcGetMemHandle(", "gone4(").Replace(string(source))
+	text := strings.NewReplacer("cuDeviceGetUuid_v2(", "gone1(", "cuMemAlloc_v2(", "gone2(", "cuMemFree_v2(", "gone3(", "cuIpcGetMemHandle(",
+		"gone4(").Replace(string(source))
 	if err := os.WriteFile(old, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,10 @@ func TestOldDriver(t *testing.T) {
 	_, err1 := l.UUID(0)
 	_, err2 := c.Allocate(1)
 	_, err3 := c.Export(1)
-	for name, err := range map[string]error{"cuDeviceGetUuid_v2": err1, "cuMemAlloc_v2": err2, "cuIpcGetMemHandle": err3, "cuMemFree_v2": c.Free(1)} {
+	for name, err := range map[string]error{
+		"cuDeviceGetUuid_v2": err1, "cuMemAlloc_v2": err2, "cuIpcGetMemHandle": err3,
+		"cuMemFree_v2": c.Free(1),
+	} {
 		if err == nil || err.Error() != "the GPU driver has no function "+name {
 			t.Errorf("%s: %v", name, err)
 		}

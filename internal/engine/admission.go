@@ -6,6 +6,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // retryAfter is what a client is told to wait when the server is full.
@@ -29,39 +30,35 @@ func newAdmission(maxBytes, maxRequests int64) *admission {
 	return &admission{ledger: ledger.New(maxBytes), maxRequests: maxRequests, empty: make(chan struct{}, 1)}
 }
 
-// enter lets a request of so many bytes in, or says why not.
-func (a *admission) enter(bytes int64) *backend.Error {
-	if bytes < 0 {
-		bytes = 0
-	}
+// enter lets a request of bytes in, or says why not. whole says that they are all
+// of it: it may have its place in the ledger's reserve then.
+func (a *admission) enter(by ledger.Asker, bytes int64, whole bool) (ledger.Room, *backend.Error) {
+	bytes = max(0, bytes)
 	if n := a.requests.Add(1); n > a.maxRequests {
 		a.requests.Add(-1)
-		return &backend.Error{
+		return ledger.Room{}, &backend.Error{
 			Code: backend.Unavailable, RetryAfter: retryAfter,
-			Message: backend.Errorf(backend.Unavailable, "the server holds its maximum of %d requests (--max-queued-requests)", a.maxRequests).Message,
+			Message: backend.Errorf(backend.Unavailable, "the server holds its maximum of %d requests ("+setting.Name("max-queued-requests")+")",
+				a.maxRequests).Message,
 		}
 	}
-	if err := a.grow(bytes); err != nil {
+	on := ledger.In
+	var ok bool
+	if whole {
+		on, _, ok = a.ledger.TakeWhole(ledger.In, by, bytes)
+	} else {
+		ok = a.ledger.Take(ledger.In, bytes)
+	}
+	if !ok {
 		a.requests.Add(-1)
-		return err
+		return ledger.Room{}, a.ledger.Refusal(ledger.In, bytes)
 	}
-	return nil
+	return ledger.Room{On: on, By: by, Bytes: bytes}, nil
 }
-
-// grow lets further bytes of a request in that is inside already.
-func (a *admission) grow(bytes int64) *backend.Error {
-	if !a.ledger.Take(ledger.In, bytes) {
-		return a.ledger.Refusal(ledger.In, bytes)
-	}
-	return nil
-}
-
-// shrink undoes grow.
-func (a *admission) shrink(bytes int64) { a.ledger.Give(ledger.In, bytes) }
 
 // leave undoes enter.
-func (a *admission) leave(bytes int64) {
-	a.ledger.Give(ledger.In, max(0, bytes))
+func (a *admission) leave(room ledger.Room) {
+	room.Give(a.ledger)
 	a.requests.Add(-1)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/hostmemory"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
@@ -33,10 +34,11 @@ func TestCaps(t *testing.T) {
 		}
 	}
 	one := resolve(60)
-	refused(41, "41 bytes of input are more than the server can queue at present, its maximum is 100 bytes (--max-queued-bytes)")
-	refused(1<<62, "4611686018427387904 bytes of input are more than the server can queue at present, its maximum is 100 bytes (--max-queued-bytes)")
+	refused(41, "41 bytes of input are more than the server can queue at present, its maximum is 100 bytes (max-queued-bytes)")
+	refused(1<<62, "4611686018427387904 bytes of input are more than the server can queue at present, its maximum is 100 bytes "+
+		"(max-queued-bytes)")
 	two := resolve(40)
-	refused(0, "the server holds its maximum of 2 requests (--max-queued-requests)")
+	refused(0, "the server holds its maximum of 2 requests (max-queued-requests)")
 	one.Unpin()
 	two.Unpin()
 	wantServed(t, e, "a", -1, 1)
@@ -98,7 +100,7 @@ func TestDefaultCaps(t *testing.T) {
 	if err := o.fill(); err != nil {
 		t.Fatal(err)
 	}
-	if o.MaxQueuedRequests != 65536 || o.MaxQueuedBytes < 1<<20 || o.MaxQueuedBytes != availableMemory()/4 {
+	if o.MaxQueuedRequests != 65536 || o.MaxQueuedBytes < 1<<20 || o.MaxQueuedBytes != hostmemory.Available()/4 {
 		t.Error(o.MaxQueuedRequests, o.MaxQueuedBytes)
 	}
 	if d := cmp.Diff([]any{o.ID, o.ControlMode, o.LoadThreads}, []any{"triton", "none", 4}); d != "" {

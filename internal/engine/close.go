@@ -35,11 +35,11 @@ func (e *Engine) CloseWith(ctx context.Context, refusing func()) error {
 func (e *Engine) close(ctx context.Context, refusing func()) error {
 	e.log.Info("Waiting for in-flight requests to complete.")
 	e.reportInflight(ctx, slog.LevelInfo)
-	e.finishSequences(ctx)
+	ended := e.finishSequences(ctx)
 	if refusing != nil {
 		refusing()
 	}
-	drained := e.drain(ctx)
+	drained := e.drain(ctx) && ended
 	e.poller.close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
@@ -61,8 +61,8 @@ func (e *Engine) close(ctx context.Context, refusing func()) error {
 }
 
 // finishSequences lets the sequences that have begun end, by their clients or
-// because they are idle, until ctx ends.
-func (e *Engine) finishSequences(ctx context.Context) {
+// because they are idle, until ctx ends. It reports whether all of them have.
+func (e *Engine) finishSequences(ctx context.Context) bool {
 	defer e.continuing.Store(false)
 	var open []<-chan struct{}
 	for _, v := range e.life.Versions("") {
@@ -75,9 +75,10 @@ func (e *Engine) finishSequences(ctx context.Context) {
 	}
 	for _, over := range open {
 		if !e.await(ctx, over) {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // await waits for done, or the end of ctx, and says each second for what.
@@ -117,7 +118,7 @@ func (e *Engine) reportInflight(ctx context.Context, level slog.Level) {
 		if v.Model == nil {
 			continue
 		}
-		if n := v.Model.Inflight(); n > 0 {
+		if n := v.Model.Unfinished(); n > 0 {
 			busy, inflight = append(busy, v), append(inflight, n)
 		}
 	}
@@ -125,9 +126,11 @@ func (e *Engine) reportInflight(ctx context.Context, level slog.Level) {
 	if end, ok := ctx.Deadline(); ok {
 		left = strconv.Itoa(max(0, int(math.Ceil(time.Until(end).Seconds()))))
 	}
-	e.log.Log(context.WithoutCancel(ctx), level, fmt.Sprintf("Timeout %s: Found %d model versions that have in-flight inferences", left, len(busy)))
+	e.log.Log(context.WithoutCancel(ctx), level, fmt.Sprintf("Timeout %s: Found %d model versions that have in-flight inferences", left,
+		len(busy)))
 	for i, v := range busy {
-		e.log.Log(context.WithoutCancel(ctx), level, fmt.Sprintf("Model '%s' (version %d) has %d in-flight inferences", v.Name, v.Version, inflight[i]), "model", v.Name, "version", v.Version)
+		e.log.Log(context.WithoutCancel(ctx), level, fmt.Sprintf("Model '%s' (version %d) has %d in-flight inferences", v.Name, v.Version,
+			inflight[i]), "model", v.Name, "version", v.Version)
 	}
 }
 

@@ -113,26 +113,6 @@ func TestCloseGivesUpAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestCloseStopsLoads(t *testing.T) {
-	entered := make(chan struct{}, 1)
-	echo := &nesotest.Echo{Name: "echo", OnLoad: func(ctx context.Context, _ backend.Config) error {
-		entered <- struct{}{}
-		<-ctx.Done()
-		return ctx.Err()
-	}}
-	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
-	e := server(t, explicit(top), echo)
-	loaded := make(chan error, 1)
-	go func() { loaded <- e.Load(t.Context(), "a", "", nil) }()
-	<-entered
-	if err := e.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := <-loaded; err == nil {
-		t.Error("the load has succeeded")
-	}
-}
-
 func TestStartGivenUp(t *testing.T) {
 	entered := make(chan struct{}, 1)
 	echo := &nesotest.Echo{Name: "echo", OnLoad: func(ctx context.Context, _ backend.Config) error {
@@ -193,45 +173,6 @@ func TestStartGivenUpThoughALoadIsDeaf(t *testing.T) {
 	})
 }
 
-// TestDrainIsBounded: a request that never ends does not keep an unloaded
-// version for ever.
-func TestDrainIsBounded(t *testing.T) {
-	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
-	synctest.Test(t, func(t *testing.T) {
-		echo := &nesotest.Echo{Name: "echo", OnExecute: func(ctx context.Context, _ backend.Config, _ *backend.Batch) (bool, error) {
-			<-ctx.Done()
-			return false, ctx.Err()
-		}}
-		e, err := New(Options{Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"a"}, Backends: []backend.Driver{echo.Driver()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		answer := make(chan error, 1)
-		go func() {
-			_, err := ask(e, "a", -1)
-			answer <- err
-		}()
-		synctest.Wait()
-		if err := e.Unload(t.Context(), "a", false); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5*time.Minute - time.Second)
-		wantIndex(t, e, "a 1 UNLOADING\n")
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		wantIndex(t, e, "a 1 UNAVAILABLE unloaded\n")
-		if <-answer == nil {
-			t.Error("the request has succeeded")
-		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestDeafExecution: a version whose backend ignores interruption is still
 // unloading while it works and closed when it comes back; the end of the server
 // waits for it in bounded time, and closes all else.
@@ -244,7 +185,10 @@ func TestDeafExecution(t *testing.T) {
 				<-release
 				return false, nil
 			}}
-			e, err := New(Options{Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"a", "b"}, Backends: []backend.Driver{echo.Driver()}})
+			e, err := New(Options{
+				Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"a", "b"},
+				Backends: []backend.Driver{echo.Driver()},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,7 +240,10 @@ func TestDeafExecution(t *testing.T) {
 // request is served or told that the model is not there.
 func TestHammer(t *testing.T) {
 	echo := &nesotest.Echo{Name: "echo"}
-	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig + "version_policy: { all {} }", "b/1/": "", "b/2/": ""})
+	top := nesotest.Tree(t, map[string]string{
+		"a/config.pbtxt": echoConfig, "a/1/": "",
+		"b/config.pbtxt": echoConfig + "version_policy: { all {} }", "b/1/": "", "b/2/": "",
+	})
 	e := server(t, explicit(top, "*"), echo)
 	var wg sync.WaitGroup
 	var served atomic.Int64

@@ -216,7 +216,8 @@ func TestDeviceCopyFails(t *testing.T) {
 	req := call("plain", &recorder{done: make(chan struct{})})
 	in := d.gpu.Tensor("IN", 0, tensor.FP32, tensor.Shape{2}, nil)
 	req.Inputs = []tensor.Tensor{in}
-	wantError(t, host.Infer(req), backend.Internal, "Model plain - Error when running inference: failed to bring tensor 'IN' from the GPU: CUDA error 700")
+	wantError(t, host.Infer(req), backend.Internal,
+		"Model plain - Error when running inference: failed to bring tensor 'IN' from the GPU: CUDA error 700")
 	if in.Buffer.References() != 1 {
 		t.Errorf("%d references", in.Buffer.References())
 	}

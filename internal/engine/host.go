@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/deadlock"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/model"
@@ -54,14 +55,15 @@ func (h *host) infer(req *backend.Request) error {
 			return backend.Errorf(backend.Cancelled, "nobody waits for the request that makes this call, which leads back to its model")
 		}
 		if needs := h.e.needs(p.Model, loop); c.Waits {
-			waiting := h.e.loops.enter(c, needs, loop, h.e.claims(c, needs), req.Responder)
-			responder, leave = waiting, waiting.leave
+			waiting := h.e.deadlocks.Enter(c, needs, loop, h.e.claims(c, needs), h.e.size(c), req.Responder)
+			responder, leave = waiting, waiting.Leave
 		}
 	}
 	r := p.NewRequest(forward{responder})
 	own, name, version := r.Responder, r.ModelName, r.ModelVersion
 	r.Request = *req
 	r.Responder, r.ModelName, r.ModelVersion = own, name, version
+	r.Iterations = nil // the caller's scheduler takes back the caller's request, not this one
 	r.Internal = true
 	r.Inputs = append([]tensor.Tensor(nil), req.Inputs...)
 	for i := range r.Inputs {
@@ -81,11 +83,11 @@ func (h *host) infer(req *backend.Request) error {
 // needs returns a model and, for an ensemble, those of its steps. On a loop they
 // are no longer sent requests ahead: one that waits for an instance which waits
 // for it could not go to another one.
-func (e *Engine) needs(m *model.Model, loop bool) []node {
+func (e *Engine) needs(m *model.Model, loop bool) []deadlock.Node {
 	if loop {
 		m.OneAtATime()
 	}
-	all := []node{{m.Config().Name, m.Version()}}
+	all := []deadlock.Node{{Model: m.Config().Name, Version: m.Version()}}
 	if m.Config().Ensemble == nil {
 		return all
 	}
@@ -97,15 +99,25 @@ func (e *Engine) needs(m *model.Model, loop bool) []node {
 	return all
 }
 
+// size returns what tells how many instances the caller has: they come and go.
+func (e *Engine) size(c backend.Caller) func() int {
+	return func() int {
+		if m := pick(e.life.Lookup(c.Model), c.Version); m != nil {
+			return m.Instances()
+		}
+		return c.Of
+	}
+}
+
 // claims returns what tells, from then on, the shares of resources that a
-// caller holds and those that models need; nil where they need none.
-func (e *Engine) claims(c backend.Caller, callees []node) func() (holds, needs []ratelimit.Claim) {
+// caller holds and those that models need; nil without a rate limiter.
+func (e *Engine) claims(c backend.Caller, callees []deadlock.Node) func() (holds, needs []ratelimit.Claim) {
 	if e.o.RateLimiter == nil {
 		return nil
 	}
 	var groups []*ratelimit.Group
 	for _, n := range callees {
-		if m := pick(e.life.Lookup(n.model), n.version); m != nil && m.Limits() != nil {
+		if m := pick(e.life.Lookup(n.Model), n.Version); m != nil && m.Limits() != nil {
 			groups = append(groups, m.Limits())
 		}
 	}
@@ -133,17 +145,21 @@ func (f forward) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
 }
 
 func (h *host) Load(ctx context.Context, model, config string, files map[string][]byte) error {
-	if h.e.o.RefuseModels {
-		return backend.Errorf(backend.PermissionDenied, "%s", textNoModels)
+	if err := h.e.refuseModels(model); err != nil {
+		return err
 	}
 	return h.e.load(ctx, lifecycle.Request{Name: model, Config: config, Files: files, Nested: true})
 }
 
-func (h *host) Unload(ctx context.Context, model string, dependents bool) error {
-	if h.e.o.RefuseModels {
-		return backend.Errorf(backend.PermissionDenied, "%s", textNoModels)
+// Unload does not wait for loads: one of them may be that of the model that asks.
+func (h *host) Unload(_ context.Context, model string, dependents bool) error {
+	if err := h.e.refuseModels(model); err != nil {
+		return err
 	}
-	return h.e.Unload(ctx, model, dependents)
+	if err := h.e.controllable(); err != nil {
+		return err
+	}
+	return h.e.life.Unload(model, dependents)
 }
 
 // Ready looks at the model alone: while the server stops, models that still
@@ -153,9 +169,9 @@ func (h *host) Ready(model string, version int64) bool {
 }
 
 func (h *host) MetricFamily(family backend.MetricFamily) (release func(), err error) {
-	return h.e.custom.register(family)
+	return h.e.customs.Register(family)
 }
 
 func (h *host) Metric(family backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
-	return h.e.custom.metric(family, labels)
+	return h.e.customs.Metric(family, labels)
 }

@@ -2,12 +2,15 @@ package engine
 
 import (
 	"context"
+	"log/slog"
+	"slices"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/processors"
 )
 
@@ -16,29 +19,37 @@ import (
 // one for -1. The caller must hand the pin on with Infer, or end it with Unpin.
 // Errors carry the protocol's texts and codes, RetryAfter on overload.
 func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
-	return e.ResolveFor(nil, name, version, bytes)
+	return e.ResolveFor(nil, nil, name, version, bytes)
 }
 
 // ResolveFor is Resolve for a caller with a key: whether it may use the model,
 // and its quotas, are looked at before anything else. A nil caller may
-// everything.
-func (e *Engine) ResolveFor(caller *auth.Caller, name string, version int64, bytes int64) (Pin, error) {
-	return e.ResolveArriving(caller, name, version, bytes, bytes)
+// everything. conn is the share of the connection, nil for one that carries one
+// request at a time.
+func (e *Engine) ResolveFor(caller *auth.Caller, conn *ledger.Share, name string, version int64, bytes int64) (Pin, error) {
+	return e.resolveFor(caller, conn, name, version, bytes, bytes, true)
 }
 
 // ResolveArriving is ResolveFor for a request of which bytes have come, and which
-// says that it will be declared bytes long. It is refused where those would not
-// fit at present, but only what has come is reserved: the others are for
-// infer.Request.Reserve as they come.
+// says that it will be declared bytes long, or does not say it with -1. It is
+// refused where those would not fit at present, but only what has come is
+// reserved: the others are for infer.Request.Reserve as they come.
 func (e *Engine) ResolveArriving(caller *auth.Caller, name string, version int64, bytes, declared int64) (Pin, error) {
+	return e.resolveFor(caller, nil, name, version, bytes, max(bytes, declared), false)
+}
+
+func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string, version int64, bytes, declared int64, whole bool) (Pin,
+	error,
+) {
 	var usage *auth.Usage
 	if caller != nil {
 		var refusal *backend.Error
 		if usage, refusal = caller.Enter(name, bytes, declared); refusal != nil {
+			auth.Note(e.refusals, refusal, slog.String("model", name))
 			return Pin{}, refusal
 		}
 	}
-	p, err := e.resolve(name, version, bytes)
+	p, err := e.resolve(ledger.Asker{Conn: conn, Key: caller.Share()}, name, version, bytes, whole)
 	if err == nil && declared > bytes && !e.admission.ledger.Fits(ledger.In, declared-bytes) {
 		p.Unpin()
 		err = e.admission.ledger.Refusal(ledger.In, declared)
@@ -54,7 +65,7 @@ func (e *Engine) ResolveArriving(caller *auth.Caller, name string, version int64
 	return p, nil
 }
 
-func (e *Engine) resolve(name string, version int64, bytes int64) (Pin, error) {
+func (e *Engine) resolve(by ledger.Asker, name string, version int64, bytes int64, whole bool) (Pin, error) {
 	state := e.State()
 	if state != Ready && (state != Exiting || !e.continuing.Load()) {
 		return Pin{}, notReady()
@@ -62,38 +73,53 @@ func (e *Engine) resolve(name string, version int64, bytes int64) (Pin, error) {
 	if !e.admission.enterExternal() {
 		return Pin{}, notReady()
 	}
-	p, err := e.pinFor("", name, version, bytes)
+	p, err := e.pin("", by, name, version, bytes, whole)
 	if err != nil {
 		e.admission.leaveExternal()
 		return Pin{}, err
 	}
 	p.external = true
-	if state == Exiting && p.Model.Config().Sequence == nil {
+	if state == Exiting && !e.continues(p.Model) {
 		p.Unpin()
 		return Pin{}, notReady()
 	}
 	return p, nil
 }
 
+// continues reports whether requests to m may belong to a sequence that has begun,
+// its own or one of a model that it is an ensemble of.
+func (e *Engine) continues(m *model.Model) bool {
+	c := m.Config()
+	return c.Sequence != nil || c.Ensemble != nil && slices.ContainsFunc(c.Ensemble.Steps, func(s modelconfig.Step) bool {
+		step := pick(e.life.Lookup(s.Model), s.Version)
+		return step != nil && e.continues(step)
+	})
+}
+
 // pinFor is Resolve for requests from inside the server, which pass also while
 // it stops, or the model that sends them is being unloaded: it still works for a
 // request, and may need another model.
 func (e *Engine) pinFor(caller, name string, version int64, bytes int64) (Pin, error) {
-	if err := e.admission.enter(bytes); err != nil {
-		return Pin{}, err
+	return e.pin(caller, ledger.Asker{}, name, version, bytes, true)
+}
+
+func (e *Engine) pin(caller string, by ledger.Asker, name string, version int64, bytes int64, whole bool) (Pin, error) {
+	room, refusal := e.admission.enter(by, bytes, whole)
+	if refusal != nil {
+		return Pin{}, refusal
 	}
 	m := e.life.PinFor(caller, name, version)
 	if m == nil {
-		e.admission.leave(bytes)
+		e.admission.leave(room)
 		return Pin{}, e.life.Explain(name, version)
 	}
-	return Pin{Model: m, bytes: bytes, e: e}, nil
+	return Pin{Model: m, room: room, e: e}, nil
 }
 
 // Pin is a model version held for one request.
 type Pin struct {
 	Model *model.Model
-	bytes int64
+	room  ledger.Room
 	e     *Engine
 	// external marks a request that came through a front end.
 	external bool
@@ -102,7 +128,7 @@ type Pin struct {
 
 // Unpin lets go of a pin that was not handed to Infer.
 func (p Pin) Unpin() {
-	p.e.end(p.Model, p.bytes, p.external, p.payer)
+	p.e.end(p.Model, p.room, p.external, p.payer)
 }
 
 // NewRequest returns a request pinned to p's version that answers into sink.
@@ -114,7 +140,7 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 		done = p.e.endExternal
 	}
 	r := infer.New(sink, done)
-	r.Owner, r.Bytes, r.Growth, r.OnForsaken = p.Model, p.bytes, p.e.growth, p.e.forsake
+	r.Owner, r.Room, r.Growth, r.OnForsaken = p.Model, p.room, p.e.growth, p.e.forsake
 	if p.external {
 		r.OnForsaken = p.e.forsakeExternal
 	}
@@ -130,7 +156,7 @@ func (e *Engine) endRequest(r *infer.Request, external bool) {
 		external = false // the server has ceased to count it
 	}
 	r.LeavePayer()
-	e.end(m, r.Bytes, external, nil)
+	e.end(m, r.Room, external, nil)
 }
 
 // forsakeRequest ceases to count a request that has been answered, but whose
@@ -148,32 +174,30 @@ func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
 // grow reserves further bytes for a request; fewer than none are given back.
 func (e *Engine) grow(r *infer.Request, bytes int64) *backend.Error {
 	if bytes < 0 {
-		e.admission.shrink(-bytes)
+		r.Room.Shrink(e.admission.ledger, -bytes)
 		if r.Payer != nil {
 			_ = r.Payer.Grow(bytes)
 		}
-		r.Bytes += bytes
 		return nil
 	}
-	if err := e.admission.grow(bytes); err != nil {
-		return err
+	if !r.Room.Extend(e.admission.ledger, bytes) {
+		return e.admission.ledger.Refusal(ledger.In, bytes)
 	}
 	if r.Payer != nil {
 		if err := r.Payer.Grow(bytes); err != nil {
-			e.admission.shrink(bytes)
+			r.Room.Shrink(e.admission.ledger, bytes)
 			return err
 		}
 	}
-	r.Bytes += bytes
 	return nil
 }
 
 // end lets go of what a request held.
-func (e *Engine) end(m *model.Model, bytes int64, external bool, payer infer.Payer) {
+func (e *Engine) end(m *model.Model, room ledger.Room, external bool, payer infer.Payer) {
 	m.Unpin()
-	e.admission.leave(bytes)
+	e.admission.leave(room)
 	if payer != nil {
-		payer.Leave(bytes)
+		payer.Leave(room.Bytes)
 	}
 	if external {
 		e.admission.leaveExternal()

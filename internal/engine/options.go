@@ -8,7 +8,9 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/gpu"
-	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/hostmemory"
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -17,6 +19,7 @@ import (
 
 // Options configure the server; the zero values are Triton's defaults.
 type Options struct {
+	model.ServerSettings
 	ID           string // server name in metadata, default "triton"
 	Repositories []string
 	// NoRepository allows a server without a model repository, for one whose
@@ -45,19 +48,11 @@ type Options struct {
 	ModelConfigName          string
 	LoadThreads              int // default 4
 	LoadRetries              int
-	WarmupInStatistics       bool
-	StrictOutputs            bool
-	// RateLimiter makes the instances of all models wait for the resources that
-	// they need; nil for none.
-	RateLimiter *ratelimit.Limiter
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
 	// GPUs are those that models may use.
 	GPUs gpu.Set
-	// HoldRequests makes dynamic batchers wait until so many requests are queued
-	// (TRITONSERVER_DELAY_SCHEDULER, for tests).
-	HoldRequests int
 	// MaxQueuedBytes bounds the input bytes of all requests in the server; 0 means
 	// a quarter of the memory that the process can have.
 	MaxQueuedBytes int64
@@ -66,10 +61,9 @@ type Options struct {
 	// DrainTimeout bounds how long a replaced or unloaded version waits for its
 	// requests; 0 means five minutes.
 	DrainTimeout time.Duration
-	// HangTimeout is after how long without progress a busy instance is interrupted,
-	// and replaced if it ignores that; 0 means never. WatchInterval is how often the
-	// instances are looked at; 0 means ten seconds, a negative one never.
-	HangTimeout, WatchInterval time.Duration
+	// WatchInterval is how often the instances are looked at; 0 means ten seconds, a
+	// negative one never.
+	WatchInterval time.Duration
 	// TempDir is where files of load requests are put; empty means the system's
 	// place for temporary files.
 	TempDir string
@@ -116,20 +110,21 @@ func (o *Options) fill() error {
 		o.MaxQueuedRequests = defaultQueuedRequests
 	}
 	if o.MaxQueuedBytes <= 0 {
-		o.MaxQueuedBytes = availableMemory() / 4
+		o.MaxQueuedBytes = hostmemory.Available() / 4
 	}
 	switch o.ControlMode = strings.ToLower(o.ControlMode); o.ControlMode {
 	case "", "none":
 		o.ControlMode = "none"
 	case "explicit", "poll":
 	default:
-		return backend.Errorf(backend.InvalidArg, "invalid argument for --model-control-mode")
+		return backend.Errorf(backend.InvalidArg, "invalid argument for %s", setting.Name("model-control-mode"))
 	}
 	if len(o.Repositories) == 0 && !o.NoRepository {
-		return backend.Errorf(backend.InvalidArg, "--model-repository must be specified")
+		return backend.Errorf(backend.InvalidArg, "%s must be specified", setting.Name("model-repository"))
 	}
 	if len(o.StartupModels) > 0 && o.ControlMode != "explicit" {
-		return backend.Errorf(backend.InvalidArg, "Use of '--load-model' requires setting '--model-control-mode=explicit' as well.")
+		return backend.Errorf(backend.InvalidArg, "Use of '%s' requires setting '%s=explicit' as well.", setting.Name("load-model"),
+			setting.Name("model-control-mode"))
 	}
 	if len(o.StartupModels) > 1 {
 		if slices.Contains(o.StartupModels, allModels) {

@@ -82,24 +82,7 @@ func TestPollTakesChanges(t *testing.T) {
 		settle()
 		wantIndex(t, e, "a 1 READY\nb 1 UNAVAILABLE unloaded\nb 2 READY\ne 1 READY\n")
 
-		// A bad change: the old one serves, and the index says why.
-		nesotest.Put(t, top, "b/config.pbtxt", "max_batch_size: -1\n"+pollPart)
-		next()
-		settle()
-		if i := index(t, e); !strings.Contains(i, "b 2 READY the latest change is not served: ") || e.Ready() != nil {
-			t.Error(i, e.Ready())
-		}
-		if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
-			t.Errorf("the reason is logged %d times, want once:\n%s", n, log.String())
-		}
-		next()
-		next()
-		if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
-			t.Errorf("the reason is logged %d times, want once", n)
-		}
-		nesotest.Put(t, top, "b/config.pbtxt", pollPart+"max_batch_size: 0\n")
-		next()
-		settle()
+		badChange(t, e, &log, top, next, settle)
 		wantIndex(t, e, "a 1 READY\nb 1 UNAVAILABLE unloaded\nb 2 READY\ne 1 READY\n")
 
 		// A model that goes takes the ensembles along, which come back with it.
@@ -119,26 +102,55 @@ func TestPollTakesChanges(t *testing.T) {
 		settle()
 		wantIndex(t, e, "a 1 READY\nb 1 UNAVAILABLE unloaded\nb 2 READY\ne 1 READY\n")
 
-		// A repository that is gone takes nothing along.
-		if err := os.Rename(top, top+".away"); err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			next()
-		}
-		if err := e.ModelReady("a", -1); err != nil {
-			t.Error(err)
-		}
-		if n := strings.Count(log.String(), "model repository cannot be read"); n != 1 {
-			t.Errorf("logged %d times, want once", n)
-		}
-		if err := os.Rename(top+".away", top); err != nil {
-			t.Fatal(err)
-		}
-		next()
-		if !strings.Contains(log.String(), "can be read again") {
-			t.Error(log.String())
-		}
+		repositoryAway(t, e, &log, top, next)
 		wantIndex(t, e, "a 1 READY\nb 1 UNAVAILABLE unloaded\nb 2 READY\ne 1 READY\n")
 	})
+}
+
+// badChange writes a configuration of b that does not load, and mends it: the old
+// one serves, and the index says why.
+func badChange(t *testing.T, e *Engine, log *nesotest.Log, top string, next, settle func()) {
+	t.Helper()
+	nesotest.Put(t, top, "b/config.pbtxt", "max_batch_size: -1\n"+pollPart)
+	next()
+	settle()
+	if i := index(t, e); !strings.Contains(i, "b 2 READY the latest change is not served: ") || e.Ready() != nil {
+		t.Error(i, e.Ready())
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+		t.Errorf("the reason is logged %d times, want once:\n%s", n, log.String())
+	}
+	next()
+	next()
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+		t.Errorf("the reason is logged %d times, want once", n)
+	}
+	nesotest.Put(t, top, "b/config.pbtxt", pollPart+"max_batch_size: 0\n")
+	next()
+	settle()
+}
+
+// repositoryAway takes the repository away and brings it back: that takes no model
+// along.
+func repositoryAway(t *testing.T, e *Engine, log *nesotest.Log, top string, next func()) {
+	t.Helper()
+	if err := os.Rename(top, top+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		next()
+	}
+	if err := e.ModelReady("a", -1); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "model repository cannot be read"); n != 1 {
+		t.Errorf("logged %d times, want once", n)
+	}
+	if err := os.Rename(top+".away", top); err != nil {
+		t.Fatal(err)
+	}
+	next()
+	if !strings.Contains(log.String(), "can be read again") {
+		t.Error(log.String())
+	}
 }

@@ -60,10 +60,14 @@ func (e *Engine) ModelReady(name string, version int64) error {
 
 func (e *Engine) modelReady(name string, version int64) error {
 	m := pick(e.life.Lookup(name), version)
-	if m == nil {
-		return backend.Errorf(backend.InvalidArg, "Model version not ready: %v", e.life.Explain(name, version))
+	gone, err := m == nil, error(nil)
+	if !gone {
+		gone, err = e.life.Ready(name, version, m)
 	}
-	if err := m.Ready(); err != nil {
+	if gone {
+		err = e.life.Explain(name, version)
+	}
+	if err != nil {
 		return backend.Errorf(backend.InvalidArg, "Model version not ready: %v", err)
 	}
 	return nil
@@ -127,7 +131,10 @@ func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) 
 	var found []VersionStats
 	for _, v := range e.life.Versions(name) {
 		if v.Model != nil && (version == -1 || v.Version == version) {
-			found = append(found, VersionStats{Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(), Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health(), HostMemory: v.Model.HostMemory})
+			found = append(found, VersionStats{
+				Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(),
+				Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health(), HostMemory: v.Model.HostMemory,
+			})
 		}
 	}
 	switch {
@@ -175,7 +182,10 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 			switch {
 			case s.Duplicate && !serving[s.Name]:
 				delete(known, s.Name)
-				index = append(index, IndexEntry{Name: s.Name, State: lifecycle.Unavailable.String(), Reason: "model appears in two or more repositories"})
+				index = append(index, IndexEntry{
+					Name: s.Name, State: lifecycle.Unavailable.String(),
+					Reason: "model appears in two or more repositories",
+				})
 			case known[s.Name] == nil:
 				_, name := e.repo.Split(s.Name)
 				index = append(index, IndexEntry{Name: name})
@@ -189,7 +199,7 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 			}
 			entry := IndexEntry{Name: v.Name, State: v.State.String(), Reason: v.Reason}
 			if v.State == lifecycle.Ready && v.Model != nil {
-				if err := v.Model.Ready(); err != nil { // loaded, but its worker keeps dying, say
+				if gone, err := e.life.Ready(v.Key, v.Version, v.Model); err != nil && !gone { // loaded, but its worker keeps dying, say
 					entry.State, entry.Reason = lifecycle.Unavailable.String(), err.Error()
 				}
 			}

@@ -82,7 +82,7 @@ func (e *Engine) Readiness() Readiness {
 			continue
 		}
 		wg.Go(func() {
-			if err := v.Model.Ready(); err != nil {
+			if gone, err := e.life.Ready(v.Key, v.Version, v.Model); err != nil && !gone {
 				one.Reason = err.Error()
 				return
 			}

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/modelconfig/platform"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/spelling"
 )
 
@@ -36,7 +37,8 @@ func (o *Options) warnOfSettings() {
 		if name != "" {
 			d := o.driver(name)
 			if d == nil {
-				o.Logger.Warn("--backend-config names a backend that this server does not have", slog.String("backend", name), spelling.Meant(modelconfig.NearestBackend(name, names), names))
+				o.Logger.Warn(setting.Name("backend-config")+" names a backend that this server does not have",
+					slog.String("backend", name), spelling.Meant(platform.NearestBackend(name, names), names))
 				continue
 			}
 			if d.Settings == nil {
@@ -44,9 +46,10 @@ func (o *Options) warnOfSettings() {
 			}
 			known = slices.Concat(coreSettings, d.Settings)
 		}
-		for _, setting := range slices.Sorted(maps.Keys(o.BackendSettings[name])) {
-			if !spelling.Known(setting, known) {
-				o.Logger.Warn("--backend-config has a setting that is not known and has no effect", slog.String("backend", name), slog.String("setting", setting), spelling.Meant(setting, known))
+		for _, key := range slices.Sorted(maps.Keys(o.BackendSettings[name])) {
+			if !spelling.Known(key, known) {
+				o.Logger.Warn(setting.Name("backend-config")+" has a setting that is not known and has no effect",
+					slog.String("backend", name), slog.String("setting", key), spelling.Meant(key, known))
 			}
 		}
 	}

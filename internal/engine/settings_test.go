@@ -25,21 +25,26 @@ func TestUnknownNamesAreWarnedOf(t *testing.T) {
 			parameters { key: "quite else" value { string_value: "1" } }`, "m/1/": "",
 		"own/config.pbtxt": strings.ReplaceAll(echoConfig, `"echo"`, `"loose"`) + `parameters { key: "thread_cuont" value { string_value: "1" } }
 			parameters { key: "quite else" value { string_value: "1" } }`, "own/1/": "",
-		"any/config.pbtxt": strings.ReplaceAll(echoConfig, `"echo"`, `"any"`) + `parameters { key: "thread_cuont" value { string_value: "1" } }`, "any/1/": "",
+		"any/config.pbtxt": strings.ReplaceAll(echoConfig, `"echo"`, `"any"`) + `parameters { key: "thread_cuont" value { string_value: "1" } }`,
+		"any/1/":           "",
 	})
 	known := []string{"thread_count", "session.*"}
-	strict, loose, free := (&nesotest.Echo{Name: "echo"}).Driver(), (&nesotest.Echo{Name: "loose"}).Driver(), (&nesotest.Echo{Name: "any"}).Driver()
+	strict, loose, free := (&nesotest.Echo{Name: "echo"}).Driver(), (&nesotest.Echo{Name: "loose"}).Driver(),
+		(&nesotest.Echo{Name: "any"}).Driver()
 	strict.Parameters, strict.Settings = known, []string{"pool"}
 	loose.Parameters, loose.OwnParameters = known, true
 	var log bytes.Buffer
 	o := explicit(top, "m", "own", "any")
 	o.Backends = []backend.Driver{strict, loose, free}
-	o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
+		Level: slog.LevelWarn,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
 	o.BackendSettings = map[string]map[string]string{
 		"":     {"pool": "1", "min-compute-capability": "6", "pol": "1"},
 		"echo": {"pool": "1", "pool-size": "1", "default-max-batch-size": "4"},
@@ -56,11 +61,12 @@ func TestUnknownNamesAreWarnedOf(t *testing.T) {
 	if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	const settings, parameters = `"--backend-config has a setting that is not known and has no effect"`, `"the model has a parameter that is not known and has no effect"`
+	const settings, parameters = `"backend-config has a setting that is not known and has no effect"`,
+		`"the model has a parameter that is not known and has no effect"`
 	want := []string{
 		`msg=` + settings + ` backend="" setting=pol meant=pool`,
 		`msg=` + settings + ` backend=echo setting=pool-size`,
-		`msg="--backend-config names a backend that this server does not have" backend=ecko meant=echo`,
+		`msg="backend-config names a backend that this server does not have" backend=ecko meant=echo`,
 		`msg=` + parameters + ` model=m version=1 parameter=coalesce_identical_request meant=coalesce_identical_requests`,
 		`msg=` + parameters + ` model=m version=1 parameter="quite else"`,
 		`msg=` + parameters + ` model=m version=1 parameter=thread_cuont meant=thread_count`,

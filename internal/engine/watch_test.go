@@ -15,7 +15,9 @@ import (
 
 // hung starts a server whose model "a" hangs in its first batch until release is
 // closed, and ignores that it is interrupted.
-func hung(t *testing.T, start func(*testing.T, Options, ...*nesotest.Echo) *Engine) (e *Engine, echo *nesotest.Echo, release chan struct{}) {
+func hung(t *testing.T, start func(*testing.T, Options, ...*nesotest.Echo) *Engine) (e *Engine, echo *nesotest.Echo,
+	release chan struct{},
+) {
 	t.Helper()
 	release = make(chan struct{})
 	var batches atomic.Int64

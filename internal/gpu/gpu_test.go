@@ -21,7 +21,8 @@ func compile(t *testing.T) string {
 		t.Skip("there is no C compiler for the fake library:", err)
 	}
 	library := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", library, "testdata/fakenvml.c").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", library,
+		"testdata/fakenvml.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return library

@@ -28,5 +28,6 @@ func (s *Server) access(ctx context.Context, r *infer.Request, fail *backend.Err
 	if p, ok := peer.FromContext(ctx); ok {
 		client = p.Addr.String()
 	}
-	kserve.LogAccess(ctx, s.o.Logger, r, slog.String("status", status.String()), slog.String("client", client), slog.Int("responses", r.Responses()))
+	kserve.LogAccess(ctx, s.o.Logger, r, slog.String("status", status.String()), slog.String("client", client),
+		slog.Int("responses", r.Responses()))
 }

@@ -2,14 +2,18 @@ package grpcapi
 
 import (
 	"context"
+	"log/slog"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"github.com/nesoserve/neso/internal/auth"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/refusals"
 )
 
 // Metadata that may hold a key.
@@ -68,6 +72,9 @@ func callerOf(ctx context.Context) *auth.Caller {
 	return c
 }
 
+// shareOf returns the share of the ledger that a call's key has.
+func shareOf(ctx context.Context) *ledger.Share { return callerOf(ctx).Share() }
+
 // identify finds who makes a call and whether it may, as far as its headers
 // tell; the context knows the caller from then on.
 func (s *Server) identify(ctx context.Context, name string, call *tap.Info) (context.Context, error) {
@@ -78,13 +85,24 @@ func (s *Server) identify(ctx context.Context, name string, call *tap.Info) (con
 	caller, err := s.o.Guard.Admit(firstOf(call.Header.Get(keyAuthorization)), firstOf(call.Header.Get(keyAPIKey)), op, "")
 	switch {
 	case err != nil: // who has no key is not told what one could do elsewhere
+		auth.Note(s.o.Engine.Refusals(), err, from(ctx, name)...)
 		return nil, statusOf(err)
 	case s.o.ManagedElsewhere && ok && op.Changes():
-		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
+		s.o.Engine.Refusals().Refused(refusals.Listener, kserve.TextManagedElsewhere(), from(ctx, name)...)
+		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere())
 	case s.o.Guard == nil:
 		return ctx, nil
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
+}
+
+// from says where a call comes from and what it is.
+func from(ctx context.Context, name string) []slog.Attr {
+	client := ""
+	if p, ok := peer.FromContext(ctx); ok {
+		client = p.Addr.String()
+	}
+	return []slog.Attr{slog.String("client", client), slog.String("protocol", "grpc"), slog.String("call", name)}
 }
 
 func firstOf(values []string) string {
@@ -124,9 +142,11 @@ func (s *Server) authorize(ctx context.Context, name string, message any) error 
 		return nil
 	}
 	if s.o.ManagedElsewhere && op.Changes() {
-		return status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere)
+		s.o.Engine.Refusals().Refused(refusals.Listener, kserve.TextManagedElsewhere(), from(ctx, name)...)
+		return status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere())
 	}
 	if bad := callerOf(ctx).May(op, model); bad != nil {
+		auth.Note(s.o.Engine.Refusals(), bad, from(ctx, name)...)
 		return statusOf(bad)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
 )
 
 // codec is set on one server, never process-wide. It reads and writes inference
@@ -23,7 +23,7 @@ func (codec) Name() string { return proto.Name }
 
 // Unmarshal reads a message. An inference request keeps a reference on data.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if q, ok := v.(*kserve.ProtoRequest); ok {
+	if q, ok := v.(*protowire.Request); ok {
 		return q.Parse(data)
 	}
 	return c.fallback.Unmarshal(data, v)
@@ -31,8 +31,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // Marshal writes a message. It consumes the outputs of an inference response.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if p, ok := v.(*kserve.ProtoResponse); ok {
-		return kserve.EncodeProto(p), nil
+	if p, ok := v.(*protowire.Response); ok {
+		return protowire.Encode(p), nil
 	}
 	return c.fallback.Marshal(v)
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/grpcapi/transport"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 const (
@@ -132,7 +132,8 @@ func (d *decompressing) Read(p []byte) (int, error) {
 	n, err := d.z.Read(p)
 	d.out += int64(n)
 	if d.out > max(freeExpansion, maxExpansion*d.in.n) {
-		return 0, backend.Errorf(backend.InvalidArg, "message expands to more than %d bytes and %d times its compressed size", int64(freeExpansion), maxExpansion)
+		return 0, backend.Errorf(backend.InvalidArg, "message expands to more than %d bytes and %d times its compressed size",
+			int64(freeExpansion), maxExpansion)
 	}
 	return n, err
 }
@@ -147,18 +148,14 @@ func (d *decompressing) Close() error {
 // compression sets how an inference response is compressed: as the server is
 // configured, where the client can read it. To answer as it was asked is not
 // the peer's habit.
-func (s *Server) compression(stream grpc.ServerStream) {
+func (s *Server) compression(stream transport.Stream) {
 	if len(s.encodings) == 0 {
 		return
 	}
-	c, ok := stream.(transport.Compression)
-	if !ok {
-		return
-	}
-	accepted := c.Accepts()
+	accepted := stream.Accepts()
 	for _, name := range s.encodings {
 		if slices.Contains(accepted, name) {
-			c.SetSendCompress(name)
+			stream.SetSendCompress(name)
 			return
 		}
 	}
@@ -175,5 +172,6 @@ func encodingsOf(level string) ([]string, error) {
 	case "medium", "high":
 		return []string{nameDeflate, nameGzip}, nil
 	}
-	return nil, backend.Errorf(backend.InvalidArg, "invalid argument for --grpc-infer-response-compression-level: '%s', expected none, low, medium or high", level)
+	return nil, backend.Errorf(backend.InvalidArg, "invalid argument for "+setting.Name("grpc-infer-response-compression-level")+
+		": '%s', expected none, low, medium or high", level)
 }

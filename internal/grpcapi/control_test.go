@@ -67,23 +67,51 @@ func TestControlErrors(t *testing.T) {
 		request any
 		want    string
 	}{
-		{"ModelReady", &pb.ModelReadyRequest{Name: "fp32", Version: "abc"}, "InvalidArgument: failed to get model version from specified version string 'abc' (details: stol), version should be an integral value > 0"},
+		{"ModelReady", &pb.ModelReadyRequest{Name: "fp32", Version: "abc"}, "InvalidArgument: failed to get model version from specified " +
+			"version string 'abc' (details: stol), version should be an integral value > 0"},
 		{"ModelMetadata", &pb.ModelMetadataRequest{Name: "nope"}, "NotFound: Request for unknown model: 'nope' is not found"},
 		{"ModelConfig", &pb.ModelConfigRequest{Name: "nope"}, "NotFound: Request for unknown model: 'nope' is not found"},
 		{"ModelStatistics", &pb.ModelStatisticsRequest{Name: "nope"}, "InvalidArgument: requested model 'nope' is not available"},
 		{"RepositoryIndex", &pb.RepositoryIndexRequest{RepositoryName: "r"}, "Unimplemented: 'repository_name' specification is not supported"},
-		{"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{RepositoryName: "r"}, "Unimplemented: 'repository_name' specification is not supported"},
-		{"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "m", Parameters: parameters{"config": number}}, "InvalidArgument: invalid value type for load parameter 'config', expected string_param."},
-		{"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "m", Parameters: parameters{"file:1/m": text}}, "InvalidArgument: invalid value type for load parameter 'file:1/m', expected bytes_param."},
-		{"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "m", Parameters: parameters{"zz": text}}, "InvalidArgument: unrecognized load parameter 'zz'."},
-		{"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "fp32"}, "Unavailable: explicit model load / unload is not allowed if polling is enabled"},
-		{"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "m", Parameters: parameters{"unload_dependents": text}}, "InvalidArgument: invalid value type for 'unload_dependents' parameter, expected bool_param."},
-		{"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "fp32", Parameters: parameters{"other": text}}, "Unavailable: explicit model load / unload is not allowed if polling is enabled"},
+		{
+			"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{RepositoryName: "r"},
+			"Unimplemented: 'repository_name' specification is not supported",
+		},
+		{
+			"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "m", Parameters: parameters{"config": number}},
+			"InvalidArgument: invalid value type for load parameter 'config', expected string_param.",
+		},
+		{
+			"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "m", Parameters: parameters{"file:1/m": text}},
+			"InvalidArgument: invalid value type for load parameter 'file:1/m', expected bytes_param.",
+		},
+		{
+			"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "m", Parameters: parameters{"zz": text}},
+			"InvalidArgument: unrecognized load parameter 'zz'.",
+		},
+		{
+			"RepositoryModelLoad", &pb.RepositoryModelLoadRequest{ModelName: "fp32"},
+			"Unavailable: explicit model load / unload is not allowed if polling is enabled",
+		},
+		{
+			"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "m", Parameters: parameters{"unload_dependents": text}},
+			"InvalidArgument: invalid value type for 'unload_dependents' parameter, expected bool_param.",
+		},
+		{
+			"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "fp32", Parameters: parameters{"other": text}},
+			"Unavailable: explicit model load / unload is not allowed if polling is enabled",
+		},
 		{"SystemSharedMemoryStatus", &pb.SystemSharedMemoryStatusRequest{}, "OK"},
-		{"SystemSharedMemoryRegister", &pb.SystemSharedMemoryRegisterRequest{Name: "r"}, "InvalidArgument: cannot register shared memory region 'r' - invalid shm key ''"},
+		{
+			"SystemSharedMemoryRegister", &pb.SystemSharedMemoryRegisterRequest{Name: "r"},
+			"InvalidArgument: cannot register shared memory region 'r' - invalid shm key ''",
+		},
 		{"SystemSharedMemoryUnregister", &pb.SystemSharedMemoryUnregisterRequest{}, "OK"},
 		{"CudaSharedMemoryStatus", &pb.CudaSharedMemoryStatusRequest{}, "OK"},
-		{"CudaSharedMemoryRegister", &pb.CudaSharedMemoryRegisterRequest{Name: "r"}, "InvalidArgument: 'raw_handle' must be a valid cudaIpcMemHandle_t of 64 bytes, got 0"},
+		{
+			"CudaSharedMemoryRegister", &pb.CudaSharedMemoryRegisterRequest{Name: "r"},
+			"InvalidArgument: 'raw_handle' must be a valid cudaIpcMemHandle_t of 64 bytes, got 0",
+		},
 		{"CudaSharedMemoryUnregister", &pb.CudaSharedMemoryUnregisterRequest{}, "OK"},
 	}
 	for _, tt := range tests {
@@ -105,7 +133,8 @@ func TestIndexAndStatistics(t *testing.T) {
 	for _, m := range index.Models {
 		names = append(names, m.Name+" "+m.Version+" "+m.State)
 	}
-	if diff := cmp.Diff([]string{"batched 1 READY", "fp32 3 READY", "int32 1 READY", "many 1 READY", "text 1 READY", "wide 1 READY"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"batched 1 READY", "fp32 3 READY", "int32 1 READY", "many 1 READY", "text 1 READY", "wide 1 READY"},
+		names); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := f.infer(request("int32", "", 1)); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // reserved are the names that a forwarded header must not have: they mean
@@ -26,7 +27,7 @@ func newForward(pattern string) (*forward, error) {
 	}
 	re, err := regexp.Compile("(?i)" + pattern)
 	if err != nil {
-		return nil, backend.Errorf(backend.InvalidArg, "invalid --grpc-header-forward-pattern: %v", err)
+		return nil, backend.Errorf(backend.InvalidArg, "invalid "+setting.Name("grpc-header-forward-pattern")+": %v", err)
 	}
 	return &forward{pattern: re}, nil
 }

@@ -9,15 +9,28 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
 )
 
 func (s *Server) serverLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerLiveResponse, error) {
-	if err := s.o.Engine.Live(); err != nil {
-		return nil, failure(err)
+	live, err := s.live()
+	if err != nil {
+		return nil, err
 	}
-	return &pb.ServerLiveResponse{Live: true}, nil
+	return &pb.ServerLiveResponse{Live: live}, nil
+}
+
+// live tells a server that could not start, which is an answer, from one that is
+// about to exit, which is an error.
+func (s *Server) live() (bool, error) {
+	err := s.o.Engine.Live()
+	if err != nil && s.o.Engine.State() != engine.Failed {
+		return false, failure(err)
+	}
+	return err == nil, nil
 }
 
 func (s *Server) serverReady(context.Context, *pb.ServerReadyRequest) (*pb.ServerReadyResponse, error) {
@@ -31,21 +44,26 @@ func (s *Server) serverReady(context.Context, *pb.ServerReadyRequest) (*pb.Serve
 // ready tells a server that is not ready, which is an answer, from one that is
 // about to exit, which is an error.
 func (s *Server) ready() (bool, error) {
-	if err := s.o.Engine.Live(); err != nil {
-		return false, failure(err)
+	if live, err := s.live(); !live || err != nil {
+		return false, err
 	}
 	return s.o.Engine.Ready() == nil, nil
 }
 
 func (s *Server) modelReady(_ context.Context, q *pb.ModelReadyRequest) (*pb.ModelReadyResponse, error) {
-	version, bad := kserve.ParseVersion(q.Version)
+	version, bad := protowire.ParseVersion(q.Version)
 	if bad != nil {
 		return nil, statusOf(bad)
 	}
-	if err := s.o.Engine.Live(); err != nil {
+	live, err := s.live()
+	if err != nil {
+		return nil, err
+	}
+	err = s.o.Engine.ModelReady(q.Name, version)
+	if !live {
 		return nil, failure(err)
 	}
-	return &pb.ModelReadyResponse{Ready: s.o.Engine.ModelReady(q.Name, version) == nil}, nil
+	return &pb.ModelReadyResponse{Ready: err == nil}, nil
 }
 
 // health is the standard health service. The peer has Check only.
@@ -84,7 +102,7 @@ func (h *health) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerS
 		select {
 		case <-tick.C:
 		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
+			return transport.Ended(stream.Context().Err()).Err()
 		case <-h.s.stopping:
 			return status.Error(codes.Unavailable, textShutdown)
 		}

@@ -10,14 +10,15 @@ import (
 	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
 // call is the state of one ModelInfer, reused from call to call.
 type call struct {
-	request  kserve.ProtoRequest
+	request  protowire.Request
 	meaning  kserve.Call
-	response kserve.ProtoResponse
+	response protowire.Response
 	single   *infer.Single
 	trace    *tracing.Trace // nil for a request that is not sampled
 }
@@ -26,7 +27,8 @@ var calls = sync.Pool{New: func() any { return &call{single: infer.NewSingle()} 
 
 // modelInfer is hop 1 of a unary request: it leads to engine.Infer (hop 2) and
 // writes the answer (hop 7).
-func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
+func (s *Server) modelInfer(_ any, g grpc.ServerStream) error {
+	stream := transport.StreamOf(g)
 	received := backend.Now()
 	c := calls.Get().(*call)
 	defer c.free()
@@ -41,7 +43,7 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 	resp, err := s.run(ctx, c, received)
 	if trace := c.trace; trace != nil {
 		end := trace.Send()
-		stream.(transport.Sent).AfterSend(func() {
+		stream.AfterSend(func() {
 			end()
 			trace.Done()
 		})
@@ -59,12 +61,15 @@ func (s *Server) modelInfer(_ any, stream grpc.ServerStream) error {
 }
 
 // run takes the parsed request through the server and returns its one response.
+// The client's shared memory is let go then.
 func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backend.Response, bad *backend.Error) {
+	defer c.meaning.ReleaseRegions()
 	version, bad := c.request.Version()
 	if bad != nil {
 		return nil, bad
 	}
-	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), c.request.ModelName, version, c.request.InputBytes())
+	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), transport.ShareOf(ctx), c.request.ModelName, version,
+		c.request.InputBytes()+c.request.TextBytes())
 	if err != nil {
 		return nil, backend.AsError(err)
 	}
@@ -77,7 +82,8 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	r := pin.NewRequest(c.single)
 	r.Times.Receive = received
 	r.Ctx = ctx
-	if bad := kserve.DecodeProto(&c.request, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: s.usable(ctx)}); bad != nil {
+	if bad := protowire.Decode(&c.request, &r.Request, &c.meaning,
+		kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: s.usable(ctx)}); bad != nil {
 		r.Abandon()
 		return nil, bad
 	}
@@ -92,7 +98,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 		return nil, backend.AsError(err)
 	}
 	c.request.Reset() // lets go of the transport's buffers while the model runs
-	c.response = kserve.ProtoResponse{ModelName: r.ModelName, ModelVersion: kserve.Version(m.Version()), ID: r.ID}
+	c.response = protowire.Response{ModelName: r.ModelName, ModelVersion: protowire.Version(m.Version()), ID: r.ID}
 	if s.verbose(ctx) {
 		r.Hold()
 		defer func() {
@@ -118,7 +124,7 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 func (c *call) free() {
 	c.request.Reset()
 	c.meaning.Reset()
-	c.response = kserve.ProtoResponse{}
+	c.response = protowire.Response{}
 	c.trace = nil
 	calls.Put(c)
 }

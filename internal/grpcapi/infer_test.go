@@ -51,7 +51,10 @@ func TestModelInfer(t *testing.T) {
 		}, "3", []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}},
 		{"text", &pb.ModelInferRequest{
 			ModelName: "text",
-			Inputs:    []*inputTensor{{Name: "IN", Datatype: "BYTES", Shape: []int64{2}, Contents: &typed{BytesContents: [][]byte{[]byte("ab"), nil}}}},
+			Inputs: []*inputTensor{{
+				Name: "IN", Datatype: "BYTES", Shape: []int64{2},
+				Contents: &typed{BytesContents: [][]byte{[]byte("ab"), nil}},
+			}},
 		}, "1", []byte("\x02\x00\x00\x00ab\x00\x00\x00\x00")},
 		{"large", &pb.ModelInferRequest{
 			ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{300_000}}}, RawInputContents: [][]byte{large},
@@ -107,15 +110,25 @@ func TestModelInferErrors(t *testing.T) {
 	}{
 		{"unknown model", request("nope", "", 0), "NotFound: Request for unknown model: 'nope' is not found"},
 		{"unknown version", version("7"), "NotFound: Request for unknown model: 'int32' version 7 is not found"},
-		{"no version", version("abc"), "InvalidArgument: failed to get model version from specified version string 'abc' (details: stol), version should be an integral value > 0"},
+		{"no version", version("abc"), "InvalidArgument: failed to get model version from specified version string 'abc' (details: stol), " +
+			"version should be an integral value > 0"},
 		{"negative version", version("-2"), "InvalidArgument: invalid model version specified '-2' , version should be an integral value > 0"},
 		{"decoupled", request("many", "", 0), "Unimplemented: ModelInfer RPC doesn't support models with decoupled transaction policy"},
-		{"parameter", with(request("int32", "", 0), "timeout", boolParam(true)), "InvalidArgument: invalid value type for 'timeout' parameter, expected int64_param."},
 		{
-			"wrong size", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{2}}}, RawInputContents: [][]byte{{1}}},
+			"parameter", with(request("int32", "", 0), "timeout", boolParam(true)),
+			"InvalidArgument: invalid value type for 'timeout' parameter, expected int64_param.",
+		},
+		{
+			"wrong size", &pb.ModelInferRequest{
+				ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{2}}},
+				RawInputContents: [][]byte{{1}},
+			},
 			"InvalidArgument: [request id: <id_unknown>] input byte size mismatch for input 'IN' for model 'int32'. Expected 8, got 1",
 		},
-		{"huge shape", &pb.ModelInferRequest{ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{1 << 62}}}, RawInputContents: [][]byte{{1}}}, ""},
+		{"huge shape", &pb.ModelInferRequest{
+			ModelName: "int32", Inputs: []*inputTensor{{Name: "IN", Datatype: "INT32", Shape: []int64{1 << 62}}},
+			RawInputContents: [][]byte{{1}},
+		}, ""},
 		{"model", request("int32", "", 1), "Unavailable: not now"},
 		{"two responses", request("int32", "", 2), "Internal: expected a single response, got 2"},
 	}
@@ -194,10 +207,12 @@ func TestHeaderForwarding(t *testing.T) {
 	if err := send("my_b", "2", "My_a", "1", "other", "3"); err != nil {
 		t.Fatal(err)
 	}
-	if want := []backend.Parameter{backend.String("my_a", "1"), backend.String("my_b", "2")}; !cmp.Equal(got, want, cmp.AllowUnexported(backend.Parameter{})) {
+	if want := []backend.Parameter{backend.String("my_a", "1"), backend.String("my_b", "2")}; !cmp.Equal(got, want,
+		cmp.AllowUnexported(backend.Parameter{})) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if err, want := send("timeout", "1"), "InvalidArgument: Header 'timeout' is reserved for Triton usage and cannot be forwarded."; words(err) != want {
+	if err, want := send("timeout", "1"),
+		"InvalidArgument: Header 'timeout' is reserved for Triton usage and cannot be forwarded."; words(err) != want {
 		t.Errorf("got %s, want %s", words(err), want)
 	}
 	if _, err := New(Options{HeaderForwardPattern: "("}); err == nil {
@@ -225,7 +240,10 @@ func TestAccessLines(t *testing.T) {
 	send(t, s, request("many", "three", 2))
 	lines(s)
 	f.stopped() // the log is ours now
-	for _, want := range []string{"request_id=one status=OK", "request_id=two status=NotFound", "request_id=three status=OK", "request_id=four status=InvalidArgument"} {
+	for _, want := range []string{
+		"request_id=one status=OK", "request_id=two status=NotFound", "request_id=three status=OK",
+		"request_id=four status=InvalidArgument",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in %s", want, out.String())
 		}
@@ -237,7 +255,9 @@ func TestAccessLines(t *testing.T) {
 // another one says nothing of the kind.
 func TestRetryInfo(t *testing.T) {
 	var failure *backend.Error
-	f := start(t, &nesotest.Echo{OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) { return false, failure }}, Options{})
+	f := start(t, &nesotest.Echo{OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) {
+		return false, failure
+	}}, Options{})
 	for _, c := range []struct {
 		err     *backend.Error
 		trailer string

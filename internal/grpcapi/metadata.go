@@ -6,13 +6,14 @@ import (
 
 	pb "github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
 )
 
 func (s *Server) serverMetadata(context.Context, *pb.ServerMetadataRequest) (*pb.ServerMetadataResponse, error) {
-	if err := s.o.Engine.Live(); err != nil {
-		return nil, failure(err)
+	if _, err := s.live(); err != nil {
+		return nil, err
 	}
 	m := s.o.Engine.Metadata()
 	return &pb.ServerMetadataResponse{Name: m.Name, Version: m.Version, Extensions: m.Extensions}, nil
@@ -20,7 +21,7 @@ func (s *Server) serverMetadata(context.Context, *pb.ServerMetadataRequest) (*pb
 
 // model looks a ready version up, with all ready versions.
 func (s *Server) model(name, version string) (*modelconfig.Config, []int64, error) {
-	n, bad := kserve.ParseVersion(version)
+	n, bad := protowire.ParseVersion(version)
 	if bad != nil {
 		return nil, nil, statusOf(bad)
 	}
@@ -39,30 +40,22 @@ func (s *Server) modelMetadata(_ context.Context, q *pb.ModelMetadataRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	p := &pb.ModelMetadataResponse{Name: cfg.Name, Platform: cfg.Platform}
-	if p.Platform == "" {
-		p.Platform = cfg.Backend
-	}
+	p := &pb.ModelMetadataResponse{Name: cfg.Name, Platform: kserve.Platform(cfg)}
 	for _, v := range versions {
 		p.Versions = append(p.Versions, strconv.FormatInt(v, 10))
 	}
-	batches := cfg.MaxBatchSize > 0
 	for i := range cfg.Inputs {
-		p.Inputs = append(p.Inputs, tensorMetadata(cfg.Inputs[i].Name, cfg.Inputs[i].Datatype, cfg.Inputs[i].Dims, batches))
+		p.Inputs = append(p.Inputs, tensorMetadata(cfg.Inputs[i].Name, cfg.Inputs[i].Datatype, kserve.MetadataShape(cfg, cfg.Inputs[i].Dims)))
 	}
 	for i := range cfg.Outputs {
-		p.Outputs = append(p.Outputs, tensorMetadata(cfg.Outputs[i].Name, cfg.Outputs[i].Datatype, cfg.Outputs[i].Dims, batches))
+		p.Outputs = append(p.Outputs, tensorMetadata(cfg.Outputs[i].Name, cfg.Outputs[i].Datatype,
+			kserve.MetadataShape(cfg, cfg.Outputs[i].Dims)))
 	}
 	return p, nil
 }
 
-func tensorMetadata(name string, d tensor.Datatype, dims tensor.Shape, batches bool) *pb.ModelMetadataResponse_TensorMetadata {
-	t := &pb.ModelMetadataResponse_TensorMetadata{Name: name, Datatype: d.String()}
-	if batches {
-		t.Shape = append(t.Shape, -1)
-	}
-	t.Shape = append(t.Shape, dims...)
-	return t
+func tensorMetadata(name string, d tensor.Datatype, shape tensor.Shape) *pb.ModelMetadataResponse_TensorMetadata {
+	return &pb.ModelMetadataResponse_TensorMetadata{Name: name, Datatype: d.String(), Shape: shape}
 }
 
 func (s *Server) modelConfig(_ context.Context, q *pb.ModelConfigRequest) (*pb.ModelConfigResponse, error) {

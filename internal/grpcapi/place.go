@@ -7,7 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
 )
 
 // known looks at the beginning of a compressed request: one for a model that is
@@ -17,7 +17,7 @@ func (s *Server) known(ctx context.Context, method string, head []byte) error {
 	if method != inferMethod && method != streamMethod {
 		return nil
 	}
-	name, version, ok := kserve.FindModel(head)
+	name, version, ok := protowire.FindModel(head)
 	if !ok {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *Server) place(method string, head []byte, size int) mem.BufferSlice {
 	case s.guarded(): // the caller may have no right to use the model's memory
 		return nil
 	}
-	p, ok := kserve.FindPlace(head, size)
+	p, ok := protowire.FindPlace(head, size)
 	if !ok {
 		return nil
 	}

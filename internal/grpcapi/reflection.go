@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"io"
+	"maps"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -26,10 +27,27 @@ func (s *Server) reflect() error {
 	if err != nil {
 		return err
 	}
-	o := reflection.ServerOptions{Services: s.grpc, DescriptorResolver: resolver{files}}
+	o := reflection.ServerOptions{Services: described{s.grpc, resolver{files}}, DescriptorResolver: resolver{files}}
 	v1.RegisterServerReflectionServer(s.grpc, &reflected{ServerReflectionServer: reflection.NewServerV1(o), s: s})
 	v1alpha.RegisterServerReflectionServer(s.grpc, &reflectedAlpha{ServerReflectionServer: reflection.NewServer(o), s: s})
 	return nil
+}
+
+// described are the services that have a descriptor: who lists the others gives
+// up at the first that cannot be described. Those are between the server and its
+// own parts.
+type described struct {
+	all      reflection.ServiceInfoProvider
+	resolver resolver
+}
+
+func (d described) GetServiceInfo() map[string]grpc.ServiceInfo {
+	services := d.all.GetServiceInfo()
+	maps.DeleteFunc(services, func(name string, _ grpc.ServiceInfo) bool {
+		_, err := d.resolver.FindDescriptorByName(protoreflect.FullName(name))
+		return err != nil
+	})
+	return services
 }
 
 // resolver finds the protocol's descriptors first, then those of the others.
@@ -52,7 +70,8 @@ func (r resolver) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 // wireFiles returns the descriptors under the names that clients call: those of
 // the generated code have a package of our own, and no service.
 func wireFiles() (*protoregistry.Files, error) {
-	config, service := protodesc.ToFileDescriptorProto(pb.File_neso_inference_model_config_proto), protodesc.ToFileDescriptorProto(pb.File_neso_inference_service_proto)
+	config, service := protodesc.ToFileDescriptorProto(pb.File_neso_inference_model_config_proto),
+		protodesc.ToFileDescriptorProto(pb.File_neso_inference_service_proto)
 	for _, f := range []*descriptorpb.FileDescriptorProto{config, service} {
 		own := "." + f.GetPackage() + "."
 		f.Package = new(wirePackage)

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+
+	"github.com/nesoserve/neso/internal/refusals"
 )
 
 // Restriction is a key of metadata and the value it must have.
@@ -43,8 +45,11 @@ var categories = map[string]string{
 func (s *Server) admit() tap.ServerInHandle {
 	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		name := call.FullMethodName[strings.LastIndexByte(call.FullMethodName, '/')+1:]
-		if err := s.restricted(name, call); err != nil || !s.guarded() {
+		if err := s.restricted(name, call); err != nil {
+			s.o.Engine.Refusals().Refused(refusals.Restricted, status.Convert(err).Message(), from(ctx, name)...)
 			return ctx, err
+		} else if !s.guarded() {
+			return ctx, nil
 		}
 		return s.identify(ctx, name, call)
 	}

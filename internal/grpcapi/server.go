@@ -10,12 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/grpcapi/library"
 	"github.com/nesoserve/neso/internal/grpcapi/transport"
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/logging"
 )
 
@@ -37,6 +40,9 @@ type Options struct {
 	// Join hands out a socket and a token with which another process can bind
 	// models; nil refuses.
 	Join func() (socket, token string, err error)
+	// HTTPAt says where HTTP is served, as in "port 8000", to those who ask for it
+	// here; empty for nowhere.
+	HTTPAt string
 	// Guard asks for keys; nil asks for none.
 	Guard *auth.Guard
 	// ManagedElsewhere refuses what changes the server.
@@ -45,6 +51,8 @@ type Options struct {
 	NoReflection bool
 	// Restricted holds, for a category, the metadata that a call must bring.
 	Restricted map[string]Restriction
+	// Library serves by the library's server rather than by the transport of our own.
+	Library bool
 
 	KeepaliveTime               time.Duration // 0 means 2 h
 	KeepaliveTimeout            time.Duration // 0 means 20 s
@@ -73,10 +81,19 @@ const (
 // helloTimeout is how long a new connection may take over its handshake.
 const helloTimeout = 10 * time.Second
 
+// server is what serves connections: package transport, or library.
+type server interface {
+	grpc.ServiceRegistrar
+	GetServiceInfo() map[string]grpc.ServiceInfo
+	Serve(l net.Listener) error
+	GracefulStop()
+	Stop()
+}
+
 // Server is the gRPC front end.
 type Server struct {
 	o         Options
-	grpc      *transport.Server
+	grpc      server
 	forward   *forward
 	encodings []string
 
@@ -98,14 +115,22 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	options := transport.Options{
-		Codec: newCodec(), Place: s.place, Compressors: compressors, TLS: o.TLS, Logger: o.Logger, MaxMessage: s.maxMessage(), MaxSend: kserve.MaxProtoSize, Ledger: o.Engine.Ledger(), Known: s.known, MaxStreams: int(s.o.MaxStreams), StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
-		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout, MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
+		Codec: newCodec(), Place: s.place, Compressors: compressors, TLS: o.TLS, Plain: plain(o.HTTPAt), Logger: o.Logger,
+		MaxMessage: s.maxMessage(), MaxSend: protowire.MaxSize, MaxStreams: int(s.o.MaxStreams),
+		Ledger: o.Engine.Ledger(), Heavy: o.Engine.Heavy(), Key: shareOf, Known: s.known,
+		StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,
+		KeepaliveTime: o.KeepaliveTime, KeepaliveTimeout: o.KeepaliveTimeout,
+		MinPingInterval: o.MinRecvPingInterval, PingsWithoutCalls: o.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
 	}
 	if len(o.Restricted) > 0 || s.guarded() {
 		options.Tap = s.admit()
 	}
-	s.grpc = transport.New(options)
+	if o.Library {
+		s.grpc = library.New(options)
+	} else {
+		s.grpc = transport.New(options)
+	}
 	s.grpc.RegisterService(serviceDesc(s), s)
 	s.grpc.RegisterService(bindingDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
@@ -115,6 +140,15 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	return s, nil
+}
+
+// plain is the answer to HTTP/1.
+func plain(httpAt string) string {
+	text := "this is the gRPC port, which speaks HTTP/2 only"
+	if httpAt != "" {
+		text += "; HTTP is served at " + httpAt
+	}
+	return string(jsonwire.AppendError(nil, text))
 }
 
 // besides is what a message has besides the bytes of its tensors.
@@ -130,7 +164,7 @@ func (s *Server) maxQueued() int64 {
 // maxMessage is the size above which a message is refused by its head, before
 // the transport makes room for it: what can never be admitted need not come.
 func (s *Server) maxMessage() int {
-	most := min(int64(kserve.MaxProtoSize), s.maxQueued())
+	most := min(int64(protowire.MaxSize), s.maxQueued())
 	if s.o.MaxMessageSize > 0 {
 		most = min(most, s.o.MaxMessageSize)
 	}

@@ -32,7 +32,9 @@ func (s *Server) usable(ctx context.Context) *shm.Registry {
 	return s.memory(ctx)
 }
 
-func (s *Server) systemSharedMemoryStatus(ctx context.Context, q *pb.SystemSharedMemoryStatusRequest) (*pb.SystemSharedMemoryStatusResponse, error) {
+func (s *Server) systemSharedMemoryStatus(
+	ctx context.Context, q *pb.SystemSharedMemoryStatusRequest,
+) (*pb.SystemSharedMemoryStatusResponse, error) {
 	regions, err := s.memory(ctx).Regions(shm.System, q.GetName())
 	if err != nil {
 		return nil, failure(err)
@@ -44,21 +46,27 @@ func (s *Server) systemSharedMemoryStatus(ctx context.Context, q *pb.SystemShare
 	return p, nil
 }
 
-func (s *Server) systemSharedMemoryRegister(ctx context.Context, q *pb.SystemSharedMemoryRegisterRequest) (*pb.SystemSharedMemoryRegisterResponse, error) {
+func (s *Server) systemSharedMemoryRegister(ctx context.Context,
+	q *pb.SystemSharedMemoryRegisterRequest,
+) (*pb.SystemSharedMemoryRegisterResponse, error) {
 	if err := s.memory(ctx).RegisterSystem(q.GetName(), q.GetKey(), q.GetOffset(), q.GetByteSize()); err != nil {
 		return nil, failure(err)
 	}
 	return &pb.SystemSharedMemoryRegisterResponse{}, nil
 }
 
-func (s *Server) systemSharedMemoryUnregister(ctx context.Context, q *pb.SystemSharedMemoryUnregisterRequest) (*pb.SystemSharedMemoryUnregisterResponse, error) {
+func (s *Server) systemSharedMemoryUnregister(ctx context.Context,
+	q *pb.SystemSharedMemoryUnregisterRequest,
+) (*pb.SystemSharedMemoryUnregisterResponse, error) {
 	if err := s.memory(ctx).Unregister(shm.System, q.GetName()); err != nil {
 		return nil, failure(err)
 	}
 	return &pb.SystemSharedMemoryUnregisterResponse{}, nil
 }
 
-func (s *Server) cudaSharedMemoryStatus(ctx context.Context, q *pb.CudaSharedMemoryStatusRequest) (*pb.CudaSharedMemoryStatusResponse, error) {
+func (s *Server) cudaSharedMemoryStatus(
+	ctx context.Context, q *pb.CudaSharedMemoryStatusRequest,
+) (*pb.CudaSharedMemoryStatusResponse, error) {
 	regions, err := s.memory(ctx).Regions(shm.CUDA, q.GetName())
 	if err != nil {
 		return nil, failure(err)
@@ -70,14 +78,18 @@ func (s *Server) cudaSharedMemoryStatus(ctx context.Context, q *pb.CudaSharedMem
 	return p, nil
 }
 
-func (s *Server) cudaSharedMemoryRegister(ctx context.Context, q *pb.CudaSharedMemoryRegisterRequest) (*pb.CudaSharedMemoryRegisterResponse, error) {
+func (s *Server) cudaSharedMemoryRegister(
+	ctx context.Context, q *pb.CudaSharedMemoryRegisterRequest,
+) (*pb.CudaSharedMemoryRegisterResponse, error) {
 	if err := s.memory(ctx).RegisterCUDA(q.GetName(), q.GetRawHandle(), q.GetDeviceId(), q.GetByteSize()); err != nil {
 		return nil, failure(err)
 	}
 	return &pb.CudaSharedMemoryRegisterResponse{}, nil
 }
 
-func (s *Server) cudaSharedMemoryUnregister(ctx context.Context, q *pb.CudaSharedMemoryUnregisterRequest) (*pb.CudaSharedMemoryUnregisterResponse, error) {
+func (s *Server) cudaSharedMemoryUnregister(ctx context.Context,
+	q *pb.CudaSharedMemoryUnregisterRequest,
+) (*pb.CudaSharedMemoryUnregisterResponse, error) {
 	if err := s.memory(ctx).Unregister(shm.CUDA, q.GetName()); err != nil {
 		return nil, failure(err)
 	}

@@ -7,11 +7,12 @@ import (
 	"github.com/nesoserve/neso/internal/engine"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
 func (s *Server) modelStatistics(ctx context.Context, q *pb.ModelStatisticsRequest) (*pb.ModelStatisticsResponse, error) {
-	version, bad := kserve.ParseVersion(q.Version)
+	version, bad := protowire.ParseVersion(q.Version)
 	if bad != nil {
 		return nil, statusOf(bad)
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	"github.com/nesoserve/neso/internal/kserve"
 )
 
@@ -53,7 +54,7 @@ func fail(stream grpc.ServerStream, err *backend.Error) error {
 	}
 	if err.Code == backend.Cancelled && errors.Is(stream.Context().Err(), context.DeadlineExceeded) {
 		// The server's clock may run out before the client's: both say the same.
-		return status.Error(codes.DeadlineExceeded, "Deadline Exceeded")
+		return transport.Ended(context.DeadlineExceeded).Err()
 	}
 	return statusOf(err)
 }

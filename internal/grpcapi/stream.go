@@ -15,7 +15,9 @@ import (
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	"github.com/nesoserve/neso/internal/infer"
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
+	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 const (
@@ -35,9 +37,10 @@ const (
 // handler's goroutine, the writer, sends them.
 type stream struct {
 	s      *Server
-	grpc   grpc.ServerStream
+	grpc   transport.Stream
 	ctx    context.Context // of all requests; ends with the handler
 	caller *auth.Caller    // used by the reader only
+	by     ledger.Asker    // for whom answers are counted
 	cancel context.CancelFunc
 	// errorEnds says that the first error of a model ends the stream.
 	errorEnds bool
@@ -55,13 +58,15 @@ type stream struct {
 	ordered fifo
 	open    int   // requests in flight
 	readEnd error // why the reader stopped: io.EOF for a half-closed stream
-	closed  bool  // the handler is gone, responses have nowhere to go
+	closed  bool  // responses have nowhere to go: the handler is gone, or about to
+	failed  error // why, when the stream ends for want of room
 }
 
 // outgoing is one message to send.
 type outgoing struct {
 	r     *streamCall
 	resp  *backend.Response
+	room  ledger.Room // of resp on the ledger
 	final bool
 	// last gives the request's place in flight back when it has been written.
 	last bool
@@ -69,15 +74,16 @@ type outgoing struct {
 
 // modelStreamInfer is hop 1 of the requests of a stream.
 func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
-	s.compression(g)
 	x := &stream{
-		s: s, grpc: g,
+		s: s, grpc: transport.StreamOf(g),
 		inflight: make(chan struct{}, maxInflight),
 		room:     make(chan struct{}, maxWaiting),
 		wake:     make(chan struct{}, 1),
 	}
+	s.compression(x.grpc)
 	x.ctx, x.cancel = context.WithCancel(g.Context())
 	x.caller = s.caller(x.ctx)
+	x.by = ledger.Asker{Conn: transport.ShareOf(x.ctx), Key: x.caller.Share()}
 	v := metadata.ValueFromIncomingContext(x.ctx, errorMode)
 	x.errorEnds = len(v) > 0 && v[0] == "true"
 	s.work.Go(x.read)
@@ -88,31 +94,66 @@ func (s *Server) modelStreamInfer(_ any, g grpc.ServerStream) error {
 
 // close ends what is in flight and drops what was not sent. The requests end
 // when their models let go of them.
-func (x *stream) close() {
-	x.cancel()
+func (x *stream) close() { x.abandon(nil) }
+
+// abandon drops what waits, for a reason that the writer tells; nil when it has
+// gone itself.
+func (x *stream) abandon(why error) {
+	defer x.cancel() // who sees its end finds the reason
 	x.mu.Lock()
-	x.closed = true
+	if x.closed {
+		x.mu.Unlock()
+		return
+	}
+	x.closed, x.failed = true, why
 	queue := x.queue
 	x.queue = nil
 	for f := x.ordered.front(); f != nil; f = x.ordered.front() {
 		x.ordered.pop()
 		// The others end when their models are done with them.
-		queue = append(queue, outgoing{r: f, resp: f.answer, last: f.done})
-		f.answer = nil
+		queue = append(queue, outgoing{r: f, resp: f.answer, room: f.room, last: f.done})
+		f.answer, f.room = nil, ledger.Room{}
 	}
 	x.mu.Unlock()
-	drop(queue)
+	x.drop(queue)
 }
 
 // drop lets go of what will not be sent.
-func drop(queue []outgoing) {
+func (x *stream) drop(queue []outgoing) {
 	for i := range queue {
+		x.uncount(queue[i].room)
 		queue[i].resp.Release()
 		if queue[i].last {
 			queue[i].r.end()
 		}
 	}
 }
+
+// count counts an answer that is going to wait; the last answer of a call counts
+// the call, too. Without room for the answer an error takes its place. Without room
+// for the error the stream ends: its client asks, and does not read.
+func (x *stream) count(c *streamCall, resp *backend.Response, last bool) (*backend.Response, ledger.Room) {
+	besides := int64(0)
+	if last {
+		besides = c.holds()
+	}
+	resp, room, why, ok := infer.Count(x.s.o.Engine.Ledger(), x.by, resp, besides)
+	if !ok {
+		x.abandon(status.Error(codes.ResourceExhausted, textUnread(why)))
+	}
+	return resp, room
+}
+
+// textUnread says why a stream ends whose client does not read.
+func textUnread(why ledger.Reason) string {
+	if why == ledger.Key {
+		return "its key has more answers that are not read than the server can keep for one key beside others"
+	}
+	return "the stream has more answers that are not read than the server can keep (" + setting.Name("max-queued-bytes") + ")"
+}
+
+// uncount gives back what count has counted.
+func (x *stream) uncount(r ledger.Room) { r.Give(x.s.o.Engine.Ledger()) }
 
 // notify wakes the writer.
 func (x *stream) notify() {
@@ -124,7 +165,7 @@ func (x *stream) notify() {
 
 // read takes requests off the stream until it ends.
 func (x *stream) read() {
-	var q kserve.ProtoRequest
+	var q protowire.Request
 	var err error
 	for err == nil {
 		select {
@@ -154,18 +195,18 @@ func (x *stream) write() error {
 	for {
 		x.mu.Lock()
 		batch, x.queue = x.queue, batch[:0]
-		end, open := x.readEnd, x.open
+		end, open, failed := x.readEnd, x.open, x.failed
 		x.mu.Unlock()
+		if failed != nil {
+			return failed
+		}
 		// What is ready together leaves together. The last one may be a mark that is
 		// not sent, so they are flushed behind it.
-		later, _ := x.grpc.(transport.Later)
-		if len(batch) < 2 {
-			later = nil
-		}
+		later := len(batch) > 1
 		for i := range batch {
 			err := x.send(&batch[i], later)
 			if err != nil {
-				drop(batch[i:])
+				x.drop(batch[i:])
 				return err
 			}
 			batch[i].resp.Release()
@@ -178,8 +219,8 @@ func (x *stream) write() error {
 			}
 			batch[i] = outgoing{}
 		}
-		if later != nil {
-			later.Flush()
+		if later {
+			x.grpc.Flush()
 		}
 		if len(batch) > 0 {
 			continue
@@ -200,15 +241,25 @@ func (x *stream) write() error {
 		case <-x.wake:
 		case <-stopping:
 		case <-x.ctx.Done():
-			return status.FromContextError(x.ctx.Err()).Err()
+			x.mu.Lock()
+			failed := x.failed
+			x.mu.Unlock()
+			if failed != nil {
+				return failed
+			}
+			return transport.Ended(x.ctx.Err()).Err()
 		}
 	}
 }
 
 // send writes one response, or ends the stream with it. With later it waits for
 // a flush.
-func (x *stream) send(o *outgoing, later transport.Later) error {
+func (x *stream) send(o *outgoing, later bool) error {
 	c := o.r
+	defer func() { // of what is not sent
+		x.uncount(o.room)
+		o.room = ledger.Room{}
+	}()
 	if !c.ordinary {
 		if o.resp != nil {
 			<-x.room
@@ -217,11 +268,11 @@ func (x *stream) send(o *outgoing, later transport.Later) error {
 		}
 	}
 	defer c.trace.Send()()
-	p := kserve.ProtoResponse{Stream: true, ID: c.id}
+	p := protowire.Response{Stream: true, ID: c.id}
 	var failed *backend.Error
 	switch {
 	case o.resp == nil: // the empty final response
-		p.ModelName, p.ModelVersion, p.Final = c.model, c.asked, kserve.LastOne
+		p.ModelName, p.ModelVersion, p.Final = c.model, c.asked, protowire.LastOne
 	case o.resp.Err != nil:
 		failed = o.resp.Err
 		if c.begun {
@@ -253,17 +304,22 @@ func (x *stream) send(o *outgoing, later transport.Later) error {
 	} else {
 		o.resp.Outputs = nil // the message owns them now
 	}
-	if later != nil {
-		return later.SendLater(&p)
+	if o.last {
+		c.meaning.ReleaseRegions()
+	}
+	x.grpc.Holds(o.room)
+	o.room = ledger.Room{}
+	if later {
+		return x.grpc.SendLater(&p)
 	}
 	return x.grpc.SendMsg(&p)
 }
 
-func finality(final bool) kserve.Finality {
+func finality(final bool) protowire.Finality {
 	if final {
-		return kserve.LastOne
+		return protowire.LastOne
 	}
-	return kserve.MoreFollow
+	return protowire.MoreFollow
 }
 
 // fifo is a queue of requests.

@@ -4,6 +4,8 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/protowire"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/tracing"
 )
@@ -22,13 +24,13 @@ type streamCall struct {
 	trace           *tracing.Trace // nil for a request that is not sampled
 
 	// Of an ordinary request, guarded by the stream's mu.
-	answer *backend.Response
-	count  int
-	done   bool
+	answer         *backend.Response
+	room           ledger.Room // of answer on the ledger
+	answered, done bool
 }
 
-// unknown answers a request whose model there is not, and of which only the
-// beginning was looked at. Its place in flight is taken already.
+// unknown answers a request for a model that does not exist. Only the beginning
+// of the request was read. Its place in flight is taken already.
 func (x *stream) unknown(why *notKnown) {
 	c := &streamCall{x: x, model: why.model, ordinary: true}
 	x.mu.Lock()
@@ -39,7 +41,7 @@ func (x *stream) unknown(why *notKnown) {
 
 // request is hop 1 for one message: it leads to engine.Infer (hop 2). The
 // request's place in flight is taken already.
-func (x *stream) request(q *kserve.ProtoRequest) {
+func (x *stream) request(q *protowire.Request) {
 	received := backend.Now()
 	c := &streamCall{x: x, id: q.ID, model: q.ModelName, asked: q.ModelVersion, ordinary: true}
 	x.mu.Lock()
@@ -54,17 +56,17 @@ func (x *stream) request(q *kserve.ProtoRequest) {
 		c.refuse(bad)
 		return
 	}
-	pin, err := x.s.o.Engine.ResolveFor(x.caller, q.ModelName, version, q.InputBytes())
+	pin, err := x.s.o.Engine.ResolveFor(x.caller, x.by.Conn, q.ModelName, version, q.InputBytes()+q.TextBytes())
 	if err != nil {
 		c.refuse(backend.AsError(err))
 		return
 	}
 	r, m := pin.NewRequest(c), pin.Model
 	cfg := m.Config()
-	c.served, c.version, c.ordinary = m, kserve.Version(m.Version()), !cfg.Decoupled
+	c.served, c.version, c.ordinary = m, protowire.Version(m.Version()), !cfg.Decoupled
 	r.Times.Receive = received
 	r.Ctx = x.ctx
-	bad = kserve.DecodeProto(q, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: x.s.usable(x.ctx)})
+	bad = protowire.Decode(q, &r.Request, &c.meaning, kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: x.s.usable(x.ctx)})
 	if bad == nil && x.s.forward != nil {
 		bad = x.s.forward.apply(x.ctx, r)
 	}
@@ -111,7 +113,9 @@ func (c *streamCall) answerError(err *backend.Error) {
 
 // Deliver takes a response of the model.
 func (c *streamCall) Deliver(r *infer.Request, resp *backend.Response, final bool) {
-	c.begun = true
+	if !c.begun { // the writer reads it once there is an answer
+		c.begun = true
+	}
 	if final && c.x.s.verbose(c.x.ctx) {
 		fail, _ := r.Failure()
 		c.x.s.access(c.x.ctx, r, fail)
@@ -136,13 +140,15 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 			resp = nil // the writer may still be at an earlier one: it, or close, ends the request
 		}
 	}
+	resp, room := x.count(c, resp, final)
 	x.mu.Lock()
 	dropped := x.closed
 	if !dropped {
-		x.queue = append(x.queue, outgoing{r: c, resp: resp, final: final, last: final})
+		x.queue = append(x.queue, outgoing{r: c, resp: resp, room: room, final: final, last: final})
 	}
 	x.mu.Unlock()
 	if dropped {
+		x.uncount(room)
 		resp.Release()
 		if final {
 			c.end()
@@ -152,32 +158,41 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 	x.notify()
 }
 
-// deliverOrdered keeps the answer of an ordinary request until it is its turn.
-// It never waits: each request in flight has a place for its answer.
+// deliverOrdered keeps the answer of an ordinary request until it is its turn:
+// the first one, as Triton does on a stream, though it answers one call alone with
+// an error when there are several. It never waits: each request in flight has a
+// place for its answer.
 func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 	x := c.x
+	var room ledger.Room
+	if resp != nil || final {
+		resp, room = x.count(c, resp, true)
+	}
 	x.mu.Lock()
 	var drop *backend.Response
 	if resp != nil {
-		if c.count++; c.count == 1 && !x.closed {
-			c.answer = resp
+		if !c.answered && !x.closed {
+			c.answer, c.room, room = resp, room, ledger.Room{}
 		} else {
 			drop = resp
 		}
+		c.answered = true
 	}
 	moved, over := false, false
 	if final {
 		c.done, over = true, x.closed
-		if c.count != 1 && (c.answer == nil || c.answer.Err == nil) && !x.closed {
-			drop, c.answer = c.both(drop), &backend.Response{Err: backend.Errorf(backend.Internal, "expected a single response, got %d", c.count)}
+		if !c.answered && !x.closed {
+			c.room, room = room, ledger.Room{}
+			c.answer = &backend.Response{Err: backend.Errorf(backend.Internal, "expected a single response, got 0")}
 		}
 		for f := x.ordered.front(); f != nil && f.done && !x.closed; f = x.ordered.front() {
 			x.ordered.pop()
-			x.queue = append(x.queue, outgoing{r: f, resp: f.answer, final: true, last: true})
-			f.answer, moved = nil, true
+			x.queue = append(x.queue, outgoing{r: f, resp: f.answer, room: f.room, final: true, last: true})
+			f.answer, f.room, moved = nil, ledger.Room{}, true
 		}
 	}
 	x.mu.Unlock()
+	x.uncount(room)
 	drop.Release()
 	if over {
 		c.end()
@@ -187,16 +202,12 @@ func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 	}
 }
 
-// both is drop together with the answer that is replaced.
-func (c *streamCall) both(drop *backend.Response) *backend.Response {
-	if drop == nil {
-		return c.answer
-	}
-	if c.answer != nil {
-		drop.Outputs = append(drop.Outputs, c.answer.Outputs...)
-		c.answer.Outputs = nil
-	}
-	return drop
+// perCall is what a request holds until its last answer has left, about.
+const perCall = 512
+
+// holds is that, with the texts that its answers repeat.
+func (c *streamCall) holds() int64 {
+	return perCall + int64(len(c.id)+len(c.model)+len(c.asked))
 }
 
 // end lets go of the client's shared memory and ends the trace, once nothing of

@@ -126,21 +126,33 @@ func TestStream(t *testing.T) {
 		{"decoupled", nil, []*pb.ModelInferRequest{request("many", "a", 2)}, []string{
 			"id=a model=many version=1 value=0 final=false", "id=a model=many version=1 value=1 final=false", "OK",
 		}},
-		{"empty final", nil, []*pb.ModelInferRequest{with(request("many", "a", 1), "triton_enable_empty_final_response", boolParam(true))}, []string{
-			"id=a model=many version=1 value=0 final=false", "id=a model=many final=true", "OK",
-		}},
-		{"empty final only, version asked", nil, []*pb.ModelInferRequest{asked(with(request("many", "a", 0), "triton_enable_empty_final_response", boolParam(true)))}, []string{
+		{
+			"empty final", nil,
+			[]*pb.ModelInferRequest{with(request("many", "a", 1), "triton_enable_empty_final_response", boolParam(true))},
+			[]string{
+				"id=a model=many version=1 value=0 final=false", "id=a model=many final=true", "OK",
+			},
+		},
+		{"empty final only, version asked", nil, []*pb.ModelInferRequest{asked(with(request("many", "a", 0), "triton_enable_empty_final_response",
+			boolParam(true)))}, []string{
 			"id=a model=many version=1 final=true", "OK",
 		}},
-		{"errors", nil, []*pb.ModelInferRequest{request("nope", "a", 1), request("int32", "b", -1), asked(request("int32", "c", -2)), request("many", "", -3), request("int32", "e", 1)}, nil},
-		{"errors as status", []string{errorMode, "true"}, []*pb.ModelInferRequest{request("nope", "a", 1), request("int32", "b", 2), request("int32", "c", -1)}, []string{
+		{"errors", nil, []*pb.ModelInferRequest{
+			request("nope", "a", 1), request("int32", "b", -1), asked(request("int32", "c", -2)),
+			request("many", "", -3), request("int32", "e", 1),
+		}, nil},
+		{"errors as status", []string{errorMode, "true"}, []*pb.ModelInferRequest{
+			request("nope", "a", 1), request("int32", "b", 2),
+			request("int32", "c", -1),
+		}, []string{
 			"id=a error=Request for unknown model: 'nope' is not found", "id=b model=int32 version=1 value=2 final=true", "NotFound: no -1",
 		}},
 		{"not quite errors as status", []string{errorMode, "True"}, []*pb.ModelInferRequest{request("int32", "c", -1)}, []string{
 			"id=c model=int32 final=true error=no -1", "OK",
 		}},
 		{"refused by the core", nil, []*pb.ModelInferRequest{{ModelName: "int32", Id: "x"}}, []string{
-			"id=x error=[request id: x] expected 1 inputs but got 0 inputs for model 'int32'. Got input(s) [], but missing required input(s) ['IN']. Please provide all required input(s).", "OK",
+			"id=x error=[request id: x] expected 1 inputs but got 0 inputs for model 'int32'. Got input(s) [], but missing required input(s) " +
+				"['IN']. Please provide all required input(s).", "OK",
 		}},
 	}
 	for _, tt := range tests {

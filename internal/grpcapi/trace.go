@@ -16,6 +16,9 @@ import (
 // changing those that are given. No value clears one.
 func (s *Server) traceSetting(_ context.Context, q *pb.TraceSettingRequest) (*pb.TraceSettingResponse, error) {
 	var change tracing.Change
+	if _, err := s.o.Engine.TraceSettings(q.ModelName, change); err != nil {
+		return nil, failure(err) // an unknown model is said before a setting that cannot be changed
+	}
 	for name, given := range q.Settings {
 		if err := setTrace(&change, name, given.GetValue()); err != nil {
 			return nil, statusOf(err)

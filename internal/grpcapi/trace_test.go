@@ -29,6 +29,7 @@ func TestTraceSettings(t *testing.T) {
 		{"", "trace_level", []string{"MIN"}, "InvalidArgument: Attempting to set invalid trace setting :trace file name is not given"},
 		{"", "trace_file", nil, "Unimplemented: trace file location can not be updated through network protocol"},
 		{"nope", "", nil, "InvalidArgument: Request for unknown model : nope"},
+		{"nope", "trace_file", []string{"x"}, "InvalidArgument: Request for unknown model : nope"},
 		{"", "trace_mode", []string{"x", "y"}, "OK"},
 		{"", "log_frequency", []string{"5"}, "OK"},
 		{"", "trace_rate", []string{"7"}, "OK"},
@@ -46,7 +47,10 @@ func TestTraceSettings(t *testing.T) {
 	for name, v := range p.Settings {
 		got[name] = v.Value
 	}
-	for name, want := range map[string]string{"trace_level": "OFF", "trace_rate": "7", "trace_count": "-1", "log_frequency": "0", "trace_file": "", "trace_mode": "triton"} {
+	for name, want := range map[string]string{
+		"trace_level": "OFF", "trace_rate": "7", "trace_count": "-1", "log_frequency": "0",
+		"trace_file": "", "trace_mode": "triton",
+	} {
 		if !slices.Equal(got[name], []string{want}) {
 			t.Errorf("%s: %v, want %s", name, got[name], want)
 		}

@@ -7,8 +7,20 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/setting"
 )
+
+const (
+	// heavyText is from which size on, in bytes, JSON is heavy work.
+	heavyText = 1 << 20
+	// heavyInflated is what a compressed body may become before that is heavy work.
+	heavyInflated = keepScratch
+)
+
+// errGone is for a request whose client has gone while it stood in line.
+var errGone = backend.Errorf(backend.Cancelled, "request cancelled")
 
 // arrival is a body on its way in. What comes is counted as it comes, its time
 // grows with it, and the ledger may cut it off when it stands still. It is part of
@@ -21,7 +33,8 @@ type arrival struct {
 	req      *infer.Request // counts what comes; nil: hold does
 	whole    bool           // all of it has been counted
 	coded    bool           // who undoes its compression counts
-	heavy    lane
+	heavy    lane.Lane
+	gone     <-chan struct{} // closed when nobody waits for the answer
 	inLane   bool
 	inflated int64
 	begin    time.Time
@@ -35,7 +48,7 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call) *arriva
 	a := &c.in
 	a.line, a.r, a.req, a.whole, a.coded, a.open = lineOf(w, r), r.Body, nil, false, false, true
 	a.begin, a.patience, a.n, a.granted = time.Now(), s.o.ReadTimeout, 0, 0
-	a.heavy, a.inLane, a.inflated = s.heavy, false, 0
+	a.heavy, a.gone, a.inLane, a.inflated = s.heavy, r.Context().Done(), false, 0
 	a.hold.Open(s.ledger(), ledger.In, nil, a.cutReads)
 	return a
 }
@@ -57,12 +70,16 @@ func (a *arrival) handOver(req *infer.Request) {
 const grantEvery = 1 << 20
 
 // Read reads what comes. Errors of the ledger are *backend.Error.
-func (a *arrival) Read(p []byte) (int, error) {
+func (a *arrival) Read(p []byte) (n int, err error) {
 	if a.inLane {
-		a.heavy.leave()
-		defer a.heavy.enter()
+		a.heavy.Leave()
+		defer func() {
+			if a.inLane = a.heavy.Enter(a.gone); !a.inLane {
+				n, err = 0, errGone
+			}
+		}()
 	}
-	n, err := a.r.Read(p)
+	n, err = a.r.Read(p)
 	if a.hold.Off() {
 		return 0, a.refusal()
 	}
@@ -82,8 +99,9 @@ func (a *arrival) Read(p []byte) (int, error) {
 func (a *arrival) count(n int64) error {
 	if a.coded {
 		if a.inflated += n; a.inflated > heavyInflated && !a.inLane {
-			a.inLane = true
-			a.heavy.enter()
+			if a.inLane = a.heavy.Enter(a.gone); !a.inLane {
+				return errGone
+			}
 		}
 	}
 	switch {
@@ -101,7 +119,8 @@ func (a *arrival) count(n int64) error {
 }
 
 func (a *arrival) refusal() error {
-	return &backend.Error{Code: backend.Unavailable, Message: "the request body came too slowly for a server that is nearly full (--max-queued-bytes)", RetryAfter: time.Second}
+	return &backend.Error{Code: backend.Unavailable, Message: "the request body came too slowly for a server that is nearly full (" +
+		setting.Name("max-queued-bytes") + ")", RetryAfter: time.Second}
 }
 
 // end ends the watch: the body is there, or not wanted any more. A connection
@@ -116,14 +135,14 @@ func (a *arrival) end(h http.Header) {
 	if h != nil && a.hold.Off() {
 		h["Connection"] = closeConnection
 	}
-	a.line, a.r, a.req = line{}, nil, nil
+	a.line, a.r, a.req, a.gone = line{}, nil, nil, nil
 }
 
 // leaveLane says that there is nothing more to inflate.
 func (a *arrival) leaveLane() {
 	if a.inLane {
 		a.inLane = false
-		a.heavy.leave()
+		a.heavy.Leave()
 	}
 }
 

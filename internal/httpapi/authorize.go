@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/refusals"
 )
 
 const apiKeyHeader = "X-Api-Key"
@@ -45,14 +47,15 @@ func operation(r *http.Request, t target) auth.Operation {
 	return operations[t.endpoint]
 }
 
-// authorize finds who has sent r and whether it may do what t means here; if
-// not it answers. Nothing of the body has been read.
+// authorize finds the caller of r, and whether the caller may do what t means
+// here. If not, it answers. It reads nothing of the body.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*auth.Caller, bool) {
 	op := operation(r, t)
 	if op.Changes() && endpoints[t.endpoint].category != SharedMemory { // which says no in the peer's words
-		if why := s.foreign(r); why != "" {
+		if reason, why := s.foreign(r); why != "" {
+			s.refused(r, reason, why)
 			s.drain(w, r)
-			replyError(w, w.Header(), jsonType, refusal(why))
+			s.replyError(w, w.Header(), jsonType, refusal(why))
 			return nil, false
 		}
 	}
@@ -63,21 +66,47 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*a
 	if endpoints[t.endpoint].category == SharedMemory {
 		model = "" // it is the name of a region
 	}
-	caller, err := s.o.Guard.Admit(first(r.Header["Authorization"]), first(r.Header[apiKeyHeader]), op, model)
+	caller, err := s.enter(r, op, model)
 	if err == nil && s.o.ManagedElsewhere {
 		switch {
 		case op.Changes() && !t.admin:
-			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextManagedElsewhere}
+			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextManagedElsewhere()}
 		case op == auth.Inference && t.admin:
-			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextOnlyManaged}
+			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextOnlyManaged()}
+		}
+		if err != nil {
+			s.refused(r, refusals.Listener, err.Message)
 		}
 	}
 	if err != nil {
 		s.drain(w, r)
-		replyError(w, w.Header(), jsonType, err)
+		s.replyError(w, w.Header(), jsonType, err)
 		return nil, false
 	}
 	return caller, true
+}
+
+// enter is the guard's look at r, noted if it says no.
+func (s *Server) enter(r *http.Request, op auth.Operation, model string) (*auth.Caller, *backend.Error) {
+	caller, err := s.o.Guard.Admit(first(r.Header["Authorization"]), first(r.Header[apiKeyHeader]), op, model)
+	if err != nil {
+		auth.Note(s.engine.Refusals(), err, from(r)...)
+	}
+	return caller, err
+}
+
+// refused notes that r is not served.
+func (s *Server) refused(r *http.Request, reason refusals.Reason, why string) {
+	s.engine.Refusals().Refused(reason, why, from(r)...)
+}
+
+// from says where r comes from and what it asks for. What stands behind the path
+// may be secret.
+func from(r *http.Request) []slog.Attr {
+	return []slog.Attr{
+		slog.String("client", r.RemoteAddr), slog.String("protocol", "http"), slog.String("method", r.Method),
+		slog.String("path", r.URL.EscapedPath()),
+	}
 }
 
 func first(values []string) string {
@@ -99,9 +128,9 @@ func (s *Server) Guarded(op auth.Operation, h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.o.Guard.Admit(first(r.Header["Authorization"]), first(r.Header[apiKeyHeader]), op, ""); err != nil {
+		if _, err := s.enter(r, op, ""); err != nil {
 			s.drain(w, r)
-			replyError(w, w.Header(), jsonType, err)
+			s.replyError(w, w.Header(), jsonType, err)
 			return
 		}
 		h.ServeHTTP(w, r)

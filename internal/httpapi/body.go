@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/ledger"
 )
 
@@ -89,9 +89,9 @@ func refused(err error) bool {
 	return ok
 }
 
-// buffer returns memory of at least n bytes, of which the first are those of
-// have: the call's scratch memory, or where that would be too large, memory that is
-// held as it is written to.
+// buffer returns memory of at least n bytes that begins with the bytes of have. It
+// is the call's scratch memory. Where that would be too large, it is memory that
+// counts as held while it is written to.
 func (c *call) buffer(have []byte, n int) []byte {
 	if n > keepScratch {
 		if c.text.Room() > 0 {
@@ -131,11 +131,30 @@ func (c *call) slurp(have []byte, r io.Reader, limit int64) ([]byte, error) {
 	}
 }
 
+// first reads the first part of a body of unknown length, which nobody counts,
+// and reports whether that is all of it.
+func (c *call) first(r io.Reader) (b []byte, over bool, err error) {
+	b = c.buffer(nil, firstBytes)
+	for n := 0; n < len(b); {
+		k, err := r.Read(b[n:])
+		n += k
+		if err == io.EOF {
+			return b[:n], true, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return b, false, nil
+}
+
 // errTooLong is replaced by the text that fits the place.
 var errTooLong = backend.Errorf(backend.InvalidArg, "body too long")
 
 func (s *Server) jsonTooLong(n int64) *backend.Error {
-	return backend.Errorf(backend.InvalidArg, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. Use --http-max-input-size to increase the limit.", n, s.o.MaxInputSize)
+	return backend.Errorf(backend.InvalidArg,
+		"request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. Use --http-max-input-size to increase the limit.", n,
+		s.o.MaxInputSize)
 }
 
 // controlBody reads the JSON body of a control request, which is the call's until
@@ -145,15 +164,30 @@ func (s *Server) controlBody(w http.ResponseWriter, r *http.Request, c *call) ([
 		s.drain(w, r)
 		return nil, s.jsonTooLong(r.ContentLength)
 	}
-	body := s.arrive(w, r, c)
-	in, err := decompress(r.Header["Content-Encoding"], body)
+	var start []byte
+	var err error
+	if !coded(r) {
+		var over bool
+		if start, over, err = c.first(r.Body); over && int64(len(start)) <= s.o.MaxInputSize {
+			stopReadTimer(w)
+			return start, nil
+		}
+	}
+	var in *decoder
 	if err == nil {
+		body := s.arrive(w, r, c)
+		if err = body.count(int64(len(start))); err == nil {
+			in, err = decompress(r.Header["Content-Encoding"], body)
+		}
+	}
+	if err == nil {
+		body := &c.in
 		defer in.Close()
 		if in.source != nil {
 			in.inflated, body.coded = body, true
 		}
 		var b []byte
-		if b, err = c.slurp(nil, in, s.o.MaxInputSize); err == nil {
+		if b, err = c.slurp(start, in, s.o.MaxInputSize); err == nil {
 			stopReadTimer(w)
 			c.control = body.hold.Keep()
 			body.end(w.Header())
@@ -177,7 +211,7 @@ func (s *Server) controlBody(w http.ResponseWriter, r *http.Request, c *call) ([
 // client gets to see why.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, c *call, err error) {
 	c.in.end(w.Header())
-	c.body = kserve.JSONBody{}
+	c.body = jsonwire.Body{}
 	c.text.Free() // nobody counts it any more
 	if refused(err) && !c.in.cut() {
 		s.drain(w, r)

@@ -8,14 +8,15 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
 func (s *Server) metadata() []byte {
 	m := s.engine.Metadata()
-	return kserve.AppendServerMetadata(nil, m.Name, m.Version, m.Extensions)
+	return jsonwire.AppendServerMetadata(nil, m.Name, m.Version, m.Extensions)
 }
 
 func (s *Server) modelMetadata(name string, version int64) ([]byte, error) {
@@ -26,7 +27,7 @@ func (s *Server) modelMetadata(name string, version int64) ([]byte, error) {
 	if version >= 0 {
 		versions = []int64{version}
 	}
-	return kserve.AppendModelMetadata(nil, cfg, versions), nil
+	return jsonwire.AppendModelMetadata(nil, cfg, versions), nil
 }
 
 func (s *Server) modelConfig(name string, version int64) ([]byte, error) {
@@ -43,15 +44,15 @@ func (s *Server) statistics(caller *auth.Caller, name string, version int64) ([]
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(v engine.VersionStats) bool { return !caller.Sees(v.Name) })
-	b := kserve.BeginStatistics(nil)
+	b := jsonwire.BeginStatistics(nil)
 	for i := range all {
-		b = kserve.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot(), all[i].HostMemory())
+		b = jsonwire.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot(), all[i].HostMemory())
 	}
-	return kserve.EndStatistics(b), nil
+	return jsonwire.EndStatistics(b), nil
 }
 
 func (s *Server) index(caller *auth.Caller, body []byte) ([]byte, error) {
-	ready, err := kserve.DecodeIndex(body)
+	ready, err := jsonwire.DecodeIndex(body)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (s *Server) index(caller *auth.Caller, body []byte) ([]byte, error) {
 	b := []byte{'['}
 	for i := range entries {
 		e := &entries[i]
-		b = kserve.AppendIndexEntry(b, i, e.Name, e.Version, e.State, e.Reason)
+		b = jsonwire.AppendIndexEntry(b, i, e.Name, e.Version, e.State, e.Reason)
 	}
 	return append(b, ']'), nil
 }
@@ -74,7 +75,7 @@ func (s *Server) load(ctx context.Context, t target, body []byte) error {
 	if t.repository != "" {
 		return errRepositoryName
 	}
-	config, files, err := kserve.DecodeLoad(body)
+	config, files, err := jsonwire.DecodeLoad(body)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (s *Server) unload(ctx context.Context, t target, body []byte) error {
 	if t.repository != "" {
 		return errRepositoryName
 	}
-	dependents, err := kserve.DecodeUnload(body)
+	dependents, err := jsonwire.DecodeUnload(body)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (s *Server) logging(body []byte) ([]byte, error) {
 	}
 	settings := s.o.Log.Settings()
 	if body != nil {
-		change, err := kserve.DecodeLogging(body)
+		change, err := jsonwire.DecodeLogging(body)
 		if err != nil {
 			return nil, err
 		}
@@ -116,8 +117,11 @@ func (s *Server) logging(body []byte) ([]byte, error) {
 func (s *Server) trace(name string, body []byte) ([]byte, error) {
 	var change tracing.Change
 	if body != nil {
+		if _, err := s.engine.TraceSettings(name, change); err != nil {
+			return nil, err // an unknown model is said first
+		}
 		var err *backend.Error
-		if change, err = kserve.DecodeTrace(body); err != nil {
+		if change, err = jsonwire.DecodeTrace(body); err != nil {
 			return nil, err
 		}
 	}
@@ -125,18 +129,19 @@ func (s *Server) trace(name string, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kserve.AppendTrace(nil, fields), nil
+	return jsonwire.AppendTrace(nil, fields), nil
 }
 
 func appendLogging(l logging.Settings) []byte {
-	return kserve.AppendLogging(nil, l)
+	return jsonwire.AppendLogging(nil, l)
 }
 
 // join answers where another process can bind models to this server, and with
 // which token.
 func (s *Server) join() ([]byte, error) {
 	if s.o.Join == nil {
-		return nil, backend.Errorf(backend.Unsupported, "binding models to this server is not allowed. Start it with '--allow-bind=true' to enable.")
+		return nil, backend.Errorf(backend.Unsupported, "binding models to this server is not allowed. Start it with '%s=true' to enable.",
+			setting.Name("allow-bind"))
 	}
 	socket, token, err := s.o.Join()
 	if err != nil {

@@ -19,14 +19,6 @@ type gatherer interface {
 // written tells how its client gets on.
 const slice = 1<<20 + 64<<10
 
-// responseSize returns the bytes of a response's tensors.
-func responseSize(resp *backend.Response) (n int) {
-	for i := range resp.Outputs {
-		n += len(resp.Outputs[i].Data)
-	}
-	return n
-}
-
 // hold counts n bytes of an answer until the call is released. What fits a
 // socket is left out: it is counted when it does not go.
 func (s *Server) hold(w http.ResponseWriter, r *http.Request, c *call, n int) *backend.Error {
@@ -35,6 +27,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request, c *call, n int) *b
 	}
 	if !c.out.Opened() {
 		c.out.Open(s.ledger(), ledger.Out, nil, lineOf(w, r).cutWrites)
+		c.out.For(c.key)
 	}
 	if !c.out.Take(int64(n)) {
 		return c.out.Refusal(int64(n))

@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -48,7 +49,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 	g, err := s.decodeGenerate(ctx, w, r, c, caller, name, version)
 	if err != nil {
 		s.turnAway(w, r, c, err)
-		replyError(w, h, jsonType, bodyError(err))
+		s.replyError(w, h, jsonType, bodyError(err))
 		return
 	}
 	stopReadTimer(w)
@@ -79,7 +80,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 	s.reportLoad(h, r, name)
 	if err := g.sink.Refusal(); err != nil {
 		fail = backend.AsError(err)
-		replyError(w, h, jsonType, fail)
+		s.replyError(w, h, jsonType, fail)
 		return
 	}
 	if stream {
@@ -90,7 +91,9 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 }
 
 // decodeGenerate reads the body and makes a request of it.
-func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (generating, error) {
+func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string,
+	version int64,
+) (generating, error) {
 	received := backend.Now()
 	if coded(r) {
 		return generating{}, errGenerateCoding
@@ -99,7 +102,8 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 		return generating{}, s.jsonTooLong(r.ContentLength)
 	}
 	sink := infer.NewStream(ctx, streamRoom)
-	sink.Ledger = s.ledger()
+	c.key = caller.Share()
+	sink.Ledger, sink.By.Key = s.ledger(), c.key
 	pin, req, err := s.admit(w, r, c, caller, name, version, sink)
 	if err != nil {
 		return generating{}, err
@@ -110,9 +114,12 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	c.body.Limit = s.o.MaxInputSize
 	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req, Apart: c.text.Room() > 0}
 	var fault *backend.Error
-	s.heavy.in(len(c.body.JSON) >= heavyText, func() {
+	done := s.heavy.In(ctx.Done(), len(c.body.JSON) >= heavyText, func() {
 		fault = c.decoder.DecodeGenerate(&g.req.Request, target, &c.body)
 	})
+	if !done {
+		fault = errGone
+	}
 	c.decoded(req)
 	if fault != nil {
 		g.req.Abandon()
@@ -124,20 +131,25 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 
 // sendGenerated answers with the one response, or with the error that there is
 // not exactly one; a second response is enough to know.
-func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, resp *backend.Response, trace *tracing.Trace) *backend.Error {
+func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, resp *backend.Response,
+	trace *tracing.Trace,
+) *backend.Error {
 	if second := g.sink.Next(); resp == nil || second != nil {
 		resp.Release()
 		second.Release()
-		fail := backend.Errorf(backend.InvalidArg, kserve.TextExactlyOne)
+		fail := backend.Errorf(backend.InvalidArg, jsonwire.TextExactlyOne)
 		defer trace.Send()()
-		s.finish(w, h, c, http.StatusBadRequest, kserve.AppendError(nil, fail.Message))
+		s.finish(w, h, c, http.StatusBadRequest, jsonwire.AppendError(nil, fail.Message))
 		return fail
 	}
 	var body []byte
 	var fail *backend.Error
-	s.heavy.in(responseSize(resp) >= heavyText, func() {
-		body, fail = kserve.AppendGenerate(nil, g.config, g.id, g.version, resp)
+	done := s.heavy.In(r.Context().Done(), infer.Bytes(resp) >= heavyText, func() {
+		body, fail = jsonwire.AppendGenerate(nil, g.config, g.id, g.version, resp)
 	})
+	if !done {
+		fail = errGone
+	}
 	resp.Release()
 	defer trace.Send()()
 	status := http.StatusBadRequest
@@ -147,7 +159,7 @@ func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.He
 		}
 	}
 	if fail != nil {
-		s.finish(w, h, c, status, kserve.AppendError(nil, fail.Message))
+		s.finish(w, h, c, status, jsonwire.AppendError(nil, fail.Message))
 		return fail
 	}
 	s.finish(w, h, c, http.StatusOK, body)
@@ -169,19 +181,25 @@ func (s *Server) finish(w http.ResponseWriter, h http.Header, c *call, status in
 // one decides about the status. Each leaves at once, unless the next one is
 // there already; a client that takes nothing for ReadTimeout is given up. It
 // returns the first error among the responses.
-func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, first *backend.Response, trace *tracing.Trace) (fail *backend.Error) {
+func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, first *backend.Response,
+	trace *tracing.Trace,
+) (fail *backend.Error) {
 	h["Content-Type"], h["Cache-Control"] = eventType, noCache
 	var event []byte
 	begun := false
 	for resp := first; resp != nil; resp = g.sink.Next() {
 		var bad *backend.Error
-		s.heavy.in(responseSize(resp) >= heavyText, func() {
-			event, bad = kserve.AppendEvent(event[:0], g.config, g.id, g.version, resp)
+		done := s.heavy.In(r.Context().Done(), infer.Bytes(resp) >= heavyText, func() {
+			event, bad = jsonwire.AppendEvent(event[:0], g.config, g.id, g.version, resp)
 		})
+		if !done {
+			resp.Release()
+			return errGone
+		}
 		resp.Release()
 		if bad == nil {
 			if bad = s.hold(w, r, c, len(event)); bad != nil {
-				event = kserve.AppendEventError(event[:0], bad)
+				event = jsonwire.AppendEventError(event[:0], bad)
 			}
 		}
 		if fail == nil {

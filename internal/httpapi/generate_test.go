@@ -33,7 +33,10 @@ func talker(say func(r *backend.Request)) *nesotest.Echo {
 
 // words is a response with n values.
 func words(n int) *backend.Response {
-	return &backend.Response{Outputs: []tensor.Tensor{{Name: "OUT", Datatype: tensor.FP32, Shape: tensor.Shape{int64(n)}, Data: make([]byte, 4*n)}}}
+	return &backend.Response{Outputs: []tensor.Tensor{{
+		Name: "OUT", Datatype: tensor.FP32, Shape: tensor.Shape{int64(n)},
+		Data: make([]byte, 4*n),
+	}}}
 }
 
 func failed(text string) *backend.Response {
@@ -41,8 +44,10 @@ func failed(text string) *backend.Response {
 }
 
 func TestResponsesOfADecoupledModel(t *testing.T) {
-	const one, two, oops = `{"OUT":0.0,"model_name":"talk","model_version":"1"}`, `{"OUT":[0.0,0.0],"model_name":"talk","model_version":"1"}`, `{"error":"oops"}`
-	many := `{"error":"` + "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses" + `"}`
+	const one, two, oops = `{"OUT":0.0,"model_name":"talk","model_version":"1"}`, `{"OUT":[0.0,0.0],"model_name":"talk","model_version":"1"}`,
+		`{"error":"oops"}`
+	many := `{"error":"` + "generate expects model to produce exactly 1 response, use generate stream for model that generates various " +
+		"number of responses" + `"}`
 	tests := []struct {
 		name      string
 		say       func(r *backend.Request)
@@ -54,20 +59,32 @@ func TestResponsesOfADecoupledModel(t *testing.T) {
 		{"none", func(r *backend.Request) { _ = r.Respond(nil, true) }, 200, nil, many, 400},
 		{"one", func(r *backend.Request) { _ = r.Respond(words(1), false); _ = r.Respond(nil, true) }, 200, []string{one}, one, 200},
 		{"one that is final", func(r *backend.Request) { _ = r.Respond(words(1), true) }, 200, []string{one}, one, 200},
-		{"without outputs", func(r *backend.Request) { _ = r.Respond(&backend.Response{}, true) }, 200, []string{`{"model_name":"talk","model_version":"1"}`}, `{"model_name":"talk","model_version":"1"}`, 200},
+		{"without outputs", func(r *backend.Request) {
+			_ = r.Respond(&backend.Response{}, true)
+		}, 200, []string{`{"model_name":"talk","model_version":"1"}`}, `{"model_name":"talk","model_version":"1"}`, 200},
 		{"two", func(r *backend.Request) { _ = r.Respond(words(1), false); _ = r.Respond(words(2), true) }, 200, []string{one, two}, many, 400},
 		{"an error", func(r *backend.Request) { _ = r.Respond(failed("oops"), true) }, 400, []string{oops}, oops, 400},
-		{"an error first", func(r *backend.Request) { _ = r.Respond(failed("oops"), false); _ = r.Respond(words(1), true) }, 400, []string{oops, one}, many, 400},
+		{"an error first", func(r *backend.Request) {
+			_ = r.Respond(failed("oops"), false)
+			_ = r.Respond(words(1), true)
+		}, 400, []string{oops, one}, many, 400},
 		{"an error amid", func(r *backend.Request) {
 			_ = r.Respond(words(1), false)
 			_ = r.Respond(failed("oops"), false)
 			_ = r.Respond(words(2), true)
 		}, 200, []string{one, oops, two}, many, 400},
-		{"parameters", func(r *backend.Request) {
-			resp := words(1)
-			resp.Parameters = []backend.Parameter{backend.String("text", "t\n"), backend.Bool("A", true), backend.Int("id", 3), backend.Double("z", 0.5)}
-			_ = r.Respond(resp, true)
-		}, 200, []string{`{"A":true,"OUT":0.0,"id":3,"model_name":"talk","model_version":"1","text":"t\n","z":0.5}`}, `{"A":true,"OUT":0.0,"id":3,"model_name":"talk","model_version":"1","text":"t\n","z":0.5}`, 200},
+		{
+			"parameters", func(r *backend.Request) {
+				resp := words(1)
+				resp.Parameters = []backend.Parameter{
+					backend.String("text", "t\n"), backend.Bool("A", true), backend.Int("id", 3),
+					backend.Double("z", 0.5),
+				}
+				_ = r.Respond(resp, true)
+			}, 200,
+			[]string{`{"A":true,"OUT":0.0,"id":3,"model_name":"talk","model_version":"1","text":"t\n","z":0.5}`},
+			`{"A":true,"OUT":0.0,"id":3,"model_name":"talk","model_version":"1","text":"t\n","z":0.5}`, 200,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,7 +94,8 @@ func TestResponsesOfADecoupledModel(t *testing.T) {
 			for _, e := range tt.events {
 				want.WriteString("data: " + e + "\n\n")
 			}
-			if r.StatusCode != tt.status || string(r.body) != want.String() || r.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" || r.TransferEncoding[0] != "chunked" {
+			if r.StatusCode != tt.status || string(r.body) != want.String() || r.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" ||
+				r.TransferEncoding[0] != "chunked" {
 				t.Errorf("stream: %d %v\n got %q\nwant %q", r.StatusCode, r.Header, r.body, want.String())
 			}
 			r = c.do("POST", "/v2/models/talk/generate", nil, []byte(`{"IN":1}`))
@@ -171,7 +189,10 @@ func TestSlowAndVanishedClient(t *testing.T) {
 			_ = r.Respond(nil, true)
 		})
 		echo.Name = "echo"
-		e, err := engine.New(engine.Options{Repositories: []string{nesotest.Tree(t, models)}, Backends: []backend.Driver{identity.New(), echo.Driver()}})
+		e, err := engine.New(engine.Options{
+			Repositories: []string{nesotest.Tree(t, models)},
+			Backends:     []backend.Driver{identity.New(), echo.Driver()},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

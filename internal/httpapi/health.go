@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 )
 
 // health answers the three readiness questions. The replies are what probes
@@ -23,16 +23,18 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, t target, versio
 		if s.engine.ModelReady(t.name, version) != nil {
 			status, text = http.StatusBadRequest, "Model version not ready"
 		}
+	case s.engine.State() == engine.Failed:
+		status, text = http.StatusBadRequest, s.engine.Live().Error()
 	case s.engine.Live() != nil:
 		status, text = http.StatusServiceUnavailable, s.engine.Live().Error()
 	case t.endpoint == serverReady && s.engine.Ready() != nil:
 		status = http.StatusBadRequest
 	}
 	if text != "" {
-		replyText(w, h, status, text)
+		s.replyText(w, h, status, text)
 		return
 	}
-	write(w, h, status, nil)
+	s.write(w, h, status, nil)
 }
 
 // verbose reports whether the reasons are asked for, too.
@@ -44,24 +46,26 @@ func (s *Server) readiness(w http.ResponseWriter, h http.Header) {
 	r := s.engine.Readiness()
 	status := http.StatusOK
 	switch {
+	case r.State == engine.Failed.String():
+		status = http.StatusBadRequest
 	case r.State == engine.Exiting.String() || s.engine.Live() != nil:
 		status = http.StatusServiceUnavailable
 	case r.Err != nil:
 		status = http.StatusBadRequest
 	}
-	reply := kserve.Readiness{Ready: status == http.StatusOK, State: r.State, Models: make([]kserve.ModelReadiness, len(r.Models))}
+	reply := jsonwire.Readiness{Ready: status == http.StatusOK, State: r.State, Models: make([]jsonwire.ModelReadiness, len(r.Models))}
 	if r.Err != nil {
 		reply.Reason = r.Err.Error()
 	}
 	for i, m := range r.Models {
-		reply.Models[i] = kserve.ModelReadiness{Name: m.Name, State: m.State, Ready: m.Ready, Reason: m.Reason}
+		reply.Models[i] = jsonwire.ModelReadiness{Name: m.Name, State: m.State, Ready: m.Ready, Reason: m.Reason}
 		if m.Version != 0 {
 			reply.Models[i].Version = strconv.FormatInt(m.Version, 10)
 		}
 	}
 	h["Content-Type"] = jsonType
 	h["Cache-Control"] = noStore
-	write(w, h, status, kserve.EncodeReadiness(&reply))
+	s.write(w, h, status, jsonwire.EncodeReadiness(&reply))
 }
 
 var noStore = []string{"no-store"}

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"io"
 	"iter"
 	"log/slog"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/memory"
@@ -25,17 +25,18 @@ import (
 
 // call is the memory of one inference in this package. It is pooled.
 type call struct {
-	decoder  kserve.JSONDecoder
+	decoder  jsonwire.Decoder
 	wishes   kserve.Call
-	body     kserve.JSONBody
-	reply    kserve.JSONResponse
+	body     jsonwire.Body
+	reply    jsonwire.Response
 	sink     *infer.Single
 	scratch  []byte
 	text     memory.Text // where scratch would be too small
 	loaded   int64       // of the body, in scratch or text
 	in       arrival
 	out      ledger.Hold
-	control  int64 // bytes of a control request's body, on the ledger
+	key      *ledger.Share // of the caller's answers, nil without a key
+	control  int64         // bytes of a control request's body, on the ledger
 	raw      bool
 	flat     bool // the body is JSON of the generate extension, whatever a header says
 	received int64
@@ -57,12 +58,13 @@ func (c *call) jsonLength() []string {
 // release gives everything back that the call holds.
 func (s *Server) release(c *call) {
 	c.wishes.Reset()
-	c.body = kserve.JSONBody{}
+	c.body = jsonwire.Body{}
 	c.reply.Reset(keepReply)
 	c.raw = false
 	c.in.end(nil)
 	c.text.Free()
 	c.out.Close()
+	c.key = nil
 	s.ledger().Give(ledger.In, c.control)
 	c.control = 0
 	s.calls.Put(c)
@@ -85,42 +87,22 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	c := s.calls.Get().(*call)
 	defer s.release(c)
 	c.received = backend.Now()
+	c.key = caller.Share()
 	pin, req, err := s.admit(w, r, c, caller, name, version, nil)
 	if err != nil {
 		s.turnAway(w, r, c, err)
 		if err == errCoding { //nolint:errorlint // our own value
 			h["Accept-Encoding"] = bothCoding
 		}
-		replyError(w, h, textType, bodyError(err))
+		s.replyError(w, h, textType, bodyError(err))
 		return
 	}
-	cfg := pin.Model.Config()
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
-	target := kserve.Target{Config: cfg, Allocator: pin.Model.Allocator(), Reserver: req, Apart: c.text.Room() > 0}
-	if shared := s.engine.SharedMemory(); !shared.Empty() {
-		target.Memory = s.seenBy(r)
-	}
-	c.body.Limit = s.o.MaxInputSize
-	switch {
-	case c.raw:
-		err = kserve.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
-	case len(c.body.JSON) < heavyText || c.body.RestSize > 0:
-		err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body)
-	default:
-		s.heavy.in(true, func() { err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body) })
-	}
-	c.decoded(req)
-	if err == nil && s.forward != nil {
-		err = s.forwardHeaders(r, &req.Request)
-	}
-	if err == nil {
-		err = c.wishes.ReadRegions(req, target.Allocator)
-	}
-	if err != nil {
+	if err := s.decode(r, c, pin, req); err != nil {
 		req.Abandon()
 		s.turnAway(w, r, c, err)
-		replyError(w, h, jsonType, bodyError(err))
+		s.refuse(c, w, h, jsonType, bodyError(err))
 		return
 	}
 	if r.ContentLength != 0 {
@@ -140,37 +122,94 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	if err := s.engine.Infer(req); err != nil {
 		fail = backend.AsError(err)
 		defer trace.Send()()
-		replyError(w, h, jsonType, fail)
+		s.refuse(c, w, h, jsonType, fail)
 		return
 	}
 	var resp *backend.Response
 	if resp, fail = c.sink.Wait(); fail != nil {
 		defer trace.Send()()
-		replyError(w, h, textType, fail)
+		s.refuse(c, w, h, textType, fail)
 		return
 	}
 	defer resp.Release()
-	if fail = s.hold(w, r, c, responseSize(resp)); fail != nil {
-		replyError(w, h, textType, fail)
+	if fail = s.hold(w, r, c, int(infer.Bytes(resp))); fail != nil {
+		s.refuse(c, w, h, textType, fail)
 		return
 	}
-	if c.wishes.TextSize(resp) < heavyText {
-		fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
-	} else {
-		s.heavy.in(true, func() {
-			fail = kserve.EncodeJSON(&c.reply, cfg, id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
-		})
-	}
-	if fail != nil {
-		replyError(w, h, textType, fail)
+	if fail = s.encode(r, c, pin, id, resp); fail != nil {
+		s.refuse(c, w, h, textType, fail)
 		return
 	}
+	c.wishes.ReleaseRegions()
 	defer trace.Send()()
 	if fail = s.hold(w, r, c, len(c.reply.JSON)); fail != nil {
-		replyError(w, h, textType, fail)
+		s.refuse(c, w, h, textType, fail)
 		return
 	}
 	s.send(w, r, h, c)
+}
+
+// decode fills the request from the body and from the headers that the model sees.
+func (s *Server) decode(r *http.Request, c *call, pin engine.Pin, req *infer.Request) error {
+	target := kserve.Target{Config: pin.Model.Config(), Allocator: pin.Model.Allocator(), Reserver: req, Apart: c.text.Room() > 0}
+	if shared := s.engine.SharedMemory(); !shared.Empty() {
+		target.Memory = s.seenBy(r)
+	}
+	c.body.Limit = s.o.MaxInputSize
+	var err error
+	switch {
+	case c.raw:
+		err = jsonwire.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
+	case len(c.body.JSON) < heavyText:
+		err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body)
+	default:
+		if err = s.decodeHeavy(c, req, target); err == nil { // the tail may be on its way
+			err = c.decoder.Tail(&req.Request, target, &c.body)
+		}
+	}
+	c.decoded(req)
+	if err == nil && s.forward != nil {
+		err = s.forwardHeaders(r, &req.Request)
+	}
+	if err == nil {
+		err = c.wishes.ReadRegions(req, target.Allocator)
+	}
+	return err
+}
+
+// decodeHeavy reads a large JSON document when its turn comes. Its own function,
+// like encodeHeavy, so that the requests that need neither make no closure.
+func (s *Server) decodeHeavy(c *call, req *infer.Request, target kserve.Target) error {
+	var err error
+	if !s.heavy.In(req.Ctx.Done(), true, func() { err = c.decoder.Document(&req.Request, &c.wishes, target, &c.body) }) {
+		return errGone
+	}
+	return err
+}
+
+// encode makes the reply of a response.
+func (s *Server) encode(r *http.Request, c *call, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
+	if c.wishes.TextSize(resp) >= heavyText {
+		return s.encodeHeavy(r, c, pin, id, resp)
+	}
+	return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+}
+
+func (s *Server) encodeHeavy(r *http.Request, c *call, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
+	var fail *backend.Error
+	done := s.heavy.In(r.Context().Done(), true, func() {
+		fail = jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+	})
+	if !done {
+		return errGone
+	}
+	return fail
+}
+
+// refuse answers with an error, once the client's shared memory is let go.
+func (s *Server) refuse(c *call, w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
+	c.wishes.ReleaseRegions()
+	s.replyError(w, h, contentType, err)
 }
 
 // startTrace begins the timeline of a request that is sampled; the result is nil
@@ -181,191 +220,6 @@ func (s *Server) startTrace(r *http.Request, req *infer.Request) *tracing.Trace 
 		return nil // no closure is made
 	}
 	return t.Start(req, tracing.HTTP, func(name string) string { return strings.Join(r.Header.Values(name), ",") })
-}
-
-var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't support models with decoupled transaction policy")
-
-// admit reads as much of the body as has to be in memory, pins the model and
-// makes the request, which answers into sink, or into the call's own for nil. A
-// small body is read first: a slow client then holds no pin. Of a larger one a
-// first part is, then the model is asked, and the rest is counted as it comes; its
-// binary tail is read straight into tensors. Of a compressed one nothing is
-// inflated before there is a model for it.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64, sink infer.Sink) (engine.Pin, *infer.Request, error) {
-	pin, err := s.begin(w, r, c, caller, name, version)
-	if err != nil {
-		return engine.Pin{}, nil, err
-	}
-	if sink == nil {
-		if pin.Model.Config().Decoupled {
-			pin.Unpin()
-			return engine.Pin{}, nil, errDecoupled
-		}
-		sink = c.sink
-	}
-	req := pin.NewRequest(sink)
-	c.flat = sink != c.sink
-	c.in.handOver(req)
-	if err := s.goOn(w, r, c, req); err != nil {
-		req.Abandon()
-		return engine.Pin{}, nil, err
-	}
-	return pin, req, nil
-}
-
-// begin reads the first part of a body, which is all of a small one, into
-// c.body.Tail, and pins the model.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64) (engine.Pin, error) {
-	n := r.ContentLength
-	switch {
-	case coded(r):
-		if k := r.Header["Content-Encoding"][0]; k != "gzip" && k != "deflate" {
-			return engine.Pin{}, errCoding
-		}
-		s.arrive(w, r, c)
-		return s.engine.ResolveFor(caller, name, version, 0)
-	case n < 0:
-		b, err := c.slurp(nil, io.LimitReader(s.arrive(w, r, c), smallBody), smallBody)
-		if err != nil {
-			return engine.Pin{}, err
-		}
-		if len(b) < smallBody {
-			c.in.end(w.Header())
-		}
-		c.body.Tail = b
-		return s.engine.ResolveFor(caller, name, version, int64(len(b)))
-	case n <= firstBytes:
-		c.body.Tail = c.buffer(nil, int(n))
-		if err := readFull(r.Body, c.body.Tail); err != nil {
-			return engine.Pin{}, err
-		}
-		return s.engine.ResolveFor(caller, name, version, n)
-	}
-	b := c.buffer(nil, firstBytes)
-	if err := readFull(r.Body, b); err != nil {
-		return engine.Pin{}, err
-	}
-	c.body.Tail = b
-	s.arrive(w, r, c)
-	switch {
-	case n <= smallBody:
-		if err := c.in.count(n); err != nil {
-			return engine.Pin{}, err
-		}
-		c.in.whole = true
-		c.body.Tail = c.buffer(b, int(n))
-		if err := readFull(&c.in, c.body.Tail[len(b):]); err != nil {
-			return engine.Pin{}, err
-		}
-		c.in.end(w.Header())
-		return s.engine.ResolveFor(caller, name, version, n)
-	case n <= memory.Whole:
-		// There is memory for all of it as soon as there is any.
-		c.in.whole = true
-		c.in.hold.Stand(n)
-		return s.engine.ResolveFor(caller, name, version, n)
-	}
-	return s.engine.ResolveArriving(caller, name, version, int64(len(b)), n)
-}
-
-// goOn reads as much more of the body as has to be in memory, and divides it.
-func (s *Server) goOn(w http.ResponseWriter, r *http.Request, c *call, req *infer.Request) error {
-	b, n := c.body.Tail, r.ContentLength
-	switch {
-	case !c.in.open:
-		n = int64(len(b))
-	case coded(r):
-		var err error
-		if b, err = s.inflate(r, c, req); err != nil {
-			return err
-		}
-		n = int64(len(b))
-	case n < 0:
-		var err error
-		if b, err = c.slurp(b, &c.in, s.o.MaxInputSize); err == errTooLong { //nolint:errorlint // our own value
-			return s.jsonTooLong(s.o.MaxInputSize + 1)
-		} else if err != nil {
-			return err
-		}
-		n = int64(len(b))
-	}
-	json, raw := n, false
-	if !c.flat {
-		var err error
-		if json, raw, err = s.jsonSize(r, n); err != nil {
-			return err
-		}
-	}
-	need := json
-	if !c.in.whole {
-		need = max(need, n/placeShare)
-	}
-	if have := int64(len(b)); have < need {
-		b = c.buffer(b, int(need))
-		if err := readFull(&c.in, b[have:]); err != nil {
-			return err
-		}
-	}
-	c.raw, c.body.JSON, c.body.Tail = raw, b[:json], b[json:]
-	if left := n - int64(len(b)); left > 0 {
-		c.body.Rest, c.body.RestSize = &c.in, left
-	} else {
-		c.in.end(w.Header())
-	}
-	c.loaded = int64(len(b))
-	return nil
-}
-
-// coded reports whether the body of r is compressed.
-func coded(r *http.Request) bool {
-	v := r.Header["Content-Encoding"]
-	return len(v) > 0 && v[0] != "" && v[0] != "identity"
-}
-
-// inflate reads a compressed body whole.
-func (s *Server) inflate(r *http.Request, c *call, req *infer.Request) ([]byte, error) {
-	if err := req.Reserve(inflating); err != nil {
-		return nil, err
-	}
-	defer req.Return(inflating)
-	c.in.coded = true
-	in, err := decompress(r.Header["Content-Encoding"], &c.in)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	in.inflated = &c.in
-	b, err := c.slurp(nil, in, s.o.MaxInputSize)
-	if err == errTooLong { //nolint:errorlint // our own value
-		return nil, backend.Errorf(backend.InvalidArg, "Decompressed data size exceeds the maximum allowed value of %d bytes. Use --http-max-input-size to increase the limit.", s.o.MaxInputSize)
-	}
-	return b, err
-}
-
-// decoded lets go of a large text whose tensors have been made.
-func (c *call) decoded(req *infer.Request) {
-	if c.text.Room() > 0 {
-		req.Return(c.loaded)
-		c.text.Free()
-		c.body.JSON, c.body.Tail = nil, nil
-	}
-}
-
-// jsonSize returns how much of a body of total bytes is JSON, and whether
-// there is none because the body is one raw tensor.
-func (s *Server) jsonSize(r *http.Request, total int64) (size int64, raw bool, err error) {
-	size = total
-	if v := r.Header[lengthHeader]; len(v) > 0 {
-		n, fault := headerLength(v[0], total)
-		if fault != nil {
-			return 0, false, fault
-		}
-		size, raw = n, n == 0
-	}
-	if size > s.o.MaxInputSize {
-		return 0, false, s.jsonTooLong(size)
-	}
-	return size, raw, nil
 }
 
 // send writes the reply. Large tensors go out from where the model left them.
@@ -382,9 +236,12 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 				h["Content-Encoding"] = zlibCoding
 			}
 			var small []byte
-			s.heavy.in(len(c.reply.JSON)+c.reply.TailSize >= heavyInflated, func() {
+			done := s.heavy.In(r.Context().Done(), len(c.reply.JSON)+c.reply.TailSize >= heavyInflated, func() {
 				small = compress(k, append([][]byte{c.reply.JSON}, c.reply.Tail...)...)
 			})
+			if !done {
+				return // nobody is there to read it
+			}
 			s.writeParts(w, h, c, small, nil, 0)
 			return
 		}
@@ -393,7 +250,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 		for _, t := range c.reply.Tail {
 			c.reply.JSON = append(c.reply.JSON, t...)
 		}
-		write(w, h, http.StatusOK, c.reply.JSON)
+		s.write(w, h, http.StatusOK, c.reply.JSON)
 		return
 	}
 	s.writeParts(w, h, c, c.reply.JSON, c.reply.Tail, c.reply.TailSize)
@@ -403,11 +260,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 var reservedHeaders = []string{"sequence_id", "sequence_start", "sequence_end", "priority", "timeout", "headers", "binary_data_output"}
 
 // forwardHeaders makes parameters of the headers that the pattern matches, with
-// the names as the client spells them and in its order. What net/http has parsed
-// has its canonical names (My-Header), sorted.
+// the names as the client spells them and in its order. What only net/http has
+// seen has its canonical names (My-Header), sorted.
 func (s *Server) forwardHeaders(r *http.Request, req *backend.Request) error {
 	from := len(req.Parameters)
-	fields := transport.Fields(r.Context())
+	fields := transport.Fields(r)
 	if fields == nil {
 		fields = canonical(r.Header)
 	}

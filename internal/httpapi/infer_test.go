@@ -30,7 +30,8 @@ import (
 // binaryBody is a request with one binary FP32 input of n elements and a
 // binary answer, and the header that goes with it.
 func binaryBody(n int) (body []byte, header string) {
-	head := fmt.Sprintf(`{"inputs":[{"name":"IN","shape":[%d],"datatype":"FP32","parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, n, 4*n)
+	head := fmt.Sprintf(`{"inputs":[{"name":"IN","shape":[%d],"datatype":"FP32","parameters":{"binary_data_size":%d}}],`+
+		`"parameters":{"binary_data_output":true}}`, n, 4*n)
 	body = []byte(head)
 	for i := range n {
 		body = binary.LittleEndian.AppendUint32(body, uint32(i))
@@ -64,7 +65,11 @@ func TestLargeJSON(t *testing.T) {
 	for i := range values {
 		values[i] = float32(i) / 7
 	}
-	body, _ := json.Marshal(map[string]any{"inputs": []any{map[string]any{"name": "IN", "shape": []int{len(values)}, "datatype": "FP32", "data": values}}})
+	body,
+		_ := json.Marshal(map[string]any{"inputs": []any{map[string]any{
+		"name": "IN", "shape": []int{len(values)}, "datatype": "FP32",
+		"data": values,
+	}}})
 	r := c.do("POST", "/v2/models/fp32/infer", nil, body)
 	var out struct{ Outputs []struct{ Data []float32 } }
 	if err := json.Unmarshal(r.body, &out); err != nil || len(out.Outputs[0].Data) != len(values) {
@@ -134,8 +139,10 @@ func TestCompressionBothWays(t *testing.T) {
 
 func TestChooseCoding(t *testing.T) {
 	for accept, want := range map[string]coding{
-		"": uncoded, "gzip": gzipped, "deflate": deflated, "gzip, deflate": gzipped, "deflate, gzip": deflated, "gzip;q=0.5, deflate;q=0.7": deflated,
-		"identity, gzip": uncoded, "*": uncoded, "br": uncoded, "gzip;q=0": uncoded, "gzip;q=x, deflate": deflated, " gzip ; q=1.0": gzipped,
+		"": uncoded, "gzip": gzipped, "deflate": deflated, "gzip, deflate": gzipped, "deflate, gzip": deflated,
+		"gzip;q=0.5, deflate;q=0.7": deflated,
+		"identity, gzip":            uncoded, "*": uncoded, "br": uncoded, "gzip;q=0": uncoded, "gzip;q=x, deflate": deflated,
+		" gzip ; q=1.0": gzipped,
 	} {
 		if got := chooseCoding([]string{accept}); got != want {
 			t.Errorf("%q: got %v, want %v", accept, got, want)
@@ -153,10 +160,30 @@ func TestLimits(t *testing.T) {
 		body    []byte
 		want    string
 	}{
-		{"JSON", nil, spaces, `{"error":"request JSON size of 131073 bytes exceeds the maximum allowed input size of 131072 bytes. Use --http-max-input-size to increase the limit."}`},
-		{"bomb", []string{"Content-Encoding: gzip"}, compressWith(t, "gzip", make([]byte, 50<<20)), `{"error":"Decompressed data size exceeds the maximum allowed value of 131072 bytes. Use --http-max-input-size to increase the limit."}`},
-		{"raw", []string{"Inference-Header-Content-Length: 0"}, append(spaces, "aaa"...), `{"error":"Raw input has a byte_size (131076 bytes) that exceeds the maximum allowed value of 131072 bytes. Use --http-max-input-size to increase the limit."}`},
-		{"cut off", []string{"Content-Encoding: gzip"}, compressWith(t, "gzip", spaces[:1000])[:20], `{"error":"failed to decompress the request body: unexpected EOF"}`},
+		{
+			"JSON", nil, spaces,
+			`{"error":"request JSON size of 131073 bytes exceeds the maximum allowed input size of 131072 bytes. Use --http-max-input-size to ` +
+				`increase the limit."}`,
+		},
+		{
+			"bomb",
+			[]string{"Content-Encoding: gzip"},
+			compressWith(t, "gzip", make([]byte, 50<<20)),
+			`{"error":"Decompressed data size exceeds the maximum allowed value of 131072 bytes. Use --http-max-input-size to increase the limit."}`,
+		},
+		{
+			"raw",
+			[]string{"Inference-Header-Content-Length: 0"},
+			append(spaces, "aaa"...),
+			`{"error":"Raw input has a byte_size (131076 bytes) that exceeds the maximum allowed value of 131072 bytes. Use ` +
+				`--http-max-input-size to increase the limit."}`,
+		},
+		{
+			"cut off",
+			[]string{"Content-Encoding: gzip"},
+			compressWith(t, "gzip", spaces[:1000])[:20],
+			`{"error":"failed to decompress the request body: unexpected EOF"}`,
+		},
 	} {
 		r := c.do("POST", "/v2/models/fp32/infer", x.headers, x.body)
 		if r.StatusCode != 400 || string(r.body) != x.want {
@@ -172,7 +199,8 @@ func TestChunkedUpload(t *testing.T) {
 	addr := serve(t, nil, nil)
 	body, header := binaryBody(50_000)
 	name, value, _ := strings.Cut(header, ": ")
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/v2/models/fp32/infer", io.MultiReader(bytes.NewReader(body[:1000]), bytes.NewReader(body[1000:])))
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/v2/models/fp32/infer",
+		io.MultiReader(bytes.NewReader(body[:1000]), bytes.NewReader(body[1000:])))
 	req.Header.Set(name, value)
 	tr := &http.Transport{}
 	defer tr.CloseIdleConnections()
@@ -233,7 +261,8 @@ func TestModelErrors(t *testing.T) {
 	} {
 		fail = backend.Errorf(code, "boom \"%s\"", code)
 		r := c.do("POST", "/v2/models/echo/infer", nil, []byte(`{"inputs":[{"name":"IN","shape":[1],"datatype":"FP32","data":[1]}]}`))
-		if want := fmt.Sprintf(`{"error":"boom \"%s\""}`, code); r.StatusCode != status || string(r.body) != want || r.Header.Get("Content-Type") != "text/plain" {
+		if want := fmt.Sprintf(`{"error":"boom \"%s\""}`, code); r.StatusCode != status || string(r.body) != want ||
+			r.Header.Get("Content-Type") != "text/plain" {
 			t.Errorf("%s: %d %s", code, r.StatusCode, r.body)
 		}
 	}
@@ -273,7 +302,8 @@ func TestReadTimeoutEndsWithTheBody(t *testing.T) {
 	addr := serve(t, echo, func(o *Options, _ *engine.Options) { o.ReadTimeout = 100 * time.Millisecond })
 	for _, n := range []int{1, 100_000} {
 		body, header := binaryBody(n)
-		request := fmt.Appendf(nil, "POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", header, len(body), body)
+		request := fmt.Appendf(nil, "POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", header, len(body),
+			body)
 		// On a machine that stands still the body itself may come too late: then the
 		// model does not see it, and another one is sent.
 		for before := executed.Load(); executed.Load() == before; {
@@ -407,11 +437,31 @@ func TestHeadersBecomeParameters(t *testing.T) {
 		want    []backend.Parameter
 	}{
 		// As the client spells them, in its order; the first of those that are spelled the same.
-		{[]string{"x-MY_b: 2", "Not: x", "my_a: 1", "MY_A: 3", "my_a: 4"}, []backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1"), backend.String("MY_A", "3")}},
-		{[]string{"x-MY_b: 2", "Not: x", "my_a: 1", "MY_A: 3", "my_a: 4"}, []backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1"), backend.String("MY_A", "3")}}, // the head before again
+		{
+			[]string{"x-MY_b: 2", "Not: x", "my_a: 1", "MY_A: 3", "my_a: 4"},
+			[]backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1"), backend.String("MY_A", "3")},
+		},
+		// the head before again
+		{
+			[]string{"x-MY_b: 2", "Not: x", "my_a: 1", "MY_A: 3", "my_a: 4"},
+			[]backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1"), backend.String("MY_A", "3")},
+		},
 		{[]string{"X-my_B: 2"}, []backend.Parameter{backend.String("X-my_B", "2")}},
-		// A request that net/http has parsed has its names, sorted.
-		{[]string{"x-MY_b: 2", "my_a: 1", "MY_A: 3", "Pragma: x"}, []backend.Parameter{backend.String("My_a", "1"), backend.String("X-My_b", "2")}},
+		// Also where net/http serves the request, once or from then on.
+		{[]string{"x-MY_b: 2", "my_a: 1", "MY_A: 3", "Pragma: x"}, []backend.Parameter{
+			backend.String("x-MY_b", "2"), backend.String("my_a", "1"),
+			backend.String("MY_A", "3"),
+		}},
+		{[]string{"x-MY_b: 2", "my_a: 1"}, []backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1")}},
+		{
+			[]string{"x-MY_b: 2", "my_a: 1", "MY_A: 3", "HTTP2-Settings: x"},
+			[]backend.Parameter{backend.String("x-MY_b", "2"), backend.String("my_a", "1"), backend.String("MY_A", "3")},
+		},
+		// And later ones on that connection.
+		{[]string{"x-MY_b: 2", "my_a: 1", "MY_A: 3"}, []backend.Parameter{
+			backend.String("x-MY_b", "2"), backend.String("my_a", "1"),
+			backend.String("MY_A", "3"),
+		}},
 	} {
 		c.do("POST", "/v2/models/echo/infer", ask.headers, body)
 		if got, want := <-seen, append([]backend.Parameter{backend.Int("p", 1)}, ask.want...); !slices.Equal(got, want) {
@@ -464,6 +514,9 @@ func TestBadPatternIsRefused(t *testing.T) {
 	if _, err := New(Options{Engine: &engine.Engine{}, HeaderForwardPattern: "("}); err == nil {
 		t.Error("taken")
 	}
+	if _, err := New(Options{Engine: &engine.Engine{}, TrustedHosts: []string{"*.example.com", "a[.example.com"}}); err == nil {
+		t.Error("taken as a name of a host")
+	}
 	if _, err := New(Options{}); err == nil {
 		t.Error("no engine, and no error")
 	}
@@ -474,7 +527,8 @@ func TestBadPatternIsRefused(t *testing.T) {
 func BenchmarkInfer(b *testing.B) {
 	addr := serve(b, nil, func(_ *Options, e *engine.Options) { e.Logger = slog.New(slog.DiscardHandler) })
 	body, header := binaryBody(16)
-	request := fmt.Appendf(nil, "POST /v2/models/fp32/infer HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", header, len(body), body)
+	request := fmt.Appendf(nil, "POST /v2/models/fp32/infer HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", header, len(body),
+		body)
 	c := dial(b, addr)
 	in := make([]byte, 4096)
 	b.ReportAllocs()

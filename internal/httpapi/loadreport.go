@@ -53,11 +53,12 @@ func (s *Server) reportLoad(h http.Header, r *http.Request, model string) {
 	h[headerLoad] = []string{string(b)}
 }
 
-// cacheBlocks returns the blocks of the key-value cache in use and in all, and
-// the tokens of a block: those of the model where it publishes its own, else
-// what there is, as for an ensemble. What nobody publishes is -1.
+// cacheBlocks returns how many blocks of the key-value cache are in use, how many
+// there are, and how many tokens a block has. A model that publishes these numbers
+// counts alone; for others, such as an ensemble, whatever is published counts. A
+// number that nobody publishes is -1.
 func (s *Server) cacheBlocks(model string) (used, most, tokens float64) {
-	all := s.engine.CustomFamily(kvBlocks)
+	all := s.engine.CustomMetrics().Family(kvBlocks)
 	own := false
 	for i := range all {
 		own = own || all[i].Labels["model"] == model

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/refusals"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/shm"
 )
 
@@ -46,20 +48,20 @@ var machine = sync.OnceValue(func() string {
 // that are no browsers send no origin. The name they ask for is looked at where
 // they come from this machine, where a browser of its user does: other machines
 // know the server by names that it does not know itself.
-func (s *Server) foreign(r *http.Request) string {
+func (s *Server) foreign(r *http.Request) (reason refusals.Reason, why string) {
 	for _, origin := range r.Header["Origin"] {
 		from, err := url.Parse(origin)
 		if err != nil || from.Host == "" || !s.ours(from.Host) || !strings.EqualFold(from.Host, r.Host) && !s.trusted(from.Hostname()) {
-			return "it comes from a page of '" + origin + "'"
+			return refusals.Origin, "it comes from a page of '" + origin + "'"
 		}
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" && len(r.Header["Origin"]) == 0 {
-		return "it comes from a page of another site"
+		return refusals.Origin, "it comes from a page of another site"
 	}
 	if _, network := peer(r); network == "tcp" && shm.Loopback(r.RemoteAddr) && r.Host != "" && !s.ours(r.Host) {
-		return "it is for a server named '" + r.Host + "'"
+		return refusals.Host, "it is for a server named '" + r.Host + "'"
 	}
-	return ""
+	return 0, ""
 }
 
 // trusted reports whether the operator has named host.
@@ -73,7 +75,9 @@ func (s *Server) trusted(host string) bool {
 }
 
 func refusal(why string) *backend.Error {
-	return backend.Errorf(backend.PermissionDenied, "this request changes the server, and %s: it is refused. Names by which a proxy or a page of yours knows the server go into --http-trusted-host", why)
+	return backend.Errorf(backend.PermissionDenied,
+		"this request changes the server, and %s: it is refused. Names by which a proxy or a page of yours knows the server go into "+
+			setting.Name("http-trusted-host"), why)
 }
 
 // peer returns the address of the sender of r and its network. The address of a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 )
 
 // Header values are shared: net/http only reads them.
@@ -29,7 +30,7 @@ const lengthHeader = "Inference-Header-Content-Length"
 const autoLength = 2000
 
 // write sends a whole reply.
-func write(w http.ResponseWriter, h http.Header, status int, body []byte) {
+func (s *Server) write(w http.ResponseWriter, h http.Header, status int, body []byte) {
 	if len(body) > autoLength {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
@@ -38,7 +39,7 @@ func write(w http.ResponseWriter, h http.Header, status int, body []byte) {
 	}
 	if _, ours := w.(gatherer); !ours { // it bounds small ones itself, when they do not go at once
 		if d := times(w); d != nil {
-			_ = d.SetWriteDeadline(time.Now().Add(defaultReadTimeout))
+			_ = d.SetWriteDeadline(time.Now().Add(s.o.ReadTimeout))
 		}
 	}
 	if len(body) > 0 {
@@ -47,13 +48,13 @@ func write(w http.ResponseWriter, h http.Header, status int, body []byte) {
 }
 
 // replyText sends an error that has no code of the core's.
-func replyText(w http.ResponseWriter, h http.Header, status int, text string) {
+func (s *Server) replyText(w http.ResponseWriter, h http.Header, status int, text string) {
 	h["Content-Type"] = jsonType
-	write(w, h, status, kserve.AppendError(nil, text))
+	s.write(w, h, status, jsonwire.AppendError(nil, text))
 }
 
 // replyError sends an error of the core.
-func replyError(w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
+func (s *Server) replyError(w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
 	h["Content-Type"] = contentType
 	if err.Code == backend.Unauthenticated {
 		h["Www-Authenticate"] = bearer
@@ -62,7 +63,7 @@ func replyError(w http.ResponseWriter, h http.Header, contentType []string, err 
 		seconds := (err.RetryAfter + time.Second - 1) / time.Second
 		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
 	}
-	write(w, h, kserve.HTTPStatus(err.Code), kserve.AppendError(nil, err.Message))
+	s.write(w, h, kserve.HTTPStatus(err.Code), jsonwire.AppendError(nil, err.Message))
 }
 
 // clock holds the Date header of the present second, so that it is not

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -16,8 +17,8 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
-	"github.com/nesoserve/neso/internal/kserve"
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
+	"github.com/nesoserve/neso/internal/repository/layout"
 )
 
 const (
@@ -60,7 +61,7 @@ type Sagemaker struct {
 }
 
 // sagemakerModel is where a model came from, and the name it is served under.
-type sagemakerModel struct{ url, repository, served string }
+type sagemakerModel struct{ repository, served string }
 
 // NewSagemaker returns the cloud's form of s.
 func NewSagemaker(s *Server, o SagemakerOptions) (*Sagemaker, error) {
@@ -75,7 +76,8 @@ func NewSagemaker(s *Server, o SagemakerOptions) (*Sagemaker, error) {
 	case "generate_stream":
 		m.endpoint = modelGenerateStream
 	default:
-		return nil, backend.Errorf(backend.InvalidArg, "SAGEMAKER_TRITON_INFERENCE_TYPE is '%s': expected infer, generate or generate_stream", o.InferenceType)
+		return nil, backend.Errorf(backend.InvalidArg, "SAGEMAKER_TRITON_INFERENCE_TYPE is '%s': expected infer, generate or generate_stream",
+			o.InferenceType)
 	}
 	return m, nil
 }
@@ -105,7 +107,7 @@ func (m *Sagemaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.model(w, r, path[len("/models/"):])
 	default:
 		m.s.drain(w, r)
-		replyEmpty(w, http.StatusBadRequest)
+		m.s.replyEmpty(w, http.StatusBadRequest)
 	}
 }
 
@@ -117,7 +119,7 @@ func (m *Sagemaker) method(w http.ResponseWriter, r *http.Request, want string, 
 	}
 	if m.s.allowed(w, r, target{endpoint: e}) {
 		m.s.drain(w, r)
-		replyText(w, w.Header(), http.StatusMethodNotAllowed, "Method Not Allowed")
+		m.s.replyText(w, w.Header(), http.StatusMethodNotAllowed, "Method Not Allowed")
 	}
 	return false
 }
@@ -161,20 +163,20 @@ func (m *Sagemaker) model(w http.ResponseWriter, r *http.Request, rest string) {
 	switch {
 	case !ok:
 		m.s.drain(w, r)
-		replyEmpty(w, http.StatusNotFound)
+		m.s.replyEmpty(w, http.StatusNotFound)
 	case after == "/invoke" && r.Method == http.MethodPost:
 		if named := r.Header.Get(sagemakerTarget); named != "" {
 			served = named
 		}
 		m.infer(w, r, served, true)
 	case after == "" && r.Method == http.MethodGet:
-		reply, _ := json.Marshal(sagemakerEntry{name, found.url}) // two strings
+		reply, _ := json.Marshal(sagemakerEntry{name, found.repository}) // two strings
 		m.answer(w, http.StatusOK, reply)
 	case after == "" && r.Method == http.MethodDelete:
 		m.unload(w, r, name, found)
 	default:
 		m.s.drain(w, r)
-		replyEmpty(w, http.StatusBadRequest)
+		m.s.replyEmpty(w, http.StatusBadRequest)
 	}
 }
 
@@ -185,7 +187,7 @@ func (m *Sagemaker) infer(w http.ResponseWriter, r *http.Request, name string, f
 	w = &translator{ResponseWriter: w, mime: sagemakerMIME, flatten: flatten}
 	if err := takeHeaderSize(r, sagemakerMIME); err != nil {
 		m.s.drain(w, r)
-		replyError(w, w.Header(), jsonType, backend.AsError(err))
+		m.s.replyError(w, w.Header(), jsonType, backend.AsError(err))
 		return
 	}
 	m.s.serve(w, r, target{endpoint: m.endpoint, name: name})
@@ -206,7 +208,7 @@ func (m *Sagemaker) list(w http.ResponseWriter, caller *auth.Caller) {
 		if !caller.Sees(m.loaded[name].served) {
 			continue
 		}
-		all.Models = append(all.Models, sagemakerEntry{name, m.loaded[name].url})
+		all.Models = append(all.Models, sagemakerEntry{name, m.loaded[name].repository})
 	}
 	m.mu.Unlock()
 	reply, _ := json.Marshal(all) // strings only
@@ -216,7 +218,7 @@ func (m *Sagemaker) list(w http.ResponseWriter, caller *auth.Caller) {
 func (m *Sagemaker) answer(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = textType // as the peer says, though it is JSON
-	write(w, h, status, body)
+	m.s.write(w, h, status, body)
 }
 
 // fail answers with an error in the cloud's codes.
@@ -231,7 +233,7 @@ func (m *Sagemaker) fail(w http.ResponseWriter, err error) {
 	}
 	h := w.Header()
 	h["Content-Type"] = textType
-	write(w, h, status, kserve.AppendError(nil, fault.Message))
+	m.s.write(w, h, status, jsonwire.AppendError(nil, fault.Message))
 }
 
 func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Caller) {
@@ -244,12 +246,15 @@ func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 			URL  string `json:"url"`
 		}
 		if fault := json.Unmarshal(bytes.TrimPrefix(body, []byte("\ufeff")), &q); fault != nil {
-			err = backend.Errorf(backend.InvalidArg, "failed to parse the request JSON buffer: %v; expected {\"model_name\": ..., \"url\": ...}", fault)
+			err = backend.Errorf(backend.InvalidArg, "failed to parse the request JSON buffer: %v; expected {\"model_name\": ..., \"url\": ...}",
+				fault)
 		} else {
 			served := cmp.Or(r.Header.Get(sagemakerTarget), q.Name)
 			if refusal := caller.May(auth.Control, served); refusal != nil {
+				auth.Note(m.s.engine.Refusals(), refusal, from(r)...)
 				err = refusal
 			} else {
+				m.log("Loading", served)
 				err = m.register(r.Context(), q.Name, served, q.URL)
 			}
 		}
@@ -258,7 +263,13 @@ func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 		m.fail(w, err)
 		return
 	}
-	replyEmpty(w, http.StatusOK)
+	m.s.replyEmpty(w, http.StatusOK)
+}
+
+// log says which of the cloud's models is loaded and unloaded, in the peer's words:
+// the cloud's users filter by them.
+func (m *Sagemaker) log(doing, model string) {
+	slog.New(m.s.handler()).Info(doing + " SageMaker TargetModel: " + model) //nolint:sloglint // worded as in Triton, which scripts look for
 }
 
 // register makes the directory at url, which the cloud calls name, a repository
@@ -296,7 +307,7 @@ func (m *Sagemaker) register(ctx context.Context, name, served, url string) erro
 		return err
 	}
 	m.mu.Lock()
-	m.loaded[name] = sagemakerModel{url: url, repository: repository, served: served}
+	m.loaded[name] = sagemakerModel{repository: repository, served: served}
 	m.mu.Unlock()
 	return nil
 }
@@ -322,7 +333,7 @@ func choose(path string) (repository, directory string, err error) {
 	var found []string
 	for _, e := range entries {
 		dir := filepath.Join(path, e.Name())
-		if !e.IsDir() || modelconfig.NoModel(e.Name()) {
+		if !e.IsDir() || layout.NoModel(e.Name()) {
 			continue
 		}
 		found = append(found, e.Name())
@@ -357,6 +368,7 @@ func isEnsemble(config string) bool {
 }
 
 func (m *Sagemaker) unload(w http.ResponseWriter, r *http.Request, name string, found sagemakerModel) {
+	m.log("Unloading", found.served)
 	ctx, cancel := context.WithTimeout(r.Context(), sagemakerUnload)
 	defer cancel()
 	err := m.s.engine.UnloadWait(ctx, found.served)
@@ -370,5 +382,5 @@ func (m *Sagemaker) unload(w http.ResponseWriter, r *http.Request, name string, 
 	m.mu.Lock()
 	delete(m.loaded, name)
 	m.mu.Unlock()
-	replyEmpty(w, http.StatusOK)
+	m.s.replyEmpty(w, http.StatusOK)
 }

@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"regexp"
 	"strconv"
 	"sync"
@@ -13,7 +15,9 @@ import (
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/httpapi/transport"
+	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/refusals"
 )
 
 // Options configure the front end. Only Engine is needed.
@@ -34,6 +38,9 @@ type Options struct {
 	TrustedHosts []string
 	// ManagedElsewhere refuses what changes the server, which Admin serves then.
 	ManagedElsewhere bool
+	// GRPCAt says where gRPC is served, as in "port 8001", to those who ask for HTTP/2
+	// here; empty for nowhere.
+	GRPCAt string
 	// Join hands out a place where another process can bind models; nil refuses.
 	Join func() (socket, token string, err error)
 	// Log is what the logging endpoint shows and changes; without it the
@@ -64,7 +71,7 @@ type Server struct {
 	forward    *regexp.Regexp
 	restricted [endpointCount]*Restriction
 	calls      sync.Pool
-	heavy      lane
+	heavy      lane.Lane
 	clock      clock
 }
 
@@ -91,12 +98,17 @@ func New(o Options) (*Server, error) {
 		}
 		s.forward = re
 	}
+	for _, pattern := range o.TrustedHosts {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return nil, fmt.Errorf("httpapi: %q is no pattern of host names: %w", pattern, err)
+		}
+	}
 	for e := range endpoints {
 		if r, ok := o.Restricted[endpoints[e].category]; ok && e != int(notFound) {
 			s.restricted[e] = &r
 		}
 	}
-	s.calls.New, s.heavy = func() any { return newCall() }, newLane()
+	s.calls.New, s.heavy = func() any { return newCall() }, o.Engine.Heavy()
 	return s, nil
 }
 
@@ -140,8 +152,9 @@ func (s *Server) handler() slog.Handler {
 // about answers who looks at / to see what is here. There is nothing in the
 // protocol, and the status says so.
 const about = `{"error":"Not Found: this is Neso, an inference server with the interface of Triton (Open Inference protocol, KServe v2)",` +
-	`"endpoints":["GET /v2","GET /v2/health/ready?verbose","POST /v2/repository/index","GET /v2/models/{model}","GET /v2/models/{model}/config","POST /v2/models/{model}/infer","GET /v2/models/stats"],` +
-	`"documentation":"https://github.com/nesoserve/neso/tree/main/docs/http.md"}`
+	`"endpoints":["GET /v2","GET /v2/health/ready?verbose","POST /v2/repository/index","GET /v2/models/{model}","GET ` +
+	`/v2/models/{model}/config","POST /v2/models/{model}/infer","GET /v2/models/stats"],` +
+	`"documentation":"https://github.com/nesoserve/neso/tree/main/docs/use/http.md"}`
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handle(w, r, false) }
@@ -156,19 +169,28 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, admin bool) {
 	}
 	t := route(r.URL.EscapedPath())
 	if t.endpoint == notFound {
+		if r.Method == "PRI" { // HTTP/2's first words, which net/http lets through
+			text := "this is the HTTP port, which speaks HTTP/1.1"
+			if s.o.GRPCAt != "" {
+				text += "; gRPC is served at " + s.o.GRPCAt
+			}
+			h["Connection"] = closeConnection
+			s.replyText(w, h, http.StatusBadRequest, text)
+			return
+		}
 		s.drain(w, r)
 		if r.URL.Path == "/" && r.Method == http.MethodGet {
 			h["Content-Type"] = jsonType
-			write(w, h, http.StatusNotFound, []byte(about))
+			s.write(w, h, http.StatusNotFound, []byte(about))
 			return
 		}
-		replyText(w, h, http.StatusNotFound, "Not Found")
+		s.replyText(w, h, http.StatusNotFound, "Not Found")
 		return
 	}
 	if e := &endpoints[t.endpoint]; (!e.get || r.Method != http.MethodGet) && (!e.post || r.Method != http.MethodPost) {
 		if s.allowed(w, r, t) {
 			s.drain(w, r)
-			replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
+			s.replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
 		}
 		return
 	}
@@ -180,8 +202,10 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, admin bool) {
 // not it answers.
 func (s *Server) allowed(w http.ResponseWriter, r *http.Request, t target) bool {
 	if must := s.restricted[t.endpoint]; must != nil && r.Header.Get(must.Header) != must.Value {
+		text := "This API is restricted, expecting header '" + must.Header + "'"
+		s.refused(r, refusals.Restricted, text)
 		s.drain(w, r)
-		replyText(w, w.Header(), http.StatusForbidden, "This API is restricted, expecting header '"+must.Header+"'")
+		s.replyText(w, w.Header(), http.StatusForbidden, text)
 		return false
 	}
 	return true
@@ -202,7 +226,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 		var err error
 		if version, err = strconv.ParseInt(t.version, 10, 64); err != nil {
 			s.drain(w, r)
-			replyText(w, h, http.StatusBadRequest, "failed to get model version from specified version string '"+t.version+
+			s.replyText(w, h, http.StatusBadRequest, "failed to get model version from specified version string '"+t.version+
 				"' (details: stol), version should be an integral value > 0")
 			return
 		}
@@ -228,24 +252,25 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 	}
 	c := s.calls.Get().(*call)
 	defer s.release(c)
+	c.key = caller.Share()
 	var body []byte
 	if r.Method == http.MethodPost {
 		var err error
 		if body, err = s.controlBody(w, r, c); err != nil {
-			replyError(w, h, jsonType, backend.AsError(err))
+			s.replyError(w, h, jsonType, backend.AsError(err))
 			return
 		}
 	}
 	reply, err := s.answer(r, caller, t, version, body)
 	if err != nil {
-		replyError(w, h, jsonType, backend.AsError(err))
+		s.replyError(w, h, jsonType, backend.AsError(err))
 		return
 	}
 	h["Content-Type"] = jsonType
 	if len(reply) <= joinLimit {
-		write(w, h, http.StatusOK, reply)
+		s.write(w, h, http.StatusOK, reply)
 	} else if err := s.hold(w, r, c, len(reply)); err != nil {
-		replyError(w, h, jsonType, err)
+		s.replyError(w, h, jsonType, err)
 	} else {
 		s.writeParts(w, h, c, reply, nil, 0)
 	}

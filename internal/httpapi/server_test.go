@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,11 +19,10 @@ import (
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/internal/nesotest/transcript"
 )
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
-
-var rewrite = flag.Bool("rewrite", false, "write what the transcripts should say")
 
 // config is a model with one input and output per datatype given.
 func config(more string, datatypes ...string) string {
@@ -55,7 +51,8 @@ var models = map[string]string{
 	"word/config.pbtxt": config("", "STRING1"), "word/1/": "",
 	"fp16/config.pbtxt": config("", "FP16"), "fp16/1/": "",
 	"two/config.pbtxt": config("", "INT32", "INT32"), "two/1/": "",
-	"classes/config.pbtxt": strings.Replace(config("max_batch_size: 4", "FP32"), `"OUT" data_type`, `"OUT" label_filename: "labels.txt" data_type`, 1), "classes/1/": "", "classes/labels.txt": "ant\nbee\ncat\n",
+	"classes/config.pbtxt": strings.Replace(config("max_batch_size: 4", "FP32"), `"OUT" data_type`,
+		`"OUT" label_filename: "labels.txt" data_type`, 1), "classes/1/": "", "classes/labels.txt": "ant\nbee\ncat\n",
 	"decoupled/config.pbtxt": config("model_transaction_policy { decoupled: true }", "FP32"), "decoupled/1/": "",
 	"talk/config.pbtxt": strings.Replace(config("model_transaction_policy { decoupled: true }", "FP32"), "identity", "echo", 1), "talk/1/": "",
 	"echo/config.pbtxt": strings.Replace(config("", "FP32"), "identity", "echo", 1), "echo/1/": "",
@@ -63,6 +60,13 @@ var models = map[string]string{
 
 // serve starts a server for the models and returns its address.
 func serve(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Options)) string {
+	t.Helper()
+	addr, _ := serveEngine(t, echo, change)
+	return addr
+}
+
+// serveEngine is serve for who needs the engine, too.
+func serveEngine(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Options)) (string, *engine.Engine) {
 	t.Helper()
 	if echo == nil {
 		echo = &nesotest.Echo{}
@@ -105,7 +109,7 @@ func serve(t testing.TB, echo *nesotest.Echo, change func(*Options, *engine.Opti
 			t.Errorf("%d bytes of bodies and %d of answers are still counted", in, out)
 		}
 	})
-	return l.Addr().String()
+	return l.Addr().String(), e
 }
 
 // client sends one request after another over one connection.
@@ -177,59 +181,31 @@ func (c *client) do(method, path string, headers []string, body []byte) reply {
 // that begin with "> " (text) or ">> " (a quoted string), a line of dashes, and
 // the reply. All requests of a file use one connection.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	transcript.Run(t, "testdata/*.txt", func(t *testing.T, name, text string) string {
+		log, err := logging.Open(logging.DefaultSettings(), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		c := dial(t, serve(t, nil, func(o *Options, e *engine.Options) {
+			o.MaxInputSize = 1 << 16
+			o.Log = log
+			o.HeaderForwardPattern = "^x-fwd|^timeout$"
+			o.Restricted = map[Category]Restriction{Trace: {"a", "b"}}
+			if name == "repository.txt" {
+				e.ControlMode = "explicit"
 			}
-			log, err := logging.Open(logging.DefaultSettings(), io.Discard)
-			if err != nil {
-				t.Fatal(err)
+		}))
+		var out strings.Builder
+		for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+			if i > 0 {
+				out.WriteString("\n")
 			}
-			defer log.Close()
-			c := dial(t, serve(t, nil, func(o *Options, e *engine.Options) {
-				o.MaxInputSize = 1 << 16
-				o.Log = log
-				o.HeaderForwardPattern = "^x-fwd|^timeout$"
-				o.Restricted = map[Category]Restriction{Trace: {"a", "b"}}
-				if filepath.Base(file) == "repository.txt" {
-					e.ControlMode = "explicit"
-				}
-			}))
-			var out strings.Builder
-			for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
-				if i > 0 {
-					out.WriteString("\n")
-				}
-				question, _, _ := strings.Cut(block, "\n----")
-				out.WriteString(question + "\n----\n" + play(c, question))
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			got, want := strings.Split(out.String(), "\n\n"), strings.Split(string(text), "\n\n")
-			for i := range max(len(got), len(want)) {
-				if i >= len(got) || i >= len(want) || strings.TrimSpace(got[i]) != strings.TrimSpace(want[i]) {
-					t.Errorf("block %d differs; got\n%s\nwant\n%s", i, at(got, i), at(want, i))
-				}
-			}
-		})
-	}
-}
-
-func at(s []string, i int) string {
-	if i < len(s) {
-		return s[i]
-	}
-	return "nothing"
+			question, _, _ := strings.Cut(block, "\n----")
+			out.WriteString(question + "\n----\n" + play(c, question))
+		}
+		return out.String()
+	})
 }
 
 func play(c *client, question string) string {

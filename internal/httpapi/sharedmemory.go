@@ -4,14 +4,15 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/shm"
 )
 
 // seenBy returns the shared memory as the sender of r sees it.
 func (s *Server) seenBy(r *http.Request) *shm.Registry {
 	address, network := peer(r)
-	proxied := s.foreign(r) != ""
+	_, why := s.foreign(r)
+	proxied := why != ""
 	for _, h := range shm.ProxyHeaders {
 		proxied = proxied || len(r.Header[h]) > 0
 	}
@@ -21,6 +22,11 @@ func (s *Server) seenBy(r *http.Request) *shm.Registry {
 // sharedMemory shows, registers and unregisters regions.
 func (s *Server) sharedMemory(r *http.Request, t target, body []byte) ([]byte, error) {
 	memory := s.seenBy(r)
+	if memory == nil {
+		if reason, why := s.foreign(r); why != "" {
+			s.refused(r, reason, why)
+		}
+	}
 	// Clients send the name encoded, and use it plain in inferences.
 	name, err := url.PathUnescape(t.name)
 	if err != nil {
@@ -32,7 +38,7 @@ func (s *Server) sharedMemory(r *http.Request, t target, body []byte) ([]byte, e
 		if err != nil {
 			return nil, err
 		}
-		return kserve.AppendRegions(nil, regions), nil
+		return jsonwire.AppendRegions(nil, regions), nil
 	case t.endpoint == memoryUnregister:
 		return nil, memory.Unregister(t.memory, name)
 	case memory == nil:
@@ -41,13 +47,13 @@ func (s *Server) sharedMemory(r *http.Request, t target, body []byte) ([]byte, e
 	case name == "":
 		return nil, shm.NoName(t.memory)
 	case t.memory == shm.CUDA:
-		q, err := kserve.DecodeCUDARegion(body)
+		q, err := jsonwire.DecodeCUDARegion(body)
 		if err != nil {
 			return nil, err
 		}
 		return nil, memory.RegisterCUDA(name, q.Handle, q.Device, q.ByteSize)
 	default:
-		q, err := kserve.DecodeSystemRegion(body)
+		q, err := jsonwire.DecodeSystemRegion(body)
 		if err != nil {
 			return nil, err
 		}

@@ -35,7 +35,8 @@ type translator struct {
 	// mime is the content type of binary answers, which then carries the length of
 	// the JSON; "" leaves the length header.
 	mime string
-	// flatten makes every error 400, or 507 when it tells of missing memory.
+	// flatten makes every error 400, or 507 when memory is missing. A refusal keeps
+	// its status.
 	flatten bool
 	begun   bool // the status is known
 	failed  bool // an error whose text is still to come
@@ -49,7 +50,7 @@ func (t *translator) WriteHeader(status int) {
 		delete(h, lengthHeader)
 		h["Content-Type"] = []string{t.mime + headerSizeSuffix + n[0]}
 	}
-	if t.flatten && status >= http.StatusBadRequest {
+	if t.flatten && status >= http.StatusBadRequest && status != http.StatusForbidden {
 		t.failed = true
 		return
 	}
@@ -81,7 +82,8 @@ func (t *translator) SetReadDeadline(at time.Time) error {
 var memoryTexts = []string{
 	"CUDA out of memory", "CUDA_OUT_OF_MEMORY", "Out of memory", "Out Of Memory", "out of memory", "MemoryError", "OutOfMemory", "OOM",
 	"Dst tensor is not initialized", "Src tensor is not initialized", "CNMEM_STATUS_OUT_OF_MEMORY", "CUDNN_STATUS_NOT_INITIALIZED",
-	"CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED", "Failed to allocate memory", "failed to allocate memory", "No space left on device",
+	"CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED", "Failed to allocate memory", "failed to allocate memory",
+	"No space left on device",
 }
 
 func flatStatus(text string) int {
@@ -94,8 +96,8 @@ func flatStatus(text string) int {
 }
 
 // replyEmpty answers without a body.
-func replyEmpty(w http.ResponseWriter, status int) {
+func (s *Server) replyEmpty(w http.ResponseWriter, status int) {
 	h := w.Header()
 	h["Content-Type"] = textType
-	write(w, h, status, nil)
+	s.write(w, h, status, nil)
 }

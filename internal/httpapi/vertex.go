@@ -31,7 +31,8 @@ type VertexOptions struct {
 type Vertex struct {
 	s *Server
 	o VertexOptions
-	// model answers predictions: that of the options, or the only one, once known.
+	// model answers predictions. It is the model that the options name, or the only
+	// model, once that is known.
 	model atomic.Pointer[string]
 }
 
@@ -76,7 +77,8 @@ func (v *Vertex) only() (string, error) {
 		names[e.Name] = true
 	}
 	if len(names) != 1 {
-		return "", backend.Errorf(backend.InvalidArg, "Expect the model repository contains only a single model if default model is not specified")
+		return "",
+			backend.Errorf(backend.InvalidArg, "Expect the model repository contains only a single model if default model is not specified")
 	}
 	return entries[0].Name, nil
 }
@@ -93,12 +95,12 @@ func (v *Vertex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		want = http.MethodPost
 	default:
 		v.s.drain(w, r)
-		replyEmpty(w, http.StatusBadRequest)
+		v.s.replyEmpty(w, http.StatusBadRequest)
 		return
 	}
 	if r.Method != want {
 		v.s.drain(w, r)
-		replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
+		v.s.replyText(w, h, http.StatusMethodNotAllowed, "Method Not Allowed")
 		return
 	}
 	if want == http.MethodGet {
@@ -112,7 +114,8 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 	t := target{endpoint: modelInfer, name: *v.model.Load()}
 	if to := r.Header.Get(vertexRedirect); to == "metrics" && v.o.Metrics != nil {
 		v.s.drain(w, r)
-		r.Method = http.MethodGet
+		r = r.Clone(r.Context())
+		r.Method, r.URL.Path, r.URL.RawPath = http.MethodGet, "/metrics", ""
 		v.o.Metrics.ServeHTTP(w, r)
 		return
 	} else if to != "" {
@@ -121,7 +124,7 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 		name, err := v.only()
 		if err != nil {
 			v.s.drain(w, r)
-			replyError(w, w.Header(), jsonType, backend.AsError(err))
+			v.s.replyError(w, w.Header(), jsonType, backend.AsError(err))
 			return
 		}
 		t.name = name
@@ -130,7 +133,7 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 	case modelInfer:
 		if err := takeHeaderSize(r, vertexMIME); err != nil {
 			v.s.drain(w, r)
-			replyError(w, w.Header(), jsonType, backend.AsError(err))
+			v.s.replyError(w, w.Header(), jsonType, backend.AsError(err))
 			return
 		}
 		v.s.serve(w, r, t)
@@ -138,9 +141,9 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 		v.s.serve(w, r, t)
 	case repositoryLoad, repositoryUnload, repositoryBind, memoryRegister, memoryUnregister:
 		v.s.drain(w, r)
-		replyText(w, w.Header(), http.StatusForbidden, "This API is not reachable through the Vertex AI endpoint")
+		v.s.replyText(w, w.Header(), http.StatusForbidden, "This API is not reachable through the Vertex AI endpoint")
 	default:
 		v.s.drain(w, r)
-		replyEmpty(w, http.StatusBadRequest)
+		v.s.replyEmpty(w, http.StatusBadRequest)
 	}
 }

@@ -18,6 +18,8 @@ func (o *owner) CheckResponse(_ *Request, resp *backend.Response) {
 	}
 }
 
+func (*owner) CountResponse(*Request, *backend.Response, int) {}
+
 func (o *owner) Finish(*Request) { o.finished++ }
 
 func response(name string) (*backend.Response, *tensor.Buffer) {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -15,8 +16,8 @@ type Request struct {
 	Times Times
 	// Owner is the pinned version; set by the engine.
 	Owner Owner
-	// Bytes is what admission has reserved for the request.
-	Bytes int64
+	// Room is what admission has reserved for the request.
+	Room ledger.Room
 	// Background says that the goroutine which brings the request has more to do: a
 	// batcher must not run a batch on it.
 	Background bool
@@ -42,6 +43,9 @@ type Request struct {
 	Cache Cache
 	// Timeline follows a sampled request; nil for all others.
 	Timeline Timeline
+	// Held, if not nil, is the scheduler that holds responses of the request back, or
+	// takes the request back.
+	Held Held
 	// Payer is whose quotas the request uses, where the server asks for keys; else
 	// nil.
 	Payer Payer
@@ -53,6 +57,7 @@ type Request struct {
 	ended atomic.Bool
 	done  func(*Request)
 	seen  int
+	told  int // responses that were counted, empty ones too
 	fail  *backend.Error
 	why   Reason
 	kept  []*tensor.Buffer
@@ -69,6 +74,7 @@ type Times struct {
 	InputEnd     int64 // inputs ready for the model
 	OutputStart  int64 // the model is done, outputs are being taken
 	ComputeEnd   int64 // outputs taken
+	Response     int64 // last response delivered that was not the final one
 	End          int64 // final response delivered
 	// Steps, for the request of an ensemble, holds what queue, compute input,
 	// compute infer and compute output took in its steps. It counts instead of the
@@ -117,11 +123,21 @@ func (r Reason) String() string {
 	return [...]string{"", "OTHER", "REJECTED", "CANCELED", "BACKEND"}[r]
 }
 
+// Held is a scheduler's end of a request.
+type Held interface {
+	// Answered reports whether the backend owes nothing more for the execution that
+	// has ended, though the final response has perhaps not been delivered.
+	Answered() bool
+}
+
 // Owner is the model version a request is pinned to.
 type Owner interface {
 	// CheckResponse may drop outputs that were not asked for, and turns a response
 	// that contradicts the configuration into an error by setting resp.Err.
 	CheckResponse(r *Request, resp *backend.Response)
+	// CountResponse counts a response, the index-th of the request from 0, with its
+	// error if it has one; nil is an empty one, which nobody sees.
+	CountResponse(r *Request, resp *backend.Response, index int)
 	// Finish is called once, when the final response is given: it counts.
 	Finish(r *Request)
 }
@@ -189,7 +205,7 @@ func (r *Request) Drop() {
 // a client that waits for each answer has only one request in the server, ever.
 func (r *Request) LeavePayer() {
 	if r.Payer != nil && !r.left.Swap(true) {
-		r.Payer.Leave(r.Bytes)
+		r.Payer.Leave(r.Room.Bytes)
 	}
 }
 

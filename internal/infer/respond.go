@@ -27,6 +27,11 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 		resp.Release()
 		return ErrEnded
 	}
+	if resp == nil && !final { // nobody is to see it
+		r.report(nil)
+		r.Times.Response = backend.Now()
+		return r.errCancelled()
+	}
 	if resp != nil {
 		r.seen++
 		if resp.Err == nil && r.Owner != nil {
@@ -41,11 +46,12 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 				}
 			}
 		}
+		r.report(resp)
 	}
 	if r.Timeline != nil {
 		r.Timeline.Answer(r, resp)
 	}
-	cancelled := r.Cancelled()
+	cancelled := r.errCancelled()
 	if final {
 		r.Times.End = backend.Now()
 		if r.Owner != nil {
@@ -59,11 +65,25 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 	r.sink.Deliver(r, resp, final)
 	if final {
 		r.Drop()
+		return nil
 	}
-	if cancelled && !final {
-		return backend.Errorf(backend.Cancelled, "request cancelled")
+	r.Times.Response = backend.Now() // what a slow client takes is not the next one's
+	return cancelled
+}
+
+// report has a response counted, nil for an empty one.
+func (r *Request) report(resp *backend.Response) {
+	if r.Owner != nil {
+		r.Owner.CountResponse(r, resp, r.told)
 	}
-	return nil
+	r.told++
+}
+
+func (r *Request) errCancelled() error {
+	if !r.Cancelled() {
+		return nil
+	}
+	return backend.Errorf(backend.Cancelled, "request cancelled")
 }
 
 // Fail answers the request with an error, as its final response, unless it has
@@ -78,16 +98,6 @@ func (r *Request) Fail(err error, why Reason) {
 	r.why = why
 	_ = r.Respond(&backend.Response{Err: backend.AsError(err)}, true) // ErrEnded: someone was faster
 }
-
-// Reschedule refuses: only a scheduler, which stands before the request as its
-// Responder, can take one back. The method of the embedded request would ask this
-// very Responder again.
-func (r *Request) Reschedule() error {
-	return backend.Errorf(backend.InvalidArg, "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
-}
-
-// Settle is for schedulers, likewise.
-func (*Request) Settle(bool) {}
 
 // Ended reports whether the final response has been given.
 func (r *Request) Ended() bool { return r.ended.Load() }

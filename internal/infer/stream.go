@@ -15,15 +15,23 @@ type Stream struct {
 	// Ledger, if not nil, counts the responses that wait. One for which there is no
 	// room becomes an error.
 	Ledger *ledger.Ledger
+	// By is for whom it counts.
+	By ledger.Asker
 
 	ctx  context.Context
 	room chan struct{} // one for each response in items
 	wake chan struct{} // there is something to read; one place is enough
 
 	mu      sync.Mutex
-	items   []*backend.Response
+	items   []waiting
 	final   bool // no response follows those in items
 	refusal error
+}
+
+// waiting is a response that nobody has read yet.
+type waiting struct {
+	resp *backend.Response
+	room ledger.Room
 }
 
 // NewStream returns a sink that holds up to room responses, at least 1, and
@@ -42,11 +50,16 @@ func (s *Stream) Deliver(_ *Request, resp *backend.Response, final bool) {
 			resp = nil
 		}
 	}
-	resp = s.count(resp)
+	var room ledger.Room
+	if resp != nil && s.Ledger != nil {
+		// An error for which there is no room waits all the same: a request over HTTP has
+		// few responses that wait.
+		resp, room, _, _ = Count(s.Ledger, s.By, resp, 0)
+	}
 	s.mu.Lock()
 	s.final = s.final || final
 	if resp != nil {
-		s.items = append(s.items, resp)
+		s.items = append(s.items, waiting{resp, room})
 	}
 	s.mu.Unlock()
 	select {
@@ -55,23 +68,42 @@ func (s *Stream) Deliver(_ *Request, resp *backend.Response, final bool) {
 	}
 }
 
-// count counts a response that is going to wait.
-func (s *Stream) count(resp *backend.Response) *backend.Response {
-	if n := bytesOf(resp); s.Ledger != nil && n > 0 && !s.Ledger.Take(ledger.Out, n) {
+// perResponse is what a response holds beside its tensors and texts, about.
+const perResponse = 512
+
+// Count counts a response among the answers that wait: its tensors, the text of an
+// error, what it holds by itself, and so many bytes besides. resp may be nil, for
+// a mark. One with tensors for which there is no room is released, and an error
+// that says so takes its place; false says that there is no room for an error or a
+// mark either, whose bound that was, and that nothing has been counted.
+func Count(l *ledger.Ledger, by ledger.Asker, resp *backend.Response, besides int64) (_ *backend.Response, _ ledger.Room, why ledger.Reason,
+	ok bool,
+) {
+	n := size(resp) + besides
+	on, why, ok := l.TakeWhole(ledger.Out, by, n)
+	if tensors := Bytes(resp); !ok && tensors > 0 {
 		resp.Release()
-		return &backend.Response{Err: s.Ledger.Refusal(ledger.Out, n)}
+		resp = &backend.Response{Err: l.RefusalFor(ledger.Out, why, tensors)}
+		n = size(resp) + besides
+		on, why, ok = l.TakeWhole(ledger.Out, by, n)
 	}
-	return resp
+	if !ok {
+		return resp, ledger.Room{}, why, false
+	}
+	return resp, ledger.Room{On: on, By: by, Bytes: n}, why, true
 }
 
-// uncount undoes count.
-func (s *Stream) uncount(resp *backend.Response) {
-	if s.Ledger != nil {
-		s.Ledger.Give(ledger.Out, bytesOf(resp))
+// size is what a response holds; resp may be nil.
+func size(resp *backend.Response) int64 {
+	n := Bytes(resp) + perResponse
+	if resp != nil && resp.Err != nil {
+		n += int64(len(resp.Err.Message))
 	}
+	return n
 }
 
-func bytesOf(resp *backend.Response) (n int64) {
+// Bytes returns the bytes of a response's tensors; resp may be nil.
+func Bytes(resp *backend.Response) (n int64) {
 	if resp != nil {
 		for i := range resp.Outputs {
 			n += int64(len(resp.Outputs[i].Data))
@@ -118,12 +150,12 @@ func (s *Stream) take() (resp *backend.Response, final bool) {
 	if len(s.items) == 0 {
 		return nil, s.final
 	}
-	resp = s.items[0]
-	s.items[0] = nil
+	first := s.items[0]
+	s.items[0] = waiting{}
 	s.items = s.items[1:]
 	<-s.room
-	s.uncount(resp)
-	return resp, false
+	first.room.Give(s.Ledger)
+	return first.resp, false
 }
 
 // Waiting reports whether Next has a response at once.

@@ -1,7 +1,5 @@
 package infer
 
-import "github.com/nesoserve/neso/backend"
-
 // Phases splits an executed request's time, in nanoseconds, into queue,
 // compute input, compute infer and compute output. Where the backend did not
 // say when a phase ended, the time counts as inference.
@@ -27,10 +25,14 @@ func (t *Times) Phases() (queue, input, infer, output int64) {
 	return max(0, t.ComputeStart-from), max(0, inputEnd-t.ComputeStart), max(0, outputStart-inputEnd), max(0, end-outputStart)
 }
 
-// Elapsed returns the nanoseconds since the request executes, or arrived.
-func (t *Times) Elapsed() int64 {
-	if t.ComputeStart != 0 {
-		return backend.Now() - t.ComputeStart
+// Responding returns when the response that is made now was begun: when the one
+// before was delivered, or the request began to execute, or arrived.
+func (t *Times) Responding() int64 {
+	switch {
+	case t.Response != 0:
+		return t.Response
+	case t.ComputeStart != 0:
+		return t.ComputeStart
 	}
-	return backend.Now() - t.Start
+	return t.Start
 }

@@ -1,13 +1,17 @@
 package instance
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -37,28 +41,26 @@ func (p *Pool) execution() *execution {
 func (p *Pool) Execute(instance int, requests []*infer.Request) (begun bool) {
 	e := p.execution()
 	e.requests = append(e.requests, requests...)
-	return p.run(&p.slots[instance], e, p.o.Stats)
+	return p.run(p.at(instance), e, p.o.Stats)
 }
 
 // ExecuteOne is Execute for a batch of one request.
 func (p *Pool) ExecuteOne(instance int, r *infer.Request) (begun bool) {
 	e := p.execution()
 	e.requests = append(e.requests, r)
-	return p.run(&p.slots[instance], e, p.o.Stats)
+	return p.run(p.at(instance), e, p.o.Stats)
 }
 
 // Insist is Execute for a batch that cannot go to another instance: it waits
 // for this one, as long as anybody waits for the batch.
 func (p *Pool) Insist(instance int, requests []*infer.Request) {
 	for !p.Execute(instance, requests) {
-		var gone <-chan struct{}
-		if r := requests[0]; len(requests) == 1 && r.Ctx != nil {
-			gone = r.Ctx.Done()
-		}
 		for range requests {
 			p.o.Stats.Enqueued()
 		}
+		gone, stop := allGone(requests)
 		p.awaitUp(instance, p.ctx.Done(), gone)
+		stop()
 		for range requests {
 			p.o.Stats.Dequeued()
 		}
@@ -73,6 +75,30 @@ func (p *Pool) Insist(instance int, requests []*infer.Request) {
 		}
 		p.refuse(requests, err)
 		return
+	}
+}
+
+// allGone returns what is closed when nobody waits for any of the requests; stop
+// ends the watch.
+func allGone(requests []*infer.Request) (gone <-chan struct{}, stop func()) {
+	closed := make(chan struct{})
+	var left atomic.Int32
+	left.Store(int32(len(requests)))
+	var stops []func() bool
+	for _, r := range requests {
+		if r.Ctx == nil {
+			continue // waited for until the end
+		}
+		stops = append(stops, context.AfterFunc(r.Ctx, func() {
+			if left.Add(-1) == 0 {
+				close(closed)
+			}
+		}))
+	}
+	return closed, func() {
+		for _, f := range stops {
+			f()
+		}
 	}
 }
 
@@ -127,7 +153,7 @@ func (p *Pool) giveBack(e *execution) {
 		e.batch.Inputs[i].Release()
 	}
 	for _, r := range e.requests {
-		r.Responder = own(r.Responder)
+		ungate(r)
 		r.Batch, r.Times.ComputeStart = nil, 0
 		r.Drop()
 	}
@@ -208,7 +234,7 @@ func (p *Pool) call(l *life, b *backend.Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if p.o.Logger != nil {
-				p.o.Logger.Error("backend panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				p.o.Logger.Error("backend panicked", slog.String("panic", fmt.Sprint(v)), logging.Block("stack", string(debug.Stack())))
 			}
 			err = backend.Errorf(backend.Internal, "backend panicked: %v", v)
 		}
@@ -230,7 +256,7 @@ func (p *Pool) finish(e *execution, err error) (reuse bool) {
 		if r.Ended() {
 			continue
 		}
-		if a, ok := own(r.Responder).(answerer); ok && a.Answered() {
+		if r.Held != nil && r.Held.Answered() {
 			continue // held until it is its turn
 		}
 		cause := err
@@ -243,9 +269,6 @@ func (p *Pool) finish(e *execution, err error) (reuse bool) {
 	}
 	return reuse
 }
-
-// answerer is the Responder of a scheduler that holds responses back.
-type answerer interface{ Answered() bool }
 
 // letGo ends the hold on the requests and the gathered inputs.
 func (p *Pool) letGo(e *execution, reuse bool) {
@@ -266,6 +289,9 @@ func (p *Pool) letGo(e *execution, reuse bool) {
 	for _, r := range e.requests {
 		if reuse {
 			r.Batch = nil
+		}
+		if p.o.Decoupled && !r.Ended() {
+			r.Keep(e.slot.stay.Retain()) // what is left to answer, the instance is to answer
 		}
 		r.Drop()
 	}

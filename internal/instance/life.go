@@ -8,11 +8,13 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // life is one instance from its making to its end, or to its interruption: an
 // instance that heeds that begins another one.
 type life struct {
+	slot     *slot
 	instance backend.Instance
 	number   uint64 // from 1 on
 	ctx      context.Context
@@ -43,9 +45,9 @@ type call struct {
 	abandoned bool // under l.mu
 }
 
-func (p *Pool) newLife(in backend.Instance, number uint64) *life {
-	l := &life{instance: in, number: number}
-	l.ctx, l.cancel = context.WithCancelCause(p.ctx)
+func newLife(s *slot, in backend.Instance, number uint64) *life {
+	l := &life{slot: s, instance: in, number: number}
+	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
 	return l
 }
 
@@ -114,11 +116,11 @@ func (l *life) enter(c *call) bool {
 	l.calls[c] = struct{}{}
 	l.begin(backend.Now())
 	for _, r := range c.e.requests {
-		next := r.Responder
-		if g, ok := next.(*gate); ok {
-			next = g.next // of an execution before, which has ended
+		ungate(r) // of an execution before, which has ended
+		g := &gate{c: c, next: r.Responder, iterations: r.Iterations}
+		if r.Responder = g; g.iterations != nil {
+			r.Iterations = g
 		}
-		r.Responder = &gate{c: c, next: next}
 	}
 	return true
 }
@@ -144,12 +146,12 @@ func (p *Pool) leave(c *call) {
 	if closing {
 		// Before its requests let go: they hold the version, whose model is closed after
 		// its instances.
-		if err := Guard(p.o.Logger, "close instance "+p.name(l), l.instance.Close); err != nil && p.o.Logger != nil {
-			p.o.Logger.Warn("closing an instance that was replaced", "instance", p.name(l), "error", err)
+		if err := Guard(p.o.Logger, "close instance "+l.slot.cfg.Name, l.instance.Close); err != nil && p.o.Logger != nil {
+			p.o.Logger.Warn("closing an instance that was replaced", "instance", l.slot.cfg.Name, "error", err)
 		}
 	}
 	if p.o.Logger != nil {
-		p.o.Logger.Info("an execution that was given up has come back", "instance", p.name(l))
+		p.o.Logger.Info("an execution that was given up has come back", "instance", l.slot.cfg.Name)
 	}
 	c.e.Begins() // else it would wait forever
 	if c.e.isOpen {
@@ -164,25 +166,18 @@ func (l *life) interrupted() bool {
 	return l.ended
 }
 
-func (p *Pool) name(l *life) string {
-	for i := range p.slots {
-		if p.slots[i].life.Load() == l {
-			return p.o.Instances[i].Name
-		}
-	}
-	return p.o.Instances[0].Name // replaced meanwhile
-}
-
 func (p *Pool) errHung(l *life) *backend.Error {
-	return backend.Errorf(backend.Internal, "instance '%s' has made no progress for %v (--instance-hang-timeout) and was interrupted", p.name(l), p.o.HangTimeout)
+	return backend.Errorf(backend.Internal, "instance '%s' has made no progress for %v ("+setting.Name("instance-hang-timeout")+
+		") and was interrupted", l.slot.cfg.Name, p.o.HangTimeout)
 }
 
 // gate is the Responder of a request whose execution may be abandoned. What the
 // backend gives after that is dropped, and the time of a response on its way to a
 // slow client is not the instance's.
 type gate struct {
-	c    *call
-	next backend.Responder
+	c          *call
+	next       backend.Responder
+	iterations backend.Iterations // nil for a request that does not come back
 }
 
 // Respond implements backend.Responder.
@@ -214,13 +209,7 @@ func (g *gate) Cancelled() bool {
 	return g.c.l.ctx.Err() != nil && g.c.l.interrupted() || g.next.Cancelled()
 }
 
-// Answered reports whether a scheduler holds the answer back.
-func (g *gate) Answered() bool {
-	a, ok := g.next.(answerer)
-	return ok && a.Answered()
-}
-
-// Reschedule implements backend.Rescheduler.
+// Reschedule implements backend.Iterations.
 func (g *gate) Reschedule() error {
 	g.c.l.mu.Lock()
 	abandoned := g.c.abandoned
@@ -228,14 +217,17 @@ func (g *gate) Reschedule() error {
 	if abandoned {
 		return infer.ErrEnded
 	}
-	inner := backend.Request{Responder: g.next}
-	return inner.Reschedule()
+	return g.iterations.Reschedule()
 }
 
-// Settle implements backend.Settler.
-func (g *gate) Settle(again bool) {
-	inner := backend.Request{Responder: g.next}
-	inner.Settle(again)
+// Settle implements backend.Iterations.
+func (g *gate) Settle(again bool) { g.iterations.Settle(again) }
+
+// ungate takes the gate before a request away, if there is one.
+func ungate(r *infer.Request) {
+	if g, ok := r.Responder.(*gate); ok {
+		r.Responder, r.Iterations = g.next, g.iterations
+	}
 }
 
 // own returns the Responder behind the gate, if there is one.

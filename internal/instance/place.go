@@ -5,6 +5,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // slot is one instance and how many batches it holds.
@@ -13,18 +17,37 @@ type slot struct {
 	load  atomic.Int32
 	ahead atomic.Int32 // batches that it may hold before it has begun them; it says so
 	open  atomic.Int32 // of load, those that its model has left to answer later
-	downs atomic.Int32 // reasons why it cannot begin anything
+	downs atomic.Int32 // reasons why it cannot begin anything, and shut
+	fails atomic.Bool  // it refuses what it is given; it says so
 	took  atomic.Int64 // ns, what half of its executions stay below of late; 0 before the first
 
-	reporter *reporter // of the instance that is there
-	reported bool      // only Watch looks
-	_        [15]byte  // instances that run at once do not share a cache line
+	number   int // its place among all
+	cfg      backend.InstanceConfig
+	needy    bool        // it needs something of the rate limiter; set when it begins to take requests
+	asked    atomic.Bool // what it runs the rate limiter has been asked for
+	reporter *reporter   // of the instance that is there
+	reported bool        // only Watch looks
+
+	// ctx is that of its executions. When it ends, replaces ends too.
+	ctx      context.Context
+	stop     context.CancelFunc
+	replaces sync.WaitGroup
+
+	// stay is held by each request of a decoupled model that has run on the instance
+	// until it ends, and by the slot itself until it is to leave.
+	stay   *tensor.Buffer
+	empty  chan struct{} // closed with the last hold
+	done   atomic.Bool   // the scheduler has nothing for it any more; only of one that leaves
+	vacant chan struct{} // one place: it may hold nothing any more
 }
+
+// shut is in downs of instances that take no requests, or none any more.
+const shut = 1 << 16
 
 const (
 	// quickSpan is how long what is sent ahead to an instance may take: a few round
 	// trips, which is what sending ahead saves. So instances with executions of half
-	// of it have one batch ahead, and slow ones none.
+	// of it have two batches ahead, and slow ones none.
 	quickSpan = 500e3 // ns
 	// shortest is the least that took says: below it, nothing more is sent ahead.
 	shortest = quickSpan / 16
@@ -57,16 +80,21 @@ func (s *slot) executed(ns int64) {
 // places hands out places on instances. While nobody waits that is one
 // compare-and-swap. Waiters stand in line, and newcomers do not pass them.
 type places struct {
-	slots   []slot // of all instances
-	active  int    // how many of slots take requests: the passive ones come last
+	table   atomic.Pointer[[]*slot] // by number, nil where there is none; never changed, but replaced under mu
+	first   int                     // how many take requests at first: the passive ones come last
 	depth   atomic.Int32
-	alone   atomic.Bool  // nothing is sent ahead
-	waiting atomic.Int32 // len(line), or more while someone joins
+	alone   atomic.Bool      // nothing is sent ahead
+	waiting atomic.Int32     // len(line), or more while someone joins
+	limits  *ratelimit.Group // nil without a rate limiter
 
 	mu   sync.Mutex
 	line []*waiter
-	onUp []func()
-	rise chan struct{} // closed when an instance is up again; nil while nobody waits for that
+	// wants says that limits have been asked for those in line; giving is a slot that
+	// is just being given back.
+	wants  bool
+	giving *slot
+	onUp   []func()
+	rise   chan struct{} // closed when an instance is up again; nil while nobody waits for that
 }
 
 type waiter struct {
@@ -74,22 +102,51 @@ type waiter struct {
 	place chan int // one place: the hand-over does not wait
 }
 
-func (p *places) init(instances, active, depth int) {
-	p.slots, p.active = make([]slot, instances), active
+func (p *places) init(active, depth int) {
+	p.first = active
 	p.depth.Store(int32(min(depth, 1<<30)))
+	p.table.Store(&[]*slot{})
 }
 
-// Instances returns how many instances take requests.
-func (p *places) Instances() int { return p.active }
+func (p *places) slots() []*slot { return *p.table.Load() }
+
+// at returns the slot of an instance that is there.
+func (p *places) at(i int) *slot { return p.slots()[i] }
+
+// add gives a slot the lowest number that is free.
+func (p *places) add(s *slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := slices.Clone(p.slots())
+	if s.number = slices.Index(all, nil); s.number < 0 {
+		s.number = len(all)
+		all = append(all, nil)
+	}
+	all[s.number] = s
+	p.table.Store(&all)
+}
+
+// remove frees the number of a slot.
+func (p *places) remove(s *slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := slices.Clone(p.slots())
+	all[s.number] = nil
+	p.table.Store(&all)
+}
+
+// Instances returns how many instances take requests when the pool has been
+// opened, numbered from 0. Others come and go by Join and Leave.
+func (p *places) Instances() int { return p.first }
 
 // Depth returns how many batches one instance runs at once.
 func (p *places) Depth() int { return int(p.depth.Load()) }
 
 // Up reports whether an instance can begin something.
-func (p *places) Up(i int) bool { return p.slots[i].downs.Load() == 0 }
+func (p *places) Up(i int) bool { return p.at(i).downs.Load() == 0 }
 
 // Ahead reports whether a busy instance may be sent one more batch.
-func (p *places) Ahead(i int) bool { return p.aheadOf(&p.slots[i]) > 0 }
+func (p *places) Ahead(i int) bool { return p.aheadOf(p.at(i)) > 0 }
 
 // aheadOf returns how many batches an instance may hold that it has not begun.
 func (p *places) aheadOf(s *slot) int32 {
@@ -126,8 +183,8 @@ func (p *places) OnUp(f func()) {
 }
 
 // raise takes back one reason why an instance cannot begin anything.
-func (p *places) raise(i int) {
-	if p.slots[i].downs.Add(-1) != 0 {
+func (p *places) raise(s *slot) {
+	if s.downs.Add(-1)&(shut-1) != 0 {
 		return
 	}
 	p.Admit()
@@ -153,7 +210,7 @@ func (p *places) awaitUp(i int, over, gone <-chan struct{}) {
 		}
 		rise := p.rise
 		p.mu.Unlock()
-		if p.Up(i) {
+		if p.at(i).downs.Load()&(shut-1) == 0 { // one that leaves still runs what is bound to it
 			return
 		}
 		select {
@@ -166,9 +223,10 @@ func (p *places) awaitUp(i int, over, gone <-chan struct{}) {
 	}
 }
 
-// TryAcquire takes a place on the least loaded instance, unless others wait.
+// TryAcquire takes a place on the least loaded instance, unless others wait, or
+// the instances are limited.
 func (p *places) TryAcquire() (int, bool) {
-	if p.waiting.Load() > 0 {
+	if p.waiting.Load() > 0 || p.limits.Limited() {
 		return 0, false
 	}
 	return p.take()
@@ -176,34 +234,74 @@ func (p *places) TryAcquire() (int, bool) {
 
 func (p *places) take() (int, bool) {
 	for {
-		best, least := -1, int32(0)
-		for i := range p.active {
-			s := &p.slots[i]
-			if n := s.load.Load(); (best < 0 || n < least) && n < p.room(s) {
-				if best, least = i, n; n == 0 {
-					break
-				}
+		best, least := p.leastLoaded(false)
+		if best == nil && !p.hope() {
+			best, least = p.leastLoaded(true)
+		}
+		switch {
+		case best == nil:
+			return 0, false
+		case !best.load.CompareAndSwap(least, least+1):
+		case best.downs.Load() < shut:
+			return best.number, true
+		default:
+			best.drop() // it was told to leave meanwhile
+		}
+	}
+}
+
+// leastLoaded returns an instance with room, of those that fail or of the others,
+// and its load; nil for none.
+func (p *places) leastLoaded(fails bool) (best *slot, least int32) {
+	for _, s := range p.slots() {
+		if s == nil {
+			continue
+		}
+		if n := s.load.Load(); (best == nil || n < least) && n < p.room(s) && !s.needy && s.fails.Load() == fails {
+			if best, least = s, n; n == 0 {
+				break
 			}
 		}
-		if best < 0 {
-			return 0, false
-		}
-		if p.slots[best].load.CompareAndSwap(least, least+1) {
-			return best, true
-		}
+	}
+	return best, least
+}
+
+// hope reports whether an instance that takes requests does not fail: it is worth
+// waiting for.
+func (p *places) hope() bool {
+	return slices.ContainsFunc(p.slots(), func(s *slot) bool { return s != nil && !s.fails.Load() && s.downs.Load() < shut })
+}
+
+// drop gives a place back. Whoever shuts a slot looks at its load after, and
+// whoever takes a place looks at whether the slot is shut after: one of them sees
+// the other.
+func (s *slot) drop() {
+	if s.load.Add(-1) == 0 && s.downs.Load() >= shut {
+		s.signal()
+	}
+}
+
+// signal says that a slot that leaves may be vacant.
+func (s *slot) signal() {
+	select {
+	case s.vacant <- struct{}{}:
+	default: // one signal is enough
 	}
 }
 
 // Acquire waits in line for a place until ctx ends, before those who have a
 // later since.
 func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
+	var others ratelimit.Turns
 	p.mu.Lock()
 	// Counted before the attempt: a release that comes after it sees the waiter.
 	p.waiting.Add(1)
 	if len(p.line) == 0 || since < p.line[0].since {
-		if i, ok := p.take(); ok {
+		if i, ok := p.takeLocked(&others); ok {
 			p.waiting.Add(-1)
+			p.settleLocked(&others)
 			p.mu.Unlock()
+			others.Tell()
 			return i, nil
 		}
 	}
@@ -214,6 +312,7 @@ func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
 	}
 	p.line = slices.Insert(p.line, at, w)
 	p.mu.Unlock()
+	others.Tell()
 
 	select {
 	case i := <-w.place:
@@ -225,8 +324,10 @@ func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
 	if at >= 0 {
 		p.line = slices.Delete(p.line, at, at+1)
 		p.waiting.Add(-1)
+		p.settleLocked(&others)
 	}
 	p.mu.Unlock()
+	others.Tell()
 	if at < 0 {
 		p.Release(<-w.place) // it came at the same moment
 	}
@@ -235,7 +336,12 @@ func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
 
 // Release gives a place back, to the first in line if there is one.
 func (p *places) Release(i int) {
-	p.slots[i].load.Add(-1)
+	s := p.at(i)
+	if s.asked.Load() {
+		p.releaseLimited(s)
+		return
+	}
+	s.drop()
 	p.Admit()
 }
 
@@ -244,10 +350,16 @@ func (p *places) Admit() {
 	if p.waiting.Load() == 0 {
 		return
 	}
+	var others ratelimit.Turns
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.admitLocked(&others)
+	p.mu.Unlock()
+	others.Tell()
+}
+
+func (p *places) admitLocked(others *ratelimit.Turns) {
 	for len(p.line) > 0 {
-		i, ok := p.take()
+		i, ok := p.takeLocked(others)
 		if !ok {
 			return
 		}
@@ -256,4 +368,5 @@ func (p *places) Admit() {
 		p.waiting.Add(-1)
 		w.place <- i
 	}
+	p.settleLocked(others)
 }

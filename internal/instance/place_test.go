@@ -1,6 +1,11 @@
 package instance
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+
+	"github.com/nesoserve/neso/backend"
+)
 
 // What lies ahead of an instance is as much as its model justifies: a busy
 // machine, which holds up some of its executions, is not the model's doing.
@@ -54,5 +59,46 @@ func TestPlacesAheadChanges(t *testing.T) {
 		if n < 8 || n > 30 {
 			t.Errorf("%s: after %d executions", c.name, n)
 		}
+	}
+}
+
+// An instance that fails gets something only where all do.
+func TestFailingInstancesAreTheLast(t *testing.T) {
+	p := &places{}
+	p.init(2, 1)
+	slots := []*slot{{}, {}}
+	for _, s := range slots {
+		p.add(s)
+	}
+	fail := func(i int, fails bool) { p.reports(slots[i]).take(backend.InstanceState{Failing: fails}) }
+	line := func() <-chan int {
+		got := make(chan int, 1)
+		go func() {
+			i, _ := p.Acquire(t.Context(), 1)
+			got <- i
+		}()
+		for p.waiting.Load() == 0 && len(got) == 0 {
+			runtime.Gosched()
+		}
+		return got
+	}
+	fail(0, true)
+	if i, ok := p.TryAcquire(); !ok || i != 1 {
+		t.Fatalf("got %d, %v, want the one that does not fail", i, ok)
+	}
+	if i, ok := p.TryAcquire(); ok {
+		t.Fatalf("got %d while the other one is only busy", i)
+	}
+	waits := line()
+	fail(1, true)
+	if i := <-waits; i != 0 {
+		t.Fatalf("got %d once all fail", i)
+	}
+	fail(1, false)
+	waits = line()
+	p.Release(0)
+	p.Release(1)
+	if i := <-waits; i != 1 {
+		t.Fatalf("got %d, which fails", i)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/modelconfig"
-	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
@@ -53,7 +53,8 @@ type Options struct {
 // the statistics.
 type Run func(requests []*infer.Request, count bool)
 
-// Pool holds the instances of a version. It implements scheduler.Executor.
+// Pool holds the instances of a version. It is hop 5 of every scheduler: it
+// implements scheduler.Places, dynamic.Executor and sequence.Executor.
 type Pool struct {
 	o Options
 	places
@@ -62,10 +63,10 @@ type Pool struct {
 	ctx  context.Context // of all executions, ends with Close
 	stop context.CancelFunc
 
-	hung     atomic.Int32 // instances that are stuck or being replaced
-	stuck    atomic.Int32 // instances without progress, those included
-	hangs    atomic.Int64 // interruptions so far
-	replaces sync.WaitGroup
+	hung    atomic.Int32   // instances that are stuck or being replaced
+	stuck   atomic.Int32   // instances without progress, those included
+	hangs   atomic.Int64   // interruptions so far
+	departs sync.WaitGroup // instances that leave
 
 	closeOnce sync.Once
 	closeErr  error
@@ -84,61 +85,26 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 		active = len(o.Instances)
 	}
 	p := &Pool{o: o}
-	p.init(len(o.Instances), active, max(1, o.Capabilities.Depth))
+	p.init(active, max(1, o.Capabilities.Depth))
+	if p.limits = o.Limits; p.limits != nil {
+		p.limits.OnTurn(p.Admit) // unless a batcher asks
+	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-
-	// The first failure ends the making of the others, and with the load ends
-	// also a warm-up run that does not come back by itself.
-	making, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	ended := context.AfterFunc(making, p.stop)
-	var wg sync.WaitGroup
-	// Making an instance is mostly waiting, for a process or for storage.
-	sem := make(chan struct{}, max(4, 2*processors.Count()))
-	for i := range p.slots {
-		sem <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-sem }()
-			if err := p.create(making, i); err != nil {
-				fail(err)
-			}
-		})
+	all := p.Reserve(o.Instances)
+	if err := p.Make(ctx, all); err != nil {
+		p.stop()
+		return nil, err
 	}
-	wg.Wait()
-	if !ended() {
-		return nil, errors.Join(context.Cause(making), p.Close())
-	}
+	p.Join(all)
 	return p, nil
 }
 
-func (p *Pool) create(ctx context.Context, i int) error {
-	if err := ctx.Err(); err != nil {
-		return err
+func (p *Pool) newInstance(ctx context.Context, s *slot) (in backend.Instance, err error) {
+	cfg := s.cfg
+	cfg.Report = p.reports(s).take
+	if p.o.Stats != nil {
+		cfg.Restarted = p.o.Stats.Restarted
 	}
-	in, err := p.newInstance(ctx, i)
-	if err != nil {
-		return err
-	}
-	p.slots[i].life.Store(p.newLife(in, 1))
-	if p.o.Warm == nil {
-		return nil
-	}
-	return p.o.Warm(ctx, func(requests []*infer.Request, count bool) {
-		e := p.execution()
-		e.requests = append(e.requests, requests...)
-		v := p.o.Stats
-		if !count {
-			v = nil
-		}
-		if !p.run(&p.slots[i], e, v) {
-			p.refuse(requests, backend.ErrNotBegun) // it has died
-		}
-	})
-}
-
-func (p *Pool) newInstance(ctx context.Context, i int) (in backend.Instance, err error) {
-	cfg := p.o.Instances[i]
-	cfg.Report = p.reports(i).take
 	err = Guard(p.o.Logger, "create instance "+cfg.Name, func() (err error) {
 		in, err = p.o.Model.NewInstance(ctx, cfg)
 		return err
@@ -157,14 +123,13 @@ func (p *Pool) Limits() *ratelimit.Group { return p.o.Limits }
 func (p *Pool) Close() error {
 	p.closeOnce.Do(func() {
 		p.stop()
-		p.replaces.Wait()
-		errs := make([]error, len(p.slots))
+		p.departs.Wait()
+		all := p.slots()
+		errs := make([]error, len(all))
 		var wg sync.WaitGroup
-		for i := range p.slots {
-			if l := p.slots[i].life.Load(); l != nil && !l.abandoned() {
-				wg.Go(func() {
-					errs[i] = p.closeInstance(i, l.instance)
-				})
+		for i, s := range all {
+			if s != nil {
+				wg.Go(func() { errs[i] = p.closeSlot(s) })
 			}
 		}
 		wg.Wait()
@@ -173,8 +138,18 @@ func (p *Pool) Close() error {
 	return p.closeErr
 }
 
-func (p *Pool) closeInstance(i int, in backend.Instance) error {
-	return Guard(p.o.Logger, "close instance "+p.o.Instances[i].Name, in.Close)
+// closeSlot closes the instance of a slot that runs nothing, if there is one.
+func (p *Pool) closeSlot(s *slot) error {
+	s.stop()
+	s.replaces.Wait()
+	if l := s.life.Load(); l != nil && !l.abandoned() {
+		return p.closeInstance(s, l.instance)
+	}
+	return nil
+}
+
+func (p *Pool) closeInstance(s *slot, in backend.Instance) error {
+	return Guard(p.o.Logger, "close instance "+s.cfg.Name, in.Close)
 }
 
 // Interrupt ends the context of all executions.
@@ -185,7 +160,8 @@ func Guard(log *slog.Logger, what string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if log != nil {
-				log.Error("backend panicked", "doing", what, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				log.Error("backend panicked", slog.String("doing", what), slog.String("panic", fmt.Sprint(v)),
+					logging.Block("stack", string(debug.Stack())))
 			}
 			err = backend.Errorf(backend.Internal, "backend panicked: %v", v)
 		}

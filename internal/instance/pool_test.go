@@ -47,6 +47,12 @@ func newPool(t *testing.T, o Options, instances int, execute func(*backend.Batch
 		o.Instances = append(o.Instances, backend.InstanceConfig{Name: fmt.Sprintf("m_0_%d", i)})
 	}
 	o.Model, o.Stats = fake{execute}, stats.NewVersion(nil)
+	return open(t, o)
+}
+
+// open opens a pool that ends with the test.
+func open(t *testing.T, o Options) *Pool {
+	t.Helper()
 	p, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -71,23 +77,18 @@ func (s *saying) NewInstance(_ context.Context, c backend.InstanceConfig) (backe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report = append(s.report, c.Report)
-	return instanceOf{}, nil
+	return instanceOf(s.fake), nil
 }
 
 // Passive instances are made, watched and closed like all others, whatever they
 // say of themselves, and have no places to give.
 func TestPassiveInstancesStandAside(t *testing.T) {
 	m := &saying{}
-	o := Options{Model: m, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "active"}, {Name: "passive", Passive: true}}}
-	p, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
+	o := Options{
+		Model: m, Stats: stats.NewVersion(nil),
+		Instances: []backend.InstanceConfig{{Name: "active"}, {Name: "passive", Passive: true}},
 	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	p := open(t, o)
 	ups := 0
 	p.OnUp(func() { ups++ })
 	for _, r := range m.report {
@@ -260,8 +261,8 @@ func TestPlacesHammer(t *testing.T) {
 	if most.Load() > 4 {
 		t.Errorf("%d places were taken at once, there are 4", most.Load())
 	}
-	for i := range p.slots {
-		if n := p.slots[i].load.Load(); n != 0 {
+	for i, s := range p.slots() {
+		if n := s.load.Load(); n != 0 {
 			t.Errorf("instance %d ends with load %d", i, n)
 		}
 	}
@@ -362,7 +363,10 @@ func TestGather(t *testing.T) {
 			"shapes of items, for more than one tensor",
 			map[string]bool{"A": true},
 			[]modelconfig.BatchInput{made(itemShape, "ROWS", "AGAIN"), made(itemShapeFlatten, "FLAT")},
-			[]*infer.Request{request(&drop{}, 1, numbers("A", tensor.Shape{1, 3, 1}, 1)), request(&drop{}, 2, numbers("A", tensor.Shape{2, 0, 4}, 1))},
+			[]*infer.Request{
+				request(&drop{}, 1, numbers("A", tensor.Shape{1, 3, 1}, 1)),
+				request(&drop{}, 2, numbers("A", tensor.Shape{2, 0, 4}, 1)),
+			},
 			[]string{"A [3] [1 2 3]", "ROWS [3,2] [3 1 0 4 0 4]", "AGAIN [3,2] [3 1 0 4 0 4]", "FLAT [6] [3 1 0 4 0 4]"},
 		},
 		{
@@ -391,7 +395,10 @@ func TestGather(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			o := Options{Capabilities: backend.Capabilities{Gather: true}, Batching: true, Ragged: test.ragged, BatchInputs: test.made, Allocator: pool}
+			o := Options{
+				Capabilities: backend.Capabilities{Gather: true}, Batching: true, Ragged: test.ragged, BatchInputs: test.made,
+				Allocator: pool,
+			}
 			p := newPool(t, o, 1, func(b *backend.Batch) error {
 				for _, in := range b.Inputs {
 					got = append(got, read(in))
@@ -504,6 +511,47 @@ func TestMixedAnswers(t *testing.T) {
 		}
 		if len(sink.errs) != 2 {
 			t.Errorf("%s: %d errors were delivered, want 2", how, len(sink.errs))
+		}
+	}
+}
+
+func cancellable(t *testing.T) (*infer.Request, context.CancelFunc) {
+	r := request(&drop{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.Ctx = ctx
+	return r, cancel
+}
+
+// Where nothing can be begun, a batch that has to stay waits as long as anybody
+// waits for it: the last one who leaves ends it.
+func TestInsistEndsWithTheLastClient(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	m := &saying{fake: fake{func(*backend.Batch) error {
+		begun <- struct{}{}
+		return backend.ErrNotBegun
+	}}}
+	o := Options{Model: m, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "only"}}}
+	p := open(t, o)
+	m.report[0](backend.InstanceState{Down: true})
+	var requests []*infer.Request
+	var cancels []context.CancelFunc
+	for range 3 {
+		r, cancel := cancellable(t)
+		requests, cancels = append(requests, r), append(cancels, cancel)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.Insist(0, requests)
+	}()
+	<-begun
+	for _, cancel := range cancels {
+		cancel()
+	}
+	<-done
+	for i, r := range requests {
+		if !r.Ended() {
+			t.Errorf("request %d has no answer", i)
 		}
 	}
 }

@@ -118,7 +118,8 @@ func (p *Pool) values(b *backend.Batch, d *modelconfig.BatchInput) ([]int64, err
 	}
 	for _, v := range values {
 		if v > math.MaxInt32 {
-			return nil, backend.Errorf(backend.InvalidArg, "batch input '%s' cannot hold %d: input '%s' has too many elements", d.Targets[0], v, source)
+			return nil, backend.Errorf(backend.InvalidArg, "batch input '%s' cannot hold %d: input '%s' has too many elements", d.Targets[0], v,
+				source)
 		}
 	}
 	return values, nil

@@ -33,9 +33,11 @@ func (p *Pool) Watch(now int64) {
 		report = p.o.HangTimeout / 2
 	}
 	stuck := int32(0)
-	for i := range p.slots {
-		s := &p.slots[i]
-		l := s.life.Load()
+	for _, s := range p.slots() {
+		l := s.alive()
+		if l == nil {
+			continue
+		}
 		quiet := l.quiet(now)
 		switch {
 		case l.interrupted():
@@ -45,25 +47,33 @@ func (p *Pool) Watch(now int64) {
 			// Without a timeout nobody sees the responses of a decoupled model.
 			if s.reported {
 				s.reported = false
-				p.warn("an instance makes progress again", i)
+				p.warn("an instance makes progress again", s)
 			}
 			continue
 		}
 		stuck++
 		if !s.reported {
 			s.reported = true
-			p.warn(fmt.Sprintf("an instance has made no progress for %v", quiet.Round(time.Millisecond)), i)
+			p.warn(fmt.Sprintf("an instance has made no progress for %v", quiet.Round(time.Millisecond)), s)
 		}
 		if p.o.HangTimeout > 0 && quiet >= p.o.HangTimeout {
-			p.interrupt(i, l, now)
+			p.interrupt(s, l, now)
 		}
 	}
 	p.stuck.Store(stuck)
 }
 
-func (p *Pool) warn(text string, i int) {
+// alive returns the life of a slot, which may be nil, or nil.
+func (s *slot) alive() *life {
+	if s == nil {
+		return nil
+	}
+	return s.life.Load()
+}
+
+func (p *Pool) warn(text string, s *slot) {
 	if p.o.Logger != nil {
-		p.o.Logger.Warn(text, "instance", p.o.Instances[i].Name) //nolint:sloglint // texts of this file
+		p.o.Logger.Warn(text, "instance", s.cfg.Name) //nolint:sloglint // texts of this file
 	}
 }
 
@@ -78,31 +88,31 @@ func (l *life) quiet(now int64) time.Duration {
 }
 
 // interrupt ends a life, unless it has made progress meanwhile.
-func (p *Pool) interrupt(i int, l *life, now int64) {
+func (p *Pool) interrupt(s *slot, l *life, now int64) {
 	l.mu.Lock()
-	if len(l.calls) == 0 || l.delivering > 0 || time.Duration(now-l.since.Load()) < p.o.HangTimeout || p.ctx.Err() != nil {
+	if len(l.calls) == 0 || l.delivering > 0 || time.Duration(now-l.since.Load()) < p.o.HangTimeout || s.ctx.Err() != nil {
 		l.mu.Unlock()
 		return
 	}
 	l.ended = true
 	idle := make(chan struct{})
 	l.idle = idle
-	p.slots[i].downs.Add(1)
+	s.downs.Add(1)
 	p.hung.Add(1)
 	p.hangs.Add(1)
 	// Close does not come before these calls have left, for which they need the lock.
-	p.replaces.Go(func() {
+	s.replaces.Go(func() {
 		defer p.hung.Add(-1)
-		p.replace(i, l, idle)
+		p.replace(s, l, idle)
 	})
 	l.mu.Unlock()
-	p.warn("an instance hangs and is interrupted", i)
+	p.warn("an instance hangs and is interrupted", s)
 	l.cancel(p.errHung(l))
 }
 
 // replace puts another life into the slot: of the same instance when it has come
 // back, else of a new one.
-func (p *Pool) replace(i int, l *life, idle <-chan struct{}) {
+func (p *Pool) replace(s *slot, l *life, idle <-chan struct{}) {
 	t := time.NewTimer(grace)
 	defer t.Stop()
 	select {
@@ -111,14 +121,14 @@ func (p *Pool) replace(i int, l *life, idle <-chan struct{}) {
 	}
 	in := l.instance
 	if p.abandon(l) {
-		p.warn("an instance ignores its interruption and is replaced", i)
-		if in = p.makeAnother(i); in == nil {
-			return // the version is being closed
+		p.warn("an instance ignores its interruption and is replaced", s)
+		if in = p.makeAnother(s); in == nil {
+			return // it is being closed
 		}
-		p.warn("an instance was replaced", i)
+		p.warn("an instance was replaced", s)
 	}
-	p.slots[i].life.Store(p.newLife(in, l.number+1))
-	p.raise(i)
+	s.life.Store(newLife(s, in, l.number+1))
+	p.raise(s)
 }
 
 // abandon gives up the executions that have not come back, if there are any.
@@ -136,18 +146,18 @@ func (p *Pool) abandon(l *life) bool {
 	return true
 }
 
-func (p *Pool) makeAnother(i int) backend.Instance {
+func (p *Pool) makeAnother(s *slot) backend.Instance {
 	for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
-		in, err := p.newInstance(p.ctx, i)
-		if err == nil && p.ctx.Err() == nil {
+		in, err := p.newInstance(s.ctx, s)
+		if err == nil && s.ctx.Err() == nil {
 			return in
 		}
 		if err == nil {
-			_ = p.closeInstance(i, in)
+			_ = p.closeInstance(s, in)
 			return nil
 		}
-		p.warn("an instance cannot be made anew: "+err.Error(), i)
-		if !sleep(p.ctx, pause) {
+		p.warn("an instance cannot be made anew: "+err.Error(), s)
+		if !sleep(s.ctx, pause) {
 			return nil
 		}
 	}
@@ -176,13 +186,13 @@ type Health struct {
 // far as they know.
 func (p *Pool) HostMemory() uint64 {
 	sum := uint64(0)
-	for i := range p.slots {
-		l := p.slots[i].life.Load()
+	for _, s := range p.slots() {
+		l := s.alive()
 		if l == nil || l.abandoned() {
 			continue
 		}
 		if u, ok := l.instance.(backend.MemoryUser); ok {
-			_ = Guard(p.o.Logger, "memory of instance "+p.o.Instances[i].Name, func() error {
+			_ = Guard(p.o.Logger, "memory of instance "+s.cfg.Name, func() error {
 				sum += u.HostMemory()
 				return nil
 			})
@@ -193,5 +203,11 @@ func (p *Pool) HostMemory() uint64 {
 
 // Health returns what Watch has found.
 func (p *Pool) Health() Health {
-	return Health{len(p.slots), int(p.stuck.Load()), int(p.hung.Load()), p.hangs.Load()}
+	there := 0
+	for _, s := range p.slots() {
+		if s.alive() != nil {
+			there++
+		}
+	}
+	return Health{there, int(p.stuck.Load()), int(p.hung.Load()), p.hangs.Load()}
 }

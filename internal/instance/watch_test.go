@@ -124,7 +124,8 @@ func TestHungInstanceIsReplaced(t *testing.T) {
 				p.ExecuteOne(i, r)
 				took := time.Since(begin)
 				p.Release(i)
-				if len(sink.errs) != 1 || !strings.Contains(sink.errs[0].Message, "--instance-hang-timeout") || !strings.Contains(sink.errs[0].Message, "m_0_0") {
+				if len(sink.errs) != 1 || !strings.Contains(sink.errs[0].Message, "instance-hang-timeout") ||
+					!strings.Contains(sink.errs[0].Message, "m_0_0") {
 					t.Fatalf("answers %v", sink.errs)
 				}
 				if took < time.Second || took > time.Second+grace+time.Second {
@@ -157,18 +158,9 @@ func TestHungInstanceIsReplaced(t *testing.T) {
 
 func openHanging(t *testing.T, m *hanging) *Pool {
 	t.Helper()
-	p, err := Open(t.Context(), Options{
+	return open(t, Options{
 		Model: m, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}}, HangTimeout: time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
 }
 
 // An instance that heeds its interruption is kept.
@@ -258,7 +250,8 @@ func (s *slowReader) Deliver(r *infer.Request, resp *backend.Response, final boo
 func TestStreamsAreProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := Open(t.Context(), Options{
-			Model: streaming{}, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}}, HangTimeout: time.Second, Decoupled: true,
+			Model: streaming{}, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}}, HangTimeout: time.Second,
+			Decoupled: true,
 		})
 		if err != nil {
 			t.Fatal(err)

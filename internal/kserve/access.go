@@ -25,7 +25,9 @@ func LogAccess(ctx context.Context, log *slog.Logger, r *infer.Request, answer .
 	if r.Payer != nil {
 		answer = append(answer, slog.String("key", r.Payer.Name()))
 	}
-	attrs := append([]slog.Attr{slog.String("model", r.ModelName), slog.Int64("version", r.ModelVersion), slog.String("request_id", r.ID)}, answer...)
+	attrs := append([]slog.Attr{
+		slog.String("model", r.ModelName), slog.Int64("version", r.ModelVersion), slog.String("request_id", r.ID),
+	}, answer...)
 	log.LogAttrs(ctx, logging.Verbose(1), "infer", append(attrs,
 		slog.Duration("receive", since(t.Receive, t.Start)), slog.Duration("queue", time.Duration(queue)),
 		slog.Duration("input", time.Duration(input)), slog.Duration("infer", time.Duration(compute)),

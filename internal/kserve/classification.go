@@ -21,12 +21,12 @@ const maxClassified = 1_000_000
 func Classify(t *tensor.Tensor, n uint64, batches bool, labels []string) *backend.Error {
 	switch t.Datatype {
 	case tensor.Bytes, tensor.FP16, tensor.BF16, tensor.Bool, tensor.Invalid:
-		return invalid("class result not available for output due to unsupported type '" + t.Datatype.String() + "'")
+		return Invalid("class result not available for output due to unsupported type '" + t.Datatype.String() + "'")
 	default:
 	}
 	total := len(t.Data) / t.Datatype.Size()
 	if total > maxClassified {
-		return invalid("classification output tensor too large")
+		return Invalid("classification output tensor too large")
 	}
 	items, shape := 1, tensor.Shape{}
 	if batches && len(t.Shape) > 0 {

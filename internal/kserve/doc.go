@@ -1,8 +1,9 @@
 // Package kserve is the meaning of the KServe v2 protocol with its Triton
-// extensions, and both of its wire forms: the only place where wire meets core.
+// extensions, which HTTP and gRPC share: what parameters and wishes about
+// outputs say (sequences, priority, timeout, classification, shared memory),
+// and what an error's code is in each. The packages below it know the two wire
+// forms, jsonwire that of JSON with its binary tail, protowire that of protobuf,
+// and nothing of each other: wire meets core nowhere else.
 //
-// parameters.go and outputs.go know meaning (sequences, priority, timeout,
-// requested outputs, classification), which HTTP and gRPC share. The json_*.go
-// files know the syntax of JSON with its binary tail, the proto_*.go files
-// that of protobuf. Open parameters.go first, then json_decode.go.
+// Open parameters.go first, then outputs.go and target.go.
 package kserve

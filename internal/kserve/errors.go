@@ -1,6 +1,9 @@
 package kserve
 
-import "github.com/nesoserve/neso/backend"
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
+)
 
 // HTTPStatus returns the HTTP status of an error code.
 func HTTPStatus(c backend.Code) int {
@@ -52,14 +55,25 @@ func GRPCCode(c backend.Code) uint32 {
 	}
 }
 
-// invalid is a fault in what the client sent.
-func invalid(text string) *backend.Error {
+// Invalid is a fault in what the client sent.
+func Invalid(text string) *backend.Error {
 	return &backend.Error{Code: backend.InvalidArg, Message: text}
 }
 
-// What the front ends say where the server is managed elsewhere, or takes no
-// model files.
-const (
-	TextManagedElsewhere = "this server is managed at the address of --admin-address, not here"
-	TextOnlyManaged      = "inference is not served at --admin-address"
-)
+// RequestPrefix is how the core begins its errors about a request.
+func RequestPrefix(id string) string {
+	if id == "" {
+		return "[request id: <id_unknown>] "
+	}
+	return "[request id: " + id + "] "
+}
+
+// TextManagedElsewhere is what front ends say where the server is managed elsewhere.
+func TextManagedElsewhere() string {
+	return "this server is managed at the address of " + setting.Name("admin-address") + ", not here"
+}
+
+// TextOnlyManaged is what that other place says to inference.
+func TextOnlyManaged() string {
+	return "inference is not served at " + setting.Name("admin-address")
+}

@@ -10,12 +10,12 @@ import (
 
 // Names of the parameters of requested outputs and of inputs.
 const (
-	paramBinaryData     = "binary_data"
-	paramBinarySize     = "binary_data_size"
-	paramClassification = "classification"
-	paramRegion         = "shared_memory_region"
-	paramOffset         = "shared_memory_offset"
-	paramByteSize       = "shared_memory_byte_size"
+	ParamBinaryData     = "binary_data"
+	ParamBinarySize     = "binary_data_size"
+	ParamClassification = "classification"
+	ParamRegion         = "shared_memory_region"
+	ParamOffset         = "shared_memory_offset"
+	ParamByteSize       = "shared_memory_byte_size"
 )
 
 // OutputRequest is one requested output and how it is to come back.
@@ -45,13 +45,14 @@ func (g *RegionRef) IsZero() bool { return !g.named }
 // when it is one of the three that name a region; it reports whether it was.
 func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bool, *backend.Error) {
 	switch p.Name {
-	case paramRegion:
+	case ParamRegion:
+		g.named = true // also where the value is wrong: an input has then said where its data is
 		if p.Kind != backend.StringParameter {
-			return true, wrongTensorType(w, tensor, p.Name, stringType)
+			return true, wrongTensorType(w, tensor, p.Name, StringType)
 		}
-		g.Name, g.named = p.Text(), true
-	case paramOffset, paramByteSize:
-		n, ok := unsigned(p)
+		g.Name = p.Text()
+	case ParamOffset, ParamByteSize:
+		n, ok := Unsigned(p)
 		if w == GRPC {
 			// gRPC carries them in a signed field; a negative one lies in no region.
 			if ok = p.Kind == backend.IntParameter; ok && p.Int64() < 0 {
@@ -61,7 +62,7 @@ func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bo
 		if !ok {
 			return true, wrongTensorType(w, tensor, p.Name, offsetType)
 		}
-		if p.Name == paramOffset {
+		if p.Name == ParamOffset {
 			g.Offset, g.offset = n, true
 		} else {
 			g.ByteSize, g.size = n, true
@@ -76,9 +77,9 @@ func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bo
 func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
 	switch {
 	case w == GRPC && g.named && !g.size:
-		return invalid("'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '" + tensor + "'")
+		return Invalid("'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '" + tensor + "'")
 	case w == GRPC && !g.named && g.offset:
-		return invalid("'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor '" + tensor + "'")
+		return Invalid("'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor '" + tensor + "'")
 	}
 	return nil
 }
@@ -93,27 +94,27 @@ func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byt
 		}
 		known := cfg.Outputs[i].Name
 		if r.Wants(known) {
-			return nil, invalid(requestPrefix(r.ID) + "output '" + known + "' already exists in request")
+			return nil, Invalid(RequestPrefix(r.ID) + "output '" + known + "' already exists in request")
 		}
 		r.Requested = append(r.Requested, known)
 		c.Outputs = append(c.Outputs, OutputRequest{Name: known})
 		return &c.Outputs[len(c.Outputs)-1], nil
 	}
-	return nil, invalid("unexpected inference output '" + string(name) + "' for model '" + cfg.Name + "'")
+	return nil, Invalid("unexpected inference output '" + string(name) + "' for model '" + cfg.Name + "'")
 }
 
 // TextSize returns the bytes of those tensors of a response that become JSON.
 func (c *Call) TextSize(resp *backend.Response) (n int) {
 	for i := range resp.Outputs {
-		if o := c.output(resp.Outputs[i].Name); !o.Binary && o.Region.IsZero() {
+		if o := c.Output(resp.Outputs[i].Name); !o.Binary && o.Region.IsZero() {
 			n += len(resp.Outputs[i].Data)
 		}
 	}
 	return n
 }
 
-// output returns how the named output is to come back.
-func (c *Call) output(name string) OutputRequest {
+// Output returns how the named output is to come back.
+func (c *Call) Output(name string) OutputRequest {
 	for i := range c.Outputs {
 		if c.Outputs[i].Name == name {
 			return c.Outputs[i]
@@ -122,36 +123,36 @@ func (c *Call) output(name string) OutputRequest {
 	return OutputRequest{Name: name, Binary: c.BinaryDefault}
 }
 
-func wrongTensorType(w Wire, tensor, name string, want wantedType) *backend.Error {
+func wrongTensorType(w Wire, tensor, name string, want WantedType) *backend.Error {
 	if w == GRPC {
-		return invalid("invalid value type for '" + name + "' parameter for tensor '" + tensor + "', " + protoTypes[want])
+		return Invalid("invalid value type for '" + name + "' parameter for tensor '" + tensor + "', " + protoTypes[want])
 	}
-	return wrongType(w, name, want)
+	return WrongType(w, name, want)
 }
 
 // SetParameter gives a parameter of a requested output its meaning. Unknown
 // ones are ignored.
 func (o *OutputRequest) SetParameter(w Wire, p backend.Parameter) *backend.Error {
 	switch p.Name {
-	case paramBinaryData:
+	case ParamBinaryData:
 		if w == GRPC {
 			return nil
 		}
 		if p.Kind != backend.BoolParameter {
-			return wrongType(w, p.Name, boolType)
+			return WrongType(w, p.Name, BoolType)
 		}
 		o.Binary = p.IsTrue()
-	case paramClassification:
-		n, ok := unsigned(p)
+	case ParamClassification:
+		n, ok := Unsigned(p)
 		if w == GRPC {
 			if p.Kind != backend.IntParameter {
-				return invalid("invalid value type for 'classification' parameter, expected int64_param")
+				return Invalid("invalid value type for 'classification' parameter, expected int64_param")
 			}
 			if p.Int64() <= 0 {
-				return invalid("invalid value for 'classification' parameter, expected >= 0")
+				return Invalid("invalid value for 'classification' parameter, expected >= 0")
 			}
 		} else if !ok {
-			return invalid("Unable to set 'classification': " + jsonTypes[unsignedType])
+			return Invalid("Unable to set 'classification': " + jsonTypes[UnsignedType])
 		}
 		o.Classes = n
 	default:
@@ -172,11 +173,11 @@ func (o *OutputRequest) Check(w Wire) *backend.Error {
 	}
 	switch {
 	case o.Classes > 0 && w == GRPC:
-		return invalid("output can't set both 'shared_memory_region' and 'classification'")
+		return Invalid("output can't set both 'shared_memory_region' and 'classification'")
 	case o.Classes > 0:
-		return invalid("Output can't set both 'shared_memory_region' and 'classification'")
+		return Invalid("Output can't set both 'shared_memory_region' and 'classification'")
 	case o.Binary:
-		return invalid("Output can't set both 'shared_memory_region' and 'binary_data'")
+		return Invalid("Output can't set both 'shared_memory_region' and 'binary_data'")
 	}
 	return nil
 }

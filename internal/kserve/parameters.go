@@ -19,15 +19,19 @@ const (
 
 // Names of the request parameters that have a meaning. All others are custom.
 const (
-	paramSequenceID    = "sequence_id"
-	paramSequenceStart = "sequence_start"
-	paramSequenceEnd   = "sequence_end"
-	paramPriority      = "priority"
-	paramTimeout       = "timeout"
-	paramBinaryOutput  = "binary_data_output"
+	ParamSequenceID    = "sequence_id"
+	ParamSequenceStart = "sequence_start"
+	ParamSequenceEnd   = "sequence_end"
+	ParamPriority      = "priority"
+	ParamTimeout       = "timeout"
+	ParamBinaryOutput  = "binary_data_output"
 	paramEmptyFinal    = "triton_enable_empty_final_response"
 	reservedPrefix     = "triton_"
 )
+
+// MaxParameters is how many parameters one request may have: each takes more
+// memory than text.
+const MaxParameters = 1 << 16
 
 // maxCorrelationText is the longest correlation ID given as text.
 const maxCorrelationText = 128
@@ -49,7 +53,7 @@ type Call struct {
 // Reset makes c ready for the next request and keeps its memory. It lets go of
 // the client's shared memory.
 func (c *Call) Reset() {
-	c.releaseRegions()
+	c.ReleaseRegions()
 	clear(c.Outputs)
 	c.Outputs, c.BinaryDefault, c.EmptyFinal = c.Outputs[:0], false, false
 }
@@ -58,24 +62,24 @@ func (c *Call) Reset() {
 // An error is a fault of the request.
 func (c *Call) SetParameter(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
 	switch p.Name {
-	case paramSequenceID:
+	case ParamSequenceID:
 		return setSequenceID(w, r, p)
-	case paramSequenceStart:
+	case ParamSequenceStart:
 		return setFlag(w, r, p, backend.SequenceStart)
-	case paramSequenceEnd:
+	case ParamSequenceEnd:
 		return setFlag(w, r, p, backend.SequenceEnd)
-	case paramPriority:
+	case ParamPriority:
 		switch {
 		case p.Kind == backend.UintParameter, p.Kind == backend.IntParameter && p.Int64() >= 0:
 			r.Priority = p.Uint64()
 		case w == HTTP:
-			return wrongType(w, p.Name, unsignedType)
+			return WrongType(w, p.Name, UnsignedType)
 		case p.Kind == backend.IntParameter:
-			return invalid("invalid value for 'priority', expected value >= 0.")
+			return Invalid("invalid value for 'priority', expected value >= 0.")
 		default:
-			return wrongType(w, p.Name, unsignedType)
+			return WrongType(w, p.Name, UnsignedType)
 		}
-	case paramTimeout:
+	case ParamTimeout:
 		switch {
 		case w == HTTP && p.Kind == backend.UintParameter, p.Kind == backend.IntParameter && (w == GRPC || p.Int64() >= 0):
 			// gRPC has no unsigned timeout: a negative one is no timeout.
@@ -83,14 +87,14 @@ func (c *Call) SetParameter(w Wire, r *backend.Request, p backend.Parameter) *ba
 				r.Timeout = p.Uint64()
 			}
 		default:
-			return wrongType(w, p.Name, microsecondsType)
+			return WrongType(w, p.Name, microsecondsType)
 		}
-	case paramBinaryOutput:
+	case ParamBinaryOutput:
 		if w == GRPC {
 			return c.custom(w, r, p)
 		}
 		if p.Kind != backend.BoolParameter {
-			return wrongType(w, p.Name, boolType)
+			return WrongType(w, p.Name, BoolType)
 		}
 		c.BinaryDefault = p.IsTrue()
 	default:
@@ -103,13 +107,14 @@ func (c *Call) SetParameter(w Wire, r *backend.Request, p backend.Parameter) *ba
 func (c *Call) custom(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
 	if strings.HasPrefix(p.Name, reservedPrefix) {
 		if w == HTTP {
-			return invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
+			return Invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
 		}
 		if p.Name != paramEmptyFinal {
-			return invalid("parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: triton_enable_empty_final_response")
+			return Invalid("parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting " +
+				"with 'triton_' are allowed: triton_enable_empty_final_response")
 		}
 		if p.Kind != backend.BoolParameter {
-			return wrongType(w, p.Name, boolType)
+			return WrongType(w, p.Name, BoolType)
 		}
 		c.EmptyFinal = p.IsTrue()
 		return nil
@@ -146,12 +151,12 @@ func setSequenceID(w Wire, r *backend.Request, p backend.Parameter) *backend.Err
 		return nil
 	default:
 	}
-	return wrongType(w, p.Name, correlationType)
+	return WrongType(w, p.Name, correlationType)
 }
 
 func setFlag(w Wire, r *backend.Request, p backend.Parameter, f backend.Flags) *backend.Error {
 	if p.Kind != backend.BoolParameter {
-		return wrongType(w, p.Name, boolType)
+		return WrongType(w, p.Name, BoolType)
 	}
 	r.Flags &^= f
 	if p.IsTrue() {
@@ -164,38 +169,39 @@ func setFlag(w Wire, r *backend.Request, p backend.Parameter, f backend.Flags) *
 // meaning: a structured or null JSON value, or an unset or unsigned protobuf one.
 func InvalidParameter(w Wire, name string) *backend.Error {
 	if w == GRPC {
-		return invalid("invalid value type for '" + name + "' parameter, expected int64_param, bool_param, or string_param.")
+		return Invalid("invalid value type for '" + name + "' parameter, expected int64_param, bool_param, or string_param.")
 	}
-	return invalid("parameter '" + name + "' has invalid type. It should be either 'int', 'bool', or 'string'.")
+	return Invalid("parameter '" + name + "' has invalid type. It should be either 'int', 'bool', or 'string'.")
 }
 
-// wantedType is what a known parameter must be.
-type wantedType uint8
+// WantedType is what a known parameter must be.
+type WantedType uint8
 
+// The types that parameters have.
 const (
-	boolType wantedType = iota
-	unsignedType
+	BoolType WantedType = iota
+	UnsignedType
 	microsecondsType
 	correlationType
-	stringType
+	StringType
 	offsetType
 )
 
 var (
 	jsonTypes = [...]string{
-		boolType:         "attempt to access JSON non-boolean as boolean",
-		unsignedType:     "attempt to access JSON non-unsigned-integer as unsigned-integer",
+		BoolType:         "attempt to access JSON non-boolean as boolean",
+		UnsignedType:     "attempt to access JSON non-unsigned-integer as unsigned-integer",
 		microsecondsType: "attempt to access JSON non-unsigned-integer as unsigned-integer",
 		correlationType:  "attempt to access JSON non-string as string",
-		stringType:       "attempt to access JSON non-string as string",
+		StringType:       "attempt to access JSON non-string as string",
 		offsetType:       "attempt to access JSON non-unsigned-integer as unsigned-integer",
 	}
 	protoTypes = [...]string{
-		boolType:         "expected bool_param.",
-		unsignedType:     "expected int64_param or uint64_param.",
+		BoolType:         "expected bool_param.",
+		UnsignedType:     "expected int64_param or uint64_param.",
 		microsecondsType: "expected int64_param.",
 		correlationType:  "expected int64_param or string_param.",
-		stringType:       "expected string_param.",
+		StringType:       "expected string_param.",
 		offsetType:       "expected int64_param.",
 	}
 )
@@ -205,21 +211,21 @@ var (
 // is InvalidParameter, and for reserved ones the error about those.
 func WrongParameter(w Wire, name string) *backend.Error {
 	switch name {
-	case paramSequenceID:
-		return wrongType(w, name, correlationType)
-	case paramSequenceStart, paramSequenceEnd:
-		return wrongType(w, name, boolType)
-	case paramPriority:
-		return wrongType(w, name, unsignedType)
-	case paramTimeout:
-		return wrongType(w, name, microsecondsType)
-	case paramBinaryOutput:
+	case ParamSequenceID:
+		return WrongType(w, name, correlationType)
+	case ParamSequenceStart, ParamSequenceEnd:
+		return WrongType(w, name, BoolType)
+	case ParamPriority:
+		return WrongType(w, name, UnsignedType)
+	case ParamTimeout:
+		return WrongType(w, name, microsecondsType)
+	case ParamBinaryOutput:
 		if w == HTTP {
-			return wrongType(w, name, boolType)
+			return WrongType(w, name, BoolType)
 		}
 	case paramEmptyFinal:
 		if w == GRPC {
-			return wrongType(w, name, boolType)
+			return WrongType(w, name, BoolType)
 		}
 	}
 	if strings.HasPrefix(name, reservedPrefix) {
@@ -229,15 +235,16 @@ func WrongParameter(w Wire, name string) *backend.Error {
 	return InvalidParameter(w, name)
 }
 
-func wrongType(w Wire, name string, want wantedType) *backend.Error {
+// WrongType is the error for a known parameter of another type than it must be.
+func WrongType(w Wire, name string, want WantedType) *backend.Error {
 	if w == GRPC {
-		return invalid("invalid value type for '" + name + "' parameter, " + protoTypes[want])
+		return Invalid("invalid value type for '" + name + "' parameter, " + protoTypes[want])
 	}
-	return invalid("Unable to parse '" + name + "': " + jsonTypes[want])
+	return Invalid("Unable to parse '" + name + "': " + jsonTypes[want])
 }
 
-// unsigned returns the value of a parameter that must not be negative.
-func unsigned(p backend.Parameter) (uint64, bool) {
+// Unsigned returns the value of a parameter that must not be negative.
+func Unsigned(p backend.Parameter) (uint64, bool) {
 	switch p.Kind {
 	case backend.UintParameter:
 		return p.Uint64(), true

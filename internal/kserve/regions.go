@@ -15,8 +15,8 @@ type regionInput struct {
 	part  shm.Part
 }
 
-// openInput looks up the region of the input with the index.
-func (c *Call) openInput(m Target, index int, g *RegionRef) *backend.Error {
+// OpenInput looks up the region of the input with the index.
+func (c *Call) OpenInput(m Target, index int, g *RegionRef) *backend.Error {
 	part, err := g.use(m.Memory)
 	if err == nil {
 		c.inputs = append(c.inputs, regionInput{index, part})
@@ -24,8 +24,8 @@ func (c *Call) openInput(m Target, index int, g *RegionRef) *backend.Error {
 	return err
 }
 
-// openOutputs looks up the regions that outputs are to go to.
-func (c *Call) openOutputs(m Target) *backend.Error {
+// OpenOutputs looks up the regions that outputs are to go to.
+func (c *Call) OpenOutputs(m Target) *backend.Error {
 	for i := range c.Outputs {
 		o := &c.Outputs[i]
 		if o.Region.IsZero() {
@@ -51,7 +51,7 @@ func (g *RegionRef) use(memory *shm.Registry) (shm.Part, *backend.Error) {
 // after reserving their bytes in the server. It has to come after decoding and
 // before engine.Infer: what the client changes later is not seen by the response
 // cache nor by the model. On an error r is the caller's to release, as it is
-// after decoding.
+// after decoding. The regions count as used until ReleaseRegions.
 func (c *Call) ReadRegions(r *infer.Request, a tensor.Allocator) error {
 	if len(c.inputs) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func (c *Call) ReadRegions(r *infer.Request, a tensor.Allocator) error {
 	for i := range c.inputs {
 		size := c.inputs[i].part.Size()
 		if total += size; total < 0 {
-			return invalid("the inputs in shared memory are too large together")
+			return Invalid("the inputs in shared memory are too large together")
 		}
 	}
 	if err := r.Reserve(total); err != nil {
@@ -69,19 +69,18 @@ func (c *Call) ReadRegions(r *infer.Request, a tensor.Allocator) error {
 	for i := range c.inputs {
 		in := &c.inputs[i]
 		t := &r.Inputs[in.index]
-		if err := allocate(t, a, int(in.part.Size())); err != nil {
+		if err := Allocate(t, a, int(in.part.Size())); err != nil {
 			return err
 		}
 		if err := in.part.Read(t.Data); err != nil {
 			return err
 		}
-		in.part.Release()
 	}
 	return nil
 }
 
-// place writes an output to its region.
-func (o *OutputRequest) place(t *tensor.Tensor) *backend.Error {
+// Place writes an output to its region.
+func (o *OutputRequest) Place(t *tensor.Tensor) *backend.Error {
 	if size := o.part.Size(); int64(len(t.Data)) > size {
 		return &backend.Error{Code: backend.Internal, Message: "shared memory size specified with the request for output '" + t.Name + "' (" +
 			strconv.FormatInt(size, 10) + " bytes) should be at least " + strconv.Itoa(len(t.Data)) + " bytes to hold the results"}
@@ -92,7 +91,9 @@ func (o *OutputRequest) place(t *tensor.Tensor) *backend.Error {
 	return o.part.Write(t.Data)
 }
 
-func (c *Call) releaseRegions() {
+// ReleaseRegions lets go of the client's shared memory. It comes before the last
+// of an answer is written: who has its answer can unregister its regions.
+func (c *Call) ReleaseRegions() {
 	for i := range c.inputs {
 		c.inputs[i].part.Release()
 	}

@@ -15,9 +15,19 @@
 // which the ledger cuts off, the one that has stood still for longest first, when
 // its page is nearly full. A connection that carries several transfers at a time
 // has a Share, which keeps the last quarter of a page from it while it has more
-// than a quarter already. Shares of keys are quotas (package auth).
+// than a quarter already; so have the answers of a key, over all of its
+// connections, with a bound of its own where its quota says one. Inputs of a key are
+// quotas alone (package auth).
+//
+// Who waits behind whom: nobody waits, what has no room is refused, so the order
+// is who keeps a place. Large transfers give way to large ones, those that stand
+// still for longest first. What is small (TakeWhole, Hold.Whole) has its place on
+// the page like others or, when that is full, in a reserve beside it, which
+// nothing large enters: bombs and large bodies never have a small request refused.
+// Small ones stand behind small ones only, and each connection and key has a part
+// of the reserve, so that many of one leave room for others.
 //
 // How long a transfer may take whatever the ledger holds is Until's to say.
 //
-// Open ledger.go first, then hold.go.
+// Open ledger.go first, then hold.go and reserve.go.
 package ledger

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Page is a side of the ledger.
@@ -20,7 +21,32 @@ const (
 	In Page = iota
 	// Out has answers that have not been written.
 	Out
+	// InReserve and OutReserve stand beside these for what is small, see reserve.go.
+	InReserve
+	OutReserve
 	pages
+)
+
+// Reason is why a transfer was ended or refused.
+type Reason uint8
+
+// The reasons.
+const (
+	// Stalled: the transfer stood still while others needed its room.
+	Stalled Reason = iota
+	// Full: the page had no room.
+	Full
+	// Connection: others were to have what there was, the connection has enough.
+	Connection
+	// Key: likewise for all connections of a key, or its bound is reached.
+	Key
+	reasons
+)
+
+// PageNames and ReasonNames are what the metrics call them.
+var (
+	PageNames   = [pages]string{"inputs", "answers", "small_inputs", "small_answers"}
+	ReasonNames = [reasons]string{"stalled", "full", "connection", "key"}
 )
 
 const (
@@ -39,7 +65,7 @@ const (
 // room makes it, if he must. All methods are safe for concurrent use.
 type Ledger struct {
 	page [pages]account
-	cuts atomic.Uint64
+	cuts [pages][reasons]atomic.Uint64
 
 	mu sync.Mutex
 	// watched are the holds that are large enough to be worth cutting off.
@@ -55,10 +81,12 @@ type account struct {
 	_     [40]byte
 }
 
-// New returns a ledger whose pages hold limit bytes each, answers at least 64 MiB.
+// New returns a ledger whose pages hold limit bytes each, answers at least 64 MiB,
+// and a 64th of that more for what is small.
 func New(limit int64) *Ledger {
 	l := &Ledger{}
 	l.page[In].limit, l.page[Out].limit = limit, max(limit, leastOut)
+	l.page[InReserve].limit, l.page[OutReserve].limit = reserveOf(l.page[In].limit), reserveOf(l.page[Out].limit)
 	for p := range l.watched {
 		l.watched[p] = map[*Hold]struct{}{}
 	}
@@ -71,8 +99,8 @@ func (l *Ledger) Limit(p Page) int64 { return l.page[p].limit }
 // Held returns what a page holds in bytes.
 func (l *Ledger) Held(p Page) int64 { return l.page[p].held.Load() }
 
-// Cuts returns how many transfers have been cut off for their room.
-func (l *Ledger) Cuts() uint64 { return l.cuts.Load() }
+// Cuts returns how often a page had no room, by reason.
+func (l *Ledger) Cuts(p Page, why Reason) uint64 { return l.cuts[p][why].Load() }
 
 // Take counts n bytes, which Give gives back; all of them or, where they would
 // be more than the page's bound, none. An answer that is alone on its page always
@@ -110,13 +138,36 @@ func (l *Ledger) Fits(p Page, n int64) bool {
 	return true
 }
 
-// Refusal is the error for n bytes for which there was no room.
-func (l *Ledger) Refusal(p Page, n int64) *backend.Error {
-	text := "%d bytes of input are more than the server can queue at present, its maximum is %d bytes (--max-queued-bytes)"
-	if p == Out {
-		text = "an answer of %d bytes is more than the server can keep beside others that clients have not read, its maximum is %d bytes (--max-queued-bytes)"
+// allows reports whether a share, own of it in this transfer, may have n more.
+func (l *Ledger) allows(p Page, s *Share, own, n int64) bool {
+	held, a := s.held[p].Load()+s.held[p.reserve()].Load(), &l.page[p]
+	if most := s.most.Load(); most > 0 && held > own && held+n > most {
+		return false
 	}
-	return &backend.Error{Code: backend.Unavailable, RetryAfter: retryAfter, Message: backend.Errorf(backend.Unavailable, text, n, l.page[p].limit).Message}
+	return fair(a.held.Load(), a.limit, held, own, n)
+}
+
+// Refusal is the error for n bytes that the page had no room for. It counts the
+// refusal.
+func (l *Ledger) Refusal(p Page, n int64) *backend.Error { return l.RefusalFor(p, Full, n) }
+
+// RefusalFor is Refusal with the reason that TakeWhole has given.
+func (l *Ledger) RefusalFor(p Page, why Reason, n int64) *backend.Error {
+	l.cuts[p][why].Add(1)
+	if why == Key {
+		return &backend.Error{Code: backend.ResourceExhausted, RetryAfter: retryAfter, Message: backend.Errorf(backend.ResourceExhausted,
+			"an answer of %d bytes is more than the server can keep for one key beside others that its clients have not read", n).Message}
+	}
+	text := "%d bytes of input are more than the server can queue at present, its maximum is %d bytes (" + setting.Name("max-queued-bytes") +
+		")"
+	if p == Out {
+		text = "an answer of %d bytes is more than the server can keep beside others that clients have not read, its maximum is %d bytes (" +
+			setting.Name("max-queued-bytes") + ")"
+	}
+	return &backend.Error{
+		Code: backend.Unavailable, RetryAfter: retryAfter,
+		Message: backend.Errorf(backend.Unavailable, text, n, l.page[p].limit).Message,
+	}
 }
 
 // relieve cuts off transfers that stand still, the one that does so for longest
@@ -150,7 +201,7 @@ func (l *Ledger) relieve(p Page, n int64) {
 		}
 		held := s.h.held.Load()
 		if s.h.cutOff(s.since) {
-			l.cuts.Add(1)
+			l.cuts[p][Stalled].Add(1)
 			over -= held
 		}
 	}

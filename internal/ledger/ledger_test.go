@@ -96,6 +96,47 @@ func TestSharesLeaveRoom(t *testing.T) {
 	want(t, "held at the end", l.Held(In), 0)
 }
 
+// What the answers of a key hold over all its connections leaves room for others.
+func TestKeysLeaveRoom(t *testing.T) {
+	const mib = 1 << 20
+	l, key := New(0), &Share{} // 64 MiB of answers
+	by := Asker{Key: key}
+	var a, b, c, other Hold
+	for _, h := range []*Hold{&a, &b, &c} {
+		h.Open(l, Out, &Share{}, func() {})
+		h.For(key)
+	}
+	other.Open(l, Out, &Share{}, func() {})
+	if !a.Take(20*mib) || !b.Take(20*mib) || c.Take(20*mib) || !other.Take(20*mib) {
+		t.Error("one key has all but a quarter, which others have")
+	}
+	if err := c.Refusal(20 * mib); err.Code != backend.ResourceExhausted || l.Cuts(Out, Key) != 1 {
+		t.Errorf("refused with %v, %d times", err, l.Cuts(Out, Key))
+	}
+	if _, why, ok := l.TakeWhole(Out, by, mib); ok || why != Key {
+		t.Errorf("what waits is let in, or refused as %v", why)
+	}
+	b.Give(5 * mib)
+	want(t, "of the key", key.Held(Out), 35*mib)
+	a.Close()
+	b.Close()
+	want(t, "of nothing", key.Held(Out), 0)
+	key.Bound(10)
+	if _, why, ok := l.TakeWhole(Out, by, mib); !ok {
+		t.Errorf("what is alone is refused: %v", why)
+	}
+	if _, _, ok := l.TakeWhole(Out, by, 1); ok {
+		t.Error("its bound is not its bound")
+	}
+	l.GiveWhole(Out, by, mib)
+	if _, _, ok := l.TakeWhole(Out, by, 10); !ok {
+		t.Error("its bound is not free again")
+	}
+	l.GiveWhole(Out, by, 10)
+	other.Close()
+	want(t, "held at the end", l.Held(Out), 0)
+}
+
 // A page that is nearly full takes the room of those that stand still, the one
 // that does so for longest first, and of nobody else.
 func TestWhoStandsStillLosesItsPlace(t *testing.T) {
@@ -138,8 +179,8 @@ func TestWhoStandsStillLosesItsPlace(t *testing.T) {
 		if !l.Take(In, size+1) {
 			t.Error("there is room now")
 		}
-		if l.Cuts() != 1 {
-			t.Errorf("%d cuts", l.Cuts())
+		if n := l.Cuts(In, Stalled); n != 1 {
+			t.Errorf("%d cuts", n)
 		}
 		l.Give(In, size+1)
 		holds[0].Close()

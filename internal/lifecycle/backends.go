@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/modelconfig/draft"
 )
 
 // backends opens each backend when the first model needs it.
@@ -61,7 +61,7 @@ func (b *backends) driver(name, runtime string) *backend.Driver {
 
 // get returns the open backend. An attempt that failed is made again for the
 // next model: what was missing may have been installed meanwhile.
-func (b *backends) get(ctx context.Context, draft *modelconfig.Draft) (backend.Backend, error) {
+func (b *backends) get(ctx context.Context, draft *draft.Draft) (backend.Backend, error) {
 	d := b.find(draft.Backend(), draft.Runtime())
 	if d == nil {
 		return nil, draft.UnknownBackend(slices.Sorted(maps.Keys(b.drivers)))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/modelconfig/draft"
 	"github.com/nesoserve/neso/internal/repository"
 )
 
@@ -141,7 +142,7 @@ func (m *Manager) planBound(r Request, versions map[int64]binding) (*plan, error
 	}
 	p := &plan{
 		name: r.Name, nested: r.Nested, snapshot: repository.Bound(r.Name, r.Config, generations),
-		bound: versions, drafts: map[int64]*modelconfig.Draft{}, policy: modelconfig.VersionPolicy{All: true},
+		bound: versions, drafts: map[int64]*draft.Draft{}, policy: modelconfig.VersionPolicy{All: true},
 	}
 	for n, b := range versions {
 		text := b.Config
@@ -158,8 +159,8 @@ func (m *Manager) planBound(r Request, versions map[int64]binding) (*plan, error
 	return p, nil
 }
 
-func configureBound(name string, text []byte, complete bool) (*modelconfig.Draft, error) {
-	draft, err := modelconfig.ParseJSON(text, "")
+func configureBound(name string, text []byte, complete bool) (*draft.Draft, error) {
+	draft, err := draft.ParseJSON(text, "")
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +187,7 @@ func (m *Manager) backendOf(ctx context.Context, p *plan, version int64) (backen
 
 // draftOf returns the configuration of a version as far as it is known before
 // its backend has completed it.
-func (p *plan) draftOf(version int64) *modelconfig.Draft {
+func (p *plan) draftOf(version int64) *draft.Draft {
 	if d := p.drafts[version]; d != nil {
 		return d
 	}

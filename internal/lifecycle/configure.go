@@ -10,7 +10,10 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/modelconfig/draft"
 	"github.com/nesoserve/neso/internal/repository/agent"
+	"github.com/nesoserve/neso/internal/repository/inspect"
+	"github.com/nesoserve/neso/internal/repository/layout"
 )
 
 // configure reads the configuration of a plan as far as it goes without the
@@ -36,8 +39,8 @@ func (m *Manager) configure(p *plan) error {
 }
 
 // prove takes a draft through the steps of a load up to the model's backend.
-func (m *Manager) prove(p *plan, draft *modelconfig.Draft) error {
-	if err := draft.CompleteBackend(p.snapshot.Name, os.DirFS(p.snapshot.Directory)); err != nil {
+func (m *Manager) prove(p *plan, draft *draft.Draft) error {
+	if err := draft.CompleteBackend(p.snapshot.Name, layout.FirstVersion(os.DirFS(p.snapshot.Directory))); err != nil {
 		return err
 	}
 	if p.snapshot.Renamed {
@@ -56,13 +59,16 @@ func (m *Manager) prove(p *plan, draft *modelconfig.Draft) error {
 
 // inspect returns all that can be said of a model without its backend. The draft
 // cannot be used after.
-func (m *Manager) inspect(p *plan, draft *modelconfig.Draft, err error) modelconfig.ModelReport {
+func (m *Manager) inspect(p *plan, draft *draft.Draft, err error) inspect.Model {
 	if p.snapshot.Renamed {
 		draft.Rename(p.snapshot.Name)
 	}
-	return draft.Inspect(modelconfig.Inspection{
+	return inspect.Draft(draft, inspect.Subject{
 		Name: p.snapshot.Name, Directory: p.snapshot.Directory, Shown: p.snapshot.Name, Strict: m.o.DisableAutoComplete, GPUs: &m.o.GPUs,
-		Options: modelconfig.CheckOptions{Backends: slices.Sorted(maps.Keys(m.backends.drivers)), Driver: m.backends.driver, Parameters: model.Parameters},
+		Options: inspect.Options{
+			Backends: slices.Sorted(maps.Keys(m.backends.drivers)), Driver: m.backends.driver,
+			Parameters: model.Parameters, CheckParameter: model.CheckParameter,
+		},
 	}, err)
 }
 
@@ -76,15 +82,15 @@ func (m *Manager) all(p *plan, version int64, err error) error {
 	return report.With(err)
 }
 
-func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {
+func (m *Manager) draft(p *plan) (*draft.Draft, error) {
 	s := p.snapshot
 	switch {
 	case s.Config == nil && m.o.DisableAutoComplete:
-		return nil, modelconfig.NotProvided(p.snapshot.Name)
+		return nil, backend.Errorf(backend.NotFound, "model configuration is not provided for model '%s'", p.snapshot.Name)
 	case s.Config == nil:
-		return modelconfig.NewDraft(), nil
+		return draft.New(), nil
 	case s.ConfigPath == "":
-		return modelconfig.ParseJSON(s.Config, "")
+		return draft.ParseJSON(s.Config, "parameters.config") // of the load request
 	default:
 		// Faults reach clients: they name the file as seen from the repository, which
 		// says enough and nothing of the machine.
@@ -92,7 +98,7 @@ func (m *Manager) draft(p *plan) (*modelconfig.Draft, error) {
 		if err != nil {
 			file = filepath.Base(s.ConfigPath)
 		}
-		return modelconfig.Parse(s.Config, filepath.ToSlash(filepath.Join(p.snapshot.Name, file)))
+		return draft.Parse(s.Config, filepath.ToSlash(filepath.Join(p.snapshot.Name, file)))
 	}
 }
 

@@ -87,7 +87,8 @@ func (m *Manager) recheck(part string) {
 func (m *Manager) openEnsemble(ctx context.Context, p *plan, version int64) (*model.Model, error) {
 	return model.Open(ctx, model.Options{
 		Config: p.config, BackendConfig: p.config.ToBackend(p.snapshot.Directory, p.snapshot.VersionDirectory(version), version),
-		Graph: p.graph, Host: m.o.Steps, Allocator: m.o.Allocator, Logger: m.log, Observer: m.book.Observer(m.title(p.name, version, p.config)),
-		Cache: m.o.Cache, StepIdentity: m.identity, StrictOutputs: m.o.StrictOutputs,
+		Graph: p.graph, Host: m.o.Steps, Allocator: m.o.Allocator, Logger: m.log,
+		Observer: m.book.Observer(m.title(p.name, version, p.config)),
+		Cache:    m.o.Cache, StepIdentity: m.identity, ServerSettings: m.o.ServerSettings,
 	})
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
-	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/repository/inspect"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -35,7 +35,7 @@ type Request struct {
 // first, the load goes on by itself: a client that hangs up must not leave a
 // model half-way.
 func (m *Manager) Load(ctx context.Context, r Request) error {
-	return m.await(ctx, r.Name, func() error { return m.load(r) })
+	return m.await(ctx, r.Name, func() error { return m.load(ctx, r) })
 }
 
 func (m *Manager) await(ctx context.Context, name string, load func() error) error {
@@ -67,7 +67,7 @@ func (m *Manager) begin(f func()) error {
 
 // load loads every model that a name stands for: with namespacing that may be
 // several.
-func (m *Manager) load(r Request) error {
+func (m *Manager) load(ctx context.Context, r Request) error {
 	if err := repository.CheckName(r.Name); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (m *Manager) load(r Request) error {
 	var faults faultList
 	for _, key := range keys {
 		r.Name = key
-		err := m.loadKey(r)
+		err := m.loadKey(ctx, r)
 		if first == nil {
 			first = err
 		}
@@ -94,20 +94,46 @@ func (m *Manager) load(r Request) error {
 	return first
 }
 
-func (m *Manager) loadKey(r Request) error {
-	if err := m.claim(r.Name); err != nil {
+func (m *Manager) loadKey(ctx context.Context, r Request) error {
+	if r.Nested {
+		_, err := m.loadClaimed(r)
+		return err // one of those that leave may wait for this load
+	}
+	var leaving []<-chan struct{}
+	err := m.patiently(ctx, func() (err error) {
+		leaving, err = m.loadClaimed(r)
 		return err
+	})
+	for _, ended := range leaving {
+		select {
+		case <-ended:
+		case <-m.ctx.Done():
+		}
+	}
+	return err
+}
+
+func (m *Manager) loadClaimed(r Request) (leaving []<-chan struct{}, err error) {
+	if err := m.claim(r.Name); err != nil {
+		return nil, err
 	}
 	defer m.unclaim(r.Name)
+	defer func() {
+		// Who may not load it is told so, and nobody else.
+		if err != nil && !isBusy(err) && backend.AsError(err).Code != backend.PermissionDenied {
+			m.reject(r.Name, err)
+		}
+	}()
 	p, err := m.poll(r)
 	if err != nil {
-		return pollError(r.Name, err)
+		return nil, pollError(r.Name, err)
 	}
 	defer p.snapshot.Release()
 	if err := m.checkPaths(r, p); err != nil {
-		return err
+		return nil, err
 	}
-	return m.loadOne(p, []string{r.Name})
+	err = m.loadOne(p, []string{r.Name})
+	return p.leaving, err
 }
 
 // loadOne loads a model that the caller has claimed, after those parts of it
@@ -118,6 +144,9 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 			return cycleError(append(path[i:len(path):len(path)], part))
 		}
 		if err := m.claim(part); err != nil {
+			if isBusy(err) && !p.nested {
+				return err // to begin again, without a claim, when the part is free
+			}
 			return partError(p.name, part, err)
 		}
 		defer m.unclaim(part)
@@ -126,7 +155,9 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 			return partError(p.name, part, err)
 		}
 		defer sub.snapshot.Release()
-		if err := m.loadOne(sub, append(slices.Clone(path), part)); err != nil {
+		if err := m.loadOne(sub, append(slices.Clone(path), part)); isBusy(err) {
+			return err
+		} else if err != nil {
 			return partFailed(p.name, sub, err)
 		}
 		return nil
@@ -144,8 +175,12 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 	}
 	var faults faultList
 	for _, part := range p.parts {
-		if len(m.Lookup(part)) == 0 {
-			faults.add(load(part))
+		if !m.serves(part) {
+			err := load(part)
+			if isBusy(err) {
+				return err
+			}
+			faults.add(err)
 		}
 	}
 	// Claims do not cover parts that serve already: two loads could make a circle.
@@ -177,6 +212,15 @@ func (m *Manager) fail(p *plan, err error, unread bool) error {
 	return loadError(p.name, err.Error())
 }
 
+// reject notes why the latest change of a model is not served. What serves goes on.
+func (m *Manager) reject(name string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.models[name]; e != nil {
+		e.rejected = strings.TrimSpace(err.Error())
+	}
+}
+
 func (m *Manager) entryLocked(name string) *entry {
 	e := m.models[name]
 	if e == nil {
@@ -193,27 +237,36 @@ func (m *Manager) entryLocked(name string) *entry {
 func (m *Manager) apply(p *plan) error {
 	serve, missing := p.policy.Select(p.snapshot.Versions)
 	for _, v := range missing {
-		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name), "model", p.name, "version", v)
+		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name),
+			"model", p.name, "version", v)
 	}
 	if len(serve) == 0 {
-		err := backend.Errorf(backend.InvalidArg, "%s", modelconfig.NoVersion(p.name, missing))
+		err := backend.Errorf(backend.InvalidArg, "%s", inspect.NoVersion(p.name, missing))
 		if len(p.bound) == 0 {
 			report := m.inspect(p, p.draft.Clone(), nil)
 			return m.fail(p, report.With(err), false)
 		}
 		return m.fail(p, err, false)
 	}
-	wanted := m.prepare(p, serve)
+	wanted, changes := m.prepare(p, serve)
 	if len(wanted) > 0 && len(p.bound) == 0 {
-		for _, idle := range p.draft.Idle(p.snapshot.Directory) {
-			m.log.Warn("the model's configuration asks for what has no effect", "model", p.name, "field", idle.Field, "because", idle.Because)
+		for _, idle := range inspect.Idle(p.draft, p.snapshot.Directory) {
+			m.log.Warn("the model's configuration asks for what has no effect",
+				"model", p.name, "field", idle.Field, "because", idle.Because)
 		}
 	}
-	opened := m.openAll(p, wanted)
+	opened := m.openAll(p, wanted, changes)
 	if err := m.failed(p, opened); err != nil {
 		return err
 	}
 	m.swap(p, serve, opened)
+	for _, o := range opened {
+		if o.change != nil {
+			p.leaving = append(p.leaving, o.change.Commit(m.o.DrainTimeout)...)
+			added, removed := o.change.Counts()
+			m.log.Info("instances changed", "model", p.name, "version", o.version, "added", added, "removed", removed)
+		}
+	}
 	m.recheck(p.name)
 	if len(opened) > 0 {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
@@ -222,13 +275,14 @@ func (m *Manager) apply(p *plan) error {
 }
 
 // prepare returns the versions to load, of those to serve, and marks those
-// that do not serve yet as loading.
-func (m *Manager) prepare(p *plan, serve []int64) []int64 {
+// that do not serve yet as loading. Of the versions to load, changes are those that
+// serve and differ in their instances alone.
+func (m *Manager) prepare(p *plan, serve []int64) (wanted []int64, changes map[int64]*model.Model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entryLocked(p.name)
 	e.failure, e.unread = "", false
-	var wanted []int64
+	changes = map[int64]*model.Model{}
 	for _, n := range serve {
 		v := e.versions[n]
 		if v == nil {
@@ -236,39 +290,46 @@ func (m *Manager) prepare(p *plan, serve []int64) []int64 {
 			e.versions[n] = v
 		}
 		// An ensemble also depends on what its parts are now.
-		if !p.ensemble && v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) && p.snapshot.SameVersion(e.snapshot, n) {
+		if !p.ensemble && v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) &&
+			p.snapshot.SameVersion(e.snapshot, n) {
 			continue
 		}
 		wanted = append(wanted, n)
-		if v.state != Ready {
+		switch {
+		case v.state != Ready:
 			v.move(Loading, "")
+		case !p.ensemble && e.snapshot != nil && p.snapshot.SameFiles(e.snapshot, n) && p.draftOf(n).SameModel(v.draft, v.model.Config()):
+			changes[n] = v.model
 		}
 	}
-	return wanted
+	return wanted, changes
 }
 
-// opened is the outcome of loading one version.
+// opened is the outcome of loading one version, or of making the instances that
+// one gets beside those that it has.
 type opened struct {
 	version int64
+	inPlace bool
 	model   *model.Model
+	change  *model.Change
 	took    time.Duration
 	err     error
 }
 
-// openAll loads versions at the same time, as many as there are slots.
-func (m *Manager) openAll(p *plan, versions []int64) []opened {
+// openAll loads or changes versions at the same time, as many as there are slots.
+func (m *Manager) openAll(p *plan, versions []int64, changes map[int64]*model.Model) []opened {
 	all := make([]opened, len(versions))
 	var wg sync.WaitGroup
 	for i, n := range versions {
 		wg.Go(func() {
-			all[i] = m.openRetrying(p, n)
+			all[i] = m.openRetrying(p, n, changes[n])
 		})
 	}
 	wg.Wait()
 	return all
 }
 
-func (m *Manager) openRetrying(p *plan, n int64) opened {
+func (m *Manager) openRetrying(p *plan, n int64, there *model.Model) opened {
 	if !p.nested {
 		select {
 		case m.slots <- struct{}{}:
@@ -281,14 +342,22 @@ func (m *Manager) openRetrying(p *plan, n int64) opened {
 	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
-		loaded, err := m.open(m.ctx, p, n)
-		if err == nil {
-			return opened{version: n, model: loaded, took: time.Since(start)}
+		o := opened{version: n}
+		var err error
+		if there != nil {
+			o.change, o.inPlace, err = m.change(m.ctx, p, n, there)
+		}
+		if !o.inPlace {
+			o.model, err = m.open(m.ctx, p, n)
+		}
+		if o.took = time.Since(start); err == nil {
+			return o
 		}
 		err = m.all(p, n, err)
 		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, withCode(err)), "model", p.name, "version", n)
 		if attempt >= m.o.LoadRetries || m.ctx.Err() != nil {
-			return opened{version: n, err: err}
+			o.err = err
+			return o
 		}
 	}
 }
@@ -299,7 +368,11 @@ func (m *Manager) failed(p *plan, all []opened) error {
 	var text strings.Builder
 	for _, o := range all {
 		if o.err != nil {
-			fmt.Fprintf(&text, "version %d is at UNAVAILABLE state: %s;", o.version, withCode(o.err))
+			state := Unavailable
+			if o.inPlace {
+				state = Ready
+			}
+			fmt.Fprintf(&text, "version %d is at %s state: %s;", o.version, state, withCode(o.err))
 		}
 	}
 	if text.Len() == 0 {
@@ -308,7 +381,8 @@ func (m *Manager) failed(p *plan, all []opened) error {
 	m.mu.Lock()
 	e := m.models[p.name]
 	for _, o := range all {
-		if v := e.versions[o.version]; v.state == Loading {
+		v := e.versions[o.version]
+		if v.state == Loading {
 			reason := "another version of the model failed to load"
 			if o.err != nil {
 				reason = withCode(o.err)
@@ -321,12 +395,16 @@ func (m *Manager) failed(p *plan, all []opened) error {
 		if o.model != nil {
 			_ = o.model.Close(m.drains) // it never served; the load's error says more
 		}
+		if o.change != nil {
+			o.change.Abort()
+		}
 	}
 	return loadError(p.name, text.String())
 }
 
 // swap makes the opened versions serve, in one step for requests, and retires
-// their former selves and the versions that are no longer wanted.
+// their former selves and the versions that are no longer wanted. What a version
+// was loaded from stays noted when its instances change: it still comes from there.
 func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -334,11 +412,14 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 	var old []retired
 	for _, o := range all {
 		v := e.versions[o.version]
+		if o.inPlace {
+			continue
+		}
 		if v.model != nil {
 			old = append(old, retired{model: v.model, source: v.source})
 		}
 		v.move(Ready, "")
-		v.model, v.source, v.took = o.model, p.snapshot.Retain(), o.took
+		v.model, v.source, v.draft, v.took = o.model, p.snapshot.Retain(), p.draftOf(o.version), o.took
 		m.book.Open(m.title(p.name, o.version, o.model.Config()), stats.Loaded{
 			Numbers: o.model.Stats(), Cached: o.model.Config().ResponseCache, LoadTime: o.took,
 			Health: func() (int, int64) { h := o.model.Health(); return h.Stuck, h.Hangs },
@@ -383,7 +464,8 @@ func partFailed(ensemble string, part *plan, err error) error {
 	case strings.HasPrefix(reason, circular):
 		return backend.Errorf(backend.InvalidArg, "%s", reason)
 	case part.ensemble:
-		return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which is not valid. Model '%s' failed with error: %s", ensemble, part.name, part.name, reason)
+		return backend.Errorf(backend.InvalidArg,
+			"ensemble '%s' depends on '%s' which is not valid. Model '%s' failed with error: %s", ensemble, part.name, part.name, reason)
 	}
 	return partError(ensemble, part.name, err)
 }
@@ -392,7 +474,8 @@ func partError(ensemble, part string, err error) error {
 	if backend.AsError(err).Code == backend.NotFound {
 		return backend.Errorf(backend.InvalidArg, "ensemble %s contains models that are not available or ambiguous: %s", ensemble, part)
 	}
-	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading failed with error: %s", ensemble, part, part, strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part)))
+	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading "+
+		"failed with error: %s", ensemble, part, part, strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part)))
 }
 
 func withCode(err error) string {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,7 +14,8 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/model"
-	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/modelconfig/draft"
+	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
@@ -23,6 +25,7 @@ import (
 
 // Options are what a manager needs to load models.
 type Options struct {
+	model.ServerSettings
 	Repository *repository.Repository
 	Backends   []backend.Driver
 	// Host is given to every backend.
@@ -39,11 +42,7 @@ type Options struct {
 	// LoadThreads bounds how many versions load at once; at least 1.
 	LoadThreads int
 	// LoadRetries is how often a failed load is tried again.
-	LoadRetries        int
-	WarmupInStatistics bool
-	StrictOutputs      bool
-	// RateLimiter is shared by all models; nil for none.
-	RateLimiter *ratelimit.Limiter
+	LoadRetries int
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
@@ -51,10 +50,8 @@ type Options struct {
 	Steps ensemble.Host
 	// Cache is the server's response cache, or nil.
 	Cache responsecache.Store
-	// HangTimeout is that of instance.Options.
-	HangTimeout time.Duration
-	// HoldRequests is for tests; see model.Options.
-	HoldRequests int
+	// Refusals notes what is refused for security.
+	Refusals *refusals.Book
 	// DrainTimeout bounds how long a version that was replaced or unloaded waits
 	// for its requests; 0 means five minutes.
 	DrainTimeout time.Duration
@@ -93,12 +90,15 @@ type Manager struct {
 	refuse  bool // no further loads or unloads
 	models  map[string]*entry
 	claimed map[string]bool // models that a load or unload is working on
+	freed   chan struct{}   // closed, and made anew, when a claim ends
 	// bound is what programs serve, by name and version; the inner maps are never
 	// changed. generation counts the bindings ever made.
 	bound      map[string]map[int64]binding
 	generation uint64
 	// composing holds the parts of ensembles that are being loaded.
 	composing map[string][]string
+	// leaving are models that serve until a Reconcile has loaded what takes their place.
+	leaving []string
 	// departing holds the versions that are being closed.
 	departing map[string][]*departure
 
@@ -132,6 +132,7 @@ type version struct {
 	moves  int          // tells a drain whether it still speaks for the version
 	model  *model.Model // set while ready
 	source *repository.Snapshot
+	draft  *draft.Draft // what it was loaded from; set while ready
 	took   time.Duration
 }
 
@@ -160,8 +161,10 @@ func New(o Options) *Manager {
 		o.DrainTimeout = defaultDrain
 	}
 	m := &Manager{
-		o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), slots: make(chan struct{}, max(1, o.LoadThreads)), closed: make(chan struct{}),
-		models: map[string]*entry{}, claimed: map[string]bool{}, bound: map[string]map[int64]binding{}, composing: map[string][]string{},
+		o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), slots: make(chan struct{}, max(1, o.LoadThreads)),
+		closed: make(chan struct{}),
+		models: map[string]*entry{}, claimed: map[string]bool{}, freed: make(chan struct{}),
+		bound: map[string]map[int64]binding{}, composing: map[string][]string{},
 		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
 	}
 	m.backends = newBackends(o)
@@ -211,7 +214,10 @@ func (m *Manager) Versions(name string) []Version {
 			if v.state == Ready && e.rejected != "" {
 				reason = "the latest change is not served: " + e.rejected
 			}
-			all = append(all, Version{Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason, LoadTime: v.took, Model: v.model})
+			all = append(all, Version{
+				Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason,
+				LoadTime: v.took, Model: v.model,
+			})
 		}
 	}
 	return all
@@ -243,7 +249,7 @@ func (m *Manager) AllReady() error {
 	for _, v := range m.Versions("") {
 		switch {
 		case v.Model != nil:
-			if err := v.Model.Ready(); err != nil {
+			if gone, err := m.Ready(v.Key, v.Version, v.Model); err != nil && !gone {
 				return fmt.Errorf("model '%s' version %d is not ready: %w", v.Name, v.Version, err)
 			}
 		case v.State == Unloading || v.Reason == reasonUnloaded:
@@ -262,6 +268,40 @@ func (m *Manager) unread(name string) bool {
 	return e != nil && e.unread
 }
 
+// busy is the error of a load or unload that another one stands in the way of.
+type busy struct{ error }
+
+func (b busy) Unwrap() error { return b.error }
+
+func isBusy(err error) bool { return errors.As(err, new(busy)) }
+
+func busyError(model string) error {
+	return busy{backend.Errorf(backend.Internal, "a related model '%s' to a load/unload request is currently loading or unloading", model)}
+}
+
+// patiently does what another load or unload stands in the way of again when one
+// has ended: two loads of a model come one after the other, as the peer's do. The
+// caller holds no claim, or two could wait for each other. A request of a model
+// must not wait: what it waits for may be its own load.
+func (m *Manager) patiently(ctx context.Context, do func() error) error {
+	for {
+		m.mu.Lock()
+		freed := m.freed
+		m.mu.Unlock()
+		err := do()
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return err
+		case <-m.ctx.Done():
+			return err
+		}
+	}
+}
+
 // claim reserves models for one load or unload. All or none are taken.
 func (m *Manager) claim(names ...string) error {
 	m.mu.Lock()
@@ -271,7 +311,7 @@ func (m *Manager) claim(names ...string) error {
 	}
 	for _, n := range names {
 		if m.claimed[n] {
-			return backend.Errorf(backend.Internal, "a related model '%s' to a load/unload request is currently loading or unloading", n)
+			return busyError(n)
 		}
 	}
 	for _, n := range names {
@@ -286,4 +326,6 @@ func (m *Manager) unclaim(names ...string) {
 	for _, n := range names {
 		delete(m.claimed, n)
 	}
+	close(m.freed)
+	m.freed = make(chan struct{})
 }

@@ -30,17 +30,36 @@ func (m *Manager) namedLocked(name string) []string {
 }
 
 // keysLocked returns the names of the entries that a model's name may stand for.
+// Those that have been unloaded count where there is no other: a model that is
+// taken out of one repository leaves its name to that of another.
 func (m *Manager) keysLocked(name string) []string {
 	if m.models[name] != nil || m.o.Repository == nil || !m.o.Repository.Namespacing() {
 		return []string{name}
 	}
-	var keys []string
+	var keys, left []string
 	for key, e := range m.models {
-		if _, n := m.split(key); n == name && !e.unread {
+		switch _, n := m.split(key); {
+		case n != name || e.unread:
+		case e.left():
+			left = append(left, key)
+		default:
 			keys = append(keys, key)
 		}
 	}
+	if len(keys) == 0 {
+		return left
+	}
 	return keys
+}
+
+// left reports whether all versions have been unloaded, or are about to be.
+func (e *entry) left() bool {
+	for _, v := range e.versions {
+		if v.state != Unloading && (v.state != Unavailable || v.reason != reasonUnloaded) {
+			return false
+		}
+	}
+	return len(e.versions) > 0
 }
 
 // resolve returns the keys of the models that a request to load them names.

@@ -6,6 +6,7 @@ import (
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/modelconfig/draft"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/internal/stats"
@@ -17,16 +18,18 @@ type plan struct {
 	name     string
 	nested   bool
 	snapshot *repository.Snapshot
-	draft    *modelconfig.Draft
+	draft    *draft.Draft
 	policy   modelconfig.VersionPolicy
 	ensemble bool
 	parts    []string // of an ensemble
 	// Of a model that programs serve: what runs each version, and its configuration.
 	bound  map[int64]binding
-	drafts map[int64]*modelconfig.Draft
+	drafts map[int64]*draft.Draft
 	// config and graph are set for an ensemble once its parts serve.
 	config *modelconfig.Config
 	graph  *ensemble.Graph
+	// leaving are the instances that the load has taken away and that have not ended.
+	leaving []<-chan struct{}
 }
 
 // poll reads a model and its configuration. Its errors are reasons for "failed
@@ -71,8 +74,8 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 			return err
 		}
 		loaded, err = model.Open(ctx, model.Options{
-			Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log,
-			Cache: m.o.Cache, RateLimiter: m.o.RateLimiter, Observer: m.book.Observer(m.title(p.name, version, config)), WarmupInStatistics: m.o.WarmupInStatistics, StrictOutputs: m.o.StrictOutputs, HoldRequests: m.o.HoldRequests, HangTimeout: m.o.HangTimeout,
+			ServerSettings: m.o.ServerSettings, Config: config, BackendConfig: view, Backend: b, Allocator: m.o.Allocator, Logger: m.log,
+			Cache: m.o.Cache, Observer: m.book.Observer(m.title(p.name, version, config)),
 		})
 		return err
 	})

@@ -21,6 +21,7 @@ func (m *Manager) warnOfParameters(p *plan, version int64) {
 		if u.Meant != "" {
 			meant = slog.String("meant", u.Meant)
 		}
-		m.log.Warn("the model has a parameter that is not known and has no effect", slog.String("model", p.name), slog.Int64("version", version), slog.String("parameter", u.Name), meant)
+		m.log.Warn("the model has a parameter that is not known and has no effect", slog.String("model", p.name),
+			slog.Int64("version", version), slog.String("parameter", u.Name), meant)
 	}
 }

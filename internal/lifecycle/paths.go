@@ -1,11 +1,13 @@
 package lifecycle
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/modelconfig/draft"
+	"github.com/nesoserve/neso/internal/refusals"
 )
 
 // checkPaths refuses a request whose configuration names files outside of the
@@ -16,22 +18,29 @@ func (m *Manager) checkPaths(r Request, p *plan) error {
 	if r.Config == "" {
 		return nil
 	}
-	for _, o := range m.outside(p) {
-		if !slices.Contains(m.ownOutside(r), o) {
+	named := m.outside(p)
+	if len(named) == 0 {
+		return nil
+	}
+	own := m.ownOutside(r)
+	for _, o := range named {
+		if !slices.Contains(own, o) {
+			m.o.Refusals.Refused(refusals.Outside, o.Field+" is '"+o.Value+"'", slog.String("model", r.Name))
 			return backend.Errorf(backend.PermissionDenied,
-				"load failed for model '%s': the configuration of a load request may name no file outside of the model, but %s is '%s'; the model's own configuration file may", r.Name, o.Field, o.Value)
+				"load failed for model '%s': the configuration of a load request may name no file outside of the model, "+
+					"but %s is '%s'; the model's own configuration file may", r.Name, o.Field, o.Value)
 		}
 	}
 	return nil
 }
 
 // outside returns what leads out of the model in all configurations of a plan.
-func (m *Manager) outside(p *plan) []modelconfig.Outside {
-	drafts := []*modelconfig.Draft{p.draft}
+func (m *Manager) outside(p *plan) []draft.Outside {
+	drafts := []*draft.Draft{p.draft}
 	if len(p.drafts) > 0 {
 		drafts = slices.Collect(maps.Values(p.drafts))
 	}
-	var all []modelconfig.Outside
+	var all []draft.Outside
 	for _, d := range drafts {
 		all = append(all, d.Outside(m.backends.driver(d.Backend(), d.Runtime()))...)
 	}
@@ -39,7 +48,7 @@ func (m *Manager) outside(p *plan) []modelconfig.Outside {
 }
 
 // ownOutside is outside for what the model is without the request.
-func (m *Manager) ownOutside(r Request) []modelconfig.Outside {
+func (m *Manager) ownOutside(r Request) []draft.Outside {
 	if len(r.Files) > 0 {
 		return nil
 	}

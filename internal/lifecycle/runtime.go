@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // checkRuntime refuses a model whose configuration names a runtime that is
@@ -32,12 +33,14 @@ func (m *Manager) checkRuntime(p *plan, version int64) error {
 	if filepath.IsLocal(runtime) {
 		for _, folder := range folders {
 			if _, err := os.Stat(filepath.Join(folder, runtime)); err == nil {
-				m.log.Warn("runtime has no effect: the model's backend is built in", slog.String("model", p.name), slog.Int64("version", version), slog.String("backend", name), slog.String("runtime", runtime))
+				m.log.Warn("runtime has no effect: the model's backend is built in", slog.String("model", p.name),
+					slog.Int64("version", version), slog.String("backend", name), slog.String("runtime", runtime))
 				return nil
 			}
 		}
 	}
 	// Clients see this: the folders are named as seen from the repository.
-	return backend.Errorf(backend.InvalidArg, "unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of --backend-directory; backend '%s' is built in and needs no runtime",
+	return backend.Errorf(backend.InvalidArg, "unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of "+
+		setting.Name("backend-directory")+"; backend '%s' is built in and needs no runtime",
 		runtime, p.name, p.name, version, p.name, name, name)
 }

@@ -90,7 +90,10 @@ func (s *startup) end() {
 // once; Close waits for what is left of the loads, but not for ever.
 func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 	done := make(chan []Failure, 1)
-	s := &startup{m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, absent: map[string]error{}, temporary: map[string]bool{}, loading: map[string]int{}, total: len(names)}
+	s := &startup{
+		m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, absent: map[string]error{},
+		temporary: map[string]bool{}, loading: map[string]int{}, total: len(names),
+	}
 	m.starting.Store(s)
 	if err := m.begin(func() { done <- s.run(names) }); err != nil {
 		return []Failure{{Err: err}}

@@ -33,7 +33,10 @@ func TestMoves(t *testing.T) {
 }
 
 func TestStateNames(t *testing.T) {
-	for s, want := range map[State]string{Unknown: "UNKNOWN", Loading: "LOADING", Ready: "READY", Unloading: "UNLOADING", Unavailable: "UNAVAILABLE"} {
+	for s, want := range map[State]string{
+		Unknown: "UNKNOWN", Loading: "LOADING", Ready: "READY", Unloading: "UNLOADING",
+		Unavailable: "UNAVAILABLE",
+	} {
 		if s.String() != want {
 			t.Errorf("got %s, want %s", s, want)
 		}

@@ -60,6 +60,25 @@ func (m *Manager) Lookup(name string) []*model.Model {
 	return nil
 }
 
+// Ready returns nil, or why v, found as that version of the model (-1: the
+// latest), cannot serve at present. What it says while another version takes its
+// place is not heard: that one is asked. gone reports that none has taken it.
+func (m *Manager) Ready(name string, version int64, v *model.Model) (gone bool, err error) {
+	for {
+		if err = v.Ready(); err == nil {
+			return false, nil
+		}
+		switch now := m.table.Load().models[name].find(version); now {
+		case nil:
+			return true, err
+		case v:
+			return false, err
+		default:
+			v = now
+		}
+	}
+}
+
 // Serving returns the names of all models with a ready version, sorted.
 func (m *Manager) Serving() []string {
 	return slices.Sorted(maps.Keys(m.table.Load().models))

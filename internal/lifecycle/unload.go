@@ -29,7 +29,7 @@ func (e *entry) takeAway(n int64) []retired {
 	case Ready:
 		v.move(Unloading, "")
 		r := retired{model: v.model, source: v.source, number: n, record: v, moves: v.moves}
-		v.model, v.source = nil, nil
+		v.model, v.source, v.draft = nil, nil, nil
 		return []retired{r}
 	case Unavailable:
 		v.move(Unavailable, reasonUnloaded)
@@ -73,7 +73,8 @@ func (m *Manager) retireLocked(old map[string][]retired) {
 func (m *Manager) retire(ctx context.Context, r retired) {
 	err := r.model.Close(ctx)
 	if err != nil {
-		m.log.Warn(fmt.Sprintf("unloading '%s' version %d: %v", r.name, r.model.Version(), err), "model", r.name, "version", r.model.Version())
+		m.log.Warn(fmt.Sprintf("unloading '%s' version %d: %v", r.name, r.model.Version(), err),
+			"model", r.name, "version", r.model.Version())
 	}
 	if errors.Is(err, model.ErrBusy) {
 		// It stays as it is while its backend works, since that may use all of it.
@@ -105,12 +106,8 @@ func (m *Manager) retired(r retired) {
 // Unload takes a model, or with namespacing all of that name, out of service, with the ensembles that use it, and
 // with dependents also the models that only it uses. It returns once no new
 // request can reach them, before those in flight have ended. To unload what is
-// not known is no error.
+// not known is no error. A load that is in the way is an error.
 func (m *Manager) Unload(name string, dependents bool) error {
-	if _, plain := m.split(name); repository.CheckName(plain) != nil {
-		err := repository.CheckName(plain)
-		return err
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.refuse {
@@ -126,11 +123,16 @@ func (m *Manager) Unload(name string, dependents bool) error {
 	}
 	for _, n := range names {
 		if m.claimed[n] {
-			return backend.Errorf(backend.Internal, "a related model '%s' to a load/unload request is currently loading or unloading", n)
+			return busyError(n)
 		}
 	}
 	m.unloadLocked(names)
 	return nil
+}
+
+// UnloadAfter is Unload, after the loads that are in the way.
+func (m *Manager) UnloadAfter(ctx context.Context, name string, dependents bool) error {
+	return m.patiently(ctx, func() error { return m.Unload(name, dependents) })
 }
 
 // unloadLocked takes all versions of the models out of service.

@@ -12,6 +12,7 @@ import (
 //	I1121 05:27:49.123456 4711 file.go:12] "message key=value"
 //
 // or ISO8601, "2026-11-21T05:27:49Z I 4711 file.go:12] ...", or a JSON object.
+// Below the first two come the lines of blocks.
 func (l *Log) appendLine(b []byte, format string, rec slog.Record, at source, attrs []slog.Attr) []byte {
 	t := rec.Time.UTC()
 	if format == FormatJSON {
@@ -33,6 +34,9 @@ func (l *Log) appendLine(b []byte, format string, rec slog.Record, at source, at
 	b = append(b, ']', ' ')
 	text := append([]byte(nil), rec.Message...)
 	for _, a := range attrs {
+		if _, ok := blockOf(a); ok {
+			continue
+		}
 		text = append(text, ' ')
 		text = append(text, a.Key...)
 		text = append(text, '=')
@@ -43,7 +47,13 @@ func (l *Log) appendLine(b []byte, format string, rec slog.Record, at source, at
 	} else {
 		b = append(b, text...)
 	}
-	return append(b, '\n')
+	b = append(b, '\n')
+	for _, a := range attrs {
+		if t, ok := blockOf(a); ok {
+			b = appendBlock(b, string(t))
+		}
+	}
+	return b
 }
 
 func (l *Log) appendJSON(b []byte, rec slog.Record, at source, attrs []slog.Attr) []byte {

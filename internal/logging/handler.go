@@ -58,9 +58,11 @@ func (h *handler) Handle(_ context.Context, rec slog.Record) error {
 	}
 	attrs := slices.Clip(h.attrs)
 	rec.Attrs(func(a slog.Attr) bool {
-		if s, ok := a.Value.Any().(source); ok && a.Key == sourceKey {
-			at = source{filepath.Base(s.file), s.line}
-			return true
+		if a.Key == sourceKey {
+			if s, ok := a.Value.Any().(source); ok {
+				at = source{filepath.Base(s.file), s.line}
+				return true
+			}
 		}
 		if a.Equal(slog.Attr{}) {
 			return true // as the contract of handlers has it

@@ -126,3 +126,33 @@ func TestFileIsAppendedTo(t *testing.T) {
 		t.Error("no error for a file that cannot be opened")
 	}
 }
+
+// A block stands below its line, where nothing in it can pass for a line of the
+// log, change the terminal or end the line of JSON.
+func TestBlocks(t *testing.T) {
+	text := "Traceback:\r\n  File \"m.py\"\n\tx\x1b[2J\u0085é\u2028\xff\nE1122 05:27:49.123456 4711 forged.go:1] \"boo\"\n"
+	want := "    Traceback:\n      File \"m.py\"\n    \tx\\u001b[2J\\u0085é\\u2028\ufffd\n    E1122 05:27:49.123456 4711 forged.go:1] " +
+		"\"boo\"\n"
+	for _, format := range []string{FormatDefault, FormatISO8601, FormatJSON} {
+		s := DefaultSettings()
+		s.Format = format
+		l, out := open(t, s)
+		l.Logger().With("model", "m").Error("it failed", Block("traceback", text), slog.String("error", "a\nb"))
+		head, rest, _ := strings.Cut(out.String(), "\n")
+		if format == FormatJSON {
+			var got map[string]any
+			if err := json.Unmarshal([]byte(head), &got); err != nil || rest != "" || got["traceback"] != strings.ToValidUTF8(text, "\ufffd") {
+				t.Errorf("%v: %q", err, out)
+			}
+			continue
+		}
+		if !strings.HasSuffix(head, `"it failed model=m error=\"a\\nb\""`) || rest != want {
+			t.Errorf("%s: got %q", format, out)
+		}
+	}
+	l, out := open(t, DefaultSettings())
+	l.Logger().Error("long", Block("traceback", strings.Repeat("x", 10<<20)+"\nthe end"))
+	if n := out.Len(); n > maxBlock+1000 || !strings.HasSuffix(out.String(), "\n    the end\n") {
+		t.Errorf("%d bytes", n)
+	}
+}

@@ -70,13 +70,18 @@ func whole(b *tensor.Buffer) []byte {
 
 // put keeps b if there is room, else lets go of its memory.
 func (l *large) put(c int, b *tensor.Buffer) {
+	if !l.keep(c, b) {
+		drop(whole(b)) // not under the lock: the system takes its time for gigabytes
+	}
+}
+
+func (l *large) keep(c int, b *tensor.Buffer) bool {
 	size := int64(classSize(c))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inUse -= size
 	if l.closed || l.kept+size > l.cache {
-		drop(whole(b))
-		return
+		return false
 	}
 	l.kept += size
 	l.lists[c] = append(l.lists[c], kept{b, time.Now()})
@@ -88,6 +93,7 @@ func (l *large) put(c int, b *tensor.Buffer) {
 			l.timer.Reset(l.idle)
 		}
 	}
+	return true
 }
 
 // tick drops what has been idle long enough and runs again while there is more.
@@ -103,10 +109,17 @@ func (l *large) tick() {
 
 // trim drops buffers that have been idle for at least age.
 func (l *large) trim(age time.Duration) {
+	for _, b := range l.idleFor(age) {
+		drop(whole(b))
+	}
+}
+
+// idleFor takes out what has been idle for so long.
+func (l *large) idleFor(age time.Duration) (idle []*tensor.Buffer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept == 0 {
-		return
+		return nil
 	}
 	before := time.Now().Add(-age)
 	for c, list := range l.lists {
@@ -119,12 +132,13 @@ func (l *large) trim(age time.Duration) {
 		}
 		l.kept -= int64(n) * int64(classSize(c))
 		for _, k := range list[:n] {
-			drop(whole(k.b))
+			idle = append(idle, k.b)
 		}
 		rest := copy(list, list[n:])
 		clear(list[rest:])
 		l.lists[c] = list[:rest]
 	}
+	return idle
 }
 
 func (l *large) close() {

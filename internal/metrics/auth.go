@@ -12,11 +12,15 @@ import (
 // The label key holds names of the auth file, never keys; a request without a
 // known key counts in neso_auth_unauthenticated_total.
 var (
-	authAdmitted        = prometheus.NewDesc("neso_auth_requests_total", "Inference requests that the quotas of a key let in", []string{"key"}, nil)
-	authRefused         = prometheus.NewDesc("neso_auth_refused_total", "Requests with a known key that were refused, by reason", []string{"key", "reason"}, nil)
+	authAdmitted = prometheus.NewDesc("neso_auth_requests_total", "Inference requests that the quotas of a key let in", []string{"key"},
+		nil)
+	authRefused = prometheus.NewDesc("neso_auth_refused_total", "Requests with a known key that were refused, by reason",
+		[]string{"key", "reason"}, nil)
 	authInFlight        = prometheus.NewDesc("neso_auth_concurrent_requests", "Inference requests in the server", []string{"key"}, nil)
 	authBytes           = prometheus.NewDesc("neso_auth_queued_bytes", "Input bytes of the requests in the server", []string{"key"}, nil)
-	authUnauthenticated = prometheus.NewDesc("neso_auth_unauthenticated_total", "Requests without a key (missing) or with one that nobody has (unknown)", []string{"reason"}, nil)
+	authAnswers         = prometheus.NewDesc("neso_auth_unread_bytes", "Bytes of answers that are not read", []string{"key"}, nil)
+	authUnauthenticated = prometheus.NewDesc("neso_auth_unauthenticated_total",
+		"Requests without a key (missing) or with one that nobody has (unknown)", []string{"reason"}, nil)
 )
 
 func collectAuth(ch chan<- prometheus.Metric, s *auth.Snapshot) {
@@ -35,5 +39,6 @@ func collectAuth(ch chan<- prometheus.Metric, s *auth.Snapshot) {
 		}
 		gauge(authInFlight, k.Requests, k.Key)
 		gauge(authBytes, k.Bytes, k.Key)
+		gauge(authAnswers, k.Answers, k.Key)
 	}
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/gpu"
+	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/stats"
 )
@@ -37,6 +39,9 @@ type Model struct {
 	// Cached says that the model asks for the response cache. Without one its
 	// numbers are shown all the same, as with Triton.
 	Cached bool
+	// Failed says that it has never been loaded: of such a version there are only
+	// the failures, as with Triton.
+	Failed bool
 	// Summaries is what NewSummaries made for the version, or nil.
 	Summaries *Summaries
 }
@@ -68,6 +73,10 @@ type Options struct {
 	Cache func() responsecache.Numbers
 	// DroppedTraces returns how many traces could not be exported; nil shows none.
 	DroppedTraces func() uint64
+	// Refusals counts what is refused for security; nil shows none.
+	Refusals *refusals.Book
+	// Ledger counts what is held for clients; nil shows none.
+	Ledger *ledger.Ledger
 	// Auth returns what the keys have used; nil without keys.
 	Auth func() *auth.Snapshot
 	// GPUs reads those of the machine; nil shows none.
@@ -94,7 +103,10 @@ type Config struct {
 // settings are kept silent, as Triton does; a bad quantile pair is skipped and
 // returned in warnings.
 func ParseConfig(options []string) (c Config, warnings []string, err error) {
-	c = Config{CounterLatencies: true, OwnHistograms: true, Quantiles: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.95: 0.001, 0.99: 0.001, 0.999: 0.001}}
+	c = Config{CounterLatencies: true, OwnHistograms: true, Quantiles: map[float64]float64{
+		0.5: 0.05, 0.9: 0.01, 0.95: 0.001, 0.99: 0.001,
+		0.999: 0.001,
+	}}
 	for _, o := range options {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok || name == "" || value == "" || strings.Contains(name, ",") {
@@ -118,8 +130,8 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 			quantiles := map[float64]float64{}
 			for pair := range strings.SplitSeq(value, ",") {
 				q, e, ok := strings.Cut(pair, ":")
-				quantile, err1 := strconv.ParseFloat(q, 64)
-				epsilon, err2 := strconv.ParseFloat(e, 64)
+				quantile, err1 := leadingFloat(q)
+				epsilon, err2 := leadingFloat(e)
 				if !ok || err1 != nil || err2 != nil || !fraction(quantile) || !fraction(epsilon) {
 					warnings = append(warnings, fmt.Sprintf("failed to parse summary quantile %q, expected <quantile>:<error>", pair))
 					continue
@@ -130,6 +142,17 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 		}
 	}
 	return c, warnings, nil
+}
+
+// leadingFloat reads the number that a text begins with, as Triton does: its own
+// examples have "0.1:0.0.1".
+func leadingFloat(text string) (v float64, err error) {
+	for n := len(text); n > 0; n-- {
+		if v, err = strconv.ParseFloat(text[:n], 64); err == nil {
+			return v, nil
+		}
+	}
+	return 0, strconv.ErrSyntax
 }
 
 // fraction is false for what is not a number, too.
@@ -163,6 +186,14 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	if m.options.Cache != nil {
 		collectCache(ch, m.options.Cache())
+	}
+	if m.options.Refusals != nil {
+		for reason, n := range m.options.Refusals.Counts() {
+			ch <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(n), reason)
+		}
+	}
+	if m.options.Ledger != nil {
+		collectLedger(ch, m.options.Ledger)
 	}
 	if m.options.Auth != nil {
 		collectAuth(ch, m.options.Auth())

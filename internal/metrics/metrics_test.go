@@ -38,7 +38,9 @@ func loaded(t *testing.T, options ...string) (*Metrics, *[]Model) {
 	}
 	models := &[]Model{{Name: `a"b`, Version: 3, Tags: map[string]string{"team": "x"}, Numbers: s, Summaries: sum}}
 	resources := []ratelimit.Usage{{Resource: "R", Device: 0, Limit: 3}, {Resource: "R", Device: -2, Limit: 1, Used: 1}}
-	return New(Options{Models: func() []Model { return *models }, Resources: func() []ratelimit.Usage { return resources }, CPU: true, Config: c, ServerVersion: "1"}), models
+	return New(Options{Models: func() []Model {
+		return *models
+	}, Resources: func() []ratelimit.Usage { return resources }, CPU: true, Config: c, ServerVersion: "1"}), models
 }
 
 func scrape(t *testing.T, m *Metrics) string {
@@ -142,7 +144,8 @@ func TestForeignNames(t *testing.T) {
 	if _, err := parser.TextToMetricFamilies(strings.NewReader(text)); err != nil {
 		t.Error(err)
 	}
-	if want := `{_="x",_my_tag__="twice",model="a` + "\uFFFD" + `",version="3"} 1000000`; !strings.Contains(text, "nv_inference_request_success"+want) {
+	if want := `{_="x",_my_tag__="twice",model="a` + "\uFFFD" +
+		`",version="3"} 1000000`; !strings.Contains(text, "nv_inference_request_success"+want) {
 		t.Errorf("no %s in\n%s", want, text)
 	}
 }
@@ -155,7 +158,10 @@ func TestCustomMetrics(t *testing.T) {
 		}
 	}})
 	text := scrape(t, m)
-	for _, want := range []string{`my_gauge{k="v"} Nan`, `# HELP my_gauge a\nb`, `my_histogram_bucket{le="2"} 1`, `my_histogram_bucket{le="+Inf"} 3`, "my_histogram_sum 9.5"} {
+	for _, want := range []string{
+		`my_gauge{k="v"} Nan`, `# HELP my_gauge a\nb`, `my_histogram_bucket{le="2"} 1`,
+		`my_histogram_bucket{le="+Inf"} 3`, "my_histogram_sum 9.5",
+	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no line %q", want)
 		}
@@ -166,12 +172,18 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	m := New(Options{})
 	for _, c := range []struct {
 		method, path string
-		want         int
-	}{{"GET", "/", 200}, {"GET", "/metrics/", 200}, {"POST", "/metrics", 405}, {"HEAD", "/metrics", 405}} {
+		status       int
+		body         string
+	}{
+		{"GET", "/", 200, ""},
+		{"GET", "/metric", 200, ""},
+		{"POST", "/metrics", 405, `{"error":"Method Not Allowed"}`},
+		{"HEAD", "/metrics", 405, `{"error":"Method Not Allowed"}`},
+	} {
 		w := httptest.NewRecorder()
 		m.ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
-		if w.Code != c.want || w.Body.Len() != 0 {
-			t.Errorf("%s %s: %d %q, want %d and nothing", c.method, c.path, w.Code, w.Body, c.want)
+		if w.Code != c.status || w.Body.String() != c.body {
+			t.Errorf("%s %s: %d %q, want %d %q", c.method, c.path, w.Code, w.Body, c.status, c.body)
 		}
 	}
 }
@@ -184,6 +196,11 @@ func TestParseConfig(t *testing.T) {
 	}
 	c, warnings, err := ParseConfig([]string{"summary_quantiles=0.5:0.1,nope,2:1", "unknown=1", "counter_latencies=maybe"})
 	if err != nil || len(warnings) != 2 || len(c.Quantiles) != 1 || !c.CounterLatencies {
+		t.Errorf("%+v %v %v", c, warnings, err)
+	}
+	// Triton reads as much of a number as is one.
+	c, warnings, err = ParseConfig([]string{"summary_quantiles=0.1:0.0.1,0.7:0.01x"})
+	if err != nil || len(warnings) != 0 || c.Quantiles[0.1] != 0 || c.Quantiles[0.7] != 0.01 || len(c.Quantiles) != 2 {
 		t.Errorf("%+v %v %v", c, warnings, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -22,24 +23,46 @@ type family struct {
 func micros(d stats.Duration) float64 { return float64(d.Nanos / 1000) }
 
 var modelCounters = []family{
-	{"nv_inference_request_success", "Requests answered without an error", func(s *stats.Snapshot) float64 { return float64(s.Success.Count) }},
-	{"nv_inference_count", "Batch elements executed, cache hits excluded", func(s *stats.Snapshot) float64 { return float64(s.InferenceCount) }},
+	{"nv_inference_request_success", "Requests answered without an error", func(s *stats.Snapshot) float64 {
+		return float64(s.Success.Count)
+	}},
+	{"nv_inference_count", "Batch elements executed, cache hits excluded", func(s *stats.Snapshot) float64 {
+		return float64(s.InferenceCount)
+	}},
 	{"nv_inference_exec_count", "Batches executed, cache hits excluded", func(s *stats.Snapshot) float64 { return float64(s.ExecutionCount) }},
 }
 
 var latencyCounters = []family{
-	{"nv_inference_request_duration_us", "Microseconds from arrival to completion, summed", func(s *stats.Snapshot) float64 { return micros(s.Success) }},
-	{"nv_inference_queue_duration_us", "Microseconds in the scheduler's queue, summed", func(s *stats.Snapshot) float64 { return micros(s.Queue) }},
-	{"nv_inference_compute_input_duration_us", "Microseconds preparing inputs, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeInput) }},
-	{"nv_inference_compute_infer_duration_us", "Microseconds inside the model, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeInfer) }},
-	{"nv_inference_compute_output_duration_us", "Microseconds taking outputs, summed", func(s *stats.Snapshot) float64 { return micros(s.ComputeOutput) }},
+	{"nv_inference_request_duration_us", "Microseconds from arrival to completion, summed", func(s *stats.Snapshot) float64 {
+		return micros(s.Success)
+	}},
+	{"nv_inference_queue_duration_us", "Microseconds in the scheduler's queue, summed", func(s *stats.Snapshot) float64 {
+		return micros(s.Queue)
+	}},
+	{"nv_inference_compute_input_duration_us", "Microseconds preparing inputs, summed", func(s *stats.Snapshot) float64 {
+		return micros(s.ComputeInput)
+	}},
+	{"nv_inference_compute_infer_duration_us", "Microseconds inside the model, summed", func(s *stats.Snapshot) float64 {
+		return micros(s.ComputeInfer)
+	}},
+	{"nv_inference_compute_output_duration_us", "Microseconds taking outputs, summed", func(s *stats.Snapshot) float64 {
+		return micros(s.ComputeOutput)
+	}},
 }
 
 var cacheCounters = []family{
-	{"nv_cache_num_hits_per_model", "Requests answered from the response cache", func(s *stats.Snapshot) float64 { return float64(s.CacheHit.Count) }},
-	{"nv_cache_num_misses_per_model", "Requests not found in the response cache", func(s *stats.Snapshot) float64 { return float64(s.CacheMiss.Count) }},
-	{"nv_cache_hit_duration_per_model", "Microseconds of look-ups that hit, summed", func(s *stats.Snapshot) float64 { return micros(s.CacheHit) }},
-	{"nv_cache_miss_duration_per_model", "Microseconds of look-ups that missed and of insertions, summed", func(s *stats.Snapshot) float64 { return micros(s.CacheMiss) }},
+	{"nv_cache_num_hits_per_model", "Requests answered from the response cache", func(s *stats.Snapshot) float64 {
+		return float64(s.CacheHit.Count)
+	}},
+	{"nv_cache_num_misses_per_model", "Requests not found in the response cache", func(s *stats.Snapshot) float64 {
+		return float64(s.CacheMiss.Count)
+	}},
+	{"nv_cache_hit_duration_per_model", "Microseconds of look-ups that hit, summed", func(s *stats.Snapshot) float64 {
+		return micros(s.CacheHit)
+	}},
+	{"nv_cache_miss_duration_per_model", "Microseconds of look-ups that missed and of insertions, summed", func(s *stats.Snapshot) float64 {
+		return micros(s.CacheMiss)
+	}},
 }
 
 // ours are the histograms Triton lacks: each phase, and the batch size.
@@ -48,11 +71,21 @@ var histograms = []struct {
 	seconds    bool
 	value      func(s *stats.Snapshot) *stats.HistogramSnapshot
 }{
-	{"neso_request_duration_seconds", "Time from arrival to the final response", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.RequestTime }},
-	{"neso_queue_duration_seconds", "Time in the scheduler's queue", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.QueueTime }},
-	{"neso_compute_input_duration_seconds", "Time preparing inputs", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.InputTime }},
-	{"neso_compute_infer_duration_seconds", "Time inside the model", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.InferTime }},
-	{"neso_compute_output_duration_seconds", "Time taking outputs", true, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.OutputTime }},
+	{"neso_request_duration_seconds", "Time from arrival to the final response", true, func(s *stats.Snapshot) *stats.HistogramSnapshot {
+		return &s.RequestTime
+	}},
+	{"neso_queue_duration_seconds", "Time in the scheduler's queue", true, func(s *stats.Snapshot) *stats.HistogramSnapshot {
+		return &s.QueueTime
+	}},
+	{"neso_compute_input_duration_seconds", "Time preparing inputs", true, func(s *stats.Snapshot) *stats.HistogramSnapshot {
+		return &s.InputTime
+	}},
+	{"neso_compute_infer_duration_seconds", "Time inside the model", true, func(s *stats.Snapshot) *stats.HistogramSnapshot {
+		return &s.InferTime
+	}},
+	{"neso_compute_output_duration_seconds", "Time taking outputs", true, func(s *stats.Snapshot) *stats.HistogramSnapshot {
+		return &s.OutputTime
+	}},
 	{"neso_batch_size", "Elements per executed batch", false, func(s *stats.Snapshot) *stats.HistogramSnapshot { return &s.BatchSize }},
 }
 
@@ -89,6 +122,7 @@ func (m *Metrics) collectModels(ch chan<- prometheus.Metric, models []Model) {
 		}
 		same := &single[at]
 		same.Numbers.Add(&models[i].Numbers)
+		same.Failed = same.Failed && models[i].Failed
 		same.Stuck, same.Hangs = same.Stuck+models[i].Stuck, same.Hangs+models[i].Hangs
 	}
 	for i := range single {
@@ -102,12 +136,16 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
 	emit := func(f family, kind prometheus.ValueType) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(f.name, f.help, names, nil), kind, f.value(s), values...)
 	}
-	for _, f := range modelCounters {
-		emit(f, prometheus.CounterValue)
-	}
 	failure := prometheus.NewDesc("nv_inference_request_failure", "Requests that ended in an error", append(slices.Clip(names), "reason"), nil)
 	for why := infer.Other; why <= infer.Backend; why++ {
-		ch <- prometheus.MustNewConstMetric(failure, prometheus.CounterValue, float64(s.FailuresByCause[why]), append(slices.Clip(values), why.String())...)
+		ch <- prometheus.MustNewConstMetric(failure, prometheus.CounterValue, float64(s.FailuresByCause[why]),
+			append(slices.Clip(values), why.String())...)
+	}
+	if model.Failed {
+		return
+	}
+	for _, f := range modelCounters {
+		emit(f, prometheus.CounterValue)
 	}
 	if m.options.Config.CounterLatencies {
 		for _, f := range latencyCounters {
@@ -119,20 +157,38 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
 			emit(f, prometheus.CounterValue)
 		}
 	}
-	emit(family{"nv_inference_pending_request_count", "Requests accepted and not yet executing", func(s *stats.Snapshot) float64 { return float64(s.Pending) }}, prometheus.GaugeValue)
-	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(*stats.Snapshot) float64 { return model.LoadTime.Seconds() }}, prometheus.GaugeValue)
-	emit(family{"neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", func(s *stats.Snapshot) float64 { return float64(s.Warmups) }}, prometheus.CounterValue)
-	emit(family{"neso_instances_stuck", "Busy instances that make no progress", func(*stats.Snapshot) float64 { return float64(model.Stuck) }}, prometheus.GaugeValue)
-	emit(family{"neso_instance_hangs_total", "Instances interrupted by --instance-hang-timeout", func(*stats.Snapshot) float64 { return float64(model.Hangs) }}, prometheus.CounterValue)
-	closed := prometheus.NewDesc("neso_batch_closed_total", "Batches by the reason why the batcher did not wait for one more request", append(slices.Clip(names), "reason"), nil)
+	emit(family{"nv_inference_pending_request_count", "Requests accepted and not yet executing", func(s *stats.Snapshot) float64 {
+		return float64(s.Pending)
+	}}, prometheus.GaugeValue)
+	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(*stats.Snapshot) float64 {
+		return model.LoadTime.Seconds()
+	}}, prometheus.GaugeValue)
+	emit(family{"neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", func(s *stats.Snapshot) float64 {
+		return float64(s.Warmups)
+	}}, prometheus.CounterValue)
+	emit(family{"neso_instances_stuck", "Busy instances that make no progress", func(*stats.Snapshot) float64 {
+		return float64(model.Stuck)
+	}}, prometheus.GaugeValue)
+	emit(family{"neso_instance_hangs_total", "Instances interrupted by " +
+		setting.Name("instance-hang-timeout"), func(*stats.Snapshot) float64 { return float64(model.Hangs) }}, prometheus.CounterValue)
+	emit(family{
+		"neso_worker_restarts_total", "Starts of worker processes in place of those that died, also those that failed",
+		func(s *stats.Snapshot) float64 { return float64(s.Restarts) },
+	}, prometheus.CounterValue)
+	closed := prometheus.NewDesc("neso_batch_closed_total", "Batches by the reason why the batcher did not wait for one more request",
+		append(slices.Clip(names), "reason"), nil)
 	for why, n := range s.BatchesClosed {
 		ch <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(n), append(slices.Clip(values), why.String())...)
 	}
-	odd := prometheus.NewDesc("neso_output_mismatches_total", "Responses whose output was missing, or had another datatype or shape than configured, and was passed on", append(slices.Clip(names), "output"), nil)
+	odd := prometheus.NewDesc("neso_output_mismatches_total",
+		"Responses whose output was missing, or had another datatype or shape than configured, and was passed on",
+		append(slices.Clip(names), "output"), nil)
 	for output, n := range s.OddOutputs {
 		ch <- prometheus.MustNewConstMetric(odd, prometheus.CounterValue, float64(n), append(slices.Clip(values), valid(output))...)
 	}
-	emit(family{"neso_coalesced_requests_total", "Requests answered with the execution of an identical one", func(s *stats.Snapshot) float64 { return float64(s.Coalesced) }}, prometheus.CounterValue)
+	emit(family{"neso_coalesced_requests_total", "Requests answered with the execution of an identical one", func(s *stats.Snapshot) float64 {
+		return float64(s.Coalesced)
+	}}, prometheus.CounterValue)
 	for _, h := range histograms {
 		// A model that nobody calls has none of them: there are many series in each.
 		if !m.options.Config.OwnHistograms || h.value(s).Count() == 0 {
@@ -145,7 +201,8 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
 		ch <- constHistogram(prometheus.NewDesc(h.name, h.help, names, nil), h.value(s), scale, values)
 	}
 	if m.options.Config.HistogramLatencies {
-		ch <- constHistogram(prometheus.NewDesc(modelconfig.FirstResponseFamily, "Milliseconds from arrival to the first response", names, nil), &s.FirstResponse, 1e-6, values)
+		ch <- constHistogram(prometheus.NewDesc(modelconfig.FirstResponseFamily, "Milliseconds from arrival to the first response", names, nil),
+			&s.FirstResponse, 1e-6, values)
 	}
 	if model.Summaries != nil {
 		model.Summaries.collect(ch, names, values, model.Cached)

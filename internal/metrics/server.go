@@ -12,16 +12,20 @@ import (
 )
 
 var (
-	buildInfo     = prometheus.NewDesc("neso_build_info", "Always 1; the label says which version runs", []string{"version"}, nil)
-	listenerUp    = prometheus.NewDesc("neso_listener_up", "Whether the listener accepts the connections that the watchdog makes", []string{"listener"}, nil)
+	buildInfo  = prometheus.NewDesc("neso_build_info", "Always 1; the label says which version runs", []string{"version"}, nil)
+	listenerUp = prometheus.NewDesc("neso_listener_up", "Whether the listener accepts the connections that the watchdog makes",
+		[]string{"listener"}, nil)
+	refused = prometheus.NewDesc("neso_refused_requests_total", "Requests that were refused for security, by reason", []string{"reason"},
+		nil)
 	droppedTraces = prometheus.NewDesc("neso_traces_dropped_total", "Traces, or with a collector spans, that could not be exported", nil, nil)
 	pinnedTotal   = prometheus.NewDesc("nv_pinned_memory_pool_total_bytes", "Pinned memory pool size, in bytes", nil, nil)
 	pinnedUsed    = prometheus.NewDesc("nv_pinned_memory_pool_used_bytes", "Pinned memory pool in use, in bytes", nil, nil)
 	cpuUse        = prometheus.NewDesc("nv_cpu_utilization", "Busy fraction of the machine's CPUs, 0 to 1", nil, nil)
 	memoryTotal   = prometheus.NewDesc("nv_cpu_memory_total_bytes", "Memory of the machine, in bytes", nil, nil)
-	resourceLimit = prometheus.NewDesc("neso_rate_limit_resource_units", "Units of a resource of the rate limiter, by device; all for one that devices share", []string{"resource", "device"}, nil)
-	resourceUsed  = prometheus.NewDesc("neso_rate_limit_resource_used_units", "Units that instances hold", []string{"resource", "device"}, nil)
-	memoryUsed    = prometheus.NewDesc("nv_cpu_memory_used_bytes", "Memory of the machine in use, in bytes", nil, nil)
+	resourceLimit = prometheus.NewDesc("neso_rate_limit_resource_units",
+		"Units of a resource of the rate limiter, by device; all for one that devices share", []string{"resource", "device"}, nil)
+	resourceUsed = prometheus.NewDesc("neso_rate_limit_resource_used_units", "Units that instances hold", []string{"resource", "device"}, nil)
+	memoryUsed   = prometheus.NewDesc("nv_cpu_memory_used_bytes", "Memory of the machine in use, in bytes", nil, nil)
 )
 
 func (m *Metrics) collectServer(ch chan<- prometheus.Metric) {

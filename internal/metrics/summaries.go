@@ -28,7 +28,10 @@ func NewSummaries(c Config) *Summaries {
 	}
 	s := &Summaries{}
 	for i, name := range summaryNames {
-		s.each[i] = prometheus.NewSummary(prometheus.SummaryOpts{Name: name, Help: "Latency summary in microseconds", Objectives: c.Quantiles, MaxAge: time.Minute, AgeBuckets: 5})
+		s.each[i] = prometheus.NewSummary(prometheus.SummaryOpts{
+			Name: name, Help: "Latency summary in microseconds", Objectives: c.Quantiles,
+			MaxAge: time.Minute, AgeBuckets: 5,
+		})
 	}
 	return s
 }

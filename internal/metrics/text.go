@@ -14,12 +14,15 @@ import (
 // ServeHTTP answers GET /metrics; any other path is 200 with no body, any
 // other method 405, as scrapers of Triton find it.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
+	const text = "text/plain; charset=utf-8"
+	switch {
+	case r.Method != http.MethodGet:
+		w.Header().Set("Content-Type", "text/plain")
 		w.WriteHeader(http.StatusMethodNotAllowed)
+		_, _ = io.WriteString(w, `{"error":"Method Not Allowed"}`) // the client is gone
 		return
-	}
-	if r.URL.Path != "/metrics" {
-		w.WriteHeader(http.StatusOK)
+	case strings.TrimSuffix(r.URL.Path, "/") != "/metrics":
+		w.Header().Set("Content-Type", text)
 		return
 	}
 	var b bytes.Buffer
@@ -27,7 +30,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Type", text)
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	_, _ = w.Write(b.Bytes()) // the scraper is gone
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/scheduler/dynamic"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -23,16 +24,10 @@ type cache struct {
 	subject   responsecache.Subject // but Wanted and Order
 	// order places a request that is not executed among those that are; nil where
 	// responses leave as they come.
-	order placer
+	order *dynamic.Scheduler
 	// complained says that a refused insertion has been logged.
 	complained atomic.Bool
 	flights    *flights // nil unless identical requests share an execution
-}
-
-// placer is a scheduler that keeps responses in the order of requests.
-type placer interface {
-	// Place gives the request its turn and returns where its answer goes.
-	Place(r *infer.Request) backend.Responder
 }
 
 // pending is what is kept of a request between look-up and answer.
@@ -235,7 +230,7 @@ func (m *Model) insert(r *infer.Request, x *pending) {
 		outcome, err = m.cache.store.Insert(x.key, x.entry)
 	}
 	if err != nil && !m.cache.complained.Swap(true) {
-		m.logger.Error("failed to insert a response into the response cache; further failures of this model are not logged",
+		m.logger.Error("failed to insert key into the response cache; further failures of this model are not logged",
 			"model", m.config.Name, "version", m.version, "key", x.key, "error", err)
 	}
 	if outcome != responsecache.Present {

@@ -7,6 +7,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // coalesceParameter, in the model's configuration, lets identical requests that
@@ -33,7 +34,7 @@ func (m *Model) openCache(ctx context.Context, o *Options) error {
 		m.logger.Warn("the response cache is not used for a decoupled ensemble", "model", c.Name)
 		store = nil
 	case store == nil:
-		m.logger.Warn("the model asks for the response cache, and the server has none", "model", c.Name, "option", "--cache-config")
+		m.logger.Warn("the model asks for the response cache, and the server has none", "model", c.Name, "option", setting.Name("cache-config"))
 	}
 	if store == nil && !coalesce {
 		return nil
@@ -75,15 +76,19 @@ func coalesces(c *modelconfig.Config) (bool, error) {
 		return false, nil
 	case "true":
 	default:
-		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' is '%s', expected true or false", c.Name, coalesceParameter, v)
+		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' is '%s', expected true or false", c.Name, coalesceParameter,
+			v)
 	}
 	switch {
 	case c.Sequence != nil:
-		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' does not go with sequence batching", c.Name, coalesceParameter)
+		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' does not go with sequence batching", c.Name,
+			coalesceParameter)
 	case c.Decoupled:
-		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' does not go with decoupled responses", c.Name, coalesceParameter)
+		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' does not go with decoupled responses", c.Name,
+			coalesceParameter)
 	case c.Dynamic != nil && c.Dynamic.PreserveOrdering:
-		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' does not go with preserve_ordering", c.Name, coalesceParameter)
+		return false, backend.Errorf(backend.InvalidArg, "model '%s': parameter '%s' does not go with preserve_ordering", c.Name,
+			coalesceParameter)
 	}
 	return true, nil
 }

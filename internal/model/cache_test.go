@@ -19,7 +19,10 @@ import (
 
 func localStore(t testing.TB, size string) responsecache.Store {
 	t.Helper()
-	s, err := responsecache.Open(t.Context(), responsecache.Options{Name: "local", Settings: map[string]string{"size": size}, Logger: slog.New(slog.DiscardHandler)})
+	s, err := responsecache.Open(t.Context(), responsecache.Options{
+		Name: "local", Settings: map[string]string{"size": size},
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +45,10 @@ func twoOutputs() *modelconfig.Config {
 	c.MaxBatchSize = 4
 	c.Inputs[0].Dims = tensor.Shape{2}
 	c.Outputs[0].Dims = tensor.Shape{2}
-	c.Outputs = append(c.Outputs, modelconfig.Output{Name: "OUTPUT1", Datatype: tensor.FP32, Dims: tensor.Shape{1, 2}, Reshape: tensor.Shape{2}, HasReshape: true})
+	c.Outputs = append(c.Outputs, modelconfig.Output{
+		Name: "OUTPUT1", Datatype: tensor.FP32, Dims: tensor.Shape{1, 2},
+		Reshape: tensor.Shape{2}, HasReshape: true,
+	})
 	return c
 }
 
@@ -73,7 +79,8 @@ func TestSecondRequestHits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(resp.Outputs) != 2 || resp.Outputs[1].Shape.String() != "[2,1,2]" || resp.Outputs[0].Name != "OUTPUT0" || len(resp.Parameters) != 1 || resp.Parameters[0].Int64() != 1 {
+		if len(resp.Outputs) != 2 || resp.Outputs[1].Shape.String() != "[2,1,2]" || resp.Outputs[0].Name != "OUTPUT0" ||
+			len(resp.Parameters) != 1 || resp.Parameters[0].Int64() != 1 {
 			t.Errorf("request %d: %+v", i, resp)
 		}
 		if want := fp32("", 2, 2).Data; !bytes.Equal(resp.Outputs[0].Data, want) {
@@ -82,7 +89,8 @@ func TestSecondRequestHits(t *testing.T) {
 		resp.Release()
 	}
 	s := m.Stats().Snapshot()
-	if runs.Load() != 1 || s.Success.Count != 3 || s.Queue.Count != 3 || s.ComputeInfer.Count != 1 || s.CacheHit.Count != 2 || s.CacheMiss.Count != 1 || s.InferenceCount != 2 || s.ExecutionCount != 1 {
+	if runs.Load() != 1 || s.Success.Count != 3 || s.Queue.Count != 3 || s.ComputeInfer.Count != 1 || s.CacheHit.Count != 2 ||
+		s.CacheMiss.Count != 1 || s.InferenceCount != 2 || s.ExecutionCount != 1 {
 		t.Errorf("%d runs, statistics %+v", runs.Load(), s)
 	}
 	if s.CacheHit.Nanos == 0 || s.CacheMiss.Nanos == 0 || m.cache == nil || m.Inflight() != 0 {
@@ -184,7 +192,9 @@ func TestWhatIsNotStored(t *testing.T) {
 
 func TestTooLargeIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
-	m := mustOpen(t, cachedConfig(), identity.New(), use(localStore(t, "1024")), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	m := mustOpen(t, cachedConfig(), identity.New(), use(localStore(t, "1024")), func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
 	for range 3 {
 		resp, err := ask(t, m, nil, fp32("INPUT0", 1000))
 		if err != nil {

@@ -24,7 +24,7 @@ type io struct {
 	ragged    map[string]bool
 	byName    map[string]int // inputs, when there are too many to scan
 	stats     *stats.Version
-	odd       func(output string, why *backend.Error) // an output is not as configured, for the first time
+	odd       func(outputs []string, found string) // outputs are not as configured, for the first time
 }
 
 // Above this number of inputs a map is faster than comparing names.
@@ -89,8 +89,9 @@ func (o *io) input(name string, guess int) int {
 	return -1
 }
 
-// check holds a request to the configuration, in the peer's order and words,
-// and normalizes it: Requested and BatchSize are set, reshapes applied, inputs
+// check holds a request to the configuration, in the peer's order and words: of
+// several wrong inputs the last one is named, as that mostly does, and of two
+// always. It normalizes it: Requested and BatchSize are set, reshapes applied, inputs
 // put in the configuration's order unless the backend keeps the client's.
 func (o *io) check(r *infer.Request) error {
 	if len(r.Requested) == 0 {
@@ -126,7 +127,7 @@ func (o *io) check(r *infer.Request) error {
 	if err := o.checkBatch(r); err != nil {
 		return err
 	}
-	for i := range r.Inputs {
+	for i := len(r.Inputs) - 1; i >= 0; i-- {
 		t := &r.Inputs[i]
 		in := &o.config.Inputs[o.input(t.Name, i)]
 		if err := o.checkInput(r, t, in); err != nil {
@@ -167,7 +168,7 @@ func (o *io) duplicate(r *infer.Request, i int) bool {
 // required ones that are missing though the count is right.
 func (o *io) checkBatch(r *infer.Request) error {
 	size, required := int64(-1), 0
-	for i := range r.Inputs {
+	for i := len(r.Inputs) - 1; i >= 0; i-- {
 		t := &r.Inputs[i]
 		at := o.input(t.Name, i)
 		if at < 0 {
@@ -182,13 +183,13 @@ func (o *io) checkBatch(r *infer.Request) error {
 		if len(t.Shape) == 0 {
 			return fault(r, "input '%s' has no shape but model requires batch dimension for '%s'", t.Name, o.config.Name)
 		}
+		if t.Shape[0] < 0 {
+			return fault(r, "All input dimensions should be specified for input '%s' for model '%s', got %s", t.Name, o.config.Name, t.Shape)
+		}
 		if size >= 0 && t.Shape[0] != size {
 			return fault(r, "input '%s' batch size does not match other inputs for '%s'", t.Name, o.config.Name)
 		}
 		size = t.Shape[0]
-		if size < 0 {
-			return fault(r, "All input dimensions should be specified for input '%s' for model '%s', got %s", t.Name, o.config.Name, t.Shape)
-		}
 	}
 	if required < o.required { // optional inputs in their place
 		return o.wrongCount(r)
@@ -207,8 +208,8 @@ func (o *io) checkBatch(r *infer.Request) error {
 	return nil
 }
 
-const batchNote = "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. " +
-	"If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. " +
+const batchNote = "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input " +
+	"shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. " +
 	"See the model configuration docs for more info on max_batch_size."
 
 func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Input) error {
@@ -232,7 +233,8 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 	}
 	n, err := t.Shape.Elements()
 	if err != nil {
-		return fault(r, "invalid shape for input '%s': shape %s causes total element count to exceed maximum size of 9223372036854775807", t.Name, t.Shape)
+		return fault(r, "invalid shape for input '%s': shape %s causes total element count to exceed maximum size of 9223372036854775807", t.Name,
+			t.Shape)
 	}
 	if batching && t.Shape[0] == 0 {
 		return o.emptyBatch(r, t)
@@ -242,7 +244,8 @@ func (o *io) checkInput(r *infer.Request, t *tensor.Tensor, in *modelconfig.Inpu
 	}
 	size, err := tensor.ByteSize(t.Datatype, t.Shape)
 	if err != nil {
-		return fault(r, "byte size overflow for input '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (9223372036854775807)",
+		return fault(r,
+			"byte size overflow for input '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (9223372036854775807)",
 			t.Name, n, t.Datatype.Size())
 	}
 	if got := int64(t.Size()); size != got {
@@ -268,14 +271,16 @@ func leftOpen(dims, pattern tensor.Shape) bool {
 	return false
 }
 
-// emptyBatch refuses a batch of nothing. The peer takes it for one element
-// whose bytes are missing, and says no more than that.
+// emptyBatch refuses a batch of size 0. The peer takes it for one element with
+// missing bytes. The text is the peer's, followed by the cause.
 func (o *io) emptyBatch(r *infer.Request, t *tensor.Tensor) error {
 	if n, err := t.Shape[1:].Elements(); t.Datatype == tensor.Bytes && err == nil && n > 0 && len(t.Data) == 0 {
-		return fault(r, "expected %d string elements for inference input '%s' for model '%s', got 0: its batch dimension is 0", n, t.Name, o.config.Name)
+		return fault(r, "expected %d string elements for inference input '%s' for model '%s', got 0: its batch dimension is 0", n, t.Name,
+			o.config.Name)
 	}
 	if want, err := tensor.ByteSize(t.Datatype, t.Shape[1:]); err == nil && want != int64(len(t.Data)) {
-		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d: its batch dimension is 0", t.Name, o.config.Name, want, len(t.Data))
+		return fault(r, "input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d: its batch dimension is 0", t.Name,
+			o.config.Name, want, len(t.Data))
 	}
 	return fault(r, "inference request batch-size must be >= 1 for '%s'", o.config.Name)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
+	"github.com/nesoserve/neso/internal/scheduler/sequence"
 )
 
 // closing is what Close adds to the pins: far below any count.
@@ -53,6 +54,15 @@ func (m *Model) Inflight() int {
 		n -= closing
 	}
 	return int(max(0, n))
+}
+
+// Unfinished returns what a server that stops waits for: requests that are pinned,
+// or sequences that have not ended where those are more.
+func (m *Model) Unfinished() int {
+	if s, ok := m.scheduler.(*sequence.Scheduler); ok {
+		return max(m.Inflight(), s.Open())
+	}
+	return m.Inflight()
 }
 
 // ErrBusy is in the error of a Close that left executions running.

@@ -71,7 +71,10 @@ func (m *Model) share(joined []*infer.Request, resp *backend.Response) {
 	for _, r := range joined {
 		var own *backend.Response
 		if resp != nil {
-			own = &backend.Response{Outputs: append(resp.Outputs[:0:0], resp.Outputs...), Parameters: append(resp.Parameters[:0:0], resp.Parameters...)}
+			own = &backend.Response{
+				Outputs:    append(resp.Outputs[:0:0], resp.Outputs...),
+				Parameters: append(resp.Parameters[:0:0], resp.Parameters...),
+			}
 			for i := range own.Outputs {
 				own.Outputs[i].Retain()
 			}

@@ -87,7 +87,8 @@ func TestIdenticalRequestsShareAnExecution(t *testing.T) {
 	// An execution counts when it has ended, which is after its answers.
 	until(t, func() bool { return k.m.Stats().Snapshot().ExecutionCount == 1 })
 	s := k.m.Stats().Snapshot()
-	if k.runs.Load() != 1 || s.Success.Count != 5 || s.Coalesced != 4 || s.ExecutionCount != 1 || s.ComputeInfer.Count != 1 || s.Queue.Count != 5 || s.CacheHit.Count != 0 {
+	if k.runs.Load() != 1 || s.Success.Count != 5 || s.Coalesced != 4 || s.ExecutionCount != 1 || s.ComputeInfer.Count != 1 ||
+		s.Queue.Count != 5 || s.CacheHit.Count != 0 {
 		t.Errorf("%d runs, statistics %+v", k.runs.Load(), s)
 	}
 	// What has been answered is no longer in flight.
@@ -205,7 +206,8 @@ func TestCoalescingFillsTheCache(t *testing.T) {
 		}
 		resp.Release()
 	}
-	if s := k.m.Stats().Snapshot(); k.runs.Load() != 1 || s.CacheHit.Count != 1 || s.CacheMiss.Count != 1 || s.Coalesced != 1 || s.Success.Count != 3 {
+	if s := k.m.Stats().Snapshot(); k.runs.Load() != 1 || s.CacheHit.Count != 1 || s.CacheMiss.Count != 1 || s.Coalesced != 1 ||
+		s.Success.Count != 3 {
 		t.Errorf("%d runs, %+v", k.runs.Load(), s)
 	}
 }
@@ -244,7 +246,8 @@ func TestCoalescingIsRefused(t *testing.T) {
 		c := identityConfig()
 		c.Parameters = map[string]string{coalesceParameter: "true"}
 		change(c)
-		if _, err := open(t, c, identity.New()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "model 'm'") {
+		if _, err := open(t, c, identity.New()); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "model 'm'") {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

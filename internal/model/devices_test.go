@@ -44,7 +44,8 @@ func TestSettle(t *testing.T) {
 	gpu := &nesotest.GPU{Data: make([]byte, 16), Err: errors.New("broken")}
 	r := &infer.Request{}
 	r.Inputs = []tensor.Tensor{gpu.Tensor("IN", 0, tensor.FP32, tensor.Shape{4}, nil)}
-	if err := (&Model{}).Settle(r); backend.AsError(err).Code != backend.Internal || err.Error() != "failed to bring tensor 'IN' from the GPU: broken" || !r.Inputs[0].OnDevice() {
+	if err := (&Model{}).Settle(r); backend.AsError(err).Code != backend.Internal ||
+		err.Error() != "failed to bring tensor 'IN' from the GPU: broken" || !r.Inputs[0].OnDevice() {
 		t.Errorf("%v, %+v", err, r.Inputs[0])
 	}
 }

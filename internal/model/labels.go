@@ -24,10 +24,12 @@ func readLabels(c *modelconfig.Config, directory string) (map[string][]string, e
 		}
 		data, err := readInside(directory, o.LabelFilename, maxLabelBytes)
 		if errors.Is(err, errOutside) {
-			return nil, backend.Errorf(backend.Unsupported, "label file path '%s' for output '%s' in model '%s' is outside model directory", o.LabelFilename, o.Name, c.Name)
+			return nil, backend.Errorf(backend.Unsupported, "label file path '%s' for output '%s' in model '%s' is outside model directory",
+				o.LabelFilename, o.Name, c.Name)
 		}
 		if err != nil {
-			return nil, backend.Errorf(backend.InvalidArg, "unable to read label file '%s' for output '%s' in model '%s': %v", o.LabelFilename, o.Name, c.Name, err)
+			return nil, backend.Errorf(backend.InvalidArg, "unable to read label file '%s' for output '%s' in model '%s': %v", o.LabelFilename,
+				o.Name, c.Name, err)
 		}
 		if labels == nil {
 			labels = map[string][]string{}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/internal/scheduler/dynamic"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -28,16 +30,22 @@ import (
 // the model's backend.
 var Parameters = []string{coalesceParameter, paramBacklog, paramStrict}
 
-// Options say what to load and with what.
-type Options struct {
-	Config *modelconfig.Config
-	// Backend is the view of the configuration for the backend, directories
-	// included.
-	BackendConfig backend.Config
-	Backend       backend.Backend
-	// Allocator gives ordinary pooled memory, used where the backend has none.
-	Allocator tensor.Allocator
-	Logger    *slog.Logger
+// CheckParameter returns what a load says of the value of one of Parameters.
+func CheckParameter(c *modelconfig.Config, name string) (err error) {
+	switch name {
+	case coalesceParameter:
+		_, err = coalesces(c)
+	case paramBacklog:
+		_, err = backlogOf(c)
+	case paramStrict:
+		_, err = strictOutputs(c, &Options{})
+	}
+	return err
+}
+
+// ServerSettings are the settings of the server that its models obey, the same for
+// all of them.
+type ServerSettings struct {
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
 	// StrictOutputs makes outputs of other datatypes and shapes than configured, and
@@ -46,17 +54,33 @@ type Options struct {
 	// RateLimiter makes instances wait for the resources that they need; nil for
 	// none.
 	RateLimiter *ratelimit.Limiter
+	// HangTimeout is that of instance.Options.
+	HangTimeout time.Duration
+	// HostPolicies say where instances run.
+	HostPolicies HostPolicies
+	// HoldRequests makes a batcher wait until so many requests are queued before it
+	// runs the first, that of sequences also until HoldBacklog requests wait for a
+	// slot. For tests.
+	HoldRequests, HoldBacklog int
+}
+
+// Options say what to load and with what.
+type Options struct {
+	ServerSettings
+	Config *modelconfig.Config
+	// Backend is the view of the configuration for the backend, directories
+	// included.
+	BackendConfig backend.Config
+	Backend       backend.Backend
+	// Allocator gives ordinary pooled memory, used where the backend has none.
+	Allocator tensor.Allocator
+	Logger    *slog.Logger
 	// Observer sees each successful request, besides the statistics; may be nil.
 	Observer stats.Observer
 	// Graph and Host are for ensembles, which have no backend: what the steps are,
 	// and the way to their models.
 	Graph *ensemble.Graph
 	Host  ensemble.Host
-	// HangTimeout is that of instance.Options.
-	HangTimeout time.Duration
-	// HoldRequests makes a dynamic batcher wait until so many requests are queued
-	// before it runs the first (TRITONSERVER_DELAY_SCHEDULER, for tests).
-	HoldRequests int
 	// Cache is the server's response cache, or nil. StepIdentity tells what a step
 	// of an ensemble is made of.
 	Cache        responsecache.Store
@@ -65,7 +89,9 @@ type Options struct {
 
 // Model is one loaded version.
 type Model struct {
-	config    *modelconfig.Config
+	config    *modelconfig.Config                // as it was loaded
+	current   atomic.Pointer[modelconfig.Config] // with the instances that there are now
+	seats     []seat                             // of current
 	version   int64
 	directory string // of the model
 	io        io
@@ -75,6 +101,7 @@ type Model struct {
 	graph     *ensemble.Graph // nil for other models
 	host      ensemble.Host
 	limits    *ratelimit.Group // nil without a rate limiter
+	policies  HostPolicies
 	scheduler scheduler.Scheduler
 	stats     *stats.Version
 	labels    map[string][]string
@@ -113,6 +140,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		config: c, version: o.BackendConfig.Version, logger: o.Logger,
 		stats: stats.NewVersion(o.Observer, c.HistogramBuckets[modelconfig.FirstResponseFamily]...), drained: make(chan struct{}, 1),
 	}
+	m.current.Store(c)
 	m.io.init(c)
 	m.io.stats = m.stats
 	if o.Backend != nil { // an ensemble has none
@@ -126,9 +154,10 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if m.io.strict, err = strictOutputs(c, &o); err != nil {
 		return nil, err
 	}
-	m.io.odd = func(output string, why *backend.Error) {
-		m.logger.Warn("output is not as configured, it is passed on", "output", output, "found", why.Message, "model", c.Name, "version", m.version,
-			"hint", "--strict-outputs, or the model's parameter "+paramStrict+", makes it an error")
+	m.io.odd = func(outputs []string, found string) {
+		m.logger.Warn("output is not as configured, it is passed on", "output", strings.Join(outputs, ","), "found", found, "model", c.Name,
+			"version", m.version,
+			"hint", setting.Name("strict-outputs")+", or the model's parameter "+paramStrict+", makes it an error")
 	}
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
@@ -148,6 +177,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 			m.Identity() // in a shared store the files of the steps are read now, not by the first request
 		}
 		return m, nil
+	}
+	if err := m.placeInstances(&o); err != nil {
+		return nil, err
 	}
 	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {
 		m.loaded, err = o.Backend.Load(ctx, o.BackendConfig)
@@ -178,12 +210,20 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if m.limits, err = limit(c, o.RateLimiter); err != nil {
+	if m.limits, err = limit(m.seats, o.RateLimiter); err != nil {
 		return err
 	}
+	if m.limits.Limited() {
+		m.sayLimits()
+	}
+	can := o.Backend.Capabilities()
+	if can.DepthFor != nil {
+		can.Depth = can.DepthFor(&o.BackendConfig)
+	}
 	p := instance.Options{
-		Model: m.loaded, Capabilities: o.Backend.Capabilities(), Instances: o.BackendConfig.Instances,
-		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0, Decoupled: c.Decoupled,
+		Model: m.loaded, Capabilities: can, Instances: o.BackendConfig.Instances,
+		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0,
+		Decoupled:   c.Decoupled,
 		HangTimeout: o.HangTimeout, Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
@@ -195,9 +235,6 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 		return err
 	}
 	m.scheduler = m.newScheduler(o)
-	if m.cache != nil && c.Dynamic != nil && c.Dynamic.PreserveOrdering {
-		m.cache.order = m.scheduler.(placer)
-	}
 	return nil
 }
 
@@ -207,24 +244,23 @@ func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
 		m.stats.FormsBatches()
 	}
 	if c.Sequence != nil {
-		return m.newSequence()
+		return m.newSequence(o)
 	}
 	if c.Dynamic != nil {
-		return dynamic.New(dynamic.Options{
+		s := dynamic.New(dynamic.Options{
 			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
 			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,
 		})
-	}
-	if m.limits != nil {
-		// The queue of a batcher whose batches are single requests is where they wait
-		// for a resource.
-		return dynamic.New(dynamic.Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 1, Executor: m.pool, Stats: m.stats})
+		if m.cache != nil && c.Dynamic.PreserveOrdering {
+			m.cache.order = s
+		}
+		return s
 	}
 	return scheduler.NewDirect(m.pool, m.stats)
 }
 
-// Config returns the configuration.
-func (m *Model) Config() *modelconfig.Config { return m.config }
+// Config returns the configuration, with the instances that there are now.
+func (m *Model) Config() *modelconfig.Config { return m.current.Load() }
 
 // Version returns the version number.
 func (m *Model) Version() int64 { return m.version }
@@ -236,7 +272,8 @@ func (m *Model) OneAtATime() {
 	}
 }
 
-// Limits are the resources that its instances share with others, or nil.
+// Limits are the resources that its instances share with others; nil without a
+// rate limiter.
 func (m *Model) Limits() *ratelimit.Group { return m.limits }
 
 // Allocator gives memory for inputs, where the model wants them.
@@ -284,13 +321,19 @@ func (m *Model) Health() instance.Health {
 	return m.pool.Health()
 }
 
-// HostMemory returns how many bytes of the machine's memory the instances have, as
-// far as they know.
-func (m *Model) HostMemory() uint64 {
-	if m.pool == nil {
-		return 0
+// HostMemory returns how many bytes of the machine's memory the version has, as
+// far as its backend knows.
+func (m *Model) HostMemory() (sum uint64) {
+	if u, ok := m.loaded.(backend.MemoryUser); ok {
+		_ = instance.Guard(m.logger, "memory of model "+m.config.Name, func() error {
+			sum = u.HostMemory()
+			return nil
+		})
 	}
-	return m.pool.HostMemory()
+	if m.pool != nil {
+		sum += m.pool.HostMemory()
+	}
+	return sum
 }
 
 // Watch looks for instances that hang; see instance.Pool.Watch.

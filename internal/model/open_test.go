@@ -196,13 +196,34 @@ func TestWarmupFaults(t *testing.T) {
 		input w
 		want  string
 	}{
-		{"dims", w{Datatype: tensor.FP32, Dims: tensor.Shape{-1}, Source: "zero"}, "warmup setting expects all variable-size dimensions are specified for input 'INPUT0'"},
+		{
+			"dims",
+			w{Datatype: tensor.FP32, Dims: tensor.Shape{-1}, Source: "zero"},
+			"warmup setting expects all variable-size dimensions are specified for input 'INPUT0'",
+		},
 		{"no source", w{Datatype: tensor.FP32, Dims: tensor.Shape{1}}, "warmup setting expects input 'INPUT0' to have input_data_type set"},
-		{"short file", w{Datatype: tensor.FP32, Dims: tensor.Shape{1}, Source: "file", File: "short"}, "warmup setting expects 4 bytes, but the data provided from shortonly has 3 bytes"},
-		{"no file", w{Datatype: tensor.FP32, Dims: tensor.Shape{1}, Source: "file", File: "none"}, "unable to read warmup data file 'none' for input 'INPUT0'"},
-		{"path", w{Datatype: tensor.FP32, Dims: tensor.Shape{1}, Source: "file", File: "../../x"}, "unable to read warmup data file '../../x' for input 'INPUT0'"},
-		{"huge", w{Datatype: tensor.FP32, Dims: tensor.Shape{1 << 40}, Source: "zero"}, "warmup setting of input 'INPUT0' has shape [1099511627776], which is too large"},
-		{"datatype", w{Datatype: tensor.Int32, Dims: tensor.Shape{1}, Source: "zero"}, "failed to run warmup sample 'w': [request id: <id_unknown>] inference input 'INPUT0' data-type is 'INT32', but model 'm' expects 'FP32'; "},
+		{
+			"short file",
+			w{Datatype: tensor.FP32, Dims: tensor.Shape{1}, Source: "file", File: "short"},
+			"warmup setting expects 4 bytes, but the data provided from shortonly has 3 bytes",
+		},
+		{
+			"no file",
+			w{Datatype: tensor.FP32, Dims: tensor.Shape{1}, Source: "file", File: "none"},
+			"unable to read warmup data file 'none' for input 'INPUT0'",
+		},
+		{
+			"path",
+			w{Datatype: tensor.FP32, Dims: tensor.Shape{1}, Source: "file", File: "../../x"},
+			"unable to read warmup data file '../../x' for input 'INPUT0'",
+		},
+		{
+			"huge",
+			w{Datatype: tensor.FP32, Dims: tensor.Shape{1 << 40}, Source: "zero"},
+			"warmup setting of input 'INPUT0' has shape [1099511627776], which is too large",
+		},
+		{"datatype", w{Datatype: tensor.Int32, Dims: tensor.Shape{1}, Source: "zero"}, "failed to run warmup sample 'w': [request id: " +
+			"<id_unknown>] inference input 'INPUT0' data-type is 'INT32', but model 'm' expects 'FP32'; "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := open(t, warmConfig(test.input, 1, 0), identity.New(), func(o *Options) { o.BackendConfig.Directory = dir })
@@ -279,7 +300,10 @@ func TestCloseInterrupts(t *testing.T) {
 			}
 			got := []string{(<-errs).Error(), (<-errs).Error()}
 			slices.Sort(got)
-			want := []string{"[request id: <id_unknown>] Server is stopping, scheduler for model has stopped accepting new inference requests", "context canceled"}
+			want := []string{
+				"[request id: <id_unknown>] Server is stopping, scheduler for model has stopped accepting new inference requests",
+				"context canceled",
+			}
 			if !slices.Equal(got, want) {
 				t.Errorf("answers %q, want %q", got, want)
 			}

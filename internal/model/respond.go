@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -45,7 +47,8 @@ func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 			lenient.strict, lenient.loose = false, true
 			lenient.odd, lenient.stats = nil, nil
 			if lenient.checkResponse(r, resp) == nil {
-				hint = "without --strict-outputs and the model's parameter " + paramStrict + " other datatypes and shapes, and missing outputs, pass, as with Triton"
+				hint = "without " + setting.Name("strict-outputs") + " and the model's parameter " + paramStrict +
+					" other datatypes and shapes, and missing outputs, pass, as with Triton"
 			}
 		}
 		m.logger.Error("response refused", "error", err.Message, "model", m.config.Name, "version", m.version, "request_id", r.ID, "hint", hint)
@@ -56,9 +59,15 @@ func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 	if resp.Err == nil && r.Responses() == 1 {
 		m.stats.FirstResponse(backend.Now() - r.Times.Start)
 	}
-	if m.config.Decoupled && resp.Err == nil {
-		m.stats.Response(r, r.Responses()-1, false, len(resp.Outputs) == 0)
+}
+
+// CountResponse counts a response of a decoupled model; an error only if the
+// model was asked.
+func (m *Model) CountResponse(r *infer.Request, resp *backend.Response, index int) {
+	if !m.config.Decoupled || r.Cache.Hit || r.Cache.Joined || resp != nil && resp.Err != nil && r.Times.ComputeStart == 0 {
+		return
 	}
+	m.stats.Response(r, resp, index)
 }
 
 // Finish counts a request that ended.
@@ -71,9 +80,6 @@ func (m *Model) Finish(r *infer.Request) {
 	}
 	if m.config.Decoupled && r.Times.ComputeStart != 0 {
 		r.Times.OutputStart = r.Times.End // the model may compute until its last response
-		if err, _ := r.Failure(); err != nil {
-			m.stats.Response(r, max(0, r.Responses()-1), true, false)
-		}
 	}
 	if x, _ := r.Cache.Pending.(*pending); x != nil {
 		m.settle(r, x)
@@ -82,9 +88,37 @@ func (m *Model) Finish(r *infer.Request) {
 	r.Times.Steps = nil
 }
 
+// oddities are all faults in the outputs of one response. A model's author sees
+// them together, and need not try again to learn of the next one.
+type oddities struct {
+	outputs []string // that are not as configured
+	texts   []string // about them
+	broken  []string // about those that are no tensors at all
+}
+
+func (o *oddities) add(output, format string, args ...any) {
+	o.outputs = append(o.outputs, output)
+	o.texts = append(o.texts, fmt.Sprintf(format, args...))
+}
+
+func (o *oddities) breaks(format string, args ...any) {
+	o.broken = append(o.broken, fmt.Sprintf(format, args...))
+}
+
+// mostOddities bounds what one message names.
+const mostOddities = 32
+
+// listed joins texts to one line.
+func listed(texts []string) string {
+	if more := len(texts) - mostOddities; more > 0 {
+		return strings.Join(texts[:mostOddities], "; ") + fmt.Sprintf("; and %d more", more)
+	}
+	return strings.Join(texts, "; ")
+}
+
 func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Error {
 	kept := resp.Outputs[:0]
-	var err *backend.Error
+	var odd oddities
 	for i := range resp.Outputs {
 		t := resp.Outputs[i]
 		out := o.output(t.Name, i)
@@ -92,46 +126,43 @@ func (o *io) checkResponse(r *infer.Request, resp *backend.Response) *backend.Er
 			t.Release()
 			continue
 		}
-		if err == nil {
-			err = o.checkOutput(r, &t, out)
-		}
+		o.checkOutput(r, &t, out, &odd)
 		kept = append(kept, t)
 	}
 	clear(resp.Outputs[len(kept):])
 	resp.Outputs = kept
-	if err != nil || o.loose || o.config.Decoupled || len(kept) >= len(asked(r)) {
-		return err
+	o.checkMissing(r, kept, &odd)
+	switch {
+	case o.strict && len(odd.texts)+len(odd.broken) > 0:
+		return backend.Errorf(backend.Internal, "%s", listed(append(odd.texts, odd.broken...)))
+	case len(odd.texts) > 0:
+		o.odd(odd.outputs, listed(odd.texts))
 	}
-	if len(kept) > 0 && o.wantsAll(r) {
-		return nil // a model may leave out what nobody asked for by name
+	if len(odd.broken) > 0 {
+		return backend.Errorf(backend.Internal, "%s", listed(odd.broken))
 	}
+	return nil
+}
+
+// checkMissing finds outputs that were asked for and are not there.
+func (o *io) checkMissing(r *infer.Request, kept []tensor.Tensor, odd *oddities) {
 	needed := asked(r)
+	if o.loose || o.config.Decoupled || len(kept) >= len(needed) {
+		return
+	}
 	for _, name := range needed[:len(needed)-r.Spare] {
-		if has(kept, name) || !o.tells(name) {
-			continue
-		}
-		err := backend.Errorf(backend.Internal, "model '%s' returned no output '%s', expected one of datatype %s and shape %s",
-			o.config.Name, name, o.config.Output(name).Datatype, o.pattern(r, o.config.Output(name)))
-		if err = o.tell(name, err); err != nil {
-			return err
+		if !has(kept, name) && o.countOdd(name) {
+			out := o.config.Output(name)
+			odd.add(name, "model '%s' returned no output '%s', expected one of datatype %s and shape %s", o.config.Name, name, out.Datatype,
+				o.pattern(r, out))
 		}
 	}
-	return nil
 }
 
-// tells counts an output that is not as configured and says whether that is to
+// countOdd counts an output that is not as configured and reports whether that is to
 // be told: as an error, or the first time in the log.
-func (o *io) tells(output string) bool {
+func (o *io) countOdd(output string) bool {
 	return o.strict || o.stats != nil && o.stats.OddOutput(output)
-}
-
-// tell returns the error, or only logs it.
-func (o *io) tell(output string, err *backend.Error) *backend.Error {
-	if o.strict {
-		return err
-	}
-	o.odd(output, err)
-	return nil
 }
 
 // output returns an output's configuration, or nil; guess is where it may be.
@@ -180,7 +211,7 @@ func (o *io) pattern(r *infer.Request, out *modelconfig.Output) tensor.Shape {
 	return append(tensor.Shape{batch}, dims...)
 }
 
-func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Output) *backend.Error {
+func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Output, odd *oddities) {
 	dims, from := t.Shape, out.Dims
 	if out.HasReshape {
 		from = out.Reshape
@@ -194,36 +225,74 @@ func (o *io) checkOutput(r *infer.Request, t *tensor.Tensor, out *modelconfig.Ou
 		}
 	}
 	fits = fits && dims.Matches(from)
-	if t.Datatype != out.Datatype && (!t.Datatype.Valid() || o.tells(t.Name)) {
-		err := backend.Errorf(backend.Internal, "output '%s' of model '%s' has datatype %s, expected %s", t.Name, o.config.Name, t.Datatype, out.Datatype)
-		if !t.Datatype.Valid() || o.tell(t.Name, err) != nil {
-			return err
+	malformed := t.Shape.HasWildcard()
+	retyped, reshaped := t.Datatype != out.Datatype && t.Datatype.Valid(), !fits && !o.loose && !malformed
+	if (retyped || reshaped) && o.countOdd(t.Name) {
+		switch {
+		case !reshaped:
+			odd.add(t.Name, "output '%s' of model '%s' has datatype %s, expected %s", t.Name, o.config.Name, t.Datatype, out.Datatype)
+		case !retyped:
+			odd.add(t.Name, "output '%s' of model '%s' has shape %s, expected %s", t.Name, o.config.Name, t.Shape, o.pattern(r, out))
+		default:
+			odd.add(t.Name, "output '%s' of model '%s' has datatype %s and shape %s, expected %s and %s", t.Name, o.config.Name, t.Datatype, t.Shape,
+				out.Datatype, o.pattern(r, out))
 		}
 	}
-	malformed := t.Shape.HasWildcard()
-	if malformed || !fits && !o.loose && (o.strict || t.Datatype == out.Datatype) && o.tells(t.Name) {
-		err := backend.Errorf(backend.Internal, "output '%s' of model '%s' has shape %s, expected %s", t.Name, o.config.Name, t.Shape, o.pattern(r, out))
-		if malformed || o.tell(t.Name, err) != nil {
-			return err
-		}
+	if o.broken(r, t, out, malformed, odd) {
+		return
+	}
+	if out.HasReshape {
+		o.undo(t, out, batching, fits)
+	}
+}
+
+// broken finds a tensor whose bytes do not fit its own datatype and shape.
+func (o *io) broken(r *infer.Request, t *tensor.Tensor, out *modelconfig.Output, malformed bool, odd *oddities) bool {
+	if !t.Datatype.Valid() {
+		odd.breaks("output '%s' of model '%s' has datatype %s, expected %s", t.Name, o.config.Name, t.Datatype, out.Datatype)
+		return true
+	}
+	if malformed {
+		odd.breaks("output '%s' of model '%s' has shape %s, expected %s", t.Name, o.config.Name, t.Shape, o.pattern(r, out))
+		return true
 	}
 	size, err := tensor.ByteSize(t.Datatype, t.Shape)
 	if err != nil {
-		return backend.Errorf(backend.Internal, "output '%s' of model '%s' has shape %s, which is too large", t.Name, o.config.Name, t.Shape)
+		odd.breaks("output '%s' of model '%s' has shape %s, which is too large", t.Name, o.config.Name, t.Shape)
+		return true
 	}
-	if t.Datatype == tensor.Bytes {
-		got, err := tensor.CountBytes(t.Data)
-		if err != nil {
-			return backend.Errorf(backend.Internal, "output '%s' of model '%s': %v", t.Name, o.config.Name, err)
+	if t.Datatype != tensor.Bytes {
+		if int64(t.Size()) != size {
+			odd.breaks("output '%s' of model '%s' has %d bytes, expected %d for shape %s", t.Name, o.config.Name, len(t.Data), size, t.Shape)
+			return true
 		}
-		if want := size / 4; int64(got) != want {
-			return backend.Errorf(backend.Internal, "output '%s' of model '%s' has %d elements, expected %d for shape %s", t.Name, o.config.Name, got, want, t.Shape)
-		}
-	} else if int64(t.Size()) != size {
-		return backend.Errorf(backend.Internal, "output '%s' of model '%s' has %d bytes, expected %d for shape %s", t.Name, o.config.Name, len(t.Data), size, t.Shape)
+		return false
 	}
-	if out.HasReshape && fits {
-		t.Shape = reshape(t.Shape, out.Reshape, out.Dims, batching)
+	got, err := tensor.CountBytes(t.Data)
+	if err != nil {
+		odd.breaks("output '%s' of model '%s': %v", t.Name, o.config.Name, err)
+		return true
 	}
-	return nil
+	if want := size / 4; int64(got) != want {
+		odd.breaks("output '%s' of model '%s' has %d elements, expected %d for shape %s", t.Name, o.config.Name, got, want, t.Shape)
+		return true
+	}
+	return false
+}
+
+// undo gives an output the configured shape in place of the reshaped one. One
+// that does not fit gets it too where it has as many elements, as with the peer.
+func (o *io) undo(t *tensor.Tensor, out *modelconfig.Output, batching, fits bool) {
+	rank := len(out.Reshape)
+	if batching {
+		rank++
+	}
+	if len(t.Shape) < rank {
+		return
+	}
+	shape := reshape(t.Shape, out.Reshape, out.Dims, batching)
+	has, _ := t.Shape.Elements() // its bytes were counted
+	if n, err := shape.Elements(); fits || err == nil && n == has {
+		t.Shape = shape
+	}
 }

@@ -41,17 +41,66 @@ func TestResponsesAreChecked(t *testing.T) {
 		{"only what was asked for", []tensor.Tensor{s, x}, []string{"S"}, "S", ""},
 		{"unknown", []tensor.Tensor{tensorOf("Q", tensor.FP32, 1, 9), x, s}, nil, "X S", ""},
 		{"twice", []tensor.Tensor{x, x, s}, nil, "X S", ""},
-		{"left out, not asked for by name", []tensor.Tensor{x}, nil, "X", ""},
+		{
+			"left out, not asked for by name",
+			[]tensor.Tensor{x},
+			nil, "",
+			"model 'm' returned no output 'S', expected one of datatype BYTES and shape [2,1]",
+		},
 		{"none at all", nil, nil, "", "model 'm' returned no output 'X', expected one of datatype FP32 and shape [2,2]"},
-		{"missing", []tensor.Tensor{x}, []string{"X", "S"}, "", "model 'm' returned no output 'S', expected one of datatype BYTES and shape [2,1]"},
-		{"twice and missing", []tensor.Tensor{x, x}, []string{"X", "S"}, "", "model 'm' returned no output 'S', expected one of datatype BYTES and shape [2,1]"},
-		{"datatype", []tensor.Tensor{bad(func(t *tensor.Tensor) { t.Datatype = tensor.Int32 }), s}, nil, "", "output 'X' of model 'm' has datatype INT32, expected FP32"},
-		{"shape", []tensor.Tensor{bad(func(t *tensor.Tensor) { t.Shape = tensor.Shape{2, 3} }), s}, nil, "", "output 'X' of model 'm' has shape [2,3], expected [2,2]"},
-		{"batch size", []tensor.Tensor{bad(func(t *tensor.Tensor) { t.Shape = tensor.Shape{1, 2} }), s}, nil, "", "output 'X' of model 'm' has shape [1,2], expected [2,2]"},
-		{"rank", []tensor.Tensor{bad(func(t *tensor.Tensor) { t.Shape = nil }), s}, nil, "", "output 'X' of model 'm' has shape [], expected [2,2]"},
-		{"bytes", []tensor.Tensor{bad(func(t *tensor.Tensor) { t.Data = t.Data[:15] }), s}, nil, "", "output 'X' of model 'm' has 15 bytes, expected 16 for shape [2,2]"},
-		{"elements", []tensor.Tensor{x, {Name: "S", Datatype: tensor.Bytes, Shape: tensor.Shape{2, 1}, Data: elements("a")}}, nil, "", "output 'S' of model 'm' has 1 elements, expected 2 for shape [2,1]"},
-		{"malformed", []tensor.Tensor{x, {Name: "S", Datatype: tensor.Bytes, Shape: tensor.Shape{2, 1}, Data: []byte{9, 0, 0, 0}}}, nil, "", "output 'S' of model 'm': incomplete string data"},
+		{
+			"missing",
+			[]tensor.Tensor{x},
+			[]string{"X", "S"},
+			"",
+			"model 'm' returned no output 'S', expected one of datatype BYTES and shape [2,1]",
+		},
+		{
+			"twice and missing",
+			[]tensor.Tensor{x, x},
+			[]string{"X", "S"},
+			"",
+			"model 'm' returned no output 'S', expected one of datatype BYTES and shape [2,1]",
+		},
+		{"datatype", []tensor.Tensor{bad(func(t *tensor.Tensor) {
+			t.Datatype = tensor.Int32
+		}), s}, nil, "", "output 'X' of model 'm' has datatype INT32, expected FP32"},
+		{"shape", []tensor.Tensor{bad(func(t *tensor.Tensor) {
+			t.Shape = tensor.Shape{2, 3}
+		}), s}, nil, "", "output 'X' of model 'm' has shape [2,3], expected [2,2]"},
+		{"several", []tensor.Tensor{tensorOf("X", tensor.Int32, 24, 2, 3), {
+			Name: "S", Datatype: tensor.Bytes, Shape: tensor.Shape{2, 1},
+			Data: elements("a"),
+		}}, nil, "", "output 'X' of model 'm' has datatype INT32 and shape [2,3], expected FP32 and [2,2]; output 'S' of " +
+			"model 'm' has 1 elements, expected 2 for shape [2,1]"},
+		{
+			"several, one missing",
+			[]tensor.Tensor{tensorOf("X", tensor.Int32, 16, 2, 2)},
+			nil, "",
+			"output 'X' of model 'm' has datatype INT32, expected FP32; model 'm' returned no output 'S', expected one of datatype BYTES and " +
+				"shape [2,1]",
+		},
+		{"batch size", []tensor.Tensor{bad(func(t *tensor.Tensor) {
+			t.Shape = tensor.Shape{1, 2}
+		}), s}, nil, "", "output 'X' of model 'm' has shape [1,2], expected [2,2]"},
+		{"rank", []tensor.Tensor{bad(func(t *tensor.Tensor) {
+			t.Shape = nil
+		}), s}, nil, "", "output 'X' of model 'm' has shape [], expected [2,2]"},
+		{"bytes", []tensor.Tensor{bad(func(t *tensor.Tensor) {
+			t.Data = t.Data[:15]
+		}), s}, nil, "", "output 'X' of model 'm' has 15 bytes, expected 16 for shape [2,2]"},
+		{
+			"elements",
+			[]tensor.Tensor{x, {Name: "S", Datatype: tensor.Bytes, Shape: tensor.Shape{2, 1}, Data: elements("a")}},
+			nil, "",
+			"output 'S' of model 'm' has 1 elements, expected 2 for shape [2,1]",
+		},
+		{
+			"malformed",
+			[]tensor.Tensor{x, {Name: "S", Datatype: tensor.Bytes, Shape: tensor.Shape{2, 1}, Data: []byte{9, 0, 0, 0}}},
+			nil, "",
+			"output 'S' of model 'm': incomplete string data",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver(), func(o *Options) { o.StrictOutputs = true })
@@ -98,12 +147,24 @@ func TestOutputsThatAreNotAsConfigured(t *testing.T) {
 		{"shape", []tensor.Tensor{tensorOf("X", tensor.FP32, 24, 2, 3)}, nil, "X FP32 [2,3]", ""},
 		{"no batch dimension", []tensor.Tensor{tensorOf("X", tensor.FP32, 4)}, nil, "X FP32 []", ""},
 		{"reshaped", []tensor.Tensor{tensorOf("R", tensor.FP32, 16, 2, 1, 2)}, nil, "R FP32 [2,2]", ""},
+		{"of another shape, as many elements", []tensor.Tensor{tensorOf("R", tensor.FP32, 16, 2, 2, 1)}, nil, "R FP32 [2,2]", ""},
+		{"of another shape, other elements", []tensor.Tensor{tensorOf("R", tensor.FP32, 24, 2, 1, 3)}, nil, "R FP32 [2,1,3]", ""},
 		{"not to be reshaped", []tensor.Tensor{tensorOf("R", tensor.FP32, 4, 1)}, nil, "R FP32 [1]", ""},
 		{"missing", []tensor.Tensor{tensorOf("X", tensor.FP32, 16, 2, 2)}, []string{"X", "R"}, "X FP32 [2,2]", ""},
 		{"none", nil, nil, "", ""},
-		{"twice", []tensor.Tensor{tensorOf("X", tensor.FP32, 16, 2, 2), tensorOf("X", tensor.FP32, 16, 2, 2)}, nil, "X FP32 [2,2], X FP32 [2,2]", ""},
+		{
+			"twice",
+			[]tensor.Tensor{tensorOf("X", tensor.FP32, 16, 2, 2), tensorOf("X", tensor.FP32, 16, 2, 2)},
+			nil, "X FP32 [2,2], X FP32 [2,2]",
+			"",
+		},
 		{"unknown", []tensor.Tensor{tensorOf("Q", tensor.FP32, 16, 2, 2)}, nil, "", ""},
-		{"bytes", []tensor.Tensor{tensorOf("X", tensor.FP32, 15, 2, 2)}, nil, "", "output 'X' of model 'm' has 15 bytes, expected 16 for shape [2,2]"},
+		{
+			"bytes",
+			[]tensor.Tensor{tensorOf("X", tensor.FP32, 15, 2, 2)},
+			nil, "",
+			"output 'X' of model 'm' has 15 bytes, expected 16 for shape [2,2]",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := mustOpen(t, c, (&script{execute: answering(test.outputs...)}).driver())
@@ -138,9 +199,10 @@ func TestOutputsThatAreNotAsConfiguredAreTold(t *testing.T) {
 		outputs   []tensor.Tensor
 		want      string // what the log says; an error when it begins with "!"
 	}{
-		{false, "", []tensor.Tensor{x}, "output 'X' of model 'm' has datatype INT64, expected FP32"},
+		{false, "", []tensor.Tensor{x}, "output 'X' of model 'm' has datatype INT64 and shape [3], expected FP32 and [2]"},
 		{false, "", []tensor.Tensor{tensorOf("X", tensor.FP32, 12, 3)}, "output 'X' of model 'm' has shape [3], expected [2]"},
 		{false, "", nil, "model 'm' returned no output 'X'"},
+		{true, "", nil, "!model 'm' returned no output 'X'"},
 		{false, "false", []tensor.Tensor{x}, "has datatype INT64"},
 		{true, "false", []tensor.Tensor{x}, "has datatype INT64"},
 		{true, "", []tensor.Tensor{x}, "!has datatype INT64"},
@@ -170,16 +232,49 @@ func TestOutputsThatAreNotAsConfiguredAreTold(t *testing.T) {
 		}
 	}
 	c := &modelconfig.Config{Name: "m", Parameters: map[string]string{paramStrict: "perhaps"}}
-	if _, err := open(t, c, (&script{}).driver()); err == nil || !strings.Contains(err.Error(), "parameter 'strict_outputs' of model 'm' is 'perhaps', expected true or false") {
+	if _, err := open(t, c, (&script{}).driver()); err == nil || !strings.Contains(err.Error(),
+		"parameter 'strict_outputs' of model 'm' is 'perhaps', expected true or false") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// All that is wrong with a response is one line of the log.
+func TestOddOutputsAreToldTogether(t *testing.T) {
+	c := &modelconfig.Config{Name: "m", Inputs: []modelconfig.Input{in("IN", tensor.FP32, -1)}}
+	for _, name := range []string{"X", "Y", "Z"} {
+		c.Outputs = append(c.Outputs, modelconfig.Output{Name: name, Datatype: tensor.FP32, Dims: tensor.Shape{2}})
+	}
+	var log strings.Builder
+	outputs := []tensor.Tensor{tensorOf("X", tensor.Int64, 24, 3), tensorOf("Y", tensor.FP32, 12, 3)}
+	m := mustOpen(t, c, (&script{execute: answering(outputs...)}).driver(), func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	for range 2 {
+		if _, err := ask(t, m, nil, fp32("IN", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "output=X,Y,Z found=\"output 'X' of model 'm' has datatype INT64 and shape [3], expected FP32 and [2]; " +
+		"output 'Y' of model 'm' has shape [3], expected [2]; model 'm' returned no output 'Z', expected one of datatype FP32 and shape [2]\""
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) {
+		t.Errorf("the log says\n%s\nwant a line with\n%s", got, want)
+	}
+	if counted := m.Stats().Snapshot().OddOutputs; counted["X"] != 2 || counted["Y"] != 2 || counted["Z"] != 2 {
+		t.Errorf("counted %v", counted)
 	}
 }
 
 func TestReshapeIsTheBackends(t *testing.T) {
 	c := &modelconfig.Config{
 		Name: "m", MaxBatchSize: 4,
-		Inputs:  []modelconfig.Input{{Name: "IN", Datatype: tensor.FP32, Dims: tensor.Shape{-1, 2}, Reshape: tensor.Shape{-1, 1, 2}, HasReshape: true}},
-		Outputs: []modelconfig.Output{{Name: "OUT", Datatype: tensor.FP32, Dims: tensor.Shape{-1, 2}, Reshape: tensor.Shape{-1, 1, 2}, HasReshape: true}},
+		Inputs: []modelconfig.Input{{
+			Name: "IN", Datatype: tensor.FP32, Dims: tensor.Shape{-1, 2}, Reshape: tensor.Shape{-1, 1, 2},
+			HasReshape: true,
+		}},
+		Outputs: []modelconfig.Output{{
+			Name: "OUT", Datatype: tensor.FP32, Dims: tensor.Shape{-1, 2}, Reshape: tensor.Shape{-1, 1, 2},
+			HasReshape: true,
+		}},
 	}
 	var seen string
 	s := &script{execute: func(_ context.Context, b *backend.Batch) error {
@@ -425,7 +520,8 @@ func TestRefusalsSayWhatHelps(t *testing.T) {
 			if _, err := ask(t, m, func(r *infer.Request) { r.Requested = []string{"X"} }, fp32("IN", 1)); err == nil {
 				t.Fatal("it passes")
 			}
-			if got := log.String(); strings.Contains(got, "--strict-outputs") != test.lenient || strings.Contains(got, "its bytes do not fit") == test.lenient {
+			if got := log.String(); strings.Contains(got, "strict-outputs") != test.lenient ||
+				strings.Contains(got, "its bytes do not fit") == test.lenient {
 				t.Errorf("the log says\n%s", got)
 			}
 		})

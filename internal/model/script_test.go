@@ -18,7 +18,9 @@ type script struct {
 }
 
 func (s *script) driver() backend.Driver {
-	return backend.Driver{Name: "script", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) { return s, nil }}
+	return backend.Driver{Name: "script", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+		return s, nil
+	}}
 }
 
 func (s *script) Capabilities() backend.Capabilities { return s.caps }

@@ -17,8 +17,9 @@ const paramBacklog = "max_sequence_backlog"
 
 // sequenceInputs is what a sequence model gets beside what clients send.
 type sequenceInputs struct {
-	states  []sequence.State
-	backlog int
+	states    []sequence.State
+	backlog   int
+	scheduler *sequence.Scheduler // once the model has one
 }
 
 // newSequenceInputs reads initial states; nil for a model of another scheduler.
@@ -42,14 +43,25 @@ func newSequenceInputs(c *modelconfig.Config, directory string) (*sequenceInputs
 		}
 		s.states = append(s.states, sequence.State{SequenceState: st, First: first})
 	}
-	if v, ok := c.Parameters[paramBacklog]; ok {
-		n, err := strconv.Atoi(v)
-		if err != nil || n <= 0 {
-			return nil, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected a number above 0", paramBacklog, c.Name, v)
-		}
+	if n, err := backlogOf(c); err != nil {
+		return nil, err
+	} else if n > 0 {
 		s.backlog = n
 	}
 	return s, nil
+}
+
+// backlogOf returns what the model's parameter says, 0 without one.
+func backlogOf(c *modelconfig.Config) (int, error) {
+	v, ok := c.Parameters[paramBacklog]
+	if !ok || c.Sequence == nil {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n <= 0 {
+		return 0, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected a number above 0", paramBacklog, c.Name, v)
+	}
+	return n, nil
 }
 
 // checkState finds what Triton finds only when it makes the scheduler.
@@ -99,33 +111,36 @@ func firstState(st *modelconfig.SequenceState, directory string, batching bool) 
 	}
 	if st.Datatype == tensor.Bytes {
 		if n, err := tensor.CountBytes(t.Data); err != nil || int64(n) != size/4 {
-			return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d strings, but the data provided from %s has %d", size/4, file, n)
+			return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d strings, but the data provided from %s has %d", size/4,
+				file, n)
 		}
 		return t, nil
 	}
 	if int64(len(t.Data)) < size {
 		// Triton's text lacks the blank before "only".
-		return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d bytes, but the data provided from %sonly has %d bytes.", size, file, len(t.Data))
+		return t, backend.Errorf(backend.InvalidArg, "initial_state setting expects %d bytes, but the data provided from %sonly has %d bytes.",
+			size, file, len(t.Data))
 	}
 	t.Data = t.Data[:size:size]
 	return t, nil
 }
 
-func (m *Model) newSequence() scheduler.Scheduler {
+func (m *Model) newSequence(o *Options) scheduler.Scheduler {
 	c := m.config
-	return sequence.New(sequence.Options{
+	m.sequence.scheduler = sequence.New(sequence.Options{
 		Config: c.Sequence, Model: c.Name, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
 		Executor: m.pool, Stats: m.stats, Decoupled: c.Decoupled, States: m.sequence.states, Allocator: m.allocator, Backlog: m.sequence.backlog,
-		Logger: m.logger,
+		Hold: o.HoldRequests, HoldBacklog: o.HoldBacklog, Logger: m.logger,
 	})
+	return m.sequence.scheduler
 }
 
 // StopSequences refuses new sequences from now on; those that have begun may go
 // on. The channel is closed when all of them have ended; it is nil for a model
 // without sequences.
 func (m *Model) StopSequences() <-chan struct{} {
-	if s, ok := m.scheduler.(*sequence.Scheduler); ok {
-		return s.Stop()
+	if m.sequence == nil || m.sequence.scheduler == nil {
+		return nil
 	}
-	return nil
+	return m.sequence.scheduler.Stop()
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -62,7 +63,8 @@ func (m *Model) warmupSamples(directory string) ([]sample, error) {
 		if left > 0 {
 			for name := range w.Inputs {
 				if m.config.Input(name) == nil && !has(beside, name) {
-					return nil, warmupFailed(w.Name, backend.Errorf(backend.InvalidArg, "unexpected inference input '%s' for model '%s'", name, m.config.Name))
+					return nil, warmupFailed(w.Name, backend.Errorf(backend.InvalidArg, "unexpected inference input '%s' for model '%s'", name,
+						m.config.Name))
 				}
 			}
 		}
@@ -136,7 +138,8 @@ func warmupTensor(name string, in modelconfig.WarmupInput, directory string, bat
 			return t, backend.Errorf(backend.InvalidArg, "unable to read warmup data file '%s' for input '%s': %v", in.File, name, err)
 		}
 		if in.Datatype != tensor.Bytes && int64(len(t.Data)) < size {
-			return t, backend.Errorf(backend.InvalidArg, "warmup setting expects %d bytes, but the data provided from %sonly has %d bytes", size, in.File, len(t.Data))
+			return t, backend.Errorf(backend.InvalidArg, "warmup setting expects %d bytes, but the data provided from %sonly has %d bytes", size,
+				in.File, len(t.Data))
 		}
 		if in.Datatype != tensor.Bytes {
 			t.Data = t.Data[:size]
@@ -179,7 +182,9 @@ func fillRandom(d tensor.Datatype, data []byte) {
 func (m *Model) warm(ctx context.Context, samples []sample, run instance.Run, count bool) error {
 	for i := range samples {
 		s := &samples[i]
-		for range s.rounds {
+		for round := range s.rounds {
+			text := fmt.Sprintf("model '%s' is running warmup sample '%s' for iteration %d", m.config.Name, s.name, round+1)
+			m.logger.Debug(text) //nolint:sloglint // worded as in Triton, which scripts look for
 			if err := m.warmOnce(ctx, s, run, count); err != nil {
 				return warmupFailed(s.name, err)
 			}

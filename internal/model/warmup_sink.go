@@ -56,6 +56,13 @@ func (o warmOwner) CheckResponse(r *infer.Request, resp *backend.Response) {
 	resp.Err = o.m.io.checkResponse(r, resp)
 }
 
+// CountResponse implements infer.Owner.
+func (o warmOwner) CountResponse(r *infer.Request, resp *backend.Response, index int) {
+	if o.count {
+		o.m.CountResponse(r, resp, index)
+	}
+}
+
 // Finish implements infer.Owner.
 func (o warmOwner) Finish(r *infer.Request) {
 	if o.count {

@@ -2,12 +2,9 @@ package modelconfig
 
 import "github.com/nesoserve/neso/internal/modelconfig/encode"
 
-// Text returns the configuration in the form of config.pbtxt. [Parse] reads it
-// back to an equal configuration.
+// Text returns the configuration in the form of config.pbtxt. Reading it
+// gives an equal configuration.
 func (c *Config) Text() []byte { return encode.AppendText(nil, c.pb.ProtoReflect(), "") }
-
-// Text returns the draft as it stands in the form of config.pbtxt.
-func (d *Draft) Text() []byte { return encode.AppendText(nil, d.pb.ProtoReflect(), "") }
 
 // YAML returns the configuration as YAML, with the members and their order of
 // the JSON form.

@@ -3,38 +3,7 @@ package modelconfig
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 )
-
-// ParseVersion reads the name of a version directory: its leading digits, so that
-// "3-fixed" is version 3, without leading zeros. Other directories, such as
-// "warmup" or "configs", are no versions.
-func ParseVersion(name string) (int64, bool) {
-	digits := 0
-	for digits < len(name) && isDigit(name[digits]) {
-		digits++
-	}
-	if digits == 0 || name[0] == '0' && len(name) > 1 {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(name[:digits], 10, 64)
-	if err != nil || n < 1 {
-		return 0, false
-	}
-	return n, true
-}
-
-// NoModel reports whether a directory of that name is no model, nor a version, in
-// whatever repository it lies: a hidden one, and those that file systems, Python
-// and notebooks leave behind.
-func NoModel(name string) bool {
-	switch name {
-	case "lost+found", "__pycache__", "__MACOSX", "@eaDir", "System Volume Information", "$RECYCLE.BIN":
-		return true
-	}
-	return strings.HasPrefix(name, ".")
-}
 
 // Select returns which of the available versions the policy serves, ascending,
 // and the versions that it names but that are not available.
@@ -59,3 +28,6 @@ func (p VersionPolicy) Select(available []int64) (serve, missing []int64) {
 		return all[max(0, len(all)-p.Latest):], nil
 	}
 }
+
+// Any reports whether there are versions that the policy would serve.
+func (p VersionPolicy) Any() bool { return p.All || p.Latest > 0 || len(p.Specific) > 0 }

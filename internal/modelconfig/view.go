@@ -13,16 +13,23 @@ import (
 func (c *Config) ToBackend(directory, versionDirectory string, version int64) backend.Config {
 	view := backend.Config{
 		Name: c.Name, Version: version, Directory: directory, VersionDirectory: versionDirectory,
-		Backend: c.Backend, Filename: c.Filename, JSON: c.json, MaxBatchSize: c.MaxBatchSize, Parameters: c.Parameters, Decoupled: c.Decoupled,
+		Backend: c.Backend, Filename: c.Filename, JSON: c.json, MaxBatchSize: c.MaxBatchSize, Parameters: c.Parameters,
+		Decoupled: c.Decoupled,
 		Iterative: c.Sequence != nil && c.Sequence.Iterative,
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
-		view.Inputs = append(view.Inputs, backend.IO{Name: in.Name, Datatype: in.Datatype, Dims: reshaped(in.Dims, in.Reshape, in.HasReshape), Optional: in.Optional, Ragged: in.AllowRagged})
+		view.Inputs = append(view.Inputs, backend.IO{
+			Name: in.Name, Datatype: in.Datatype,
+			Dims: reshaped(in.Dims, in.Reshape, in.HasReshape), Optional: in.Optional, Ragged: in.AllowRagged,
+		})
 	}
 	for i := range c.Outputs {
 		out := &c.Outputs[i]
-		view.Outputs = append(view.Outputs, backend.IO{Name: out.Name, Datatype: out.Datatype, Dims: reshaped(out.Dims, out.Reshape, out.HasReshape)})
+		view.Outputs = append(view.Outputs, backend.IO{
+			Name: out.Name, Datatype: out.Datatype,
+			Dims: reshaped(out.Dims, out.Reshape, out.HasReshape),
+		})
 	}
 	c.addBatchIO(&view)
 	c.Sequence.addTo(&view)
@@ -53,7 +60,8 @@ func (c *Config) addBatchIO(view *backend.Config) {
 		b := &c.BatchOutputs[i]
 		for _, io := range view.Outputs {
 			if slices.Contains(b.Targets, io.Name) && len(b.SourceInput) > 0 {
-				view.Scattered = append(view.Scattered, backend.Scattered{Output: io.Name, Source: b.SourceInput[0], Dims: io.Dims, Batching: c.MaxBatchSize > 0})
+				view.Scattered = append(view.Scattered,
+					backend.Scattered{Output: io.Name, Source: b.SourceInput[0], Dims: io.Dims, Batching: c.MaxBatchSize > 0})
 			}
 		}
 	}
@@ -81,17 +89,16 @@ func (s *SequenceBatching) addTo(view *backend.Config) {
 	}
 }
 
-// ToBackend returns what a backend is told when it completes the draft.
-func (d *Draft) ToBackend(directory, versionDirectory string, version int64) backend.Config {
-	return d.View().ToBackend(directory, versionDirectory, version)
-}
-
 func reshaped(dims, reshape tensor.Shape, has bool) tensor.Shape {
 	if has {
 		return reshape
 	}
 	return dims
 }
+
+// MaxInstances bounds the instances of a model: each costs at least a
+// goroutine, often a process.
+const MaxInstances = 4096
 
 // Instances names the instances of a normalized group: Count of them, for
 // KIND_GPU as many on each GPU.
@@ -101,9 +108,12 @@ func (g *InstanceGroup) Instances() []backend.InstanceConfig {
 		devices = g.GPUs
 	}
 	var all []backend.InstanceConfig
-	for n := range min(g.Count, maxInstances) {
+	for n := range min(g.Count, MaxInstances) {
 		for _, device := range devices {
-			all = append(all, backend.InstanceConfig{Name: g.Name + "_" + strconv.Itoa(n), Kind: g.Kind, Device: device, Profiles: g.Profiles, Passive: g.Passive})
+			all = append(all, backend.InstanceConfig{
+				Name: g.Name + "_" + strconv.Itoa(n), Kind: g.Kind, Device: device,
+				Profiles: g.Profiles, Passive: g.Passive,
+			})
 		}
 	}
 	return all

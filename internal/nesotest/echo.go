@@ -123,7 +123,10 @@ func (i *echoInstance) Execute(ctx context.Context, batch *backend.Batch) error 
 			if name == "IN" {
 				name = "OUT"
 			}
-			resp.Outputs = append(resp.Outputs, tensor.Tensor{Name: name, Datatype: in.Datatype, Shape: in.Shape.Clone(), Data: slices.Clone(in.Data)})
+			resp.Outputs = append(resp.Outputs, tensor.Tensor{
+				Name: name, Datatype: in.Datatype, Shape: in.Shape.Clone(),
+				Data: slices.Clone(in.Data),
+			})
 		}
 		_ = r.Respond(resp, true) // a cancelled request needs nothing more
 	}

@@ -2,8 +2,11 @@ package ratelimit
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/nesoserve/neso/backend"
 )
@@ -88,7 +91,9 @@ func (l *Limiter) fill() error {
 		}
 		has := l.capacity(k)
 		if has < p.limit {
-			return backend.Errorf(backend.InvalidArg, "Resource count for \"%s\" is limited to %d which will prevent scheduling of one or more model instances, the minimum required count is %d",
+			return backend.Errorf(backend.InvalidArg,
+				"Resource count for \"%s\" is limited to %d which will prevent scheduling of one or more model instances, the minimum "+
+					"required count is %d",
 				k.name, has, p.limit)
 		}
 		p.limit = has
@@ -98,7 +103,8 @@ func (l *Limiter) fill() error {
 			continue
 		}
 		if _, both := l.pools[key{k.name, global}]; both {
-			return backend.Errorf(backend.InvalidArg, "Resource \"%s\" is present as both global and device-specific resource in the model configuration.", k.name)
+			return backend.Errorf(backend.InvalidArg,
+				"Resource \"%s\" is present as both global and device-specific resource in the model configuration.", k.name)
 		}
 	}
 	return nil
@@ -114,6 +120,26 @@ func (l *Limiter) capacity(k key) int64 {
 		}
 	}
 	return n
+}
+
+// Table says how much there is of each resource, in the form of Triton's log.
+func (g *Group) Table() string {
+	var text strings.Builder
+	text.WriteString("\nMax Resource Map===>\n")
+	device := math.MinInt
+	all := g.limiter.Usage()
+	slices.SortStableFunc(all, func(a, b Usage) int { return cmp.Compare(a.Device, b.Device) })
+	for _, u := range all {
+		if u.Device != device {
+			if device = u.Device; device == global {
+				text.WriteString("\tDevice: GLOBAL\n")
+			} else {
+				fmt.Fprintf(&text, "\tDevice: %d\n", device)
+			}
+		}
+		fmt.Fprintf(&text, "\t\tResource: %s\t Count: %d\n", u.Resource, u.Limit)
+	}
+	return text.String()
 }
 
 // Usage is what is in use of one resource.

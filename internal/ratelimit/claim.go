@@ -1,5 +1,7 @@
 package ratelimit
 
+import "slices"
+
 // Claim is a number of units of one resource.
 type Claim struct {
 	Resource Resource
@@ -16,12 +18,12 @@ type Resource struct {
 // Held returns what an instance of the group holds at present. A group that is
 // nil holds nothing.
 func (g *Group) Held(instance int) []Claim {
-	if g == nil || instance < 0 || instance >= len(g.instances) {
+	if g == nil || instance < 0 {
 		return nil
 	}
 	g.limiter.mu.Lock()
 	defer g.limiter.mu.Unlock()
-	if !g.instances[instance].holds {
+	if instance >= len(g.instances) || g.instances[instance] == nil || !g.instances[instance].holds {
 		return nil
 	}
 	return g.instances[instance].claimsLocked()
@@ -34,10 +36,14 @@ func (g *Group) Least() []Claim {
 	}
 	g.limiter.mu.Lock()
 	defer g.limiter.mu.Unlock()
-	least := g.instances[0].claimsLocked()
-	for i := range g.instances[1:] {
+	there := slices.DeleteFunc(slices.Clone(g.instances), func(in *instance) bool { return in == nil })
+	if len(there) == 0 {
+		return nil
+	}
+	least := there[0].claimsLocked()
+	for _, in := range there[1:] {
 		units := map[Resource]int64{}
-		for _, c := range g.instances[1+i].claimsLocked() {
+		for _, c := range in.claimsLocked() {
 			units[c.Resource] = c.Units
 		}
 		kept := least[:0]

@@ -9,6 +9,7 @@ package ratelimit
 
 import (
 	"sync"
+	"sync/atomic"
 )
 
 // Limiter is what all models of a server share.
@@ -66,32 +67,18 @@ func New(capacities []Capacity) *Limiter {
 	return l
 }
 
-// Register adds the instances of a model version. It returns nil when none of
-// them needs anything, and an error when one needs more than there is.
+// Register adds the instances of a model version. It returns an error when one
+// needs more than there is. A limiter that is nil has no groups.
 func (l *Limiter) Register(all []Instance) (*Group, error) {
-	g := &Group{limiter: l, instances: make([]instance, len(all))}
-	limited := false
-	for i, in := range all {
-		g.instances[i] = instance{group: g, number: i, priority: int64(max(1, in.Priority))}
-		limited = limited || len(in.Needs) > 0
-	}
-	if !limited {
+	if l == nil {
 		return nil, nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	g := &Group{limiter: l}
+	numbered := make(map[int]Instance, len(all))
 	for i, in := range all {
-		for k, n := range needs(in) {
-			g.instances[i].needs = append(g.instances[i].needs, need{l.pool(k), n})
-		}
+		numbered[i] = in
 	}
-	for i := range g.instances {
-		for _, n := range g.instances[i].needs {
-			n.pool.add(n.count)
-		}
-	}
-	if err := l.fill(); err != nil {
-		g.removeLocked()
+	if err := g.Add(numbered); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -101,9 +88,14 @@ func (l *Limiter) Register(all []Instance) (*Group, error) {
 type Group struct {
 	limiter   *Limiter
 	notify    func()
-	instances []instance
+	instances []*instance // by number; nil where there is none
+	needy     atomic.Int32
 	closed    bool
 }
+
+// Limited reports whether any instance of the group needs something. While none
+// does, nobody has to ask. A group that is nil has none.
+func (g *Group) Limited() bool { return g != nil && g.needy.Load() > 0 }
 
 // OnTurn sets what is called when instances of the group that waited have been
 // given their turn: Ask then says so. It is called before the first Ask.
@@ -128,26 +120,19 @@ func (g *Group) Close() {
 }
 
 func (g *Group) removeLocked() {
-	l := g.limiter
-	for i := range g.instances {
-		in := &g.instances[i]
-		l.leave(in)
-		if in.holds {
-			in.free()
-		}
-		for _, n := range in.needs {
-			if n.pool.remove(n.count) {
-				delete(l.pools, n.pool.key)
-			}
-		}
+	for _, in := range g.instances {
+		g.limiter.remove(in)
 	}
 	// Less cannot be needed than before: what is left was within the limits.
-	_ = l.fill()
+	_ = g.limiter.fill()
 }
 
 // Turns are groups whose instances were given their turn by a call. Whoever
 // made the call tells them when it holds no lock of its own.
 type Turns struct{ groups []*Group }
+
+// None reports whether there are none.
+func (t *Turns) None() bool { return len(t.groups) == 0 }
 
 // Tell calls what OnTurn has set, of each group once.
 func (t *Turns) Tell() {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,7 +41,12 @@ func TestRegister(t *testing.T) {
 		{"by device", nil, [][]Instance{{on(0, one("R", 2)), on(1, one("R", 5))}}, "", "[{R 0 2 0} {R 1 5 0}]"},
 		{"global", nil, [][]Instance{{on(0, shared("R", 2)), on(1, shared("R", 5))}}, "", "[{R -2 5 0}]"},
 		{"given", []Capacity{each("R", 7)}, [][]Instance{{one("R", 2)}}, "", "[{R 0 7 0}]"},
-		{"given for a device, which wins when it is more", []Capacity{each("R", 7), {"R", 9, 1}}, [][]Instance{{on(0, one("R", 2)), on(1, one("R", 2))}}, "", "[{R 0 7 0} {R 1 9 0}]"},
+		{
+			"given for a device, which wins when it is more",
+			[]Capacity{each("R", 7), {"R", 9, 1}},
+			[][]Instance{{on(0, one("R", 2)), on(1, one("R", 2))}},
+			"", "[{R 0 7 0} {R 1 9 0}]",
+		},
 		{"given twice", []Capacity{each("R", 7), each("R", 4), each("R", 5)}, [][]Instance{{one("R", 2)}}, "", "[{R 0 4 0}]"},
 		{"a global one given for a device", []Capacity{{"R", 4, 3}}, [][]Instance{{shared("R", 2)}}, "", "[{R -2 4 0}]"},
 		{"the last of two needs counts", nil, [][]Instance{{{Needs: []Need{{Name: "R", Count: 4}, {Name: "R", Count: 1}}}}}, "", "[{R 0 1 0}]"},
@@ -48,19 +54,22 @@ func TestRegister(t *testing.T) {
 			"too few",
 			[]Capacity{each("R", 1)},
 			[][]Instance{{one("R", 1)}, {one("R", 2)}},
-			`Resource count for "R" is limited to 1 which will prevent scheduling of one or more model instances, the minimum required count is 2`, "[{R 0 1 0}]",
+			`Resource count for "R" is limited to 1 which will prevent scheduling of one or more model instances, the minimum required count is 2`,
+			"[{R 0 1 0}]",
 		},
 		{
 			"on another device",
 			[]Capacity{{"R", 9, 1}},
 			[][]Instance{{one("R", 2)}},
-			`Resource count for "R" is limited to 0 which will prevent scheduling of one or more model instances, the minimum required count is 2`, "[]",
+			`Resource count for "R" is limited to 0 which will prevent scheduling of one or more model instances, the minimum required count is 2`,
+			"[]",
 		},
 		{
 			"not named",
 			[]Capacity{each("S", 9)},
 			[][]Instance{{one("R", 1)}},
-			`Resource count for "R" is limited to 0 which will prevent scheduling of one or more model instances, the minimum required count is 1`, "[]",
+			`Resource count for "R" is limited to 0 which will prevent scheduling of one or more model instances, the minimum required count is 1`,
+			"[]",
 		},
 		{
 			"global and not", nil,
@@ -81,8 +90,11 @@ func TestRegister(t *testing.T) {
 		}
 	}
 	l := New(nil)
-	if g, err := l.Register([]Instance{{Device: 1}}); g != nil || err != nil {
+	if g, err := l.Register([]Instance{{Device: 1}}); g.Limited() || g.Needs(0) || err != nil || !g.Ask(0) {
 		t.Errorf("instances that need nothing: %v, %v", g, err)
+	}
+	if g, err := (*Limiter)(nil).Register([]Instance{one("R", 1)}); g != nil || g.Limited() || g.Needs(0) || err != nil {
+		t.Errorf("without a limiter: %v, %v", g, err)
 	}
 	large, _ := l.Register([]Instance{one("R", 5)})
 	_, _ = l.Register([]Instance{one("R", 2)})
@@ -145,6 +157,37 @@ func TestTurnsByPriority(t *testing.T) {
 	}
 	if r := []int{all[0].runs, all[1].runs, all[2].runs}; r[0] < 396 || r[0] > 404 || r[1] < 198 || r[1] > 202 || r[2] < 98 || r[2] > 102 {
 		t.Errorf("%v executions, want about 400, 200 and 100", r)
+	}
+}
+
+// The orders are those of Triton 2.51, where loading an instance counts as two
+// executions.
+func TestTurnsAreTritons(t *testing.T) {
+	prioritized := func(n int) Instance {
+		in := one("R", 1)
+		in.Priority = n
+		return in
+	}
+	for _, c := range []struct {
+		first, second int // priorities
+		want          string
+	}{
+		{1, 1, "12121212"},
+		{1, 2, "11211211211"},
+		{2, 1, "12222122122"},
+	} {
+		all := saturate(t, New(nil), prioritized(c.first), prioritized(c.second))
+		all[0].ask()
+		all[1].ask()
+		got := ""
+		for range c.want {
+			at := slices.IndexFunc(all, func(m *model) bool { return m.running })
+			got += strconv.Itoa(at + 1)
+			all[at].end(true)
+		}
+		if got != c.want {
+			t.Errorf("priorities %d and %d: order %s, want %s", c.first, c.second, got, c.want)
+		}
 	}
 }
 

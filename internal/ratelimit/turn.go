@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+// loading is how many executions it counts as that an instance was loaded: in
+// Triton creation and warm-up go through the same queue.
+const loading = 2
+
 // instance is one model instance. It is in one of these states:
 //
 //	waits  holds  runs
@@ -14,10 +18,12 @@ import (
 //	-      yes    yes   it executes
 //	yes    yes    yes   it has executed and wants to again, just before Release
 //
-// Turns go by pass, the lowest first: executions times priority, as in Triton,
-// but nobody saves up turns for later. An instance that comes to a resource
-// starts where the others there have come to; else one that was idle, or has
-// just been loaded, would shut out all others until it had caught up.
+// Turns go by pass, the lowest first, and of equals the one that waits longest:
+// executions times priority, as in Triton, loading included, but nobody saves up
+// turns for later. An instance that comes to a resource starts where the others
+// there have come to, without the start that loading gives to those of priority 1;
+// else one that was idle, or has just been loaded, would shut out all others until
+// it had caught up.
 //
 // When the first in line does not get what it needs, those behind may go only
 // if they leave that much of each of its resources: it goes as soon as what it
@@ -41,7 +47,7 @@ func (g *Group) Ask(i int) bool {
 	l := g.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !g.closed && l.ask(&g.instances[i])
+	return !g.closed && l.ask(g.instances[i])
 }
 
 // AskAny is Ask for any of the instances that idle says are free, the one with
@@ -55,16 +61,16 @@ func (g *Group) AskAny(idle func(i int) bool) int {
 		return -1
 	}
 	// One that has been given its turn goes first: it holds what others wait for.
-	for i := range g.instances {
-		if in := &g.instances[i]; in.holds && !in.runs {
+	for i, in := range g.instances {
+		if in != nil && in.holds && !in.runs {
 			in.runs = true
 			return i
 		}
 	}
 	for asked := true; asked; {
 		best := (*instance)(nil)
-		for i := range g.instances {
-			if in := &g.instances[i]; !in.waits && idle(i) && (best == nil || in.pass < best.pass) {
+		for i, in := range g.instances {
+			if in != nil && !in.waits && idle(i) && (best == nil || in.pass < best.pass) {
 				best = in
 			}
 		}
@@ -101,8 +107,8 @@ func (g *Group) Withdraw(others *Turns) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changed := false
-	for i := range g.instances {
-		changed = l.withdraw(&g.instances[i]) || changed
+	for _, in := range g.instances {
+		changed = l.withdraw(in) || changed
 	}
 	if changed {
 		l.give(others)
@@ -114,12 +120,15 @@ func (g *Group) WithdrawOne(i int, others *Turns) {
 	l := g.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.withdraw(&g.instances[i]) {
+	if i < len(g.instances) && l.withdraw(g.instances[i]) {
 		l.give(others)
 	}
 }
 
 func (l *Limiter) withdraw(in *instance) bool {
+	if in == nil {
+		return false
+	}
 	changed := in.waits
 	l.leave(in)
 	if in.holds && !in.runs {
@@ -136,9 +145,9 @@ func (g *Group) Release(i int, others *Turns) (own bool) {
 	l := g.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	in := &g.instances[i]
-	if !in.runs {
-		return false // Close was faster
+	in := g.instances[i]
+	if in == nil || !in.runs {
+		return false // Close or Remove was faster
 	}
 	again := in.waits
 	l.leave(in)
@@ -191,7 +200,7 @@ func (l *Limiter) give(to *Turns) {
 			in.waits, in.holds = false, true
 			for _, n := range in.needs {
 				n.pool.used += n.count
-				n.pool.passed = max(n.pool.passed, in.pass)
+				n.pool.passed = max(n.pool.passed, in.pass-loading*(in.priority-1))
 			}
 			to.add(in.group)
 		default:

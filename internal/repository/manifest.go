@@ -99,8 +99,8 @@ func readManifest(file string) (map[string][sha256.Size]byte, error) {
 	return sums, nil
 }
 
-// openRegular opens a file for reading. What is none, such as a pipe that nobody
-// writes to, is refused without waiting for it.
+// openRegular opens a regular file for reading. It refuses anything else at once:
+// to open a pipe that nobody writes to would wait.
 func openRegular(file string) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -36,16 +36,25 @@ func TestManifest(t *testing.T) {
 		{name: "whole and required", change: func(map[string]string) {}, required: true},
 		{name: "none", change: func(f map[string]string) { delete(f, Manifest) }},
 		{name: "none but required", change: func(f map[string]string) { delete(f, Manifest) }, required: true, want: "it has no manifest.sha256"},
-		{name: "a file is missing", change: func(f map[string]string) { delete(f, "1/deep/weights") }, want: "names 1/deep/weights, which is not there"},
+		{name: "a file is missing", change: func(f map[string]string) {
+			delete(f, "1/deep/weights")
+		}, want: "names 1/deep/weights, which is not there"},
 		{name: "a file is half there", change: func(f map[string]string) { f["1/model.py"] = "" }, want: "1/model.py has not the sum"},
 		{name: "one too many", change: func(f map[string]string) { f["2/model.py"] = "old" }, want: "2/model.py is not in manifest.sha256"},
 		{name: "caches and dots", change: func(f map[string]string) { f["1/__pycache__/x.pyc"], f[".nfs0"], f["1/.x"] = "", "", "" }},
-		{name: "half a manifest", change: func(f map[string]string) { f[Manifest] = f[Manifest][:80] }, want: "names 1/deep/weigh, which is not there"},
-		{name: "half a line", change: func(f map[string]string) { f[Manifest] = f[Manifest][:20] }, want: "line 1: expected 64 hexadecimal digits"},
+		{name: "half a manifest", change: func(f map[string]string) {
+			f[Manifest] = f[Manifest][:80]
+		}, want: "names 1/deep/weigh, which is not there"},
+		{name: "half a line", change: func(f map[string]string) {
+			f[Manifest] = f[Manifest][:20]
+		}, want: "line 1: expected 64 hexadecimal digits"},
 		{name: "empty", change: func(f map[string]string) { f[Manifest] = "" }, want: "names no files"},
-		{name: "leads out", change: func(f map[string]string) { f[Manifest] += strings.Repeat("0", 64) + "  ../x\n" }, want: "line 4: the path leads out"},
+		{name: "leads out", change: func(f map[string]string) {
+			f[Manifest] += strings.Repeat("0", 64) + "  ../x\n"
+		}, want: "line 4: the path leads out"},
 		{name: "names itself, has comments, stars and carriage returns", change: func(f map[string]string) {
-			f[Manifest] = "# made by hand\r\n\n" + strings.ReplaceAll(strings.ReplaceAll(f[Manifest], "  ./", " *"), "\n", "\r\n") + strings.Repeat("0", 64) + "  manifest.sha256\n"
+			f[Manifest] = "# made by hand\r\n\n" + strings.ReplaceAll(strings.ReplaceAll(f[Manifest], "  ./", " *"), "\n",
+				"\r\n") + strings.Repeat("0", 64) + "  manifest.sha256\n"
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 // separator stands between a namespace and a model's name in a key.
 const separator = "::"
 
-// key returns the name by which a model of a repository is known to the server:
-// with namespacing that of the repository, which is the namespace, belongs to it.
+// key returns the name by which the server knows a model of a repository. With
+// namespacing it begins with the namespace, which is the repository.
 func (r *Repository) key(s source.Source, model string) string {
 	if !r.namespacing {
 		return model
@@ -64,7 +64,7 @@ func (r *Repository) ResolveAll(ctx context.Context, name string) ([]string, err
 		}
 	}
 	if len(keys) == 0 {
-		return nil, backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", name)
+		return nil, backend.Errorf(backend.NotFound, "failed to poll model '%s': model not found in any model repository", name)
 	}
 	return keys, nil
 }
@@ -94,7 +94,7 @@ func (r *Repository) Resolve(ctx context.Context, namespace, name string) (strin
 	}
 	switch len(keys) {
 	case 0:
-		return "", backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", name)
+		return "", backend.Errorf(backend.NotFound, "failed to poll model '%s': model not found in any model repository", name)
 	case 1:
 		return keys[0], nil
 	}
@@ -103,5 +103,6 @@ func (r *Repository) Resolve(ctx context.Context, namespace, name string) (strin
 
 // Ambiguous is the error of a name that count models have.
 func Ambiguous(name string, count int) *backend.Error {
-	return backend.Errorf(backend.InvalidArg, "There are %d identifiers of model '%s' in global map, model namespace must be provided to resolve ambiguity.", count, name)
+	return backend.Errorf(backend.InvalidArg,
+		"There are %d identifiers of model '%s' in global map, model namespace must be provided to resolve ambiguity.", count, name)
 }

@@ -49,10 +49,13 @@ type Repository struct {
 	sources []source.Source // replaced, never changed
 }
 
-// Open opens every repository; it fails with the first path that is none.
+// Open opens every repository. It fails with the first path that is no repository.
 // Paths are kept as a sorted set.
 func Open(o Options) (*Repository, error) {
-	r := &Repository{configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable, namespacing: o.Namespacing, requireManifest: o.RequireManifest}
+	r := &Repository{
+		configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable, namespacing: o.Namespacing,
+		requireManifest: o.RequireManifest,
+	}
 	seen := map[string]bool{}
 	for _, path := range slices.Sorted(slices.Values(o.Paths)) {
 		// The same directory under two spellings would make each of its models a
@@ -144,7 +147,7 @@ func (r *Repository) find(ctx context.Context, model string) (source.Source, err
 		if ok, err := s.Has(ctx, name); ok || err != nil {
 			return s, err
 		}
-		return nil, backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", model)
+		return nil, backend.Errorf(backend.NotFound, "failed to poll model '%s': model not found in any model repository", model)
 	}
 	var found source.Source
 	for _, s := range r.all() {
@@ -161,17 +164,19 @@ func (r *Repository) find(ctx context.Context, model string) (source.Source, err
 		found = s
 	}
 	if found == nil {
-		return nil, backend.Errorf(backend.NotFound, "model '%s' is not in any model repository", model)
+		return nil, backend.Errorf(backend.NotFound, "failed to poll model '%s': model not found in any model repository", model)
 	}
 	return found, nil
 }
 
-// CheckName refuses names that are empty or could lead out of a repository.
+// CheckName refuses names that are empty or could lead out of a repository, with
+// blanks around them or without.
 func CheckName(model string) error {
-	if model == "" {
+	bare := strings.TrimSpace(model)
+	if bare == "" {
 		return backend.Errorf(backend.InvalidArg, "Model name cannot be empty. Please enter a valid name to deploy.")
 	}
-	if model == "." || model == ".." || strings.ContainsAny(model, "/\\\x00") || !filepath.IsLocal(model) {
+	if bare == "." || bare == ".." || strings.ContainsAny(model, "/\\\x00") || !filepath.IsLocal(model) {
 		return backend.Errorf(backend.InvalidArg, "invalid model name '%s', model name must not contain path traversal characters", model)
 	}
 	return nil

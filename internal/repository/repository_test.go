@@ -61,7 +61,8 @@ func TestOpenPaths(t *testing.T) {
 	_, err := Open(Options{Paths: []string{missing}})
 	wantError(t, err, backend.Internal, "failed to stat file "+missing+": no such file or directory (expected a directory of models)")
 	_, err = Open(Options{Paths: []string{filepath.Join(top, "file")}})
-	wantError(t, err, backend.InvalidArg, "repository path is not a valid directory: "+filepath.Join(top, "file")+" is a file (expected a directory of models)")
+	wantError(t, err, backend.InvalidArg, "repository path is not a valid directory: "+filepath.Join(top, "file")+
+		" is a file (expected a directory of models)")
 	_, err = Open(Options{Paths: []string{"s3://"}})
 	wantError(t, err, backend.Internal, "No bucket name found in path: s3://")
 }
@@ -87,7 +88,8 @@ func TestListFindsDuplicates(t *testing.T) {
 
 func TestCheckName(t *testing.T) {
 	wantError(t, CheckName(""), backend.InvalidArg, "Model name cannot be empty. Please enter a valid name to deploy.")
-	for _, name := range []string{"..", ".", "../x", "a/b", `a\b`, "/etc", "a\x00b"} {
+	wantError(t, CheckName(" \t\n "), backend.InvalidArg, "Model name cannot be empty. Please enter a valid name to deploy.")
+	for _, name := range []string{"..", ".", " ..", ".. ", "../x", "a/b", `a\b`, "/etc", "a\x00b"} {
 		wantError(t, CheckName(name), backend.InvalidArg, "invalid model name '"+name+"', model name must not contain path traversal characters")
 	}
 	for _, name := range []string{"m", "a..b", "m.onnx", "ünï", "a b", "...x"} {
@@ -141,7 +143,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("missing", func(t *testing.T) {
 		_, err := r.Read(t.Context(), "nope", "", nil, log)
-		wantError(t, err, backend.NotFound, "model 'nope' is not in any model repository")
+		wantError(t, err, backend.NotFound, "failed to poll model 'nope': model not found in any model repository")
 	})
 	t.Run("files", func(t *testing.T) {
 		tmp := t.TempDir()
@@ -188,17 +190,20 @@ func TestChangeDetection(t *testing.T) {
 		change       func(t *testing.T, dir string)
 		config       bool // SameConfig wanted
 		one, two     bool // SameVersion wanted
+		files        bool // SameFiles of version 1 wanted
 		configByCall string
 	}{
-		"nothing":           {change: func(*testing.T, string) {}, config: true, one: true, two: true},
-		"cache written":     {change: func(t *testing.T, dir string) { put(t, dir+"/1/__pycache__/x.pyc", "x") }, config: true, one: true, two: true},
-		"version touched":   {change: func(t *testing.T, dir string) { touch(t, dir+"/2/model", later) }, config: true, one: true},
+		"nothing": {change: func(*testing.T, string) {}, config: true, one: true, two: true, files: true},
+		"cache written": {change: func(t *testing.T, dir string) {
+			put(t, dir+"/1/__pycache__/x.pyc", "x")
+		}, config: true, one: true, two: true, files: true},
+		"version touched":   {change: func(t *testing.T, dir string) { touch(t, dir+"/2/model", later) }, config: true, one: true, files: true},
 		"file added":        {change: func(t *testing.T, dir string) { put(t, dir+"/1/sub/extra", "") }, config: true, two: true},
 		"file removed":      {change: func(_ *testing.T, dir string) { _ = os.Remove(dir + "/1/model") }, config: true, two: true},
 		"labels changed":    {change: func(t *testing.T, dir string) { put(t, dir+"/labels.txt", "other") }, one: true, two: true},
-		"config changed":    {change: func(t *testing.T, dir string) { put(t, dir+"/config.pbtxt", "other") }, one: true, two: true},
-		"config touched":    {change: func(t *testing.T, dir string) { touch(t, dir+"/config.pbtxt", later) }, one: true, two: true},
-		"config overridden": {change: func(*testing.T, string) {}, configByCall: "{}", one: true, two: true},
+		"config changed":    {change: func(t *testing.T, dir string) { put(t, dir+"/config.pbtxt", "other") }, one: true, two: true, files: true},
+		"config touched":    {change: func(t *testing.T, dir string) { touch(t, dir+"/config.pbtxt", later) }, one: true, two: true, files: true},
+		"config overridden": {change: func(*testing.T, string) {}, configByCall: "{}", one: true, two: true, files: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := tree(t, map[string]string{"m/config.pbtxt": "c", "m/labels.txt": "l", "m/1/model": "1", "m/2/model": "2"})
@@ -214,8 +219,8 @@ func TestChangeDetection(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Release()
-			got := []bool{s.SameConfig(old), s.SameVersion(old, 1), s.SameVersion(old, 2)}
-			if d := cmp.Diff(got, []bool{tc.config, tc.one, tc.two}); d != "" {
+			got := []bool{s.SameConfig(old), s.SameVersion(old, 1), s.SameVersion(old, 2), s.SameFiles(old, 1)}
+			if d := cmp.Diff(got, []bool{tc.config, tc.one, tc.two, tc.files}); d != "" {
 				t.Error("got -, want +\n", d)
 			}
 		})

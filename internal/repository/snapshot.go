@@ -42,8 +42,9 @@ type Snapshot struct {
 
 	directories map[int64]string
 	stamps      map[int64]source.Stamp
-	common      source.Stamp
-	origin      string // see source.Directory
+	common      source.Stamp // of all but the versions
+	beside      source.Stamp // of all but the versions and configurations
+	origin      string       // see source.Directory
 	refs        atomic.Int32
 	release     func() error
 }
@@ -66,10 +67,8 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 	if s.origin == "" {
 		s.origin = s.Directory
 	}
-	if !s.Overridden {
-		err = checkManifest(ctx, s.Directory, r.requireManifest)
-	}
-	if err == nil {
+	// Files of a request make a directory like another: they bring their manifest.
+	if err = checkManifest(ctx, s.Directory, r.requireManifest); err == nil {
 		err = s.read(r.configName, config, log)
 	}
 	if err != nil {
@@ -126,7 +125,8 @@ func (s *Snapshot) readVersions(log *slog.Logger) error {
 			continue
 		}
 		if other, twice := s.directories[version]; twice {
-			log.Warn("two directories stand for one version, the second is ignored", "model", s.Name, "version", version, "used", filepath.Base(other), "ignored", e.Name())
+			log.Warn("two directories stand for one version, the second is ignored", "model", s.Name, "version", version, "used",
+				filepath.Base(other), "ignored", e.Name())
 			continue
 		}
 		s.directories[version] = path

@@ -26,7 +26,19 @@ func (s *Snapshot) stamp() error {
 	if err != nil {
 		return backend.Errorf(backend.Internal, "failed to stat file %s", s.Directory)
 	}
+	s.beside, err = source.StampTree(s.Directory, func(path string) bool {
+		return versionOf[path] || path == filepath.Join(s.Directory, "config.pbtxt") || path == filepath.Join(s.Directory, "configs")
+	})
+	if err != nil {
+		return backend.Errorf(backend.Internal, "failed to stat file %s", s.Directory)
+	}
 	return nil
+}
+
+// SameFiles reports whether a version's files, and what is used by all versions,
+// are as they were in old, whatever has become of the configuration.
+func (s *Snapshot) SameFiles(old *Snapshot, version int64) bool {
+	return !s.Overridden && !old.Overridden && s.origin == old.origin && s.beside == old.beside && s.SameVersion(old, version)
 }
 
 // SameConfig reports whether the configuration and everything beside the

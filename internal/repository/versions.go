@@ -3,7 +3,7 @@ package repository
 import (
 	"slices"
 
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository/layout"
 )
 
 // notVersions are directories of a model that hold other things.
@@ -14,9 +14,9 @@ var notVersions = []string{"warmup", "initial_state", "configs"}
 // that the name deserves a warning: it is neither a version nor one of the
 // directories that have another meaning.
 func ParseVersion(name string) (version int64, ok, ignored bool) {
-	if slices.Contains(notVersions, name) || modelconfig.NoModel(name) {
+	if slices.Contains(notVersions, name) || layout.NoModel(name) {
 		return 0, false, false
 	}
-	version, ok = modelconfig.ParseVersion(name)
+	version, ok = layout.ParseVersion(name)
 	return version, ok, !ok
 }

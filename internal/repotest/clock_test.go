@@ -9,7 +9,8 @@ import (
 // wallClock are the ways to get a number off the wall clock. Times that Go's
 // time.Now returns are compared and subtracted on the monotonic clock; only what
 // has been made a number, or has lost that reading, jumps when the clock is set.
-var wallClock = regexp.MustCompile(`\.(Unix|UnixNano|UnixMilli|UnixMicro)\(\)|\.Round\(0\)|\btime\.Unix(Milli|Micro)?\(|\btime\.(time|time_ns)\(|datetime\.(now|utcnow)`)
+var wallClock = regexp.MustCompile(`\.(Unix|UnixNano|UnixMilli|UnixMicro)\(\)|` +
+	`\.Round\(0\)|\btime\.Unix(Milli|Micro)?\(|\btime\.(time|time_ns)\(|datetime\.(now|utcnow)`)
 
 // showsTime lists the files that may, with the reason.
 var showsTime = map[string]string{

@@ -147,37 +147,3 @@ func TestPackageComments(t *testing.T) {
 		}
 	}
 }
-
-// TestLinksResolve: a relative link in a document leads to a file.
-func TestLinksResolve(t *testing.T) {
-	docs, _ := filepath.Glob(filepath.Join(root(t), "docs", "*.md"))
-	docs = append(docs, filepath.Join(root(t), "README.md"))
-	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
-	code := regexp.MustCompile("(?ms)^ *```.*?^ *```$") // type arguments before a call look like a link
-	for _, doc := range docs {
-		b, err := os.ReadFile(doc)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(b), ""), -1) {
-			if strings.Contains(m[1], "://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1])); err != nil {
-				t.Errorf("%s links to %s, which does not exist", filepath.Base(doc), m[1])
-			}
-		}
-	}
-}
-
-// TestReadmeNamesEveryPage: the table in README.md has each page of docs.
-func TestReadmeNamesEveryPage(t *testing.T) {
-	text := read(t, "README.md")
-	pages, _ := filepath.Glob(filepath.Join(root(t), "docs", "*.md"))
-	for _, page := range pages {
-		if name := "docs/" + filepath.Base(page); !strings.Contains(text, "["+name+"]("+name+")") {
-			t.Errorf("README.md does not name %s", name)
-		}
-	}
-}

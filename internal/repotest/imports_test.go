@@ -14,24 +14,31 @@ const module = "github.com/nesoserve/neso"
 // which may import each other.
 var rows = []string{
 	"internal/invariants",
+	"internal/setting",
 	"internal/logging",
 	"internal/processors",
+	"internal/procfs",
+	"internal/rawsocket",
 	"internal/scratch",
 	"internal/startpages",
 	"internal/inferencepb",
 	"internal/gpu",
 	"internal/cuda",
 	"internal/spelling",
+	"internal/filestamp",
+	"internal/hostmemory",
 	"tensor",
 	"backend",
 	"internal/modelconfig/...",
 
 	"internal/memory",
 	"internal/ledger",
+	"internal/lane",
 	"internal/shm",
 	"internal/infer",
 	"internal/stats",
 	"internal/tracing",
+	"internal/refusals",
 
 	"internal/ratelimit",
 	"internal/responsecache",
@@ -43,44 +50,74 @@ var rows = []string{
 	"internal/repository/...",
 	"internal/lifecycle",
 
+	"internal/listen",
+	"internal/watchdog",
 	"internal/auth",
 	"internal/metrics",
+	"internal/deadlock",
 	"internal/engine",
 
-	"internal/kserve/...",
+	"internal/kserve/jsonscan",
+	"internal/kserve",
+	"internal/kserve/jsonwire",
+	"internal/kserve/protowire",
 	"internal/httpapi/transport",
 	"internal/httpapi",
+	"internal/grpcapi/transport/dispatch",
+	"internal/grpcapi/transport/flow",
+	"internal/grpcapi/transport/header",
 	"internal/grpcapi/transport",
+	"internal/grpcapi/library",
 	"internal/grpcapi",
-	"web",
 
 	"python", // the worker's files, embedded
 	".",      // the public server
 	"client",
 }
 
-// backends is row 8: it sees the vocabulary, processors, memory, cuda, shm, python and itself.
+// backends is row 8: it sees the vocabulary, processors, procfs, rawsocket, memory, cuda, shm, python and itself.
 var backends = []string{
-	"internal/invariants", "internal/logging", "internal/processors", "internal/scratch", "tensor", "backend", "internal/memory",
-	"internal/ledger", "internal/cuda", "internal/shm", "python",
+	"internal/invariants", "internal/setting", "internal/logging", "internal/processors", "internal/procfs", "internal/rawsocket",
+	"internal/scratch", "tensor", "backend", "internal/memory",
+	"internal/cuda", "internal/shm", "python",
+}
+
+// workerRows is the tree of what speaks with worker processes, in the way of rows:
+// first those that know nothing of a connection, then the connection ("."), then who
+// keeps it alive.
+var workerRows = []string{
+	"channel", "wire", "limits", "linelog", "segment", "board", "process", "guest",
+	"ledger", "reader", "stream", "hostmetrics", "hostcalls", ".", "supervise",
+}
+
+const workerTree = "backend/internal/worker"
+
+func workerRow(path string) int {
+	if path == workerTree {
+		path += "/."
+	}
+	return slices.Index(workerRows, strings.TrimPrefix(path, workerTree+"/"))
 }
 
 // seeBackends may import row 8.
-var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}
+var seeBackends = []string{"internal/cli", "cmd/neso", "e2e", "bench"}
 
 // forExamples is what examples may import: what a program of a user's can.
 var forExamples = []string{"tensor", "backend", "backend/all", ".", "client"}
 
 // onlyFor names packages that few may import, whatever the order allows.
 var onlyFor = map[string][]string{
-	"internal/inferencepb": {"internal/modelconfig", "internal/kserve", "internal/grpcapi"},
+	"internal/inferencepb":      {"internal/modelconfig", "internal/kserve/protowire", "internal/grpcapi"},
+	"internal/kserve/jsonwire":  {"internal/httpapi", "internal/grpcapi"},
+	"internal/kserve/protowire": {"internal/grpcapi"},
 }
 
 type pkg struct{ path, imports, testImports string }
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}|{{join .Imports ","}}|{{join .TestImports ","}},{{join .XTestImports ","}}`, module+"/...").Output()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}|{{join .Imports ","}}|{{join .TestImports ","}},{{join .XTestImports ","}}`,
+		module+"/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -120,6 +157,14 @@ func allowed(importer, imported string) string {
 			return ""
 		}
 		return "an example sees only public packages"
+	}
+	if contains([]string{workerTree}, importer) {
+		switch from, to := workerRow(importer), workerRow(imported); {
+		case from < 0:
+			return "its place in the tree of workers is not written in imports_test.go"
+		case contains([]string{workerTree}, imported) && from <= to:
+			return "it stands below"
+		}
 	}
 	if isBackend(importer) {
 		if isBackend(imported) || contains(backends, imported) {
@@ -190,9 +235,18 @@ func TestTheRulesBite(t *testing.T) {
 		{"examples/go", "internal/engine", false},
 		{"backend/python", "backend/internal/worker", true},
 		{"backend/python", "internal/engine", false},
+		{"backend/python", "backend/internal/worker/supervise", true},
+		{"backend/internal/worker", "backend/internal/worker/wire", true},
+		{"backend/internal/worker/wire", "backend/internal/worker", false},
+		{"backend/internal/worker/wire", "backend/internal/worker/segment", false},
+		{"backend/internal/worker/process", "backend/internal/worker/supervise", false},
+		{"backend/internal/worker/unheard", "tensor", false},
 		{"internal/scheduler/dynamic", "internal/scheduler", true},
 		{"internal/httpapi", "internal/inferencepb", false},
-		{"internal/kserve", "internal/inferencepb", true},
+		{"internal/kserve/protowire", "internal/inferencepb", true},
+		{"internal/kserve/protowire", "internal/kserve/jsonwire", false},
+		{"internal/kserve/jsonwire", "internal/kserve", true},
+		{"internal/kserve", "internal/kserve/jsonwire", false},
 		{"internal/unheard", "tensor", false},
 	} {
 		if got := allowed(c.from, c.to); (got == "") != c.ok {

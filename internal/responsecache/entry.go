@@ -37,7 +37,10 @@ func NewEntry(resp *backend.Response, limit int64, a tensor.Allocator) (*Entry, 
 	for i := range resp.Outputs {
 		t := &resp.Outputs[i]
 		n := copy(b.Bytes()[at:], t.Data)
-		e.outputs[i] = tensor.Tensor{Name: strings.Clone(t.Name), Datatype: t.Datatype, Shape: slices.Clip(t.Shape.Clone()), Data: b.Bytes()[at : at+n : at+n], Buffer: b}
+		e.outputs[i] = tensor.Tensor{
+			Name: strings.Clone(t.Name), Datatype: t.Datatype, Shape: slices.Clip(t.Shape.Clone()),
+			Data: b.Bytes()[at : at+n : at+n], Buffer: b,
+		}
 		at += tensor.Align(n)
 	}
 	return e, nil

@@ -42,8 +42,8 @@ type Subject struct {
 	Version  int64
 	// Wanted tells for each output of the model whether the client gets it.
 	Wanted []bool
-	// Order lists the request's inputs in the order of the configuration, which is
-	// not that of the request.
+	// Order lists the request's inputs in the configuration's order. The request's
+	// own order may be another.
 	Order []int
 }
 

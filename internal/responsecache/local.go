@@ -112,7 +112,8 @@ func (l *local) Numbers() Numbers {
 	l.mu.Unlock()
 	hits, lookups := l.hits.Load(), l.lookups.Load()
 	return Numbers{
-		Local: true, Entries: entries, Used: used, Size: l.limit, Lookups: lookups, Hits: min(hits, lookups), Misses: lookups - min(hits, lookups),
+		Local: true, Entries: entries, Used: used, Size: l.limit, Lookups: lookups, Hits: min(hits, lookups),
+		Misses:    lookups - min(hits, lookups),
 		Evictions: l.evictions.Load(), LookupNanos: l.lookupNanos.Load(), InsertionNanos: l.insertionNanos.Load(), Up: true,
 	}
 }

@@ -94,7 +94,7 @@ func TestLocalRefusesWhatIsLargerThanAll(t *testing.T) {
 	l := newLocal(minLocal)
 	defer l.Close()
 	got, err := l.Insert(key(1), entry(t, p, 1, 5000))
-	if got != Refused || err == nil || !strings.Contains(err.Error(), "is greater than total cache size: 1024") {
+	if got != Refused || err == nil || !strings.Contains(err.Error(), "is greater than total cache size: 128") {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // minLocal is the least size of a local cache. The peer's library refuses what
 // it cannot put its own bookkeeping into; so little keeps no answer at all.
-const minLocal = 1024
+const minLocal = 128
 
 // Open returns the store that the options name. Its errors are the peer's where
 // it has one.
@@ -23,17 +24,20 @@ func Open(ctx context.Context, o Options) (Store, error) {
 	case "redis":
 		return openRedis(ctx, o)
 	}
-	return nil, backend.Errorf(backend.InvalidArg, "unable to find 'libtritoncache_%s.so' for cache: --cache-config knows the caches 'local' and 'redis'", o.Name)
+	return nil, backend.Errorf(backend.InvalidArg, "unable to find 'libtritoncache_%s.so' for cache: "+setting.Name("cache-config")+
+		" knows the caches 'local' and 'redis'", o.Name)
 }
 
 func openLocal(o Options) (Store, error) {
 	text, ok := o.Settings["size"]
 	if !ok {
-		return nil, backend.Errorf(backend.InvalidArg, "Failed to initialize LocalCache: config didn't contain a valid 'size' field. (--cache-config local,size=<bytes>)")
+		return nil, backend.Errorf(backend.InvalidArg,
+			"Failed to initialize LocalCache: config didn't contain a valid 'size' field. (%s local,size=<bytes>)", setting.Name("cache-config"))
 	}
 	size, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || size < minLocal || size > math.MaxInt64/2 {
-		return nil, backend.Errorf(backend.InvalidArg, "Failed to initialize LocalCache: --cache-config local,size=%s is not a number of bytes from %d on", text, minLocal)
+		return nil, backend.Errorf(backend.InvalidArg, "Failed to initialize LocalCache: "+setting.Name("cache-config")+
+			" local,size=%s is not a number of bytes from %d on", text, minLocal)
 	}
 	unknown(o, []string{"size"})
 	return newLocal(size), nil
@@ -44,7 +48,8 @@ func openLocal(o Options) (Store, error) {
 func unknown(o Options, known []string) {
 	for _, name := range slices.Sorted(maps.Keys(o.Settings)) {
 		if !slices.Contains(known, name) {
-			o.Logger.Warn("setting of the response cache has no effect", "option", "--cache-config "+o.Name+","+name, "because", "there is no such setting")
+			o.Logger.Warn("setting of the response cache has no effect", "option", setting.Name("cache-config")+" "+o.Name+","+name, "because",
+				"there is no such setting")
 		}
 	}
 }

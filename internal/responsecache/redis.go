@@ -112,7 +112,8 @@ func (r *remote) Lookup(ctx context.Context, k Key) *Entry {
 func (r *remote) Discredit(k Key, err error) {
 	r.bad.Add(1)
 	if !r.complained.Swap(true) {
-		r.o.Logger.Warn("the response cache holds a value that is no response; it is ignored, as are further ones", "key", prefix+k.String(), "error", err)
+		r.o.Logger.Warn("the response cache holds a value that is no response; it is ignored, as are further ones", "key", prefix+k.String(),
+			"error", err)
 	}
 }
 

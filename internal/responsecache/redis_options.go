@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Environment variables with the credentials; settings win over them.
@@ -52,7 +53,8 @@ type settings struct {
 
 func (s *settings) fault(name, want string) {
 	if s.err == nil {
-		s.err = backend.Errorf(backend.InvalidArg, "Failed to initialize RedisCache: --cache-config redis,%s=%s is not %s", name, s.values[name], want)
+		s.err = backend.Errorf(backend.InvalidArg, "Failed to initialize RedisCache: "+setting.Name("cache-config")+" redis,%s=%s is not %s",
+			name, s.values[name], want)
 	}
 }
 
@@ -80,8 +82,9 @@ func (s *settings) millis(name string, otherwise time.Duration) time.Duration {
 // parseRedis reads and checks the settings of --cache-config redis,... .
 func parseRedis(values map[string]string, getenv func(string) string) (*redisConfig, error) {
 	if values["host"] == "" || values["port"] == "" {
-		return nil, backend.Errorf(backend.InvalidArg, "Failed to initialize RedisCache, didn't specify address. Must at a minimum specify 'host' and 'port' "+
-			"in the configuration - e.g. --cache-config redis,host=redis --cache-config redis,port=6379")
+		return nil, backend.Errorf(backend.InvalidArg,
+			"Failed to initialize RedisCache, didn't specify address. Must at a minimum specify 'host' and 'port' "+
+				"in the configuration - e.g. %[1]s redis,host=redis %[1]s redis,port=6379", setting.Name("cache-config"))
 	}
 	s := &settings{values: values}
 	c := &redisConfig{}

@@ -46,7 +46,8 @@ func TestRedisSuite(t *testing.T) {
 func TestServersShareAStore(t *testing.T) {
 	server := startRedis(t)
 	p := pool(t)
-	a, b := openStore(t, p, slog.New(slog.DiscardHandler), server.settings("ttl", "100")), openStore(t, p, slog.New(slog.DiscardHandler), server.settings())
+	a, b := openStore(t, p, slog.New(slog.DiscardHandler), server.settings("ttl", "100")),
+		openStore(t, p, slog.New(slog.DiscardHandler), server.settings())
 	if _, err := a.Insert(key(1), entry(t, p, 1, 5000)); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,8 @@ func TestRedisRefuses(t *testing.T) {
 			if err == nil {
 				_ = s.Close()
 			}
-			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "Failed to initialize RedisCache: ")) {
+			if (err == nil) != (c.want == "") || err != nil &&
+				(!strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "Failed to initialize RedisCache: ")) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			if err != nil && backend.AsError(err).Code != backend.Internal {
@@ -238,9 +240,9 @@ func TestSettings(t *testing.T) {
 	}{
 		{"nosuch", nil, "unable to find 'libtritoncache_nosuch.so' for cache"},
 		{"local", map[string]string{}, "Failed to initialize LocalCache: config didn't contain a valid 'size' field."},
-		{"local", map[string]string{"size": "abc"}, "--cache-config local,size=abc is not a number of bytes"},
-		{"local", map[string]string{"size": "10"}, "--cache-config local,size=10 is not"},
-		{"local", map[string]string{"size": "-1"}, "--cache-config local,size=-1 is not"},
+		{"local", map[string]string{"size": "abc"}, "cache-config local,size=abc is not a number of bytes"},
+		{"local", map[string]string{"size": "10"}, "cache-config local,size=10 is not"},
+		{"local", map[string]string{"size": "-1"}, "cache-config local,size=-1 is not"},
 		{"local", map[string]string{"size": "99999999999999999999"}, "is not a number of bytes"},
 		{"redis", map[string]string{"host": "h"}, "Must at a minimum specify 'host' and 'port'"},
 		{"redis", with("port", "x"), "redis,port=x is not a number from 1 to 65535"},
@@ -261,8 +263,10 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s %v: got %v, want %s", c.name, c.settings, err, c.want)
 		}
 	}
-	c, err := parseRedis(with("connection_timeout", "7", "socket_timeout", "0", "wait_timeout", "9", "pool_size", "3", "user", "u"), func(string) string { return "env" })
-	if err != nil || c.Addr != "h:6379" || c.DialTimeout != 7*time.Millisecond || c.ReadTimeout != defaultSocket || c.PoolTimeout != 9*time.Millisecond || c.PoolSize != 3 || c.Username != "u" || c.Password != "env" {
+	c, err := parseRedis(with("connection_timeout", "7", "socket_timeout", "0", "wait_timeout", "9", "pool_size", "3", "user", "u"),
+		func(string) string { return "env" })
+	if err != nil || c.Addr != "h:6379" || c.DialTimeout != 7*time.Millisecond || c.ReadTimeout != defaultSocket ||
+		c.PoolTimeout != 9*time.Millisecond || c.PoolSize != 3 || c.Username != "u" || c.Password != "env" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	log := &lines{}

@@ -34,7 +34,8 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 		t.Skip("no redis-server: `make setup` as root installs it, else the package redis-server of the system does")
 	}
 	s := &redisServer{port: strconv.Itoa(freePort(t))}
-	s.args = append([]string{binary, "--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
+	s.args = append([]string{binary, "--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no", "--dir", t.TempDir()},
+		args...)
 	s.start(t)
 	t.Cleanup(s.kill)
 	return s
@@ -103,9 +104,13 @@ func certificate(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	of := x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth,
+		},
 	}
 	der, err := x509.CreateCertificate(crand.Reader, &of, &of, &k.PublicKey, k)
 	if err != nil {

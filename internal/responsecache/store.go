@@ -43,8 +43,8 @@ type Store interface {
 
 // Numbers is what a store has counted, and holds.
 type Numbers struct {
-	// Local is false for a store elsewhere, of which only Lookups, Hits, Misses,
-	// Failures and Up mean something.
+	// Local is false for a store in another process. Then only Lookups, Hits, Misses,
+	// Failures and Up have a meaning.
 	Local                                       bool
 	Entries                                     int
 	Used, Size                                  int64 // bytes

@@ -41,9 +41,13 @@ func answer(n, size int) *backend.Response {
 	return &backend.Response{
 		Outputs: []tensor.Tensor{
 			{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, int64(size)}, Data: data},
-			{Name: "TEXT", Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: tensor.AppendElement(tensor.AppendElement(nil, "é"), fmt.Sprint(n))},
+			{Name: "TEXT", Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: tensor.AppendElement(tensor.AppendElement(nil, "é"),
+				fmt.Sprint(n))},
 		},
-		Parameters: []backend.Parameter{backend.Int("n", int64(n)), backend.String("s", "x"), backend.Bool("b", true), backend.Double("d", 0.5), backend.Uint("u", 1<<63)},
+		Parameters: []backend.Parameter{
+			backend.Int("n", int64(n)), backend.String("s", "x"), backend.Bool("b", true), backend.Double("d", 0.5),
+			backend.Uint("u", 1<<63),
+		},
 	}
 }
 

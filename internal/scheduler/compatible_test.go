@@ -42,8 +42,18 @@ func TestCompatibility(t *testing.T) {
 		{"shape tensor, other content", []modelconfig.Input{shape}, requestOf(of("S", "ab", 1)), requestOf(of("S", "ac", 1)), false},
 		{"shape tensor, other shape", []modelconfig.Input{shape}, requestOf(of("S", "ab", 1)), requestOf(of("S", "ab", 2)), false},
 		{"both without", []modelconfig.Input{fixed, optional}, requestOf(of("F", "", 1, 2)), requestOf(of("F", "", 1, 2)), true},
-		{"one without", []modelconfig.Input{fixed, optional}, requestOf(of("F", "", 1, 2)), requestOf(of("F", "", 1, 2), of("O", "", 1, 1)), false},
-		{"another order", []modelconfig.Input{fixed, optional}, requestOf(of("O", "", 1, 1), of("F", "", 1, 2)), requestOf(of("F", "", 1, 2), of("O", "", 1, 1)), true},
+		{
+			"one without",
+			[]modelconfig.Input{fixed, optional},
+			requestOf(of("F", "", 1, 2)), requestOf(of("F", "", 1, 2), of("O", "", 1, 1)),
+			false,
+		},
+		{
+			"another order",
+			[]modelconfig.Input{fixed, optional},
+			requestOf(of("O", "", 1, 1), of("F", "", 1, 2)),
+			requestOf(of("F", "", 1, 2), of("O", "", 1, 1)), true,
+		},
 		{"optional and variable", []modelconfig.Input{fixed, free}, requestOf(of("F", "", 1, 2)), requestOf(of("F", "", 1, 2)), true},
 		{"optional, variable, different", []modelconfig.Input{free}, requestOf(of("O", "", 1, 2)), requestOf(of("O", "", 1, 3)), false},
 	} {

@@ -13,14 +13,30 @@ import (
 // waiting for a free instance, which ends with the request's context. What was
 // sent to an instance that has not begun it waits again, in its old place.
 type Direct struct {
-	executor Executor
+	executor Places
 	stats    *stats.Version
 	life     context.Context
 	end      context.CancelFunc
 }
 
+// Places is hop 5 as the default scheduler sees it: instances that count their
+// places.
+type Places interface {
+	// TryAcquire takes a place on the instance with the least to do; it returns
+	// false when there is none, or when others wait for one.
+	TryAcquire() (int, bool)
+	// Acquire waits for a place until ctx ends, before those who have a later since
+	// (of backend.Now).
+	Acquire(ctx context.Context, since int64) (int, error)
+	// Release gives a place back.
+	Release(instance int)
+	// ExecuteOne runs a request on the calling goroutine and answers it, or says that
+	// the instance has not begun it: then it is as it was.
+	ExecuteOne(instance int, r *infer.Request) (begun bool)
+}
+
 // NewDirect returns a default scheduler.
-func NewDirect(x Executor, v *stats.Version) *Direct {
+func NewDirect(x Places, v *stats.Version) *Direct {
 	d := &Direct{executor: x, stats: v}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
@@ -83,6 +99,14 @@ func (d *Direct) wait(r *infer.Request) (int, bool) {
 		r.Fail(ErrStopping(r), infer.Other)
 	}
 	return 0, false
+}
+
+// Change implements Scheduler: the executor counts places itself.
+func (d *Direct) Change(_, leave []int, left func(int)) (bound []int) {
+	for _, i := range leave {
+		left(i)
+	}
+	return nil
 }
 
 // Close fails the requests that wait for an instance.

@@ -36,7 +36,7 @@ type response struct {
 // Add gives the request the last place.
 func (o *Order) Add(r *infer.Request) *Ticket {
 	t := &Ticket{order: o, request: r}
-	r.Responder = t
+	r.Responder, r.Held = t, t
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tail == nil {
@@ -79,8 +79,8 @@ func (t *Ticket) Respond(resp *backend.Response, final bool) error {
 // Cancelled implements backend.Responder.
 func (t *Ticket) Cancelled() bool { return t.request.Cancelled() }
 
-// Answered reports whether the final response has been given, though perhaps
-// not delivered.
+// Answered implements infer.Held: it reports whether the final response has been
+// given, though perhaps not delivered.
 func (t *Ticket) Answered() bool {
 	t.order.mu.Lock()
 	defer t.order.mu.Unlock()

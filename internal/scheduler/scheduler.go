@@ -15,6 +15,13 @@ type Scheduler interface {
 	// been answered. Otherwise it is, or will be, answered. The request may be
 	// executed on the calling goroutine.
 	Enqueue(r *infer.Request) error
+	// Change says that the instances of come take requests from now on, and that
+	// those of leave are to get none that are not bound to them already. left is
+	// called for each of leave, by any goroutine and perhaps at once, when the
+	// scheduler has nothing for it any more, unless Close comes before; it must not
+	// wait. Change returns those of leave that sequences are bound to. It is called by
+	// one goroutine at a time, and never leaves a scheduler without instances.
+	Change(come, leave []int, left func(instance int)) (bound []int)
 	// Close refuses new requests, fails those that still wait, and stops the
 	// scheduler's goroutines; ctx bounds the wait for them. Batches that run go
 	// on: their requests hold the version (model.Pin), and its owner waits for
@@ -22,41 +29,18 @@ type Scheduler interface {
 	Close(ctx context.Context) error
 }
 
-// Executor is hop 5 as schedulers see it: instances that run batches.
-type Executor interface {
-	// Instances returns how many there are, numbered from 0.
+// Instances is what every batcher knows of the instances that run its batches,
+// which is hop 5.
+type Instances interface {
+	// Instances returns how many there are at first, numbered from 0; see
+	// Scheduler.Change.
 	Instances() int
 	// Depth returns how many batches one instance runs at once, at least 1.
 	Depth() int
-	// Ahead reports whether a busy instance may be sent one more batch before it has
-	// begun it, since it is quick. Such a batch may come back, see Execute.
-	Ahead(instance int) bool
-	// Up reports whether an instance can begin something, and OnUp has f called each
-	// time that one can again. f may be called on any goroutine.
-	Up(instance int) bool
-	OnUp(f func())
 	// Limits says when an instance may run; nil when nothing but a free place is
 	// needed. A scheduler that gets limits runs one batch at a time on an instance:
 	// it asks before and releases after.
 	Limits() *ratelimit.Group
-	// TryAcquire takes a place on the instance with the least to do; it returns
-	// false when there is none, or when others wait for one.
-	TryAcquire() (int, bool)
-	// Acquire waits for a place until ctx ends, before those who have a later since
-	// (of backend.Now).
-	Acquire(ctx context.Context, since int64) (int, error)
-	// Release gives a place back.
-	Release(instance int)
-	// Execute runs a batch on the calling goroutine and answers each of its
-	// requests, or says that the instance has not begun it: then it is as it was, and
-	// belongs into the queue. A scheduler that counts places itself need not acquire
-	// one.
-	Execute(instance int, requests []*infer.Request) (begun bool)
-	// ExecuteOne is Execute for a batch of one request.
-	ExecuteOne(instance int, r *infer.Request) (begun bool)
-	// Insist is Execute for a batch that cannot go elsewhere: it waits until the
-	// instance has begun it.
-	Insist(instance int, requests []*infer.Request)
 }
 
 // ErrStopping returns the refusal of a scheduler that is closing.

@@ -22,7 +22,8 @@ func compile(t *testing.T) (*Registry, func() int) {
 	}
 	dir := t.TempDir()
 	library := filepath.Join(dir, "libcuda.so.1")
-	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", library, "../cuda/testdata/fakecuda.c").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", library,
+		"../cuda/testdata/fakecuda.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r := New(Options{CUDALibrary: library})
@@ -62,7 +63,10 @@ func TestCUDA(t *testing.T) {
 		{"a", handle(), 0, 32, "Already exists: shared memory region 'a' already in manager"},
 		{"", handle(), 0, 32, "Invalid argument: 'region name' is necessary to register cuda shared memory region"},
 		{"b", handle()[1:], 0, 32, "Invalid argument: 'raw_handle' must be a valid cudaIpcMemHandle_t of 64 bytes, got 63"},
-		{"b", make([]byte, 64), 0, 32, "Invalid argument: failed to register shared memory region: invalid args (cuIpcOpenMemHandle_v2: CUDA error 1)"},
+		{
+			"b", make([]byte, 64), 0, 32,
+			"Invalid argument: failed to register shared memory region: invalid args (cuIpcOpenMemHandle_v2: CUDA error 1)",
+		},
 		{"b", handle(), 1, 32, "Invalid argument: failed to register shared memory region: invalid args (cuDeviceGet: CUDA error 101)"},
 		{"b", handle(), -1, 32, "Invalid argument: failed to register shared memory region: invalid args (no such device)"},
 		{"b", handle(), 1 << 40, 32, "Invalid argument: failed to register shared memory region: invalid args (no such device)"},
@@ -78,15 +82,16 @@ func TestCUDA(t *testing.T) {
 	if list, err := r.Regions(CUDA, "a"); err != nil || list[0] != (Region{Name: "a", Kind: CUDA, ByteSize: 32}) {
 		t.Errorf("%v %v", list, err)
 	}
-	if _, err := r.Regions(System, "a"); text(err) != "Not found: The region named 'a' is registered as CUDA shared memory, not system shared memory" {
+	if _, err := r.Regions(System, "a"); text(err) != "Not found: The region named 'a' is registered as CUDA shared memory, not system "+
+		"shared memory" {
 		t.Error(text(err))
 	}
 	p, err := r.Use("a", 8, 24)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Unregister(CUDA, "a"); err != nil { // the part holds it
-		t.Fatal(err)
+	if got := text(r.Unregister(CUDA, "a")); got != "Internal: Cannot unregister shared memory region 'a', it is currently in use." {
+		t.Error(got)
 	}
 	want := bytes.Repeat([]byte("neso"), 6)
 	got := make([]byte, 24)
@@ -100,6 +105,9 @@ func TestCUDA(t *testing.T) {
 		t.Errorf("two regions hold %d", n)
 	}
 	p.Release()
+	if err := r.Unregister(CUDA, "a"); err != nil {
+		t.Fatal(err)
+	}
 	if n := held(); n != 1001 {
 		t.Errorf("one region holds %d", n)
 	}
@@ -110,6 +118,9 @@ func TestCUDA(t *testing.T) {
 	}
 	if err := q.Read(got[:4]); err != nil || string(got[:4]) != "neso" {
 		t.Errorf("%q %v", got[:4], err)
+	}
+	if got := text(r.Unregister(CUDA, "")); got != "Internal: Failed to unregister the following cuda shared memory regions: b ," {
+		t.Error(got)
 	}
 	r.Close()
 	if n := held(); n != 1001 {
@@ -124,7 +135,8 @@ func TestCUDA(t *testing.T) {
 func TestNoCUDA(t *testing.T) {
 	for _, library := range []string{"libneso-no-such-driver.so", filepath.Join(t.TempDir(), "libcuda.so.1")} {
 		r := New(Options{CUDALibrary: library})
-		if got := text(r.RegisterCUDA("a", make([]byte, 64), 0, 8)); !strings.HasSuffix(got, "failed to register CUDA shared memory region: 'a', GPUs not supported") {
+		if got := text(r.RegisterCUDA("a", make([]byte, 64), 0, 8)); !strings.HasSuffix(got,
+			"failed to register CUDA shared memory region: 'a', GPUs not supported") {
 			t.Error(got)
 		}
 	}

@@ -22,7 +22,8 @@ func objectName(region, key string) (string, error) {
 	}
 	for _, prefix := range reserved {
 		if strings.HasPrefix(name, prefix) {
-			return "", backend.Errorf(backend.InvalidArg, "cannot register shared memory region '%s' with key '%s' as the key contains the reserved prefix '%s'", region, key, prefix)
+			return "", backend.Errorf(backend.InvalidArg,
+				"cannot register shared memory region '%s' with key '%s' as the key contains the reserved prefix '%s'", region, key, prefix)
 		}
 	}
 	if name == "." || name == ".." || len(name) > maxObject || strings.ContainsAny(name, "/\x00") {

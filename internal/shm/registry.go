@@ -3,6 +3,7 @@ package shm
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -156,7 +157,8 @@ func (r *Registry) freeLocked(name string) error {
 	case r.closed:
 		return backend.Errorf(backend.Unavailable, "Server exiting")
 	case len(r.regions) >= maxRegions:
-		return backend.Errorf(backend.Unavailable, "failed to register shared memory region '%s': %d regions are registered, which is the maximum", name, maxRegions)
+		return backend.Errorf(backend.Unavailable,
+			"failed to register shared memory region '%s': %d regions are registered, which is the maximum", name, maxRegions)
 	}
 	return nil
 }
@@ -193,7 +195,8 @@ func (r *Registry) Regions(k Kind, name string) ([]Region, error) {
 		case n == nil:
 			return nil, unknownOf(k, name)
 		case n.Kind != k:
-			return nil, backend.Errorf(backend.NotFound, "The region named '%s' is registered as %s shared memory, not %s shared memory", name, n.Kind.title(), k.title())
+			return nil, backend.Errorf(backend.NotFound, "The region named '%s' is registered as %s shared memory, not %s shared memory", name,
+				n.Kind.title(), k.title())
 		}
 		return []Region{n.Region}, nil
 	}
@@ -208,21 +211,36 @@ func (r *Registry) Regions(k Kind, name string) ([]Region, error) {
 }
 
 // Unregister forgets the named region of a kind, or all of the kind for the
-// empty name; one that is not known is no error. Requests in flight go on using
-// the memory, and the last one lets it go; the name is free at once.
+// empty name; one that is not known is no error. A region that a request uses
+// stays registered, which is an error that names it.
 func (r *Registry) Unregister(k Kind, name string) error {
 	if r == nil {
 		return disabled()
 	}
-	r.forget(func(n *region) bool { return n.Kind == k && (name == "" || n.Name == name) })
-	return nil
+	stay := r.forget(func(n *region) bool {
+		return n.Kind == k && (name == "" || n.Name == name)
+	}, false)
+	switch {
+	case len(stay) == 0:
+		return nil
+	case name != "":
+		return backend.Errorf(backend.Internal, "Cannot unregister shared memory region '%s', it is currently in use.", name)
+	}
+	slices.Sort(stay)
+	return backend.Errorf(backend.Internal, "Failed to unregister the following %s shared memory regions: %s ,", k, strings.Join(stay, " ,"))
 }
 
-func (r *Registry) forget(which func(*region) bool) {
+// forget removes regions, but for those in use unless they are to be, and
+// returns the names of those that stay.
+func (r *Registry) forget(which func(*region) bool, used bool) (stay []string) {
 	var gone []*region
 	r.mu.Lock()
 	for name, n := range r.regions {
-		if which(n) {
+		switch {
+		case !which(n):
+		case !used && n.refs.Load() > 1: // it can only become less: Use holds the lock
+			stay = append(stay, name)
+		default:
 			delete(r.regions, name)
 			gone = append(gone, n)
 		}
@@ -232,19 +250,21 @@ func (r *Registry) forget(which func(*region) bool) {
 	for _, n := range gone {
 		n.release()
 	}
+	return stay
 }
 
-// Close forgets all regions; none can be registered any more.
+// Close forgets all regions, and none can be registered any more. The memory of
+// those in use stays until the last request is done.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.forget(func(*region) bool { return true })
+	r.forget(func(*region) bool { return true }, true)
 }
 
 // Use returns byteSize bytes from offset of the named region, of either kind.
-// The caller has to Release the part; until then the memory stays, also when
-// the region is unregistered.
+// The caller has to Release the part; until then the region cannot be
+// unregistered, and its memory stays.
 func (r *Registry) Use(name string, offset, byteSize uint64) (Part, *backend.Error) {
 	if r == nil {
 		return Part{}, unknown(name)

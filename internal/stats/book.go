@@ -75,6 +75,8 @@ type Page struct {
 	LoadTime time.Duration // of the last load
 	Stuck    int
 	Hangs    int64
+	// Failed says that no load of it has ever come to its end.
+	Failed bool
 }
 
 // NewBook returns an empty book. newObserver, which may be nil, makes what sees
@@ -83,11 +85,9 @@ func NewBook(newObserver func() Observer) *Book {
 	return &Book{newObserver: newObserver, pages: map[title]*page{}}
 }
 
-// Observer returns what sees the requests of a title, or nil.
+// Observer returns what sees the requests of a title, or nil. The title has its
+// page from here on, also if the load that asks fails.
 func (b *Book) Observer(t Title) Observer {
-	if b.newObserver == nil {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.pageLocked(t).observer
@@ -168,10 +168,7 @@ func (b *Book) Read() []Page {
 	defer b.mu.Unlock()
 	all := make([]Page, 0, len(b.pages))
 	for _, p := range b.pages {
-		if !p.opened {
-			continue // it has failed to load
-		}
-		r := Page{Title: p.title, Observer: p.observer, Cached: p.last.Cached, LoadTime: p.last.LoadTime, Hangs: p.hangs}
+		r := Page{Title: p.title, Observer: p.observer, Cached: p.last.Cached, LoadTime: p.last.LoadTime, Hangs: p.hangs, Failed: !p.opened}
 		r.Numbers.Add(&p.gone)
 		for _, l := range p.live {
 			s := l.Numbers.totals()
@@ -206,6 +203,7 @@ func (s *Snapshot) Add(o *Snapshot) {
 	s.ExecutionCount += o.ExecutionCount
 	s.Pending += o.Pending
 	s.Warmups += o.Warmups
+	s.Restarts += o.Restarts
 	s.Coalesced += o.Coalesced
 	for _, d := range [...][2]*Duration{
 		{&s.Success, &o.Success},

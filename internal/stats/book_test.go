@@ -40,7 +40,8 @@ func TestABookCountsOn(t *testing.T) {
 	b.Close(m, first)
 	hangs = 9
 	p := read(1)
-	if p.Numbers.Success.Count != 5 || p.Numbers.ExecutionCount != 5 || p.Numbers.RequestTime.Count() != 5 || p.Numbers.Pending != 0 || p.Hangs != 2 || p.Stuck != 0 {
+	if p.Numbers.Success.Count != 5 || p.Numbers.ExecutionCount != 5 || p.Numbers.RequestTime.Count() != 5 || p.Numbers.Pending != 0 ||
+		p.Hangs != 2 || p.Stuck != 0 {
 		t.Errorf("the first one is closed: %+v", p)
 	}
 	b.Close(m, second)
@@ -82,10 +83,13 @@ func TestAnObserverSeesAllOfATitle(t *testing.T) {
 	b := NewBook(func() Observer { made++; return nil })
 	m := Title{Name: "m", Version: 1}
 	b.Observer(m)
-	if len(b.Read()) != 0 {
-		t.Error("a version that was never loaded is shown")
+	if all := b.Read(); len(all) != 1 || !all[0].Failed {
+		t.Errorf("a version whose load has failed: %+v", all)
 	}
 	b.Open(m, Loaded{Numbers: NewVersion(nil)})
+	if all := b.Read(); len(all) != 1 || all[0].Failed {
+		t.Errorf("a version that is loaded: %+v", all)
+	}
 	b.Observer(m)
 	if made != 1 {
 		t.Errorf("%d observers, want 1", made)

@@ -35,7 +35,7 @@ const (
 func firstResponse(buckets []float64) []int64 {
 	bounds := make([]int64, 0, len(buckets))
 	for _, ms := range buckets {
-		if ns := ms * float64(time.Millisecond); ns > 0 && ns < math.MaxInt64 { // not what is no number
+		if ns := ms * float64(time.Millisecond); ns > math.MinInt64 && ns < math.MaxInt64 { // not what is no number
 			bounds = append(bounds, int64(ns))
 		}
 	}

@@ -21,6 +21,7 @@ type Snapshot struct {
 	ExecutionCount  uint64
 	Pending         int64
 	Warmups         uint64
+	Restarts        uint64 // of workers that died
 	Coalesced       uint64 // answered with the execution of an identical request
 	Success, Fail   Duration
 	Queue           Duration
@@ -80,6 +81,7 @@ func (v *Version) totals() Snapshot {
 		ExecutionCount:  v.executionCount.Load(),
 		Pending:         v.pending.Load(),
 		Warmups:         v.warmups.Load(),
+		Restarts:        v.restarts.Load(),
 		Coalesced:       v.coalesced.Load(),
 		Success:         v.success.snapshot(),
 		Fail:            v.fail.snapshot(),

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 )
 
@@ -27,8 +28,8 @@ type Version struct {
 	requestTime, queueTime, inputTime, inferTime, outputTime, firstResponse Histogram
 	batchSize                                                               Histogram
 
-	warmups, coalesced atomic.Uint64
-	oddOutputs         map[string]uint64 // guarded by mu
+	warmups, coalesced, restarts atomic.Uint64
+	oddOutputs                   map[string]uint64 // guarded by mu
 
 	closed  [closings]atomic.Uint64
 	batcher atomic.Bool
@@ -60,8 +61,8 @@ type responseCounters struct{ infer, output, success, fail, empty, cancel durati
 // summaries.
 type Observer interface {
 	Observe(request, queue, input, infer, output int64)
-	// ObserveHit sees a request that the response cache has answered: its time in
-	// the queue and that of the look-up.
+	// ObserveHit sees a request that the response cache has answered, with its time
+	// in the queue and the time of the look-up.
 	ObserveHit(queue, lookup int64)
 	// ObserveMiss sees what look-up and insertion of an answer took.
 	ObserveMiss(took int64)
@@ -89,12 +90,14 @@ func (v *Version) Dequeued() { v.pending.Add(-1) }
 // Observer returns what NewVersion was given.
 func (v *Version) Observer() Observer { return v.observer }
 
+// Restarted counts a start of a worker in place of one that died.
+func (v *Version) Restarted() { v.restarts.Add(1) }
+
 // Warmup counts a warm-up run, apart from the statistics.
 func (v *Version) Warmup() { v.warmups.Add(1) }
 
-// OddOutput counts a response whose output of that name, one of the
-// configuration's, is not as configured or missing, and says whether it is the
-// first one.
+// OddOutput counts a response in which a configured output is missing, or not as
+// configured. It reports whether this is the first such response for that output.
 func (v *Version) OddOutput(name string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -186,11 +189,14 @@ func (v *Version) finishUnexecuted(r *infer.Request) {
 
 // FirstResponse records the time from arrival to the first response of a
 // decoupled request, in nanoseconds.
-func (v *Version) FirstResponse(ns int64) { v.firstResponse.Observe(ns) }
+func (v *Version) FirstResponse(ns int64) { v.firstResponse.Observe(wholeMilliseconds(ns)) }
 
-// Response counts one response of a decoupled model: index from 0, and whether
-// it was empty, failed or was produced for a cancelled request.
-func (v *Version) Response(r *infer.Request, index int, failed, empty bool) {
+// wholeMilliseconds is what Triton observes, so that the sum is a whole number.
+func wholeMilliseconds(ns int64) int64 { return ns - ns%int64(time.Millisecond) }
+
+// Response counts one response of a decoupled model, by its index from 0; nil is
+// an empty one. It took since the one before was delivered.
+func (v *Version) Response(r *infer.Request, resp *backend.Response, index int) {
 	v.mu.Lock()
 	c := v.responses[index]
 	if c == nil {
@@ -202,17 +208,33 @@ func (v *Version) Response(r *infer.Request, index int, failed, empty bool) {
 		v.responses[index] = c
 	}
 	v.mu.Unlock()
-	took := max(0, r.Times.Elapsed())
+	begun, end := r.Times.Responding(), backend.Now()
+	took := max(0, end-begun)
+	if resp == nil {
+		c.infer.add(took)
+		c.empty.add(took)
+		return
+	}
+	divided := begun <= resp.OutputStart && resp.OutputStart <= end
+	output := int64(0)
+	if divided {
+		output = end - resp.OutputStart
+	}
 	switch {
-	case r.Cancelled():
+	case resp.Err != nil && resp.Err.Code == backend.Cancelled:
 		c.cancel.add(took)
-	case failed:
+	case resp.Err != nil:
+		c.infer.add(took - output)
+		if divided {
+			c.output.add(output)
+		}
 		c.fail.add(took)
-	case empty:
+	case len(resp.Outputs) == 0 && !divided:
+		c.infer.add(took)
 		c.empty.add(took)
 	default:
-		c.infer.add(took)
-		c.output.add(0)
+		c.infer.add(took - output)
+		c.output.add(output)
 		c.success.add(took)
 	}
 }

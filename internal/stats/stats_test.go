@@ -1,11 +1,16 @@
 package stats
 
 import (
+	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/tensor"
 )
 
 type discard struct{}
@@ -31,8 +36,12 @@ func TestFinishSuccess(t *testing.T) {
 	v := NewVersion(nil)
 	v.Finish(ended(t, nil, infer.NoFailure))
 	s := v.Snapshot()
-	want := Snapshot{Success: Duration{1, 2000}, Queue: Duration{1, 500}, ComputeInput: Duration{1, 100}, ComputeInfer: Duration{1, 1000}, ComputeOutput: Duration{1, 50}}
-	if s.Success != want.Success || s.Queue != want.Queue || s.ComputeInput != want.ComputeInput || s.ComputeInfer != want.ComputeInfer || s.ComputeOutput != want.ComputeOutput {
+	want := Snapshot{
+		Success: Duration{1, 2000}, Queue: Duration{1, 500}, ComputeInput: Duration{1, 100}, ComputeInfer: Duration{1, 1000},
+		ComputeOutput: Duration{1, 50},
+	}
+	if s.Success != want.Success || s.Queue != want.Queue || s.ComputeInput != want.ComputeInput || s.ComputeInfer != want.ComputeInfer ||
+		s.ComputeOutput != want.ComputeOutput {
 		t.Errorf("got %+v\nwant %+v", s, want)
 	}
 	if s.InferenceCount != 3 || s.LastInference == 0 || s.RequestTime.Count() != 1 {
@@ -42,7 +51,11 @@ func TestFinishSuccess(t *testing.T) {
 
 func TestFinishFailure(t *testing.T) {
 	for _, c := range []struct{ given, want infer.Reason }{
-		{infer.Rejected, infer.Rejected}, {infer.Canceled, infer.Canceled}, {infer.Backend, infer.Backend}, {infer.Other, infer.Other}, {infer.NoFailure, infer.Backend},
+		{infer.Rejected, infer.Rejected},
+		{infer.Canceled, infer.Canceled},
+		{infer.Backend, infer.Backend},
+		{infer.Other, infer.Other},
+		{infer.NoFailure, infer.Backend},
 	} {
 		v := NewVersion(nil)
 		v.Finish(ended(t, backend.Errorf(backend.Internal, "no"), c.given))
@@ -75,6 +88,18 @@ func TestBatchesAreKeptBySize(t *testing.T) {
 	}
 }
 
+func TestFirstResponsesAreWholeMilliseconds(t *testing.T) {
+	v := NewVersion(nil, -1, 0, 2.5)
+	for _, ns := range []int64{900_000, 1_999_999, 2_600_000, 3_000_000} {
+		v.FirstResponse(ns)
+	}
+	got := v.Snapshot().FirstResponse
+	want := HistogramSnapshot{Bounds: []int64{-1_000_000, 0, 2_500_000}, Counts: []uint64{0, 1, 2, 1}, Sum: 6_000_000}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestHistogramBuckets(t *testing.T) {
 	h := Histogram{bounds: []int64{10, 20}}
 	for _, v := range []int64{-5, 10, 11, 20, 21} {
@@ -83,5 +108,49 @@ func TestHistogramBuckets(t *testing.T) {
 	s := h.snapshot()
 	if s.Counts[0] != 2 || s.Counts[1] != 2 || s.Counts[2] != 1 || s.Sum != 62 {
 		t.Errorf("got %+v", s)
+	}
+}
+
+func TestResponsesAreCountedByWhatTheyAre(t *testing.T) {
+	r := infer.New(discard{}, nil)
+	now := backend.Now()
+	r.Times.Start, r.Times.ComputeStart, r.Times.Response = now-3_000_000, now-2_000_000, now-1_000_000
+	some := []tensor.Tensor{{Name: "OUT"}}
+	v := NewVersion(nil)
+	for i, resp := range []*backend.Response{
+		{Outputs: some, OutputStart: now - 400_000},
+		{Outputs: some},
+		{OutputStart: now - 400_000},
+		{},
+		nil,
+		{Err: backend.Errorf(backend.Internal, "no")},
+		{Err: backend.Errorf(backend.Internal, "no"), OutputStart: now - 400_000},
+		{Err: backend.Errorf(backend.Cancelled, "no")},
+		{Outputs: some, OutputStart: now - 1_500_000}, // before this response was begun
+	} {
+		v.Response(r, resp, i)
+	}
+	var got []string
+	for _, s := range v.Snapshot().Responses {
+		whole := s.Success.Nanos + s.Fail.Nanos + s.Empty.Nanos + s.Cancel.Nanos
+		got = append(got, fmt.Sprintf(
+			"%d: infer %d, output %d, success %d, fail %d, empty %d, cancel %d; since the last one %v, sum %v, output %v", s.Index,
+			s.ComputeInfer.Count, s.ComputeOutput.Count, s.Success.Count, s.Fail.Count, s.Empty.Count, s.Cancel.Count,
+			whole >= 1_000_000 && whole <= uint64(backend.Now()-r.Times.Response), s.ComputeInfer.Nanos+s.ComputeOutput.Nanos == whole,
+			s.ComputeOutput.Nanos >= 400_000))
+	}
+	want := []string{
+		"0: infer 1, output 1, success 1, fail 0, empty 0, cancel 0; since the last one true, sum true, output true",
+		"1: infer 1, output 1, success 1, fail 0, empty 0, cancel 0; since the last one true, sum true, output false",
+		"2: infer 1, output 1, success 1, fail 0, empty 0, cancel 0; since the last one true, sum true, output true",
+		"3: infer 1, output 0, success 0, fail 0, empty 1, cancel 0; since the last one true, sum true, output false",
+		"4: infer 1, output 0, success 0, fail 0, empty 1, cancel 0; since the last one true, sum true, output false",
+		"5: infer 1, output 0, success 0, fail 1, empty 0, cancel 0; since the last one true, sum true, output false",
+		"6: infer 1, output 1, success 0, fail 1, empty 0, cancel 0; since the last one true, sum true, output true",
+		"7: infer 0, output 0, success 0, fail 0, empty 0, cancel 1; since the last one true, sum false, output false",
+		"8: infer 1, output 1, success 1, fail 0, empty 0, cancel 0; since the last one true, sum true, output false",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want, got:\n%s", diff)
 	}
 }

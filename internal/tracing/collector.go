@@ -20,10 +20,11 @@ type Collector struct {
 	URL string
 	// Resource describes the server; default service.name=triton-inference-server.
 	Resource []Attribute
-	// MaxQueueSize bounds the spans that wait, default 2048; what comes on top is
+	// MaxQueueSize bounds the spans that wait, default 2048. Further spans are
 	// dropped and counted.
 	MaxQueueSize int
-	// ScheduleDelay is the longest pause between exports, default 5 s.
+	// ScheduleDelay is the longest pause between exports, default 5 s. Below 0
+	// exports do not pause.
 	ScheduleDelay time.Duration
 	// MaxExportBatch bounds the spans of an export, default 512.
 	MaxExportBatch int
@@ -142,7 +143,7 @@ func (c *collector) export(tr *Trace) {
 		c.started = true
 		go c.run()
 	}
-	if len(c.waiting) >= c.o.batch() {
+	if len(c.waiting) >= c.o.batch() || c.o.ScheduleDelay < 0 {
 		select {
 		case c.wake <- struct{}{}:
 		default: // it has not looked since the last time
@@ -163,7 +164,7 @@ func (c *collector) run() {
 		full := false
 		select {
 		case <-c.wake:
-			full = true
+			full = c.o.ScheduleDelay >= 0
 		case <-t.C:
 		case <-c.closing:
 		}
@@ -214,7 +215,8 @@ func (c *collector) exportSome(full bool) bool {
 func (c *collector) complain(err error) {
 	if !c.broken {
 		c.broken = true
-		c.log.Error("failed to export traces; requests go on, and traces are dropped until it works again", "collector", c.o.url(), "error", err.Error())
+		c.log.Error("failed to export traces; requests go on, and traces are dropped until it works again", "collector", c.o.url(), "error",
+			err.Error())
 	}
 }
 

@@ -2,11 +2,13 @@ package tracing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,7 +66,8 @@ func TestSpans(t *testing.T) {
 		return map[string]string{"traceparent": parentHeader, "tracestate": "a=b"}[name]
 	})
 	r.Timeline.Begin(r)
-	if !strings.HasPrefix(r.Trace, `{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-`) || !strings.HasSuffix(r.Trace, `-01","tracestate":"a=b"}`) {
+	if !strings.HasPrefix(r.Trace, `{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-`) ||
+		!strings.HasSuffix(r.Trace, `-01","tracestate":"a=b"}`) {
 		t.Errorf("the model is given %s", r.Trace)
 	}
 	inner := infer.New(infer.NewSingle(), nil)
@@ -89,7 +92,8 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s is of trace %x", s.Name, s.TraceId)
 		}
 	}
-	if string(all["InferRequest"].ParentSpanId) != "\xb7\xad\x6b\x71\x69\x20\x33\x31" || string(all["own"].ParentSpanId) != "\x00\x00\x00\x00\x00\x00\x00\xff" {
+	if string(all["InferRequest"].ParentSpanId) != "\xb7\xad\x6b\x71\x69\x20\x33\x31" ||
+		string(all["own"].ParentSpanId) != "\x00\x00\x00\x00\x00\x00\x00\xff" {
 		t.Error("spans are not below those of the client and of the model")
 	}
 	for child, parent := range map[string]string{"outer": "InferRequest", "inner": "outer"} {
@@ -161,9 +165,66 @@ func TestCollectorThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
+// What a client traces is traced when the count has come to its end, too.
+func TestForcedBeyondTheCount(t *testing.T) {
+	url, _ := receiver(t)
+	s := Defaults()
+	s.Level, s.Rate, s.Count = Timestamps, 2, 1
+	tr := tracer(t, Config{Settings: s, Collector: &Collector{URL: url}})
+	start := func(traced bool) bool {
+		r := infer.New(infer.NewSingle(), nil)
+		trace := tr.Start(r, HTTP, func(name string) string {
+			if traced && name == "traceparent" {
+				return parentHeader
+			}
+			return ""
+		})
+		if trace != nil {
+			r.Timeline.Begin(r)
+			_ = r.Respond(nil, true)
+			trace.Done()
+		}
+		return trace != nil
+	}
+	var got []bool
+	for _, traced := range []bool{false, true, false, false, true, true, false} {
+		got = append(got, start(traced))
+	}
+	if want := []bool{false, true, false, false, true, true, false}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if n := tr.Fields("")[2]; n.Name != keyCount || n.Values[0] != "0" {
+		t.Errorf("the count is shown as %+v", n)
+	}
+}
+
+// Without a pause a trace leaves when it ends.
+func TestExportAtOnce(t *testing.T) {
+	url, got := receiver(t)
+	tr := traced(t, Collector{URL: url, ScheduleDelay: -1}, io.Discard)
+	if f := tr.Fields("")[5]; f.Name != "bsp_schedule_delay" || f.Values[0] != "0" {
+		t.Errorf("shown as %+v", f)
+	}
+	for range 3 {
+		r := infer.New(infer.NewSingle(), nil)
+		r.ModelName = "m"
+		trace := tr.Start(r, HTTP, func(string) string { return "" })
+		r.Timeline.Begin(r)
+		_ = r.Respond(nil, true)
+		trace.Done()
+		if root, m := <-got, <-got; root.Name != rootSpan || m.Name != "m" {
+			t.Errorf("got %s and %s", root.Name, m.Name)
+		}
+	}
+	if err := tr.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestURLs(t *testing.T) {
 	for url, want := range map[string]string{
-		"": defaultURL, "collector:4318/v1/traces": "http://collector:4318/v1/traces", "https://c/x": "https://c/x", "ftp://x": "!", "http://": "!", "http://%zz": "!",
+		"": defaultURL, "collector:4318/v1/traces": "http://collector:4318/v1/traces", "https://c/x": "https://c/x", "ftp://x": "!",
+		"http://": "!", "http://%zz": "!",
 	} {
 		tr, err := New(Config{Settings: Defaults(), Collector: &Collector{URL: url}})
 		if err != nil {
@@ -172,8 +233,11 @@ func TestURLs(t *testing.T) {
 			}
 			continue
 		}
-		if got := tr.Fields("")[4]; got.Name != "url" || got.Values[0] != want {
-			t.Errorf("%q: %+v, want %s", url, got, want)
+		if got := tr.config.Collector.url(); got != want {
+			t.Errorf("%q: %s, want %s", url, got, want)
+		}
+		if got := tr.Fields("")[4]; got.Name != "url" || got.Values[0] != cmp.Or(url, want) {
+			t.Errorf("%q is shown as %+v", url, got)
 		}
 		_ = tr.Close(t.Context())
 	}

@@ -61,7 +61,10 @@ type group struct {
 }
 
 func newJSONFile(path string, log *slog.Logger) *jsonFile {
-	return &jsonFile{path: path, wait: retireWait, log: log, dropped: dropped{log: log}, groups: map[*sampler]*group{}, stopped: make(chan struct{})}
+	return &jsonFile{
+		path: path, wait: retireWait, log: log, dropped: dropped{log: log}, groups: map[*sampler]*group{},
+		stopped: make(chan struct{}),
+	}
 }
 
 func (f *jsonFile) export(tr *Trace) {
@@ -264,8 +267,8 @@ func (f *jsonFile) number(g *group) {
 	g.file = nil
 }
 
-// end is told that a sampler makes no more traces, though some may be at work,
-// and puts what has been collected for it where users look for it.
+// end takes note that a sampler makes no more traces; some may still be unfinished.
+// It puts the collected ones where users look for them.
 func (f *jsonFile) end(s *sampler) {
 	s.retired = true
 	g := f.groups[s]

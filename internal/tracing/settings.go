@@ -134,7 +134,7 @@ func (c *Change) Clear(name string) {
 	}
 }
 
-// SetLevels asks for a level. Words that are none are ignored, as the peer does.
+// SetLevels asks for levels. It ignores words that are no levels, as the peer does.
 func (c *Change) SetLevels(words []string) *backend.Error {
 	var level Level
 	given := false

@@ -16,9 +16,9 @@ const (
 	scopeName   = "triton-server"
 )
 
-// spans returns a trace as spans: the request as the front end saw it, in it the
-// request of the model, with what that took to compute, and in it those of the
-// requests that served it.
+// spans returns a trace as spans. The outer one is the request as the front end
+// saw it. In it lies the model's request, with the time to compute it, and in that
+// one lie the requests that it made of other models.
 func spans(tr *Trace) []*otlp.Span {
 	all := make([]*otlp.Span, 0, 1+2*len(tr.nodes))
 	if tr.front != nil && len(tr.events) > 0 {
@@ -63,8 +63,9 @@ func spans(tr *Trace) []*otlp.Span {
 
 func (tr *Trace) span(id, above spanID, name string, start, end int64) *otlp.Span {
 	s := &otlp.Span{
-		TraceId: tr.at.trace[:], SpanId: append([]byte(nil), id[:]...), TraceState: tr.at.state, Name: strings.ToValidUTF8(name, "\uFFFD"), Flags: 1,
-		Kind: otlp.Span_SPAN_KIND_SERVER, StartTimeUnixNano: wall(start), EndTimeUnixNano: wall(max(start, end)),
+		TraceId: tr.at.trace[:], SpanId: append([]byte(nil), id[:]...), TraceState: tr.at.state, Name: strings.ToValidUTF8(name, "\uFFFD"),
+		Flags: 1,
+		Kind:  otlp.Span_SPAN_KIND_SERVER, StartTimeUnixNano: wall(start), EndTimeUnixNano: wall(max(start, end)),
 	}
 	if above.IsValid() {
 		s.ParentSpanId = append([]byte(nil), above[:]...)
@@ -80,7 +81,8 @@ func moment(name string, ns int64) *otlp.Span_Event {
 func wall(ns int64) uint64 { return uint64(backend.Time(ns).UnixNano()) }
 
 func text(key, value string) *common.KeyValue {
-	return &common.KeyValue{Key: key, Value: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(value, "\uFFFD")}}}
+	return &common.KeyValue{Key: key, Value: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(value,
+		"\uFFFD")}}}
 }
 
 func number(key string, value int64) *common.KeyValue {

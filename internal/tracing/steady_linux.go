@@ -6,9 +6,9 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// steady is what lies between the clock of backend.Now and the machine's steady
-// clock, which is what the peer's file holds: a client on the same machine can
-// compare its own times with those of the file.
+// steady is the difference between the clock of backend.Now and the machine's
+// steady clock. The peer's file has times of the steady clock, so that a client on
+// the same machine can compare its own times with the file's.
 var steady = func() int64 {
 	var t unix.Timespec
 	now := backend.Now()

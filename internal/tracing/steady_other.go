@@ -2,5 +2,5 @@
 
 package tracing
 
-// steady is what lies between the clock of backend.Now and that of the file.
+// steady is the difference between the clock of backend.Now and the file's clock.
 const steady int64 = 0

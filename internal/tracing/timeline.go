@@ -65,7 +65,7 @@ type node struct {
 	fault          string
 }
 
-// tensorText is a tensor as it stands in the file.
+// tensorText is a tensor in the form of the file.
 type tensorText struct {
 	activity string
 	json     []byte

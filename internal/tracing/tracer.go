@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -88,10 +89,13 @@ func newSampler(s Settings) *sampler {
 }
 
 // sample reports whether the next request is on a timeline; forced is one whose
-// client traces it.
+// client traces it, whatever the rate and the count say.
 func (s *sampler) sample(forced bool) bool {
-	if !s.on || s.left.Load() == 0 {
+	if !s.on {
 		return false
+	}
+	if s.left.Load() == 0 {
+		return forced
 	}
 	rate := uint64(s.settings.Rate)
 	hit := rate != 0 && s.seen.Add(1)%rate == 0
@@ -284,7 +288,7 @@ func (t *Tracer) Fields(model string) []Field {
 		return fields
 	}
 	add(keyMode, "opentelemetry")
-	add("url", c.url())
+	add("url", cmp.Or(c.URL, defaultURL)) // as it was given
 	if len(c.Resource) > 0 {
 		var all []string
 		for _, a := range c.Resource {
@@ -292,7 +296,7 @@ func (t *Tracer) Fields(model string) []Field {
 		}
 		add("resource", strings.Join(all, ","))
 	}
-	add("bsp_schedule_delay", c.delay().Milliseconds())
+	add("bsp_schedule_delay", max(0, cmp.Or(c.ScheduleDelay, defaultDelay)).Milliseconds())
 	add("bsp_max_export_batch_size", c.batch())
 	add("bsp_max_queue_size", c.queue())
 	return fields

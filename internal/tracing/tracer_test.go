@@ -82,7 +82,10 @@ func TestSettingsOfServerAndModel(t *testing.T) {
 		{"", "trace_rate=3 trace_count=9", "", "OFF 3 9 0", "TIMESTAMPS 3 9 0"},
 		{"m", "trace_rate=8", "", "OFF 3 9 0", "TIMESTAMPS 8 9 0"},
 		{"", "trace_level=TENSORS+TIMESTAMPS log_frequency=2", "", "TIMESTAMPS+TENSORS 3 9 2", "TIMESTAMPS 8 9 2"},
-		{"m", "trace_rate=0", "Attempting to set invalid trace setting :sample rate must be non-zero", "TIMESTAMPS+TENSORS 3 9 2", "TIMESTAMPS 8 9 2"},
+		{
+			"m", "trace_rate=0", "Attempting to set invalid trace setting :sample rate must be non-zero", "TIMESTAMPS+TENSORS 3 9 2",
+			"TIMESTAMPS 8 9 2",
+		},
 		{"m", "trace_rate= trace_level=", "", "TIMESTAMPS+TENSORS 3 9 2", "TIMESTAMPS+TENSORS 3 9 2"},
 		{"", "trace_level=OFF trace_rate=0", "", "OFF 0 9 2", "OFF 0 9 2"},
 		{"", "trace_level=TIMESTAMPS", "Attempting to set invalid trace setting :sample rate must be non-zero", "OFF 0 9 2", "OFF 0 9 2"},
@@ -112,7 +115,10 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		{"trace_rate", "5x", "Unable to parse 'trace_rate', got: 5x"},
 		{"trace_rate", "-1", "Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: -1"},
 		{"trace_rate", "99999999999", "Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: 99999999999"},
-		{"log_frequency", "99999999999999999999999", "Unable to parse 'log_frequency', value is out of range [ 0, 4294967295 ], got: 99999999999999999999999"},
+		{
+			"log_frequency", "99999999999999999999999",
+			"Unable to parse 'log_frequency', value is out of range [ 0, 4294967295 ], got: 99999999999999999999999",
+		},
 		{"trace_count", "x", "Unable to parse 'trace_count', got: x"},
 		{"trace_count", "-2", "Unable to parse 'trace_count'. Expecting value >= -1, got:-2"},
 		{"trace_count", "99999999999", "Unable to parse 'trace_count', value is out of range [ -1, 2147483647 ], got: 99999999999"},
@@ -132,7 +138,8 @@ func TestSettingsThatCannotBe(t *testing.T) {
 			t.Errorf("%v: %q", words, got)
 		}
 	}
-	if err := tracer(t, Config{Settings: Defaults()}).Update("", change(t, "trace_level=TIMESTAMPS")); message(err) != "Attempting to set invalid trace setting :trace file name is not given" {
+	if err := tracer(t, Config{Settings: Defaults()}).Update("",
+		change(t, "trace_level=TIMESTAMPS")); message(err) != "Attempting to set invalid trace setting :trace file name is not given" {
 		t.Errorf("without a file: %v", err)
 	}
 }
@@ -149,7 +156,10 @@ func run(tr *Tracer, model string, headers map[string]string) *Trace {
 		r.Timeline.Begin(r)
 	}
 	r.Times.Queue, r.Times.ComputeStart = backend.Now(), backend.Now()
-	_ = r.Respond(&backend.Response{Outputs: []tensor.Tensor{{Name: "Y", Datatype: tensor.FP32, Shape: tensor.Shape{1}, Data: []byte{0, 0, 160, 64}}}}, true)
+	_ = r.Respond(&backend.Response{Outputs: []tensor.Tensor{{
+		Name: "Y", Datatype: tensor.FP32, Shape: tensor.Shape{1},
+		Data: []byte{0, 0, 160, 64},
+	}}}, true)
 	trace.Send()()
 	trace.Done()
 	return trace
@@ -265,7 +275,8 @@ func TestFile(t *testing.T) {
 	all := objects(t, path) // whole, though the server goes on
 	want := []string{
 		"HTTP_RECV_START", "HTTP_RECV_END", "m 1 id <nil>", "REQUEST_START", "QUEUE_START", "TENSOR_QUEUE_INPUT", "TENSOR_BACKEND_OUTPUT",
-		"COMPUTE_START", "COMPUTE_INPUT_END", "INFER_RESPONSE_COMPLETE", "COMPUTE_OUTPUT_START", "COMPUTE_END", "REQUEST_END", "HTTP_SEND_START", "HTTP_SEND_END",
+		"COMPUTE_START", "COMPUTE_INPUT_END", "INFER_RESPONSE_COMPLETE", "COMPUTE_OUTPUT_START", "COMPUTE_END", "REQUEST_END", "HTTP_SEND_START",
+		"HTTP_SEND_END",
 	}
 	for _, id := range []float64{1, 2} {
 		got := names(all, id)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from ._runtime.memory import empty
+    from ._bound.memory import empty
     from .client import (
         AsyncioDecoupledModelClient,
         AsyncioModelClient,
@@ -62,7 +62,7 @@ _PLACES = {
         "decorators",
     ),
     "Request": "proxy.types",
-    "empty": "_runtime.memory",
+    "empty": "_bound.memory",
 }
 
 __all__ = [

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import queue
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
-from neso_worker.bls import Bls
-from neso_worker.request import InferenceRequest
-from neso_worker.tensor import Tensor
+from neso_runtime.bls import Bls
+from neso_runtime.connection import Connection
+from neso_runtime.frames import INFER_RESPONSES
+from neso_runtime.request import InferenceRequest
+from neso_runtime.tensor import Tensor
 
 from .client._infers import Infers
 from .client._inputs import Arrays, Call
@@ -17,10 +19,6 @@ from .client.exceptions import (
     PyTritonClientValueError,
 )
 from .model_config.triton_model_config import TritonModelConfig
-
-if TYPE_CHECKING:
-    from ._runtime.connection import Connection
-
 
 # Requests of all in-process clients of a server that may be in flight: half of what the server takes of one process.
 IN_FLIGHT = 512
@@ -33,9 +31,9 @@ class Calls(Bls):
 
     def __init__(self, connection: Connection) -> None:
         """Made once for a connection."""
-        super().__init__(connection)  # type: ignore[arg-type]
+        super().__init__(connection)
         self.allowed = True
-        connection.on_responses = self.on_responses
+        connection.link.handlers[INFER_RESPONSES] = self.on_responses
         # One item for each free place. Not a semaphore: the garbage collector may give a place back inside of any call,
         # also of one that holds the semaphore's lock.
         self._places: queue.SimpleQueue[None] = queue.SimpleQueue()

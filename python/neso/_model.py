@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 
 from . import _callables, _context, decorators
 from ._arguments import check_arguments
-from ._runtime.binding import BATCH, REQUESTS, Binding
+from ._bound.binding import BATCH, REQUESTS, Binding
 from .exceptions import PyTritonBadParameterError, PyTritonValidationError
 from .model_config import DeviceKind, ModelConfig, Tensor
 from .model_config.datatypes import triton_type

@@ -8,10 +8,10 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from neso_worker.frames import ProtocolError
+from neso_runtime.frames import ProtocolError
 
-from ._runtime.binding import Binding
-from ._runtime.connection import Connection, ServerError, ServerGone
+from ._bound.binding import Binding
+from ._bound.connection import BoundConnection, ServerError, ServerGone
 
 if TYPE_CHECKING:
     from .client.utils import TritonUrl
@@ -23,7 +23,7 @@ ASK_TIMEOUT_S = 30.0
 class RemoteServer:
     """The connection with a server of somebody else on this machine, with the methods of Server."""
 
-    def __init__(self, url: str, connection: Connection, on_death: Optional[Callable[[], None]] = None) -> None:
+    def __init__(self, url: str, connection: BoundConnection, on_death: Optional[Callable[[], None]] = None) -> None:
         """Takes over the connection; on_death is called when it ends without having been told to."""
         self.url = url
         self.connection = connection
@@ -95,7 +95,7 @@ def connect(
                 raise ServerError(f"The server at {url} cannot be joined from here: {error}") from None
             if answer != b"y":
                 raise ServerError(f"The server at {url} refused this process")
-        connection = Connection(*ours)
+        connection = BoundConnection(*ours)
         connection.last_words = lambda: f"The server at {url} is gone"
         try:
             return RemoteServer(url, connection, on_death)

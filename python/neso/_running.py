@@ -15,12 +15,10 @@ import threading
 import types
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional, Protocol
 
-from ._runtime.where import frames
-
-if TYPE_CHECKING:
-    from .triton import Triton
+from ._bound.where import frames
+from ._model import Address
 
 LOGGER = logging.getLogger("neso.triton")
 
@@ -29,24 +27,42 @@ _TAKEN = re.compile(r"Socket '[^']*:(\d+)' already in use")
 # Names of what cells have shown, which IPython keeps.
 _HISTORY = re.compile(r"_\d*|__|___|_oh|Out")
 
+
+class Running(Protocol):
+    """What is asked of a Triton whose server runs."""
+
+    _addresses: dict[str, Address]
+    _models: dict[Any, Any]
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+
+    def is_alive(self) -> bool:
+        """Whether its server lives."""
+
+    def stop(self) -> bool:
+        """Ends its server."""
+
+
 _lock = threading.Lock()
-_running: weakref.WeakSet[Triton] = weakref.WeakSet()
+_running: weakref.WeakSet[Running] = weakref.WeakSet()
 
 
-def started(triton: Triton) -> None:
+def started(triton: Running) -> None:
     """Notes a server that runs."""
     with _lock:
         _running.add(triton)
 
 
-def running() -> list[Triton]:
+def running() -> list[Running]:
     """The objects of this process whose servers run."""
     with _lock:
         known = list(_running)
     return [triton for triton in known if triton.is_alive()]
 
 
-def holder(error: str) -> Optional[Triton]:
+def holder(error: str) -> Optional[Running]:
     """The one of this process that has the port which the server says is taken."""
     found = _TAKEN.search(error)
     if found is None:
@@ -64,7 +80,7 @@ def _main() -> dict[str, Any]:
     return vars(sys.modules["__main__"])
 
 
-def _keys(table: dict[Any, Any], triton: Triton) -> list[str]:
+def _keys(table: dict[Any, Any], triton: Running) -> list[str]:
     """The names that a table has for it, without those of what cells have shown."""
     found = []
     for name, value in list(table.items()):
@@ -73,7 +89,7 @@ def _keys(table: dict[Any, Any], triton: Triton) -> list[str]:
     return found
 
 
-def names(triton: Triton) -> list[str]:
+def names(triton: Running) -> list[str]:
     """The variables at the top that hold it."""
     return _keys(_main(), triton)
 
@@ -95,7 +111,7 @@ def _is_shell(thing: object) -> bool:
     return type(thing).__module__.startswith(("IPython.", "ipykernel."))
 
 
-def _remembers(referrer: Any, triton: Triton) -> bool:
+def _remembers(referrer: Any, triton: Running) -> bool:
     """Whether it is IPython's memory of what cells have shown."""
     if referrer is _main().get("_oh") or _is_shell(referrer):
         return True
@@ -111,7 +127,7 @@ def _remembers(referrer: Any, triton: Triton) -> bool:
     return False
 
 
-def is_left(triton: Triton) -> bool:
+def is_left(triton: Running) -> bool:
     """Whether nothing of the user's refers to it any more: no variable, container, attribute or running function."""
     if names(triton):
         return False

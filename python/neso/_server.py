@@ -21,10 +21,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO, Any, Callable, Optional
 
+from neso_runtime.channel import Closed
+
+from ._bound.binding import Binding
+from ._bound.connection import BoundConnection, ServerError, ServerGone
 from ._leftovers import sweep
 from ._remote import RemoteServer, connect
-from ._runtime.binding import Binding
-from ._runtime.connection import Connection, ServerError, ServerGone
 
 __all__ = ["RemoteServer", "Server", "ServerError", "ServerGone", "connect", "find_binary"]
 
@@ -84,7 +86,7 @@ class Server:
         self._exit_timeout = exit_timeout
         self._owner = os.getpid()
         self._process: Optional[subprocess.Popen[bytes]] = None
-        self._connection: Optional[Connection] = None
+        self._connection: Optional[BoundConnection] = None
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
         self._stopping = False
         self._ended = threading.Event()
@@ -104,7 +106,7 @@ class Server:
         return self._process.returncode if self._process is not None and self._ended.is_set() else None
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> BoundConnection:
         """The connection; there is one from start to stop."""
         if self._connection is None:
             raise ServerError("The server is not started")
@@ -132,7 +134,7 @@ class Server:
                     raise ServerError(f"The server cannot be started: {error}") from None
             threading.Thread(target=self._log, name="neso-log", daemon=True).start()
             threading.Thread(target=self._watch, name="neso-watch", daemon=True).start()
-            self._connection = Connection(*ours)
+            self._connection = BoundConnection(*ours)
             self._connection.last_words = self._obituary
             self.addresses = self._connection.control("server", timeout).get("addresses") or {}
         except BaseException:
@@ -167,8 +169,6 @@ class Server:
         self._ended.set()
         connection = self._connection
         if connection is not None:
-            from neso_worker.channel import Closed
-
             connection.link.end(Closed())
         if not self._stopping and self._on_death is not None:
             self._on_death()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 import wrapt
@@ -20,7 +20,6 @@ from ._context import (
     current_config,
     get_model_config,
     get_triton_context,
-    inject,
     innermost,
 )
 from ._grouping import ConstantPadder, groups
@@ -61,31 +60,18 @@ InferenceRequests = Union[list[Arrays], tuple[Arrays, ...]]
 InferenceResult = Arrays
 InferenceResults = Union[list[Arrays], tuple[Arrays, ...]]
 
-_SPECIAL_KEYS = [CONTEXT]
+_RESERVED = [CONTEXT]
 # Arguments that are no inputs.
 _CONTEXTS = (CONTEXT, TRITON_CONTEXT_FIELD_NAME)
-# A name that scripts for PyTriton know.
-_inject_triton_context = inject
-
-
-class _WrappedWithWrapper(NamedTuple):
-    wrapped: Optional[Callable[..., Any]]
-    wrapper: Optional[Callable[..., Any]]
-
-
-def _get_wrapt_stack(wrapped: Any) -> list[_WrappedWithWrapper]:
-    """The decorators around a callable, outermost first, with what each one decorates."""
-    stack = []
-    while True:
-        wrapper = getattr(wrapped, "_self_wrapper", None)
-        stack.append(_WrappedWithWrapper(wrapped, wrapper))
-        if not hasattr(wrapped, "__wrapped__"):
-            return stack
-        wrapped = wrapped.__wrapped__
 
 
 def _has(wrapped: Any, wrapper: Any) -> bool:
-    return any(entry.wrapper is wrapper for entry in _get_wrapt_stack(wrapped))
+    """Whether a callable is decorated by it, at any depth."""
+    while getattr(wrapped, "_self_wrapper", None) is not wrapper:
+        if not hasattr(wrapped, "__wrapped__"):
+            return False
+        wrapped = wrapped.__wrapped__
+    return True
 
 
 def get_inference_request_batch_size(inference_request: Mapping[str, Array]) -> int:
@@ -362,11 +348,11 @@ def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = T
 
     A row with a single value becomes that value, unless ``squeeze_single_values`` is False.
     """
-    if any(key in _SPECIAL_KEYS for key in keys):
-        reserved = ", ".join(key for key in keys if key in _SPECIAL_KEYS)
+    if any(key in _RESERVED for key in keys):
+        reserved = ", ".join(key for key in keys if key in _RESERVED)
         raise PyTritonBadParameterError(
             f"The keys {reserved} are not allowed as keys for @first_value wrapper. "
-            f"The set of not allowed keys are {', '.join(_SPECIAL_KEYS)}"
+            f"The set of not allowed keys are {', '.join(_RESERVED)}"
         )
 
     def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -36,8 +36,6 @@ from .utils.workspace import Workspace
 __all__ = [
     "DEFAULT_PROTECTED_ENDPOINTS",
     "DEFAULT_TRITON_STARTUP_TIMEOUT_S",
-    "GROWTH_BACKEND_SHM_SIZE",
-    "INITIAL_BACKEND_SHM_SIZE",
     "MODEL_CONFIG_URL",
     "MODEL_INFER_URL",
     "MODEL_READY_URL",
@@ -45,7 +43,6 @@ __all__ = [
     "MONITORING_PERIOD_S",
     "TRITON_ACCESS_HEADER",
     "VALID_TRITON_ENDPOINTS",
-    "WAIT_FORM_MODEL_TIMEOUT_S",
     "DefaultTritonLifecyclePolicy",
     "RemoteTriton",
     "Triton",
@@ -60,10 +57,6 @@ LOGGER = logging.getLogger("neso.triton")
 
 # Between two attempts to reach a server that does not answer yet.
 CONNECT_PAUSE_S = 0.1
-# Numbers of PyTriton's that mean nothing here; scripts may name them.
-WAIT_FORM_MODEL_TIMEOUT_S = 60.0
-INITIAL_BACKEND_SHM_SIZE = 4194304
-GROWTH_BACKEND_SHM_SIZE = 1048576
 
 
 class Triton(TritonBase):
@@ -153,7 +146,7 @@ class Triton(TritonBase):
     @staticmethod
     def running() -> list[Triton]:
         """The objects of this process whose servers run, also those that no variable holds."""
-        return _running.running()
+        return [triton for triton in _running.running() if isinstance(triton, Triton)]
 
     def _verbose_warning(self) -> None:
         if self.config.log_verbose:
@@ -170,11 +163,6 @@ class Triton(TritonBase):
         announce(
             {k: v.local() for k, v in self._addresses.items()}, [m.config for m in self._models.values()], sys.stderr
         )
-
-    @property
-    def _triton_server(self) -> Optional[Triton]:
-        """What PyTriton's own tests ask whether the server is alive; None before it has been started."""
-        return self if self._server is not None or self._was_stopped else None
 
     def _port(self, end: str) -> int:
         address = self._addresses.get(end)
@@ -260,8 +248,8 @@ class RemoteTriton(TritonBase):
         return self
 
     def _open(self) -> Any:
+        from ._bound.connection import ServerError, ServerGone
         from ._remote import connect
-        from ._runtime.connection import ServerError, ServerGone
 
         self._pid = os.getpid()
         deadline = time.monotonic() + DEFAULT_TRITON_STARTUP_TIMEOUT_S

@@ -14,10 +14,11 @@ import sys
 import traceback
 
 CONTROL, DESCRIPTORS = 3, 4
+PACKAGES = ("neso_runtime", "neso_runtime.gpu", "neso_worker")
 
 
 def _prepare_path() -> None:
-    """Makes the package importable without leaving its directories on the path of the model.
+    """Makes the packages importable without leaving its directories on the path of the model.
 
     Python puts the directory that it runs on the path; a helper module of a
     model named like one of ours would then be ours.
@@ -28,7 +29,8 @@ def _prepare_path() -> None:
     if "neso_worker" not in sys.modules:
         sys.path.insert(0, os.path.dirname(here))
         try:
-            import neso_worker  # noqa: F401
+            for package in PACKAGES:
+                importlib.import_module(package)
         finally:
             del sys.path[0]
 
@@ -45,22 +47,21 @@ def _prepare_output() -> None:
 
 
 def _compile_ahead() -> int:
-    """Has a child compile the package while this process imports numpy, which takes longer; returns its pid.
+    """Has a child compile the packages while this process imports numpy, which takes longer; returns its pid.
 
     The sources are unpacked afresh for every server, so that nobody has compiled them yet.
     """
-    import neso_worker
-
-    directory, loader = os.path.dirname(neso_worker.__file__), type(neso_worker.__loader__)
     pid = os.fork()
     if pid:
         return pid
     try:
         sys.dont_write_bytecode = False
-        for name in os.listdir(directory):
-            if name.endswith(".py"):
-                full = "neso_worker." + name[:-3]
-                loader(full, os.path.join(directory, name)).get_code(full)
+        for package in map(sys.modules.get, PACKAGES):
+            directory, loader = package.__path__[0], type(package.__loader__)
+            for name in os.listdir(directory):
+                if name.endswith(".py"):
+                    full = f"{package.__name__}.{name[:-3]}"
+                    loader(full, os.path.join(directory, name)).get_code(full)
     finally:
         os._exit(0)
 

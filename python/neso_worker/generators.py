@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .encode import ResponseFrame
-from .errors import TritonError, TritonModelException, describe
-from .frames import FINAL
-from .response import InferenceResponse
+from neso_runtime.encode import ResponseFrame
+from neso_runtime.errors import TritonError, TritonModelException, describe
+from neso_runtime.frames import FINAL
+from neso_runtime.response import InferenceResponse
+
+from .batch import Batch
 from .sender import COMPLETE_FINAL
 
 
@@ -72,7 +74,7 @@ async def run_async(requests: Any, results: Any) -> None:
     _end(senders)
 
 
-async def guarded(batch: Any, name: str, work: Any) -> None:
+async def guarded(batch: Batch, name: str, work: Any) -> None:
     """Awaits what runs on behalf of a decoupled batch; an exception answers the requests that are still open."""
     try:
         await work
@@ -83,7 +85,7 @@ async def guarded(batch: Any, name: str, work: Any) -> None:
                 if answer.closed:
                     continue
                 answer.closed = True
-                frame = ResponseFrame(batch.model, batch.number)
+                frame = ResponseFrame(batch.tables, batch.number)
                 frame.add_error(answer.handle, text, TritonError.INTERNAL, FINAL)
                 batch.answered(answer, frame)
         raise

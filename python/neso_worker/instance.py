@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import _thread
-import contextlib
 import inspect
 import time
 from types import GeneratorType
 from typing import Any, Optional
 
+from neso_runtime.connection import Connection, Tables
+from neso_runtime.encode import ResponseFrame
+from neso_runtime.errors import TritonError, TritonModelException, describe, full_traceback
+from neso_runtime.frames import FINAL, FREE, done_frame
+from neso_runtime.frames import frame as frame_of
+from neso_runtime.response import InferenceResponse
+
 from . import eventloop, generators
-from .channel import Closed
-from .encode import ResponseFrame
-from .errors import TritonError, TritonModelException, describe, full_traceback
-from .frames import FINAL, FREE, done_frame
-from .frames import frame as frame_of
-from .model import Tables
+from .batch import Batch
+from .holding import Holding
 from .received import HANDLE, ReceivedRequest, decode
-from .response import InferenceResponse
-from .sender import Answer
 
 # Answers to one request whose execute was quicker than this may wait for the next ones, up to so many and so long, to
 # leave in one send. Those to several do not: the server works on them while the next batch runs.
@@ -27,97 +26,14 @@ MAX_HELD = 8
 MAX_HOLD = 100e-6
 
 
-class Batch:
-    """What requests and senders of one execute refer to. It must not refer to them."""
-
-    __slots__ = ("again", "answers", "broken", "ended", "failed", "leases", "model", "number", "open")
-
-    def __init__(self, model: Tables, number: int) -> None:
-        self.model = model
-        self.number = number
-        # Leases of inputs in shared memory by handle; None when there are none.
-        self.leases: Optional[dict[int, Any]] = None
-        # What is wrong with requests that the model is not given, by handle; None when there are none.
-        self.broken: Optional[dict[int, str]] = None
-        # Answers of requests whose response sender was asked for, by handle.
-        self.answers: Optional[dict[int, Answer]] = None
-        # Handles of requests that are to run again; None when there are none.
-        self.again: Optional[set[int]] = None
-        # Requests without a final response, once execute has returned and they decide about the end of the batch.
-        self.open = 0
-        self.ended = False
-        self.failed = False
-
-    def is_cancelled(self, handle: int) -> bool:
-        """Whether the server cancelled the request."""
-        worker = self.model.worker
-        if handle not in worker.cancelled:
-            self.model.link.poll()
-        return handle in worker.cancelled
-
-    def reschedule(self, handle: int, again: bool) -> None:
-        """Notes whether a request is to run again when execute returns."""
-        if again:
-            if self.again is None:
-                self.again = set()
-            self.again.add(handle)
-        elif self.again is not None:
-            self.again.discard(handle)
-
-    def expect(self, answer: Answer) -> None:
-        """Notes that a request is answered through a sender."""
-        with self.model.link.writer.lock:
-            if self.answers is None:
-                self.answers = {}
-            self.answers[answer.handle] = answer
-            if self.failed:
-                answer.closed = True
-            else:
-                self.model.worker.open_answers += 1
-                if answer.window is not None:
-                    self.model.worker.windows[answer.handle] = answer.window
-
-    def answered(self, answer: Answer, frame: ResponseFrame, collecting: bool = False) -> None:
-        """Sends the frame with the final response of a request; the last one ends the batch.
-
-        While collecting garbage it waits for no lock: another thread does.
-        """
-        writer = self.model.link.writer
-        if collecting and not writer.lock.acquire(blocking=False):
-            _thread.start_new_thread(self._answered_late, (answer, frame))
-            return
-        if not collecting:
-            writer.lock.acquire()
-        try:
-            self.answered_locked(answer, frame)
-        finally:
-            writer.lock.release()
-
-    def _answered_late(self, answer: Answer, frame: ResponseFrame) -> None:
-        with contextlib.suppress(Closed, OSError):  # told to whoever sends next
-            self.answered(answer, frame)
-
-    def answered_locked(self, answer: Answer, frame: ResponseFrame) -> None:
-        """Like answered; the caller holds the writer's lock."""
-        worker = self.model.worker
-        worker.open_answers -= 1
-        worker.cancelled.discard(answer.handle)
-        answer.done = True
-        answer.close_window()
-        if self.failed:
-            return  # the error of the batch has answered it
-        if self.open:
-            self.open -= 1
-        ends = self.ended and not self.open and not self.model.decoupled
-        self.model.link.writer.send_locked(frame.pack(ends, self.leases))
-
-
 class Instance:
     """One instance: the user's object and the tables its frames are coded with."""
 
-    def __init__(self, worker: Any, number: int, model_class: type, inline_limit: int) -> None:
-        self.tables = Tables(worker, number)
-        self.tables.inline_limit = inline_limit
+    def __init__(self, connection: Connection, held: Holding, number: int, model_class: type) -> None:
+        """Makes nothing of the model yet."""
+        self.tables = Tables(connection, number, {})
+        self._owed = connection.answers
+        self._held = held
         self._class = model_class
         self._model: Any = None
         self._execute: Any = None
@@ -128,11 +44,8 @@ class Instance:
         self.words: Optional[memoryview] = None
 
     def initialize(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Makes the user's object and runs initialize."""
-        tables = self.tables
-        tables.set_names(list(order.get("inputs") or ()), list(order.get("outputs") or ()))
-        tables.decoupled = bool(order.get("decoupled"))
-        tables.window = int(order.get("window") or 0)
+        """Makes the user's object and runs initialize; order is that of INIT."""
+        tables = self.tables = Tables(self.tables.connection, self.tables.instance, order)
         tables.segments.copied = bool(order.get("copied"))
         self.words = tables.segments.words(order.get("board"))
         args = order.get("args") or {}
@@ -169,12 +82,11 @@ class Instance:
     def execute(self, number: int, data: Any, start: int, end: int, more: bool) -> None:
         """Runs one batch; more says that another one is already here."""
         tables = self.tables
-        writer = tables.link.writer
-        worker = tables.worker
-        if worker.held.count and self._last > QUICK:
-            worker.held.count = 0
-            writer.flush()
-        batch = Batch(tables, number)
+        held, cancelled = self._held, self._owed.cancelled
+        if held.count and self._last > QUICK:
+            held.count = 0
+            tables.link.writer.flush()
+        batch = Batch(tables, self._owed, number)
         requests = decode(batch, data, start, end)
         if batch.broken is not None:
             requests = self._refuse(batch, batch.broken, requests)
@@ -184,7 +96,6 @@ class Instance:
             for request in requests:
                 request.get_response_sender()  # so that a request is answered when the model drops it
             request = None
-        worker.executing += 1
         tables.leases.busy = True
         frame: Optional[ResponseFrame] = None
         message = trace = ""
@@ -199,12 +110,10 @@ class Instance:
         except BaseException as error:
             self._last = 1.0
             message, trace = describe(error), full_traceback(error)
-        finally:
-            worker.executing -= 1
         if message and batch.answers is not None:
-            self._close_answers(batch)
+            batch.fail_answers()
         # From here on only the model itself refers to the inputs.
-        handles = [request._head[HANDLE] for request in requests] if worker.cancelled else ()
+        handles = [request._head[HANDLE] for request in requests] if cancelled else ()
         requests = result = None
         if message or frame is None or batch.leases is not None or batch.answers is not None or tables.decoupled:
             self._end(batch, frame, message, trace)
@@ -214,7 +123,7 @@ class Instance:
         tables.leases.busy = False
         for handle in handles:
             if batch.answers is None or handle not in batch.answers:
-                worker.cancelled.discard(handle)
+                cancelled.discard(handle)
 
     def _refuse(self, batch: Batch, broken: dict[int, str], requests: list[ReceivedRequest]) -> list[ReceivedRequest]:
         """Answers requests that the model cannot be given; returns the others, and ends a batch without any."""
@@ -225,7 +134,7 @@ class Instance:
         for handle, message in broken.items():
             frame.add_error(handle, message, TritonError.INTERNAL, FINAL)
         writer = tables.link.writer
-        tables.worker.held.count = 0
+        self._held.count = 0
         with writer.lock:
             writer.send_locked(frame.pack(False, batch.leases))
             if not left:
@@ -254,27 +163,25 @@ class Instance:
 
     def _send(self, batch: Batch, frame: ResponseFrame, more: bool) -> None:
         """Sends the responses of a whole batch, or holds them back for the next ones."""
-        worker, writer = self.tables.worker, self.tables.link.writer
+        held, writer = self._held, self.tables.link.writer
         try:
             packed = frame.pack(True)
         except ValueError as error:  # more than a frame may have
             self._end(batch, None, describe(error), full_traceback(error))
             return
         if more and self._last < QUICK and len(frame._blocks) == 1:
-            held = worker.held
             if held.count and (held.count >= MAX_HELD - 1 or time.perf_counter() - held.since > MAX_HOLD):
                 more = False
-            if more:
-                held.add(packed)
+            if more and held.add(packed):
                 return
-        worker.held.count = 0
+        held.count = 0
         writer.send(packed)
 
     def _end(self, batch: Batch, frame: Optional[ResponseFrame], message: str, trace: str) -> None:
         """The end of an execute that failed, used senders or had inputs in shared memory."""
         tables = self.tables
         writer = tables.link.writer
-        tables.worker.held.count = 0
+        self._held.count = 0
         with writer.lock:
             batch.ended = True
             if message:
@@ -293,16 +200,6 @@ class Instance:
                 writer.send_locked(done_frame(tables.instance, batch.number))
             if batch.open and self.words is not None:
                 writer.send_locked(frame_of(FREE, tables.instance, batch.number))
-
-    def _close_answers(self, batch: Batch) -> None:
-        """The error of the batch answers what senders have not."""
-        with self.tables.link.writer.lock:
-            batch.failed = True
-            for answer in (batch.answers or {}).values():
-                if not answer.closed:
-                    answer.closed = True
-                    answer.close_window()
-                    self.tables.worker.open_answers -= 1
 
     def _fail(self, batch: Batch, message: str, trace: str) -> None:
         """Ends a batch with an error; the caller holds the writer's lock."""
@@ -357,7 +254,7 @@ class Instance:
             return frame, ""
         for request, response in zip(requests, result):
             answer = answers.get(request._head[HANDLE]) if answers is not None else None
-            if response is not None and self._take_over(answer):
+            if response is not None and batch.take_over(answer):
                 frame.add(request._head[HANDLE], response, request._wanted(), FINAL)
         return frame, ""
 
@@ -376,7 +273,7 @@ class Instance:
                         f"'{type(response)}'."
                     )
             elif isinstance(response, InferenceResponse):
-                if self._take_over(answer):
+                if batch.take_over(answer):
                     frame.add(handle, response, request._wanted(), FINAL)
             elif response is not None or answer is None:
                 return None, (
@@ -388,19 +285,7 @@ class Instance:
     def _again(self, batch: Batch, frame: Optional[ResponseFrame]) -> Optional[ResponseFrame]:
         """Adds the requests that are to run again, unless a sender has ended them."""
         for handle in batch.again or ():
-            if self._take_over(batch.answers.get(handle) if batch.answers is not None else None):
+            if batch.take_over(batch.answers.get(handle) if batch.answers is not None else None):
                 frame = frame or ResponseFrame(self.tables, batch.number)
                 frame.add_again(handle)
         return frame
-
-    def _take_over(self, answer: Optional[Answer]) -> bool:
-        """Whether a returned response is the answer: not when the sender gave it already."""
-        if answer is None:
-            return True
-        with answer.lock:
-            if answer.closed:
-                return False
-            answer.closed = answer.done = True
-        answer.close_window()
-        self.tables.worker.open_answers -= 1
-        return True

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import bisect
 import math
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from collections.abc import Iterator
+from typing import Any, Callable, Optional
 
-from .errors import TritonError, TritonModelException
-from .frames import METRIC
-from .response import InferenceResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .request import InferenceRequest
+from neso_runtime.errors import TritonError, TritonModelException
+from neso_runtime.frames import METRIC
+from neso_runtime.request import InferenceRequest
+from neso_runtime.response import InferenceResponse
 
 
 class LocalMetric:

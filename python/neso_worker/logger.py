@@ -6,8 +6,8 @@ import enum
 import sys
 from typing import Any
 
-from .errors import as_text, bounded
-from .frames import LOG, LOG_BODY, frame
+from neso_runtime.errors import as_text, bounded
+from neso_runtime.frames import LOG, LOG_BODY, frame
 
 
 class LogLevel(enum.IntEnum):

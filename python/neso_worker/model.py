@@ -1,4 +1,4 @@
-"""A loaded model: the imported class, its tables of tensors, its instances."""
+"""A model as it is loaded: the imported class, and its configuration completed."""
 
 from __future__ import annotations
 
@@ -8,42 +8,11 @@ import sys
 import types
 from typing import Any, Optional
 
-from .channel import Link
-from .devices import Devices
-from .errors import TritonModelException
-from .leases import Leases
-from .memory import Segments
+from neso_runtime.errors import TritonModelException
+
 from .modelconfig import ModelConfig
-from .store import Store
 
 CLASS = "TritonPythonModel"
-DEFAULT_INLINE_LIMIT = 8192
-
-
-class Tables:
-    """What requests and responses of one instance are coded with."""
-
-    def __init__(self, worker: Any, instance: int) -> None:
-        self.worker = worker
-        self.instance = instance
-        self.link: Link = worker.link
-        self.segments: Segments = worker.segments
-        self.leases: Leases = worker.leases
-        self.store: Store = worker.store
-        self.devices: Devices = worker.devices
-        self.inline_limit = DEFAULT_INLINE_LIMIT
-        self.decoupled = False
-        # How much of a request's responses may be sent before the client takes them; 0 means no bound.
-        self.window = 0
-        self.input_names: list[str] = []
-        self.output_names: list[str] = []
-        self.output_index: dict[str, int] = {}
-
-    def set_names(self, inputs: list[str], outputs: list[str]) -> None:
-        """Sets the index tables of tensor entries."""
-        self.input_names = inputs
-        self.output_names = outputs
-        self.output_index = {name: index for index, name in enumerate(outputs)}
 
 
 def import_model(path: str, directory: str, version_directory: str, version: str) -> type:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from operator import index
 from typing import Any, Union
 
-from .datatypes import BF16, BYTES
-from .errors import TritonModelException
-from .frames import ENTRIES, INLINE, NAMED, OWN_BLOCK, U16, ProtocolError
-from .leases import Lease
-from .request import InferenceRequest, InferenceTrace, _whole
-from .requesthead import (
+from neso_runtime.datatypes import BF16, BYTES
+from neso_runtime.errors import TritonModelException
+from neso_runtime.frames import ENTRIES, INLINE, NAMED, OWN_BLOCK, U16, ProtocolError
+from neso_runtime.leases import Lease
+from neso_runtime.request import InferenceRequest, InferenceTrace, _whole
+from neso_runtime.requesthead import (
     CORRELATION,
     CORRELATION_TEXT,
     FLAGS,
@@ -28,8 +28,10 @@ from .requesthead import (
     RequestHead,
     walk,
 )
-from .sender import Answer, InferenceResponseSender
-from .tensor import DeviceTensor, Tensor, device_fault
+from neso_runtime.tensor import DeviceTensor, Tensor, device_fault
+
+from .batch import Answer, Batch
+from .sender import InferenceResponseSender
 
 RELEASE_ALL, RELEASE_RESCHEDULE = 1, 2
 
@@ -66,12 +68,12 @@ class ReceivedRequest(RequestHead, InferenceRequest):
         return InferenceTrace(self._text(TRACE) if self._head[TRACE] else "")
 
     def requested_output_names(self) -> set[str]:
-        names = self._batch.model.output_names
+        names = self._batch.tables.output_names
         wanted = self._wanted()
         return set(names) if wanted is None else {names[i] for i in wanted}
 
     def is_cancelled(self) -> bool:
-        return self._batch.is_cancelled(self._head[HANDLE])
+        return self._batch.owed.is_cancelled(self._head[HANDLE])
 
     def get_response_sender(self) -> InferenceResponseSender:
         sender = self._sender
@@ -91,14 +93,14 @@ class ReceivedRequest(RequestHead, InferenceRequest):
     async_exec = exec
 
 
-def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
+def decode(batch: Batch, data: Any, base: int, end: int) -> list[ReceivedRequest]:
     """The requests of an EXECUTE body that lies at data[base:end].
 
     Everything is checked to lie inside the body. Notes in batch.leases which
     requests have inputs in shared memory.
     """
     new_tensor = Tensor.__new__
-    entries, names = ENTRIES, batch.model.input_names
+    entries, names = ENTRIES, batch.tables.input_names
 
     def read(request: ReceivedRequest, pos: int) -> int:
         request._batch = batch
@@ -132,16 +134,16 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
                 tensor._start = start = base + entry[4]
                 if start + size > end:
                     raise ProtocolError(f"tensor entry: offset {entry[4]}, {size} bytes, body of {end - base}")
-            elif entry[3] in batch.model.devices.lent:
+            elif entry[3] in batch.tables.devices.lent:
                 tensor = _on_device(batch, request._head[HANDLE], tensor._name, number, entry)
             else:
-                view, mine = batch.model.segments.view(entry[3], entry[4], size), False
+                view, mine = batch.tables.segments.view(entry[3], entry[4], size), False
                 if not entry[1] & OWN_BLOCK and number != BYTES:  # something else reads it too
-                    view, mine = batch.model.segments.mine(
-                        entry[3], entry[4], size, (batch.model.instance, tensor._name)
+                    view, mine = batch.tables.segments.mine(
+                        entry[3], entry[4], size, (batch.tables.instance, tensor._name)
                     )
                 if not mine:
-                    _lease(batch, request._head[HANDLE], batch.model.leases.lease(view, entry[3], entry[4]))
+                    _lease(batch, request._head[HANDLE], batch.tables.leases.lease(view, entry[3], entry[4]))
                 tensor._source = view
                 tensor._start = 0
             inputs.append(tensor)
@@ -150,20 +152,20 @@ def decode(batch: Any, data: Any, base: int, end: int) -> list[ReceivedRequest]:
     return walk(ReceivedRequest, data, base, end, read)
 
 
-def _on_device(batch: Any, handle: int, name: str, number: int, entry: tuple[int, ...]) -> DeviceTensor:
+def _on_device(batch: Batch, handle: int, name: str, number: int, entry: tuple[int, ...]) -> DeviceTensor:
     """A tensor that lies on a GPU. Where it cannot be reached, its request is noted as broken."""
     _, _, _, segment, offset, size, *shape = entry
-    memory, device, fault = batch.model.devices.view(segment, offset, size)
+    memory, device, fault = batch.tables.devices.view(segment, offset, size)
     fault = fault or device_fault(name, number, shape, size)
     if fault:
         if batch.broken is None:
             batch.broken = {}
         batch.broken.setdefault(handle, f"Input '{name}': {fault}")
-    _lease(batch, handle, batch.model.leases.lease(memory, segment, offset, device))
+    _lease(batch, handle, batch.tables.leases.lease(memory, segment, offset, device))
     return DeviceTensor(name, memory, tuple(shape), number)
 
 
-def _lease(batch: Any, handle: int, lease: Lease) -> None:
+def _lease(batch: Batch, handle: int, lease: Lease) -> None:
     if batch.leases is None:
         batch.leases = {}
     batch.leases.setdefault(handle, []).append(lease)

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, Optional
+from typing import Optional
+
+from neso_runtime.encode import ResponseFrame
+from neso_runtime.errors import TritonError, TritonModelException
+from neso_runtime.frames import FINAL
+from neso_runtime.response import InferenceResponse
 
 from . import eventloop
-from .encode import ResponseFrame
-from .errors import TritonError, TritonModelException
-from .frames import FINAL
-from .response import InferenceResponse
-from .window import Window
+from .batch import Answer
 
 COMPLETE_FINAL = 1
 _FORGOTTEN = "The model dropped the response sender of the request without a final response."
-
-
-class Answer:
-    """How far the answer to one request is; outlives the sender."""
-
-    __slots__ = ("batch", "closed", "done", "handle", "lock", "sent", "wanted", "window")
-
-    def __init__(self, batch: Any, handle: int, wanted: Optional[list[int]]) -> None:
-        self.batch = batch
-        self.handle = handle
-        self.wanted = wanted
-        self.lock = threading.Lock()
-        self.sent = 0
-        self.closed = False
-        # The final response has left, or is part of what execute returned: a little later than closed.
-        self.done = False
-        model = batch.model
-        self.window = Window(model.link, model.window) if model.decoupled and model.window else None
-        batch.expect(self)
-
-    def close_window(self) -> None:
-        """Ends the waiting of senders; the answer is closed."""
-        if self.window is not None:
-            self.batch.model.worker.windows.pop(self.handle, None)
-            self.window.close()
 
 
 class InferenceResponseSender:
@@ -66,7 +41,7 @@ class InferenceResponseSender:
         with answer.lock:
             self._check(response, flags)
             batch = answer.batch
-            frame = ResponseFrame(batch.model, batch.number)
+            frame = ResponseFrame(batch.tables, batch.number)
             final = flags == COMPLETE_FINAL
             if response is None:
                 frame.add_final(answer.handle)
@@ -80,11 +55,11 @@ class InferenceResponseSender:
                 answer.closed = True
                 batch.answered(answer, frame)
             else:
-                batch.model.link.writer.send(frame.pack())
+                batch.tables.link.writer.send(frame.pack())
 
     def _check(self, response: Optional[InferenceResponse], flags: int) -> None:
         answer = self._answer
-        if not answer.batch.model.decoupled:
+        if not answer.batch.tables.decoupled:
             if response is not None and answer.sent:
                 raise TritonModelException(
                     "Unable to send response. Non-decoupled model cannot send more than one response."
@@ -105,14 +80,14 @@ class InferenceResponseSender:
 
     def is_cancelled(self) -> bool:
         """Whether the client gave the request up."""
-        return self._answer.batch.is_cancelled(self._answer.handle)
+        return self._answer.batch.owed.is_cancelled(self._answer.handle)
 
     def __del__(self) -> None:
         answer = getattr(self, "_answer", None)
         if answer is not None and not answer.closed:
             # Nobody else can answer; without this the client would wait for ever.
             answer.closed = True
-            frame = ResponseFrame(answer.batch.model, answer.batch.number)
+            frame = ResponseFrame(answer.batch.tables, answer.batch.number)
             if answer.sent:
                 frame.add_final(answer.handle)
             else:

@@ -7,27 +7,11 @@ import enum
 import math
 import re
 import weakref
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
-from . import local
-from .errors import TritonModelException, as_flag, as_text
-from .frames import CONTROL, METRIC
-
-if TYPE_CHECKING:
-    from .worker import Worker
-
-_worker: Optional[Worker] = None
-
-
-def connect(worker: Optional[Worker]) -> None:
-    """Makes a worker the one whose server is asked."""
-    global _worker
-    _worker = worker
-
-
-def worker() -> Any:
-    """The worker of this process, or what stands in for it where there is no server."""
-    return local.local() if _worker is None else _worker
+from neso_runtime.asked import asked
+from neso_runtime.errors import TritonModelException, as_flag, as_text
+from neso_runtime.frames import CONTROL, METRIC
 
 
 def load_model(model_name: str, config: str = "", files: Optional[dict[str, bytes]] = None) -> None:
@@ -44,7 +28,7 @@ def load_model(model_name: str, config: str = "", files: Optional[dict[str, byte
             if not isinstance(name, str) or not isinstance(data, (bytes, bytearray, memoryview)):
                 raise TypeError(f"files must have str as keys and bytes as values, found {type(name)}: {type(data)}")
         order["files"] = {name: base64.b64encode(data).decode("ascii") for name, data in files.items()}
-    worker().calls.order(CONTROL, order, "Failed to load model: ")
+    asked().calls.order(CONTROL, order, "Failed to load model: ")
 
 
 def unload_model(model_name: str, unload_dependents: bool = False) -> None:
@@ -54,7 +38,7 @@ def unload_model(model_name: str, unload_dependents: bool = False) -> None:
         "model": as_text("model_name", model_name),
         "dependents": as_flag("unload_dependents", unload_dependents),
     }
-    worker().calls.order(CONTROL, order, "Failed to unload model: ")
+    asked().calls.order(CONTROL, order, "Failed to unload model: ")
 
 
 def is_model_ready(model_name: str, model_version: str = "") -> bool:
@@ -69,7 +53,7 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
         if not 0 < version < 1 << 63:
             raise TritonModelException(f"{failed} '{model_version}', {wanted}")
     order = {"op": "is_ready", "model": as_text("model_name", model_name), "version": version}
-    return bool(worker().calls.order(CONTROL, order, "").get("ready"))
+    return bool(asked().calls.order(CONTROL, order, "").get("ready"))
 
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
@@ -110,7 +94,7 @@ class MetricFamily:
         if not _METRIC_NAME.fullmatch(name):
             raise TritonModelException(f"{failed}Invalid metric name")
         self._kind = self._KINDS[kind]
-        self._calls = worker().calls
+        self._calls = asked().calls
         order = {"op": "family", "name": name, "description": description, "kind": self._kind}
         self._number = self._calls.order(METRIC, order, failed).get("family")
 

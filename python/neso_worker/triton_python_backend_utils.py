@@ -8,8 +8,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .bls import ResponseIterator
-from .datatypes import (
+from neso_runtime.asked import without_server
+from neso_runtime.bls import ResponseIterator
+from neso_runtime.datatypes import (
     TRITON_STRING_TO_NUMPY,
     deserialize_bytes_tensor,
     numpy_to_triton_type,
@@ -17,14 +18,18 @@ from .datatypes import (
     triton_string_to_numpy,
     triton_to_numpy_type,
 )
-from .errors import TritonError, TritonModelException
+from neso_runtime.errors import TritonError, TritonModelException
+from neso_runtime.request import InferenceRequest, InferenceTrace, MemoryType, PreferredMemory
+from neso_runtime.response import InferenceResponse
+from neso_runtime.tensor import Tensor
+
+from .local import local as _local
 from .logger import Logger
 from .modelconfig import ModelConfig
-from .request import InferenceRequest, InferenceTrace, MemoryType, PreferredMemory
-from .response import InferenceResponse
 from .sender import InferenceResponseSender
 from .serverapi import Metric, MetricFamily, is_model_ready, load_model, unload_model
-from .tensor import Tensor
+
+without_server(_local)
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2

@@ -15,6 +15,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 import warnings
@@ -22,13 +23,29 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .channel import Closed, Frame, Reader
-from .frames import COUNT, EXITED, FAILED, FORK, FORKED, PID_STATUS, ProtocolError, frame, json_body, json_frame
-from .memory import receive_descriptors
-from .worker import hello
+from neso_runtime.channel import Closed, Frame, Reader
+from neso_runtime.connection import hello
+from neso_runtime.frames import (
+    COUNT,
+    EXITED,
+    FAILED,
+    FORK,
+    FORKED,
+    PID_STATUS,
+    ProtocolError,
+    frame,
+    json_body,
+    json_frame,
+)
+from neso_runtime.memory import receive_descriptors
+
+from . import worker  # noqa: F401 (what every child runs)
 
 # How long no order must have come before the zygote imports what not every model needs.
 QUIET_MS = 20
+
+# The limit by which what a worker starts is known; the time is too long to bound anything.
+RTTIME = getattr(resource, "RLIMIT_RTTIME", 15)
 
 # How long children may take to end by themselves when the server is gone.
 END_GRACE_S = 2.0
@@ -43,6 +60,18 @@ def dumpable(yes: bool) -> None:
 
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(4, int(yes), 0, 0, 0)  # PR_SET_DUMPABLE
+
+
+def keep_apart() -> None:
+    """Has this process, and what it starts, trace and signal nothing else from now on (see apart_linux.go)."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    attributes = struct.pack("<QQQ", 0, 0, 2)  # LANDLOCK_SCOPE_SIGNAL
+    rules = libc.syscall(444, attributes, ctypes.c_size_t(len(attributes)), 0)  # landlock_create_ruleset
+    if rules < 0 or libc.syscall(446, rules, 0) != 0:  # landlock_restrict_self
+        raise OSError(ctypes.get_errno(), "landlock")
+    os.close(rules)
 
 
 class Zygote:
@@ -66,7 +95,7 @@ class Zygote:
     def serve(self) -> Optional[list[int]]:
         """Serves until the end of the channel and returns None; in a child it returns the child's descriptors."""
         gc.freeze()
-        hello(self._control.sendall)
+        self._control.sendall(hello())
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
@@ -193,25 +222,13 @@ class Zygote:
                 os.environ[name] = str(value)
         if order.get("cwd"):
             os.chdir(order["cwd"])
-        if order.get("limits") or order.get("mark"):
-            self._limit({**(order.get("limits") or {}), "mark": order.get("mark", 0)})
+        if order.get("mark"):
+            resource.setrlimit(RTTIME, (order["mark"], order["mark"]))
+        if order.get("apart"):
+            keep_apart()
         dumpable(True)
         random.seed()
         np.random.seed()
-
-    def _limit(self, limits: dict[str, int]) -> None:
-        for name, which in (
-            ("memory", resource.RLIMIT_DATA),
-            ("open_files", resource.RLIMIT_NOFILE),
-            ("cpu", resource.RLIMIT_CPU),
-            # What the worker starts inherits it, and is known by it; the time is too long to bound anything.
-            ("mark", getattr(resource, "RLIMIT_RTTIME", 15)),
-        ):
-            value = limits.get(name)
-            if value:
-                most = resource.getrlimit(which)[1]
-                value = value if most == resource.RLIM_INFINITY else min(value, most)
-                resource.setrlimit(which, (value, value))
 
 
 def run(control: int, descriptors: int, helper: int = 0) -> Optional[list[int]]:

@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from neso._runtime.binding import Binding
+from neso._bound.binding import Binding
 from neso._server import Server
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from neso_worker import cuda, dlpack
-from neso_worker.datatypes import BF16, DTYPES, number_of
-from neso_worker.tensor import Tensor
+from neso_runtime import dlpack
+from neso_runtime.datatypes import BF16, DTYPES, number_of
+from neso_runtime.gpu import cuda
+from neso_runtime.tensor import Tensor
 
 SOURCE = Path(__file__).resolve().parents[2] / "internal" / "cuda" / "testdata" / "fakecuda.c"
 FLIP = 1 << 62

@@ -20,7 +20,7 @@ import time
 import numpy as np
 import pytest
 
-from neso_worker.private import PAGE, PrivateViews
+from neso_runtime.private import PAGE, PrivateViews
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGE = os.path.join(ROOT, "neso_worker")
@@ -310,6 +310,14 @@ class Peer:
         socket.send_fds(self.descriptors, [b"\0"], [fd])
         os.close(fd)
         return number
+
+    def bell(self):
+        """Gives the worker the bell; returns the end to ring it, which the caller closes."""
+        heard, rings = os.pipe()
+        self.send(SEGMENT, struct.pack("<IIQ", 0x7FFFFFFE, 6, 0))
+        socket.send_fds(self.descriptors, [b"\0"], [heard])
+        os.close(heard)
+        return rings
 
     def call(self, kind, body, number=1, instance=0):
         """Sends an order; returns READY's value or raises RuntimeError with FAILED's."""

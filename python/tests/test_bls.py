@@ -465,7 +465,7 @@ def test_a_call_is_given_up_while_its_answer_is_read(tmp_path):
         text = (
             CALL % (1, "")
             + """
-    from neso_worker import bls
+    from neso_runtime import bls
     read, left = bls.decode, [q.exec(decoupled=True)]
     def decode(*args):
         left.clear()
@@ -711,10 +711,10 @@ ASKED = [
 
 def test_remembered_requests_are_the_same():
     """A frame whose beginning is remembered is that which is made from nothing."""
-    from neso_worker import bls, inferbody
-    from neso_worker.frames import frame
-    from neso_worker.request import InferenceRequest
-    from neso_worker.tensor import Tensor
+    from neso_runtime import bls, inferbody
+    from neso_runtime.frames import frame
+    from neso_runtime.request import InferenceRequest
+    from neso_runtime.tensor import Tensor
     from neso_worker.worker import Worker
 
     worker = Worker(None, Sink())
@@ -727,7 +727,9 @@ def test_remembered_requests_are_the_same():
                 made = worker.bls._short(request, number, alone)
                 if made is not None:
                     short += 1
-                    assert made == frame(INFER, 0, number, inferbody.encode(worker, request, False, alone)), (
+                    assert made == frame(
+                        INFER, 0, number, inferbody.encode(worker.connection, request, False, alone)
+                    ), (
                         fields,
                         inputs,
                     )
@@ -759,7 +761,7 @@ ANSWERS = [
 
 def test_remembered_responses_are_the_same():
     """A response whose blocks are remembered is that which is decoded."""
-    from neso_worker import inferbody
+    from neso_runtime import inferbody
     from neso_worker.worker import Worker
 
     worker = Worker(None, Sink())
@@ -773,7 +775,7 @@ def test_remembered_responses_are_the_same():
                     worker.bls.on_responses((INFER_RESPONSES, 0, 7, data, len(before), len(data)))
                     continue
                 known += 1
-                ((flags, want),) = inferbody.decode(worker, data, len(before), len(data))
+                ((flags, want),) = inferbody.decode(worker.connection, data, len(before), len(data))
                 assert flags == 1 and not found.has_error()
                 for a, b in zip(found.output_tensors(), want.output_tensors()):
                     assert (a.name(), a.shape(), a.triton_dtype()) == (b.name(), b.shape(), b.triton_dtype())

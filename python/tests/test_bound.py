@@ -14,15 +14,22 @@ import pytest
 from bound import ADD_SUB, Http, Refused, add_sub, bind, config, make_server, pending, tensor
 from harness import until
 
-import neso._runtime.memory
+import neso._bound.memory
 from neso._server import ServerError
 
 
 @pytest.fixture(scope="module")
-def server():
-    made = make_server()
-    yield made
-    made.stop()
+def server(request):
+    """One whose inputs are private mappings, or copies (NESO_PRIVATE_INPUTS=0), where something else reads them too."""
+    with pytest.MonkeyPatch.context() as patch:
+        if getattr(request, "param", "") == "copied":
+            patch.setenv("NESO_PRIVATE_INPUTS", "0")
+        made = make_server()
+        yield made
+        made.stop()
+
+
+both_inputs = pytest.mark.parametrize("server", ["private", "copied"], indirect=True)
 
 
 @pytest.fixture
@@ -137,6 +144,7 @@ def test_batches_are_gathered(server):
     server.unbind("gather")
 
 
+@both_inputs
 def test_inputs_are_views_that_may_be_written_where_nothing_else_reads(server, http):
     def write(a, b):
         a[0] = 7
@@ -148,6 +156,7 @@ def test_inputs_are_views_that_may_be_written_where_nothing_else_reads(server, h
     np.testing.assert_array_equal(http.infer("write", a=ones(1, 100000), b=ones(1, 100000))["sum"], ones(1, 100000) * 8)
 
 
+@both_inputs
 @pytest.mark.parametrize("shape", ["batch", "requests"])
 def test_kept_inputs_stay_as_they_were(server, http, shape):
     kept = []
@@ -173,7 +182,7 @@ def test_outputs_allocated_in_place_are_not_copied(server, http, monkeypatch):
     kept = []
 
     def fill(a, b):
-        made = neso._runtime.memory.empty((2, *a.shape), np.float32)
+        made = neso.empty((2, *a.shape), np.float32)
         np.add(a, b, out=made[0])
         np.subtract(a, b, out=made[1])
         kept.append(made[0, :, 0])
@@ -188,7 +197,7 @@ def test_outputs_allocated_in_place_are_not_copied(server, http, monkeypatch):
             assert [int(k[0]) for k in kept] == list(range(1, 22))
             kept.clear()
     assert copied == []
-    assert neso._runtime.memory.empty((3, 4), np.int8).shape == (3, 4)
+    assert neso.empty((3, 4), np.int8).shape == (3, 4)
 
 
 def test_requests_carry_parameters_and_wanted_outputs(server, http):

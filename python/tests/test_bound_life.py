@@ -83,8 +83,9 @@ def test_what_ends_is_not_stuck(monkeypatch):
     bind(server, "m", add_sub, ADD_SUB, shape="batch")
     assert Http(server).infer("m", a=ONE, b=ONE)["sum"][0, 0] == 2
     ending, go, connection = threading.Event(), threading.Event(), server.connection
-    unloaded = connection.unloaded
-    monkeypatch.setattr(connection, "unloaded", lambda i: (ending.set(), go.wait(60), unloaded(i)))
+    (instance,) = connection._instances.values()
+    unloaded = instance._unloaded
+    monkeypatch.setattr(instance, "_unloaded", lambda i: (ending.set(), go.wait(60), unloaded(i)))
     thread = threading.Thread(target=server.unbind, args=("m",))
     thread.start()
     try:

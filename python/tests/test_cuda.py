@@ -12,7 +12,8 @@ from harness import DTYPES
 from test_bls import serve, triple
 from test_execute import code, script
 
-from neso_worker import cuda, dlpack
+from neso_runtime import dlpack
+from neso_runtime.gpu import cuda
 from neso_worker import triton_python_backend_utils as pb_utils
 
 

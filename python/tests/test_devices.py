@@ -183,7 +183,7 @@ def test_outputs_of_all_kinds_in_one_response(tmp_path, machine):
 # Sets the worker's clock, which then stands still, whatever the machine does meanwhile.
 CLOCK = """
 import types
-from neso_worker import devices
+from neso_runtime.gpu import devices
 devices.time = types.SimpleNamespace(monotonic=lambda: 1000 + {})
 return [out([1])]
 """

@@ -354,7 +354,7 @@ def test_exceptions(tmp_path, text, message):
         got, trace = m.failure(code(text))
         assert got.startswith(message + "\n\nAt:\n  script(2): run\n")
         assert got.endswith(f"  {m.path}(24): execute\n"), got
-        assert "neso_worker" not in got
+        assert "neso_worker" not in got and "neso_runtime" not in got
         assert "Traceback (most recent call last):" in trace and trace.rstrip().endswith(
             message.replace(": <EMPTY MESSAGE>", "")
         )
@@ -605,12 +605,46 @@ assert DONE and RESPONSES
 def test_held_responses_leave_before_the_end(tmp_path):
     """Responses of quick batches wait for further ones that are here; whatever comes then, they leave."""
     with Model(tmp_path, DOUBLE) as m:
+        os.close(m.peer.bell())
         batch = [header(6, execute_body([{"handle": n, "inputs": [In(0, np.full(1, n))]}]), n) for n in range(30)]
         m.peer.control.sendall(b"".join(batch) + header(EXIT))
         for n in range(30):
             (response,), error = m.peer.results(n)
             assert error is None and response.outputs[0].array().tolist() == [2 * n]
         assert m.worker.ended() == 0
+
+
+def test_held_responses_leave_when_the_bell_rings(tmp_path):
+    """The batch after the quick ones stays: what they have answered leaves as soon as the server asks for it."""
+    gate, here = tmp_path / "gate", tmp_path / "here"
+    os.mkfifo(gate)
+    os.mkfifo(here)
+    model = f"""
+    import triton_python_backend_utils as pb_utils
+
+    class TritonPythonModel:
+        def execute(self, requests):
+            if requests[0].request_id() == "slow":
+                open({str(here)!r}, "w").close()
+                open({str(gate)!r}).read()
+            return [pb_utils.InferenceResponse() for _ in requests]
+    """
+    with Model(tmp_path, model) as m:
+        bell = m.peer.bell()
+        for turn in range(20):
+            numbers = range(10 * turn, 10 * turn + 10)
+            ids = ["slow" if n == numbers[-1] else "" for n in numbers]
+            batch = [header(6, execute_body([{"handle": n, "inputs": [], "id": i}]), n) for n, i in zip(numbers, ids)]
+            m.peer.control.sendall(b"".join(batch))
+            with open(here) as begun:
+                begun.read()
+            os.write(bell, b"\0")
+            for n in numbers[:-1]:
+                assert m.peer.results(n)[0][0].handle == n
+            with open(gate, "w"):
+                pass
+            assert m.peer.results(numbers[-1])[0][0].handle == numbers[-1]
+        os.close(bell)
 
 
 def test_answers_to_several_requests_do_not_wait(tmp_path):

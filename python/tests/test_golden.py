@@ -9,15 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from neso._runtime.inputs import decode_requests
-from neso._runtime.outputs import Responses, Tables
-from neso_worker import cuda, devices, frames, inferbody
+from neso._bound.inputs import decode_requests
+from neso._bound.outputs import OutputTables, Responses
+from neso_runtime import frames, inferbody
+from neso_runtime.batchshape import decode_batch, pack_batch
+from neso_runtime.channel import Reader
+from neso_runtime.encode import ResponseFrame
+from neso_runtime.gpu import cuda, devices
+from neso_runtime.tensor import DeviceTensor
 from neso_worker import triton_python_backend_utils as pb_utils
-from neso_worker.batchshape import decode_batch, pack_batch
-from neso_worker.channel import Reader
-from neso_worker.encode import ResponseFrame
 from neso_worker.received import decode
-from neso_worker.tensor import DeviceTensor
 
 FRAMES = Path(__file__).resolve().parents[2] / "proto" / "worker" / "frames"
 CASES = sorted(path.stem for path in FRAMES.glob("*.json"))
@@ -86,12 +87,12 @@ def batch(instance=0):
     leases = SimpleNamespace(
         lease=lambda view, segment, offset: (segment, offset), held=lambda leases: True, owe=lambda *_: None
     )
-    model = SimpleNamespace(
+    tables = SimpleNamespace(
         input_names=INPUTS, output_names=OUTPUTS, output_index={n: i for i, n in enumerate(OUTPUTS)}, segments=_Memory(),
         leases=leases, inline_limit=8192, instance=instance, store=SimpleNamespace(put=lambda data: (2147483648, 128)),
         devices=SimpleNamespace(lent={}),
     )  # fmt: skip
-    return SimpleNamespace(model=model, leases=None, number=0)
+    return SimpleNamespace(tables=tables, leases=None, number=0)
 
 
 class _Devices:
@@ -157,9 +158,9 @@ def test_execute(name):
 def test_execute_on_a_device():
     want, data = load("execute_device")
     got = batch()
-    got.model.devices = _Devices()
+    got.tables.devices = _Devices()
     taken = []
-    got.model.leases.lease = lambda *lease: taken.append(lease)
+    got.tables.leases.lease = lambda *lease: taken.append(lease)
     (request,) = decode(got, data, 24, len(data))
     (entry,) = want["body"]["requests"][0]["inputs"]
     (tensor,) = request.inputs()
@@ -186,9 +187,9 @@ def callable_tables(instance):
     """The tables of a bound callable's instance, without a connection."""
     connection = SimpleNamespace(
         link=None, segments=_Memory(), leases=_Leases(), store=SimpleNamespace(place=lambda data: (2147483648, 128)),
-        inline_limit=4096,
+        devices=None, inline_limit=4096,
     )  # fmt: skip
-    return Tables(connection, instance, {"inputs": INPUTS, "outputs": OUTPUTS, "config": {"name": "m"}})
+    return OutputTables(connection, instance, {"inputs": INPUTS, "outputs": OUTPUTS, "config": {"name": "m"}})
 
 
 def check_arrays(arrays, entries):
@@ -254,7 +255,7 @@ def test_outputs_in_inputs():
 
 
 def config_name(number):
-    from neso_worker.datatypes import NAMES
+    from neso_runtime.datatypes import NAMES
 
     return f"TYPE_{NAMES[number]}"
 
@@ -277,7 +278,7 @@ def test_responses(name):
     """The worker builds the golden frame, byte for byte."""
     want, data = load(name)
     got = batch(want["instance"])
-    frame = ResponseFrame(got.model, want["id"])
+    frame = ResponseFrame(got.tables, want["id"])
     leases = {}
     for fields in want["body"]["responses"]:
         if fields["flags"] & 4:
@@ -301,8 +302,8 @@ def test_responses_on_a_device():
     (fields,) = want["body"]["responses"]
     (entry,) = fields["outputs"]
     got = batch(want["instance"])
-    got.model.devices = _Devices((entry["segment"], entry["offset"]))
-    frame = ResponseFrame(got.model, want["id"])
+    got.tables.devices = _Devices((entry["segment"], entry["offset"]))
+    frame = ResponseFrame(got.tables, want["id"])
     memory = cuda.Memory(1, entry["length"], 2, 0, None)
     response = pb_utils.InferenceResponse([DeviceTensor(OUTPUTS[entry["index"]], memory, tuple(entry["shape"]), 11)])
     frame.add(fields["handle"], response, None, fields["flags"] & 1)
@@ -327,7 +328,7 @@ def test_release():
 
 
 def test_segments():
-    for name in ("segment_inputs", "segment_outputs", "segment_lent", "segment_board"):
+    for name in ("segment_inputs", "segment_outputs", "segment_lent", "segment_board", "segment_bell"):
         want, data = load(name)
         assert frames.SEGMENT_BODY.unpack_from(data, 24) == tuple(want["body"][f] for f in ("segment", "kind", "bytes"))
     for name in ("segment_device", "segment_device_lent"):
@@ -370,7 +371,7 @@ def test_infer(name):
 
 def test_infer_responses():
     want, data = load("infer_responses")
-    got = inferbody.decode(batch().model, data, 24, len(data))
+    got = inferbody.decode(batch().tables, data, 24, len(data))
     assert [flags for flags, _ in got] == [r["flags"] for r in want["body"]["responses"]]
     for (_, response), fields in zip(got, want["body"]["responses"]):
         assert response.has_error() == (fields["code"] != 255)

@@ -23,8 +23,10 @@ from harness import (
 )
 from test_execute import SCRIPT, code, script, value
 
-from neso_worker.frames import ProtocolError
-from neso_worker.memory import Outputs, size_class
+from neso_runtime.frames import ProtocolError
+from neso_runtime.memory import Outputs, size_class
+
+pytestmark = pytest.mark.usefixtures("inputs")
 
 
 def placed(model, segment, offset, array, index=1, own=False):
@@ -106,6 +108,21 @@ def test_what_a_model_wrote_is_not_there_in_the_next_request(tmp_path):
                 assert (np.frombuffer(m.peer.memory[segment], np.int64, 20000, offset) == n).all()
 
 
+def test_private_mappings_only_where_they_are_wanted(tmp_path, inputs):
+    """Either way a model may write, and the next request has what was put there for it."""
+    with Model(tmp_path, SCRIPT, inputs=("CODE", "A", "B"), outputs=("A", "TWO", "B")) as m:
+        for segment in (m.peer.segment(0, 1 << 20), m.peer.segment(2, 1 << 20)):
+            for n, (name, body) in enumerate([(2, ""), (1, "a[:] = 7"), (2, ""), (1, "a[:] = 8")], start=1):
+                tensor = placed(m, segment, 4096, np.full(20000, n, np.int64), name)
+                passed_on, found = m.run(code(NEXT % (n, body)), tensor).outputs
+                want = np.full(20000, n)
+                exec(body, {"a": want})
+                assert passed_on.array().tolist() == want.tolist()
+                assert (np.frombuffer(m.peer.memory[segment], np.int64, 20000, 4096) == n).all()
+                if inputs == "copied":
+                    assert found.array()[0] == 0
+
+
 def test_memory_that_is_limited_is_not_mapped_twice(tmp_path):
     """A limit counts private mappings whole: tensors are copied."""
     with script(tmp_path) as m:
@@ -150,6 +167,7 @@ def test_input_returned_as_output_is_copied(tmp_path):
 
 @pytest.mark.parametrize("keep", ["r.inputs()[1].as_numpy()", "r.inputs()[1]", "r", "r.inputs()[1].as_numpy()[5:7]",
                                   "memoryview(r.inputs()[1].as_numpy())"])  # fmt: skip
+@needs_private_views
 def test_inputs_that_the_model_keeps(tmp_path, keep):
     with script(tmp_path) as m:
         segment = m.peer.segment(0, 1 << 20)
@@ -177,6 +195,7 @@ return [out([1])]
 """
 
 
+@needs_private_views
 def test_kept_inputs_are_released_by_an_idle_worker(tmp_path):
     gate = Gate(tmp_path)
     with script(tmp_path) as m:
@@ -188,6 +207,7 @@ def test_kept_inputs_are_released_by_an_idle_worker(tmp_path):
         assert kind == 16 and body == b"\1\0\0\0" + segment.to_bytes(4, "little") + bytes(8)
 
 
+@needs_private_views
 def test_inputs_kept_by_an_execute_that_fails(tmp_path):
     with script(tmp_path) as m:
         segment = m.peer.segment(0, 1 << 20)

@@ -240,7 +240,7 @@ def test_response():
 
 
 def test_capsules_free_what_they_hold():
-    from neso_worker import dlpack
+    from neso_runtime import dlpack
 
     array = np.arange(6.0).reshape(2, 3)
     tensor = pb_utils.Tensor("A", array)

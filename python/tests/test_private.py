@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from harness import needs_private_views
 
-from neso_worker import private
-from neso_worker.private import PAGE, PrivateViews
+from neso_runtime import private
+from neso_runtime.private import PAGE, PrivateViews
 
 pytestmark = needs_private_views
 

@@ -76,7 +76,7 @@ def test_a_sender_that_ends_just_as_execute_returns(tmp_path, end):
         late = f"""
             class Late:
                 def __init__(self, batch):
-                    self.batch, self.model, self.number = batch, batch.model, batch.number
+                    self.batch, self.tables, self.number = batch, batch.tables, batch.number
                 def answered(self, *args, **kw):
                     {gate.wait}
                     self.batch.answered(*args, **kw)
@@ -129,7 +129,7 @@ def test_a_sender_that_is_dropped_while_somebody_sends(tmp_path):
             r._sender = None
             def later():
                 {gate.wait}
-                with senders[0]._answer.batch.model.link.writer.lock:
+                with senders[0]._answer.batch.tables.link.writer.lock:
                     senders.clear()
             threading.Thread(target=later).start()
             return None

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 from harness import DONE, RESPONSES, In, Model, read_responses
 
-from neso_worker.window import LOOP_WINDOWS, Window
+from neso_runtime.window import LOOP_WINDOWS, Window
 
 CREDIT, FINAL = 27, 1
 WINDOW = 4
@@ -97,6 +97,9 @@ class Link:
         with self.changed:
             self.changed.wait_for(ready)
 
+    def wake(self):
+        self.changed.notify_all()
+
 
 def test_close_ends_all_waiting():
     window = Window(Link(), 1)
@@ -148,4 +151,4 @@ def test_ahead_on_the_loop():
 def _give(window):
     with window._link.changed:
         window.credit(1)
-        window._link.changed.notify_all()
+        window._link.wake()

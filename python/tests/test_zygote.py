@@ -123,9 +123,10 @@ def test_child_collects_garbage(zygote, tmp_path):
 
 def test_compiled_ahead(tmp_path, monkeypatch):
     """Sources that were unpacked for this server are compiled beside numpy's import."""
-    package = tmp_path / "neso_worker"
-    shutil.copytree(harness.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(harness, "PACKAGE", str(package))
+    packages = [tmp_path / name for name in ("neso_worker", "neso_runtime")]
+    for package in packages:
+        shutil.copytree(os.path.join(harness.ROOT, package.name), package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(harness, "PACKAGE", str(packages[0]))
     process = Process("--zygote", {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": ""})
     kind, *_ = process.peer.receive()
     assert kind == HELLO
@@ -136,8 +137,9 @@ def test_compiled_ahead(tmp_path, monkeypatch):
     while children.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    compiled = {name.split(".")[0] for name in os.listdir(package / "__pycache__")}
-    assert compiled >= {name[:-3] for name in os.listdir(package) if name.endswith(".py")}
+    for package in [*packages, tmp_path / "neso_runtime" / "gpu"]:
+        compiled = {name.split(".")[0] for name in os.listdir(package / "__pycache__")}
+        assert compiled >= {name[:-3] for name in os.listdir(package) if name.endswith(".py")}
     process.end()
 
 

@@ -52,10 +52,12 @@ class Strange:
 ANSWERS = [
     (lambda rs: None, "must be list of response dicts"),
     (lambda rs: 7, "must be list of response dicts"),
+    (lambda rs: "a text", "Got outputs=a text instead"),
     (lambda rs: {"y": rs[0]["x"]}, r"(?s)must be list of response dicts.*@batch"),
     (lambda rs: [], r"\(0\) does not match number of requests \(1\)"),
     (lambda rs: [{"y": rs[0]["x"]}] * 3, r"\(3\) does not match number of requests \(1\)"),
     (lambda rs: [None], "Got response=None instead"),
+    (lambda rs: [rs[0]["x"][:1]], r"Got response=\[\[?[0-9.]"),
     (lambda rs: [{7: rs[0]["x"]}], "Not all keys .* are string"),
     (lambda rs: [{"y": rs[0]["x"].tolist()}], "are numpy arrays"),
     (lambda rs: [{"y": ragged(rs[0]["x"])}], "Only bytes as objects dtype are supported"),
@@ -66,7 +68,8 @@ ANSWERS = [
     (lambda rs: 1 // 0, "ZeroDivisionError"),
     (lambda rs: sys.exit(3), "SystemExit: 3"),
     (lambda rs: iter(()).__next__(), "StopIteration"),
-    (lambda rs: (_ for _ in ()), "no response|responses|yield"),
+    (lambda rs: (_ for _ in ()), r"yields none: bind it with config=ModelConfig\(decoupled=True\)"),
+    (lambda rs: ([{"y": r["x"]} for r in rs] for _ in "ab"), r"yields more: bind it with config=ModelConfig\(dec"),
 ]
 
 

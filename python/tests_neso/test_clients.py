@@ -268,7 +268,9 @@ def test_the_wrong_client_for_a_model(url, served):
                 async for _ in client.infer_sample(ONE):
                     pass
         async with AsyncioDecoupledModelClient(served.url, "steps") as client:
-            with pytest.raises(PyTritonClientValueError, match="only supported for grpc"):
+            with pytest.raises(
+                PyTritonClientValueError, match="only supported for grpc protocol: write the URL as grpc://host:port"
+            ):
                 async for _ in client.infer_sample(ONE):
                     pass
 
@@ -429,7 +431,7 @@ def test_a_client_in_the_process(served):
 def test_a_call_in_the_process_that_cannot_be_sent(served):
     """What of it lies in shared memory already is given back, and the error is that of what was wrong."""
     client = served.client("m")
-    used = client._calls._worker.segments.outputs._used
+    used = client._calls._connection.segments.outputs._used
     before = dict(used)
     with pytest.raises(UnicodeEncodeError):
         client.infer_sample(x=np.ones(100_000, np.float32), **{"\udc80": np.ones(1, np.float32)})

@@ -16,6 +16,8 @@ import time
 import pytest
 from program import infer, reserved, wait_until
 
+from neso._server import find_binary
+
 SCRIPT = """
 import sys
 import numpy as np
@@ -175,6 +177,35 @@ def test_neso_serve_with_a_file(script):
     with Command(*neso(), "serve", str(script)) as command:
         assert infer(command.line(r"Serving http +(\S+)")[1]) == 6.0
         assert command.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_neso_serve_refuses_what_has_no_effect(script, place):
+    option, port = ["--http-port=8000"], ["--http-port", "8000"]
+    for given in (option, port):
+        arguments = [*given, str(script)] if place == "before" else [str(script), *given]
+        said = subprocess.run([*neso(), "serve", *arguments], capture_output=True, text=True, check=False, timeout=60)
+        assert said.returncode == 2 and said.stdout == ""
+        assert f"{given[0]} has no effect on {script}, whose TritonConfig" in said.stderr
+
+
+def test_neso_serve_arguments_of_a_script(script):
+    with Command(*neso(), "serve", str(script), "word", "--", "--http-port=8000", "x") as command:
+        command.line(r"arguments \['word', '--http-port=8000', 'x'\]")
+        assert infer(command.line(r"Serving http +(\S+)")[1]) == 6.0
+        assert command.end(signal.SIGTERM) == 0
+
+
+def test_the_binary_alone_says_what_a_script_needs(script):
+    binary = find_binary()
+    said = subprocess.run(
+        [binary, "serve", str(script), "--http-port=0", "--grpc-port=0", "--metrics-port=0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert said.returncode != 0 and "needs the Python package" in said.stderr, said.stderr
 
 
 def test_neso_serve_with_a_python_model(tmp_path):

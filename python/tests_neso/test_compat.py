@@ -6,7 +6,11 @@ import importlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from conftest import config
+
+from neso import ModelClient, Tensor, Triton
 
 # What a module of PyTriton 0.7 defines. Not here: what drives its bundled server and the processes around that.
 NAMES = """
@@ -87,6 +91,36 @@ def test_errors_and_classes_are_ours():
     assert pytriton.model_config.Tensor is neso.Tensor
     assert pytriton.exceptions.PyTritonError is neso.exceptions.PyTritonError
     assert pytriton.__version__.startswith("0.7")
+
+
+def test_private_names_that_scripts_reach_for():
+    """Those of PyTriton's own tests; they are on our classes as soon as its name is imported, and not before."""
+    text = """if True:
+        from neso import AsyncioModelClient, ModelClient, Triton
+        names = ((Triton, "_triton_server"), (ModelClient, "_infer_client"), (AsyncioModelClient, "_general_client"))
+        print([hasattr(kind, name) for kind, name in names])
+        import pytriton
+        print([hasattr(kind, name) for kind, name in names])
+        """
+    out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+    assert out.split("\n")[:2] == ["[False, False, False]", "[True, True, True]"]
+    from pytriton.decorators import _SPECIAL_KEYS, _get_wrapt_stack, _inject_triton_context, batch
+
+    def function(x):
+        return {"x": x}
+
+    assert callable(_inject_triton_context) and len(_SPECIAL_KEYS) == 1
+    outer, inner = _get_wrapt_stack(batch(function))
+    assert inner == (function, None) and callable(outer.wrapper)
+    triton = Triton(config=config())
+    assert triton._triton_server is None
+    triton.bind("m", lambda requests: requests, [Tensor((1,), np.float32, "x")], [Tensor((1,), np.float32, "x")])
+    with triton:
+        assert triton._triton_server.is_alive()
+        with ModelClient(triton.url, "m") as client:
+            assert client._general_client is client._infer_client
+            assert client._general_client.is_server_live()
+    assert not triton._triton_server.is_alive()
 
 
 @pytest.mark.parametrize(("command", "text"), [("check", "ok: grpc://"), ("env", "PyTriton API 0.7")])

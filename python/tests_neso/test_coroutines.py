@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import urllib.request
 
 import numpy as np
 import pytest
@@ -16,19 +17,23 @@ ONE = np.ones(1, np.float32)
 
 
 class Counting:
-    """Counts how often it is entered at once; with ``until`` each call waits for so many."""
+    """Counts how often it is entered at once; with ``until`` each call waits for so many.
 
-    def __init__(self, until=0):
+    With ``alone`` the first call waits until that says that all others wait for it, or one of them does not.
+    """
+
+    def __init__(self, until=0, alone=None):
         self.now = self.most = 0
-        self.until = until
+        self.until, self.alone = until, alone
 
     async def enter(self):
         self.now += 1
         self.most = max(self.most, self.now)
         while self.most < self.until:
             await asyncio.sleep(0.001)
-        for _ in range(20):  # others that may run do so meanwhile
-            await asyncio.sleep(0)
+        alone, self.alone = self.alone, None
+        while alone and self.most < 2 and not await asyncio.to_thread(alone):
+            pass
         self.now -= 1
 
     async def requests(self, requests):
@@ -53,7 +58,12 @@ def ask(client, url, model, count):
 
 @pytest.mark.parametrize("batching", [True, False])
 def test_one_at_a_time(triton, batching):
-    counting = Counting()
+    def others_wait():
+        with urllib.request.urlopen(f"http://127.0.0.1:{triton.metrics_port}/metrics") as r:
+            page = r.read().decode()
+        return 'nv_inference_pending_request_count{model="coroutine_one",version="1"} 7' in page
+
+    counting = Counting(alone=others_wait)
     config = ModelConfig(batching=batching, max_batch_size=1)
     triton.bind("coroutine_one", counting.requests, X, Y, config=config, replace=True)
     ask(ModelClient, triton.url, "coroutine_one", 8)

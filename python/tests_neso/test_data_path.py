@@ -14,7 +14,7 @@ import pytest
 from conftest import config
 
 from neso import DecoupledModelClient, DynamicBatcher, ModelClient, ModelConfig, Tensor, Triton, batch
-from neso._runtime.memory import SharedOutputs
+from neso._bound.memory import SharedOutputs
 from neso.triton import TritonSecurityConfig
 
 TOKEN = "a-token-that-nobody-sees"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from neso._context import inject
 from neso.decorators import (
     ConstantPadder,
     TritonContext,
-    _inject_triton_context,
     batch,
     batch_call,
     fill_optionals,
@@ -40,7 +40,7 @@ def bound(function, **settings):
     """Gives a function the context of a bound model."""
     context = TritonContext()
     context.model_configs[function] = TritonModelConfig("m", **{"inputs": INPUTS, "outputs": OUTPUTS, **settings})
-    return _inject_triton_context(context, function)
+    return inject(context, function)
 
 
 def lists(answers):
@@ -172,6 +172,16 @@ def test_fill_optionals():
 
     bound(add)
     assert lists(add([request(a=ones(2)), request(a=ones(1), b=ones(1))])) == [{"o": [[2.0], [2.0]]}, {"o": [[1.0]]}]
+
+
+@pytest.mark.parametrize("kind", [np.bytes_, np.object_])
+def test_fill_optionals_with_texts(kind):
+    give = fill_optionals(b=np.array([b"no"], kind))(batch(lambda a, b: {"o": b}))
+    bound(give, inputs=[INPUTS[0], TensorSpec("b", (1,), np.bytes_, True)])
+    assert lists(give([request(a=ones(2)), request(a=ones(1), b=np.array([[b"yes"]]))])) == [
+        {"o": [[b"no"], [b"no"]]},
+        {"o": [[b"yes"]]},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -357,7 +357,7 @@ def test_a_look_at_all_threads_while_garbage_is_due():
     """Python 3.11.7 stood still for good when the collector met a thread's local value just then."""
     text = """
         import gc, threading
-        from neso._runtime import where
+        from neso._bound import where
         class Cycle:
             pass
         def deep(n):

@@ -9,8 +9,8 @@ import pytest
 
 from neso import FuturesModelClient, ModelClient, ModelConfig, Tensor, batch
 from neso.client import PyTritonClientInferenceServerError, PyTritonClientValueError
-from neso_worker.errors import TritonModelException
-from neso_worker.tensor import Tensor as ModelTensor
+from neso_runtime.errors import TritonModelException
+from neso_runtime.tensor import Tensor as ModelTensor
 
 X, Y = [Tensor((-1,), np.float32, "x")], [Tensor((-1,), np.float32, "y")]
 ARRAY = np.array([1, 2, 3], np.float32)

@@ -10,8 +10,8 @@ import sys
 import pytest
 from program import alive, wait_until
 
-nbformat = pytest.importorskip("nbformat", reason="nbclient is in scripts/requirements.txt")
-pytest.importorskip("ipykernel", reason="ipykernel is in scripts/requirements.txt")
+nbformat = pytest.importorskip("nbformat", reason="nbclient is in scripts/requirements-tests.txt")
+pytest.importorskip("ipykernel", reason="ipykernel is in scripts/requirements-tests.txt")
 
 NOTEBOOK = pathlib.Path(__file__).resolve().parents[2] / "examples" / "notebook.ipynb"
 

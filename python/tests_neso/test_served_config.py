@@ -23,7 +23,8 @@ from neso import (
     Triton,
 )
 from neso.client import PyTritonClientInferenceServerError
-from neso.model_config.common import ModelWarmup, WarmupInput
+from neso.exceptions import PyTritonBadParameterError
+from neso.model_config.common import ModelWarmup, WarmupInput, generate_warmup_data
 
 X = [Tensor((-1,), np.float32, "x")]
 Y = [Tensor((-1,), np.float32, "y")]
@@ -263,3 +264,35 @@ def test_trace_config_is_shown():
     model = Model("m", 1, echo, X, Y, ModelConfig(), TritonContext(), False, entries)
     shown = model.server_config["parameters"]["trace-config"]["string_value"]
     assert json.loads(base64.b64decode(shown)) == entries
+
+
+@pytest.mark.parametrize(
+    ("array", "batch", "rows"),
+    [
+        (np.arange(3), 2, [[0, 1, 2], [0, 1, 2]]),  # a sample
+        (np.arange(9).reshape(3, 3), 2, [[0, 1, 2], [3, 4, 5]]),  # more than a batch
+        (np.arange(6).reshape(2, 3), 3, [[0, 1, 2], [3, 4, 5], [0, 1, 2]]),  # fewer
+    ],
+)
+def test_warmup_from_a_file(triton, tmp_path, monkeypatch, array, batch, rows):
+    """PyTriton's rules: a path is of the process that binds, and an array of rows is cut or repeated to the batch."""
+    np.save(tmp_path / "x.npy", array)
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def keep(requests):
+        seen.append(requests[0]["x"])
+        return [{"y": np.zeros((batch, 1), np.float32)}]
+
+    warm = ModelWarmup("w", batch, {"x": WarmupInput(np.float32, (3,), input_data_file="x.npy")}, 1)
+    inputs, outputs = [Tensor((3,), np.float32, "x")], [Tensor((1,), np.float32, "y")]
+    triton.bind("warm_file", keep, inputs, outputs, config=ModelConfig(model_warmup=[warm]), replace=True)
+    (got,) = seen
+    assert got.dtype == np.float32 and got.tolist() == rows
+
+
+def test_warmup_from_a_file_of_another_shape(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((2, 4)))
+    wrong = WarmupInput(np.float32, (3,), input_data_file=str(tmp_path / "x.npy"))
+    with pytest.raises(PyTritonBadParameterError, match=r"shape \(2, 4\), expected \(3,\)"):
+        generate_warmup_data(wrong, 2)

@@ -17,7 +17,7 @@ from conftest import config
 from neso import ModelClient, ModelConfig, Request, Tensor, Triton, batch
 from neso.proxy import telemetry
 
-pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is in scripts/requirements.txt")
+pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is in scripts/requirements-tests.txt")
 
 X = [Tensor((-1,), np.float32, "x")]
 Y = [Tensor((-1,), np.float32, "y")]

@@ -31,7 +31,7 @@ def write(tmp_path, body, name="m"):
 def test_the_module_is_importable_anywhere():
     text = "import triton_python_backend_utils as p; print(p.Tensor.__module__, p.InferenceRequest(inputs=[]).inputs())"
     out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd="/").stdout
-    assert out.split() == ["neso_worker.tensor", "[]"]
+    assert out.split() == ["neso_runtime.tensor", "[]"]
 
 
 def test_a_model_of_a_repository():
@@ -128,6 +128,64 @@ def test_metric_kinds_are_checked_as_in_a_server():
     with pytest.raises(pb_utils.TritonModelException, match="Failed to load model: "):
         pb_utils.load_model("x")
     assert pb_utils.is_model_ready("x") is False
+
+
+WRONG = [
+    ("T('Y', x.astype('f8')), z", "output 'Y' of model 'm' has datatype FP64, expected FP32"),
+    ("T('Y', x[0]), z", "output 'Y' of model 'm' has shape [2], expected [1,-1]"),
+    ("T('Y', np.concatenate([x, x])), z", "output 'Y' of model 'm' has shape [2,2], expected [1,-1]"),
+    (
+        "T('Y', x[0].astype('i4')), z",
+        "output 'Y' of model 'm' has datatype INT32 and shape [2], expected FP32 and [1,-1]",
+    ),
+    (
+        "T('Z', np.array([[b'x']], object))",
+        "model 'm' returned no output 'Y', expected one of datatype FP32 and shape [1,-1]; "
+        "output 'Z' of model 'm' has datatype BYTES, expected INT64",
+    ),
+]
+ANSWER = """
+    def execute(self, requests):
+        T, x = pb_utils.Tensor, pb_utils.get_input_tensor_by_name(requests[0], "X").as_numpy()
+        z = T("Z", np.ones((len(x), 1), np.int64))
+        return [pb_utils.InferenceResponse([{}])]
+    """
+
+
+@pytest.mark.parametrize(("tensors", "text"), WRONG)
+def test_answers_are_checked_against_the_configuration(tmp_path, tensors, text):
+    """In the words of a server with --strict-outputs, all that is wrong at once; what that lets pass is passed."""
+    path, x = write(tmp_path, ANSWER.format(tensors)), np.ones((1, 2), np.float32)
+    outputs = [*IO["output"], {"name": "Z", "data_type": "TYPE_INT64", "dims": ["1"]}]
+    config = {**IO, "max_batch_size": 4, "output": outputs}
+    with Model(path, config=config) as model, pytest.raises(ModelError) as failed:
+        model.infer(X=x)
+    assert str(failed.value) == text
+    with Model(path, config=config, strict=False) as model:
+        assert model.infer(X=x)
+    with Model(path, config={**config, "parameters": {"strict_outputs": {"string_value": "false"}}}) as model:
+        assert model.infer(X=x)
+
+
+def test_answers_that_are_as_configured(tmp_path):
+    """Outputs that nobody asked for may be missing, parts of a batch may come one by one from a decoupled model."""
+    x = np.ones((3, 2), np.float32)
+    config = {
+        **IO,
+        "max_batch_size": 4,
+        "output": [*IO["output"], {"name": "Z", "data_type": "TYPE_INT64", "dims": [1]}],
+    }
+    with Model(write(tmp_path, ANSWER.format("T('Y', x)")), config=config) as model:
+        ((response,),) = model.execute(model.request({"X": x}, outputs=["Y"]))
+        assert [t.name() for t in response.output_tensors()] == ["Y"]
+    config["model_transaction_policy"] = {"decoupled": True}
+    with Model(write(tmp_path, ANSWER.format("T('Y', x[:1])"), "d"), config=config) as model:
+        assert model.stream(X=x)[0]["Y"].shape == (1, 2)
+    reshaped = {**IO["output"][0], "dims": [1, 2], "reshape": {"shape": [2]}}
+    with Model(
+        write(tmp_path, ANSWER.format("T('Y', x)"), "r"), config={**IO, "max_batch_size": 4, "output": [reshaped]}
+    ) as model:
+        assert model.infer(X=x)["Y"].shape == (3, 2)
 
 
 def test_faults_of_a_model(tmp_path):

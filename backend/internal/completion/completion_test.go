@@ -20,14 +20,24 @@ func TestComplete(t *testing.T) {
 			[]IO{NewIO("X", tensor.FP32, tensor.Shape{-1, 3}, true)},
 			`{"dynamic_batching":{},"input":[{"name":"X","data_type":"TYPE_FP32","dims":[3]}],"max_batch_size":4,"name":"m","output":[]}`,
 		},
-		{"a scheduler of its own", `{"input":[{}],"sequence_batching":{"direct":{}}}`, 4, nil, `{"input":[{}],"max_batch_size":4,"output":[],"sequence_batching":{"direct":{}}}`},
-		{"no batches", `{}`, 0, []IO{NewIO("X", tensor.Bytes, nil, false)}, `{"input":[{"name":"X","data_type":"TYPE_STRING","dims":[1]}],"max_batch_size":0,"output":[]}`},
+		{
+			"a scheduler of its own", `{"input":[{}],"sequence_batching":{"direct":{}}}`, 4, nil,
+			`{"input":[{}],"max_batch_size":4,"output":[],"sequence_batching":{"direct":{}}}`,
+		},
+		{
+			"no batches", `{}`, 0,
+			[]IO{NewIO("X", tensor.Bytes, nil, false)},
+			`{"input":[{"name":"X","data_type":"TYPE_STRING","dims":[1]}],"max_batch_size":0,"output":[]}`,
+		},
 		{
 			"one number a row", `{}`, 1,
 			[]IO{NewIO("X", tensor.Int64, tensor.Shape{-1}, true)},
 			`{"input":[{"name":"X","data_type":"TYPE_INT64","dims":[1],"reshape":{"shape":[]}}],"max_batch_size":1,"output":[]}`,
 		},
-		{"what is not ours stays", `{"input":[{"name":"A"}],"metric_tags":{"a":"b"}}`, 0, nil, `{"input":[{"name":"A"}],"max_batch_size":0,"metric_tags":{"a":"b"},"output":[]}`},
+		{
+			"what is not ours stays", `{"input":[{"name":"A"}],"metric_tags":{"a":"b"}}`, 0, nil,
+			`{"input":[{"name":"A"}],"max_batch_size":0,"metric_tags":{"a":"b"},"output":[]}`,
+		},
 		{"inputs that the batcher makes", `{"batch_input":[{}]}`, 0, nil, `{"batch_input":[{}],"max_batch_size":0,"output":[]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,7 +62,7 @@ func TestComplete(t *testing.T) {
 
 func TestNumber(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "7": "", "-1": "--backend-config=b,k=-1: expected a whole number", "x": "--backend-config=b,k=x: expected a whole number",
+		"": "", "7": "", "-1": "backend-config=b,k=-1: expected a whole number", "x": "backend-config=b,k=x: expected a whole number",
 	} {
 		values := map[string]string{"k": text}
 		if text == "" {

@@ -19,9 +19,9 @@ type Reshape struct {
 	Shape []int64 `json:"shape"`
 }
 
-// NewIO describes a tensor of a model. With batching the first dimension, which
-// must be there, is that of the batch and left out. A configuration cannot say
-// "no dimensions": that becomes one of length 1, with an empty reshape when
+// NewIO describes a tensor of a model. With batching the first dimension is the
+// batch's: it must be there, and is left out. A configuration cannot say "no
+// dimensions"; it says one dimension of length 1, with an empty reshape when
 // batching.
 func NewIO(name string, d tensor.Datatype, shape tensor.Shape, batching bool) IO {
 	io := IO{Name: name, DataType: d.ConfigName(), Dims: shape}

@@ -21,7 +21,7 @@ type Ready[T Dropper] struct {
 	closed bool
 }
 
-// Dropper is something of which Drop ends one use.
+// Dropper counts its users. Drop ends one use.
 type Dropper interface{ Drop() }
 
 type kept[T Dropper] struct {

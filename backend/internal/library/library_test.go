@@ -15,7 +15,8 @@ import (
 
 // spec is that of a library that no machine has.
 var spec = Spec{
-	Backend: "some-thing", Title: "Something", Linux: []string{"libsome.so", "libsome.so.*"}, Darwin: []string{"libsome.dylib"}, Windows: []string{"some.dll"},
+	Backend: "some-thing", Title: "Something", Linux: []string{"libsome.so", "libsome.so.*"}, Darwin: []string{"libsome.dylib"},
+	Windows:  []string{"some.dll"},
 	Packages: []string{"something/lib"}, Companions: []string{"helper_*"}, Install: "something",
 }
 
@@ -58,7 +59,8 @@ func TestSearchOrder(t *testing.T) {
 	named, inBackends := put(t, top, "named", file), put(t, top, "backends [1]", "some-thing", file)
 	inVariable, inPackages := put(t, top, "variable", "something/lib", file), put(t, top, "site", "something/lib", file)
 	all := Places{
-		Named: "named", Base: top, BackendDirectory: filepath.Join(top, "backends [1]"), Python: fakePython(t, "/no/such", filepath.Join(top, "site")),
+		Named: "named", Base: top, BackendDirectory: filepath.Join(top, "backends [1]"),
+		Python: fakePython(t, "/no/such", filepath.Join(top, "site")),
 		Getenv: func(name string) string {
 			if name == "NESO_SOME_THING_LIBRARY" {
 				return filepath.Join(top, "variable")
@@ -105,11 +107,14 @@ func TestWhatIsMissing(t *testing.T) {
 		{
 			Places{Python: func() (string, error) { return "", fmt.Errorf("no Python") }},
 			backend.NotFound,
-			"Something is not found: install it with 'neso backends add some-thing' or 'pip install something', or name its library in NESO_SOME_THING_LIBRARY; searched: " +
-				"--backend-directory (not given), NESO_SOME_THING_LIBRARY (not set), site-packages (no Python), the system",
+			"Something is not found: install it with 'neso backends add some-thing' or 'pip install something', or name its library in " +
+				"NESO_SOME_THING_LIBRARY; searched: backend-directory (not given), NESO_SOME_THING_LIBRARY (not set), site-packages (no Python), the " +
+				"system",
 		},
 		{Places{Python: fakePython(t, old)}, backend.NotFound, " (its something has no C library: upgrade it), the system"},
-		{Places{Python: func() (string, error) { return "/no/such/python", nil }}, backend.NotFound, "site-packages of /no/such/python (the interpreter does not run: "},
+		{Places{Python: func() (string, error) {
+			return "/no/such/python", nil
+		}}, backend.NotFound, "site-packages of /no/such/python (the interpreter does not run: "},
 	} {
 		_, err := spec.Open(c.places)
 		if err == nil || backend.AsError(err).Code != c.code || !strings.Contains(err.Error(), c.want) {
@@ -126,7 +131,10 @@ func TestAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := zip.NewWriter(f)
-	for _, name := range []string{"something/lib/" + file, "something/lib/helper_a", "something/lib/other", "something/" + file, "something/lib/../../../" + file, "/etc/helper_b"} {
+	for _, name := range []string{
+		"something/lib/" + file, "something/lib/helper_a", "something/lib/other", "something/" + file,
+		"something/lib/../../../" + file, "/etc/helper_b",
+	} {
 		if part, err := w.Create(name); err != nil {
 			t.Fatal(err)
 		} else if _, err := part.Write([]byte(name)); err != nil {
@@ -167,7 +175,8 @@ func TestAdd(t *testing.T) {
 	}
 	f.Close()
 	bundles := filepath.Join(top, "bundles")
-	if got, err = bundling.Add(bundle, bundles); err != nil || len(got) != 2 || got[1] != filepath.Join(bundles, "some-thing", "something.libs", "libneeded-1.so") {
+	if got, err = bundling.Add(bundle, bundles); err != nil || len(got) != 2 ||
+		got[1] != filepath.Join(bundles, "some-thing", "something.libs", "libneeded-1.so") {
 		t.Errorf("wrote %v, %v", got, err)
 	}
 	if path, _, _, err := bundling.find(Places{BackendDirectory: bundles}); path != got[0] || err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // find walks the places and returns the first file, who named it, and the
@@ -23,13 +24,13 @@ func (s *Spec) find(p Places) (path, source string, tried []string, err error) {
 		for _, dir := range []string{filepath.Join(p.BackendDirectory, s.Backend), p.BackendDirectory} {
 			for _, place := range append([]string{dir}, s.below(dir)...) {
 				if path := s.in(place); path != "" {
-					return path, "--backend-directory", nil, nil
+					return path, setting.Name("backend-directory"), nil, nil
 				}
 			}
 		}
-		tried = append(tried, "--backend-directory="+p.BackendDirectory)
+		tried = append(tried, setting.Name("backend-directory")+"="+p.BackendDirectory)
 	} else {
-		tried = append(tried, "--backend-directory (not given)")
+		tried = append(tried, setting.Name("backend-directory")+" (not given)")
 	}
 	if p.Getenv != nil {
 		if named := p.Getenv(s.Variable()); named != "" {
@@ -89,7 +90,8 @@ func (s *Spec) named(path, by string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", backend.Errorf(backend.NotFound, "%s is not found: the directory '%s', which %s names, has no file %v", s.Title, path, by, s.patterns())
+	return "", backend.Errorf(backend.NotFound, "%s is not found: the directory '%s', which %s names, has no file %v", s.Title, path, by,
+		s.patterns())
 }
 
 // below returns where the library lies in a directory that holds packages.

@@ -120,7 +120,8 @@ type Library struct {
 }
 
 // ErrUnsupported says that this build cannot open C libraries.
-var ErrUnsupported = errors.New("this build of Neso cannot open C libraries (it was built with the tag nopurego, or for a platform without a dynamic loader)")
+var ErrUnsupported = errors.New(
+	"this build of Neso cannot open C libraries (it was built with the tag nopurego, or for a platform without a dynamic loader)")
 
 // Name returns the file name of the library.
 func (l *Library) Name() string { return filepath.Base(l.Path) }

@@ -15,7 +15,8 @@ import (
 func Path(cfg *backend.Config, name string) (string, error) {
 	local := filepath.FromSlash(name)
 	if !filepath.IsLocal(local) {
-		return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name, cfg.Name)
+		return "", backend.Errorf(backend.InvalidArg, "default_model_filename '%s' of model '%s' leads out of the version directory", name,
+			cfg.Name)
 	}
 	path := filepath.Join(cfg.VersionDirectory, local)
 	return path, Plain(cfg, path)

@@ -20,7 +20,8 @@ func TestPath(t *testing.T) {
 		}
 	}
 	_, err := Path(cfg, "../x")
-	if want := "default_model_filename '../x' of model 'm' leads out of the version directory"; err == nil || err.Error() != want || backend.AsError(err).Code != backend.InvalidArg {
+	if want := "default_model_filename '../x' of model 'm' leads out of the version directory"; err == nil || err.Error() != want ||
+		backend.AsError(err).Code != backend.InvalidArg {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -1,12 +1,18 @@
 //go:build linux
 
-package worker
+package worker_test
 
 import (
 	"context"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/supervise"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -14,11 +20,11 @@ import (
 // one fixed output.
 const echoWorker = `
 import socket, struct
-s = socket.socket(fileno=3)
+s, answers = socket.socket(fileno=3), socket.socket(fileno=4)
 H = struct.Struct("<HBBIIIQ")
 def frame(kind, number, body):
     return H.pack(0x574E, 1, kind, len(body), 0, 0, number) + body
-s.sendall(frame(1, 0, b'{"pid": 1, "protocol": 1}'))
+answers.sendall(frame(1, 0, b'{"pid": 1, "protocol": 1}'))
 out = struct.pack("<QIBBHII", 0, 0, 0, 0, 0, 0, 0)
 while True:
     b = s.recv(65536)
@@ -29,7 +35,7 @@ while True:
         continue
     body = struct.pack("<II", 1, 1) + struct.pack("<Q", struct.unpack_from("<Q", b, 32)[0]) + struct.pack("<IBBHII", 1, 255, 0, 1, 0, 0)
     body += struct.pack("<HBBIQQq", 0, 11, 1, 0xFFFFFFFF, 64, 64, 16) + b"\0" * 64
-    s.sendall(frame(8, number, body))
+    answers.sendall(frame(8, number, body))
 `
 
 type discard struct{}
@@ -40,16 +46,22 @@ func (discard) Cancelled() bool                              { return false }
 // BenchmarkConn is one round trip through the connection to a child that does
 // next to nothing: what the Go side costs.
 func BenchmarkConn(b *testing.B) {
-	l := &Launcher{}
+	l := &process.Launcher{}
 	defer l.Close()
-	s, err := Launch(b.Context(), Spec{Launcher: l, Name: "m_0_0", Command: Command{Path: testPython(b), Args: []string{"-c", echoWorker}}})
+	s, err := supervise.Launch(b.Context(), supervise.Spec{
+		Launcher: l, Name: "m_0_0",
+		Command: process.Command{Path: nesotest.Python(b), Args: []string{"-c", echoWorker}},
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Kill()
-	arena := NewArena(nil, DefaultInlineLimit, 0)
+	arena := segment.NewArena(nil, segment.DefaultInlineLimit, 0)
 	defer arena.Close()
-	inst := s.Conn.Attach(Instance{Name: "m_0_0", Tables: Tables{Inputs: []string{"IN"}, Outputs: []string{"OUT"}}, Arena: arena, InlineLimit: DefaultInlineLimit})
+	inst := s.Conn.Attach(worker.Instance{
+		Name: "m_0_0", Tables: wire.Tables{Inputs: []string{"IN"}, Outputs: []string{"OUT"}}, Arena: arena,
+		InlineLimit: segment.DefaultInlineLimit,
+	})
 	batch := &backend.Batch{Size: 1, Requests: []*backend.Request{{
 		Inputs:    []tensor.Tensor{{Name: "IN", Datatype: tensor.FP32, Shape: tensor.Shape{16}, Data: make([]byte, 64)}},
 		Requested: []string{"OUT"}, Responder: discard{},

@@ -4,61 +4,23 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/board"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
-// A worker runs its batches in order, so that what was sent to it lies in its
-// channel until the batch before has ended. To take such a batch back, both
-// sides have to agree whether the worker has begun it, also while a model holds
-// the worker's only thread. So each instance has two words in memory that both
-// map, the board. The worker writes the number of a batch into begun before it
-// runs it, and then looks at recalled: a batch up to that number it does not
-// run, and says so (NOT_BEGUN). The server writes recalled and then looks at
-// begun. Each side writes first and then reads what the other wrote, so one of
-// them sees it, provided that no write is overtaken by the read after it: the
-// server, which does this seldom, makes all processors pass a barrier in between
-// (fence), so that the worker needs none. Both may see it: then the server takes
-// the batch for begun and hears otherwise by NOT_BEGUN.
-//
-// A worker that lies about begun keeps what it was sent, as if its model took
-// long, or runs what the server has given to another instance of the same model;
-// what it answers to that has no handle any more.
+// What is sent ahead to a worker lies in a line; see package board.
 
 const (
 	// aheadLimit is how many batches may be on their way to one worker beyond the one
 	// that it runs: enough that it finds the next ones when it reads.
 	aheadLimit = 15
-	// boardSize is that of the board's segment, boardSlot what each instance has of
-	// it: two cache lines, one for each writer.
-	boardSize     = 8192
-	boardSlot     = 128
-	boardRecalled = 64
 	// lineTick is how often a line of batches is looked at: when the worker has begun
 	// none between two looks, what lies there is taken back.
 	lineTick = 4 * time.Millisecond
-	// boardSegment is the number of the board's segment.
-	boardSegment = firstOutputSegment - 1
 )
-
-// Board is an instance's part of the board; nil for one that is not sent
-// anything ahead.
-type Board struct {
-	offset   int
-	begun    *atomic.Uint64
-	recalled *atomic.Uint64
-}
-
-// Offset is what INIT says of it, nil without one.
-func (b *Board) Offset() *int {
-	if b == nil {
-		return nil
-	}
-	return &b.offset
-}
 
 // Ahead is how many batches the instance may be sent ahead.
 func (i *Instance) Ahead() int {
@@ -72,16 +34,15 @@ func (i *Instance) Ahead() int {
 
 // boards is part of Conn and guarded by its mu.
 type boards struct {
-	seg   *segment
-	used  []bool
-	armed bool
-	timer *time.Timer
+	memory *board.Board // nil before the first instance with a board, and at the end
+	armed  bool
+	timer  *time.Timer
 }
 
 // NewBoard returns the board of a new instance, or nil where the worker or the
 // system does not know it. It goes to the worker before the next frame.
-func (c *Conn) NewBoard() *Board {
-	if !canFence() {
+func (c *Conn) NewBoard() *board.Slot {
+	if !board.CanFence() {
 		return nil
 	}
 	c.mu.Lock()
@@ -89,41 +50,39 @@ func (c *Conn) NewBoard() *Board {
 	if c.err != nil || !c.hello.Board {
 		return nil
 	}
-	b := &c.boards
-	if b.seg == nil {
-		seg, err := newSegment(boardSegment, boardSize, true)
-		if err != nil {
+	if c.boards.memory == nil {
+		if err := c.sendBoardLocked(); err != nil {
 			return nil
 		}
-		if err := c.sendSegmentLocked(seg, boardSegment, segmentBoard); err != nil {
-			seg.close()
-			return nil
-		}
-		b.seg, b.used = seg, make([]bool, boardSize/boardSlot)
-		b.timer = time.AfterFunc(time.Hour, c.lookAtLines)
+		c.boards.timer = time.AfterFunc(time.Hour, c.lookAtLines)
 	}
-	i := slices.Index(b.used, false)
-	if i < 0 {
-		return nil
-	}
-	b.used[i] = true
-	word := func(at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b.seg.data[at])) }
-	made := &Board{offset: i * boardSlot, begun: word(i * boardSlot), recalled: word(i*boardSlot + boardRecalled)}
-	made.begun.Store(0)
-	made.recalled.Store(c.lastID) // what was sent to the instance that had it before
-	return made
+	return c.boards.memory.Take(c.lastID) // what was sent to the instance that had it before
 }
 
-// FreeBoard gives back the board of an instance that is not attached.
-func (c *Conn) FreeBoard(b *Board) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.freeBoardLocked(b)
+// sendBoardLocked makes board and bell and hands them to the worker.
+func (c *Conn) sendBoardLocked() error {
+	made, heard, err := board.New()
+	if err != nil {
+		return err
+	}
+	defer heard.Close()
+	s := made.Segment()
+	err = c.sendSegmentLocked(s.File(), s.Size(), wire.BoardSegment, wire.SegmentBoard)
+	if err == nil {
+		err = c.sendSegmentLocked(heard, 0, wire.BellSegment, wire.SegmentBell)
+	}
+	if err != nil {
+		made.Close()
+		return err
+	}
+	c.boards.memory = made
+	return nil
 }
 
-func (c *Conn) freeBoardLocked(b *Board) {
-	if b != nil {
-		c.boards.used[b.offset/boardSlot] = false
+// freeBoardLocked gives back an instance's part.
+func (c *Conn) freeBoardLocked(b *board.Slot) {
+	if b != nil && c.boards.memory != nil {
+		c.boards.memory.Free(b)
 	}
 }
 
@@ -131,15 +90,15 @@ func (c *Conn) freeBoardLocked(b *Board) {
 func (c *Conn) closeBoards() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.boards.seg == nil {
+	if c.boards.memory == nil {
 		return
 	}
 	for _, inst := range c.instances {
 		inst.Board = nil
 	}
 	c.boards.timer.Stop()
-	c.boards.seg.close()
-	c.boards.seg = nil
+	c.boards.memory.Close()
+	c.boards.memory = nil
 }
 
 // joinLocked notes that a batch was sent to an instance with a board.
@@ -184,7 +143,7 @@ func (call *batchCall) begins() {
 
 // begunLocked notes what the worker has begun, and returns up to which number.
 func (i *Instance) begunLocked() uint64 {
-	begun := i.Board.begun.Load()
+	begun := i.Board.Begun()
 	for _, call := range i.line {
 		if call.id > begun {
 			break
@@ -195,25 +154,29 @@ func (i *Instance) begunLocked() uint64 {
 }
 
 // lookAtLines takes back what has been sent to workers that have not come to
-// it. It is the timer's event.
+// it, and has those that run something else send the answers that they hold. It
+// is the timer's event.
 func (c *Conn) lookAtLines() {
 	c.mu.Lock()
 	c.boards.armed = false
 	var late []*Instance
-	if c.err == nil && c.boards.seg != nil {
+	held := false
+	if c.err == nil && c.boards.memory != nil {
 		for _, i := range c.instances {
-			if len(i.line) == 0 || i.Board == nil {
+			if len(i.line) < 2 || i.Board == nil {
 				continue
 			}
-			begun, last := i.begunLocked(), i.line[len(i.line)-1].id
-			if begun >= last {
-				continue
-			}
-			if begun == i.seen && i.line[0].id == i.seenFirst {
+			begun, first, last := i.begunLocked(), i.line[0].id, i.line[len(i.line)-1].id
+			stays := first == i.seenFirst
+			held = held || stays && begun > first
+			if stays && begun == i.seen && begun < last {
 				late = append(late, i)
 			}
-			i.seen, i.seenFirst = begun, i.line[0].id
+			i.seen, i.seenFirst = begun, first
 			c.boards.armed = true
+		}
+		if held {
+			c.boards.memory.Ring()
 		}
 	}
 	taken := c.recallLocked(late)
@@ -237,7 +200,7 @@ func (c *Conn) recallLocked(instances []*Instance) (taken []recall) {
 	for _, i := range instances {
 		if i.Board != nil && len(i.line) > 0 {
 			i.recalled = i.line[len(i.line)-1].id
-			i.Board.recalled.Store(i.recalled)
+			i.Board.Recall(i.recalled)
 			taken = append(taken, recall{i, i.recalled})
 		}
 	}
@@ -250,8 +213,8 @@ func (c *Conn) takeBack(taken []recall) {
 	if len(taken) == 0 {
 		return
 	}
-	fence()
-	c.tell(func() {
+	board.Fence()
+	c.tell(func(c *reading) {
 		var copies []copied
 		c.mu.Lock()
 		for _, t := range taken {
@@ -267,7 +230,7 @@ func (c *Conn) takeBack(taken []recall) {
 // giveBackLocked ends the batches of an instance after one number up to another,
 // as not begun, and returns what is to be released without the lock. Only the
 // reader calls it.
-func (c *Conn) giveBackLocked(i *Instance, after, last uint64) (copies []copied) {
+func (c *reading) giveBackLocked(i *Instance, after, last uint64) (copies []copied) {
 	for _, call := range slices.Clone(i.line) {
 		if call.id > after && call.id <= last && c.untouchedLocked(call) {
 			copies = append(copies, c.backLocked(call)...)
@@ -323,7 +286,7 @@ func (c *Conn) backLocked(call *batchCall) (copies []copied) {
 
 // notBegun takes the worker's word that it has not run a batch: one that the
 // server had recalled.
-func (c *Conn) notBegun(h Header) error {
+func (c *reading) notBegun(h wire.Header) error {
 	c.mu.Lock()
 	call := c.batches[h.ID]
 	if call == nil {
@@ -331,7 +294,7 @@ func (c *Conn) notBegun(h Header) error {
 		c.settleForsaken(h.ID)
 		return nil
 	}
-	fault := &ProtocolError{Kind: h.Kind, Field: "id", Offset: 16}
+	fault := &wire.ProtocolError{Kind: h.Kind, Field: "id", Offset: 16}
 	switch {
 	case call.inst.Number != h.Instance || h.ID > call.inst.recalled:
 		fault.Detail = "the batch was not recalled"
@@ -349,7 +312,7 @@ func (c *Conn) notBegun(h Header) error {
 
 // freed takes the worker's word that it can take another batch although one has
 // not ended: its model answers later.
-func (c *Conn) freed(h Header) {
+func (c *reading) freed(h wire.Header) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.batches[h.ID]
@@ -369,20 +332,20 @@ func (c *Conn) recallAllLocked() {
 	for _, i := range c.instances {
 		if i.Board != nil {
 			i.recalled = math.MaxUint64
-			i.Board.recalled.Store(math.MaxUint64)
+			i.Board.Recall(math.MaxUint64)
 		}
 	}
 }
 
 // abandonLines gives back what a worker that has ended has not begun.
-func (c *Conn) abandonLines() {
+func (c *reading) abandonLines() {
 	c.mu.Lock()
 	waits := slices.ContainsFunc(slices.Collect(maps.Values(c.instances)), func(i *Instance) bool { return i.Board != nil && len(i.line) > 0 })
 	c.mu.Unlock()
 	if !waits {
 		return
 	}
-	fence() // one that was not ended by its death may still go on
+	board.Fence() // one that was not ended by its death may still go on
 	var copies []copied
 	c.mu.Lock()
 	for _, i := range c.instances {

@@ -12,7 +12,11 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/board"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -30,7 +34,7 @@ type line struct {
 	asked   []*answers
 	told    []*progress
 	results []chan error
-	headers []Header
+	headers []wire.Header
 	handles []uint64
 }
 
@@ -38,12 +42,12 @@ type line struct {
 // read all and begun none.
 func newLine(t *testing.T, batches int) *line {
 	t.Helper()
-	if !canFence() {
+	if !board.CanFence() {
 		t.Skip("this system has no membarrier")
 	}
 	l := &line{fakeWorker: newFake(t, nil)}
-	text, _ := json.Marshal(Hello{PID: 1, Protocol: 1, Board: true})
-	l.sendBody(KindHello, 0, text)
+	text, _ := json.Marshal(wire.Hello{PID: 1, Protocol: 1, Board: true})
+	l.sendBody(wire.KindHello, 0, text)
 	if _, err := l.conn.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +57,9 @@ func newLine(t *testing.T, batches int) *line {
 	}
 	l.inst = l.instance(func(i *Instance) { i.Board = board })
 	l.conn.mu.Lock()
-	l.conn.boards.armed = true // as far as it knows: only the test looks at lines
+	l.conn.boards.armed = true // as far as it knows: only the test looks at lines,
+	l.conn.boards.timer.Stop() // also behind its own looks
+	l.conn.boards.timer = time.AfterFunc(time.Hour, func() {})
 	l.conn.mu.Unlock()
 	for range batches {
 		l.put()
@@ -76,18 +82,19 @@ func (l *line) put() {
 }
 
 func (l *line) word(offset int) *atomic.Uint64 {
-	return (*atomic.Uint64)(unsafe.Pointer(&l.maps[boardSegment][offset]))
+	return (*atomic.Uint64)(unsafe.Pointer(&l.maps[wire.BoardSegment][offset]))
 }
 
 // begin is what a worker does before it runs a batch.
 func (l *line) begin(i int) bool {
 	l.word(0).Store(l.headers[i].ID)
-	return l.headers[i].ID > l.word(boardRecalled).Load()
+	return l.headers[i].ID > l.word(board.RecalledAt).Load()
 }
 
 func (l *line) answer(i int) {
 	l.t.Helper()
-	l.send(l.enc.appendResponses(nil, KindResponses, 0, l.headers[i].ID, flagEnds, []outgoing{{handle: l.handles[i], flags: responseFinal}}))
+	l.send(l.enc.AppendResponses(nil, wire.KindResponses, 0, l.headers[i].ID, wire.FlagEnds,
+		[]wire.Outgoing{{Handle: l.handles[i], Flags: wire.ResponseFinal}}))
 }
 
 func (l *line) result(i int) error {
@@ -98,6 +105,61 @@ func (l *line) result(i int) error {
 	case <-time.After(time.Minute):
 		l.t.Fatalf("batch %d has not ended", i)
 		return nil
+	}
+}
+
+// rung is how often the bell rang since it was last asked.
+func (l *line) rung() int {
+	l.t.Helper()
+	poll := []unix.PollFd{{Fd: int32(l.bell.Fd()), Events: unix.POLLIN}}
+	if n, err := unix.Poll(poll, 0); err != nil || n == 0 {
+		return 0
+	}
+	n, err := l.bell.Read(make([]byte, 1<<20))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return n
+}
+
+func TestWhoHoldsAnswersIsRungFor(t *testing.T) {
+	l := newLine(t, 2)
+	look := func(want int, when string) {
+		t.Helper()
+		l.conn.lookAtLines()
+		if got := l.rung(); got != want {
+			t.Errorf("%s: rang %d times, want %d", when, got, want)
+		}
+	}
+	l.begin(0)
+	look(0, "the first batch runs")
+	l.begin(1) // the answer to the first one is held
+	look(1, "the next one was begun, and no answer came since the last look")
+	look(1, "still none")
+	l.answer(0)
+	if err := l.result(0); err != nil {
+		t.Fatal(err)
+	}
+	look(0, "it came")
+	l.put()
+	look(0, "another one was sent")
+	l.begin(2)
+	l.answer(1)
+	if err := l.result(1); err != nil {
+		t.Fatal(err)
+	}
+	look(0, "the answer came before the look")
+	l.answer(2)
+	if err := l.result(2); err != nil {
+		t.Fatal(err)
+	}
+	l.conn.mu.Lock()
+	for range 1 << 17 { // more than a pipe takes: a worker that does not listen holds nobody up
+		l.conn.boards.memory.Ring()
+	}
+	l.conn.mu.Unlock()
+	if l.rung() == 0 {
+		t.Error("nothing rang")
 	}
 }
 
@@ -118,7 +180,7 @@ func TestWhatIsNotBegunComesBack(t *testing.T) {
 	}
 	// A hostile worker answers it all the same, and says so twice: it is nobody's.
 	l.answer(1)
-	l.sendBody(KindNotBegun, l.headers[2].ID, nil)
+	l.sendBody(wire.KindNotBegun, l.headers[2].ID, nil)
 	if l.begin(2) {
 		t.Error("the worker may run what was taken back")
 	}
@@ -169,7 +231,7 @@ func TestTheNextBatchHasBegunWhenTheLastHasEnded(t *testing.T) {
 func TestFreedBatch(t *testing.T) {
 	l := newLine(t, 2)
 	l.word(0).Store(l.headers[1].ID)
-	l.sendBody(KindFree, l.headers[0].ID, nil)
+	l.sendBody(wire.KindFree, l.headers[0].ID, nil)
 	l.answer(1)
 	if err := l.result(1); err != nil {
 		t.Error(err)
@@ -194,7 +256,7 @@ func TestNotBegunAfterAll(t *testing.T) {
 		t.Fatal("not recalled")
 	}
 	l.conn.takeBack(taken) // both are begun, it seems
-	l.sendBody(KindNotBegun, l.headers[1].ID, nil)
+	l.sendBody(wire.KindNotBegun, l.headers[1].ID, nil)
 	if err := l.result(1); !errors.Is(err, backend.ErrNotBegun) {
 		t.Errorf("got %v", err)
 	}
@@ -278,14 +340,15 @@ func TestHostileNotBegun(t *testing.T) {
 			l.conn.mu.Lock()
 			l.conn.recallLocked([]*Instance{l.inst})
 			l.conn.mu.Unlock()
-			l.send(l.enc.appendResponses(nil, KindResponses, 0, l.headers[0].ID, 0, []outgoing{{handle: l.handles[0], flags: responseFinal}}))
+			l.send(l.enc.AppendResponses(nil, wire.KindResponses, 0, l.headers[0].ID, 0,
+				[]wire.Outgoing{{Handle: l.handles[0], Flags: wire.ResponseFinal}}))
 		}, "the batch was answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLine(t, 1)
 			l.begin(0)
 			c.before(l)
-			l.sendBody(KindNotBegun, l.headers[0].ID, nil)
+			l.sendBody(wire.KindNotBegun, l.headers[0].ID, nil)
 			err := l.result(0)
 			if err == nil || errors.Is(err, backend.ErrNotBegun) || !strings.Contains(l.conn.Err().Error(), c.want) {
 				t.Errorf("got %v, the connection %v", err, l.conn.Err())
@@ -299,7 +362,8 @@ func TestHostileNotBegun(t *testing.T) {
 func TestAnsweredButNotBegun(t *testing.T) {
 	l := newLine(t, 2)
 	l.begin(0)
-	l.send(l.enc.appendResponses(nil, KindResponses, 0, l.headers[1].ID, 0, []outgoing{{handle: l.handles[1], flags: responseFinal}}))
+	l.send(l.enc.AppendResponses(nil, wire.KindResponses, 0, l.headers[1].ID, 0,
+		[]wire.Outgoing{{Handle: l.handles[1], Flags: wire.ResponseFinal}}))
 	if got := l.asked[1].await(t); got == nil || got.Err != nil {
 		t.Fatalf("answered %+v", got)
 	}

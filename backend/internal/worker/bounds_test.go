@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
 // announced is the header of a frame with a body of n bytes.
-func announced(kind Kind, n uint32) []byte {
-	frame, _ := AppendFrame(nil, kind, 0, 1, nil)
+func announced(kind wire.Kind, n uint32) []byte {
+	frame, _ := wire.AppendFrame(nil, kind, 0, 1, nil)
 	binary.LittleEndian.PutUint32(frame[4:], n)
 	return frame
 }
@@ -21,21 +23,23 @@ func announced(kind Kind, n uint32) []byte {
 // TestAnnouncedFrames: the header alone ends a connection when a frame of its
 // kind cannot be so long, or is none that a worker sends.
 func TestAnnouncedFrames(t *testing.T) {
-	for k := KindHello; k <= KindFree; k++ {
-		bound, sends := bodyBounds[k]
-		if bound == MaxBody {
+	for k := wire.KindHello; k <= wire.KindFree; k++ {
+		bound := wire.FromWorkers[k]
+		sends := bound >= 0
+		bound = max(bound, 0)
+		if bound == wire.MaxBody {
 			continue
 		}
 		t.Run(k.String(), func(t *testing.T) {
 			f := newFake(t, nil)
 			inst := f.instance(nil)
 			done := f.execute(t.Context(), inst, request(newAnswers()))
-			f.next(KindExecute)
+			f.next(wire.KindExecute)
 			want := fmt.Sprintf("%s frame: length at offset 4: %d bytes, at most %d", k, bound+1, bound)
 			if !sends {
 				want = k.String() + " is not for the server"
 			}
-			f.send(announced(k, bound+1), nil)
+			f.send(announced(k, uint32(bound)+1), nil)
 			if err := result(t, done); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
@@ -50,18 +54,18 @@ func TestFrameThatStops(t *testing.T) {
 		sent []byte
 		want string
 	}{
-		"header":     {announced(KindResponses, 64)[:5], "5 of 24 bytes have come"},
-		"body":       {announced(KindResponses, MaxBody), "24 of 1073741848 bytes have come"},
-		"small body": {append(announced(KindLog, 64), 1, 2, 3), "27 of 88 bytes have come"},
+		"header":     {announced(wire.KindResponses, 64)[:5], "5 of 24 bytes have come"},
+		"body":       {announced(wire.KindResponses, wire.MaxBody), "24 of 1073741848 bytes have come"},
+		"small body": {append(announced(wire.KindLog, 64), 1, 2, 3), "27 of 88 bytes have come"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeWith(t, ConnOptions{frameWait: 20 * time.Millisecond, frameGrace: time.Millisecond})
 			inst := f.instance(nil)
 			done := f.execute(t.Context(), inst, request(newAnswers()))
-			f.next(KindExecute)
+			f.next(wire.KindExecute)
 			f.send(c.sent, nil)
 			err := result(t, done)
-			var broken *ProtocolError
+			var broken *wire.ProtocolError
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(f.conn.Err(), &broken) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -69,36 +73,26 @@ func TestFrameThatStops(t *testing.T) {
 	}
 }
 
-// TestPatience: only a wait without a byte counts, also where the reader is called
-// away from it, and none after the frame.
-func TestPatience(t *testing.T) {
-	var late []error
-	p := &patience{limit: time.Hour, grace: time.Hour, late: func(err error) { late = append(late, err) }}
-	passes := func(d time.Duration) { // without a byte
-		p.since = p.since.Add(-d)
-		p.passed()
+// TestFrameThatTrickles: what comes a byte at a time comes too slowly, however long
+// no pause is.
+func TestFrameThatTrickles(t *testing.T) {
+	f := newFakeWith(t, ConnOptions{frameWait: 50 * time.Millisecond, frameGrace: time.Millisecond})
+	inst := f.instance(nil)
+	done := f.execute(t.Context(), inst, request(newAnswers()))
+	f.next(wire.KindExecute)
+	frame := announced(wire.KindResponses, 1<<20)
+	for range 5000 {
+		_, _ = f.fds.Write(frame) // fails once the connection has ended
+		frame = frame[:1]
+		select {
+		case err := <-done:
+			var broken *wire.ProtocolError
+			if err == nil || !strings.Contains(err.Error(), " of 1048600 bytes have come") || !errors.As(f.conn.Err(), &broken) {
+				t.Errorf("got %v", err)
+			}
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
-	p.begin(10, 100)
-	passes(59 * time.Minute)
-	p.end(true)
-	p.begin(20, 100)
-	passes(59 * time.Minute)
-	p.end(false) // for an errand
-	p.begin(20, 100)
-	if p.grudging {
-		t.Fatal("the grace began before the time was over")
-	}
-	passes(2 * time.Minute)
-	if !p.grudging || late != nil {
-		t.Fatalf("grace %v, %v before it is over", p.grudging, late)
-	}
-	p.passed()
-	if len(late) != 1 || !strings.Contains(late[0].Error(), "20 of 100 bytes") {
-		t.Fatalf("got %v", late)
-	}
-	p.end(true)
-	p.passed()
-	if len(late) != 1 {
-		t.Fatalf("late although nobody waits: %v", late[1:])
-	}
+	t.Fatal("it goes on")
 }

@@ -6,32 +6,26 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
+	"github.com/nesoserve/neso/backend/internal/worker/ledger"
+	"github.com/nesoserve/neso/backend/internal/worker/linelog"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
-
-// Channels are the server's ends of what connects it with a worker.
-//
-// A Unix socket wakes whoever waits on it also when the other side takes what
-// was written, so a pair that carries requests one way and answers the other
-// costs both sides a needless wake-up for every frame. So the server's frames
-// go over one pair and the worker's over the other.
-type Channels struct {
-	Control     *os.File // the server's frames
-	Descriptors *os.File // descriptors to the worker, the worker's frames back
-}
 
 // ConnOptions says what a connection needs to know and to call.
 type ConnOptions struct {
 	// Logger takes the worker's log records; it carries model and instance, unless the worker is a user's process (Serve).
 	Logger *slog.Logger
-	// rate bounds these; nil means one of the connection's own.
-	rate *logRate
+	// Rate bounds these; nil means one of the connection's own.
+	Rate *linelog.Rate
 	// Host serves calls out of the worker; nil refuses them.
 	Host backend.Host
 	// OutputLimit bounds the worker's output memory in bytes; 0 is
@@ -44,21 +38,22 @@ type ConnOptions struct {
 	// Serve answers calls that only the processes of users may make: BIND, UNBIND,
 	// and operations of CONTROL that the connection does not know. nil refuses
 	// them.
-	Serve func(ctx context.Context, kind Kind, body json.RawMessage) (any, error)
+	Serve func(ctx context.Context, kind wire.Kind, body json.RawMessage) (any, error)
 	// KeepStuck gives up a batch that does not come back, and not the connection
 	// with all its other models.
 	KeepStuck bool
 	// Arena is where large answers to INFER go when the caller is no instance.
-	Arena *Arena
+	Arena *segment.Arena
 	// Devices makes the memory on GPUs that the worker may ask for; nil: none.
-	Devices *DevicePool
+	Devices *segment.DevicePool
 	// Cause turns the end of the connection into the error that requests in
 	// flight are answered with. It may wait, for the exit status, but not long.
 	Cause func(error) *backend.Error
 
-	load loadOptions // for Load
+	Load LoadOptions     // for Load
+	Gone <-chan struct{} // closed when the process has ended; nil where that cannot be seen
 
-	frameWait, frameGrace time.Duration // the constants, but in tests
+	frameWait, frameGrace time.Duration // see NewPatience; 0 but in tests
 }
 
 // Conn is the server's side of one worker's control channel. One goroutine
@@ -67,18 +62,19 @@ type ConnOptions struct {
 // there unless somebody is already writing: then that one takes it along.
 type Conn struct {
 	opts ConnOptions
-	ch   Channels
+	ch   channel.Ends
 	raw  syscall.RawConn // of ch.Control, which never waits in the poller
-	mem  *outputs
+	mem  *segment.Outputs
 	ctx  context.Context // ends with the connection; for calls out of the worker
 	stop context.CancelFunc
 
 	wg      sync.WaitGroup
 	closing chan struct{} // closed when the connection ends
 	r       readerState
+	part    reading       // for whoever reads
 	done    chan struct{} // closed when everything in flight has been answered
 	helloed chan struct{} // closed by HELLO
-	hello   Hello
+	hello   wire.Hello
 	kick    chan struct{} // tells the flusher that it has something to write
 
 	mu        sync.Mutex
@@ -96,17 +92,17 @@ type Conn struct {
 	instances map[uint32]*Instance
 	devices   []tensor.GPU  // that the worker sees; nil before DEVICES
 	inputs    []wireSegment // by wire number
-	arenas    map[*Arena][]uint32
-	lent      lentSegments
-	releases  []blockKey
-	held      map[blockKey][]*tensor.Buffer
-	early     map[blockKey]int // RELEASE that came before the response it belongs to
-	enc       encoder
+	arenas    map[*segment.Arena][]uint32
+	lent      segment.Loans
+	borrows   bool // the worker knows segments of others, and DROP
+	ledger    ledger.Ledger
+	enc       wire.Encoder
 	timers    connTimers
 	watches   []watch
-	host      hostCalls
+	host      hostcalls.Calls
 	boards    boards
-	errands   []func()                // for the reader
+	ownRate   *linelog.Rate           // of a connection that was given none
+	errands   []func(*reading)        // for the reader
 	expired   map[uint64]requestState // answered by a timeout, by handle, while the worker still has them
 	forsaken  map[uint64]forsaken     // batches that were given up
 
@@ -117,7 +113,7 @@ type Conn struct {
 }
 
 type wireSegment struct {
-	arena *Arena
+	arena *segment.Arena
 	index int
 }
 
@@ -140,12 +136,10 @@ const (
 	// callRoom is how many bytes may wait for a worker that does not read while it
 	// gets responses to its own calls.
 	callRoom = 4 << 20
-	// earlyLimit bounds releases of blocks that were not known to be held.
-	earlyLimit = 1 << 16
 )
 
 type reply struct {
-	kind Kind
+	kind wire.Kind
 	body []byte
 }
 
@@ -154,21 +148,23 @@ type reply struct {
 const interruptGrace = time.Second
 
 var (
-	errEnded = errors.New("the worker's connection has ended")
-	errStuck = errors.New("the worker did not come back from a cancelled batch")
+	// ErrEnded ends what the worker has not begun when its connection ends.
+	ErrEnded = errors.New("the worker's connection has ended")
+	// ErrStuck ends a connection, or a batch alone where the connection is kept.
+	ErrStuck = errors.New("the worker did not come back from a cancelled batch")
 )
 
 // NewConn starts to speak with a worker. It takes over the channels.
-func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
+func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 	var raw syscall.RawConn
 	var in io.Reader
-	control, err := writeOnly(ch.Control)
+	control, err := channel.WriteOnly(ch.Control)
 	if err == nil {
 		ch.Control = control
 		raw, err = ch.Control.SyscallConn()
 	}
 	if err == nil {
-		in, err = directReader(ch.Descriptors)
+		in, err = channel.NewReader(ch.Descriptors)
 	}
 	if err != nil {
 		return nil, errors.Join(err, ch.Control.Close(), ch.Descriptors.Close())
@@ -177,40 +173,62 @@ func NewConn(ch Channels, opts ConnOptions) (*Conn, error) {
 		opts: opts, ch: ch, raw: raw,
 		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}), kick: make(chan struct{}, 1),
 		batches: map[uint64]*batchCall{}, calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
-		arenas: map[*Arena][]uint32{}, held: map[blockKey][]*tensor.Buffer{}, early: map[blockKey]int{},
+		arenas:  map[*segment.Arena][]uint32{},
 		expired: map[uint64]requestState{}, forsaken: map[uint64]forsaken{},
 	}
-	if c.opts.rate == nil {
-		c.opts.rate = &logRate{logger: c.logger()}
+	if c.opts.Rate == nil {
+		c.opts.Rate = linelog.NewRate(c.logger())
+		c.ownRate = c.opts.Rate
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.room.L = &c.mu
-	c.mem = newOutputs(opts.OutputLimit, c.release)
-	c.lent.init(c.dropLent)
-	c.host.init()
+	c.mem = segment.NewOutputs(opts.OutputLimit, c.release)
+	c.lent.Init(c.dropLent)
+	c.host.Init(hostcalls.Worker{
+		Host: opts.Host, Go: c.wg.Go, Reply: c.reply, Send: c.sendAnswer, Lend: c.lend,
+		ToHost: func(t *tensor.Tensor) *backend.Error { return c.toHost(t, nil) }, Fail: c.end,
+	})
 	c.try = func(fd uintptr) bool {
-		c.tryN, c.tryErr = tryWrite(fd, c.tryBuf)
+		c.tryN, c.tryErr = channel.TryWrite(fd, c.tryBuf)
 		return true
 	}
 	c.timers.releases = time.AfterFunc(time.Hour, c.flushReleases)
 	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
 	c.wg.Go(c.flusher)
-	c.r = readerState{rd: frameReader{src: in, bounds: fromWorkers, patience: c.newPatience()}, reading: true, wake: make(chan struct{}, 1)}
-	c.r.eager, _ = in.(eager)
+	c.part = reading{Conn: c, rd: wire.NewReader(in, wire.FromWorkers, wire.NewPatience(opts.frameWait, opts.frameGrace, c.end))}
+	c.r.wake = make(chan struct{}, 1)
+	c.r.election.Take() // for background
+	c.part.eager, _ = in.(eager)
 	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
-	c.wg.Go(c.background)
+	c.wg.Go(c.part.background)
+	if opts.Gone != nil {
+		c.wg.Go(c.mourn)
+	}
 	return c, nil
 }
 
+// mourn ends what can still come when the process has ended: something that it has
+// started may hold its channels open, and says nothing in its name.
+func (c *Conn) mourn() {
+	select {
+	case <-c.opts.Gone:
+	case <-c.closing:
+		return
+	}
+	if raw, err := c.ch.Descriptors.SyscallConn(); err == nil {
+		channel.HearNoMore(raw)
+	}
+}
+
 // Hello waits for the worker's first word.
-func (c *Conn) Hello(ctx context.Context) (Hello, error) {
+func (c *Conn) Hello(ctx context.Context) (wire.Hello, error) {
 	select {
 	case <-c.helloed:
 		return c.hello, nil
 	case <-c.done:
-		return Hello{}, c.Err()
+		return wire.Hello{}, c.Err()
 	case <-ctx.Done():
-		return Hello{}, ctx.Err()
+		return wire.Hello{}, ctx.Err()
 	}
 }
 
@@ -228,7 +246,7 @@ func (c *Conn) Err() error {
 // Close ends the connection, answers what is in flight and waits for the
 // connection's goroutines.
 func (c *Conn) Close() {
-	c.end(errEnded)
+	c.end(ErrEnded)
 	c.wg.Wait()
 }
 
@@ -243,6 +261,7 @@ func (c *Conn) end(err error) {
 	c.timers.releases.Stop()
 	c.timers.cancels.Stop()
 	c.r.idle.Stop()
+	c.r.election.Close()
 	c.stopLimitsLocked()
 	c.recallAllLocked()
 	for _, w := range c.watches {
@@ -256,14 +275,14 @@ func (c *Conn) end(err error) {
 	c.stop()
 	// Closing wakes a blocked Read of the same file; a blocked Write ends with the
 	// socket.
-	shutdown(c.raw)
+	channel.Shutdown(c.raw)
 	_ = c.ch.Control.Close()
 	_ = c.ch.Descriptors.Close()
 }
 
 // Call sends a JSON frame and waits for READY or FAILED. FAILED becomes a
 // *CallError.
-func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (json.RawMessage, error) {
+func (c *Conn) Call(ctx context.Context, kind wire.Kind, instance uint32, body any) (json.RawMessage, error) {
 	var text []byte
 	if body != nil {
 		var err error
@@ -281,7 +300,7 @@ func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (
 	c.lastID++
 	id := c.lastID
 	var err error
-	if c.out, err = AppendFrame(c.out, kind, instance, id, text); err != nil {
+	if c.out, err = wire.AppendFrame(c.out, kind, instance, id, text); err != nil {
 		c.mu.Unlock()
 		return nil, err
 	}
@@ -296,23 +315,23 @@ func (c *Conn) Call(ctx context.Context, kind Kind, instance uint32, body any) (
 	}
 	select {
 	case r := <-answer:
-		if r.kind == KindReady {
+		if r.kind == wire.KindReady {
 			return r.body, nil
 		}
-		var f FailedBody
+		var f wire.FailedBody
 		if err := json.Unmarshal(r.body, &f); err != nil {
 			return nil, err
 		}
-		return nil, f.err()
+		return nil, callError(&f)
 	case <-c.done:
 		select {
 		case r := <-answer: // it came just before the end
-			if r.kind == KindReady {
+			if r.kind == wire.KindReady {
 				return r.body, nil
 			}
-			var f FailedBody
+			var f wire.FailedBody
 			if json.Unmarshal(r.body, &f) == nil {
-				return nil, f.err()
+				return nil, callError(&f)
 			}
 		default:
 		}
@@ -330,7 +349,7 @@ type CallError struct {
 	Code backend.Code
 }
 
-func (f *FailedBody) err() *CallError {
+func callError(f *wire.FailedBody) *CallError {
 	e := &CallError{Message: f.Message, Traceback: f.Traceback, Code: backend.Internal}
 	if f.Code > 0 && f.Code <= int(backend.Cancelled) {
 		e.Code = backend.Code(f.Code)
@@ -345,7 +364,7 @@ func (c *Conn) Exit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
-		c.out, _ = AppendFrame(c.out, KindExit, 0, 0, nil)
+		c.out, _ = wire.AppendFrame(c.out, wire.KindExit, 0, 0, nil)
 		c.flushLocked()
 	}
 }

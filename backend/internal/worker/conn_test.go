@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/stream"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -33,13 +35,13 @@ func TestBatchShape(t *testing.T) {
 	ra, rb := request(a), request(b)
 	ra.BatchSize, rb.BatchSize = 2, 1
 	done := f.execute(t.Context(), inst, ra, rb)
-	h, body := f.next(KindExecuteBatch)
-	block, err := DecodeExecuteBatch(body)
+	h, body := f.next(wire.KindExecuteBatch)
+	block, err := wire.DecodeExecuteBatch(body)
 	if err != nil || block.Total != 3 || len(block.Handles) != 2 || block.Inputs[0].Shape[0] != 3 {
 		t.Fatalf("%+v: %v", block, err)
 	}
 	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{3, 1}, Data: []byte{1, 2, 3}}
-	f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+	f.send(f.enc.AppendResultBatch(nil, 0, h.ID, wire.FlagEnds, []tensor.Tensor{out}, []int{0}, nil))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +56,8 @@ func TestBatchShape(t *testing.T) {
 
 	a = newAnswers()
 	done = f.execute(t.Context(), inst, request(a))
-	h, _ = f.next(KindExecuteBatch)
-	f.send(appendDone(nil, 0, h.ID, "RuntimeError: boom", ""))
+	h, _ = f.next(wire.KindExecuteBatch)
+	f.send(wire.AppendDone(nil, 0, h.ID, "RuntimeError: boom", ""))
 	err = result(t, done)
 	if err == nil || err.Error() != "Failed to process the request(s) for model 'm_0_0', message: RuntimeError: boom" {
 		t.Errorf("got %v", err)
@@ -67,16 +69,17 @@ func TestNoAnswer(t *testing.T) {
 	inst := f.instance(nil)
 	a := newAnswers()
 	done := f.execute(t.Context(), inst, request(a))
-	h, _ := f.next(KindExecute)
-	f.sendBody(KindDone, h.ID, nil)
+	h, _ := f.next(wire.KindExecute)
+	f.sendBody(wire.KindDone, h.ID, nil)
 	if err := result(t, done); err == nil || !strings.Contains(err.Error(), "without a response to 1 of its requests") {
 		t.Errorf("got %v", err)
 	}
 	a = newAnswers()
 	done = f.execute(t.Context(), inst, request(a))
-	h, body := f.next(KindExecute)
-	blocks, _ := DecodeExecute(body)
-	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal | responseNone}}))
+	h, body := f.next(wire.KindExecute)
+	blocks, _ := wire.DecodeExecute(body)
+	f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds,
+		[]wire.Outgoing{{Handle: blocks[0].Handle, Flags: wire.ResponseFinal | wire.ResponseNone}}))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
 	}
@@ -104,14 +107,14 @@ func TestOutputMemory(t *testing.T) {
 	words := tensor.AppendElement(tensor.AppendElement(nil, "ab"), "c")
 	copy(f.maps[n], []byte{1, 2, 3, 4})
 	copy(f.maps[n][64:], words)
-	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
-		handle: blocks[0].Handle, flags: responseFinal, indices: []int{0, 1, -1},
-		outputs: []tensor.Tensor{
+	f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds, []wire.Outgoing{{
+		Handle: blocks[0].Handle, Flags: wire.ResponseFinal, Indices: []int{0, 1, -1},
+		Outputs: []tensor.Tensor{
 			{Datatype: tensor.Uint8, Shape: tensor.Shape{4}, Data: make([]byte, 4)},
 			{Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: words},
 			{Name: "UNKNOWN", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}},
 		},
-		places: []place{{segment: n}, {segment: n, offset: 64}, {segment: n, offset: 128}},
+		Places: []wire.Place{{Segment: n}, {Segment: n, Offset: 64}, {Segment: n, Offset: 128}},
 	}}))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
@@ -127,12 +130,12 @@ func TestOutputMemory(t *testing.T) {
 	resp.Release()
 	released := map[uint64]bool{}
 	for len(released) < 3 { // by themselves: nothing else is sent
-		_, body := f.next(KindRelease)
-		if err := decodeRelease(body, func(k blockKey) { released[k.offset] = true }); err != nil {
+		_, body := f.next(wire.KindRelease)
+		if err := wire.DecodeRelease(body, func(k wire.Block) { released[k.Offset] = true }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if used := inst.Arena.segments[0].blocks.used; used != 0 {
+	if used := inst.Arena.Used(); used != 0 {
 		t.Errorf("%d bytes of input memory are left", used)
 	}
 }
@@ -150,14 +153,15 @@ func TestHeldInputs(t *testing.T) {
 		in := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16}, Data: buf.Bytes(), Buffer: buf}
 		a := newAnswers()
 		done := f.execute(t.Context(), inst, request(a, in))
-		h, body := f.next(KindExecute)
-		blocks, _ := DecodeExecute(body)
-		key := blockKey{blocks[0].Inputs[0].Segment, blocks[0].Inputs[0].Offset}
-		release := appendRelease(nil, []blockKey{key})
+		h, body := f.next(wire.KindExecute)
+		blocks, _ := wire.DecodeExecute(body)
+		key := wire.Block{Segment: blocks[0].Inputs[0].Segment, Offset: blocks[0].Inputs[0].Offset}
+		release := wire.AppendRelease(nil, []wire.Block{key})
 		if early {
 			f.send(release, nil)
 		}
-		f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal | responseRetained}}))
+		f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds,
+			[]wire.Outgoing{{Handle: blocks[0].Handle, Flags: wire.ResponseFinal | wire.ResponseRetained}}))
 		if err := result(t, done); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +170,7 @@ func TestHeldInputs(t *testing.T) {
 		}
 		if !early {
 			f.send(release, nil)
-			f.call(KindControl, 1, controlBody{Op: "is_ready"}) // the release was read before
+			f.call(wire.KindControl, 1, wire.ControlBody{Op: "is_ready"}) // the release was read before
 		}
 		if buf.References() != 1 {
 			t.Errorf("early %v: %d references at the end", early, buf.References())
@@ -183,21 +187,22 @@ func TestDecoupled(t *testing.T) {
 	slow, quick := newAnswers(), newAnswers()
 	slow.block = make(chan struct{})
 	done := f.execute(t.Context(), inst, request(slow), request(quick))
-	h, body := f.next(KindExecute)
-	blocks, _ := DecodeExecute(body)
-	f.sendBody(KindDone, h.ID, nil)
+	h, body := f.next(wire.KindExecute)
+	blocks, _ := wire.DecodeExecute(body)
+	f.sendBody(wire.KindDone, h.ID, nil)
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
 	}
-	for range streamRoom {
-		f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{{handle: blocks[0].Handle}}))
+	for range stream.Room {
+		f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, 0, []wire.Outgoing{{Handle: blocks[0].Handle}}))
 	}
-	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{{handle: blocks[1].Handle, flags: responseFinal | responseNone}}))
+	f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, 0,
+		[]wire.Outgoing{{Handle: blocks[1].Handle, Flags: wire.ResponseFinal | wire.ResponseNone}}))
 	<-quick.done
-	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{{handle: blocks[0].Handle, flags: responseFinal}}))
+	f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, 0, []wire.Outgoing{{Handle: blocks[0].Handle, Flags: wire.ResponseFinal}}))
 	close(slow.block)
 	<-slow.done
-	if len(quick.got) != 0 || len(slow.got) != streamRoom+1 {
+	if len(quick.got) != 0 || len(slow.got) != stream.Room+1 {
 		t.Errorf("%d and %d responses", len(quick.got), len(slow.got))
 	}
 }
@@ -209,13 +214,13 @@ func TestEndAnswersEverything(t *testing.T) {
 	decoupled := f.instance(func(i *Instance) { i.Decoupled, i.Number = true, 1 })
 	a, b := newAnswers(), newAnswers()
 	stream := f.execute(t.Context(), decoupled, request(b))
-	h, _ := f.next(KindExecute)
-	f.sendBody(KindDone, h.ID, nil)
+	h, _ := f.next(wire.KindExecute)
+	f.sendBody(wire.KindDone, h.ID, nil)
 	if err := result(t, stream); err != nil {
 		t.Fatal(err)
 	}
 	done := f.execute(t.Context(), inst, request(a))
-	f.next(KindExecute)
+	f.next(wire.KindExecute)
 	_ = f.fds.Close()
 	if err := result(t, done); err == nil {
 		t.Error("no error")
@@ -224,7 +229,7 @@ func TestEndAnswersEverything(t *testing.T) {
 	if b.got[0].Err == nil {
 		t.Error("no error on the stream")
 	}
-	if err := inst.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{request(newAnswers())}}); !errors.Is(err, errEnded) {
+	if err := inst.Execute(t.Context(), &backend.Batch{Requests: []*backend.Request{request(newAnswers())}}); !errors.Is(err, ErrEnded) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -235,27 +240,74 @@ func TestBrokenProtocol(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		out  tensor.Tensor
-		at   place
+		at   wire.Place
 		idx  int
 		want string
 	}{
-		{"unknown segment", tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}, place{segment: 7, offset: 0}, 0, "segment 7 does not exist"},
-		{"index", tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}, place{segment: InlineSegment}, 2, "output 2 of 2"},
-		{"length", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{2}, Data: []byte{1}}, place{segment: InlineSegment}, 0, "expected 8"},
-		{"overflow", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{1 << 62, 4}, Data: nil}, place{segment: InlineSegment}, 0, "count exceeds"},
-		{"negative", tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{-1}, Data: nil}, place{segment: InlineSegment}, 0, "negative"},
-		{"bytes", tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: words}, place{segment: InlineSegment}, 0, "incomplete string data"},
-		{"bytes count", tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: make([]byte, 8)}, place{segment: InlineSegment}, 0, "2 elements for shape [1]"},
-		{"datatype", tensor.Tensor{Datatype: 99, Shape: tensor.Shape{1}, Data: []byte{1}}, place{segment: InlineSegment}, 0, "99 is unknown"},
+		{
+			"unknown segment",
+			tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}},
+			wire.Place{Segment: 7, Offset: 0},
+			0,
+			"segment 7 does not exist",
+		},
+		{
+			"index",
+			tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}},
+			wire.Place{Segment: wire.InlineSegment},
+			2,
+			"output 2 of 2",
+		},
+		{
+			"length",
+			tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{2}, Data: []byte{1}},
+			wire.Place{Segment: wire.InlineSegment},
+			0,
+			"expected 8",
+		},
+		{
+			"overflow",
+			tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{1 << 62, 4}, Data: nil},
+			wire.Place{Segment: wire.InlineSegment},
+			0,
+			"count exceeds",
+		},
+		{
+			"negative",
+			tensor.Tensor{Datatype: tensor.FP32, Shape: tensor.Shape{-1}, Data: nil},
+			wire.Place{Segment: wire.InlineSegment},
+			0,
+			"negative",
+		},
+		{
+			"bytes",
+			tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: words},
+			wire.Place{Segment: wire.InlineSegment},
+			0,
+			"incomplete string data",
+		},
+		{
+			"bytes count",
+			tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: make([]byte, 8)},
+			wire.Place{Segment: wire.InlineSegment},
+			0, "2 elements for shape [1]",
+		},
+		{
+			"datatype",
+			tensor.Tensor{Datatype: 99, Shape: tensor.Shape{1}, Data: []byte{1}},
+			wire.Place{Segment: wire.InlineSegment},
+			0,
+			"99 is unknown",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFake(t, nil)
 			inst := f.instance(nil)
 			done := f.execute(t.Context(), inst, request(newAnswers()))
-			h, body := f.next(KindExecute)
-			blocks, _ := DecodeExecute(body)
-			f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
-				handle: blocks[0].Handle, flags: responseFinal, outputs: []tensor.Tensor{c.out}, indices: []int{c.idx}, places: []place{c.at},
+			h, body := f.next(wire.KindExecute)
+			blocks, _ := wire.DecodeExecute(body)
+			f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds, []wire.Outgoing{{
+				Handle: blocks[0].Handle, Flags: wire.ResponseFinal, Outputs: []tensor.Tensor{c.out}, Indices: []int{c.idx}, Places: []wire.Place{c.at},
 			}}))
 			if err := result(t, done); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -269,15 +321,15 @@ func TestCancel(t *testing.T) {
 	inst := f.instance(nil)
 	a := newAnswers()
 	done := f.execute(t.Context(), inst, request(a))
-	h, body := f.next(KindExecute)
-	blocks, _ := DecodeExecute(body)
+	h, body := f.next(wire.KindExecute)
+	blocks, _ := wire.DecodeExecute(body)
 	a.mu.Lock()
 	a.cancelled = true
 	a.mu.Unlock()
-	if ch, _ := f.next(KindCancel); ch.ID != blocks[0].Handle {
+	if ch, _ := f.next(wire.KindCancel); ch.ID != blocks[0].Handle {
 		t.Errorf("CANCEL of %d, want %d", ch.ID, blocks[0].Handle)
 	}
-	f.sendBody(KindDone, h.ID, nil)
+	f.sendBody(wire.KindDone, h.ID, nil)
 	_ = result(t, done)
 }
 
@@ -287,11 +339,11 @@ func TestContextEnds(t *testing.T) {
 	inst := f.instance(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := f.execute(ctx, inst, request(newAnswers()))
-	f.next(KindExecute)
+	f.next(wire.KindExecute)
 	f.wrote()
 	cancel()
-	f.next(KindCancel)
-	if err := result(t, done); err == nil || !strings.Contains(err.Error(), errStuck.Error()) {
+	f.next(wire.KindCancel)
+	if err := result(t, done); err == nil || !strings.Contains(err.Error(), ErrStuck.Error()) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -300,20 +352,21 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 	host := &fakeHost{metrics: map[string]float64{}}
 	f := newFake(t, host)
 	f.instance(nil)
-	kind, v := f.call(KindMetric, 1, metricBody{Op: "family", Name: "c", Kind: "counter"})
-	if kind != KindReady || v["family"] != 1.0 {
+	kind, v := f.call(wire.KindMetric, 1, wire.MetricBody{Op: "family", Name: "c", Kind: "counter"})
+	if kind != wire.KindReady || v["family"] != 1.0 {
 		t.Fatalf("family: %s %v", kind, v)
 	}
 	for _, labels := range []map[string]string{{"a": "b", "c": "d"}, {"c": "d", "a": "b"}} { // made twice it is the same one
-		if kind, v = f.call(KindMetric, 1, metricBody{Op: "create", Family: 1, Labels: labels}); kind != KindReady || v["metric"] != 2.0 {
+		if kind, v = f.call(wire.KindMetric, 1, wire.MetricBody{Op: "create", Family: 1, Labels: labels}); kind != wire.KindReady ||
+			v["metric"] != 2.0 {
 			t.Fatalf("create: %s %v", kind, v)
 		}
 	}
-	f.call(KindMetric, 2, metricBody{Op: "increment", Metric: 2, Value: 2.5})
-	if _, v := f.call(KindMetric, 3, metricBody{Op: "value", Metric: 2}); v["value"] != 2.5 {
+	f.call(wire.KindMetric, 2, wire.MetricBody{Op: "increment", Metric: 2, Value: 2.5})
+	if _, v := f.call(wire.KindMetric, 3, wire.MetricBody{Op: "value", Metric: 2}); v["value"] != 2.5 {
 		t.Errorf("value: %v", v)
 	}
-	for id, b := range []metricBody{
+	for id, b := range []wire.MetricBody{
 		{Op: "set", Metric: 2},
 		{Op: "value", Metric: 9},
 		{Op: "nonsense", Metric: 2},
@@ -322,24 +375,28 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 		{Op: "release", Family: 9},
 		{Op: "family", Name: "taken", Kind: "gauge"},
 	} {
-		if kind, v := f.call(KindMetric, uint64(id), b); kind != KindFailed || v["message"] == "" {
+		if kind, v := f.call(wire.KindMetric, uint64(id), b); kind != wire.KindFailed || v["message"] == "" {
 			t.Errorf("%s: %s %v", b.Op, kind, v)
 		}
 	}
-	f.call(KindMetric, 4, metricBody{Op: "create", Family: 1})
-	f.call(KindMetric, 4, metricBody{Op: "family", Name: "d", Kind: "histogram"})
-	f.call(KindMetric, 4, metricBody{Op: "create", Family: 4, Buckets: []number{1, number(math.Inf(1))}})
-	f.call(KindMetric, 5, metricBody{Op: "release", Family: 1})
-	if kind, _ := f.call(KindMetric, 5, metricBody{Op: "value", Metric: 2}); kind != KindFailed {
+	f.call(wire.KindMetric, 4, wire.MetricBody{Op: "create", Family: 1})
+	f.call(wire.KindMetric, 4, wire.MetricBody{Op: "family", Name: "d", Kind: "histogram"})
+	f.call(wire.KindMetric, 4, wire.MetricBody{Op: "create", Family: 4, Buckets: []wire.Number{1, wire.Number(math.Inf(1))}})
+	f.call(wire.KindMetric, 5, wire.MetricBody{Op: "release", Family: 1})
+	if kind, _ := f.call(wire.KindMetric, 5, wire.MetricBody{Op: "value", Metric: 2}); kind != wire.KindFailed {
 		t.Errorf("a metric of a released family: %s", kind)
 	}
-	if _, v := f.call(KindControl, 6, controlBody{Op: "is_ready", Model: "there", Version: -1}); v["ready"] != true {
+	if _, v := f.call(wire.KindControl, 6, wire.ControlBody{Op: "is_ready", Model: "there", Version: -1}); v["ready"] != true {
 		t.Errorf("is_ready: %v", v)
 	}
-	if kind, _ := f.call(KindControl, 7, controlBody{Op: "load", Model: "x", Files: map[string][]byte{"file:1/x": []byte("data")}}); kind != KindReady || host.loaded[0] != "xdata" {
+	if kind, _ := f.call(wire.KindControl, 7, wire.ControlBody{
+		Op: "load", Model: "x",
+		Files: map[string][]byte{"file:1/x": []byte("data")},
+	}); kind != wire.KindReady || host.loaded[0] != "xdata" {
 		t.Errorf("load: %s %v", kind, host.loaded)
 	}
-	if kind, v := f.call(KindControl, 8, controlBody{Op: "unload", Model: "x"}); kind != KindFailed || v["message"] != "no such model" {
+	if kind, v := f.call(wire.KindControl, 8, wire.ControlBody{Op: "unload", Model: "x"}); kind != wire.KindFailed ||
+		v["message"] != "no such model" {
 		t.Errorf("unload: %s %v", kind, v)
 	}
 	_ = f.fds.Close()
@@ -358,7 +415,10 @@ func TestInfer(t *testing.T) {
 		case "echo":
 			out := r.Inputs[0]
 			out.Data, out.Buffer = append([]byte(nil), out.Data...), nil
-			return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out, {Name: "BIG", Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16}, Data: big}}}, true)
+			return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out, {
+				Name: "BIG", Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16},
+				Data: big,
+			}}}, true)
 		case "many":
 			for range 3 {
 				_ = r.Respond(&backend.Response{}, false)
@@ -376,10 +436,10 @@ func TestInfer(t *testing.T) {
 	}}
 	f := newFake(t, host)
 	inst := f.instance(nil)
-	responses := func() []DecodedResponse {
+	responses := func() []wire.DecodedResponse {
 		t.Helper()
-		_, body := f.next(KindInferResponses)
-		all, _, err := DecodeResponses(KindInferResponses, body)
+		_, body := f.next(wire.KindInferResponses)
+		all, _, err := wire.DecodeResponses(wire.KindInferResponses, body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,28 +448,32 @@ func TestInfer(t *testing.T) {
 	ask := func(id uint64, model string, decoupled bool) {
 		kind := byte(0)
 		if decoupled {
-			kind = inferWindow
+			kind = wire.InferWindow
 		}
-		f.send(f.enc.appendInfer(nil, id, kind, &backend.Request{ModelName: model, ModelVersion: -1, Inputs: []tensor.Tensor{fp32("IN", tensor.Shape{2})}}, nil, inline))
+		f.send(f.enc.AppendInfer(nil, id, kind, &backend.Request{
+			ModelName: model, ModelVersion: -1,
+			Inputs: []tensor.Tensor{fp32("IN", tensor.Shape{2})},
+		}, nil, inline))
 	}
 	ask(1, "echo", false)
 	r := responses()[0]
-	if r.Handle != 1 || r.Flags != responseFinal || len(r.Entries) != 2 || string(r.Entries[0].Name) != "IN" {
+	if r.Handle != 1 || r.Flags != wire.ResponseFinal || len(r.Entries) != 2 || string(r.Entries[0].Name) != "IN" {
 		t.Fatalf("%+v", r)
 	}
 	e := r.Entries[1]
 	if e.Inline() || f.maps[e.Segment][e.Offset+100] != 7 {
 		t.Errorf("large output %+v", e)
 	}
-	f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+	f.send(wire.AppendRelease(nil, []wire.Block{{Segment: e.Segment, Offset: e.Offset}}), nil)
 	ask(2, "many", true)
 	for i := range 4 {
-		if r := responses()[0]; (r.Flags&responseFinal != 0) != (i == 3) {
+		if r := responses()[0]; (r.Flags&wire.ResponseFinal != 0) != (i == 3) {
 			t.Errorf("response %d: flags %d", i, r.Flags)
 		}
 	}
 	ask(3, "many", false)
-	if r := responses()[0]; !strings.HasPrefix(string(r.Message), "Model many - Error when running inference: Model many is using the decoupled.") {
+	if r := responses()[0]; !strings.HasPrefix(string(r.Message),
+		"Model many - Error when running inference: Model many is using the decoupled.") {
 		t.Errorf("got %s", r.Message)
 	}
 	ask(4, "unknown", false)
@@ -417,19 +481,16 @@ func TestInfer(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	ask(5, "hang", true)
-	f.sendBody(KindCancel, 5, nil)
+	f.sendBody(wire.KindCancel, 5, nil)
 	<-cancelled
 	if r := responses()[0]; r.Code != uint8(backend.Cancelled) {
 		t.Errorf("got %+v", r)
 	}
-	inst.Arena.mu.Lock()
-	used := inst.Arena.segments[0].blocks.used
-	inst.Arena.mu.Unlock()
-	if used != 0 {
+	if used := inst.Arena.Used(); used != 0 {
 		t.Errorf("%d bytes of input memory are left", used)
 	}
 	ask(6, "hang", true)
-	f.call(KindControl, 1, controlBody{Op: "is_ready"})
+	f.call(wire.KindControl, 1, wire.ControlBody{Op: "is_ready"})
 	_ = f.fds.Close() // the worker's death cancels its calls
 	<-cancelled
 }
@@ -444,7 +505,8 @@ func TestWriteLater(t *testing.T) {
 	}
 	for range all {
 		h, blocks := f.taken()
-		f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal}}))
+		f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds,
+			[]wire.Outgoing{{Handle: blocks[0].Handle, Flags: wire.ResponseFinal}}))
 	}
 	for _, c := range all {
 		if err := result(t, c); err != nil {

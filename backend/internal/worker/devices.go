@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -15,10 +18,9 @@ import (
 // worker, or in share, where it goes to one.
 
 // sees takes DEVICES. The pool knows of the worker before anybody else does: who
-// learns that it takes tensors there finds memory for them. Only the reader calls
-// it.
-func (c *Conn) sees(body []byte) error {
-	gpus, err := decodeDevices(body)
+// learns that it takes tensors there finds memory for them.
+func (c *reading) sees(body []byte) error {
+	gpus, err := wire.DecodeDevices(body)
 	if err != nil {
 		return err
 	}
@@ -26,10 +28,10 @@ func (c *Conn) sees(body []byte) error {
 	twice := c.devices != nil
 	c.mu.Unlock()
 	if twice {
-		return &ProtocolError{Kind: KindDevices, Field: "kind", Offset: 3, Detail: "came twice"}
+		return &wire.ProtocolError{Kind: wire.KindDevices, Field: "kind", Offset: 3, Detail: "came twice"}
 	}
 	if c.opts.Devices != nil {
-		c.opts.Devices.enter(gpus)
+		c.opts.Devices.Enter(gpus)
 	}
 	c.mu.Lock()
 	c.devices = append([]tensor.GPU{}, gpus...)
@@ -43,7 +45,7 @@ func (c *Conn) leaveDevices() {
 	gpus := c.devices
 	c.mu.Unlock()
 	if c.opts.Devices != nil {
-		c.opts.Devices.leave(gpus)
+		c.opts.Devices.Leave(gpus)
 	}
 }
 
@@ -60,32 +62,21 @@ func (c *Conn) seesDevice(gpu tensor.GPU) bool {
 
 // growDevice gives the worker memory on a GPU. The driver may take its time,
 // which is not the reader's.
-func (c *Conn) growDevice(id, need uint64, gpu tensor.GPU) error {
+func (c *reading) growDevice(id, need uint64, gpu tensor.GPU) error {
 	if c.opts.Devices == nil {
 		return c.reply(id, nil, backend.Errorf(backend.Unsupported, "this worker has no memory on GPUs"))
 	}
-	if !c.host.begin() {
-		return c.reply(id, nil, errTooManyCalls)
-	}
-	c.wg.Go(func() {
-		defer c.host.finish()
-		if err := c.addDevice(need, gpu); err != nil {
-			if err := c.reply(id, nil, err); err != nil {
-				c.end(err)
-			}
-		}
-	})
-	return nil
+	return c.host.Run(id, func() (any, error) { return hostcalls.Answered, c.addDevice(need, gpu) })
 }
 
 func (c *Conn) addDevice(need uint64, gpu tensor.GPU) error {
-	m, err := c.opts.Devices.allocate(gpu, need, c.mem.onDevice(gpu))
+	m, err := c.opts.Devices.Allocate(gpu, need, c.mem.OnDevice(gpu))
 	if err != nil {
 		return err
 	}
-	s, err := c.mem.addDevice(m)
+	s, err := c.mem.AddDevice(m)
 	if err != nil {
-		m.free()
+		m.Free()
 		return err
 	}
 	c.mu.Lock()
@@ -94,7 +85,7 @@ func (c *Conn) addDevice(need uint64, gpu tensor.GPU) error {
 		return nil
 	}
 	c.releasesLocked() // they may have made it superfluous
-	c.out = appendDeviceSegment(c.out, s.number, segmentDevice, m)
+	c.out = m.AppendSegment(c.out, s.Number(), wire.SegmentDevice)
 	c.flushLocked()
 	return nil
 }
@@ -116,7 +107,7 @@ func (c *Conn) settleOutputs(outputs []tensor.Tensor, inst *Instance, to *return
 
 // toHost brings a tensor to the host: to memory of the arena, which other
 // workers can be lent, or to ordinary memory when there is none.
-func (c *Conn) toHost(t *tensor.Tensor, arena *Arena) *backend.Error {
+func (c *Conn) toHost(t *tensor.Tensor, arena *segment.Arena) *backend.Error {
 	var to tensor.Allocator = ordinaryMemory{c}
 	if arena != nil {
 		to = arena
@@ -141,7 +132,7 @@ func (i *Instance) shareDevice(request int, t *tensor.Tensor, copies []copied) (
 			return copies, nil
 		}
 	}
-	buf, err := i.Arena.allocateShared(t.Size())
+	buf, err := i.Arena.AllocateShared(t.Size())
 	if err == nil {
 		if err = t.Device().ToHost(buf.Bytes(), t.Buffer.Region().Offset); err != nil {
 			buf.Release()

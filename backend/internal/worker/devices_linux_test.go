@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -33,7 +35,8 @@ var fakeDriver = sync.OnceValues(func() (string, error) {
 	}
 	scratch = dir
 	library := filepath.Join(dir, "libcuda.so.1")
-	out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-pthread", "-o", library, "../../../internal/cuda/testdata/fakecuda.c").CombinedOutput()
+	out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-pthread", "-o", library,
+		"../../../internal/cuda/testdata/fakecuda.c").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -43,7 +46,7 @@ var fakeDriver = sync.OnceValues(func() (string, error) {
 // gpus is a machine with two GPUs, as a test has it.
 type gpus struct {
 	t    *testing.T
-	pool *DevicePool
+	pool *segment.DevicePool
 	dir  string // what the processes share
 }
 
@@ -53,6 +56,11 @@ func gpu(n int) tensor.GPU { return tensor.GPU(fmt.Appendf(nil, "neso-fake-gpu-%
 // may have happened that a real driver would have made undefined.
 func newGPUs(t *testing.T, limits map[int]int64) *gpus {
 	t.Helper()
+	return newGPUsWith(t, segment.DeviceOptions{Limits: limits})
+}
+
+func newGPUsWith(t *testing.T, opts segment.DeviceOptions) *gpus {
+	t.Helper()
 	library, err := fakeDriver()
 	if err != nil {
 		t.Fatal(err)
@@ -60,10 +68,11 @@ func newGPUs(t *testing.T, limits map[int]int64) *gpus {
 	if library == "" {
 		t.Skip("there is no C compiler for the fake driver")
 	}
+	opts.Library = library
 	g := &gpus{t: t, dir: t.TempDir()}
 	t.Setenv("FAKE_CUDA", g.dir)
 	t.Setenv("FAKE_CUDA_COUNT", "2")
-	g.pool = NewDevicePool(DeviceOptions{Limits: limits, Library: library})
+	g.pool = segment.NewDevicePool(opts)
 	t.Cleanup(func() {
 		g.pool.Close()
 		if n := g.count("fault"); n > 0 {
@@ -72,15 +81,8 @@ func newGPUs(t *testing.T, limits map[int]int64) *gpus {
 		if left, _ := filepath.Glob(filepath.Join(g.dir, "mem-*")); len(left) > 0 {
 			t.Errorf("not freed: %v", left)
 		}
-		for _, d := range g.pool.devices {
-			d.mu.Lock()
-			if d.context != nil || d.segments != 0 || d.used != 0 {
-				t.Errorf("GPU %d: %d segments, %d bytes, context %v", d.number, d.segments, d.used, d.context)
-			}
-			d.mu.Unlock()
-		}
-		if len(g.pool.takers) > 0 {
-			t.Errorf("takers are left: %v", g.pool.takers)
+		if h := g.pool.Holdings(); h != (segment.Holdings{Opened: h.Opened}) {
+			t.Errorf("left are %+v", h)
 		}
 	})
 	return g
@@ -130,13 +132,13 @@ func (g *gpus) worker(host backend.Host, sees ...tensor.GPU) *fakeWorker {
 		return backend.AsError(err)
 	}})
 	f.onDevice = f.deviceSegment
-	f.sendBody(KindHello, 0, []byte(`{"pid":1,"protocol":1,"lent":true}`))
+	f.sendBody(wire.KindHello, 0, []byte(`{"pid":1,"protocol":1,"lent":true}`))
 	if len(sees) > 0 {
 		body := binary.LittleEndian.AppendUint32(nil, uint32(len(sees)))
 		for _, s := range sees {
 			body = append(body, s[:]...)
 		}
-		f.sendBody(KindDevices, 0, body)
+		f.sendBody(wire.KindDevices, 0, body)
 		g.until("DEVICES", func() bool { return f.conn.seesDevice(sees[0]) })
 	}
 	if _, err := f.conn.Hello(g.t.Context()); err != nil {
@@ -209,10 +211,10 @@ func growBody(n uint64, on tensor.GPU) []byte {
 // growDevice asks for memory on a GPU and returns its number.
 func (f *fakeWorker) growDevice(n uint64, on tensor.GPU) uint32 {
 	f.t.Helper()
-	f.sendBody(KindGrow, 1, growBody(n, on))
-	_, body := f.next(KindSegment)
-	number, kind, size, err := decodeSegment(body)
-	if err != nil || kind != segmentDevice || size < n || number < firstOutputSegment || tensor.GPU(body[16:32]) != on {
+	f.sendBody(wire.KindGrow, 1, growBody(n, on))
+	_, body := f.next(wire.KindSegment)
+	number, kind, size, err := wire.DecodeSegment(body)
+	if err != nil || kind != wire.SegmentDevice || size < n || number < wire.FirstOutputSegment || tensor.GPU(body[16:32]) != on {
 		f.t.Fatalf("segment %d of kind %d with %d bytes, %v", number, kind, size, err)
 	}
 	return number
@@ -221,8 +223,8 @@ func (f *fakeWorker) growDevice(n uint64, on tensor.GPU) uint32 {
 // refused asks for memory on a GPU and returns why there is none.
 func (f *fakeWorker) refused(n uint64, on tensor.GPU) string {
 	f.t.Helper()
-	f.sendBody(KindGrow, 9, growBody(n, on))
-	h, body := f.next(KindFailed)
+	f.sendBody(wire.KindGrow, 9, growBody(n, on))
+	h, body := f.next(wire.KindFailed)
 	if h.ID != 9 {
 		f.t.Fatalf("FAILED of %d", h.ID)
 	}
@@ -233,7 +235,7 @@ func (f *fakeWorker) refused(n uint64, on tensor.GPU) string {
 func (f *fakeWorker) place(segment uint32, offset uint64, data []byte) tensor.Tensor {
 	f.t.Helper()
 	copy(f.maps[segment][offset:], data)
-	buf, err := f.conn.mem.view(segment, offset, uint64(len(data)))
+	buf, err := f.conn.mem.View(segment, offset, uint64(len(data)))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -246,25 +248,25 @@ func (f *fakeWorker) place(segment uint32, offset uint64, data []byte) tensor.Te
 
 // answer ends the batch of one request with outputs that lie on a GPU, or with
 // none.
-func (f *fakeWorker) answer(h Header, handle uint64, flags uint32, places []place, outputs ...tensor.Tensor) {
+func (f *fakeWorker) answer(h wire.Header, handle uint64, flags uint32, places []wire.Place, outputs ...tensor.Tensor) {
 	f.t.Helper()
 	indices := make([]int, len(outputs))
-	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
-		handle: handle, flags: responseFinal | flags, outputs: outputs, indices: indices, places: places,
+	f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds, []wire.Outgoing{{
+		Handle: handle, Flags: wire.ResponseFinal | flags, Outputs: outputs, Indices: indices, Places: places,
 	}}))
 }
 
 // drop takes the next DROP and does what a worker has to.
 func (f *fakeWorker) drop() uint32 {
 	f.t.Helper()
-	_, body := f.next(KindDrop)
-	number, err := decodeDrop(body)
+	_, body := f.next(wire.KindDrop)
+	number, err := wire.DecodeDrop(body)
 	if err != nil || f.open[number] == "" {
 		f.t.Fatalf("dropped %d, %v", number, err)
 	}
 	_ = os.Remove(f.open[number])
 	delete(f.open, number)
-	f.sendBody(KindDropped, 0, body)
+	f.sendBody(wire.KindDropped, 0, body)
 	return number
 }
 
@@ -294,7 +296,7 @@ func TestDeviceTensor(t *testing.T) {
 	h, handle, _ := one.inputs()
 	copy(one.maps[number][4096:], data)
 	out := one.place(number, 4096, data)
-	one.answer(h, handle, 0, []place{{segment: number, offset: 4096}}, out)
+	one.answer(h, handle, 0, []wire.Place{{Segment: number, Offset: 4096}}, out)
 	out.Release()
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
@@ -312,10 +314,10 @@ func TestDeviceTensor(t *testing.T) {
 		done = two.execute(t.Context(), inst, request(newAnswers(), in))
 		h, handle, inputs := two.inputs()
 		e := inputs[0]
-		if e.Segment != firstLentSegment || e.Offset != 4096 || e.Length != uint64(len(data)) || !bytes.Equal(two.read(&e), data) {
+		if e.Segment != wire.FirstLentSegment || e.Offset != 4096 || e.Length != uint64(len(data)) || !bytes.Equal(two.read(&e), data) {
 			t.Fatalf("%+v", e)
 		}
-		two.answer(h, handle, responseRetained, nil)
+		two.answer(h, handle, wire.ResponseRetained, nil)
 		if err := result(t, done); err != nil {
 			t.Fatal(err)
 		}
@@ -325,11 +327,11 @@ func TestDeviceTensor(t *testing.T) {
 		if last {
 			in.Release()
 		}
-		two.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+		two.send(wire.AppendRelease(nil, []wire.Block{{Segment: e.Segment, Offset: e.Offset}}), nil)
 	}
-	_, body := one.next(KindRelease) // two blocks: the view of place is one
-	if err := decodeRelease(body, func(k blockKey) {
-		if k != (blockKey{number, 4096}) {
+	_, body := one.next(wire.KindRelease) // two blocks: the view of place is one
+	if err := wire.DecodeRelease(body, func(k wire.Block) {
+		if k != (wire.Block{Segment: number, Offset: 4096}) {
 			t.Errorf("released %+v", k)
 		}
 	}); err != nil {
@@ -339,7 +341,7 @@ func TestDeviceTensor(t *testing.T) {
 		t.Errorf("%d copies to the host", n)
 	}
 	one.die()
-	if got := two.drop(); got != firstLentSegment {
+	if got := two.drop(); got != wire.FirstLentSegment {
 		t.Errorf("dropped %d", got)
 	}
 	g.until("free", func() bool { return g.count("free") == 1 })
@@ -362,29 +364,29 @@ func TestDeviceAnswer(t *testing.T) {
 		sees []tensor.GPU
 		want bool
 	}{
-		"takes it":           {inferDevice, []tensor.GPU{gpu(1), gpu(0)}, true},
+		"takes it":           {wire.InferDevice, []tensor.GPU{gpu(1), gpu(0)}, true},
 		"does not":           {0, []tensor.GPU{gpu(0)}, false},
-		"on another GPU":     {inferDevice, []tensor.GPU{gpu(1)}, false},
-		"knows of no GPU":    {inferDevice, nil, false},
-		"waits for it alone": {inferDevice | inferAlone, []tensor.GPU{gpu(0)}, true},
+		"on another GPU":     {wire.InferDevice, []tensor.GPU{gpu(1)}, false},
+		"knows of no GPU":    {wire.InferDevice, nil, false},
+		"waits for it alone": {wire.InferDevice | wire.InferAlone, []tensor.GPU{gpu(0)}, true},
 	} {
 		before := g.count("dtoh")
 		f := g.worker(host, c.sees...)
 		f.instance(nil)
-		frame, err := f.enc.appendInfer(nil, 3, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline)
-		frame[HeaderSize+1] = c.flag
+		frame, err := f.enc.AppendInfer(nil, 3, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline)
+		frame[wire.HeaderSize+1] = c.flag
 		f.send(frame, err)
-		_, body := f.next(KindInferResponses)
-		all, _, err := DecodeResponses(KindInferResponses, body)
+		_, body := f.next(wire.KindInferResponses)
+		all, _, err := wire.DecodeResponses(wire.KindInferResponses, body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := all[0].Entries[0]
-		lent := e.Segment >= firstLentSegment && e.Segment < firstOutputSegment && f.open[e.Segment] != ""
+		lent := e.Segment >= wire.FirstLentSegment && e.Segment < wire.FirstOutputSegment && f.open[e.Segment] != ""
 		if lent != c.want || takes != c.want || !bytes.Equal(f.read(&e), data) || g.count("dtoh")-before != btoi(!c.want) {
 			t.Errorf("%s: %+v, asked %v", name, e, takes)
 		}
-		f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+		f.send(wire.AppendRelease(nil, []wire.Block{{Segment: e.Segment, Offset: e.Offset}}), nil)
 	}
 }
 
@@ -398,7 +400,10 @@ func btoi(b bool) int {
 // TestDeviceToHost: who does not take a tensor on a GPU gets its bytes.
 func TestDeviceToHost(t *testing.T) {
 	for _, size := range []int{64, 1 << 16} { // also what would go inline
-		for name, takes := range map[string]func(tensor.GPU) bool{"a client": nil, "another GPU": func(on tensor.GPU) bool { return on == gpu(1) }} {
+		for name, takes := range map[string]func(tensor.GPU) bool{
+			"a client":    nil,
+			"another GPU": func(on tensor.GPU) bool { return on == gpu(1) },
+		} {
 			t.Run(fmt.Sprint(name, size), func(t *testing.T) { outputToHost(t, pattern(size), takes) })
 		}
 		for name, c := range map[string]struct {
@@ -425,7 +430,7 @@ func outputToHost(t *testing.T, data []byte, takes func(tensor.GPU) bool) {
 	done := one.execute(t.Context(), one.instance(nil), r)
 	h, handle, _ := one.inputs()
 	out := one.place(number, 0, data)
-	one.answer(h, handle, 0, []place{{segment: number}}, out)
+	one.answer(h, handle, 0, []wire.Place{{Segment: number}}, out)
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +449,7 @@ func inputToHost(t *testing.T, data []byte, edit func(*Instance), sees []tensor.
 	two := g.worker(nil, sees...)
 	done := two.execute(t.Context(), two.instance(edit), request(newAnswers(), in))
 	h, handle, inputs := two.inputs()
-	if e := inputs[0]; e.Segment >= firstLentSegment || !bytes.Equal(two.read(&e), data) || g.count("dtoh") != 1 {
+	if e := inputs[0]; e.Segment >= wire.FirstLentSegment || !bytes.Equal(two.read(&e), data) || g.count("dtoh") != 1 {
 		t.Errorf("%+v", e)
 	}
 	two.answer(h, handle, 0, nil)
@@ -452,7 +457,7 @@ func inputToHost(t *testing.T, data []byte, edit func(*Instance), sees []tensor.
 		t.Fatal(err)
 	}
 	in.Release()
-	one.next(KindRelease)
+	one.next(wire.KindRelease)
 }
 
 // TestDeviceCopyFails: the driver's error is that of the request, and of nothing
@@ -467,7 +472,7 @@ func TestDeviceCopyFails(t *testing.T) {
 	done := one.execute(t.Context(), inst, request(a))
 	h, handle, _ := one.inputs()
 	out := one.place(number, 0, pattern(1<<16))
-	one.answer(h, handle, 0, []place{{segment: number}}, out)
+	one.answer(h, handle, 0, []wire.Place{{Segment: number}}, out)
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
 	}
@@ -494,14 +499,13 @@ func TestDeviceCopyFails(t *testing.T) {
 
 // TestDevicePool: what is granted, and why something is not.
 func TestDevicePool(t *testing.T) {
-	g := newGPUs(t, map[int]int64{0: 16 << 20, 1: 0})
 	var log lockedBuffer
-	g.pool.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	g := newGPUsWith(t, segment.DeviceOptions{Limits: map[int]int64{0: 16 << 20, 1: 0}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	one := g.worker(nil)
 	if got := one.refused(1, gpu(0)); !strings.Contains(got, "no model that runs takes tensors on this GPU") {
 		t.Error(got)
 	}
-	if n := g.count("alloc"); n != 0 || g.pool.devices != nil {
+	if n := g.count("alloc"); n != 0 || g.pool.Holdings().Opened {
 		t.Error("the driver was opened")
 	}
 	g.worker(nil, gpu(0), gpu(1), gpu(7))
@@ -510,7 +514,7 @@ func TestDevicePool(t *testing.T) {
 		on   tensor.GPU
 		want string
 	}{
-		{1, gpu(1), "1 bytes on GPU 1: the pool of 0 bytes (--cuda-memory-pool-byte-size) has 0 left"},
+		{1, gpu(1), "1 bytes on GPU 1: the pool of 0 bytes (cuda-memory-pool-byte-size) has 0 left"},
 		{0, gpu(0), "0 bytes on GPU 0"},
 		{16<<20 + 1, gpu(0), "has 16777216 left"},
 		{1<<64 - 1, gpu(0), "has 16777216 left"},
@@ -530,11 +534,11 @@ func TestDevicePool(t *testing.T) {
 	// What is asked, in pages, at least half of what it has, or what is left.
 	for i, want := range []int{2 << 20, 8 << 20, 4 << 20, 2 << 20} {
 		number := one.growDevice([]uint64{1, 6<<20 + 1, 1, 1}[i], gpu(0))
-		if number != firstOutputSegment+uint32(i) || len(one.maps[number]) != want {
+		if number != wire.FirstOutputSegment+uint32(i) || len(one.maps[number]) != want {
 			t.Errorf("segment %d: %d bytes", number, len(one.maps[number]))
 		}
 	}
-	if number := one.grow(1); number != firstOutputSegment+4 { // one space of numbers
+	if number := one.grow(1); number != wire.FirstOutputSegment+4 { // one space of numbers
 		t.Errorf("segment %d of the host", number)
 	}
 	if got := one.refused(1, gpu(0)); !strings.Contains(got, "has 0 left") {
@@ -545,14 +549,15 @@ func TestDevicePool(t *testing.T) {
 	g.until("what was given back", func() bool { return g.count("free") == 1+4 }) // one export failed
 	two.growDevice(16<<20, gpu(0))
 	// Logged when it begins: after the start, and after what was granted.
-	if got := log.String(); strings.Count(got, "tensors between models go through host memory") != 2 || !strings.Contains(got, "(--cuda-memory-pool-byte-size) has 0 left") {
+	if got := log.String(); strings.Count(got, "tensors between models go through host memory") != 2 ||
+		!strings.Contains(got, "(cuda-memory-pool-byte-size) has 0 left") {
 		t.Errorf("logged\n%s", got)
 	}
 }
 
 // TestNoDriver: a machine without a driver, and a worker that may have nothing.
 func TestNoDriver(t *testing.T) {
-	pool := NewDevicePool(DeviceOptions{Library: "libneso-no-such-driver.so"})
+	pool := segment.NewDevicePool(segment.DeviceOptions{Library: "libneso-no-such-driver.so"})
 	g := &gpus{t: t, pool: pool}
 	one := g.worker(nil, gpu(0))
 	if got := one.refused(1, gpu(0)); !strings.Contains(got, "libneso-no-such-driver.so") {
@@ -563,209 +568,8 @@ func TestNoDriver(t *testing.T) {
 		t.Error(got)
 	}
 	two := newFake(t, nil)
-	two.sendBody(KindDevices, 0, append([]byte{1, 0, 0, 0}, "neso-fake-gpu-00"...))
+	two.sendBody(wire.KindDevices, 0, append([]byte{1, 0, 0, 0}, "neso-fake-gpu-00"...))
 	if got := two.refused(1, gpu(0)); !strings.Contains(got, "this worker has no memory on GPUs") {
 		t.Error(got)
-	}
-}
-
-// TestDeviceDeaths: in whatever phase a worker dies, memory is freed when nobody
-// has it open any more, no sooner (the driver says so) and no later.
-func TestDeviceDeaths(t *testing.T) {
-	data := pattern(1 << 16)
-	for name, play := range map[string]func(t *testing.T, g *gpus, one, two *fakeWorker){
-		"the writer, while memory is made": func(_ *testing.T, g *gpus, one, _ *fakeWorker) {
-			g.set("hold-cuMemAlloc_v2", "")
-			one.sendBody(KindGrow, 1, growBody(1, gpu(0)))
-			g.until("the call", func() bool { _, err := os.Stat(filepath.Join(g.dir, "held-cuMemAlloc_v2")); return err == nil })
-			one.die()
-			g.unset("hold-cuMemAlloc_v2")
-			one.conn.Close()
-		},
-		"the writer, before anybody reads": func(_ *testing.T, _ *gpus, one, _ *fakeWorker) {
-			one.growDevice(1, gpu(0))
-			one.die()
-		},
-		"the writer, with a tensor on its way": func(_ *testing.T, g *gpus, one, _ *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
-			one.die()
-			one.conn.Close()
-			if n := g.count("free"); n != 0 {
-				t.Error("freed")
-			}
-			in.Release()
-		},
-		"the writer, while another reads": func(t *testing.T, g *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
-			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
-			h, handle, inputs := two.inputs()
-			one.die()
-			one.conn.Close()
-			if !bytes.Equal(two.read(&inputs[0]), data) || g.count("free") != 0 {
-				t.Error("the data is gone")
-			}
-			two.answer(h, handle, 0, nil)
-			_ = result(t, done)
-			in.Release()
-			two.drop()
-		},
-		"the reader, while it reads": func(t *testing.T, g *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
-			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
-			two.inputs()
-			two.die()
-			if result(t, done) == nil {
-				t.Error("no error")
-			}
-			in.Release()
-			one.next(KindRelease)
-			if n := g.count("free"); n != 0 {
-				t.Error("freed")
-			}
-			one.die()
-		},
-		"the reader, between DROP and DROPPED": func(t *testing.T, g *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
-			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
-			h, handle, _ := two.inputs()
-			two.answer(h, handle, 0, nil)
-			_ = result(t, done)
-			in.Release()
-			one.die()
-			two.next(KindDrop)
-			if n := g.count("free"); n != 0 {
-				t.Error("freed")
-			}
-			two.die()
-		},
-		"both at once": func(t *testing.T, _ *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
-			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
-			two.inputs()
-			var both sync.WaitGroup
-			both.Go(one.die)
-			both.Go(two.die)
-			both.Wait()
-			_ = result(t, done)
-			in.Release()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGPUs(t, nil)
-			two, one := g.worker(nil, gpu(0)), g.worker(nil, gpu(0))
-			play(t, g, one, two)
-			g.until("free", func() bool { return g.count("free") == 1 })
-		})
-	}
-}
-
-// TestDeviceReturned: an output may be an input that lies on a GPU.
-func TestDeviceReturned(t *testing.T) {
-	g := newGPUs(t, nil)
-	two, one := g.worker(nil, gpu(0)), g.worker(nil, gpu(0))
-	in := one.place(one.growDevice(1, gpu(0)), 128, pattern(1<<16))
-	a := newAnswers()
-	r := request(a, in)
-	r.TakesDevice = two.conn.seesDevice
-	done := two.execute(t.Context(), two.instance(takes), r)
-	h, handle, inputs := two.inputs()
-	two.answer(h, handle, 0, []place{{segment: inputs[0].Segment, offset: 128}}, in)
-	if err := result(t, done); err != nil {
-		t.Fatal(err)
-	}
-	<-a.done
-	if got := a.got[0].Outputs[0]; got.Buffer != in.Buffer || !got.OnDevice() {
-		t.Errorf("%+v", got)
-	}
-	a.got[0].Release()
-	in.Release()
-}
-
-// TestBadDeviceFrames end the connection.
-func TestBadDeviceFrames(t *testing.T) {
-	le := binary.LittleEndian
-	one := func(t *testing.T, kind Kind, body []byte, want string) {
-		g := newGPUs(t, nil)
-		f := g.worker(nil, gpu(0))
-		f.growDevice(1, gpu(0))
-		f.sendBody(kind, 5, body)
-		<-f.conn.Done()
-		if err := f.conn.Err(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Error(err)
-		}
-	}
-	for name, c := range map[string]struct {
-		kind Kind
-		body []byte
-		want string
-	}{
-		"DEVICES twice":             {KindDevices, make([]byte, 4), "DEVICES frame: kind at offset 3: came twice"},
-		"too many devices":          {KindDevices, append([]byte{65, 0, 0, 0}, make([]byte, 65*16)...), "DEVICES frame: length at offset 4: 1044 bytes, at most 1028"},
-		"half a device":             {KindDevices, append([]byte{1, 0, 0, 0}, make([]byte, 15)...), "device at offset 4: needs 16 bytes, 15 left"},
-		"more than the devices":     {KindDevices, append([]byte{0, 0, 0, 0}, make([]byte, 16)...), "end at offset 4: 16 bytes too many"},
-		"GROW with half a UUID":     {KindGrow, make([]byte, 16), "GROW frame: device at offset 8: needs 16 bytes, 8 left"},
-		"GROW with more":            {KindGrow, make([]byte, 25), "GROW frame: length at offset 4: 25 bytes, at most 24"},
-		"DROPPED of nothing":        {KindDropped, le.AppendUint32(nil, firstLentSegment), "DROPPED frame: segment at offset 0: 1073741824 is not to be dropped"},
-		"DROPPED of its own":        {KindDropped, le.AppendUint32(nil, firstOutputSegment), "is not to be dropped"},
-		"an unknown flag of a call": {KindInfer, append([]byte{0, 4}, make([]byte, 80)...), "INFER frame: flags at offset 1: 4 has unknown bits"},
-	} {
-		t.Run(name, func(t *testing.T) { one(t, c.kind, c.body, c.want) })
-	}
-}
-
-// TestBadDeviceEntries: outputs that a worker cannot have on a GPU.
-func TestBadDeviceEntries(t *testing.T) {
-	refused := func(t *testing.T, out tensor.Tensor, at place, want string) {
-		g := newGPUs(t, nil)
-		f, one := g.worker(nil, gpu(0)), g.worker(nil, gpu(0))
-		f.growDevice(1, gpu(0))
-		in := one.place(one.growDevice(1, gpu(0)), 0, pattern(1<<16))
-		done := f.execute(t.Context(), f.instance(takes), request(newAnswers(), in))
-		h, handle, _ := f.inputs()
-		f.answer(h, handle, 0, []place{at}, out)
-		if result(t, done) == nil {
-			t.Error("no error")
-		}
-		if err := f.conn.Err(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Error(err)
-		}
-		in.Release()
-	}
-	for name, c := range map[string]struct {
-		out  tensor.Tensor
-		at   place
-		want string
-	}{
-		"BYTES":                {tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: make([]byte, 8)}, place{segment: firstOutputSegment}, "BYTES do not lie on a GPU"},
-		"beyond the end":       {fp32("OUT", tensor.Shape{16}), place{segment: firstOutputSegment, offset: 2<<20 - 64 + 32}, "outside its segment of 2097152 bytes or not aligned"},
-		"between blocks":       {fp32("OUT", tensor.Shape{16}), place{segment: firstOutputSegment, offset: 32}, "or not aligned"},
-		"a segment of no one":  {fp32("OUT", tensor.Shape{16}), place{segment: firstOutputSegment + 1}, "segment 2147483649 does not exist"},
-		"what was never lent":  {fp32("OUT", tensor.Shape{16}), place{segment: firstLentSegment + 1}, "segment 1073741825 does not exist"},
-		"a part of what it is": {fp32("OUT", tensor.Shape{16}), place{segment: firstLentSegment, offset: 64}, "holds no input of the request at 64"},
-		"more than it is":      {fp32("OUT", tensor.Shape{1 << 15}), place{segment: firstLentSegment}, "holds no input of the request at 0"},
-	} {
-		t.Run(name, func(t *testing.T) { refused(t, c.out, c.at, c.want) })
-	}
-}
-
-// TestDeviceSegmentsAreBounded: beyond what one worker is lent, tensors go by
-// the host.
-func TestDeviceSegmentsAreBounded(t *testing.T) {
-	g := newGPUs(t, map[int]int64{0: 1 << 30})
-	two := g.worker(nil, gpu(0))
-	inst := two.instance(takes)
-	for n := range maxLent + 1 {
-		one := g.worker(nil)
-		in := one.place(one.growDevice(1, gpu(0)), 0, []byte{byte(n), 1, 2, 3})
-		done := two.execute(t.Context(), inst, request(newAnswers(), in))
-		h, handle, inputs := two.inputs()
-		if e := inputs[0]; (e.Segment >= firstLentSegment) != (n < maxLent) || two.read(&e)[0] != byte(n) {
-			t.Fatalf("%d: %+v", n, e)
-		}
-		two.answer(h, handle, 0, nil)
-		if err := result(t, done); err != nil {
-			t.Fatal(err)
-		}
-		in.Release()
 	}
 }

@@ -1,11 +1,12 @@
-// Package worker speaks docs/worker-protocol.md: it starts worker processes,
-// sends them batches of requests and turns what comes back into responses.
+// Package worker is the server's side of the connection with one worker process: it
+// sends it batches of requests and turns what comes back into responses. The packages
+// below it hold what knows nothing of a connection, docs/architecture.md lists them;
+// package supervise starts workers and keeps them running.
 //
-// It owns the frames (frame.go, requests.go, responses.go, batchshape.go,
-// control.go), the shared memory (segment_*.go, buddy.go, arena.go,
-// outputs.go, lend.go; on GPUs devicepool.go, devices.go), one connection to one process (conn.go, execute.go, lead.go, deliver.go)
-// and the processes themselves (launcher.go, zygote_*.go, process_*.go, worker.go). Open
-// worker.go first, then conn.go.
+// A Conn is the connection with its process (conn.go), an Instance one that it serves
+// (execute.go). One goroutine at a time reads (lead.go) and delivers what comes
+// (deliver.go); whoever has something to send writes it (write.go). Open conn.go
+// first.
 //
 // Everything that a worker sends is foreign: each count, offset and length is
 // checked before it is used, and a frame that breaks the protocol ends the

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/board"
+	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -17,14 +21,14 @@ type Instance struct {
 	Number    uint32
 	Name      string         // as in "m_0_0", for error texts
 	Caller    backend.Caller // of the requests that it sends, without what changes
-	Tables    Tables
+	Tables    wire.Tables
 	Decoupled bool
 	// Window says that the worker keeps count of what it sends; see Window.
 	Window bool
 	// Gather sends EXECUTE_BATCH in place of EXECUTE.
 	Gather bool
 	// Arena is the input memory of the version.
-	Arena *Arena
+	Arena *segment.Arena
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
@@ -42,7 +46,7 @@ type Instance struct {
 	Limit time.Duration
 
 	// Board, when not nil, lets batches be sent ahead.
-	Board *Board
+	Board *board.Slot
 
 	conn  *Conn
 	clock *limitClock
@@ -51,8 +55,14 @@ type Instance struct {
 	// seenFirst was the first of the line then, recalled is what the board says.
 	seenFirst, recalled uint64
 	overdue             *atomic.Int32
-	life                uint64 // of the Worker
+
+	// Life says which life of its worker the instance belongs to, for whoever starts
+	// workers anew.
+	Life uint64
 }
+
+// Conn returns the connection of the instance.
+func (i *Instance) Conn() *Conn { return i.conn }
 
 // Attach makes the instance known to the connection; INIT must have succeeded,
 // or follow before the first Execute.
@@ -76,7 +86,7 @@ type batchCall struct {
 	err     error
 	chained bool          // a model waits for its answer with all its thread: part of a chain of calls
 	ended   bool          // set by the reader under mu
-	wake    chan wakeKind // for its Execute, while that is among the followers
+	wake    chan wakeKind // for its Execute, while that waits
 	expired bool          // answered by the timeout
 	waits   bool          // sent ahead, and not begun as far as is known
 	ctxDone <-chan struct{}
@@ -120,32 +130,32 @@ type placement struct {
 	err    error
 }
 
-// put says where an input lies for the worker. Callers hold conn.mu.
-func (p *placement) put(of []tensor.Tensor, i int) place {
+// Put says where an input lies for the worker. Callers hold conn.mu.
+func (p *placement) Put(of []tensor.Tensor, i int) wire.Place {
 	t := &of[i]
 	if len(t.Data) <= p.inst.InlineLimit && !t.OnDevice() {
-		return place{segment: InlineSegment}
+		return wire.Place{Segment: wire.InlineSegment}
 	}
-	at, ok := p.inst.Arena.locate(t)
+	at, ok := p.inst.Arena.Locate(t)
 	own := false
 	if !ok {
 		if at, ok := p.conn.lentLocked(p.inst, t); ok {
-			return place{segment: at.segment, offset: at.offset}
+			return wire.Place{Segment: at.Segment, Offset: at.Offset}
 		}
 		if k := slices.IndexFunc(p.copies, func(c copied) bool { return c.of(t) }); k >= 0 {
 			r := p.copies[k].buf.Region()
-			at = place{segment: r.Segment, offset: r.Offset}
+			at = wire.Place{Segment: r.Segment, Offset: r.Offset}
 			own = p.copies[k].buf.References() == 1
 			p.copies = p.copies[k+1:]
 		}
 	} else {
 		own = t.Buffer.References() == sharing(of, i)
 	}
-	wire, err := p.conn.wireLocked(p.inst.Arena, at.segment)
+	number, err := p.conn.wireLocked(p.inst.Arena, at.Segment)
 	if err != nil {
 		p.err = err
 	}
-	return place{wire, at.offset, own && p.inst.Writable}
+	return wire.Place{Segment: number, Offset: at.Offset, Own: own && p.inst.Writable}
 }
 
 // sharing returns how many of a request's inputs lie beside each other in one's
@@ -181,7 +191,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 		if len(t.Data) <= i.InlineLimit {
 			continue
 		}
-		if _, ok := i.Arena.locate(t); ok {
+		if _, ok := i.Arena.Locate(t); ok {
 			continue
 		}
 		if !i.Writable || i.Lent {
@@ -189,7 +199,7 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 				continue
 			}
 		}
-		buf, err := i.Arena.allocateShared(len(t.Data))
+		buf, err := i.Arena.AllocateShared(len(t.Data))
 		if err != nil {
 			return copies, backend.Errorf(backend.Unavailable, "failed to place input '%s' in shared memory: %v", t.Name, err)
 		}
@@ -235,7 +245,7 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 	}
 	if i.Timeout > 0 {
 		id := call.id
-		t := time.AfterFunc(i.Timeout, func() { c.tell(func() { c.expire(id) }) })
+		t := time.AfterFunc(i.Timeout, func() { c.tell(func(r *reading) { r.expire(id) }) })
 		c.await(call)
 		t.Stop()
 	} else {
@@ -243,7 +253,7 @@ func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
 	}
 	if call.outputs != nil {
 		if call.err != nil || call.expired {
-			releaseTensors(call.outputs)
+			hostcalls.ReleaseTensors(call.outputs)
 		} else {
 			call.err = batch.Scatter(call.outputs)
 		}
@@ -260,7 +270,7 @@ func (c *Conn) send(ctx context.Context, call *batchCall) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		return errEnded
+		return ErrEnded
 	}
 	for _, r := range call.batch.Requests {
 		call.handles = append(call.handles, c.requests.add(r, i))
@@ -274,9 +284,9 @@ func (c *Conn) send(ctx context.Context, call *batchCall) error {
 	if err = c.segmentsLocked(call); err == nil {
 		begin = len(c.out)
 		if i.Gather {
-			c.out, err = c.enc.appendExecuteBatch(c.out, i.Number, id, call.batch, call.handles, &i.Tables, &call.place)
+			c.out, err = c.enc.AppendExecuteBatch(c.out, i.Number, id, call.batch, call.handles, &i.Tables, &call.place)
 		} else {
-			c.out, err = c.enc.appendExecute(c.out, i.Number, id, call.batch.Requests, call.handles, &i.Tables, &call.place)
+			c.out, err = c.enc.AppendExecute(c.out, i.Number, id, call.batch.Requests, call.handles, &i.Tables, &call.place)
 		}
 	}
 	if err == nil {
@@ -315,17 +325,17 @@ func (c *Conn) send(ctx context.Context, call *batchCall) error {
 // frame is begun: a SEGMENT frame must not end up inside it.
 func (c *Conn) segmentsLocked(call *batchCall) error {
 	i := call.inst
-	if i.Arena == nil || int(i.Arena.count.Load()) <= len(c.arenas[i.Arena]) {
+	if i.Arena == nil || i.Arena.Segments() <= len(c.arenas[i.Arena]) {
 		return nil
 	}
-	_, err := c.wireLocked(i.Arena, uint32(i.Arena.count.Load()-1))
+	_, err := c.wireLocked(i.Arena, uint32(i.Arena.Segments()-1))
 	return err
 }
 
 func (c *Conn) cancelLocked(handle uint64) {
 	if s := c.requests.find(handle); s != nil && !s.cancelled {
 		s.cancelled = true
-		c.out, _ = AppendFrame(c.out, KindCancel, s.inst.Number, handle, nil)
+		c.out, _ = wire.AppendFrame(c.out, wire.KindCancel, s.inst.Number, handle, nil)
 	}
 }
 
@@ -348,7 +358,9 @@ func (c *Conn) sendCancels() {
 }
 
 func noAnswer(inst *Instance, open int) error {
-	return backend.Errorf(backend.Internal, "Failed to process the request(s) for model '%s', message: the model ended the batch without a response to %d of its requests", inst.Name, open)
+	return backend.Errorf(backend.Internal,
+		"Failed to process the request(s) for model '%s', message: the model ended the batch without a response to %d of its requests",
+		inst.Name, open)
 }
 
 func releaseBuffers(bufs []*tensor.Buffer) {

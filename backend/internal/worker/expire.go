@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/stream"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -13,7 +15,7 @@ var past = time.Unix(1, 0)
 
 // tell has the reader run f: what only the reader may do can be asked for by
 // others. It does nothing once the connection has ended.
-func (c *Conn) tell(f func()) {
+func (c *Conn) tell(f func(*reading)) {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -28,14 +30,14 @@ func (c *Conn) tell(f func()) {
 
 // runErrands does what the reader was told. The deadline is taken back first:
 // an errand that comes later sets it again.
-func (c *Conn) runErrands() {
+func (c *reading) runErrands() {
 	_ = c.ch.Descriptors.SetReadDeadline(time.Time{})
 	c.mu.Lock()
 	list := c.errands
 	c.errands = nil
 	c.mu.Unlock()
 	for _, f := range list {
-		f()
+		f(c)
 	}
 }
 
@@ -66,8 +68,8 @@ func (i *Instance) Stuck() bool {
 func (i *Instance) Overdue() int { return int(i.overdue.Load()) }
 
 // expire answers the requests of a batch that is not back in time. The inputs
-// stay where they are: the worker may still read them. Only the reader calls it.
-func (c *Conn) expire(id uint64) {
+// stay where they are: the worker may still read them.
+func (c *reading) expire(id uint64) {
 	c.mu.Lock()
 	call := c.batches[id]
 	if call == nil || call.expired {
@@ -95,7 +97,7 @@ func (c *Conn) expire(id uint64) {
 		resp := &backend.Response{Err: err}
 		switch {
 		case state.stream != nil:
-			state.stream.push(streamItem{resp: resp, final: true}, c.closing)
+			state.stream.Push(stream.Item{Resp: resp, Final: true}, c.closing)
 		case state.sent:
 			_ = state.req.Respond(nil, true)
 		default:
@@ -108,19 +110,19 @@ func (c *Conn) expire(id uint64) {
 // timeout, and returns what the worker no longer reads.
 func (c *Conn) lateLocked(handle uint64, flags uint32) []*tensor.Buffer {
 	s, ok := c.expired[handle]
-	if !ok || flags&(responseFinal|responseAgain) == 0 {
+	if !ok || flags&(wire.ResponseFinal|wire.ResponseAgain) == 0 {
 		return nil
 	}
 	delete(c.expired, handle)
-	if flags&responseRetained != 0 {
+	if flags&wire.ResponseRetained != 0 {
 		c.holdLocked(&s)
 	}
 	return s.copies
 }
 
 // forsake ends a batch that the worker does not give back. What the worker may
-// still read is kept until it does, or until it dies. Only the reader calls it.
-func (c *Conn) forsake(id uint64) {
+// still read is kept until it does, or until it dies.
+func (c *reading) forsake(id uint64) {
 	c.mu.Lock()
 	call := c.batches[id]
 	if call == nil {
@@ -155,11 +157,11 @@ func (c *Conn) forsake(id uint64) {
 	}
 	c.forsaken[id] = forsaken{call.inst, kept}
 	c.mu.Unlock()
-	c.settle(call, errStuck)
+	c.settle(call, ErrStuck)
 }
 
 // settleForsaken lets go of what a forsaken batch could read: it is back.
-func (c *Conn) settleForsaken(id uint64) {
+func (c *reading) settleForsaken(id uint64) {
 	c.mu.Lock()
 	kept := c.forsaken[id].kept
 	delete(c.forsaken, id)
@@ -168,7 +170,7 @@ func (c *Conn) settleForsaken(id uint64) {
 }
 
 // lateResult takes the outputs of a forsaken batch.
-func (c *Conn) lateResult(h Header, entries []Entry, cur *cursor, in *chunk) error {
+func (c *reading) lateResult(h wire.Header, entries []wire.Entry, cur *wire.Cursor, in *wire.Chunk) error {
 	for i := range entries {
 		t, err := c.tensor("", &entries[i], cur, in, &returned{gone: true})
 		if err != nil {
@@ -191,20 +193,10 @@ func (c *Conn) Detach(i *Instance) {
 }
 
 // serve answers a call that the owner of the connection knows.
-func (c *Conn) serve(h Header, body []byte) error {
+func (c *reading) serve(h wire.Header, body []byte) error {
 	if c.opts.Serve == nil {
-		return c.reply(h.ID, nil, errNoHost)
-	}
-	if !c.host.begin() {
-		return c.reply(h.ID, nil, errTooManyCalls)
+		return c.host.Refuse(h.ID)
 	}
 	text := json.RawMessage(append([]byte(nil), body...))
-	c.wg.Go(func() { // binding takes its time
-		defer c.host.finish()
-		value, err := c.opts.Serve(c.ctx, h.Kind, text)
-		if err := c.reply(h.ID, value, err); err != nil {
-			c.end(err)
-		}
-	})
-	return nil
+	return c.host.Run(h.ID, func() (any, error) { return c.opts.Serve(c.ctx, h.Kind, text) }) // binding takes its time
 }

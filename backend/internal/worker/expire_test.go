@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -34,9 +35,9 @@ func TestTimeoutAnswersWhileTheWorkerStillHasTheBatch(t *testing.T) {
 		f := newFake(t, nil)
 		inst := f.instance(func(i *Instance) { i.Gather, i.Timeout = gather, 10*time.Millisecond })
 		a := newAnswers()
-		kind := KindExecute
+		kind := wire.KindExecute
 		if gather {
-			kind = KindExecuteBatch
+			kind = wire.KindExecuteBatch
 		}
 		done := f.execute(t.Context(), inst, request(a, fp32("IN", tensor.Shape{1, 5000})))
 		h, body := f.next(kind)
@@ -54,10 +55,11 @@ func TestTimeoutAnswersWhileTheWorkerStillHasTheBatch(t *testing.T) {
 		// Late answers are dropped.
 		if gather {
 			out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
-			f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+			f.send(f.enc.AppendResultBatch(nil, 0, h.ID, wire.FlagEnds, []tensor.Tensor{out}, []int{0}, nil))
 		} else {
-			blocks, _ := DecodeExecute(body)
-			f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: blocks[0].Handle, flags: responseFinal}}))
+			blocks, _ := wire.DecodeExecute(body)
+			f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds,
+				[]wire.Outgoing{{Handle: blocks[0].Handle, Flags: wire.ResponseFinal}}))
 		}
 		if err := result(t, done); err != nil {
 			t.Error(err)
@@ -73,9 +75,9 @@ func TestTimeoutThatIsNotReached(t *testing.T) {
 	inst := f.instance(func(i *Instance) { i.Gather, i.Timeout = true, time.Hour })
 	a := newAnswers()
 	done := f.execute(t.Context(), inst, request(a))
-	h, _ := f.next(KindExecuteBatch)
+	h, _ := f.next(wire.KindExecuteBatch)
 	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
-	f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+	f.send(f.enc.AppendResultBatch(nil, 0, h.ID, wire.FlagEnds, []tensor.Tensor{out}, []int{0}, nil))
 	if err := result(t, done); err != nil || a.await(t).Err != nil {
 		t.Errorf("%v, %+v", err, a.got)
 	}
@@ -89,9 +91,9 @@ func TestStuckBatchIsGivenUpAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	a := newAnswers()
 	stuck := f.execute(ctx, inst, request(a))
-	first, _ := f.next(KindExecuteBatch)
+	first, _ := f.next(wire.KindExecuteBatch)
 	cancel()
-	f.next(KindCancel)
+	f.next(wire.KindCancel)
 	if err := result(t, stuck); err == nil || !strings.Contains(err.Error(), "did not come back") {
 		t.Fatalf("got %v", err)
 	}
@@ -102,9 +104,9 @@ func TestStuckBatchIsGivenUpAlone(t *testing.T) {
 	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
 	b := newAnswers()
 	done := f.execute(t.Context(), inst, request(b))
-	second, _ := f.next(KindExecuteBatch)
+	second, _ := f.next(wire.KindExecuteBatch)
 	for _, id := range []uint64{first.ID, second.ID} {
-		f.send(f.enc.appendResultBatch(nil, 0, id, flagEnds, []tensor.Tensor{out}, []int{0}, nil))
+		f.send(f.enc.AppendResultBatch(nil, 0, id, wire.FlagEnds, []tensor.Tensor{out}, []int{0}, nil))
 	}
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
@@ -120,28 +122,28 @@ func TestHeldInputsOfABatch(t *testing.T) {
 	inst := f.instance(func(i *Instance) { i.Gather = true; i.InlineLimit = 4 })
 	a := newAnswers()
 	done := f.execute(t.Context(), inst, request(a))
-	h, body := f.next(KindExecuteBatch)
-	block, err := DecodeExecuteBatch(body)
+	h, body := f.next(wire.KindExecuteBatch)
+	block, err := wire.DecodeExecuteBatch(body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := tensor.Tensor{Name: "OUT", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}
-	f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds|flagHeld, []tensor.Tensor{out}, []int{0}, nil))
+	f.send(f.enc.AppendResultBatch(nil, 0, h.ID, wire.FlagEnds|wire.FlagHeld, []tensor.Tensor{out}, []int{0}, nil))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
 	}
 	a.await(t).Release()
-	key := blockKey{block.Inputs[0].Segment, block.Inputs[0].Offset}
+	key := wire.Block{Segment: block.Inputs[0].Segment, Offset: block.Inputs[0].Offset}
 	held := func() int {
 		f.conn.mu.Lock()
 		defer f.conn.mu.Unlock()
-		return len(f.conn.held[key])
+		return len(f.conn.ledger.Held(key))
 	}
 	if held() != 1 {
 		t.Fatalf("held %d times, want 1", held())
 	}
-	f.sendBody(KindRelease, 0, appendRelease(nil, []blockKey{key})[HeaderSize:])
-	f.call(KindControl, 9, map[string]any{"op": "is_ready", "model": "there"}) // what came before has been handled
+	f.sendBody(wire.KindRelease, 0, wire.AppendRelease(nil, []wire.Block{key})[wire.HeaderSize:])
+	f.call(wire.KindControl, 9, map[string]any{"op": "is_ready", "model": "there"}) // what came before has been handled
 	if held() != 0 {
 		t.Errorf("held %d times after RELEASE", held())
 	}
@@ -149,19 +151,20 @@ func TestHeldInputsOfABatch(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	f := newFake(t, &fakeHost{})
-	if kind, got := f.call(KindBind, 1, map[string]string{}); kind != KindFailed || got["message"] == "" {
+	if kind, got := f.call(wire.KindBind, 1, map[string]string{}); kind != wire.KindFailed || got["message"] == "" {
 		t.Errorf("without Serve: %s %v", kind, got)
 	}
-	f = newFakeWith(t, ConnOptions{Host: &fakeHost{}, Serve: func(_ context.Context, kind Kind, body json.RawMessage) (any, error) {
+	f = newFakeWith(t, ConnOptions{Host: &fakeHost{}, Serve: func(_ context.Context, kind wire.Kind, body json.RawMessage) (any, error) {
 		return map[string]any{"kind": kind.String(), "body": body}, nil
 	}})
-	for _, kind := range []Kind{KindBind, KindUnbind, KindControl} {
+	for _, kind := range []wire.Kind{wire.KindBind, wire.KindUnbind, wire.KindControl} {
 		ready, got := f.call(kind, 2, map[string]string{"op": "server"})
-		if ready != KindReady || got["kind"] != kind.String() {
+		if ready != wire.KindReady || got["kind"] != kind.String() {
 			t.Errorf("%s: %s %v", kind, ready, got)
 		}
 	}
-	if ready, got := f.call(KindControl, 3, map[string]any{"op": "is_ready", "model": "there", "version": -1}); ready != KindReady || got["ready"] != true {
+	if ready, got := f.call(wire.KindControl, 3, map[string]any{"op": "is_ready", "model": "there", "version": -1}); ready != wire.KindReady ||
+		got["ready"] != true {
 		t.Errorf("is_ready: %s %v", ready, got)
 	}
 }

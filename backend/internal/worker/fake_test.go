@@ -16,6 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -25,16 +28,21 @@ type fakeWorker struct {
 	conn *Conn
 	ctrl *os.File
 	fds  *os.File
-	rd   frameReader
-	enc  encoder
+	rd   wire.Reader
+	enc  wire.Encoder
 	maps map[uint32][]byte
+	bell *os.File
 	// open are the marks that the fake GPU driver looks for, of what it has open
 	// there.
 	open     map[uint32]string
 	onDevice func(number uint32, size uint64, rest []byte)
 }
 
-var inline = placeFunc(func(*tensor.Tensor) place { return place{segment: InlineSegment} })
+type placeFunc func(*tensor.Tensor) wire.Place
+
+func (f placeFunc) Put(of []tensor.Tensor, i int) wire.Place { return f(&of[i]) }
+
+var inline = placeFunc(func(*tensor.Tensor) wire.Place { return wire.Place{Segment: wire.InlineSegment} })
 
 func newFake(t *testing.T, host backend.Host) *fakeWorker {
 	t.Helper()
@@ -44,26 +52,32 @@ func newFake(t *testing.T, host backend.Host) *fakeWorker {
 func newFakeWith(t *testing.T, opts ConnOptions) *fakeWorker {
 	t.Helper()
 	opts.Grace = 50 * time.Millisecond
-	control, theirs, err := socketPair("control")
+	control, theirs, err := channel.NewPair("control")
 	if err != nil {
 		t.Fatal(err)
 	}
-	descriptors, theirDescriptors, err := socketPair("descriptors")
+	descriptors, theirDescriptors, err := channel.NewPair("descriptors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewConn(Channels{control, descriptors}, opts)
+	c, err := NewConn(channel.Ends{Control: control, Descriptors: descriptors}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeWorker{t: t, conn: c, ctrl: theirs, fds: theirDescriptors, rd: frameReader{src: theirs}, maps: map[uint32][]byte{}, open: map[uint32]string{}}
+	f := &fakeWorker{
+		t: t, conn: c, ctrl: theirs, fds: theirDescriptors, rd: wire.NewReader(theirs, nil, nil), maps: map[uint32][]byte{},
+		open: map[uint32]string{},
+	}
 	t.Cleanup(func() {
 		_ = f.ctrl.Close()
 		_ = f.fds.Close()
 		c.Close()
-		f.rd.close()
+		f.rd.Close()
 		for _, m := range f.maps {
 			_ = unix.Munmap(m)
+		}
+		if f.bell != nil {
+			_ = f.bell.Close()
 		}
 	})
 	return f
@@ -71,18 +85,18 @@ func newFakeWith(t *testing.T, opts ConnOptions) *fakeWorker {
 
 // next returns the next frame that is not RELEASE or SEGMENT; those are
 // handled as a worker does.
-func (f *fakeWorker) next(kind Kind) (Header, []byte) {
+func (f *fakeWorker) next(kind wire.Kind) (wire.Header, []byte) {
 	f.t.Helper()
 	for {
-		h, body, err := f.rd.next()
+		h, body, err := f.rd.Next()
 		if err != nil {
 			f.t.Fatalf("waiting for %s: %v", kind, err)
 		}
-		if h.Kind == KindSegment {
+		if h.Kind == wire.KindSegment {
 			f.segment(body)
 		}
 		if h.Kind != kind {
-			if h.Kind == KindSegment || h.Kind == KindRelease {
+			if h.Kind == wire.KindSegment || h.Kind == wire.KindRelease {
 				continue
 			}
 			f.t.Fatalf("got %s, want %s", h.Kind, kind)
@@ -107,11 +121,11 @@ func (f *fakeWorker) wrote() {
 
 func (f *fakeWorker) segment(body []byte) {
 	f.t.Helper()
-	number, kind, size, err := decodeSegment(body)
+	number, kind, size, err := wire.DecodeSegment(body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if kind == segmentDevice || kind == segmentDeviceLent {
+	if kind == wire.SegmentDevice || kind == wire.SegmentDeviceLent {
 		f.onDevice(number, size, body[16:])
 		return
 	}
@@ -128,9 +142,13 @@ func (f *fakeWorker) segment(body []byte) {
 	if err != nil || len(fds) != 1 {
 		f.t.Fatalf("descriptor: %v", err)
 	}
+	if kind == wire.SegmentBell {
+		f.bell = os.NewFile(uintptr(fds[0]), "bell")
+		return
+	}
 	defer unix.Close(fds[0])
 	protection := unix.PROT_READ | unix.PROT_WRITE
-	if kind == segmentLent {
+	if kind == wire.SegmentLent {
 		protection = unix.PROT_READ
 	}
 	m, err := unix.Mmap(fds[0], 0, int(size), protection, unix.MAP_SHARED)
@@ -153,17 +171,17 @@ func (f *fakeWorker) send(frame []byte, err error) {
 	}
 }
 
-func (f *fakeWorker) sendBody(kind Kind, id uint64, body []byte) {
+func (f *fakeWorker) sendBody(kind wire.Kind, id uint64, body []byte) {
 	f.t.Helper()
-	f.send(AppendFrame(nil, kind, 0, id, body))
+	f.send(wire.AppendFrame(nil, kind, 0, id, body))
 }
 
 // grow asks for output memory and returns its number.
 func (f *fakeWorker) grow(n uint64) uint32 {
 	f.t.Helper()
-	f.sendBody(KindGrow, 1, binary.LittleEndian.AppendUint64(nil, n))
-	_, body := f.next(KindSegment)
-	number, _, _, _ := decodeSegment(body)
+	f.sendBody(wire.KindGrow, 1, binary.LittleEndian.AppendUint64(nil, n))
+	_, body := f.next(wire.KindSegment)
+	number, _, _, _ := wire.DecodeSegment(body)
 	return number
 }
 
@@ -233,9 +251,12 @@ func (f *fakeWorker) execute(ctx context.Context, inst *Instance, requests ...*b
 }
 
 func (f *fakeWorker) instance(edit func(*Instance)) *Instance {
-	arena := NewArena(nil, DefaultInlineLimit, 0)
+	arena := segment.NewArena(nil, segment.DefaultInlineLimit, 0)
 	f.t.Cleanup(arena.Close)
-	i := Instance{Name: "m_0_0", Tables: Tables{Inputs: []string{"IN"}, Outputs: []string{"OUT", "TEXT"}}, Arena: arena, InlineLimit: DefaultInlineLimit}
+	i := Instance{
+		Name: "m_0_0", Tables: wire.Tables{Inputs: []string{"IN"}, Outputs: []string{"OUT", "TEXT"}}, Arena: arena,
+		InlineLimit: segment.DefaultInlineLimit,
+	}
 	if edit != nil {
 		edit(&i)
 	}
@@ -291,24 +312,24 @@ func (m *fakeMetric) Value() (float64, error)   { return m.h.metrics[m.name], ni
 func (m *fakeMetric) Release()                  { m.h.metrics["released"]++ }
 
 // taken takes the next EXECUTE.
-func (f *fakeWorker) taken() (Header, []RequestBlock) {
+func (f *fakeWorker) taken() (wire.Header, []wire.RequestBlock) {
 	f.t.Helper()
-	h, body := f.next(KindExecute)
-	blocks, err := DecodeExecute(body)
+	h, body := f.next(wire.KindExecute)
+	blocks, err := wire.DecodeExecute(body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return h, blocks
 }
 
-func (f *fakeWorker) call(kind Kind, id uint64, v any) (Kind, map[string]any) {
+func (f *fakeWorker) call(kind wire.Kind, id uint64, v any) (wire.Kind, map[string]any) {
 	f.t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.sendBody(kind, id, text)
-	h, body, err := f.rd.next()
+	h, body, err := f.rd.Next()
 	if err != nil || h.ID != id {
 		f.t.Fatalf("answer %d to call %d: %v", h.ID, id, err)
 	}

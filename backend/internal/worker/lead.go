@@ -8,15 +8,10 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
+	"github.com/nesoserve/neso/backend/internal/worker/reader"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
-
-// One goroutine at a time reads the control channel. It is best the one that
-// waits for the answer: then a request costs no switch between goroutines,
-// which is most of what a round trip costs here. So an Execute that waits takes
-// the reader's part when nobody has it, delivers whatever comes, and passes the
-// part on when its own batch has ended: to another waiting Execute, else to
-// nobody. When nobody has had it for a moment, or there is something else to
-// wait for, the background goroutine reads.
 
 // wakeKind says why a waiting Execute was woken.
 type wakeKind uint8
@@ -26,65 +21,51 @@ const (
 	wakeLead                  // it is the reader now
 )
 
-// idleRead is how long the channel may stay without a reader. A death in that
-// time is noticed so much later.
-const idleRead = 2 * time.Millisecond
+// eager is a source of frames that can hurry when the next one probably comes
+// within microseconds.
+type eager interface{ Expect() }
 
-// callSpell is how long after a call of the process the channel always has a
-// reader: nothing tells when the next call comes, and without a reader it would
-// lie there until the next idle tick. In that time a request costs a switch
-// between goroutines.
-const callSpell = 100 * time.Millisecond
-
-// readerState is part of Conn and guarded by its mu, except rd, which belongs
-// to whoever reads.
+// readerState is part of Conn. Package reader says who has the part.
 type readerState struct {
-	rd        frameReader
-	eager     eager         // the source of rd; nil where that cannot hurry
-	reading   bool          // somebody has the reader's part
-	wake      chan struct{} // gives it to the background goroutine
-	followers []*batchCall  // Executes that wait
-	turn      uint64        // counts how often the part was laid down
-	idleTurn  uint64
-	idle      *time.Timer
-	idleArmed bool
-	ended     bool      // a batch has ended since the background goroutine looked
-	callUntil time.Time // until then the next call of the process is likely
+	election reader.Election[*batchCall] // guarded by the connection's mu
+	wake     chan struct{}               // gives the part to the background goroutine
+	idle     *time.Timer                 // its event is idleTick
+}
 
-	// These belong to whoever reads.
-	leading bool       // that is an Execute, not the background goroutine
-	fetch   *inferCall // a call that it makes for the worker instead of reading
-	chains  bool       // the worker's batches make such calls
+// reading is the connection as whoever reads it has it: one goroutine at a time, to
+// which the election has given the part. What only that one may do are its methods;
+// others ask for them by tell.
+type reading struct {
+	*Conn
+	rd      wire.Reader
+	eager   eager            // the source of rd; nil where that cannot hurry
+	leading bool             // that is an Execute, not the background goroutine
+	fetch   *hostcalls.Infer // a call that it makes for the worker instead of reading
+	chains  bool             // the worker's batches make such calls
 }
 
 // called notes that the process calls the server by itself.
 func (c *Conn) called() {
 	c.mu.Lock()
-	c.r.callUntil = time.Now().Add(callSpell)
+	c.r.election.Called(time.Now())
 	c.mu.Unlock()
-}
-
-// callingLocked reports whether the process has just called the server.
-func (c *Conn) callingLocked() bool {
-	return !c.r.callUntil.IsZero() && time.Now().Before(c.r.callUntil)
 }
 
 // await returns when the batch has ended.
 func (c *Conn) await(call *batchCall) {
 	c.mu.Lock()
 	for !call.ended {
-		if !c.r.reading {
-			c.r.reading = true
+		if c.r.election.Take() {
 			c.mu.Unlock()
-			c.lead(call)
+			c.part.lead(call)
 			c.mu.Lock()
 			continue
 		}
-		c.r.followers = append(c.r.followers, call)
+		c.r.election.Wait(call)
 		c.mu.Unlock()
 		why := <-call.wake
 		if why == wakeLead {
-			c.lead(call)
+			c.part.lead(call)
 		}
 		c.mu.Lock()
 	}
@@ -95,15 +76,15 @@ func (c *Conn) await(call *batchCall) {
 // the worker makes a call and waits for nothing else, it lays the part down,
 // makes the call on its own goroutine and returns. Should that take long, the
 // idle tick finds another reader.
-func (c *Conn) lead(call *batchCall) {
-	c.r.leading = true
-	for !call.ended || c.r.rd.buffered() {
-		if (call.chained || c.r.chains) && c.r.eager != nil {
-			c.r.eager.expect()
+func (c *reading) lead(call *batchCall) {
+	c.leading = true
+	for !call.ended || c.rd.Buffered() {
+		if (call.chained || c.chains) && c.eager != nil {
+			c.eager.Expect()
 		}
 		err := c.step()
-		if fetch := c.r.fetch; fetch != nil {
-			c.r.fetch, c.r.leading, c.r.chains = nil, false, true
+		if fetch := c.fetch; fetch != nil {
+			c.fetch, c.leading, c.chains = nil, false, true
 			c.mu.Lock()
 			if c.err == nil {
 				c.layDownLocked()
@@ -111,11 +92,11 @@ func (c *Conn) lead(call *batchCall) {
 				c.r.wake <- struct{}{} // others need not wait for the call
 			}
 			c.mu.Unlock()
-			fetch.run()
+			fetch.Run()
 			return
 		}
 		if err != nil {
-			c.r.leading = false
+			c.leading = false
 			c.end(err)
 			c.mu.Lock()
 			c.r.wake <- struct{}{} // the background goroutine answers what is left
@@ -123,15 +104,15 @@ func (c *Conn) lead(call *batchCall) {
 			return
 		}
 	}
-	c.r.leading = false
+	c.leading = false
 	c.mu.Lock()
 	c.passOnLocked()
 	c.mu.Unlock()
 }
 
 // step reads and handles one frame.
-func (c *Conn) step() error {
-	h, body, err := c.r.rd.next()
+func (c *reading) step() error {
+	h, body, err := c.rd.Next()
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			c.runErrands()
@@ -139,62 +120,48 @@ func (c *Conn) step() error {
 		}
 		return err
 	}
-	return c.handle(h, body, c.r.rd.cur)
+	return c.handle(h, body, c.rd.Chunk())
 }
 
-// passOnLocked gives the reader's part to whoever waits for something. It
-// reports whether somebody else has it now, or nobody.
-func (c *Conn) passOnLocked() bool {
-	if n := len(c.r.followers); n > 0 {
-		next := c.r.followers[0]
-		c.unfollowLocked(0)
-		next.wake <- wakeLead
-		return true
-	}
-	if c.err != nil || c.requests.live > 0 || len(c.calls) > 0 || len(c.batches) > 0 || c.callingLocked() {
+// busyLocked reports whether something of the worker is awaited.
+func (c *Conn) busyLocked() bool {
+	return c.requests.live > 0 || len(c.calls) > 0 || len(c.batches) > 0
+}
+
+// passOnLocked gives the reader's part to whoever waits for something.
+func (c *Conn) passOnLocked() {
+	switch next, call, arm := c.r.election.PassOn(c.busyLocked(), time.Now); next {
+	case reader.Waiting:
+		call.wake <- wakeLead
+	case reader.Background:
 		c.r.wake <- struct{}{}
-		return true
+	case reader.Nobody:
+		if arm {
+			c.r.idle.Reset(reader.IdleRead)
+		}
 	}
-	c.layDownLocked()
-	return true
 }
 
 // layDownLocked leaves the channel without a reader, until an Execute or the
 // idle tick takes the part up.
 func (c *Conn) layDownLocked() {
-	c.r.reading = false
-	c.r.turn++
-	if !c.r.idleArmed && c.err == nil {
-		c.r.idleArmed = true
-		c.r.idle.Reset(idleRead)
+	if c.r.election.LayDown() {
+		c.r.idle.Reset(reader.IdleRead)
 	}
-}
-
-func (c *Conn) unfollowLocked(i int) {
-	n := len(c.r.followers) - 1
-	copy(c.r.followers[i:], c.r.followers[i+1:])
-	c.r.followers[n] = nil
-	c.r.followers = c.r.followers[:n]
 }
 
 // endedLocked marks the batch as ended and wakes its Execute if that waits.
 func (c *Conn) endedLocked(call *batchCall) {
 	call.ended = true
-	c.r.ended = true
-	for i, f := range c.r.followers {
-		if f == call {
-			c.unfollowLocked(i)
-			call.wake <- wakeEnded
-			return
-		}
+	if c.r.election.Ended(call) {
+		call.wake <- wakeEnded
 	}
 }
 
 // backgroundLocked gives the reader's part to the background goroutine if
 // nobody has it.
 func (c *Conn) backgroundLocked() {
-	if !c.r.reading {
-		c.r.reading = true
+	if c.r.election.Take() {
 		c.r.wake <- struct{}{}
 	}
 }
@@ -204,21 +171,17 @@ func (c *Conn) backgroundLocked() {
 func (c *Conn) idleTick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.r.idleArmed = false
-	switch {
-	case c.r.reading || c.err != nil:
-	case c.r.turn != c.r.idleTurn:
-		c.r.idleTurn = c.r.turn
-		c.r.idleArmed = true
-		c.r.idle.Reset(idleRead)
-	default:
-		c.backgroundLocked()
+	switch wake, arm := c.r.election.Tick(); {
+	case wake:
+		c.r.wake <- struct{}{}
+	case arm:
+		c.r.idle.Reset(reader.IdleRead)
 	}
 }
 
 // background reads while no Execute does, and answers what is left when the
 // channel has ended. It starts with the reader's part.
-func (c *Conn) background() {
+func (c *reading) background() {
 	defer close(c.done)
 	for {
 		err := c.Err()
@@ -230,26 +193,26 @@ func (c *Conn) background() {
 		if err != nil {
 			break
 		}
-		if c.r.rd.buffered() {
+		if c.rd.Buffered() {
 			continue
 		}
 		c.mu.Lock()
-		wait := false
-		if len(c.r.followers) > 0 || c.r.ended && c.err == nil && c.requests.live == 0 && len(c.calls) == 0 && len(c.batches) == 0 {
-			wait = c.passOnLocked()
+		wait := c.r.election.Look(!c.busyLocked())
+		if wait {
+			c.passOnLocked()
 		}
-		c.r.ended = false
 		c.mu.Unlock()
 		if wait {
 			<-c.r.wake
 		}
 	}
-	c.r.rd.close()
+	c.rd.Close()
 	c.abandon() // the process has ended then, and with it what it had open
 	c.returnLent()
 	c.closeBoards()
-	c.mem.close()
+	c.mem.Close()
 	c.leaveDevices()
+	c.ownRate.End()
 }
 
 // watch is a context that Executes run under. The server's is the same for
@@ -345,17 +308,17 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 		switch {
 		case stuck && c.opts.KeepStuck:
 			for _, id := range ids {
-				c.tell(func() { c.forsake(id) })
+				c.tell(func(r *reading) { r.forsake(id) })
 			}
 		case stuck:
-			c.end(errStuck)
+			c.end(ErrStuck)
 		}
 	})
 }
 
 // finish ends a batch. Requests without a final response get err, or are told
-// that there was none. Only the reader calls it.
-func (c *Conn) finish(id uint64, err error) {
+// that there was none.
+func (c *reading) finish(id uint64, err error) {
 	c.mu.Lock()
 	call := c.batches[id]
 	delete(c.batches, id)
@@ -383,12 +346,12 @@ func (c *Conn) request(handle uint64) *backend.Request {
 
 // settle answers what a batch left open and ends it. A decoupled model may
 // answer later, unless the batch has failed.
-func (c *Conn) settle(call *batchCall, err error) {
+func (c *reading) settle(call *batchCall, err error) {
 	inst := call.inst
 	if inst.Decoupled && !inst.Gather {
 		for _, h := range call.handles {
 			if err != nil {
-				c.respond(h, &backend.Response{Err: backend.AsError(err)}, 0, responseFinal)
+				c.respond(h, &backend.Response{Err: backend.AsError(err)}, 0, wire.ResponseFinal)
 			} else if r := c.request(h); r != nil {
 				r.Settle(false) // it would have said so by now
 			}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/reader"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
 // TestReaderStaysAfterCalls: a process that calls the server by itself is read
@@ -21,27 +23,27 @@ func TestReaderStaysAfterCalls(t *testing.T) {
 		inst := f.instance(nil)
 		f.conn.mu.Lock()
 		f.conn.r.idle.Stop() // no idle tick decides here
-		f.conn.r.idleArmed = true
+		f.conn.r.election.Arm()
 		if calls {
-			f.conn.r.callUntil = time.Now().Add(time.Hour)
+			f.conn.r.election.Called(time.Now().Add(time.Hour))
 		}
 		f.conn.mu.Unlock()
 		for range 3 {
 			done := f.execute(t.Context(), inst, request(newAnswers()))
-			h, _ := f.next(KindExecute)
-			f.sendBody(KindDone, h.ID, nil)
+			h, _ := f.next(wire.KindExecute)
+			f.sendBody(wire.KindDone, h.ID, nil)
 			_ = result(t, done) // nobody answered the request, which is not the point
 		}
 		f.conn.mu.Lock()
-		for !calls && f.conn.r.reading { // the background goroutine may be about to lay the part down
+		for !calls && f.conn.r.election.Reading() { // the background goroutine may be about to lay the part down
 			f.conn.mu.Unlock()
 			done := f.execute(t.Context(), inst, request(newAnswers()))
-			h, _ := f.next(KindExecute)
-			f.sendBody(KindDone, h.ID, nil)
+			h, _ := f.next(wire.KindExecute)
+			f.sendBody(wire.KindDone, h.ID, nil)
 			_ = result(t, done)
 			f.conn.mu.Lock()
 		}
-		if got := f.conn.r.reading; got != calls {
+		if got := f.conn.r.election.Reading(); got != calls {
 			t.Errorf("calls=%v: the channel is read: %v", calls, got)
 		}
 		f.conn.mu.Unlock()
@@ -52,7 +54,7 @@ func TestReaderStaysAfterCalls(t *testing.T) {
 // answer.
 func alone(frame []byte, err error) ([]byte, error) {
 	if err == nil {
-		frame[HeaderSize+1] = 1
+		frame[wire.HeaderSize+1] = 1
 	}
 	return frame, err
 }
@@ -81,7 +83,7 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 	defer none.Stop()
 	hold := func() {
 		f.conn.mu.Lock()
-		for f.conn.r.idleArmed { // it may be on its way
+		for f.conn.r.election.Armed() { // it may be on its way
 			f.conn.mu.Unlock()
 			time.Sleep(time.Millisecond)
 			f.conn.mu.Lock()
@@ -91,18 +93,19 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 	}
 	let := func() {
 		f.conn.mu.Lock()
-		f.conn.r.idle, f.conn.r.idleArmed = tick, true
-		tick.Reset(idleRead)
+		f.conn.r.idle = tick
+		f.conn.r.election.Arm()
+		tick.Reset(reader.IdleRead)
 		f.conn.mu.Unlock()
 	}
 	hold()
 	unread := func() bool {
 		f.conn.mu.Lock()
 		defer f.conn.mu.Unlock()
-		return !f.conn.r.reading
+		return !f.conn.r.election.Reading()
 	}
 	ask := func(id uint64) ([]byte, error) {
-		return f.enc.appendInfer(nil, id, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
+		return f.enc.AppendInfer(nil, id, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
 	}
 	for id, test := range []struct {
 		name string
@@ -115,29 +118,29 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 		// Until the background goroutine does not read, so that the next Execute does.
 		for begun := false; !begun || !unread(); begun = true {
 			done := f.execute(t.Context(), inst, request(newAnswers()))
-			h, _ := f.next(KindExecute)
-			f.sendBody(KindDone, h.ID, nil)
+			h, _ := f.next(wire.KindExecute)
+			f.sendBody(wire.KindDone, h.ID, nil)
 			_ = result(t, done)
 		}
 		done := f.execute(t.Context(), inst, request(newAnswers()))
-		h, _ := f.next(KindExecute)
+		h, _ := f.next(wire.KindExecute)
 		f.send(test.send(uint64(id)))
 		if got := <-called; got.onExecute != test.want {
 			t.Errorf("%s: on the goroutine of the Execute: %v", test.name, got.onExecute)
 		}
 		let()
-		if kind, _ := f.call(KindMetric, 100, metricBody{Op: "family", Name: "c", Kind: "counter"}); kind != KindReady {
+		if kind, _ := f.call(wire.KindMetric, 100, wire.MetricBody{Op: "family", Name: "c", Kind: "counter"}); kind != wire.KindReady {
 			t.Errorf("%s: the channel is not read during the call: %s", test.name, kind)
 		}
 		hold()
 		release <- struct{}{}
-		if answer, _ := f.next(KindInferResponses); answer.ID != uint64(id) {
+		if answer, _ := f.next(wire.KindInferResponses); answer.ID != uint64(id) {
 			t.Errorf("%s: answer to %d", test.name, answer.ID)
 		}
 		f.conn.mu.Lock()
-		f.conn.r.callUntil = time.Time{} // METRIC is a call too
+		f.conn.r.election.Called(time.Time{}) // METRIC is a call too
 		f.conn.mu.Unlock()
-		f.sendBody(KindDone, h.ID, nil)
+		f.sendBody(wire.KindDone, h.ID, nil)
 		_ = result(t, done)
 	}
 }
@@ -153,8 +156,8 @@ func TestDeathDuringALoneCall(t *testing.T) {
 	}})
 	inst := f.instance(nil)
 	done := f.execute(t.Context(), inst, request(newAnswers()))
-	f.next(KindExecute)
-	f.send(alone(f.enc.appendInfer(nil, 1, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
+	f.next(wire.KindExecute)
+	f.send(alone(f.enc.AppendInfer(nil, 1, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
 	<-called
 	_ = f.fds.Close()
 	if err := result(t, done); err == nil {
@@ -173,18 +176,20 @@ func TestChainedBatch(t *testing.T) {
 		fails   bool
 	}{
 		{"answered", 0, func(f *fakeWorker, _ *answers, _ func(), batch, handle uint64) {
-			f.send(f.enc.appendResponses(nil, KindResponses, 0, batch, flagEnds, []outgoing{{handle: handle, flags: responseFinal | responseNone}}))
+			f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, batch, wire.FlagEnds,
+				[]wire.Outgoing{{Handle: handle, Flags: wire.ResponseFinal | wire.ResponseNone}}))
 		}, false},
 		{"cancelled", 0, func(f *fakeWorker, _ *answers, cancel func(), batch, handle uint64) {
 			cancel()
-			if h, _ := f.next(KindCancel); h.ID != handle {
+			if h, _ := f.next(wire.KindCancel); h.ID != handle {
 				f.t.Errorf("cancels %d", h.ID)
 			}
-			f.send(f.enc.appendResponses(nil, KindResponses, 0, batch, flagEnds, []outgoing{{handle: handle, flags: responseFinal | responseNone}}))
+			f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, batch, wire.FlagEnds,
+				[]wire.Outgoing{{Handle: handle, Flags: wire.ResponseFinal | wire.ResponseNone}}))
 		}, false},
 		{"too late", time.Millisecond, func(f *fakeWorker, a *answers, _ func(), batch, _ uint64) {
 			<-a.done // by the server
-			f.sendBody(KindDone, batch, nil)
+			f.sendBody(wire.KindDone, batch, nil)
 		}, false},
 		{"dead", 0, func(f *fakeWorker, _ *answers, _ func(), _, _ uint64) { _ = f.fds.Close() }, true},
 	} {
@@ -198,8 +203,8 @@ func TestChainedBatch(t *testing.T) {
 				r := request(a)
 				r.Caller.Waits = true
 				done := f.execute(ctx, inst, r)
-				h, body := f.next(KindExecute)
-				blocks, _ := DecodeExecute(body)
+				h, body := f.next(wire.KindExecute)
+				blocks, _ := wire.DecodeExecute(body)
 				test.meet(f, a, cancel, h.ID, blocks[0].Handle)
 				if err := result(t, done); (err != nil) != test.fails {
 					t.Errorf("got %v", err)

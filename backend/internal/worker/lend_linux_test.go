@@ -11,6 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/guest"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -18,7 +22,7 @@ import (
 func borrower(t *testing.T, host backend.Host) (*fakeWorker, *Instance) {
 	t.Helper()
 	f := newFake(t, host)
-	f.sendBody(KindHello, 0, []byte(`{"pid":1,"protocol":1,"lent":true}`))
+	f.sendBody(wire.KindHello, 0, []byte(`{"pid":1,"protocol":1,"lent":true}`))
 	if _, err := f.conn.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +34,7 @@ func borrower(t *testing.T, host backend.Host) (*fakeWorker, *Instance) {
 func (f *fakeWorker) written(segment uint32, offset uint64, data []byte) tensor.Tensor {
 	f.t.Helper()
 	copy(f.maps[segment][offset:], data)
-	buf, err := f.conn.mem.view(segment, offset, uint64(len(data)))
+	buf, err := f.conn.mem.View(segment, offset, uint64(len(data)))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -38,13 +42,15 @@ func (f *fakeWorker) written(segment uint32, offset uint64, data []byte) tensor.
 }
 
 // inputs takes the next EXECUTE.
-func (f *fakeWorker) inputs() (h Header, handle uint64, inputs []Entry) {
+func (f *fakeWorker) inputs() (h wire.Header, handle uint64, inputs []wire.Entry) {
 	f.t.Helper()
 	h, blocks := f.taken()
 	return h, blocks[0].Handle, blocks[0].Inputs
 }
 
-func (f *fakeWorker) read(e *Entry) []byte { return f.maps[e.Segment][e.Offset : e.Offset+e.Length] }
+func (f *fakeWorker) read(e *wire.Entry) []byte {
+	return f.maps[e.Segment][e.Offset : e.Offset+e.Length]
+}
 
 // TestLend: a worker reads what another one wrote, in its memory, and the other
 // gets the block back when the reader has answered, also when it keeps it first.
@@ -58,21 +64,21 @@ func TestLend(t *testing.T) {
 		done := two.execute(t.Context(), inst, request(newAnswers(), in))
 		h, handle, inputs := two.inputs()
 		e := inputs[0]
-		if e.Segment != firstLentSegment || e.Offset != 4096 || e.Own || !bytes.Equal(two.read(&e), data) {
+		if e.Segment != wire.FirstLentSegment || e.Offset != 4096 || e.Own || !bytes.Equal(two.read(&e), data) {
 			t.Fatalf("keep=%v: %+v", keep, e)
 		}
 		one.maps[number][4096] = 9
 		if two.read(&e)[0] != 9 {
 			t.Error("a copy")
 		}
-		if inst.Arena.count.Load() != 0 {
+		if inst.Arena.Segments() != 0 {
 			t.Error("input memory was used")
 		}
-		flags := uint32(responseFinal)
+		flags := uint32(wire.ResponseFinal)
 		if keep {
-			flags |= responseRetained
+			flags |= wire.ResponseRetained
 		}
-		two.send(two.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: handle, flags: flags}}))
+		two.send(two.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds, []wire.Outgoing{{Handle: handle, Flags: flags}}))
 		if err := result(t, done); err != nil {
 			t.Fatal(err)
 		}
@@ -81,11 +87,11 @@ func TestLend(t *testing.T) {
 			if n := in.Buffer.References(); n != 1 {
 				t.Errorf("%d references while the worker keeps it", n)
 			}
-			two.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+			two.send(wire.AppendRelease(nil, []wire.Block{{Segment: e.Segment, Offset: e.Offset}}), nil)
 		}
-		_, body := one.next(KindRelease)
-		if err := decodeRelease(body, func(k blockKey) {
-			if k != (blockKey{number, 4096}) {
+		_, body := one.next(wire.KindRelease)
+		if err := wire.DecodeRelease(body, func(k wire.Block) {
+			if k != (wire.Block{Segment: number, Offset: 4096}) {
 				t.Errorf("released %+v", k)
 			}
 		}); err != nil {
@@ -106,17 +112,18 @@ func TestLenderEnds(t *testing.T) {
 	if in.Data[1<<15] != 5 || two.read(&inputs[0])[1<<15] != 5 {
 		t.Error("the data is gone")
 	}
-	two.send(two.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{handle: handle, flags: responseFinal}}))
+	two.send(two.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds,
+		[]wire.Outgoing{{Handle: handle, Flags: wire.ResponseFinal}}))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
 	}
 	in.Buffer.Release()
-	_, body := two.next(KindDrop)
-	if number, err := decodeDrop(body); err != nil || number != inputs[0].Segment {
+	_, body := two.next(wire.KindDrop)
+	if number, err := wire.DecodeDrop(body); err != nil || number != inputs[0].Segment {
 		t.Errorf("dropped %d, %v", number, err)
 	}
 	two.conn.mu.Lock()
-	if len(two.conn.lent.numbers)+len(two.conn.lent.segments) != 0 {
+	if two.conn.lent.Len() != 0 {
 		t.Error("the connection remembers it")
 	}
 	two.conn.mu.Unlock()
@@ -124,10 +131,10 @@ func TestLenderEnds(t *testing.T) {
 	three := newFake(t, nil)
 	in = three.written(three.grow(1<<20), 0, bytes.Repeat([]byte{6}, 1<<16))
 	done = two.execute(t.Context(), inst, request(newAnswers(), in))
-	if h, _, inputs = two.inputs(); inputs[0].Segment != firstLentSegment+1 || two.read(&inputs[0])[0] != 6 {
+	if h, _, inputs = two.inputs(); inputs[0].Segment != wire.FirstLentSegment+1 || two.read(&inputs[0])[0] != 6 {
 		t.Errorf("%+v", inputs[0])
 	}
-	two.sendBody(KindDone, h.ID, nil)
+	two.sendBody(wire.KindDone, h.ID, nil)
 	_ = result(t, done)
 	in.Buffer.Release()
 }
@@ -149,13 +156,10 @@ func TestBorrowerEnds(t *testing.T) {
 		}
 		two.conn.Close()
 		in.Buffer.Release()
-		one.next(KindRelease)
-		s := one.conn.mem.segmentAt(0)
-		s.mu.Lock()
-		if len(s.borrowers) != 0 {
-			t.Errorf("%d borrowers are left", len(s.borrowers))
+		one.next(wire.KindRelease)
+		if n := one.conn.mem.SegmentAt(0).Borrowers(); n != 0 {
+			t.Errorf("%d borrowers are left", n)
 		}
-		s.mu.Unlock()
 	}
 }
 
@@ -185,10 +189,10 @@ func TestNotLent(t *testing.T) {
 		}
 		done := two.execute(t.Context(), inst, request(newAnswers(), in))
 		h, _, inputs := two.inputs()
-		if e := inputs[0]; !e.Inline() && (e.Segment >= firstLentSegment || !bytes.Equal(two.read(&e), in.Data)) {
+		if e := inputs[0]; !e.Inline() && (e.Segment >= wire.FirstLentSegment || !bytes.Equal(two.read(&e), in.Data)) {
 			t.Errorf("%s: %+v", name, e)
 		}
-		two.sendBody(KindDone, h.ID, nil)
+		two.sendBody(wire.KindDone, h.ID, nil)
 		_ = result(t, done)
 		buf.Release()
 	}
@@ -198,39 +202,21 @@ func TestNotLent(t *testing.T) {
 // until their segment ends.
 func TestLentSegmentsAreBounded(t *testing.T) {
 	two, inst := borrower(t, nil)
-	for n := range maxLent + 2 {
-		arena := NewArena(nil, 0, 0)
+	for n := range segment.MaxLent + 2 {
+		arena := segment.NewArena(nil, 0, 0)
 		t.Cleanup(arena.Close)
 		in := shared(t, arena, 1<<16)
 		in.Data[0] = byte(n)
 		for range 2 {
 			done := two.execute(t.Context(), inst, request(newAnswers(), in))
 			h, _, inputs := two.inputs()
-			if e := inputs[0]; (e.Segment >= firstLentSegment) != (n < maxLent) || two.read(&e)[0] != byte(n) {
+			if e := inputs[0]; (e.Segment >= wire.FirstLentSegment) != (n < segment.MaxLent) || two.read(&e)[0] != byte(n) {
 				t.Fatalf("%d: %+v", n, e)
 			}
-			two.sendBody(KindDone, h.ID, nil)
+			two.sendBody(wire.KindDone, h.ID, nil)
 			_ = result(t, done)
 		}
 		in.Buffer.Release()
-	}
-}
-
-// TestLentToWriteTo: the descriptor that a worker gets can be mapped to read
-// only.
-func TestLentToWriteTo(t *testing.T) {
-	s, err := newSegment(0, 1<<16, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	file, err := s.readOnly()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := mapSegment(file, 1<<16, true); err == nil || !strings.Contains(err.Error(), unix.EACCES.Error()) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -244,18 +230,18 @@ func TestLentAnswer(t *testing.T) {
 	f, _ := borrower(t, &fakeHost{infer: func(r *backend.Request) error {
 		return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out}}, true)
 	}})
-	f.send(f.enc.appendInfer(nil, 3, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline))
-	_, body := f.next(KindInferResponses)
-	all, _, err := DecodeResponses(KindInferResponses, body)
+	f.send(f.enc.AppendInfer(nil, 3, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline))
+	_, body := f.next(wire.KindInferResponses)
+	all, _, err := wire.DecodeResponses(wire.KindInferResponses, body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := all[0].Entries[0]
-	if e.Segment != firstLentSegment || e.Offset != 128 || f.read(&e)[5] != 7 || out.Buffer.References() == 0 {
+	if e.Segment != wire.FirstLentSegment || e.Offset != 128 || f.read(&e)[5] != 7 || out.Buffer.References() == 0 {
 		t.Errorf("%+v", e)
 	}
-	f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
-	one.next(KindRelease)
+	f.send(wire.AppendRelease(nil, []wire.Block{{Segment: e.Segment, Offset: e.Offset}}), nil)
+	one.next(wire.KindRelease)
 }
 
 // TestReturnedLent: an output may lie in an input that was lent.
@@ -267,8 +253,9 @@ func TestReturnedLent(t *testing.T) {
 	done := two.execute(t.Context(), inst, request(a, in))
 	h, handle, inputs := two.inputs()
 	out := tensor.Tensor{Datatype: tensor.Uint8, Shape: in.Shape, Data: in.Data}
-	two.send(two.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
-		handle: handle, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0}, places: []place{{segment: inputs[0].Segment}},
+	two.send(two.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds, []wire.Outgoing{{
+		Handle: handle, Flags: wire.ResponseFinal, Outputs: []tensor.Tensor{out}, Indices: []int{0},
+		Places: []wire.Place{{Segment: inputs[0].Segment}},
 	}}))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
@@ -284,18 +271,18 @@ func TestReturnedLent(t *testing.T) {
 // quietGuest is a worker without a model.
 type quietGuest struct{ exited chan struct{} }
 
-func (quietGuest) Call(Kind, uint32, json.RawMessage) (any, error) { return nil, nil }
-func (quietGuest) Instance(uint32) (g GuestInstance, ok bool)      { return g, false }
-func (q quietGuest) Exit()                                         { close(q.exited) }
+func (quietGuest) Call(wire.Kind, uint32, json.RawMessage) (any, error) { return nil, nil }
+func (quietGuest) Instance(uint32) (g guest.Instance, ok bool)          { return g, false }
+func (q quietGuest) Exit()                                              { close(q.exited) }
 
 // TestGuestIsLent: a worker in Go says that it can be lent segments, maps them
 // to read and unmaps what is dropped.
 func TestGuestIsLent(t *testing.T) {
-	control, theirs, err := socketPair("control")
+	control, theirs, err := channel.NewPair("control")
 	if err != nil {
 		t.Fatal(err)
 	}
-	descriptors, theirDescriptors, err := socketPair("descriptors")
+	descriptors, theirDescriptors, err := channel.NewPair("descriptors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,10 +292,10 @@ func TestGuestIsLent(t *testing.T) {
 		}
 	}
 	q := quietGuest{make(chan struct{})}
-	g := NewGuest(theirs, theirDescriptors, q)
+	g := guest.New(theirs, theirDescriptors, q)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve() }()
-	c, err := NewConn(Channels{control, descriptors}, ConnOptions{})
+	c, err := NewConn(channel.Ends{Control: control, Descriptors: descriptors}, ConnOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,15 +305,11 @@ func TestGuestIsLent(t *testing.T) {
 	if hello, err := c.Hello(ctx); err != nil || !hello.Lent {
 		t.Fatalf("%+v, %v", hello, err)
 	}
-	arena := NewArena(nil, 0, 0)
+	arena := segment.NewArena(nil, 0, 0)
 	in := shared(t, arena, 1<<16)
 	in.Data[9] = 9
 	at, ok := c.lend(&in)
-	mapped := func() []byte {
-		g.memory.mu.Lock()
-		defer g.memory.mu.Unlock()
-		return g.memory.inputs[at.segment]
-	}
+	mapped := func() []byte { return g.Mapped(at.Segment) }
 	c.mu.Lock()
 	c.flushLocked()
 	c.mu.Unlock()
@@ -340,7 +323,7 @@ func TestGuestIsLent(t *testing.T) {
 		}
 	}
 	wait("not mapped", func() bool { return mapped() != nil })
-	if data := mapped(); !ok || len(data) < 1<<16 || data[at.offset+9] != 9 {
+	if data := mapped(); !ok || len(data) < 1<<16 || data[at.Offset+9] != 9 {
 		t.Errorf("%v: %d bytes", ok, len(data))
 	}
 	in.Release()
@@ -352,18 +335,6 @@ func TestGuestIsLent(t *testing.T) {
 	}
 	<-q.exited
 	_, _ = theirs.Close(), theirDescriptors.Close()
-}
-
-// TestGuestRefusesDrop of what was not lent.
-func TestGuestRefusesDrop(t *testing.T) {
-	var m guestMemory
-	m.init(nil)
-	m.inputs[0] = []byte{}
-	for _, number := range []uint32{0, firstLentSegment} {
-		if err := m.drop(appendDrop(nil, number)[HeaderSize:]); err == nil || !strings.Contains(err.Error(), "was not lent") {
-			t.Errorf("%d: %v", number, err)
-		}
-	}
 }
 
 // TestPassedOn: the input of a call may lie in an input of the caller's request,
@@ -382,24 +353,25 @@ func TestPassedOn(t *testing.T) {
 		return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out}}, true)
 	}})
 	in = shared(t, inst.Arena, 1<<16)
-	call := func(id uint64, e *Entry) {
+	call := func(id uint64, e *wire.Entry) {
 		given := tensor.Tensor{Name: "A", Datatype: tensor.Uint8, Shape: in.Shape, Data: in.Data}
-		f.send(f.enc.appendInfer(nil, id, 0, &backend.Request{ModelName: "m", ModelVersion: -1, Inputs: []tensor.Tensor{given}}, nil,
-			placeFunc(func(*tensor.Tensor) place { return place{segment: e.Segment, offset: e.Offset} })))
+		f.send(f.enc.AppendInfer(nil, id, 0, &backend.Request{ModelName: "m", ModelVersion: -1, Inputs: []tensor.Tensor{given}}, nil,
+			placeFunc(func(*tensor.Tensor) wire.Place { return wire.Place{Segment: e.Segment, Offset: e.Offset} })))
 	}
 	a := newAnswers()
 	done := f.execute(t.Context(), inst, request(a, in))
 	h, handle, inputs := f.inputs()
 	call(3, &inputs[0])
-	_, body := f.next(KindInferResponses)
-	all, _, err := DecodeResponses(KindInferResponses, body)
+	_, body := f.next(wire.KindInferResponses)
+	all, _, err := wire.DecodeResponses(wire.KindInferResponses, body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := all[0].Entries[0]
 	answer := tensor.Tensor{Datatype: tensor.Uint8, Shape: out.Shape, Data: out.Data}
-	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
-		handle: handle, flags: responseFinal, outputs: []tensor.Tensor{answer}, indices: []int{0}, places: []place{{segment: e.Segment, offset: e.Offset}},
+	f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds, []wire.Outgoing{{
+		Handle: handle, Flags: wire.ResponseFinal, Outputs: []tensor.Tensor{answer}, Indices: []int{0},
+		Places: []wire.Place{{Segment: e.Segment, Offset: e.Offset}},
 	}}))
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
@@ -408,9 +380,9 @@ func TestPassedOn(t *testing.T) {
 	if got := a.got[0].Outputs[0]; got.Buffer != out.Buffer || got.Data[5] != 7 || len(got.Data) != 1<<16 {
 		t.Errorf("the output is %+v", got)
 	}
-	f.send(appendRelease(nil, []blockKey{{e.Segment, e.Offset}}), nil)
+	f.send(wire.AppendRelease(nil, []wire.Block{{Segment: e.Segment, Offset: e.Offset}}), nil)
 	a.got[0].Release()
-	other.next(KindRelease) // after both
+	other.next(wire.KindRelease) // after both
 	in.Buffer.Release()
 	// What the worker has no more it cannot pass on.
 	call(4, &inputs[0])

@@ -14,15 +14,15 @@ type limitClock struct {
 	timer  *time.Timer
 }
 
-// lateError ends a connection whose worker has used up its time.
-type lateError struct {
+// LateError ends a connection whose worker has used up its time.
+type LateError struct {
 	what  string // has not happened
 	limit time.Duration
 	by    string // who said so
 	note  string // what else is known, or ""
 }
 
-func (e *lateError) Error() string {
+func (e *LateError) Error() string {
 	text := fmt.Sprintf("%s within %v (%s), the process was ended", e.what, e.limit, e.by)
 	if e.note != "" {
 		text += "; it had " + e.note
@@ -75,7 +75,7 @@ func (c *Conn) limitPassed(inst *Instance) {
 	late := c.err == nil && k.oldest != 0 && time.Since(k.since) >= inst.Limit
 	c.mu.Unlock()
 	if late {
-		c.end(&lateError{what: "execute did not return", limit: inst.Limit, by: "EXECUTION_TIMEOUT_SECONDS"})
+		c.end(&LateError{what: "execute did not return", limit: inst.Limit, by: "EXECUTION_TIMEOUT_SECONDS"})
 	}
 }
 

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/nesoserve/neso/internal/nesotest"
@@ -18,25 +16,4 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(scratch)
 	}
 	os.Exit(code)
-}
-
-// testPython returns an interpreter with numpy: $NESO_PYTHON, or the
-// .venv/bin/python of a directory above.
-func testPython(t testing.TB) string {
-	t.Helper()
-	candidates := []string{os.Getenv("NESO_PYTHON")}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		candidates = append(candidates, filepath.Join(dir, ".venv", "bin", "python"))
-	}
-	for _, path := range candidates {
-		if path != "" && exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil {
-			return path
-		}
-	}
-	t.Fatalf("no interpreter with numpy among %q: run make, or set NESO_PYTHON", candidates)
-	return ""
 }

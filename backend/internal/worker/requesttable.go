@@ -2,6 +2,7 @@ package worker
 
 import (
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/stream"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -12,7 +13,7 @@ type requestState struct {
 	generation uint32
 	sent       bool // a response was delivered
 	cancelled  bool // CANCEL was sent
-	stream     *stream
+	stream     *stream.Stream
 	copies     []*tensor.Buffer // inputs that were copied into shared memory
 }
 

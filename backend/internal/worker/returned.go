@@ -1,6 +1,10 @@
 package worker
 
-import "github.com/nesoserve/neso/tensor"
+import (
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/tensor"
+)
 
 // returned are the blocks that the outputs of one batch or request may lie in
 // beside the worker's own memory: those of its inputs, which a callable may
@@ -22,24 +26,24 @@ type returned struct {
 
 // find returns the buffer and the bytes of an output in an input block, whose
 // reference it takes; false when it does not lie there.
-func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
+func (r *returned) find(c *reading, e *wire.Entry) (*tensor.Buffer, []byte, bool) {
 	c.mu.Lock()
 	known := uint64(e.Segment) < uint64(len(c.inputs))
-	var at *segment
+	var at *segment.Segment
 	if known {
 		in := c.inputs[e.Segment]
-		at = in.arena.segmentAt(in.index)
+		at = in.arena.SegmentAt(in.index)
 	} else {
-		at, known = c.lent.segments[e.Segment]
+		at, known = c.lent.At(e.Segment)
 	}
 	c.mu.Unlock()
 	if !known {
 		return nil, nil, false
 	}
-	if at.device != nil {
+	if gpu := at.Device(); gpu != nil {
 		for i := range r.inputs {
 			t := &r.inputs[i]
-			if t.Device() == tensor.DeviceMemory(at.device) && t.Buffer.Region().Offset == e.Offset && e.Length <= uint64(t.Size()) {
+			if t.Device() == tensor.DeviceMemory(gpu) && t.Buffer.Region().Offset == e.Offset && e.Length <= uint64(t.Size()) {
 				return t.Buffer.Retain(), nil, true
 			}
 		}
@@ -50,8 +54,7 @@ func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
 			return nil, false
 		}
 		region, size := b.Region(), uint64(b.Len())
-		owner, ok := region.Arena.(lender)
-		if !ok || e.Offset < region.Offset || owner.segmentAt(int(region.Segment)) != at {
+		if e.Offset < region.Offset || segment.At(region) != at {
 			return nil, false
 		}
 		from := e.Offset - region.Offset
@@ -77,7 +80,7 @@ func (r *returned) find(c *Conn, e *Entry) (*tensor.Buffer, []byte, bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range c.held[blockKey{e.Segment, e.Offset}] {
+	for _, b := range c.ledger.Held(wire.Block{Segment: e.Segment, Offset: e.Offset}) {
 		if data, ok := within(b); ok {
 			return b.Retain(), data, true
 		}

@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
-func shared(t *testing.T, a *Arena, size int) tensor.Tensor {
+func shared(t *testing.T, a *segment.Arena, size int) tensor.Tensor {
 	t.Helper()
 	buf, err := a.Allocate(size)
 	if err != nil {
@@ -30,7 +32,10 @@ func TestInputsToWriteTo(t *testing.T) {
 		if c.another {
 			in.Buffer.Retain()
 		}
-		done := f.execute(t.Context(), inst, request(newAnswers(), in, tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}))
+		done := f.execute(t.Context(), inst, request(newAnswers(), in, tensor.Tensor{
+			Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1},
+			Data: []byte{1},
+		}))
 		h, blocks := f.taken()
 		if got := blocks[0].Inputs[0]; got.Own != c.want || got.Datatype != tensor.Uint8 {
 			t.Errorf("%+v: %+v", c, got)
@@ -38,7 +43,7 @@ func TestInputsToWriteTo(t *testing.T) {
 		if blocks[0].Inputs[1].Own {
 			t.Error("an inline input is marked")
 		}
-		f.sendBody(KindDone, h.ID, nil)
+		f.sendBody(wire.KindDone, h.ID, nil)
 		_ = result(t, done)
 		in.Release()
 		if c.another {
@@ -74,7 +79,7 @@ func TestInputsOfOneBody(t *testing.T) {
 				t.Errorf("%+v: %+v", c, got)
 			}
 		}
-		f.sendBody(KindDone, h.ID, nil)
+		f.sendBody(wire.KindDone, h.ID, nil)
 		_ = result(t, done)
 		in.Release()
 		other.Release()
@@ -89,7 +94,10 @@ func TestInputsFromOnePlace(t *testing.T) {
 	inst := f.instance(func(*Instance) {})
 	long := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, 2 * size}, Data: bytes.Repeat([]byte{7}, 2*size)}
 	long.Buffer = tensor.NewBuffer(long.Data, nil)
-	short := tensor.Tensor{Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, size}, Data: long.Data[:size], Buffer: long.Buffer.Retain()}
+	short := tensor.Tensor{
+		Name: "IN", Datatype: tensor.Uint8, Shape: tensor.Shape{1, size}, Data: long.Data[:size],
+		Buffer: long.Buffer.Retain(),
+	}
 	done := f.execute(t.Context(), inst, request(newAnswers(), short, long))
 	h, blocks := f.taken()
 	for i, e := range blocks[0].Inputs {
@@ -97,7 +105,7 @@ func TestInputsFromOnePlace(t *testing.T) {
 			t.Errorf("input %d: %d bytes, not those that were sent", i, len(got))
 		}
 	}
-	f.sendBody(KindDone, h.ID, nil)
+	f.sendBody(wire.KindDone, h.ID, nil)
 	_ = result(t, done)
 	short.Release()
 	long.Release()
@@ -120,7 +128,7 @@ func TestInputsOfOneMemory(t *testing.T) {
 	if a.Segment == b.Segment && a.Offset == b.Offset || !a.Own || !b.Own {
 		t.Errorf("%+v and %+v", a, b)
 	}
-	f.sendBody(KindDone, h.ID, nil)
+	f.sendBody(wire.KindDone, h.ID, nil)
 	_ = result(t, done)
 	one.Release()
 	two.Release()
@@ -136,28 +144,29 @@ func TestReturnedInput(t *testing.T) {
 		a := newAnswers()
 		in := shared(t, inst.Arena, size)
 		out := tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1, size - from}, Data: make([]byte, size-from)}
-		var e Entry
+		var e wire.Entry
 		var done chan error
 		if gather {
 			b := &backend.Batch{Requests: []*backend.Request{request(a, in)}, Inputs: []tensor.Tensor{in}, Size: 1}
 			done = make(chan error, 1)
 			go func() { done <- inst.Execute(t.Context(), b) }()
-			h, body := f.next(KindExecuteBatch)
-			block, err := DecodeExecuteBatch(body)
+			h, body := f.next(wire.KindExecuteBatch)
+			block, err := wire.DecodeExecuteBatch(body)
 			if err != nil {
 				t.Fatal(err)
 			}
 			e = block.Inputs[0]
 			f.maps[e.Segment][e.Offset+from] = 7
-			f.send(f.enc.appendResultBatch(nil, 0, h.ID, flagEnds, []tensor.Tensor{out}, []int{0}, []place{{segment: e.Segment, offset: e.Offset + from}}))
+			f.send(f.enc.AppendResultBatch(nil, 0, h.ID, wire.FlagEnds, []tensor.Tensor{out}, []int{0},
+				[]wire.Place{{Segment: e.Segment, Offset: e.Offset + from}}))
 		} else {
 			done = f.execute(t.Context(), inst, request(a, in))
 			h, blocks := f.taken()
 			e = blocks[0].Inputs[0]
 			f.maps[e.Segment][e.Offset+from] = 7
-			f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, flagEnds, []outgoing{{
-				handle: blocks[0].Handle, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0},
-				places: []place{{segment: e.Segment, offset: e.Offset + from}},
+			f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, wire.FlagEnds, []wire.Outgoing{{
+				Handle: blocks[0].Handle, Flags: wire.ResponseFinal, Outputs: []tensor.Tensor{out}, Indices: []int{0},
+				Places: []wire.Place{{Segment: e.Segment, Offset: e.Offset + from}},
 			}}))
 		}
 		if err := result(t, done); err != nil {
@@ -170,11 +179,11 @@ func TestReturnedInput(t *testing.T) {
 		if &got.Data[0] != start || got.Data[0] != 7 || len(got.Data) != size-from {
 			t.Errorf("gather=%v: the output is no view of the input", gather)
 		}
-		if used := inst.Arena.segments[0].blocks.used; used == 0 {
+		if used := inst.Arena.Used(); used == 0 {
 			t.Errorf("gather=%v: the block is free while the response refers to it", gather)
 		}
 		a.got[0].Release()
-		if used := inst.Arena.segments[0].blocks.used; used != 0 {
+		if used := inst.Arena.Used(); used != 0 {
 			t.Errorf("gather=%v: %d bytes are left", gather, used)
 		}
 	}
@@ -190,10 +199,10 @@ func TestOutputInForeignInput(t *testing.T) {
 	h, blocks := f.taken()
 	other := blocks[1].Inputs[0]
 	out := tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1 << 16}, Data: make([]byte, 1<<16)}
-	at := []place{{segment: other.Segment, offset: other.Offset}}
-	f.send(f.enc.appendResponses(nil, KindResponses, 0, h.ID, 0, []outgoing{
-		{handle: 1 << 60, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0}, places: at}, // of nobody
-		{handle: blocks[0].Handle, flags: responseFinal, outputs: []tensor.Tensor{out}, indices: []int{0}, places: at},
+	at := []wire.Place{{Segment: other.Segment, Offset: other.Offset}}
+	f.send(f.enc.AppendResponses(nil, wire.KindResponses, 0, h.ID, 0, []wire.Outgoing{
+		{Handle: 1 << 60, Flags: wire.ResponseFinal, Outputs: []tensor.Tensor{out}, Indices: []int{0}, Places: at}, // of nobody
+		{Handle: blocks[0].Handle, Flags: wire.ResponseFinal, Outputs: []tensor.Tensor{out}, Indices: []int{0}, Places: at},
 	}))
 	if err := result(t, done); err == nil || !strings.Contains(err.Error(), "holds no input of the request") {
 		t.Errorf("got %v", err)

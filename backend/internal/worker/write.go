@@ -1,5 +1,13 @@
 package worker
 
+import (
+	"os"
+
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+)
+
 // flushLocked writes what is in out, unless somebody is already writing. It
 // never waits for the worker to read: what the socket does not take at once is
 // left to the flusher. It unlocks mu while it writes.
@@ -80,15 +88,14 @@ func (c *Conn) flusher() {
 
 // release notes that the worker may reuse a block. The notice rides on the
 // next frame, or leaves by itself after a short while.
-func (c *Conn) release(k blockKey) {
+func (c *Conn) release(k wire.Block) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return
 	}
-	c.releases = append(c.releases, k)
-	switch {
-	case len(c.releases) >= releaseBatch:
+	switch n := c.ledger.Return(k); {
+	case n >= releaseBatch:
 		c.releasesLocked()
 		c.flushLocked()
 	case !c.timers.releasesArmed:
@@ -98,18 +105,13 @@ func (c *Conn) release(k blockKey) {
 }
 
 // releasesLocked puts the collected notices in front of the next frame.
-func (c *Conn) releasesLocked() {
-	if len(c.releases) > 0 {
-		c.out = appendRelease(c.out, c.releases)
-		c.releases = c.releases[:0]
-	}
-}
+func (c *Conn) releasesLocked() { c.out = c.ledger.AppendReturns(c.out) }
 
 func (c *Conn) flushReleases() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timers.releasesArmed = false
-	if c.err == nil && len(c.releases) > 0 {
+	if c.err == nil && c.ledger.Returns() {
 		c.releasesLocked()
 		c.flushLocked()
 	}
@@ -117,21 +119,22 @@ func (c *Conn) flushReleases() {
 
 // sendSegmentLocked hands a segment to the worker. Descriptor and frame leave
 // in the same order because both happen under mu.
-func (c *Conn) sendSegmentLocked(s *segment, number, kind uint32) error {
-	if err := sendFiles(c.ch.Descriptors, s.file); err != nil {
+func (c *Conn) sendSegmentLocked(file *os.File, size uint64, number, kind uint32) error {
+	if err := channel.SendFiles(c.ch.Descriptors, file); err != nil {
 		return err
 	}
-	c.out = appendSegment(c.out, number, kind, uint64(len(s.data)))
+	c.out = wire.AppendSegment(c.out, number, kind, size)
 	return nil
 }
 
 // wireLocked returns the number under which the worker knows the segment of
 // the arena, handing it over first if need be.
-func (c *Conn) wireLocked(a *Arena, index uint32) (uint32, error) {
+func (c *Conn) wireLocked(a *segment.Arena, index uint32) (uint32, error) {
 	known := c.arenas[a]
 	for uint32(len(known)) <= index {
 		number := uint32(len(c.inputs))
-		if err := c.sendSegmentLocked(a.segmentAt(len(known)), number, segmentInputs); err != nil {
+		s := a.SegmentAt(len(known))
+		if err := c.sendSegmentLocked(s.File(), s.Size(), number, wire.SegmentInputs); err != nil {
 			return 0, err
 		}
 		c.inputs = append(c.inputs, wireSegment{a, len(known)})

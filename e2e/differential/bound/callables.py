@@ -28,11 +28,28 @@ def plain(array):
     return [v.decode("latin-1") if isinstance(v, bytes) else v for v in array.reshape(-1).tolist()]
 
 
+def scalar(value):
+    """What first_value makes of an input."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return [type(value).__name__, plain.decode("latin-1") if isinstance(plain, bytes) else plain]
+
+
 def facts(mapping):
     return [
-        [name, str(v.dtype), list(v.shape), plain(v)] if isinstance(v, np.ndarray) else [name, repr(v)]
+        [name, str(v.dtype), list(v.shape), plain(v)] if isinstance(v, np.ndarray) else [name, *scalar(v)]
         for name, v in mapping.items()
     ]
+
+
+def context_facts(context, function):
+    """What a callable is told of itself."""
+    config = context.model_configs[function]
+    return {
+        "name": config.model_name,
+        "batches": [config.batching, config.max_batch_size, config.decoupled],
+        "inputs": [[t.name, np.dtype(t.dtype).str, list(t.shape), t.optional] for t in config.inputs],
+        "outputs": [[t.name, np.dtype(t.dtype).str, list(t.shape)] for t in config.outputs],
+    }
 
 
 def dtype(word):
@@ -51,6 +68,7 @@ class Callable:
         self.behaviour, self.config = model["behaviour"], model["config"]
         self.outputs = {o["name"]: dtype(o["data_type"]) for o in self.config["output"]}
         self.batches = self.config["max_batch_size"] > 0
+        self.firsts = {d.split()[1] for d in model["decorators"] if d.startswith("first_value")}
 
     def wait(self):
         """As long as the driver has closed the gate of this model."""
@@ -66,10 +84,14 @@ class Callable:
         if fault == "raise":
             raise ValueError("kaboom")
         if fault == "error_at":
+            record(self.name, "refuses")
             raise RuntimeError(f"no answer {number}")
         made = {}
         for name, how, source in self.behaviour["outputs"]:
             array = inputs[source] if source in inputs else None
+            if array is not None and source in self.firsts:  # what is left is one row of it
+                rows = next((len(v) for n, v in inputs.items() if n not in self.firsts), 1)
+                array = np.repeat(np.atleast_1d(array)[None], rows, axis=0)
             if array is None:
                 rows = next((len(v) for v in inputs.values() if isinstance(v, np.ndarray) and v.ndim), 1)
                 kind = self.outputs[name]
@@ -147,13 +169,19 @@ class Callable:
     def decorated(self):
         """A function under decorators. It has the inputs by name, in whatever order it is given them."""
 
+        def look(inputs):
+            more = {}
+            if "triton_context" in inputs:
+                more["context"] = context_facts(inputs.pop("triton_context"), made)
+            record(self.name, "execute", requests=[{"inputs": facts(inputs)}], **more)
+
         def function(**inputs):
-            record(self.name, "execute", requests=[{"inputs": facts(inputs)}])
+            look(inputs)
             self.wait()
             return self.returned(self.answer(inputs, self.behaviour.get("fault", "")))
 
         def stream(**inputs):
-            record(self.name, "execute", requests=[{"inputs": facts(inputs)}])
+            look(inputs)
             for number in range(self.behaviour.get("n", 1)):
                 yield self.returned(self.answer(inputs, "", number))
 

@@ -27,7 +27,7 @@ def model(rng: random.Random, name: str) -> dict[str, Any]:
     count = rng.choice([1, 2, 3])
     inputs, outputs, entries = [], [], []
     for number in range(count):
-        datatype = rng.choice(data.DATATYPES)
+        datatype = rng.choice(data.OF_NUMPY)
         dims = [-1] if kind == "optional" else rng.choice([[-1], [2], [2, -1], [1]])
         how = rng.choice(["identity", "flip", "size"])
         tensor = {"name": f"IN{number}", "data_type": data.configured(datatype), "dims": dims}
@@ -59,7 +59,12 @@ def model(rng: random.Random, name: str) -> dict[str, Any]:
             config["dynamic_batching"] = {
                 k: v for k, v in models.dynamic(rng, config["max_batch_size"]).items() if k != "default_queue_policy"
             }
+            if config["dynamic_batching"].get("preserve_ordering"):
+                # With priorities it does not load, which ends PyTriton's server.
+                for key in ("priority_levels", "default_priority_level"):
+                    config["dynamic_batching"].pop(key, None)
     if kind == "decoupled":
+        config["dynamic_batching"].pop("preserve_ordering", None)  # does not load, nor does what is bound after it
         config["model_transaction_policy"] = {"decoupled": True}
         made_model["form"] = rng.choice(["generator", "generator", "async generator"])
         made_model["behaviour"]["n"] = rng.choice([1, 3])
@@ -83,16 +88,44 @@ def _decorate(rng: random.Random, made: dict[str, Any]) -> None:
             made["decorators"] = rng.choice(
                 [["group_by_keys", "batch"], ["group_by_keys", "fill_optionals", "batch"], ["fill_optionals", "batch"]]
             )
+            if any(t.get("optional") and t["data_type"] == "TYPE_STRING" for t in config["input"]):
+                made["decorators"] = ["group_by_keys", "batch"]  # PyTriton takes no texts as defaults
         elif kind == "dynamic" and rng.random() < 0.3:
             made["decorators"].append(f"group_by_values {first['name']}")
             first["dims"] = [1]
         elif kind == "dynamic" and rng.random() < 0.3:
+            # Rows that are added are an error in PyTriton, unless the callable takes them off (docs/use/pytriton.md).
             made["decorators"].append("pad_batch")
+            config["max_batch_size"], config["dynamic_batching"] = 1, {}
+        elif kind == "dynamic" and rng.random() < 0.6:
+            _first_value(rng, made, first)
+    if rng.random() < 0.4:
+        made["decorators"].append("triton_context")
     made["behaviour"]["returns"] = rng.choice(["dict", "dict", "list", "tuple"])
+    if any(d.startswith("group_by_values") for d in made["decorators"]):
+        made["behaviour"]["returns"] = "dict"  # PyTriton knows nothing else there
     if kind != "decoupled":
         made["form"] = "method"
         if rng.random() < 0.15:
-            made["behaviour"]["fault"] = rng.choice(["raise", "missing", "extra", "datatype"])
+            made["behaviour"]["fault"] = _fitting(made, rng.choice(["raise", "missing", "extra", "datatype"]))
+
+
+def _fitting(made: dict[str, Any], fault: str) -> str:
+    """Another fault where docs/use/pytriton.md says that `strict` does not see this one in PyTriton."""
+    return "extra" if made["strict"] and fault == "missing" else fault
+
+
+def _first_value(rng: random.Random, made: dict[str, Any], first: dict[str, Any]) -> None:
+    """Only where no requests with other values come into the batch: of which ones the error tells is chance."""
+    if rng.random() < 0.5 or len(made["config"]["input"]) == 1:
+        made["config"]["max_batch_size"] = 1
+        made["config"]["dynamic_batching"] = {}
+        if first["data_type"] == "TYPE_STRING":
+            first["dims"] = [1]  # several texts are never equal in PyTriton
+    else:
+        first["dims"] = [1]
+        made["decorators"].append(f"group_by_values {first['name']}")
+    made["decorators"].append(f"first_value {first['name']}")
 
 
 class BoundMaker(Maker):
@@ -114,7 +147,8 @@ class BoundMaker(Maker):
         lane: Lane = []
         for _ in range(self.rng.randrange(1, 4)):
             model = self.rng.choice(fit)
-            lane.append(requests.good(self.rng, model, self.next(), fault=self.rng.choice(FAULTS)))
+            fault = _fitting(model, self.rng.choice(FAULTS))
+            lane.append(requests.good(self.rng, model, self.next(), fault=fault))
             lane.append(requests.good(self.rng, model, self.next()))
         return [lane]
 

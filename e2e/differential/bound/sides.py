@@ -13,11 +13,12 @@ from pathlib import Path
 
 import server as e2e_server
 
+from ..guard import GUARD, RECORD
 from ..program import Program
-from ..sides import ROOT, Side, peers
+from ..sides import ROOT, Peers, Side, peers
 
 SCRIPT = Path(__file__).with_name("callables.py")
-START_PATIENCE_S = 120.0
+START_PATIENCE_S = EXIT_PATIENCE_S = 120.0  # PyTriton takes ten seconds to end, and more on a busy machine
 
 
 class Bound(Side):
@@ -26,23 +27,30 @@ class Bound(Side):
     name = "bound"
     package = ""
     python = sys.executable
+    attempts = 1
 
     def start(self) -> None:
         pass
 
     def install(self, program: Program) -> None:
+        for attempt in range(self.attempts):
+            try:
+                return self.begin(program)
+            except RuntimeError:
+                self.stop()
+                if attempt == self.attempts - 1:
+                    raise
+
+    def begin(self, program: Program) -> None:
         self.http_port, self.grpc_port, self.metrics_port = (e2e_server.free_port() for _ in range(3))
         for left in self.record.iterdir():
             left.unlink()
         path = self.home / "program.json"
         path.write_text(json.dumps(program))
         ports = [str(p) for p in (self.http_port, self.grpc_port, self.metrics_port)]
-        environment = {**self.environment(), "DIFFERENTIAL_RECORD": str(self.record)}
+        environment = {**self.environment(), RECORD: str(self.record)}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [self.python, "-B", str(SCRIPT), str(path), *ports],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True, cwd=self.home,
-            )  # fmt: skip
+            self.process = GUARD.start([self.python, "-B", str(SCRIPT), str(path), *ports], log, environment, self.home)
         end = time.monotonic() + START_PATIENCE_S
         while not (self.record / "ready").exists():
             if not self.alive() or time.monotonic() > end:
@@ -55,7 +63,7 @@ class Bound(Side):
         if self.alive():  # the servers of both packages end with their program
             self.process.send_signal(signal.SIGINT)
         try:
-            status = self.process.wait(30)
+            status = self.process.wait(EXIT_PATIENCE_S)
         except subprocess.TimeoutExpired:
             status = None
         self.stop()
@@ -81,6 +89,8 @@ class OursBound(Bound):
 
 class PyTriton(Bound):
     name = "peer"
+    rest = Peers.rest
+    attempts = 3  # on a busy machine its processes do not find each other in time
 
     def __init__(self, peer: peers.Peer):
         super().__init__()
@@ -95,6 +105,8 @@ class BoundPool:
 
     def __init__(self, side: Bound):
         self._side = side
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a background job, which hands it down
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def side(self, flags: Iterable[str]) -> Bound:
         return self._side

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-DATATYPES = [
+OF_NUMPY = [
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES",
 ]  # fmt: skip
+DATATYPES = [*OF_NUMPY, "BF16"]
 WORDS = ["", "a", "two words", "z\u00fc", "a\x00b", '"quoted"', "\\", "\n", "0"]
 
 

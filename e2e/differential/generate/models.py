@@ -33,6 +33,8 @@ def one(rng: random.Random, kind: str, name: str, cache: bool, complete: bool) -
     if kind == "dynamic":
         config["max_batch_size"] = rng.choice([2, 4, 8])
         config["dynamic_batching"] = dynamic(rng, config["max_batch_size"])
+        if rng.random() < 0.3:
+            _ragged(rng, model)
     elif kind in ("sequence", "oldest", "iterative"):
         _sequence(rng, model)
     elif kind == "decoupled":
@@ -61,10 +63,11 @@ def one(rng: random.Random, kind: str, name: str, cache: bool, complete: bool) -
 def _base(rng: random.Random, kind: str, name: str) -> Model:
     inputs, outputs, entries = [], [], []
     for number in range(rng.choice([1, 2, 2, 3])):
-        datatype = rng.choice(data.DATATYPES)
+        datatype = rng.choice(data.DATATYPES if kind != "optional" else data.OF_NUMPY)
         dims = rng.choice([[-1], [-1], [2], [2, -1], [1], [3, 2]])
         inputs.append({"name": f"IN{number}", "data_type": data.configured(datatype), "dims": dims})
         how = rng.choice(["identity", "identity", "flip", "size"])
+        how = "identity" if datatype == "BF16" and how == "flip" else how
         made = "INT32" if how == "size" else datatype
         shape = [1] if how == "size" else dims
         outputs.append({"name": f"OUT{number}", "data_type": data.configured(made), "dims": shape})
@@ -89,6 +92,16 @@ def _reshape(source: dict[str, Any], target: dict[str, Any], entry: list[str]) -
         source["reshape"] = target["reshape"] = {"shape": [6]}
 
 
+def _ragged(rng: random.Random, model: Model) -> None:
+    """Requests of other shapes are of one batch."""
+    config = model["config"]
+    for number in rng.sample(range(len(config["input"])), rng.randrange(1, len(config["input"]) + 1)):
+        source, target = config["input"][number], config["output"][number]
+        if "reshape" not in source:
+            source["allow_ragged_batch"], source["dims"] = True, [-1]
+            target["dims"] = [1] if model["behaviour"]["outputs"][number][1] == "size" else [-1]
+
+
 def _limited(rng: random.Random) -> dict[str, Any]:
     resources = [{"name": "R", "count": rng.choice([1, 2])}]
     if rng.random() < 0.5:
@@ -101,7 +114,7 @@ def dynamic(rng: random.Random, most: int) -> dict[str, Any]:
     """Options of the dynamic batcher; no delay beside which the clock would decide."""
     config: dict[str, Any] = {}
     if rng.random() < 0.3:
-        config["preferred_batch_size"] = sorted(rng.sample(range(1, most + 1), rng.choice([1, 2])))
+        config["preferred_batch_size"] = sorted(rng.sample(range(1, most + 1), min(most, rng.choice([1, 2]))))
     if rng.random() < 0.3:
         config["preserve_ordering"] = True
     if rng.random() < 0.4:

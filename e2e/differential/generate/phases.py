@@ -23,6 +23,7 @@ class Maker:
         self.rng = rng
         self.models: list[Model] = program["models"]
         self.number = 0
+        self.open: dict[str, int] = {}  # sequences that nobody ends, by model
 
     def next(self) -> int:
         self.number += 1
@@ -165,11 +166,21 @@ class Maker:
                 step["parameters"] = {"sequence_id": number}
                 if at == 0 and rng.random() < 0.95:
                     step["parameters"]["sequence_start"] = True
-                if at == length - 1 and rng.random() < 0.9:
+                if at == length - 1 and (rng.random() < 0.9 or not self.leaves_open(model)):
                     step["parameters"]["sequence_end"] = True
                 lane.append(step)
             lanes.append(lane)
         return lanes
+
+    def leaves_open(self, model: Model) -> bool:
+        """Notes a sequence without an end, if one more leaves a slot: without any, clients wait for a minute in vain."""
+        config = model["config"]
+        oldest = config["sequence_batching"].get("oldest", {})
+        slots = oldest.get("max_candidate_sequences", max(config["max_batch_size"], 1))
+        if self.open.get(model["name"], 0) + 1 >= slots:
+            return False
+        self.open[model["name"]] = self.open.get(model["name"], 0) + 1
+        return True
 
     def iterations(self) -> Phase | None:
         model = self.pick("iterative")

@@ -41,6 +41,10 @@ def tensor_facts(tensor):
     return [tensor.name(), str(array.dtype), list(array.shape), plain(array)]
 
 
+def numpy_type(word):
+    return None if word == "TYPE_BF16" else pb_utils.triton_string_to_numpy(word)
+
+
 def code_name(code):
     names = [
         "UNKNOWN",
@@ -97,7 +101,8 @@ class TritonPythonModel:
         self.behaviour = json.loads(self.config["parameters"]["behaviour"]["string_value"])
         self.batches = self.config["max_batch_size"] > 0
         self.decoupled = self.config.get("model_transaction_policy", {}).get("decoupled", False)
-        self.types = {o["name"]: pb_utils.triton_string_to_numpy(o["data_type"]) for o in self.config["output"]}
+        self.bf16 = {i["name"] for i in self.config["input"] if i["data_type"] == "TYPE_BF16"}  # not known to NumPy
+        self.types = {o["name"]: numpy_type(o["data_type"]) for o in self.config["output"]}
         self.sums = {}
         self.lock = threading.Lock()
         seen = {key: args[key] for key in sorted(args) if key not in ("model_config", "model_repository")}
@@ -182,7 +187,12 @@ class TritonPythonModel:
             shape = [1, 1] if self.batches else [1]
             kind = self.types[name]
             return pb_utils.Tensor(name, np.full(shape, b"" if kind == np.object_ else 0, kind))
-        array = tensor.as_numpy()
+        if source in self.bf16:
+            if how != "size":
+                return pb_utils.Tensor.from_dlpack(name, tensor.to_dlpack())
+            array = np.zeros(list(tensor.shape()))
+        else:
+            array = tensor.as_numpy()
         if how == "flip":
             array = array[..., ::-1]
         elif how == "size":
@@ -251,7 +261,7 @@ class TritonPythonModel:
     def call_all(self, request, calls):
         """Calls other models with this request's inputs, and writes down what they answered."""
         for call in calls:
-            inputs = [pb_utils.Tensor(new, self.input(request, old)) for new, old in call["inputs"]]
+            inputs = [self.input(request, old, new) for new, old in call["inputs"]]
             asked = pb_utils.InferenceRequest(
                 model_name=call["model"], requested_output_names=call["outputs"], inputs=inputs,
                 request_id=call.get("id", ""), correlation_id=call.get("correlation", 0), flags=call.get("flags", 0),
@@ -270,8 +280,11 @@ class TritonPythonModel:
                 return pb_utils.InferenceResponse(error=pb_utils.TritonError("callee: " + told[0][1]))
         return None
 
-    def input(self, request, name):
-        return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+    def input(self, request, name, new):
+        tensor = pb_utils.get_input_tensor_by_name(request, name)
+        if name in self.bf16:
+            return pb_utils.Tensor.from_dlpack(new, tensor.to_dlpack())
+        return pb_utils.Tensor(new, tensor.as_numpy())
 
     def finalize(self):
         record(self.model, "finalize")

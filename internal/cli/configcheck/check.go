@@ -1,6 +1,6 @@
 // Package configcheck owns `neso config check`: what a server would say of models
 // and their configurations, without one. Open check.go, and
-// internal/modelconfig/inspect.go for the faults.
+// internal/repository/inspect for the faults.
 package configcheck
 
 import (
@@ -18,6 +18,8 @@ import (
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/modelconfig/fault"
+	"github.com/nesoserve/neso/internal/repository/inspect"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 )
 
@@ -61,16 +63,16 @@ Exit status 0 without faults, 1 with one, or when a PATH cannot be read; with
 // check prints what is wrong with the models of the paths. It reports
 // whether all is well.
 func check(out io.Writer, paths []string, directory string, strict bool) (ok bool, err error) {
-	o := modelconfig.CheckOptions{Parameters: model.Parameters, Repositories: paths}
+	o := inspect.Options{Parameters: model.Parameters, CheckParameter: model.CheckParameter, Repositories: paths}
 	drivers := all.Drivers(all.Options{})
 	for i := range drivers {
 		o.Backends = append(o.Backends, drivers[i].Name)
 	}
 	o.Driver = func(name, runtime string) *backend.Driver { return driverOf(drivers, name, directory, runtime) }
-	reports := make([]modelconfig.Report, 0, len(paths))
+	reports := make([]inspect.Report, 0, len(paths))
 	var unread []error
 	for _, path := range paths {
-		report, err := modelconfig.Check(path, o)
+		report, err := inspect.Check(path, o)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%s does not exist", path)
 		}
@@ -108,12 +110,12 @@ func driverOf(drivers []backend.Driver, name, directory, runtime string) *backen
 
 // checkSteps adds to the report of an ensemble what does not fit the models of its
 // steps, as far as their files say.
-func checkSteps(m *modelconfig.ModelReport, repositories []string, o modelconfig.CheckOptions) {
+func checkSteps(m *inspect.Model, repositories []string, o inspect.Options) {
 	if m.Declared == nil || m.Declared.Ensemble == nil {
 		return
 	}
 	unknown := map[string]bool{}
-	parts := map[string]*modelconfig.ModelReport{}
+	parts := map[string]*inspect.Model{}
 	for _, step := range m.Declared.Ensemble.Steps {
 		part := findModel(step.Model, append([]string{filepath.Join(m.Directory, "..")}, repositories...), o)
 		// What a backend would complete is not known here.
@@ -131,12 +133,12 @@ func checkSteps(m *modelconfig.ModelReport, repositories []string, o modelconfig
 		return part.Declared
 	}
 	for _, text := range ensemble.Faults(m.Declared, lookup, unknown) {
-		m.Faults = append(m.Faults, modelconfig.Fault{Code: backend.InvalidArg, Text: text})
+		m.Faults = append(m.Faults, fault.Fault{Code: backend.InvalidArg, Text: text})
 	}
 }
 
 // findModel reads a model of one of the repositories, or returns nil.
-func findModel(name string, repositories []string, o modelconfig.CheckOptions) *modelconfig.ModelReport {
+func findModel(name string, repositories []string, o inspect.Options) *inspect.Model {
 	if !filepath.IsLocal(name) {
 		return nil
 	}
@@ -145,7 +147,7 @@ func findModel(name string, repositories []string, o modelconfig.CheckOptions) *
 		if info, err := os.Stat(directory); err != nil || !info.IsDir() {
 			continue
 		}
-		report, err := modelconfig.Check(directory, o)
+		report, err := inspect.Check(directory, o)
 		if err != nil || len(report.Models) != 1 {
 			return nil
 		}

@@ -2,14 +2,15 @@
 package orphans
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nesoserve/neso/internal/procfs"
 )
 
 // orphanRound is how often an adopter looks for dead orphans.
@@ -25,7 +26,13 @@ const orphanRound = 5 * time.Second
 // somebody who waits for them, and are gone long before.
 type adopter struct {
 	parent int
-	dead   map[string]bool // by number and time of start
+	dead   map[process]bool
+}
+
+// process is a process for ever: its number may be given to another one.
+type process struct {
+	pid     int
+	started uint64
 }
 
 // Adopt runs an adopter until stop is called, which ends what models have
@@ -33,6 +40,11 @@ type adopter struct {
 func Adopt() (stop func()) {
 	if unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != nil && os.Getpid() != 1 {
 		return func() {}
+	}
+	// What this process starts inherits the mark, from its first moment on. A worker
+	// of another server, or what that has started, bears a lower one and keeps it.
+	if mark, err := procfs.MarkOf(os.Getpid()); err == nil && mark > procfs.Base {
+		_ = procfs.Mark(0, procfs.Base) // without it only what bears the mark of a worker is found
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -54,47 +66,58 @@ func Adopt() (stop func()) {
 	}
 }
 
-// endOrphans kills the children of this process that models have left: workers,
-// and what they start, have a limit on their real-time CPU time that marks them
-// (backend/internal/worker). They can lower it, and so hide from the end of their
-// worker, but not be rid of it. What a killed one leaves comes here too.
+// endOrphans kills the children of this process that models have left: they bear
+// a mark below this process's own, or, what got away before it had one of its own,
+// this process's. What a killed one leaves comes here too.
 func endOrphans() {
-	own, err := markOf(os.Getpid())
+	own, err := procfs.MarkOf(os.Getpid())
 	if err != nil {
 		return
 	}
-	for range orphanRounds {
-		found := false
-		for _, pid := range processes() {
-			stat, ok := statOf(pid)
-			if !ok || stat.parent != strconv.Itoa(os.Getpid()) {
+	deadline := time.Now().Add(orphanWait)
+	for round, clean := 0, 0; round < orphanRounds && clean < cleanRounds; round++ {
+		clean++
+		for pid := range procfs.Numbers() {
+			stat, err := procfs.StatOf(pid)
+			if err != nil || stat.Parent != os.Getpid() {
 				continue
 			}
 			// A child of this process keeps its number until this process has waited for it.
-			if mark, err := markOf(pid); err != nil || mark >= own {
+			mark, err := procfs.MarkOf(pid)
+			if err != nil || mark > own || mark == own && own != procfs.Base {
 				continue
 			}
 			if unix.Kill(pid, unix.SIGKILL) != nil {
 				continue // it has become another user's: waiting for its end would take as long as it likes
 			}
-			found = true
-			var status unix.WaitStatus
-			_, _ = unix.Wait4(pid, &status, 0, nil)
-		}
-		if !found {
-			return
+			clean = 0
+			reap(pid, deadline)
 		}
 	}
 }
 
-// orphanRounds bounds how often is looked for what killed orphans have left.
-const orphanRounds = 100
-
-func markOf(pid int) (uint64, error) {
-	var limit unix.Rlimit
-	err := unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit)
-	return limit.Max, err
+// reap waits for a killed child, but not for one that the kernel does not let
+// end, in a system call to a device or a file server, which would keep this process.
+func reap(pid int, deadline time.Time) {
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+		var status unix.WaitStatus
+		if got, err := unix.Wait4(pid, &status, unix.WNOHANG, nil); !errors.Is(err, unix.EINTR) && (got != 0 || err != nil) ||
+			time.Now().After(deadline) {
+			return
+		}
+		time.Sleep(pause)
+	}
 }
+
+const (
+	// orphanRounds bounds how often is looked for what killed orphans have left.
+	orphanRounds = 100
+	// orphanWait bounds how long is waited for the killed in all.
+	orphanWait = 5 * time.Second
+	// cleanRounds is how often in a row nothing must have been found: a process that
+	// forks and ends, again and again, is seen by chance.
+	cleanRounds = 3
+)
 
 // round waits for the children that were dead in the round before too.
 func (a *adopter) round() {
@@ -104,62 +127,18 @@ func (a *adopter) round() {
 		return
 	}
 	before := a.dead
-	a.dead = map[string]bool{}
-	for _, pid := range processes() {
-		started, dead := deadChild(pid, a.parent)
-		if !dead {
+	a.dead = map[process]bool{}
+	for pid := range procfs.Numbers() {
+		stat, err := procfs.StatOf(pid)
+		if err != nil || stat.Parent != a.parent || !stat.Dead() {
 			continue
 		}
-		key := strconv.Itoa(pid) + " " + started
-		if !before[key] {
-			a.dead[key] = true
+		it := process{pid, stat.Started}
+		if !before[it] {
+			a.dead[it] = true
 			continue
 		}
 		var status unix.WaitStatus
 		_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // whoever was faster
 	}
-}
-
-// processes returns the numbers of all processes that can be seen.
-func processes() []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var pids []int
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// deadChild returns whether pid is a zombie whose parent is parent, and when it
-// started, in the kernel's ticks.
-func deadChild(pid, parent int) (started string, dead bool) {
-	stat, ok := statOf(pid)
-	if !ok || stat.state != "Z" || stat.parent != strconv.Itoa(parent) {
-		return "", false
-	}
-	return stat.started, true
-}
-
-// stat is what the kernel says of a process.
-type stat struct{ state, parent, started string }
-
-func statOf(pid int) (stat, bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return stat{}, false
-	}
-	// proc(5): the name stands in parentheses and may hold some; behind it the
-	// state, the parent, and as the twentieth field the start.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return stat{}, false
-	}
-	return stat{string(fields[0]), string(fields[1]), string(fields[19])}, true
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nesoserve/neso/internal/procfs"
 )
 
 // TestAdopter makes the test what process 1 of a container is, one to whom
@@ -53,8 +55,8 @@ func TestAdopter(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := func() (n int) {
-		for _, pid := range processes() {
-			if _, is := deadChild(pid, os.Getpid()); is {
+		for pid := range procfs.Numbers() {
+			if s, err := procfs.StatOf(pid); err == nil && s.Dead() && s.Parent == os.Getpid() {
 				n++
 			}
 		}

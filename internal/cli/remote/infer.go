@@ -65,9 +65,11 @@ asked for itself, one after the other.`,
 	c.Flags().StringArrayVar(&f.shapes, "shape", nil, "NAME=D0,D1,... of an input, with the batch dimension; repeatable")
 	c.Flags().StringArrayVarP(&f.outputs, "output", "o", nil, "an output wanted; default all; repeatable")
 	c.Flags().StringArrayVarP(&f.parameters, "parameter", "p", nil, "NAME=VALUE of a request parameter; repeatable")
-	c.Flags().StringArrayVar(&f.save, "save", nil, "NAME=FILE writes an output to FILE, as an array if it ends in .npy, else its bytes; repeatable")
+	c.Flags().StringArrayVar(&f.save, "save", nil,
+		"NAME=FILE writes an output to FILE, as an array if it ends in .npy, else its bytes; repeatable")
 	c.Flags().StringVar(&f.id, "id", "", "the request's id")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print the answer as JSON, all elements in one flat list an output; of a stream each response on a line")
+	c.Flags().BoolVar(&f.asJSON, "json", false,
+		"print the answer as JSON, all elements in one flat list an output; of a stream each response on a line")
 	return c
 }
 

@@ -32,27 +32,36 @@ func TestReadInput(t *testing.T) {
 		data     string // JSON, or bytes
 		fault    string
 	}{
-		"list":              {datatype: "INT32", model: []int64{2}, value: "[1,2]", want: tensor.Shape{2}, data: "[1,2]"},
-		"batch added":       {datatype: "INT32", model: []int64{-1, 2}, value: "[1,2]", want: tensor.Shape{1, 2}, data: "[1,2]"},
-		"nested":            {datatype: "FP32", model: []int64{-1, 2}, value: "[[1,2],[3,4.5]]", want: tensor.Shape{2, 2}, data: "[[1,2],[3,4.5]]"},
-		"one number":        {datatype: "FP32", model: []int64{-1, 1}, value: "5", want: tensor.Shape{1, 1}, data: "[5]"},
-		"scalar":            {datatype: "FP32", model: []int64{}, value: "5", want: tensor.Shape{}, data: "[5]"},
-		"large integer":     {datatype: "INT64", model: []int64{1}, value: "9223372036854775807", want: tensor.Shape{1}, data: "[9223372036854775807]"},
+		"list":        {datatype: "INT32", model: []int64{2}, value: "[1,2]", want: tensor.Shape{2}, data: "[1,2]"},
+		"batch added": {datatype: "INT32", model: []int64{-1, 2}, value: "[1,2]", want: tensor.Shape{1, 2}, data: "[1,2]"},
+		"nested": {
+			datatype: "FP32", model: []int64{-1, 2}, value: "[[1,2],[3,4.5]]", want: tensor.Shape{2, 2},
+			data: "[[1,2],[3,4.5]]",
+		},
+		"one number": {datatype: "FP32", model: []int64{-1, 1}, value: "5", want: tensor.Shape{1, 1}, data: "[5]"},
+		"scalar":     {datatype: "FP32", model: []int64{}, value: "5", want: tensor.Shape{}, data: "[5]"},
+		"large integer": {
+			datatype: "INT64", model: []int64{1}, value: "9223372036854775807", want: tensor.Shape{1},
+			data: "[9223372036854775807]",
+		},
 		"text":              {datatype: "BYTES", model: []int64{-1, 1}, value: "hello world", want: tensor.Shape{1, 1}, data: `["hello world"]`},
 		"text like numbers": {datatype: "BYTES", model: []int64{1}, value: "5", want: tensor.Shape{1}, data: `["5"]`},
 		"list of text":      {datatype: "BYTES", model: []int64{-1}, value: `["a","b"]`, want: tensor.Shape{2}, data: `["a","b"]`},
-		"shape given":       {datatype: "FP32", model: []int64{-1, -1}, shape: tensor.Shape{2, 1}, value: "[1,2]", want: tensor.Shape{2, 1}, data: "[1,2]"},
-		"empty":             {datatype: "FP32", model: []int64{-1}, value: "[]", want: tensor.Shape{0}, data: "[]"},
-		"JSON file":         {datatype: "FP32", model: []int64{-1, 1}, value: list, want: tensor.Shape{2, 1}, data: "[[1],[2]]"},
-		"raw file":          {datatype: "FP32", model: []int64{-1, 2}, value: raw, want: tensor.Shape{1, 2}, data: "01234567"},
-		"raw batch":         {datatype: "UINT8", model: []int64{-1, -1}, value: raw, want: tensor.Shape{1, 8}, data: "01234567"},
-		"raw text":          {datatype: "BYTES", model: []int64{-1, 1}, value: text, want: tensor.Shape{1, 1}, data: "\x02\x00\x00\x00hi"},
-		"raw too odd":       {datatype: "FP32", model: []int64{-1, 3}, value: raw, fault: "do not divide into pieces of 12"},
-		"raw too open":      {datatype: "UINT8", model: []int64{-1, -1, -1}, value: raw, fault: "say --shape X="},
-		"no JSON":           {datatype: "FP32", model: []int64{1}, value: "x", fault: "expected JSON"},
-		"two values":        {datatype: "FP32", model: []int64{1}, value: "1 2", fault: "more than one value"},
-		"no file":           {datatype: "FP32", model: []int64{1}, value: "@" + dir + "/none", fault: "no such file"},
-		"no array":          {datatype: "FP32", model: []int64{1}, value: write("bad.npy", "hello, hello"), fault: "expected an array"},
+		"shape given": {
+			datatype: "FP32", model: []int64{-1, -1}, shape: tensor.Shape{2, 1}, value: "[1,2]", want: tensor.Shape{2, 1},
+			data: "[1,2]",
+		},
+		"empty":        {datatype: "FP32", model: []int64{-1}, value: "[]", want: tensor.Shape{0}, data: "[]"},
+		"JSON file":    {datatype: "FP32", model: []int64{-1, 1}, value: list, want: tensor.Shape{2, 1}, data: "[[1],[2]]"},
+		"raw file":     {datatype: "FP32", model: []int64{-1, 2}, value: raw, want: tensor.Shape{1, 2}, data: "01234567"},
+		"raw batch":    {datatype: "UINT8", model: []int64{-1, -1}, value: raw, want: tensor.Shape{1, 8}, data: "01234567"},
+		"raw text":     {datatype: "BYTES", model: []int64{-1, 1}, value: text, want: tensor.Shape{1, 1}, data: "\x02\x00\x00\x00hi"},
+		"raw too odd":  {datatype: "FP32", model: []int64{-1, 3}, value: raw, fault: "do not divide into pieces of 12"},
+		"raw too open": {datatype: "UINT8", model: []int64{-1, -1, -1}, value: raw, fault: "say --shape X="},
+		"no JSON":      {datatype: "FP32", model: []int64{1}, value: "x", fault: "expected JSON"},
+		"two values":   {datatype: "FP32", model: []int64{1}, value: "1 2", fault: "more than one value"},
+		"no file":      {datatype: "FP32", model: []int64{1}, value: "@" + dir + "/none", fault: "no such file"},
+		"no array":     {datatype: "FP32", model: []int64{1}, value: write("bad.npy", "hello, hello"), fault: "expected an array"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readInput(client.TensorMetadata{Name: "X", Datatype: c.datatype, Shape: c.model}, c.value, c.shape)
@@ -74,12 +83,18 @@ func TestReadInput(t *testing.T) {
 
 func TestPrintElements(t *testing.T) {
 	for want, o := range map[string]client.Output{
-		`[[1, -1], [2, 3]]`:             {Datatype: tensor.Int8, Shape: tensor.Shape{2, 2}, Data: []byte{1, 255, 2, 3}},
-		`[true, false]`:                 {Datatype: tensor.Bool, Shape: tensor.Shape{2}, Data: []byte{1, 0}},
-		`[1, -2, 0.5, 65504, NaN]`:      {Datatype: tensor.FP16, Shape: tensor.Shape{5}, Data: []byte{0, 0x3c, 0, 0xc0, 0, 0x38, 0xff, 0x7b, 1, 0x7e}},
-		`[5.9604645e-08, -Infinity]`:    {Datatype: tensor.FP16, Shape: tensor.Shape{2}, Data: []byte{1, 0, 0, 0xfc}},
-		`[1.5, Infinity]`:               {Datatype: tensor.BF16, Shape: tensor.Shape{2}, Data: []byte{0xc0, 0x3f, 0x80, 0x7f}},
-		`["a", "\"b"]`:                  {Datatype: tensor.Bytes, Shape: tensor.Shape{2}, Data: tensor.AppendElement(tensor.AppendElement(nil, "a"), `"b`)},
+		`[[1, -1], [2, 3]]`: {Datatype: tensor.Int8, Shape: tensor.Shape{2, 2}, Data: []byte{1, 255, 2, 3}},
+		`[true, false]`:     {Datatype: tensor.Bool, Shape: tensor.Shape{2}, Data: []byte{1, 0}},
+		`[1, -2, 0.5, 65504, NaN]`: {
+			Datatype: tensor.FP16, Shape: tensor.Shape{5},
+			Data: []byte{0, 0x3c, 0, 0xc0, 0, 0x38, 0xff, 0x7b, 1, 0x7e},
+		},
+		`[5.9604645e-08, -Infinity]`: {Datatype: tensor.FP16, Shape: tensor.Shape{2}, Data: []byte{1, 0, 0, 0xfc}},
+		`[1.5, Infinity]`:            {Datatype: tensor.BF16, Shape: tensor.Shape{2}, Data: []byte{0xc0, 0x3f, 0x80, 0x7f}},
+		`["a", "\"b"]`: {
+			Datatype: tensor.Bytes, Shape: tensor.Shape{2},
+			Data: tensor.AppendElement(tensor.AppendElement(nil, "a"), `"b`),
+		},
 		`[[[1]], [[2]]]`:                {Datatype: tensor.Uint8, Shape: tensor.Shape{2, 1, 1}, Data: []byte{1, 2}},
 		`[]`:                            {Datatype: tensor.Uint8, Shape: tensor.Shape{2, 0}},
 		`7`:                             {Datatype: tensor.Uint8, Data: []byte{7}},
@@ -132,8 +147,14 @@ func TestFlatElements(t *testing.T) {
 		"one":    {in: client.Input{JSON: []byte(`[5]`)}, model: []int64{-1, -1}, want: "5", shape: tensor.Shape{1, 1}},
 		"texts":  {in: client.Input{JSON: []byte(`["[a", "b"]`)}, model: []int64{-1, -1}, want: `"[a" "b"`, shape: tensor.Shape{1, 2}},
 		"empty":  {in: client.Input{JSON: []byte(`[]`)}, model: []int64{-1}, shape: tensor.Shape{0}},
-		"bytes":  {in: client.Input{Datatype: tensor.Int16, Data: []byte{1, 0, 255, 255}}, model: []int64{2}, want: "1 -1", shape: tensor.Shape{2}},
-		"words":  {in: client.Input{Datatype: tensor.Bytes, Data: tensor.AppendElement(nil, []byte("é"))}, model: []int64{-1, 1}, want: `"é"`, shape: tensor.Shape{1, 1}},
+		"bytes": {
+			in: client.Input{Datatype: tensor.Int16, Data: []byte{1, 0, 255, 255}}, model: []int64{2}, want: "1 -1",
+			shape: tensor.Shape{2},
+		},
+		"words": {
+			in: client.Input{Datatype: tensor.Bytes, Data: tensor.AppendElement(nil, []byte("é"))}, model: []int64{-1, 1}, want: `"é"`,
+			shape: tensor.Shape{1, 1},
+		},
 	} {
 		flat, err := flatElements(&c.in)
 		var got []string

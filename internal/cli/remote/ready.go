@@ -54,7 +54,8 @@ func readyCommand(out io.Writer) *cobra.Command {
 func whyNot(ctx context.Context, c *client.Client, model, version string) string {
 	r, err := c.Readiness(ctx)
 	if err != nil {
-		if answer, ok := errors.AsType[*client.Error](err); ok && (answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden) {
+		if answer, ok := errors.AsType[*client.Error](err); ok &&
+			(answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden) {
 			return "" // the key may not see names of models
 		}
 		return err.Error()

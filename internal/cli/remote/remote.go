@@ -39,8 +39,10 @@ func (r *remote) flags(c *cobra.Command) *cobra.Command {
 	if address == "" {
 		address = "localhost:8000"
 	}
-	c.Flags().StringVarP(&r.url, "url", "u", address, "the server's HTTP address, host:port, a URL or unix:/path; $NESO_URL changes the default")
-	c.Flags().StringArrayVarP(&r.headers, "header", "H", nil, "a header of every request, 'Name: value'; repeatable; a key of --auth-file is better in $NESO_KEY")
+	c.Flags().StringVarP(&r.url, "url", "u", address,
+		"the server's HTTP address, host:port, a URL or unix:/path; $NESO_URL changes the default")
+	c.Flags().StringArrayVarP(&r.headers, "header", "H", nil,
+		"a header of every request, 'Name: value'; repeatable; a key of --auth-file is better in $NESO_KEY")
 	r.identity.flags(c)
 	return c
 }
@@ -182,7 +184,8 @@ func loadCommand(out io.Writer) *cobra.Command {
 		return err
 	})
 	c.Flags().StringVar(&config, "config", "", "a file with the configuration as JSON, instead of the repository's")
-	c.Flags().StringArrayVar(&files, "file", nil, "PATH=FILE puts FILE at PATH of the model's directory, instead of the repository's; needs --config")
+	c.Flags().StringArrayVar(&files, "file", nil,
+		"PATH=FILE puts FILE at PATH of the model's directory, instead of the repository's; needs --config")
 	return c
 }
 
@@ -199,7 +202,8 @@ func override(config string, files []string) (*client.Override, error) {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
 	if !json.Valid(text) {
-		return nil, fmt.Errorf("%s: expected the configuration as JSON ('neso config show %s --format json' prints it)", config, filepath.Dir(config))
+		return nil, fmt.Errorf("%s: expected the configuration as JSON ('neso config show %s --format json' prints it)", config,
+			filepath.Dir(config))
 	}
 	o := &client.Override{Config: string(text), Files: map[string][]byte{}}
 	for _, f := range files {

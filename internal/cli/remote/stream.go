@@ -66,7 +66,9 @@ func (f *inferFlags) stream(ctx context.Context, out io.Writer, c *client.Client
 }
 
 // appendStreamed appends a response of a stream without its last line end.
-func (f *inferFlags) appendStreamed(b []byte, response json.RawMessage, title string, q *client.Request, meta *client.Metadata) ([]byte, error) {
+func (f *inferFlags) appendStreamed(b []byte, response json.RawMessage, title string, q *client.Request, meta *client.Metadata) ([]byte,
+	error,
+) {
 	if f.asJSON {
 		return append(b, response...), nil
 	}
@@ -106,7 +108,8 @@ func splitSamples(ctx context.Context, c *client.Client, q *client.Request, meta
 		shape := slices.Clone(in.Shape)
 		if count > 1 {
 			if len(shape) == 0 || shape[0] != int64(count) || len(flat)%count != 0 {
-				return nil, fmt.Errorf("--input %s: expected %d samples, as input %s has, got shape %s with %d elements", in.Name, count, q.Inputs[0].Name, in.Shape, len(flat))
+				return nil, fmt.Errorf("--input %s: expected %d samples, as input %s has, got shape %s with %d elements", in.Name, count,
+					q.Inputs[0].Name, in.Shape, len(flat))
 			}
 			shape[0] = 1
 		}

@@ -18,9 +18,12 @@ type identity struct {
 }
 
 func (i *identity) flags(c *cobra.Command) {
-	c.Flags().StringVar(&i.authority, "cacert", os.Getenv("NESO_CACERT"), "a file with the certificates (PEM) that the server's must be signed by, instead of the system's; $NESO_CACERT")
-	c.Flags().StringVar(&i.certificate, "cert", os.Getenv("NESO_CERT"), "a file with the client's certificate (PEM), for a server that asks for one; $NESO_CERT")
-	c.Flags().StringVar(&i.key, "cert-key", os.Getenv("NESO_CERT_KEY"), "a file with the key (PEM) of --cert; without it the key is in the file of --cert; $NESO_CERT_KEY")
+	c.Flags().StringVar(&i.authority, "cacert", os.Getenv("NESO_CACERT"),
+		"a file with the certificates (PEM) that the server's must be signed by, instead of the system's; $NESO_CACERT")
+	c.Flags().StringVar(&i.certificate, "cert", os.Getenv("NESO_CERT"),
+		"a file with the client's certificate (PEM), for a server that asks for one; $NESO_CERT")
+	c.Flags().StringVar(&i.key, "cert-key", os.Getenv("NESO_CERT_KEY"),
+		"a file with the key (PEM) of --cert; without it the key is in the file of --cert; $NESO_CERT_KEY")
 }
 
 // apply makes c use them.

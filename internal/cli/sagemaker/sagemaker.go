@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository/layout"
 )
 
 // models is where the cloud puts the model of a container that has one.
@@ -26,7 +26,8 @@ var variables = []struct {
 	// option says by itself.
 	def string
 }{
-	{name: "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING", option: "model-namespacing", def: "true"}, // its value is the option's, whatever its name
+	// its value is the option's, whatever its name
+	{name: "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING", option: "model-namespacing", def: "true"},
 	{name: "SAGEMAKER_BIND_TO_PORT", option: "sagemaker-port"},
 	{name: "SAGEMAKER_SAFE_PORT_RANGE", option: "sagemaker-safe-port-range"},
 	{name: "SAGEMAKER_TRITON_ALLOW_GRPC", option: "allow-grpc", def: "false"},
@@ -104,7 +105,8 @@ func Start(getenv func(string) string, repository string, out io.Writer) ([]stri
 // choose finds the model to load in the cloud's repository.
 func choose(getenv func(string) string, repository string, out io.Writer) (string, error) {
 	if _, err := os.Stat(filepath.Join(repository, "config.pbtxt")); err == nil {
-		return "", fmt.Errorf("ERROR: Incorrect directory structure. %s is a model: it must contain the model's directory, %s/<model>/config.pbtxt", repository, repository)
+		return "", fmt.Errorf("ERROR: Incorrect directory structure. %s is a model: it must contain the model's directory, "+
+			"%s/<model>/config.pbtxt", repository, repository)
 	}
 	if name := getenv("SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"); name != "" {
 		if info, err := os.Stat(filepath.Join(repository, name)); err != nil || !info.IsDir() {
@@ -118,7 +120,7 @@ func choose(getenv func(string) string, repository string, out io.Writer) (strin
 	}
 	var found []string
 	for _, e := range entries {
-		if e.IsDir() && !modelconfig.NoModel(e.Name()) {
+		if e.IsDir() && !layout.NoModel(e.Name()) {
 			found = append(found, e.Name())
 		}
 	}
@@ -126,8 +128,10 @@ func choose(getenv func(string) string, repository string, out io.Writer) (strin
 	case 0:
 		return "", fmt.Errorf("ERROR: No model found in model repository %s", repository)
 	case 1:
-		fmt.Fprintf(out, "WARNING: No SAGEMAKER_TRITON_DEFAULT_MODEL_NAME provided. Starting with the only existing model directory %s\n", found[0])
+		fmt.Fprintf(out, "WARNING: No SAGEMAKER_TRITON_DEFAULT_MODEL_NAME provided. Starting with the only existing model directory %s\n",
+			found[0])
 		return found[0], nil
 	}
-	return "", fmt.Errorf("ERROR: More than 1 model directory found in model repository: %s. Give a single one, or say with SAGEMAKER_TRITON_DEFAULT_MODEL_NAME which to serve", strings.Join(found, " "))
+	return "", fmt.Errorf("ERROR: More than 1 model directory found in model repository: %s. Give a single one, or say with "+
+		"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME which to serve", strings.Join(found, " "))
 }

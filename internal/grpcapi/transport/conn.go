@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -15,7 +16,11 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/dispatch"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/rawsocket"
 )
 
 // conn is one client's connection.
@@ -38,17 +43,14 @@ type conn struct {
 	lastBlock []byte              // what head was decoded from, if the same bytes mean the same again
 	lastID    uint32              // the newest stream of the client
 	history   history
-	window    int64 // what the client may still send
-	unread    int64 // taken from window and not given back yet
+	window    flow.Inbound
 	strikes   int
 	lastPing  time.Time
 	handshake bool    // settings of the client have come
 	ready     *stream // a unary call that has come whole and is to be dispatched
 	alone     bool    // ready was the only call when it had come
-	crowd     int     // signs that several callers share the connection
-	aside     int     // for how many calls the last very long one counted
-	turn      uint64  // of the last handler that ran on the reader
-	sock      *socket // nil where calls never run on the reader
+	guess     dispatch.Guess
+	sock      *rawsocket.Conn // nil where calls never run on the reader
 
 	inline atomic.Uint64 // turn of the handler that runs on the reader, or 0
 	seen   uint64        // inline in the last round of Server.watch, whose it is
@@ -56,11 +58,13 @@ type conn struct {
 	lastRead atomic.Int64 // nanoseconds, for keepalive
 	quiet    atomic.Bool  // nothing was sent since the last ping of the client
 	choked   atomic.Bool  // the reader has to wait for room in out
+	within   atomic.Int64 // nanoseconds for a write that has to wait
+	armed    bool         // the socket knows; of whoever writes to it
 	share    ledger.Share // of transfers that the ledger may cut off
 
 	mu        sync.Mutex
 	changed   sync.Cond // on mu: the end of a write, of the last handler; room in out for the reader
-	turns     line      // senders that wait for their turn to write, or for room in sendWindow
+	turns     line      // senders that wait for their turn to write, or for room in send
 	rooms     line      // senders that wait for room in out
 	streams   map[uint32]*stream
 	handlers  int // running, those of streams that are reset included
@@ -75,18 +79,18 @@ type conn struct {
 	ahead     int64         // memory of messages that is made before they come
 	smallHeld int64         // what small messages hold that wait for their handlers
 	smallIn   int64         // of smallHeld, what is counted
-	// sendWindow is what the client takes on the connection; streamSend what it
-	// takes on a new stream.
-	sendWindow, streamSend int64
-	maxFrame               int
-	table                  responseTable
-	draining               bool
-	last                   uint32 // streams above it are refused once draining is settled
-	settled                bool   // the second GOAWAY is out
-	closed                 bool
-	timers                 [timerCount]*time.Timer
-	greeted                bool // the handshakes are over
-	hurry                  bool // what is written now must leave within farewellTime
+	// send is what the client takes on the connection, streamSend what it takes on a
+	// new stream.
+	send, streamSend flow.Window
+	maxFrame         int
+	table            header.Table
+	draining         bool
+	last             uint32 // streams above it are refused once draining is settled
+	settled          bool   // the second GOAWAY is out
+	closed           bool
+	timers           [timerCount]*time.Timer
+	greeted          bool // the handshakes are over
+	hurry            bool // what is written now must leave within farewellTime
 }
 
 // maxOut bounds what waits to be written, in bytes: whoever would add to it
@@ -96,13 +100,15 @@ const maxOut = 1 << 20
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
-		s: s, nc: newSocket(nc), streams: map[uint32]*stream{}, sendWindow: defaultWindow, streamSend: defaultWindow, maxFrame: minMaxFrame,
-		window: int64(s.o.ConnWindow), last: maxWindow,
+		s: s, nc: nc, streams: map[uint32]*stream{}, send: flow.Of(flow.Default), streamSend: flow.Of(flow.Default), maxFrame: minMaxFrame,
+		window: flow.InboundOf(int64(s.o.ConnWindow)), last: flow.Max,
 	}
-	c.sock, _ = c.nc.(*socket)
+	if c.sock = rawsocket.New(nc); c.sock != nil {
+		c.nc, c.sock.Full, c.sock.Done = c.sock, c.full, c.written
+	}
 	c.changed.L = &c.mu
 	c.peer.Addr, c.peer.LocalAddr = nc.RemoteAddr(), nc.LocalAddr()
-	c.decoder = hpack.NewDecoder(defaultTableSize, c.field)
+	c.decoder = hpack.NewDecoder(header.DefaultTableSize, c.field)
 	c.decoder.SetMaxStringLength(maxBlock)
 	c.debt = time.Duration(backend.Now()) - mostPoints*pointTime
 	return c
@@ -163,9 +169,19 @@ func (c *conn) hello() error {
 		c.mu.Lock()
 		c.nc = t
 		c.mu.Unlock()
-		c.peer.AuthInfo = credentials.TLSInfo{State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+		level := credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
+		c.peer.AuthInfo = credentials.TLSInfo{State: state, CommonAuthInfo: level}
 	}
 	c.rd.init(c.nc)
+	// A request of HTTP/1 may be shorter than the preface.
+	first, err := c.rd.peek(methodSize)
+	if err != nil {
+		return err
+	}
+	if string(first) != preface[:methodSize] {
+		c.answerHTTP1(string(first))
+		return errHello
+	}
 	var got [len(preface)]byte
 	if err := c.rd.full(got[:]); err != nil {
 		return err
@@ -179,8 +195,8 @@ func (c *conn) hello() error {
 	b = appendSetting(b, settingMaxStreams, uint32(c.s.o.MaxStreams))
 	b = appendSetting(b, settingInitialWindow, uint32(c.s.o.StreamWindow))
 	b = appendSetting(b, settingMaxFrame, maxFrame)
-	b = appendSetting(b, settingMaxHeaderList, maxHeaderList)
-	if more := int64(c.s.o.ConnWindow) - defaultWindow; more > 0 {
+	b = appendSetting(b, settingMaxHeaderList, MaxHeaderList)
+	if more := int64(c.s.o.ConnWindow) - flow.Default; more > 0 {
 		b = appendWindowUpdate(b, 0, more)
 	}
 	c.lastRead.Store(backend.Now())
@@ -190,6 +206,25 @@ func (c *conn) hello() error {
 	c.out = append(c.out, b...)
 	c.flushLocked()
 	return nil
+}
+
+// methodSize is how many bytes tell the methods of HTTP/1 from each other, and from
+// the preface.
+const methodSize = 4
+
+// answerHTTP1 tells a client that begins as HTTP/1 does where it is; others would
+// take the answer for frames. hello has set the deadline.
+func (c *conn) answerHTTP1(first string) {
+	switch first {
+	case "GET ", "POST", "PUT ", "HEAD", "DELE", "OPTI", "PATC", "TRAC", "CONN":
+	default:
+		return
+	}
+	if text := c.s.o.Plain; text != "" {
+		const head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: "
+		// The connection ends, whether the client has taken it or not.
+		_, _ = fmt.Fprintf(c.nc, "%s%d\r\n\r\n%s", head, len(text), text)
+	}
 }
 
 // farewell tells a client what it has done wrong. Closing over what it may still
@@ -272,7 +307,7 @@ func (c *conn) drain(text string) {
 	c.draining = true
 	// The client may have sent calls that are still on their way. A ping comes back
 	// behind them: until then they are taken.
-	c.out = appendGoAway(c.out, maxWindow, codeNone, text)
+	c.out = appendGoAway(c.out, flow.Max, codeNone, text)
 	c.out = appendPing(c.out, 0, drainPing)
 	c.kickLocked()
 	c.afterLocked(timerDrain, drainWait, c.settle)

@@ -2,12 +2,27 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/nesoserve/neso/internal/ledger"
 )
+
+// Ended is the status of a call whose context has ended. That its time is up the
+// client knows too: whichever is first, the words are those of gRPC's C library,
+// which the official clients are made with.
+func Ended(err error) *status.Status {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return status.New(codes.DeadlineExceeded, "Deadline Exceeded")
+	}
+	return status.FromContextError(err)
+}
 
 // callContext is the context of a call. Most calls are over before anybody asks
 // for a channel or a map of metadata, so they are made when asked for.
@@ -111,6 +126,15 @@ var metadataKey, peerKey = func() (any, any) {
 	return m, p.key
 }()
 
+type shareKey struct{}
+
+// ShareOf returns what the connection of a call holds of the ledger, nil for the
+// context of no call.
+func ShareOf(ctx context.Context) *ledger.Share {
+	s, _ := ctx.Value(shareKey{}).(*ledger.Share)
+	return s
+}
+
 // Value implements context.Context.
 func (c *callContext) Value(key any) any {
 	switch key {
@@ -118,6 +142,8 @@ func (c *callContext) Value(key any) any {
 		return c.st.metadata()
 	case peerKey:
 		return &c.st.c.peer
+	case shareKey{}:
+		return &c.st.c.share
 	}
 	return nil
 }

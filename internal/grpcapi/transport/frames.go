@@ -1,6 +1,10 @@
 package transport
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
+)
 
 // Frame types of HTTP/2.
 const (
@@ -52,13 +56,10 @@ const (
 )
 
 const (
-	preface          = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	frameHeaderSize  = 9
-	defaultWindow    = 65535
-	maxWindow        = 1<<31 - 1
-	minMaxFrame      = 16384
-	maxMaxFrame      = 1<<24 - 1
-	defaultTableSize = 4096
+	preface         = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	frameHeaderSize = 9
+	minMaxFrame     = 16384
+	maxMaxFrame     = 1<<24 - 1
 )
 
 // frameHead is what stands before the payload of a frame.
@@ -71,12 +72,13 @@ type frameHead struct {
 func parseFrameHead(b []byte) frameHead {
 	return frameHead{
 		length: int(b[0])<<16 | int(b[1])<<8 | int(b[2]), kind: b[3], flags: b[4],
-		stream: binary.BigEndian.Uint32(b[5:]) & maxWindow,
+		stream: binary.BigEndian.Uint32(b[5:]) & flow.Max,
 	}
 }
 
 func appendFrameHead(b []byte, length int, kind, flags byte, stream uint32) []byte {
-	return append(b, byte(length>>16), byte(length>>8), byte(length), kind, flags, byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
+	return append(b, byte(length>>16), byte(length>>8), byte(length), kind, flags,
+		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
 }
 
 func appendWindowUpdate(b []byte, stream uint32, n int64) []byte {

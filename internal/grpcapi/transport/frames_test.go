@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
+	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
@@ -84,6 +85,8 @@ func unaryEcho(_ any, s grpc.ServerStream) error {
 	case "wait":
 		<-s.Context().Done()
 		return s.Context().Err()
+	case "late":
+		<-s.Context().Done()
 	case "held":
 		<-held
 	case "mute":
@@ -163,7 +166,7 @@ func connect(t testing.TB, addr string, hello bool) *raw {
 	_ = nc.SetDeadline(time.Now().Add(5 * time.Minute))
 	r := &raw{t: t, nc: nc, id: 1}
 	r.enc = hpack.NewEncoder(&r.buf)
-	r.dec = hpack.NewDecoder(defaultTableSize, func(f hpack.HeaderField) { r.got = append(r.got, f.Name+"="+f.Value) })
+	r.dec = hpack.NewDecoder(header.DefaultTableSize, func(f hpack.HeaderField) { r.got = append(r.got, f.Name+"="+f.Value) })
 	if hello {
 		r.write([]byte(preface))
 		r.write(appendFrameHead(nil, 0, frameSettings, 0, 0))
@@ -181,7 +184,10 @@ func (r *raw) write(b []byte) {
 // headers is a HEADERS frame of a call.
 func (r *raw) headers(id uint32, flags byte, path string, more ...string) []byte {
 	r.buf.Reset()
-	fields := append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "x", "content-type", "application/grpc", "te", "trailers"}, more...)
+	fields := append([]string{
+		":method", "POST", ":scheme", "http", ":path", path, ":authority", "x", "content-type", "application/grpc", "te",
+		"trailers",
+	}, more...)
 	for i := 0; i+1 < len(fields); i += 2 {
 		_ = r.enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
@@ -222,7 +228,7 @@ func TestAfterSend(t *testing.T) {
 	_, addr := serve(t, Options{})
 	r := connect(t, addr, true)
 	id := r.call("/test.Echo/Unary", "large")
-	for n := 0; n < defaultWindow; {
+	for n := 0; n < flow.Default; {
 		f, _, err := r.frame()
 		if err != nil {
 			t.Fatal(err)
@@ -288,7 +294,8 @@ func goAwayText(b []byte) string {
 func codeText(c errorCode) string {
 	names := map[errorCode]string{
 		codeNone: "NO_ERROR", codeProtocol: "PROTOCOL_ERROR", codeFlowControl: "FLOW_CONTROL_ERROR", codeFrameSize: "FRAME_SIZE_ERROR",
-		codeStreamClosed: "STREAM_CLOSED", codeRefusedStream: "REFUSED_STREAM", codeCompression: "COMPRESSION_ERROR", codeEnhanceCalm: "ENHANCE_YOUR_CALM",
+		codeStreamClosed: "STREAM_CLOSED", codeRefusedStream: "REFUSED_STREAM", codeCompression: "COMPRESSION_ERROR",
+		codeEnhanceCalm: "ENHANCE_YOUR_CALM",
 	}
 	return names[c]
 }
@@ -305,7 +312,10 @@ func TestAnswers(t *testing.T) {
 		{"/test.Echo/Unary", "fail", ":status=200 content-type=application/grpc grpc-status=15 grpc-message=100%25 gr%C3%BCn%0A"},
 		{"/test.Echo/Unary", "panic", ":status=200 content-type=application/grpc grpc-status=13 grpc-message=internal error: as asked"},
 		{"/test.Echo/Stream", "panic", ":status=200 content-type=application/grpc grpc-status=13 grpc-message=internal error: as asked"},
-		{"/test.Echo/Nope", "x", ":status=200 content-type=application/grpc grpc-status=12 grpc-message=unknown method Nope for service test.Echo"},
+		{
+			"/test.Echo/Nope", "x",
+			":status=200 content-type=application/grpc grpc-status=12 grpc-message=unknown method Nope for service test.Echo",
+		},
 		{"/nope/Nope", "x", ":status=200 content-type=application/grpc grpc-status=12 grpc-message=unknown service nope"},
 		{"nope", "x", `:status=200 content-type=application/grpc grpc-status=12 grpc-message=malformed method name: "nope"`},
 		{"/test.Echo/Unary", "hello", ok},
@@ -341,7 +351,7 @@ func TestRefusedCalls(t *testing.T) {
 	for want, more := range map[string][]string{
 		"grpc-status=13 grpc-message=malformed grpc-timeout": {"grpc-timeout", "1x"},
 		"RST PROTOCOL_ERROR": {"connection", "close"},
-		"grpc-status=8 grpc-message=the metadata of the call has":                   {"x", strings.Repeat("a", maxHeaderList-100)},
+		"grpc-status=8 grpc-message=the metadata of the call has":                   {"x", strings.Repeat("a", MaxHeaderList-100)},
 		"grpc-status=12 grpc-message=grpc: Decompressor is not installed for grpc-": {"grpc-encoding", "zip"},
 	} {
 		text := "hello"
@@ -370,7 +380,8 @@ func TestMessageLimits(t *testing.T) {
 		r.write(append(r.headers(id, flagEndHeaders, "/test.Echo/Unary"), dataFrame(id, 0, binary.BigEndian.AppendUint32([]byte{0}, size))...))
 		return id
 	}
-	if got := r.answer(announce(1<<20 + 1)); !strings.Contains(got, "grpc-status=8 grpc-message=grpc: received message larger than max (1048577 vs. 1048576)") {
+	if got := r.answer(announce(1<<20 + 1)); !strings.Contains(got,
+		"grpc-status=8 grpc-message=grpc: received message larger than max (1048577 vs. 1048576)") {
 		t.Errorf("too large: %s", got)
 	}
 	first := announce(1 << 18)
@@ -387,7 +398,8 @@ func TestMessageLimits(t *testing.T) {
 	// More than there may be comes nearly whole, and is refused then.
 	tooMuch := announce(1 << 20)
 	r.write(dataFrame(tooMuch, 0, make([]byte, 1<<19+1)))
-	if got := r.answer(tooMuch); !strings.Contains(got, "grpc-status=8 grpc-message=524288 bytes of input are more than the server can queue at present") {
+	if got := r.answer(tooMuch); !strings.Contains(got,
+		"grpc-status=8 grpc-message=524288 bytes of input are more than the server can queue at present") {
 		t.Errorf("too much at once: %s", got)
 	}
 	if id := announce(100); true {
@@ -412,28 +424,40 @@ func TestFaults(t *testing.T) {
 		frames []func(*raw) []byte
 		want   string
 	}{
-		"even stream":             {[]func(*raw) []byte{head(2, flagEndHeaders)}, "GOAWAY PROTOCOL_ERROR"},
-		"stream 0":                {[]func(*raw) []byte{head(0, flagEndHeaders)}, "GOAWAY PROTOCOL_ERROR"},
-		"headers twice":           {[]func(*raw) []byte{head(1, flagEndHeaders), head(1, flagEndHeaders)}, "RST PROTOCOL_ERROR"},
-		"bad compression":         {[]func(*raw) []byte{frame(frameHeaders, flagEndHeaders, 1, 0xff, 0xff, 0xff)}, "GOAWAY COMPRESSION_ERROR"},
-		"padding too long":        {[]func(*raw) []byte{frame(frameHeaders, flagEndHeaders|flagPadded, 1, 9, 0)}, "GOAWAY PROTOCOL_ERROR"},
-		"no continuation":         {[]func(*raw) []byte{head(1, 0), frame(framePing, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8)}, "GOAWAY PROTOCOL_ERROR"},
-		"continuation alone":      {[]func(*raw) []byte{frame(frameContinuation, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
-		"empty continuations":     {[]func(*raw) []byte{head(1, 0), frame(frameContinuation, 0, 1)}, "GOAWAY ENHANCE_YOUR_CALM"},
-		"data of no stream":       {[]func(*raw) []byte{frame(frameData, 0, 5, 1)}, "GOAWAY PROTOCOL_ERROR"},
-		"data of stream 0":        {[]func(*raw) []byte{frame(frameData, 0, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
-		"data after the end":      {[]func(*raw) []byte{head(1, flagEndHeaders), func(*raw) []byte { return dataFrame(1, flagEndStream, prefixed("wait")) }, frame(frameData, 0, 1, 1)}, "RST STREAM_CLOSED"},
-		"beyond the window":       {[]func(*raw) []byte{head(1, flagEndHeaders), func(*raw) []byte { return dataFrame(1, 0, make([]byte, 1<<17)) }}, "RST FLOW_CONTROL_ERROR"},
-		"frame too long":          {[]func(*raw) []byte{func(*raw) []byte { return appendFrameHead(nil, maxFrame+1, frameData, 0, 1) }}, "GOAWAY FRAME_SIZE_ERROR"},
-		"ping of 7 bytes":         {[]func(*raw) []byte{frame(framePing, 0, 0, 1, 2, 3, 4, 5, 6, 7)}, "GOAWAY FRAME_SIZE_ERROR"},
-		"reset of no stream":      {[]func(*raw) []byte{frame(frameReset, 0, 7, 0, 0, 0, 0)}, "GOAWAY PROTOCOL_ERROR"},
-		"settings of 5 bytes":     {[]func(*raw) []byte{frame(frameSettings, 0, 0, 1, 2, 3, 4, 5)}, "GOAWAY FRAME_SIZE_ERROR"},
-		"settings of a stream":    {[]func(*raw) []byte{frame(frameSettings, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
-		"too small a frame size":  {[]func(*raw) []byte{frame(frameSettings, 0, 0, 0, 5, 0, 0, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
-		"window of 0":             {[]func(*raw) []byte{frame(frameWindowUpdate, 0, 0, 0, 0, 0, 0)}, "GOAWAY PROTOCOL_ERROR"},
-		"window too large":        {[]func(*raw) []byte{frame(frameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)}, "GOAWAY FLOW_CONTROL_ERROR"},
-		"window of a stream of 0": {[]func(*raw) []byte{head(1, flagEndHeaders), frame(frameWindowUpdate, 0, 1, 0, 0, 0, 0)}, "RST PROTOCOL_ERROR"},
-		"push promise":            {[]func(*raw) []byte{frame(framePushPromise, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
+		"even stream":         {[]func(*raw) []byte{head(2, flagEndHeaders)}, "GOAWAY PROTOCOL_ERROR"},
+		"stream 0":            {[]func(*raw) []byte{head(0, flagEndHeaders)}, "GOAWAY PROTOCOL_ERROR"},
+		"headers twice":       {[]func(*raw) []byte{head(1, flagEndHeaders), head(1, flagEndHeaders)}, "RST PROTOCOL_ERROR"},
+		"bad compression":     {[]func(*raw) []byte{frame(frameHeaders, flagEndHeaders, 1, 0xff, 0xff, 0xff)}, "GOAWAY COMPRESSION_ERROR"},
+		"padding too long":    {[]func(*raw) []byte{frame(frameHeaders, flagEndHeaders|flagPadded, 1, 9, 0)}, "GOAWAY PROTOCOL_ERROR"},
+		"no continuation":     {[]func(*raw) []byte{head(1, 0), frame(framePing, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8)}, "GOAWAY PROTOCOL_ERROR"},
+		"continuation alone":  {[]func(*raw) []byte{frame(frameContinuation, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
+		"empty continuations": {[]func(*raw) []byte{head(1, 0), frame(frameContinuation, 0, 1)}, "GOAWAY ENHANCE_YOUR_CALM"},
+		"data of no stream":   {[]func(*raw) []byte{frame(frameData, 0, 5, 1)}, "GOAWAY PROTOCOL_ERROR"},
+		"data of stream 0":    {[]func(*raw) []byte{frame(frameData, 0, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
+		"data after the end": {[]func(*raw) []byte{
+			head(1, flagEndHeaders),
+			func(*raw) []byte { return dataFrame(1, flagEndStream, prefixed("wait")) }, frame(frameData, 0, 1, 1),
+		}, "RST STREAM_CLOSED"},
+		"beyond the window": {[]func(*raw) []byte{
+			head(1, flagEndHeaders),
+			func(*raw) []byte { return dataFrame(1, 0, make([]byte, 1<<17)) },
+		}, "RST FLOW_CONTROL_ERROR"},
+		"frame too long": {
+			[]func(*raw) []byte{func(*raw) []byte { return appendFrameHead(nil, maxFrame+1, frameData, 0, 1) }},
+			"GOAWAY FRAME_SIZE_ERROR",
+		},
+		"ping of 7 bytes":        {[]func(*raw) []byte{frame(framePing, 0, 0, 1, 2, 3, 4, 5, 6, 7)}, "GOAWAY FRAME_SIZE_ERROR"},
+		"reset of no stream":     {[]func(*raw) []byte{frame(frameReset, 0, 7, 0, 0, 0, 0)}, "GOAWAY PROTOCOL_ERROR"},
+		"settings of 5 bytes":    {[]func(*raw) []byte{frame(frameSettings, 0, 0, 1, 2, 3, 4, 5)}, "GOAWAY FRAME_SIZE_ERROR"},
+		"settings of a stream":   {[]func(*raw) []byte{frame(frameSettings, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
+		"too small a frame size": {[]func(*raw) []byte{frame(frameSettings, 0, 0, 0, 5, 0, 0, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
+		"window of 0":            {[]func(*raw) []byte{frame(frameWindowUpdate, 0, 0, 0, 0, 0, 0)}, "GOAWAY PROTOCOL_ERROR"},
+		"window too large":       {[]func(*raw) []byte{frame(frameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)}, "GOAWAY FLOW_CONTROL_ERROR"},
+		"window of a stream of 0": {
+			[]func(*raw) []byte{head(1, flagEndHeaders), frame(frameWindowUpdate, 0, 1, 0, 0, 0, 0)},
+			"RST PROTOCOL_ERROR",
+		},
+		"push promise": {[]func(*raw) []byte{frame(framePushPromise, 0, 1)}, "GOAWAY PROTOCOL_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := connect(t, addr, true)
@@ -486,8 +510,11 @@ func TestTooManyPings(t *testing.T) {
 func TestDeadlineAndCancel(t *testing.T) {
 	_, addr := serve(t, Options{})
 	r := connect(t, addr, true)
-	if got := r.answer(r.call("/test.Echo/Unary", "wait", "grpc-timeout", "10m")); !strings.Contains(got, "grpc-status=4 ") {
-		t.Errorf("got %s", got)
+	for _, text := range []string{"wait", "late"} {
+		if got := r.answer(r.call("/test.Echo/Unary", text, "grpc-timeout", "10m")); !strings.Contains(got,
+			"grpc-status=4 grpc-message=Deadline Exceeded") {
+			t.Errorf("%s: got %s", text, got)
+		}
 	}
 	id := r.call("/test.Echo/Stream", "wait")
 	r.write(appendReset(nil, id, codeCancel))
@@ -519,7 +546,7 @@ func TestTableSizes(t *testing.T) {
 	for _, size := range []uint32{0, 50, 4096, 1 << 20} {
 		r := connect(t, addr, true)
 		r.write(append(appendFrameHead(nil, 6, frameSettings, 0, 0), appendSetting(nil, settingTableSize, size)...))
-		r.dec.SetAllowedMaxDynamicTableSize(min(size, defaultTableSize))
+		r.dec.SetAllowedMaxDynamicTableSize(min(size, header.DefaultTableSize))
 		for range 3 {
 			if got := r.answer(r.call("/test.Echo/Unary", "hello")); got != ok {
 				t.Errorf("table of %d: %s", size, got)
@@ -578,22 +605,6 @@ func TestGracefulStop(t *testing.T) {
 	<-done
 	if _, err := net.Dial("tcp", addr); err == nil {
 		t.Error("still listening")
-	}
-}
-
-func TestResponseTable(t *testing.T) {
-	var table responseTable
-	dec := hpack.NewDecoder(defaultTableSize, nil)
-	for i := range 4 {
-		b := table.appendOK(table.appendHead(nil, 200, grpcType))
-		if i > 0 && len(b) != 3 {
-			t.Errorf("answer %d has %d bytes of headers, want 3", i, len(b))
-		}
-		fields, err := dec.DecodeFull(b)
-		want := []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: "content-type", Value: grpcType}, {Name: "grpc-status", Value: "0"}}
-		if err != nil || !slices.Equal(fields, want) {
-			t.Errorf("%v: %v", err, fields)
-		}
 	}
 }
 

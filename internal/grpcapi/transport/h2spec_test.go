@@ -25,7 +25,10 @@ var void = map[string]string{
 
 // TestH2Spec runs all cases of h2spec, the strict ones included.
 func TestH2Spec(t *testing.T) {
-	_, addr := serve(t, Options{MaxStreams: 100, StreamWindow: 2 << 20, ConnWindow: 16 << 20, MinPingInterval: time.Nanosecond, PingsWithoutCalls: true})
+	_, addr := serve(t, Options{
+		MaxStreams: 100, StreamWindow: 2 << 20, ConnWindow: 16 << 20, MinPingInterval: time.Nanosecond,
+		PingsWithoutCalls: true,
+	})
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)

@@ -1,23 +1,16 @@
 package transport
 
 import (
-	"encoding/base64"
-	"encoding/binary"
-	"errors"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/grpc/metadata"
 )
 
-// maxHeaderList bounds the headers of a call, in bytes as HTTP/2 counts them. A
+// MaxHeaderList bounds the headers of a call, in bytes as HTTP/2 counts them. A
 // call with more is refused; one with a block of more than maxBlock bytes ends
 // the connection, since all of a block has to be decoded.
 const (
-	maxHeaderList = 64 << 10
+	MaxHeaderList = 64 << 10
 	maxBlock      = 1 << 20
 	blockPiece    = 32 << 10
 )
@@ -37,7 +30,7 @@ type head struct {
 func (c *conn) field(f hpack.HeaderField) {
 	h := &c.head
 	h.check(f)
-	if h.size += len(f.Name) + len(f.Value) + 32; h.size > maxHeaderList {
+	if h.size += len(f.Name) + len(f.Value) + 32; h.size > MaxHeaderList {
 		return // it is refused; the table has to be kept
 	}
 	switch f.Name {
@@ -131,7 +124,7 @@ func (c *conn) decoded() error {
 // block reads a block of headers into head; usually it is in one frame, and in
 // the read buffer as it is. What is larger is decoded as it comes.
 func (c *conn) block(f frameHead, n, pad int) error {
-	if f.flags&flagEndHeaders != 0 && n <= maxHeaderList {
+	if f.flags&flagEndHeaders != 0 && n <= MaxHeaderList {
 		b, err := c.rd.next(n)
 		if err != nil {
 			return err
@@ -190,199 +183,6 @@ func (c *conn) block(f frameHead, n, pad int) error {
 		}
 		n, pad, flags = more.length, 0, more.flags
 	}
-}
-
-// maxTimeout is more than anybody waits.
-const maxTimeout = 100 * 365 * 24 * time.Hour
-
-var timeoutUnits = map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
-
-var errTimeout = errors.New("expected up to eight digits and a unit")
-
-// parseTimeout reads grpc-timeout.
-func parseTimeout(s string) (time.Duration, error) {
-	if len(s) < 2 || len(s) > 9 {
-		return 0, errTimeout
-	}
-	unit := timeoutUnits[s[len(s)-1]]
-	n, err := strconv.ParseUint(s[:len(s)-1], 10, 32)
-	if err != nil || unit == 0 {
-		return 0, errTimeout
-	}
-	if n > uint64(maxTimeout/unit) {
-		return maxTimeout, nil
-	}
-	return time.Duration(n) * unit, nil
-}
-
-// isGRPC reports whether a content type is gRPC's.
-func isGRPC(contentType string) bool {
-	rest, ok := strings.CutPrefix(strings.ToLower(contentType), "application/grpc")
-	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
-}
-
-const binarySuffix = "-bin"
-
-// decodeBinary reads the value of a header that ends in -bin.
-func decodeBinary(v string) (string, bool) {
-	coding := base64.RawStdEncoding
-	if len(v)%4 == 0 {
-		coding = base64.StdEncoding
-	}
-	b, err := coding.DecodeString(v)
-	return string(b), err == nil
-}
-
-// metadataOf makes a map of what the client sent.
-func metadataOf(fields []hpack.HeaderField) metadata.MD {
-	md := make(metadata.MD, len(fields))
-	for _, f := range fields {
-		v := f.Value
-		if strings.HasSuffix(f.Name, binarySuffix) {
-			var ok bool
-			if v, ok = decodeBinary(v); !ok {
-				continue
-			}
-		}
-		md[f.Name] = append(md[f.Name], v)
-	}
-	return md
-}
-
-// responseTable is what the client's header table holds of ours: the content
-// type, then the status 0. Each answer then takes three bytes of headers.
-type responseTable struct {
-	entries int
-	off     bool   // the client's table is too small
-	limit   uint32 // what the client lets the table be, below defaultTableSize
-	update  bool   // the client must be told that the table is not larger
-}
-
-// tableNeed is the size of the two entries as HTTP/2 counts them.
-const tableNeed = len("content-type") + len(grpcType) + 32 + len("grpc-status") + 1 + 32
-
-const grpcType = "application/grpc"
-
-// resize obeys SETTINGS_HEADER_TABLE_SIZE. A smaller table has to be
-// acknowledged by the next block of headers (RFC 7541, section 4.2), also where
-// all entries stay; of a larger one no use is made.
-func (t *responseTable) resize(size uint32) {
-	if size >= defaultTableSize || t.limit > 0 && size >= t.limit || t.off {
-		return
-	}
-	t.limit, t.update = size, true
-	if size < uint32(tableNeed) {
-		t.off, t.limit, t.entries = true, 0, 0
-	}
-}
-
-const (
-	indexStatus200   = 8
-	indexContentType = 31
-	staticEntries    = 61
-)
-
-// appendHead appends the start of every answer: status and content type.
-func (t *responseTable) appendHead(b []byte, status int, contentType string) []byte {
-	b = t.appendUpdate(b)
-	if status == 200 {
-		b = append(b, 0x80|indexStatus200)
-	} else {
-		b = append(b, 0x08) // :status by name
-		b = appendText(b, strconv.Itoa(status))
-	}
-	switch {
-	case t.off || contentType != grpcType:
-		return appendText(append(b, 0x0f, indexContentType-0x0f), contentType)
-	case t.entries == 0:
-		t.entries = 1
-		return appendText(append(b, 0x40|indexContentType), grpcType)
-	}
-	return append(b, 0x80|byte(staticEntries+t.entries))
-}
-
-// appendUpdate begins a block of headers where the client has to be told how
-// large the table is.
-func (t *responseTable) appendUpdate(b []byte) []byte {
-	switch {
-	case !t.update:
-		return b
-	case t.limit < 0x1f:
-		b = append(b, 0x20|byte(t.limit))
-	default:
-		b = binary.AppendUvarint(append(b, 0x3f), uint64(t.limit-0x1f))
-	}
-	t.update = false
-	return b
-}
-
-// appendOK appends the status of success.
-func (t *responseTable) appendOK(b []byte) []byte {
-	switch {
-	case t.off || t.entries == 0:
-		return appendField(b, "grpc-status", "0")
-	case t.entries == 1:
-		t.entries = 2
-		return appendText(appendText(append(b, 0x40), "grpc-status"), "0")
-	}
-	return append(b, 0x80|staticEntries+1)
-}
-
-// appendField appends a header that is not kept in the table.
-func appendField(b []byte, name, value string) []byte {
-	return appendText(appendText(append(b, 0), name), value)
-}
-
-// appendText appends a string with its length, not compressed.
-func appendText(b []byte, s string) []byte {
-	n := len(s)
-	if n < 0x7f {
-		b = append(b, byte(n))
-	} else {
-		b = binary.AppendUvarint(append(b, 0x7f), uint64(n-0x7f))
-	}
-	return append(b, s...)
-}
-
-// appendMetadata appends what a handler has set.
-func appendMetadata(b []byte, md metadata.MD) []byte {
-	for name, values := range md {
-		if strings.HasPrefix(name, ":") || strings.HasPrefix(name, "grpc-") && name != "grpc-retry-pushback-ms" {
-			continue // the protocol's own
-		}
-		for _, v := range values {
-			if strings.HasSuffix(name, binarySuffix) {
-				v = base64.RawStdEncoding.EncodeToString([]byte(v))
-			}
-			b = appendField(b, name, v)
-		}
-	}
-	return b
-}
-
-// appendMessage appends the text of a status: what is not printable ASCII is
-// percent-encoded.
-func appendMessage(text string) string {
-	plain := func(c byte) bool { return c >= ' ' && c <= '~' && c != '%' }
-	i := 0
-	for i < len(text) && plain(text[i]) {
-		i++
-	}
-	if i == len(text) {
-		return text
-	}
-	const digits = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(text) {
-		if c := text[i]; plain(c) {
-			b.WriteByte(c)
-		} else {
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
-		}
-	}
-	return b.String()
 }
 
 // appendHeaders frames a header block, in several frames where one does not

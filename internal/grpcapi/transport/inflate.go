@@ -12,7 +12,7 @@ import (
 )
 
 // quickInflation is a piece of a message that is large once it is inflated. Those
-// take turns on half of the processors: they take little of the client's time.
+// take turns in Options.Heavy: they take little of the client's time.
 const quickInflation = 64 << 10
 
 // decompress returns a message as it was, and how many bytes of it are on the
@@ -38,13 +38,11 @@ func (st *stream) decompress(b mem.BufferSlice) (_ mem.BufferSlice, held int64, 
 	l := s.o.Ledger
 	for size, next := 0, minPiece; ; next = min(2*next, maxPiece) {
 		if next == quickInflation {
-			select {
-			case s.inflating <- struct{}{}:
-				defer func() { <-s.inflating }()
-			case <-st.Context().Done():
+			if !s.o.Heavy.Enter(st.Context().Done()) {
 				out.Free()
-				return nil, held, status.FromContextError(st.Context().Err()).Err()
+				return nil, held, Ended(st.Context().Err()).Err()
 			}
+			defer s.o.Heavy.Leave()
 		}
 		if !l.Take(ledger.In, int64(next)) {
 			out.Free()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/dispatch"
 )
 
 // A unary call that comes alone is handled on the goroutine that reads its
@@ -27,72 +28,30 @@ const (
 	watchRounds = 8
 )
 
-// Connections that several callers share have more calls open at a time, or the
-// next one waits when a longer one is over. crowd counts such signs: a sign is
-// worth crowdSign, each call takes one off, from crowdMost on calls are handed to
-// other goroutines, and that for crowdTime calls. A call that takes very long has
-// the next ones handed over, too, twice as many each time.
-const (
-	// longCall is from when on a call may have kept others waiting.
-	longCall = 50 * time.Microsecond
-	// veryLongCall is from when on it has been a mistake to run it on the reader.
-	veryLongCall = time.Millisecond
-	mostAside    = 1 << 16
-
-	crowdSign = 3
-	crowdMost = 7
-	crowdTime = 64
-)
-
 // dispatch has the handler of a unary call run that has come whole. alone says
 // that no other call of the connection is open.
 func (c *conn) dispatch(st *stream, alone bool) error {
-	c.crowd = max(0, c.crowd-1)
-	company := !alone || c.rd.at < c.rd.to
-	if company {
-		c.crowded()
-	}
-	if c.sock == nil || company || c.crowd >= crowdMost {
+	turn := c.guess.Next(!alone || c.rd.at < c.rd.to)
+	if c.sock == nil || turn == 0 {
 		c.s.start(st)
 		return nil
 	}
 	st.onReader, st.began = true, c.lastRead.Load()
-	c.turn++
-	turn := c.turn // of the reader alone, as soon as it is not taken over
 	c.inline.Store(turn)
 	c.s.wakeWatch()
 	st.run()
 	if !c.inline.CompareAndSwap(turn, 0) {
-		return errHandedOver
+		return errHandedOver // the guess belongs to somebody else
 	}
-	switch {
-	case st.slow:
-		c.avoid()
-	case st.company:
-		c.crowded()
-	}
+	c.guess.Ended(st.took, st.company)
 	return nil
-}
-
-// crowded notes a sign.
-func (c *conn) crowded() {
-	if c.crowd += crowdSign; c.crowd >= crowdMost {
-		c.crowd = crowdTime
-	}
-}
-
-// avoid has the next calls handed over.
-func (c *conn) avoid() {
-	c.aside = min(max(crowdTime, 2*c.aside), mostAside)
-	c.crowd = c.aside
 }
 
 // look notes, before the answer, how long the handler was on the reader, and
 // whether the client has sent more meanwhile.
 func (st *stream) look() {
-	took := time.Duration(backend.Now() - st.began)
-	st.slow = took >= veryLongCall
-	st.company = took >= longCall && st.c.sock.hasMore()
+	st.took = time.Duration(backend.Now() - st.began)
+	st.company = st.took >= dispatch.LongCall && st.c.sock.HasMore()
 }
 
 // takeOver has a stand-in read the connection whose reader runs a handler, which
@@ -105,7 +64,7 @@ func (c *conn) takeOver(turn uint64) {
 	}
 	if c.inline.CompareAndSwap(turn, 0) {
 		c.s.running.Go(func() {
-			c.avoid()
+			c.guess.Avoid()
 			c.serveOn()
 		})
 	}

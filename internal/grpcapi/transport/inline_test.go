@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"math"
 	"net"
 	"runtime"
 	"strings"
@@ -61,7 +62,7 @@ func TestOnReader(t *testing.T) {
 	}
 	c := connOf(s)
 	s.Stop()
-	if c.sock != nil && c.turn == 0 {
+	if c.sock != nil && c.guess.Turn() == 0 {
 		t.Error("none of the calls ran on the reader")
 	}
 }
@@ -105,7 +106,7 @@ func TestLastFrameIsAFault(t *testing.T) {
 	c.rd.init(far)
 	c.handshake, c.writing = true, true // a client that does not read
 	c.out = make([]byte, maxControl+1)
-	c.unread = int64(s.o.ConnWindow) // to be given back with the next DATA
+	c.window.Used(int64(s.o.ConnWindow), math.MaxInt64) // to be given back with the next DATA
 	r := &raw{t: t, nc: near, id: 1}
 	r.enc = hpack.NewEncoder(&r.buf)
 	sent := make(chan struct{})

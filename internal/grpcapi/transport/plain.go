@@ -6,6 +6,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 )
 
 // A request of HTTP that is no call of gRPC is answered by HTTP's status and a
@@ -22,12 +24,12 @@ var (
 
 // sendPlainLocked sends such an answer, but for its end, which is that of a call.
 func (c *conn) sendPlainLocked(st *stream) {
-	text := fmt.Sprintf("%d: this port speaks gRPC, which is POST with content-type %s\n", st.status, grpcType)
+	text := fmt.Sprintf("%d: this port speaks gRPC, which is POST with content-type %s\n", st.status, header.ContentType)
 	head := func(b []byte) []byte {
 		st.headSent = true
 		place := len(b)
 		b = append(b, make([]byte, frameHeaderSize)...)
-		b = c.table.appendHead(b, st.status, "text/plain; charset=utf-8")
+		b = c.table.AppendHead(b, st.status, "text/plain; charset=utf-8")
 		return appendHeaders(b, place, st.id, false, c.maxFrame)
 	}
 	c.sendLocked(st, head, &payload{parts: plainParts(text), size: len(text), plain: true}, nil)

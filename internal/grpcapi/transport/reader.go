@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
 )
 
 // readSize is the buffer of a connection. Large messages do not pass it.
@@ -230,7 +231,7 @@ func (c *conn) windowUpdate(f frameHead) error {
 	if err != nil {
 		return err
 	}
-	n := int64(binary.BigEndian.Uint32(b) & maxWindow)
+	n := int64(binary.BigEndian.Uint32(b) & flow.Max)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.streams[f.stream]
@@ -240,7 +241,7 @@ func (c *conn) windowUpdate(f frameHead) error {
 	case f.stream == 0 && n == 0:
 		return fault(codeProtocol, "WINDOW_UPDATE of nothing")
 	case f.stream == 0:
-		if c.sendWindow += n; c.sendWindow > maxWindow {
+		if !c.send.Grant(n) {
 			return fault(codeFlowControl, "WINDOW_UPDATE beyond all bounds")
 		}
 		c.passOnLocked()
@@ -248,7 +249,7 @@ func (c *conn) windowUpdate(f frameHead) error {
 	case n == 0:
 		return c.resetLocked(st, codeProtocol)
 	default:
-		if st.send += n; st.send > maxWindow {
+		if !st.send.Grant(n) {
 			return c.resetLocked(st, codeFlowControl)
 		}
 		st.wakeLocked()
@@ -293,17 +294,17 @@ func (c *conn) settings(f frameHead) error {
 
 // applyLocked obeys the client's settings.
 func (c *conn) applyLocked(b []byte) error {
-	before := c.streamSend
+	before := c.streamSend.Left()
 	for ; len(b) > 0; b = b[6:] {
 		value := binary.BigEndian.Uint32(b[2:])
 		switch binary.BigEndian.Uint16(b) {
 		case settingTableSize:
-			c.table.resize(value)
+			c.table.Resize(value)
 		case settingInitialWindow:
-			if value > maxWindow {
+			if value > flow.Max {
 				return fault(codeFlowControl, "SETTINGS_INITIAL_WINDOW_SIZE beyond all bounds")
 			}
-			c.streamSend = int64(value)
+			c.streamSend = flow.Of(int64(value))
 		case settingPush:
 			if value > 1 {
 				return fault(codeProtocol, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
@@ -315,15 +316,15 @@ func (c *conn) applyLocked(b []byte) error {
 			c.maxFrame = int(value)
 		}
 	}
-	change := c.streamSend - before
+	change := c.streamSend.Left() - before
 	if change == 0 {
 		return nil
 	}
 	for _, st := range c.streams {
-		if st.send += change; st.send > maxWindow {
+		if !st.send.Grant(change) {
 			return fault(codeFlowControl, "SETTINGS_INITIAL_WINDOW_SIZE beyond all bounds")
 		}
-		if change > 0 && st.send > 0 {
+		if change > 0 && st.send.Left() > 0 {
 			st.wakeLocked()
 		}
 	}

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 	"time"
 
@@ -24,6 +23,7 @@ type incoming struct {
 	size   int
 	left   int          // bytes that have not come yet
 	held   int64        // on the ledger
+	on     ledger.Page  // where
 	hold   *ledger.Hold // in its place, of one that is large or comes in pieces
 }
 
@@ -43,6 +43,7 @@ type message struct {
 	compressed bool
 	size       int
 	held       int64 // what is counted for it, or 0 for a small one, see smallLocked
+	on         ledger.Page
 }
 
 // largeMessage is from which size on Place is asked.
@@ -71,10 +72,9 @@ func (c *conn) data(f frameHead) error {
 			return err
 		}
 	}
-	if c.window -= int64(f.length); c.window < 0 {
+	if !c.window.Spend(int64(f.length)) {
 		return fault(codeFlowControl, "DATA beyond the connection's window")
 	}
-	c.unread += int64(f.length)
 	st, err := c.charge(f, n)
 	if err != nil {
 		return err
@@ -106,13 +106,11 @@ func (c *conn) data(f frameHead) error {
 			c.filled(st, n, f.length-n)
 		}
 	}
-	if c.unread < int64(c.s.o.ConnWindow)/4 {
+	grant := c.window.Used(int64(f.length), int64(c.s.o.ConnWindow)/4)
+	if grant == 0 {
 		return nil
 	}
-	back := c.unread
-	c.window += back
-	c.unread = 0
-	return c.control(func(b []byte) []byte { return appendWindowUpdate(b, 0, back) })
+	return c.control(func(b []byte) []byte { return appendWindowUpdate(b, 0, grant) })
 }
 
 // charge takes a frame with n bytes of messages off the window of its stream. It
@@ -127,7 +125,7 @@ func (c *conn) charge(f frameHead, n int) (*stream, error) {
 	if st.clientDone {
 		return nil, c.resetLocked(st, codeStreamClosed)
 	}
-	if st.window -= int64(f.length); st.window < 0 {
+	if !st.window.Spend(int64(f.length)) {
 		return nil, c.resetLocked(st, codeFlowControl)
 	}
 	if st.left >= 0 {
@@ -172,7 +170,7 @@ func (st *stream) filledLocked() {
 func (st *stream) letGoLocked() {
 	st.in.parts.Free()
 	st.in.parts, st.in.rest = nil, nil
-	st.c.s.o.Ledger.Give(ledger.In, st.in.held)
+	st.c.s.o.Ledger.GiveWhole(st.in.on, st.c.asker(), st.in.held)
 	if st.in.hold != nil {
 		st.in.hold.Close()
 	}
@@ -234,24 +232,25 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 	in := &st.in
 	size := int64(binary.BigEndian.Uint32(in.prefix[1:]))
 	if size > int64(c.s.o.MaxMessage) {
-		c.refuse(st, status.New(codes.ResourceExhausted, fmt.Sprintf("grpc: received message larger than max (%d vs. %d)", size, c.s.o.MaxMessage)))
+		c.refuse(st, status.Newf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, c.s.o.MaxMessage))
 		return false, nil
 	}
 	in.begun, in.size, in.left = true, int(size), int(size)
 	c.mu.Lock()
 	at := size <= min(int64(n), largeMessage) || c.aheadLocked(st, size)
-	more := max(0, size-int64(n)-st.window)
-	st.window += more
-	st.extra += more
+	grant := st.window.Extend(size - int64(n))
 	c.mu.Unlock()
-	if more > 0 {
-		if err := c.control(func(b []byte) []byte { return appendWindowUpdate(b, st.id, more) }); err != nil {
+	if grant > 0 {
+		if err := c.control(func(b []byte) []byte { return appendWindowUpdate(b, st.id, grant) }); err != nil {
 			return false, err
 		}
 	}
 	if !at || size > largeMessage {
 		in.hold = new(ledger.Hold)
 		in.hold.Open(c.s.o.Ledger, ledger.In, &c.share, func() { c.s.running.Go(func() { c.cut(st) }) })
+		if !in.compressed() {
+			in.hold.Whole(takes(size))
+		}
 	}
 	if !at {
 		return true, nil // it gets its memory as it comes
@@ -307,13 +306,29 @@ func (c *conn) hold(st *stream, n int64) bool {
 		if in.hold.Take(n) {
 			return true
 		}
-	case c.s.o.Ledger.Take(ledger.In, n):
-		in.held += n
-		return true
+		c.refuse(st, status.New(codes.ResourceExhausted, in.hold.Refusal(n).Message))
+		return false
+	case in.compressed(): // what becomes of it is not known
+		if c.s.o.Ledger.Take(ledger.In, n) {
+			in.held = n
+			return true
+		}
+	default:
+		if on, _, ok := c.s.o.Ledger.TakeWhole(ledger.In, c.asker(), n); ok {
+			in.held, in.on = n, on
+			return true
+		}
 	}
 	c.refuse(st, c.s.exhausted(ledger.In, n))
 	return false
 }
+
+// asker is for whom messages are counted: what a key may send is bounded where
+// requests are admitted.
+func (c *conn) asker() ledger.Asker { return ledger.Asker{Conn: &c.share} }
+
+// compressed reports what the prefix says.
+func (in *incoming) compressed() bool { return in.prefix[0]&1 != 0 }
 
 // cut ends a call whose message has stood still while others needed its room.
 func (c *conn) cut(st *stream) {
@@ -363,7 +378,7 @@ func (c *conn) room(st *stream, n int) error {
 		in.parts = st.whole[:]
 		return nil
 	}
-	if in.size >= largeMessage && c.s.o.Place != nil && in.prefix[0]&1 == 0 {
+	if in.size >= largeMessage && c.s.o.Place != nil && !in.compressed() {
 		head, err := c.rd.peek(min(n, PlaceHead))
 		if err != nil {
 			return err
@@ -380,9 +395,9 @@ func (c *conn) room(st *stream, n int) error {
 // arrived hands a whole message to the stream.
 func (c *conn) arrived(st *stream) {
 	in := &st.in
-	m := message{parts: in.parts, compressed: in.prefix[0]&1 != 0, size: in.size, held: in.held}
+	m := message{parts: in.parts, compressed: in.compressed(), size: in.size, held: in.held, on: in.on}
 	if in.hold != nil {
-		m.held = in.hold.Keep()
+		m.held, m.on = in.hold.Keep(), in.hold.Page()
 	}
 	c.mu.Lock()
 	*in = incoming{}

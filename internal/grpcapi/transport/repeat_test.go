@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 )
 
 // A block that has come before means what it says now, whatever came between.
@@ -14,9 +16,9 @@ func TestRepeatedHeaders(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	names := []string{":path", "content-type", "user-agent", "x-a", "x-b", "content-length"}
 	c := &conn{}
-	c.decoder = hpack.NewDecoder(defaultTableSize, c.field)
+	c.decoder = hpack.NewDecoder(header.DefaultTableSize, c.field)
 	var plain []hpack.HeaderField
-	reference := hpack.NewDecoder(defaultTableSize, func(f hpack.HeaderField) { plain = append(plain, f) })
+	reference := hpack.NewDecoder(header.DefaultTableSize, func(f hpack.HeaderField) { plain = append(plain, f) })
 	var wire bytes.Buffer
 	encoder := hpack.NewEncoder(&wire)
 	hits := 0
@@ -34,7 +36,7 @@ func TestRepeatedHeaders(t *testing.T) {
 		}
 		block := slices.Clone(wire.Bytes())
 		blocks = append(blocks, block)
-		if keepsTable(block) && rnd.IntN(2) == 0 {
+		if header.KeepsTable(block) && rnd.IntN(2) == 0 {
 			blocks = append(blocks, block)
 		}
 	}
@@ -56,33 +58,12 @@ func TestRepeatedHeaders(t *testing.T) {
 			other.field(f)
 		}
 		want := other.head
-		if c.head.path != want.path || c.head.contentType != want.contentType || !slices.Equal(c.head.fields, want.fields) || !slices.Equal(c.fields, want.fields) {
+		if c.head.path != want.path || c.head.contentType != want.contentType || !slices.Equal(c.head.fields, want.fields) ||
+			!slices.Equal(c.fields, want.fields) {
 			t.Fatalf("block %x: got %+v, want %+v", block, c.head, want)
 		}
 	}
 	if hits < 100 {
 		t.Fatalf("%d of %d blocks were recognized", hits, len(blocks))
-	}
-}
-
-func TestKeepsTable(t *testing.T) {
-	for block, want := range map[string]bool{
-		"":                                 true,
-		"\x82\x84":                         true,
-		"\xff\x80\x01":                     true,
-		"\xff":                             false, // cut off
-		"\x40\x01a\x01b":                   false, // kept in the table
-		"\x82\x41\x01b":                    false,
-		"\x20":                             false, // the table's size
-		"\x00\x01a\x01b":                   true,
-		"\x10\x01a\x01b":                   true,
-		"\x0f\x0d\x0254":                   true,
-		"\x00\x01a\x05b":                   false,
-		"\x00\x01a":                        false,
-		"\x0f\xff\xff\xff\xff\xff\xff\x7f": false,
-	} {
-		if got := keepsTable([]byte(block)); got != want {
-			t.Errorf("%x: %v", block, got)
-		}
 	}
 }

@@ -1,35 +1,19 @@
 package transport
 
 import (
-	"encoding/base64"
 	"errors"
-	"strconv"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
-)
 
-// appendStatus appends the end of an answer.
-func appendStatus(b []byte, t *responseTable, s *status.Status, trailer metadata.MD) []byte {
-	b = t.appendUpdate(b)
-	if s.Code() == codes.OK {
-		b = t.appendOK(b)
-	} else {
-		b = appendField(b, "grpc-status", strconv.Itoa(int(s.Code())))
-		b = appendField(b, "grpc-message", appendMessage(s.Message()))
-		if p := s.Proto(); len(p.GetDetails()) > 0 {
-			if details, err := proto.Marshal(p); err == nil {
-				b = appendField(b, "grpc-status-details-bin", base64.RawStdEncoding.EncodeToString(details))
-			}
-		}
-	}
-	return appendMetadata(b, trailer)
-}
+	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
+	"github.com/nesoserve/neso/internal/ledger"
+)
 
 // head returns what appends the headers of an answer, nil when they are out.
 // Callers hold conn.mu when they call it and what it returns.
@@ -42,11 +26,11 @@ func (st *stream) head() func(b []byte) []byte {
 		st.headSent = true
 		place := len(b)
 		b = append(b, make([]byte, frameHeaderSize)...)
-		b = c.table.appendHead(b, 200, grpcType)
+		b = c.table.AppendHead(b, 200, header.ContentType)
 		if st.sendEncoding != "" {
-			b = appendField(b, "grpc-encoding", st.sendEncoding)
+			b = header.AppendField(b, "grpc-encoding", st.sendEncoding)
 		}
-		b = appendMetadata(b, st.header)
+		b = header.AppendMetadata(b, st.header)
 		return appendHeaders(b, place, st.id, false, c.maxFrame)
 	}
 }
@@ -93,6 +77,7 @@ func (st *stream) Flush() {
 func (st *stream) sendMsg(v any, later bool) error {
 	p, err := st.encode(v)
 	if err != nil {
+		st.letGo()
 		return err
 	}
 	if !st.method.streams {
@@ -105,8 +90,30 @@ func (st *stream) sendMsg(v any, later bool) error {
 		st.reply = p
 		return nil
 	}
-	defer p.parts.Free()
+	p.held, st.held = st.held, ledger.Room{}
+	defer func() {
+		p.parts.Free()
+		st.held = p.held // it was small, or not sent
+		st.letGo()
+	}()
 	return st.transmit(p, later)
+}
+
+// Holds implements Held.
+func (st *stream) Holds(room ledger.Room) { st.held = room }
+
+// letGo gives back what a message holds that was not adopted.
+func (st *stream) letGo() {
+	st.held.Give(st.c.s.o.Ledger)
+	st.held = ledger.Room{}
+}
+
+// key is whose share of the ledger the answers are, nil for nobody's.
+func (st *stream) key() *ledger.Share {
+	if key := st.c.s.o.Key; key != nil && st.outer != nil {
+		return key(st.outer)
+	}
+	return nil
 }
 
 // transmit sends headers that are not out yet, and a message.
@@ -124,7 +131,7 @@ func (st *stream) transmit(p *payload, later bool) error {
 		return nil
 	}
 	if err := st.ctx.Err(); err != nil {
-		return status.FromContextError(err).Err()
+		return Ended(err).Err()
 	}
 	return status.Error(codes.Unavailable, "transport is closing")
 }
@@ -173,12 +180,32 @@ func compress(c encoding.Compressor, p *payload) (*payload, error) {
 	return &payload{parts: out, size: out.Len(), compressed: true}, nil
 }
 
+// Stream is a call as its handler sees it, whatever transport it came by.
+type Stream interface {
+	grpc.ServerStream
+	Later
+	Held
+	Sent
+	Compression
+}
+
+// StreamOf returns the stream that a handler of a grpc.ServiceDesc is given.
+func StreamOf(s grpc.ServerStream) Stream { return s.(Stream) }
+
 // Later is how a handler of streams sends several messages in one piece.
 type Later interface {
 	// SendLater is SendMsg for a message that may wait for the next one.
 	SendLater(m any) error
 	// Flush sends what SendLater has kept; it has to follow.
 	Flush()
+}
+
+// Held is how a handler of streams hands over what it has counted of an answer
+// that waited: it keeps its place on the ledger until the client has taken it.
+type Held interface {
+	// Holds says what has been counted of the next message. Whatever becomes of that,
+	// it is given back.
+	Holds(room ledger.Room)
 }
 
 // Sent is how a handler learns when the answer of its call has left.
@@ -194,17 +221,12 @@ func (st *stream) AfterSend(f func()) { st.afterSend = f }
 
 // Compression is what a handler may know and choose of a call's stream.
 type Compression interface {
-	// RecvCompress is the encoding of what the client sends, or "".
-	RecvCompress() string
 	// Accepts are the encodings that the client can read.
 	Accepts() []string
 	// SetSendCompress chooses one of Options.Compressors for the answers, before the
 	// first.
 	SetSendCompress(name string)
 }
-
-// RecvCompress implements Compression.
-func (st *stream) RecvCompress() string { return st.encoding }
 
 // Accepts implements Compression.
 func (st *stream) Accepts() []string {
@@ -228,8 +250,4 @@ func (st *stream) SetSendCompress(name string) {
 	st.sendEncoding = name
 }
 
-var (
-	_ Compression = (*stream)(nil)
-	_ Later       = (*stream)(nil)
-	_ Sent        = (*stream)(nil)
-)
+var _ Stream = (*stream)(nil)

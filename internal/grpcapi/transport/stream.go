@@ -2,8 +2,8 @@ package transport
 
 import (
 	"context"
-	"fmt"
-	"io"
+	"errors"
+	"log/slog"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -14,9 +14,11 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 
+	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/logging"
 )
 
 // stream is one call. It implements grpc.ServerStream.
@@ -37,8 +39,8 @@ type stream struct {
 
 	onReader bool // its handler runs on the reader
 	began    int64
+	took     time.Duration
 	company  bool // the client has sent more meanwhile
-	slow     bool // it took very long
 
 	// What a unary call needs one of, so that it is not made each time.
 	small   mem.SliceBuffer // the buffer of a small message
@@ -47,20 +49,19 @@ type stream struct {
 
 	// Guarded by conn.mu.
 	inbox      inbox
-	send       int64     // what the client takes
-	window     int64     // what the client may send
-	extra      int64     // of window, beyond the usual, for a large message
-	consumed   int64     // taken by the handler and not given back to window yet
-	ahead      int64     // of conn.ahead
-	kept       int64     // on the ledger until the handler returns
-	start, due time.Time // since when a message is coming, and when it has to be there; zero for none, see slow.go
-	came       int64     // of that message
-	begun      bool      // the handler runs, or has
-	returned   bool      // the handler has
-	orphan     bool      // counted in conn.orphans
-	clientDone bool      // nothing more comes
-	deaf       bool      // what comes is not wanted
-	filling    bool      // the reader is in what in holds
+	send       flow.Window  // what the client takes
+	window     flow.Inbound // what the client may send
+	ahead      int64        // of conn.ahead
+	kept       int64        // on the ledger until the handler returns
+	keptSmall  int64        // on its reserve, likewise
+	start, due time.Time    // since when a message is coming, and when it has to be there; zero for none, see slow.go
+	came       int64        // of that message
+	begun      bool         // the handler runs, or has
+	returned   bool         // the handler has
+	orphan     bool         // counted in conn.orphans
+	clientDone bool         // nothing more comes
+	deaf       bool         // what comes is not wanted
+	filling    bool         // the reader is in what in holds
 	headSent   bool
 	finished   bool // the status is out
 	reset      bool // nothing can be written any more
@@ -73,47 +74,21 @@ type stream struct {
 	// Of the handler's goroutines, one at a time.
 	sendMu          sync.Mutex
 	header, trailer metadata.MD
-	reply           *payload // of a unary call, sent with the status
-	afterSend       func()   // nil for none; used by the handler's goroutine only
+	reply           *payload    // of a unary call, sent with the status
+	held            ledger.Room // see Held; used by the handler's goroutine only
+	afterSend       func()      // nil for none; used by the handler's goroutine only
 	timer           *time.Timer
 	md              metadata.MD
 	mdOnce          sync.Once
 }
 
-// inbox are messages that wait for the handler. The first needs no list.
-type inbox struct {
-	first message
-	rest  []message
-	n     int
-}
-
-func (b *inbox) push(m message) {
-	if b.n == 0 {
-		b.first = m
-	} else {
-		b.rest = append(b.rest, m)
-	}
-	b.n++
-}
-
-func (b *inbox) pop() message {
-	m := b.first
-	if b.n--; b.n > 0 {
-		b.first = b.rest[0]
-		b.rest[0] = message{}
-		if b.rest = b.rest[1:]; len(b.rest) == 0 {
-			b.rest = nil
-		}
-	} else {
-		b.first = message{}
-	}
-	return m
-}
-
 // open begins a call whose headers have come.
 func (c *conn) open(f frameHead) error {
 	h := &c.head
-	st := &stream{c: c, id: f.stream, encoding: h.encoding, window: int64(c.s.o.StreamWindow), left: h.length, clientDone: f.flags&flagEndStream != 0}
+	st := &stream{
+		c: c, id: f.stream, encoding: h.encoding, window: flow.InboundOf(int64(c.s.o.StreamWindow)), left: h.length,
+		clientDone: f.flags&flagEndStream != 0,
+	}
 	if st.clientDone && h.length > 0 {
 		return c.resetUnknown(f.stream, codeProtocol)
 	}
@@ -124,7 +99,8 @@ func (c *conn) open(f frameHead) error {
 		st.arrive = make(chan struct{}, 1)
 	}
 	c.mu.Lock()
-	if refused := c.settled && f.stream > c.last || c.handlers >= c.s.o.MaxStreams || len(c.streams) >= c.s.o.MaxStreams || c.orphans >= maxOrphans; refused || c.closed {
+	tooMany := c.handlers >= c.s.o.MaxStreams || len(c.streams) >= c.s.o.MaxStreams || c.orphans >= maxOrphans
+	if tooMany || c.closed || c.settled && f.stream > c.last {
 		c.mu.Unlock()
 		if err := c.spend(costFrame); err != nil {
 			return err
@@ -150,78 +126,6 @@ func (c *conn) open(f frameHead) error {
 		c.s.start(st)
 	}
 	return nil
-}
-
-// judge checks the headers of a call. It returns a status for one that is
-// refused.
-func (c *conn) judge(st *stream) *status.Status {
-	h := &c.head
-	switch {
-	case h.size > maxHeaderList:
-		return status.New(codes.ResourceExhausted, fmt.Sprintf("the metadata of the call has %d bytes, at most %d", h.size, maxHeaderList))
-	case h.method != "POST":
-		st.method, st.status = &notPost, 405
-		return nil
-	case !isGRPC(h.contentType):
-		st.method, st.status = &notGRPC, 415
-		return nil
-	}
-	if st.method = c.s.methods[h.path]; st.method == nil {
-		return c.s.unknown(h.path)
-	}
-	if h.timeout != "" {
-		d, err := parseTimeout(h.timeout)
-		if err != nil {
-			return status.New(codes.Internal, "malformed grpc-timeout: "+err.Error())
-		}
-		st.ctx.deadline = time.Now().Add(d)
-		c.mu.Lock()
-		if !st.reset {
-			st.timer = c.s.after(d, st.expire)
-		}
-		c.mu.Unlock()
-	}
-	if c.s.o.Tap != nil {
-		ctx, err := c.s.o.Tap(&st.ctx, &tap.Info{FullMethodName: h.path, Header: st.metadata()})
-		if err != nil {
-			s, ok := status.FromError(err)
-			if !ok {
-				s = status.New(codes.PermissionDenied, err.Error())
-			}
-			return s
-		}
-		if ctx != &st.ctx {
-			st.outer = ctx
-		}
-	}
-	return nil
-}
-
-// unknown says what a path does not name.
-func (s *Server) unknown(path string) *status.Status {
-	if len(path) > maxEcho { // an answer must not be much longer than its request
-		path = path[:maxEcho]
-	}
-	service, name, ok := splitPath(path)
-	switch {
-	case !ok:
-		return status.New(codes.Unimplemented, fmt.Sprintf("malformed method name: %q", path))
-	case s.services[service]:
-		return status.New(codes.Unimplemented, fmt.Sprintf("unknown method %v for service %v", name, service))
-	}
-	return status.New(codes.Unimplemented, fmt.Sprintf("unknown service %v", service))
-}
-
-func splitPath(path string) (service, name string, ok bool) {
-	if path == "" || path[0] != '/' {
-		return "", "", false
-	}
-	for i := len(path) - 1; i > 0; i-- {
-		if path[i] == '/' {
-			return path[1:i], path[i+1:], true
-		}
-	}
-	return "", "", false
 }
 
 // trailers are headers behind the messages: the end of what the client sends.
@@ -255,15 +159,15 @@ func (st *stream) expire() {
 	defer st.c.mu.Unlock()
 	if !st.finished && !st.reset {
 		st.timer = st.c.s.after(deadlineGrace, func() {
-			st.c.answer(st, status.New(codes.DeadlineExceeded, "Deadline Exceeded"))
+			st.c.answer(st, Ended(context.DeadlineExceeded))
 		})
 	}
 }
 
 // refuse answers a call that cannot go on, before or beside its handler.
 func (c *conn) refuse(st *stream, s *status.Status) {
+	c.answer(st, s) // first: a handler that sees its end would answer, too
 	st.ctx.cancel(context.Canceled)
-	c.answer(st, s)
 	st.signal()
 }
 
@@ -281,10 +185,10 @@ func (c *conn) finishLocked(st *stream, s *status.Status) {
 		place := len(c.out)
 		c.out = append(c.out, make([]byte, frameHeaderSize)...)
 		if !st.headSent {
-			c.out = c.table.appendHead(c.out, 200, grpcType)
-			c.out = appendMetadata(c.out, st.header)
+			c.out = c.table.AppendHead(c.out, 200, header.ContentType)
+			c.out = header.AppendMetadata(c.out, st.header)
 		}
-		c.out = appendStatus(c.out, &c.table, s, st.trailer)
+		c.out = c.table.AppendStatus(c.out, s, st.trailer)
 		c.out = appendHeaders(c.out, place, st.id, true, c.maxFrame)
 		if !st.clientDone {
 			c.out = appendReset(c.out, st.id, codeNone) // it need not send the rest
@@ -318,9 +222,6 @@ func (c *conn) endLocked(st *stream) {
 // their streams are gone: so many must end before another call is taken.
 const maxOrphans = 1 << 10
 
-// maxEcho bounds what an answer repeats of its request, in bytes.
-const maxEcho = 200
-
 // resetLocked ends a stream that the client has broken.
 func (c *conn) resetLocked(st *stream, code errorCode) error {
 	c.out = appendReset(c.out, st.id, code)
@@ -348,32 +249,6 @@ func (st *stream) abort(err error) {
 	st.signal()
 }
 
-// dropLocked frees a message.
-func (st *stream) dropLocked(m message) {
-	m.parts.Free()
-	st.releaseLocked(&m)
-}
-
-func (st *stream) releaseLocked(m *message) {
-	if m.held > 0 {
-		st.c.s.o.Ledger.Give(ledger.In, m.held)
-		m.held = 0
-	} else {
-		st.c.smallLocked(-int64(m.size) - messageCost)
-	}
-}
-
-// signal wakes a handler that waits for messages.
-func (st *stream) signal() {
-	if st.arrive == nil {
-		return
-	}
-	select {
-	case st.arrive <- struct{}{}:
-	default: // it has not looked since the last time
-	}
-}
-
 // run is the life of the handler.
 func (st *stream) run() {
 	c := st.c
@@ -381,9 +256,12 @@ func (st *stream) run() {
 	if st.onReader {
 		st.look()
 	}
+	if err == nil && errors.Is(st.ctx.Err(), context.DeadlineExceeded) {
+		err = context.DeadlineExceeded // an answer all the same, in the moment before the client gives up
+	}
 	s, ok := status.FromError(err)
 	if !ok {
-		s = status.FromContextError(err)
+		s = Ended(err)
 	}
 	st.sendMu.Lock()
 	reply := st.reply
@@ -397,13 +275,14 @@ func (st *stream) run() {
 		c.sendPlainLocked(st)
 	case reply != nil && s.Code() == codes.OK:
 		c.sendLocked(st, st.head(), reply, s)
-	case !c.roomLocked():
+	case !c.takeRoomLocked():
 		w := wait{within: c.s.o.Patience}
 		c.awaitRoomLocked(st, &w)
 		w.stop()
 	}
 	c.s.o.Ledger.Give(ledger.In, st.kept)
-	st.kept = 0
+	c.s.o.Ledger.GiveWhole(ledger.InReserve, c.asker(), st.keptSmall)
+	st.kept, st.keptSmall = 0, 0
 	if st.returned = true; st.orphan {
 		c.orphans--
 	}
@@ -426,7 +305,8 @@ func (st *stream) run() {
 func (st *stream) call() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			st.c.s.o.Logger.Error("a handler panicked", "method", st.method.name, "panic", p, "stack", string(debug.Stack()))
+			st.c.s.o.Logger.Error("a handler panicked",
+				slog.String("method", st.method.name), slog.Any("panic", p), logging.Block("stack", string(debug.Stack())))
 			err = status.Errorf(codes.Internal, "internal error: %v", p)
 		}
 	}()
@@ -450,90 +330,8 @@ func (st *stream) Context() context.Context {
 }
 
 func (st *stream) metadata() metadata.MD {
-	st.mdOnce.Do(func() { st.md = metadataOf(st.fields) })
+	st.mdOnce.Do(func() { st.md = header.Metadata(st.fields) })
 	return st.md
-}
-
-// RecvMsg implements grpc.ServerStream.
-func (st *stream) RecvMsg(v any) error {
-	m, err := st.take()
-	if err == io.EOF && !st.method.streams { //nolint:errorlint // made below
-		return status.Error(codes.Internal, "a unary call without a message")
-	}
-	if err != nil {
-		return err
-	}
-	defer m.parts.Free()
-	data := m.parts
-	if m.compressed {
-		var held int64
-		data, held, err = st.decompress(data)
-		if st.method.unary != nil {
-			st.c.mu.Lock()
-			st.kept += held
-			st.c.mu.Unlock()
-		} else {
-			defer st.c.s.o.Ledger.Give(ledger.In, held)
-		}
-		if err != nil {
-			return err
-		}
-		defer data.Free()
-	}
-	if err := st.c.s.o.Codec.Unmarshal(data, v); err != nil {
-		return status.Errorf(codes.Internal, "grpc: failed to unmarshal the received message: %v", err)
-	}
-	return nil
-}
-
-// take waits for the next message.
-func (st *stream) take() (message, error) {
-	c := st.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for st.inbox.n == 0 {
-		switch {
-		case st.ctx.Err() != nil:
-			return message{}, status.FromContextError(st.ctx.Err()).Err()
-		case st.clientDone || st.deaf:
-			return message{}, io.EOF
-		}
-		c.mu.Unlock()
-		<-st.arrive // signalled at the end of the call, too
-		c.mu.Lock()
-	}
-	m := st.inbox.pop()
-	if st.method.unary == nil || m.held == 0 { // who admits requests counts them from now on
-		st.releaseLocked(&m)
-	}
-	st.kept += m.held
-	st.giveBackLocked(int64(m.size) + prefixSize)
-	return m, nil
-}
-
-// giveBackPaddingLocked lets the client send again what was no part of a
-// message.
-func (st *stream) giveBackPaddingLocked(n int) {
-	if st.clientDone || st.deaf {
-		return
-	}
-	st.window += int64(n)
-	st.c.out = appendWindowUpdate(st.c.out, st.id, int64(n))
-	st.c.kickLocked()
-}
-
-// giveBackLocked lets the client send as much again, on a stream that goes on.
-func (st *stream) giveBackLocked(n int64) {
-	c := st.c
-	own := min(st.extra, n)
-	st.extra -= own
-	if st.consumed += n - own; st.clientDone || st.deaf || st.consumed < int64(c.s.o.StreamWindow)/4 {
-		return
-	}
-	st.window += st.consumed
-	c.out = appendWindowUpdate(c.out, st.id, st.consumed)
-	st.consumed = 0
-	c.kickLocked()
 }
 
 var _ grpc.ServerStream = (*stream)(nil)

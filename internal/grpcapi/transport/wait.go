@@ -105,7 +105,7 @@ func (st *stream) wakeLocked() {
 // has to be called by whoever makes room or ends a write, and by whoever was
 // woken and does not use it.
 func (c *conn) passOnLocked() {
-	if st := c.turns.first; st != nil && !c.writing && c.sendWindow > 0 {
+	if st := c.turns.first; st != nil && !c.writing && c.send.Left() > 0 {
 		st.wakeLocked()
 	}
 	if st := c.rooms.first; st != nil && len(c.out) <= maxOut/2 {
@@ -113,9 +113,9 @@ func (c *conn) passOnLocked() {
 	}
 }
 
-// roomLocked reports whether out takes more. Beyond a part that every connection
-// has, what it holds is counted.
-func (c *conn) roomLocked() bool {
+// takeRoomLocked counts what out holds beyond a part that every connection has,
+// and reports whether it takes more.
+func (c *conn) takeRoomLocked() bool {
 	n := int64(len(c.out))
 	switch {
 	case n <= freeOut || c.closed: // nothing is added to what is closed, and nobody would give back
@@ -148,7 +148,7 @@ func (c *conn) emptiedLocked() {
 // awaitRoomLocked waits for room in out. It reports whether the stream can still
 // be written to.
 func (c *conn) awaitRoomLocked(st *stream, w *wait) bool {
-	for c.openLocked(st) && !w.late && !c.roomLocked() {
+	for c.openLocked(st) && !w.late && !c.takeRoomLocked() {
 		c.parkLocked(st, &c.rooms, w)
 	}
 	if w.late {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
@@ -72,10 +73,13 @@ func (c *conn) writeLocked(more net.Buffers) {
 // write writes buf, then more, in one piece: at most some MiB, see maxWrite and
 // maxOut. A client that takes longer than within for it gets an error.
 func (c *conn) write(buf []byte, more net.Buffers, within time.Duration) error {
-	if c.sock != nil {
-		c.sock.within = within // it looks at the clock only where it has to wait
-	} else if err := c.nc.SetWriteDeadline(time.Now().Add(within)); err != nil {
-		return err
+	if c.sock == nil {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(within)); err != nil {
+			return err
+		}
+	}
+	if c.within.Load() != int64(within) {
+		c.within.Store(int64(within))
 	}
 	if len(more) == 0 {
 		_, err := c.nc.Write(buf)
@@ -84,17 +88,32 @@ func (c *conn) write(buf []byte, more net.Buffers, within time.Duration) error {
 	if len(buf) > 0 {
 		more = append(net.Buffers{buf}, more...)
 	}
-	if w, ok := c.nc.(partsWriter); ok {
-		_, err := w.WriteParts(more)
+	if c.sock != nil && c.s.o.TLS == nil {
+		_, err := c.sock.WriteParts(more)
 		return err
 	}
 	_, err := more.WriteTo(c.nc)
 	return err
 }
 
-// partsWriter is a connection that gathers by itself what net.Buffers would.
-type partsWriter interface {
-	WriteParts(parts net.Buffers) (int, error)
+// full is called when the socket takes nothing more: only then there is a look at
+// the clock. With TLS that may be a reply to the client's change of keys, which the
+// reader writes.
+func (c *conn) full() error {
+	within := time.Duration(c.within.Load())
+	if within == 0 {
+		return nil // the handshake has its own bound
+	}
+	c.armed = true
+	return c.sock.SetWriteDeadline(time.Now().Add(within))
+}
+
+// written ends what full began, at the end of the same write.
+func (c *conn) written() {
+	if c.armed {
+		c.armed = false
+		_ = c.sock.SetWriteDeadline(time.Time{}) // a closed connection tells when it is written
+	}
 }
 
 // kickLocked has out written by somebody else: the reader must not wait for a
@@ -137,7 +156,8 @@ type payload struct {
 	parts      mem.BufferSlice
 	size       int
 	compressed bool
-	plain      bool // no message, but the body of an answer of HTTP
+	plain      bool        // no message, but the body of an answer of HTTP
+	held       ledger.Room // see Held
 }
 
 func plainParts(text string) mem.BufferSlice { return mem.BufferSlice{mem.SliceBuffer(text)} }
@@ -164,7 +184,7 @@ func (p *payload) appendPrefix(b []byte) []byte {
 func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload, end *status.Status) bool {
 	c.spokenLocked()
 	w := wait{within: c.s.o.Patience}
-	if !c.roomLocked() {
+	if !c.takeRoomLocked() {
 		room := c.awaitRoomLocked(st, &w)
 		w.stop()
 		if !room {
@@ -186,13 +206,13 @@ func (c *conn) sendLocked(st *stream, head func(b []byte) []byte, p *payload, en
 	if !p.plain {
 		size += prefixSize
 	}
-	if size > smallAnswer || size > c.maxFrame || int64(size) > min(c.sendWindow, st.send) {
+	if size > smallAnswer || size > c.maxFrame || int64(size) > c.roomLocked(st) {
 		message := append(mem.BufferSlice{mem.SliceBuffer(p.appendPrefix(nil))}, p.parts...)
-		return c.sendLargeLocked(st, message, size, end)
+		return c.sendLargeLocked(st, message, size, p, end)
 	}
 	c.earnLocked(creditData)
-	c.sendWindow -= int64(size)
-	st.send -= int64(size)
+	c.send.Spend(int64(size))
+	st.send.Spend(int64(size))
 	c.out = p.appendPrefix(appendFrameHead(c.out, size, frameData, 0, st.id))
 	for _, b := range p.parts {
 		c.out = append(c.out, b.ReadOnlyData()...)
@@ -211,6 +231,9 @@ func (c *conn) spokenLocked() {
 // openLocked reports whether the stream can still be written to.
 func (c *conn) openLocked(st *stream) bool { return !c.closed && !st.reset }
 
+// roomLocked returns how many bytes the client takes on the stream.
+func (c *conn) roomLocked(st *stream) int64 { return min(c.send.Left(), st.send.Left()) }
+
 // maxWrite is what one write takes of a large message, so that others get their
 // turn.
 const maxWrite = 2 << 20
@@ -220,7 +243,7 @@ const callCost = 8 << 10
 
 // sendLargeLocked writes a message from where it lies. What it holds meanwhile is
 // counted; it ends when the client does not make room in time.
-func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, end *status.Status) bool {
+func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, p *payload, end *status.Status) bool {
 	at := cursor{message: message}
 	began, whole, given := time.Now(), size, int64(0)
 	w := wait{within: c.s.o.Patience}
@@ -228,13 +251,17 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, en
 	var hold ledger.Hold
 	hold.Open(c.s.o.Ledger, ledger.Out, &c.share, func() { c.s.running.Go(func() { c.cutAnswer(st) }) })
 	defer hold.Close()
-	if n := int64(size) + callCost; !hold.Take(n) {
-		c.finishLocked(st, c.s.exhausted(ledger.Out, n))
+	hold.For(st.key())
+	if n := int64(size) + callCost; p.held.Bytes > 0 {
+		hold.Adopt(p.held.On, p.held.By, p.held.Bytes, n)
+		p.held = ledger.Room{}
+	} else if hold.Whole(n); !hold.Take(n) {
+		c.finishLocked(st, status.New(codes.ResourceExhausted, hold.Refusal(n).Message))
 		c.passOnLocked()
 		return false
 	}
 	for size > 0 {
-		for c.openLocked(st) && !w.late && (c.writing || min(c.sendWindow, st.send) <= 0) {
+		for c.openLocked(st) && !w.late && (c.writing || c.roomLocked(st) <= 0) {
 			if len(c.out) > 0 && !c.writing {
 				c.flushLocked() // the head must leave, or the client never makes room
 				continue
@@ -242,7 +269,7 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, en
 			if !c.writing {
 				c.takeOver(0) // somebody has to read what makes room
 			}
-			if st.send <= 0 {
+			if st.send.Left() <= 0 {
 				c.passOnLocked()
 				c.parkLocked(st, nil, &w)
 			} else {
@@ -256,9 +283,9 @@ func (c *conn) sendLargeLocked(st *stream, message mem.BufferSlice, size int, en
 			c.passOnLocked()
 			return false
 		}
-		n := int(min(int64(size), c.sendWindow, st.send, maxWrite))
-		c.sendWindow -= int64(n)
-		st.send -= int64(n)
+		n := int(min(int64(size), c.roomLocked(st), maxWrite))
+		c.send.Spend(int64(n))
+		st.send.Spend(int64(n))
 		size -= n
 		frames := (n + c.maxFrame - 1) / c.maxFrame
 		heads := make([]byte, 0, frames*frameHeaderSize)

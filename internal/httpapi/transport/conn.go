@@ -8,11 +8,16 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/rawsocket"
 )
 
-// headRoom is how long a head may be to be looked at here. Longer ones leave
-// their connections to net/http.
-const headRoom = 4 << 10
+const (
+	// headRoom is how long a head may be to be a hot one, in bytes.
+	headRoom = 4 << 10
+	// mostHead is up to which length a head is looked at. A longer one leaves its
+	// connection to net/http, as does one that is too long for that.
+	mostHead = 64 << 10
+)
 
 // mode says who has the word on a connection.
 type mode uint8
@@ -44,14 +49,18 @@ type conn struct {
 	s         *Server
 	base      context.Context // of all its requests
 	use       atomic.Int32
-	socket    socket
-	hold      ledger.Hold // of an answer that the client does not take at once
+	raw       *rawsocket.Conn // nil: everything goes through Conn
+	hold      ledger.Hold     // of an answer that the client does not take at once
+	sending   int             // bytes of the answer that is being written
+	stuck     bool            // it is held
 
 	mode mode
 	left int64
 	buf  []byte // read and not yet used: buf[r:w]
 	r, w int
-	head head // of the message at buf[r]
+	head head   // of the message at buf[r]
+	text string // the head of what net/http serves, if it is known; while it does
+	spy  spy    // of a connection that is handed
 
 	armed time.Time // the deadline of reads on the socket
 	begun time.Time // when net/http asked for the first byte
@@ -79,7 +88,11 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.left -= int64(n)
 		return n, err
 	}
-	return c.pass(p)
+	n, err := c.pass(p)
+	if c.spy.on && len(p) > 1 { // else it is read in the background
+		c.overhear(p[:n])
+	}
+	return n, err
 }
 
 // pass reads what is buffered, then from the socket.
@@ -87,6 +100,9 @@ func (c *conn) pass(p []byte) (int, error) {
 	if c.r < c.w {
 		n := copy(p, c.buf[c.r:c.w])
 		c.r += n
+		if c.mode == handed && c.r == c.w {
+			c.buf, c.r, c.w = nil, 0, 0 // nothing is read into it any more, and it may have grown
+		}
 		return n, nil
 	}
 	return c.receive(p)
@@ -112,12 +128,14 @@ func (c *conn) next(p []byte) (int, error) {
 			continue
 		case isPlain:
 			c.mode, c.left = message, int64(c.head.size)+max(0, c.head.length)
+			c.text = string(c.buf[c.r : c.r+c.head.size])
 			select {
 			case <-c.abort: // meant for the message before
 			default:
 			}
 		default:
 			c.mode = handed
+			c.text = whole(c.buf[c.r:c.w])
 		}
 		c.catchUp()
 		return c.Read(p)
@@ -143,11 +161,14 @@ func (c *conn) look() (verdict, error) {
 	}
 	c.head = head{length: noLength}
 	for first := true; ; first = false {
-		if v := c.head.parse(c.buf[c.r:c.w], c.s.hot); v != isPart {
+		switch v := c.head.parse(c.buf[c.r:c.w], c.s.hot); {
+		case v == isHot && c.head.size > headRoom:
+			return isPlain, nil
+		case v != isPart:
 			return v, nil
 		}
 		c.makeRoom()
-		if c.w == len(c.buf) {
+		if c.w == len(c.buf) && !c.grow() {
 			return isOdd, nil
 		}
 		if first && (!c.fresh || !c.since.IsZero()) { // else net/http has armed it
@@ -206,6 +227,27 @@ func (c *conn) makeRoom() {
 	}
 }
 
+// grow makes the buffer larger, for a head that is longer than most; false for one
+// that is too long.
+func (c *conn) grow() bool {
+	most := mostHead
+	if n := c.s.MaxHeaderBytes; n > 0 {
+		most = min(most, n)
+	}
+	if len(c.buf) >= most {
+		return false
+	}
+	c.resize(min(2*len(c.buf), most))
+	return true
+}
+
+// resize has a buffer of n bytes from now on, which hold what is buffered.
+func (c *conn) resize(n int) {
+	buf := make([]byte, n)
+	c.r, c.w = 0, copy(buf, c.buf[c.r:c.w])
+	c.buf = buf
+}
+
 // tail is the read in the background by which net/http learns that the client
 // is gone. What comes is the next message and not for it to see: then nothing
 // is to be learnt any more, and it waits to be taken back.
@@ -224,10 +266,16 @@ func (c *conn) tail() error {
 // answered is called when net/http has answered a message and waits for the
 // next.
 func (c *conn) answered() {
+	c.text = ""
 	switch {
+	case c.mode == handed:
+		c.spy = spy{on: true}
 	case c.mode != message:
 	case c.left == 0:
 		c.mode = boundary
+		if len(c.buf) > headRoom && c.w-c.r <= headRoom {
+			c.resize(headRoom)
+		}
 	default: // it has found another end than we did
 		c.mode = handed
 		_ = c.Conn.Close()

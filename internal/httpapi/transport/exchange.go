@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -143,32 +142,7 @@ func (x *exchange) parse(text string, h head) {
 	x.head, x.request = text, r
 }
 
-// fields yields the names and values of a hot request's head as the client wrote
-// them, in its order.
-func fields(head string) iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		_, lines, _ := strings.Cut(head, "\r\n")
-		for line := range strings.SplitSeq(lines[:len(lines)-len("\r\n\r\n")], "\r\n") {
-			name, value, _ := strings.Cut(line, ":")
-			if !yield(name, strings.Trim(value, " \t")) {
-				return
-			}
-		}
-	}
-}
-
 type exchangeKey struct{}
-
-// Fields yields the fields of the request of this context, with the names as the
-// client spells them and in its order, Host among them; as long as the handler
-// runs. It is nil for a request that net/http serves, which keeps no spelling.
-func Fields(ctx context.Context) iter.Seq2[string, string] {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
-	if x == nil {
-		return nil
-	}
-	return fields(x.head)
-}
 
 // body is the body of a hot request.
 type body struct {

@@ -138,6 +138,27 @@ func (h *head) contentLength(value []byte) bool {
 	return true
 }
 
+// whole returns the head at the beginning of b if all of it is there, in lines
+// that no reader can take for others, whatever they ask for.
+func whole(b []byte) string {
+	end := bytes.Index(b, []byte("\r\n\r\n"))
+	if end < 0 {
+		return ""
+	}
+	lines := bytes.Split(b[:end], []byte("\r\n"))
+	for i, line := range lines {
+		if bytes.IndexByte(line, '\n') >= 0 || bytes.IndexByte(line, '\r') >= 0 {
+			return ""
+		}
+		if i > 0 {
+			if _, _, ok := splitField(line); !ok {
+				return ""
+			}
+		}
+	}
+	return string(b[:end+len("\r\n\r\n")])
+}
+
 // splitField takes a field apart; ok says that both parts have only characters
 // that they may have.
 func splitField(line []byte) (name, value []byte, ok bool) {

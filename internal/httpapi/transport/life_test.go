@@ -354,7 +354,8 @@ func TestHooksAreKept(t *testing.T) {
 		var mu sync.Mutex
 		var states []http.ConnState
 		f := begin(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Context().Value(key{}) != 1 || r.Context().Value(http.LocalAddrContextKey) == nil || r.Context().Value(http.ServerContextKey) == nil || r.RemoteAddr != "pipe" {
+			if r.Context().Value(key{}) != 1 || r.Context().Value(http.LocalAddrContextKey) == nil ||
+				r.Context().Value(http.ServerContextKey) == nil || r.RemoteAddr != "pipe" {
 				t.Errorf("%v, %q", r.Context(), r.RemoteAddr)
 			}
 			hello(w, r)

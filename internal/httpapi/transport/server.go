@@ -64,6 +64,7 @@ func (s *Server) hook() {
 			ctx = begin(ctx, c)
 		}
 		if c, ok := c.(*conn); ok {
+			ctx = context.WithValue(ctx, connKey{}, c)
 			c.base = ctx
 		}
 		return ctx

@@ -55,7 +55,8 @@ func TestSocket(t *testing.T) {
 					}
 				}
 			})
-			if got, err := io.ReadAll(io.LimitReader(client, int64(times*len(answer)))); err != nil || !bytes.Equal(got, bytes.Repeat(answer, times)) {
+			if got, err := io.ReadAll(io.LimitReader(client, int64(times*len(answer)))); err != nil ||
+				!bytes.Equal(got, bytes.Repeat(answer, times)) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 			sender.Wait()
@@ -165,8 +166,8 @@ func TestAnswersThatDoNotGo(t *testing.T) {
 	for tries := 0; errors.Is(err, errNoRoom) && tries < 100; tries++ {
 		err = stuckBesideOthers(t, l, fill)
 	}
-	if !isTimeout(err) || l.Cuts() != 1 {
-		t.Errorf("ends with %v after %d cuts", err, l.Cuts())
+	if n := l.Cuts(ledger.Out, ledger.Stalled); !isTimeout(err) || n != 1 {
+		t.Errorf("ends with %v after %d cuts", err, n)
 	}
 	empty(l)
 

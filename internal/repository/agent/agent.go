@@ -23,7 +23,8 @@ func Load(dir string, agents []modelconfig.Agent, searched string) error {
 	}
 	for _, a := range agents {
 		if a.Name != "checksum" {
-			return backend.Errorf(backend.InvalidArg, "unable to find '%s' for repo agent '%s', searched: %s", library(a.Name), a.Name, filepath.Clean(searched))
+			return backend.Errorf(backend.InvalidArg, "unable to find '%s' for repo agent '%s', searched: %s", library(a.Name), a.Name,
+				filepath.Clean(searched))
 		}
 		if err := checksums(dir, a.Parameters); err != nil {
 			return err

@@ -32,15 +32,43 @@ func TestChecksum(t *testing.T) {
 		"fits":            {[]modelconfig.Agent{sum("MD5:1/model.py", md5Hello)}, 0, ""},
 		"lower case name": {[]modelconfig.Agent{sum("md5:1/model.py", md5Hello)}, 0, ""},
 		"ours":            {[]modelconfig.Agent{sum("SHA256:1/model.py", sha256Hello)}, 0, ""},
-		"differs":         {[]modelconfig.Agent{sum("MD5:1/model.py", "x")}, backend.InvalidArg, "Mismatched MD5 hash for file 1/model.py, expect: x, got: " + md5Hello},
-		"no colon":        {[]modelconfig.Agent{sum("1/model.py", "x")}, backend.InvalidArg, "failed to parse key: 1/model.py"},
-		"algorithm":       {[]modelconfig.Agent{sum("SHA3:1/model.py", "x")}, backend.Unsupported, "Unsupported checksum algorithm: SHA3"},
-		"missing":         {[]modelconfig.Agent{sum("MD5:2/model.py", "x")}, backend.InvalidArg, "failed to open text file for read 2/model.py: No such file or directory"},
-		"outside":         {[]modelconfig.Agent{sum("MD5:../x", "x")}, backend.InvalidArg, "failed to open text file for read ../x: the path leads out of the model's directory"},
-		"directory":       {[]modelconfig.Agent{sum("MD5:1/dir", "x")}, backend.InvalidArg, "failed to open text file for read 1/dir: not a regular file"},
-		"unknown":         {[]modelconfig.Agent{unknown}, backend.InvalidArg, "unable to find 'libtritonrepoagent_nosuch.so' for repo agent 'nosuch', searched: /agents"},
-		"order":           {[]modelconfig.Agent{sum("MD5:1/model.py", "first"), unknown}, backend.InvalidArg, "Mismatched MD5 hash for file 1/model.py, expect: first, got: " + md5Hello},
-		"other order":     {[]modelconfig.Agent{unknown, sum("MD5:1/model.py", "first")}, backend.InvalidArg, "unable to find 'libtritonrepoagent_nosuch.so' for repo agent 'nosuch', searched: /agents"},
+		"differs": {
+			[]modelconfig.Agent{sum("MD5:1/model.py", "x")},
+			backend.InvalidArg,
+			"Mismatched MD5 hash for file 1/model.py, expect: x, got: " + md5Hello,
+		},
+		"no colon":  {[]modelconfig.Agent{sum("1/model.py", "x")}, backend.InvalidArg, "failed to parse key: 1/model.py"},
+		"algorithm": {[]modelconfig.Agent{sum("SHA3:1/model.py", "x")}, backend.Unsupported, "Unsupported checksum algorithm: SHA3"},
+		"missing": {
+			[]modelconfig.Agent{sum("MD5:2/model.py", "x")},
+			backend.InvalidArg,
+			"failed to open text file for read 2/model.py: No such file or directory",
+		},
+		"outside": {
+			[]modelconfig.Agent{sum("MD5:../x", "x")},
+			backend.InvalidArg,
+			"failed to open text file for read ../x: the path leads out of the model's directory",
+		},
+		"directory": {
+			[]modelconfig.Agent{sum("MD5:1/dir", "x")},
+			backend.InvalidArg,
+			"failed to open text file for read 1/dir: not a regular file",
+		},
+		"unknown": {
+			[]modelconfig.Agent{unknown},
+			backend.InvalidArg,
+			"unable to find 'libtritonrepoagent_nosuch.so' for repo agent 'nosuch', searched: /agents",
+		},
+		"order": {
+			[]modelconfig.Agent{sum("MD5:1/model.py", "first"), unknown},
+			backend.InvalidArg,
+			"Mismatched MD5 hash for file 1/model.py, expect: first, got: " + md5Hello,
+		},
+		"other order": {
+			[]modelconfig.Agent{unknown, sum("MD5:1/model.py", "first")},
+			backend.InvalidArg,
+			"unable to find 'libtritonrepoagent_nosuch.so' for repo agent 'nosuch', searched: /agents",
+		},
 	} {
 		err := Load(dir, c.agents, "/agents")
 		if c.want == "" {

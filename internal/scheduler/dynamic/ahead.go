@@ -34,7 +34,7 @@ func (b *batcher) ahead(f formed) bool {
 		return false
 	case f.size >= b.preferred[len(b.preferred)-1]:
 		return true
-	case !b.patient || len(b.load) > 1 || b.long == 0 || b.long >= quickBatch || f.count < b.running:
+	case !b.patient || b.here > 1 || b.long == 0 || b.long >= quickBatch || f.count < b.running:
 		return false
 	}
 	here, some := b.len+b.running, b.crowd/crowdRange

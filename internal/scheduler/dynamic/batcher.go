@@ -3,11 +3,8 @@ package dynamic
 import (
 	"slices"
 
-	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
-	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
-	"github.com/nesoserve/neso/internal/stats"
 )
 
 // batcher is the state of a dynamic batcher. It has no clock, no goroutine and
@@ -22,42 +19,28 @@ type batcher struct {
 	same      *scheduler.Compatibility
 	hold      int // do nothing until so many are queued; 0 once reached
 
-	load     []int  // batches each instance holds
+	load     []int  // batches each instance holds, by its number
+	away     []bool // instances that get no more; by number
+	here     int    // how many do
 	recent   uint64 // requests of the last four batches, 16 bits each
 	prefetch bool   // a busy instance may hold a second batch, see ahead
 	// up says whether an instance can begin something, second whether one that is
 	// busy may have another batch; nil: all.
 	up, second func(instance int) bool
 
-	arrived uint64           // how many entries were queued so far
-	wait    int64            // when the oldest entry has waited long enough for its batch; 0 for never
-	limits  *ratelimit.Group // of the instances; nil without a rate limiter
-	wants   bool             // the limits have been asked and not yet answered
-	batches *batch           // free ones
-	entries *entry           // free ones, linked by next
+	arrived uint64 // how many entries were queued so far
+	wait    int64  // when the oldest entry has waited long enough for its batch; 0 for never
+	limited bool   // an instance needs something of the rate limiter, which is asked before a batch goes
+	wants   bool   // it has been asked, and its answer not been used
+	asked   formed // for what the last step has asked
+	batches scheduler.FreeList[batch]
+	entries scheduler.FreeList[entry]
 }
 
-// effects is what is to be done after a step, in linked lists so that nothing
-// is allocated.
-type effects struct {
-	turns       ratelimit.Turns // to tell
-	start, last *batch          // to execute, in order
-	expired     *entry          // to refuse, linked by next, in order
-	lastExpired *entry
-}
-
-// batch is a set of entries on its way to an instance.
-type batch struct {
-	slot    int
-	size    int
-	sent    int64
-	reason  stats.Closing
-	entries []*entry
-	back    bool // the instance has not begun it
-	next    *batch
-
-	requests []*infer.Request // the loop's: those of the entries still wanted
-}
+type (
+	batch   = scheduler.Batch[entry]
+	effects = scheduler.Effects[entry]
+)
 
 func newBatcher(size int, c *modelconfig.DynamicBatching, same *scheduler.Compatibility, instances, depth, hold int) *batcher {
 	b := &batcher{
@@ -80,8 +63,22 @@ func newBatcher(size int, c *modelconfig.DynamicBatching, same *scheduler.Compat
 	free := c.PriorityLevels == 0 && unlimited(c.DefaultPolicy)
 	b.prefetch = depth > 1 && free
 	b.patient = free && b.delay == 0 && b.preferred[0] >= b.max
-	b.ended = make([]int64, instances)
+	b.ended, b.away, b.here = make([]int64, instances), make([]bool, instances), instances
 	return b
+}
+
+// change says that instances have come, or get no more.
+func (b *batcher) change(come, leave []int) {
+	for _, i := range come {
+		for len(b.load) <= i {
+			b.load, b.ended, b.away = append(b.load, 0), append(b.ended, 0), append(b.away, true)
+		}
+		b.away[i], b.ended[i] = false, 0
+	}
+	for _, i := range leave {
+		b.away[i] = true
+	}
+	b.here += len(come) - len(leave)
 }
 
 // maxLevels bounds the number of priority levels kept apart; what is above it
@@ -125,13 +122,12 @@ func (b *batcher) cancel(e *entry) bool {
 }
 
 // done says that an instance has finished a batch, or given it back, whose
-// memory it takes, and takes the next step.
-func (b *batcher) done(now int64, x *batch, fx *effects) {
-	slot := x.slot
-	b.load[slot]--
-	if x.back {
-		b.running -= len(x.entries)
-		for _, e := range x.entries {
+// memory it takes. A step follows.
+func (b *batcher) done(now int64, x *batch) {
+	b.load[x.Instance]--
+	if x.Back {
+		b.running -= len(x.Entries)
+		for _, e := range x.Entries {
 			if e.request != nil {
 				b.putBack(e)
 			}
@@ -139,36 +135,53 @@ func (b *batcher) done(now int64, x *batch, fx *effects) {
 	} else {
 		b.finished(now, x)
 	}
-	for i, e := range x.entries {
+	for _, e := range x.Entries {
 		if e.list == nil {
 			b.free(e)
 		}
-		x.entries[i] = nil
 	}
-	clear(x.requests)
-	x.entries, x.requests, x.back, x.next = x.entries[:0], x.requests[:0], false, b.batches
-	b.batches = x
-	b.step(now, fx)
-	// Asking comes before giving back, so that others do not get in between.
-	if b.limits != nil && b.limits.Release(slot, &fx.turns) {
-		b.step(now, fx)
-	}
+	x.Reset()
+	b.batches.Put(x)
 }
 
 // step expires what is due and sends off batches.
 func (b *batcher) step(now int64, fx *effects) {
 	b.expire(now, fx)
 	b.wait = 0
+	if !b.limited {
+		b.withdraw(fx) // nobody has to ask any more
+	}
 	if b.len > 0 && b.len >= b.hold {
 		b.hold = 0
 		b.sendAll(now, fx)
 	}
-	if b.wants && (b.len == 0 || b.wait != 0) {
-		b.wants = false
-		b.limits.Withdraw(&fx.turns) // those that wanted to run have left the queue
+	b.rest(fx)
+}
+
+// granted says that the rate limiter lets an idle instance run, for which the
+// last step has asked.
+func (b *batcher) granted(now int64, instance int, fx *effects) {
+	b.send(now, instance, b.asked, fx)
+	b.sendAll(now, fx)
+	b.rest(fx)
+}
+
+// rest ends a step.
+func (b *batcher) rest(fx *effects) {
+	if b.len == 0 || b.wait != 0 {
+		b.withdraw(fx) // those that wanted to run have left the queue
 	}
 }
 
+// withdraw takes back what the rate limiter has been asked for.
+func (b *batcher) withdraw(fx *effects) {
+	if b.wants {
+		b.wants, fx.Withdraws = false, true
+	}
+}
+
+// sendAll sends off what can go now, up to the first batch for which the rate
+// limiter has to be asked.
 func (b *batcher) sendAll(now int64, fx *effects) {
 	for b.len > 0 {
 		slot, idle := b.pick()
@@ -183,19 +196,19 @@ func (b *batcher) sendAll(now int64, fx *effects) {
 			b.wait = f.wait
 			return
 		}
-		if b.limits != nil {
+		if b.limited {
 			// While it is nobody's turn the requests stay in the queue, where they may
 			// time out, be cancelled and be joined by others.
-			b.wants = true
-			if slot = b.limits.AskAny(b.idle); slot < 0 {
-				return
-			}
+			b.wants, b.asked, fx.Asks = true, f, true
+			return
 		}
 		b.send(now, slot, f, fx)
 	}
 }
 
-func (b *batcher) idle(i int) bool { return b.load[i] == 0 && (b.up == nil || b.up(i)) }
+func (b *batcher) idle(i int) bool {
+	return i < len(b.load) && b.load[i] == 0 && !b.away[i] && (b.up == nil || b.up(i))
+}
 
 // crowded reports whether an idle instance would take a request that has
 // just come, and one of the last batches held several: more are on their way.
@@ -230,12 +243,12 @@ func (b *batcher) expire(now int64, fx *effects) {
 			b.len++
 			continue
 		}
-		if fx.lastExpired == nil {
-			fx.expired = e
+		if fx.LastFailed == nil {
+			fx.Failed = e
 		} else {
-			fx.lastExpired.next = e
+			fx.LastFailed.next = e
 		}
-		fx.lastExpired = e
+		fx.LastFailed = e
 	}
 }
 
@@ -245,10 +258,10 @@ func (b *batcher) pick() (slot int, idle bool) {
 	slot = -1
 	for i, n := range b.load {
 		switch {
-		case n > 1 || b.up != nil && !b.up(i):
+		case n > 1 || b.away[i] || b.up != nil && !b.up(i):
 		case n == 0:
 			return i, true
-		case slot < 0 && b.prefetch && (b.second == nil || b.second(i)):
+		case slot < 0 && b.prefetch && !b.limited && (b.second == nil || b.second(i)):
 			slot = i
 		}
 	}
@@ -257,27 +270,17 @@ func (b *batcher) pick() (slot int, idle bool) {
 
 // send takes the first entries out of the queue, as a batch for an instance.
 func (b *batcher) send(now int64, slot int, f formed, fx *effects) {
-	x := b.batches
-	if x == nil {
-		x = &batch{}
-	} else {
-		b.batches = x.next
-	}
-	x.slot, x.size, x.sent, x.reason, x.next = slot, f.size, now, f.reason, nil
+	x := b.batches.Take()
+	x.Instance, x.Size, x.Sent, x.Reason, x.Asked = slot, f.size, now, f.reason, b.limited
 	b.running += f.count
 	for range f.count {
 		e := b.first()
 		b.remove(e)
-		x.entries = append(x.entries, e)
+		x.Entries = append(x.Entries, e)
 	}
 	b.recent = b.recent<<16 | uint64(min(f.count, 0xFFFF))
 	b.load[slot]++
-	if fx.last == nil {
-		fx.start = x
-	} else {
-		fx.last.next = x
-	}
-	fx.last = x
+	fx.Send(x)
 }
 
 // drain empties the queue and returns what was in it, linked by next, in order.
@@ -293,26 +296,13 @@ func (b *batcher) drain(fx *effects) *entry {
 		tail = e
 	}
 	b.wait = 0
-	if b.wants {
-		b.wants = false
-		b.limits.Withdraw(&fx.turns)
-	}
+	b.withdraw(fx)
 	return head
-}
-
-// entry returns a value for a new request.
-func (b *batcher) entry() *entry {
-	e := b.entries
-	if e == nil {
-		return &entry{}
-	}
-	b.entries, e.next = e.next, nil
-	return e
 }
 
 // free takes back an entry that has left the queue and that only late
 // cancellations may still know.
 func (b *batcher) free(e *entry) {
-	*e = entry{life: e.life + 1, next: b.entries}
-	b.entries = e
+	*e = entry{own: e.own.Reused()}
+	b.entries.Put(e)
 }

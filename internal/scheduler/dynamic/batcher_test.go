@@ -1,14 +1,9 @@
 package dynamic
 
 import (
-	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +12,11 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/internal/nesotest/transcript"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/tensor"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the transcripts anew")
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
 
@@ -35,54 +29,24 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 //	@TIME enqueue NAME [size=1] [level=1] [timeout=US] [shape=3] [without]
 //	@TIME cancel NAME
 //	@TIME done NAME      the batch that begins with NAME has been executed
+//	@TIME join 2    an instance gets batches from now on
+//	@TIME leave 0   an instance gets none any more
 //	@TIME tick
 //	@TIME rival takes    another model asks for a unit
 //	@TIME rival frees
 //	close
 func TestTranscripts(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txt")
-	if len(files) == 0 {
-		t.Fatal("no transcripts")
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, want)
-			if *rewrite {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	transcript.Run(t, "testdata/*.txt", func(_ *testing.T, _, script string) string {
+		var out bytes.Buffer
+		var p *player
+		return transcript.Events(script, &out, func(words []string) {
+			if words[0] == "batcher" {
+				p = newPlayer(words[1:])
+			} else {
+				p.event(words, &out)
 			}
 		})
-	}
-}
-
-func play(t *testing.T, script []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	var p *player
-	lines := bufio.NewScanner(bytes.NewReader(script))
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "  ") {
-			continue
-		}
-		out.WriteString(line + "\n")
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0 || words[0] == "#":
-		case words[0] == "batcher":
-			p = newPlayer(words[1:])
-		default:
-			p.event(words, &out)
-		}
-	}
-	return out.Bytes()
+	})
 }
 
 type player struct {
@@ -91,40 +55,10 @@ type player struct {
 	running map[string]*batch
 	slots   int
 
-	rival *ratelimit.Group // another model, with one instance
-	turn  bool
-	out   *bytes.Buffer
-}
-
-func options(words []string) map[string]string {
-	o := map[string]string{}
-	for _, w := range words {
-		k, v, _ := strings.Cut(w, "=")
-		o[k] = v
-	}
-	return o
-}
-
-func number(s string, otherwise int) int {
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		panic(err)
-	}
-	return n
-}
-
-func duration(s string) time.Duration {
-	if s == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		panic(err)
-	}
-	return d
+	limits *ratelimit.Group
+	rival  *ratelimit.Group // another model, with one instance
+	turn   bool
+	out    *bytes.Buffer
 }
 
 func policy(s string) modelconfig.QueuePolicy {
@@ -133,7 +67,7 @@ func policy(s string) modelconfig.QueuePolicy {
 		k, v, _ := strings.Cut(part, ":")
 		switch k {
 		case "timeout":
-			p.DefaultTimeout = duration(v)
+			p.DefaultTimeout = transcript.Duration(v)
 		case "action":
 			if v == "delay" {
 				p.Action = modelconfig.Delay
@@ -141,37 +75,37 @@ func policy(s string) modelconfig.QueuePolicy {
 		case "override":
 			p.AllowTimeoutOverride = true
 		case "size":
-			p.MaxQueueSize = number(v, 0)
+			p.MaxQueueSize = transcript.Number(v, 0)
 		}
 	}
 	return p
 }
 
 func newPlayer(words []string) *player {
-	o := options(words)
+	o := transcript.Options(words)
 	c := &modelconfig.DynamicBatching{
-		MaxQueueDelay: duration(o["delay"]), PriorityLevels: uint64(number(o["levels"], 0)),
+		MaxQueueDelay: transcript.Duration(o["delay"]), PriorityLevels: uint64(transcript.Number(o["levels"], 0)),
 		DefaultPolicy: policy(o["policy"]), Policies: map[uint64]modelconfig.QueuePolicy{},
 	}
 	for s := range strings.SplitSeq(o["preferred"], ",") {
 		if s != "" {
-			c.PreferredBatchSizes = append(c.PreferredBatchSizes, number(s, 0))
+			c.PreferredBatchSizes = append(c.PreferredBatchSizes, transcript.Number(s, 0))
 		}
 	}
 	for k, v := range o {
 		if n, ok := strings.CutPrefix(k, "policy."); ok {
-			c.Policies[uint64(number(n, 0))] = policy(v)
+			c.Policies[uint64(transcript.Number(n, 0))] = policy(v)
 		}
 	}
 	same := scheduler.NewCompatibility(&modelconfig.Config{MaxBatchSize: 1, Inputs: []modelconfig.Input{
 		{Name: "IN", Dims: tensor.Shape{-1}}, {Name: "OPT", Dims: tensor.Shape{1}, Optional: true},
 	}})
-	slots := number(o["instances"], 1)
+	slots := transcript.Number(o["instances"], 1)
 	p := &player{
-		b:       newBatcher(number(o["max"], 0), c, same, slots, number(o["depth"], 1), number(o["hold"], 0)),
+		b:       newBatcher(transcript.Number(o["max"], 0), c, same, slots, transcript.Number(o["depth"], 1), transcript.Number(o["hold"], 0)),
 		entries: map[string]*entry{}, running: map[string]*batch{}, slots: slots,
 	}
-	if n := number(o["limit"], 0); n > 0 {
+	if n := transcript.Number(o["limit"], 0); n > 0 {
 		p.limit(n)
 	}
 	return p
@@ -183,15 +117,16 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		for e := p.b.drain(&fx); e != nil; e = e.next {
 			fmt.Fprintf(out, "  refuse %s\n", e.request.ID)
 		}
+		withdraw(p.limits, &fx)
 		p.tell(&fx, out)
 		return
 	}
-	now := int64(duration(strings.TrimPrefix(words[0], "@"))) + 1
+	now := int64(transcript.Duration(strings.TrimPrefix(words[0], "@"))) + 1
 	var fx effects
 	switch words[1] {
 	case "enqueue":
-		e := p.b.entry()
-		e.request = makeRequest(words[2], options(words[3:]))
+		e := p.b.entries.Take()
+		e.request = makeRequest(words[2], transcript.Options(words[3:]))
 		if !p.b.enqueue(now, e) {
 			fmt.Fprintf(out, "  full %s\n", words[2])
 			p.b.free(e)
@@ -204,22 +139,29 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		}
 		delete(p.entries, words[2])
 	case "done":
-		p.b.done(now, p.running[words[2]], &fx)
+		done(now, p.b, p.limits, p.running[words[2]], &fx)
 		delete(p.running, words[2])
 	case "rival":
 		if words[2] == "takes" {
 			p.answer(p.rival.Ask(0), out)
 		} else {
-			p.rival.Release(0, &fx.turns)
+			p.rival.Release(0, &fx.Turns)
+		}
+	case "join", "leave":
+		i := transcript.Number(words[2], 0)
+		if p.slots = max(p.slots, i+1); words[1] == "join" {
+			p.b.change([]int{i}, nil)
+		} else {
+			p.b.change(nil, []int{i})
 		}
 	case "tick":
 	default:
 		panic("unknown event " + words[1])
 	}
-	p.b.step(now, &fx)
+	step(now, p.b, p.limits, &fx)
 	for p.tell(&fx, out); p.turn; p.tell(&fx, out) {
 		p.turn = false
-		p.b.step(now, &fx)
+		step(now, p.b, p.limits, &fx)
 	}
 	p.print(&fx, out)
 }
@@ -227,7 +169,7 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 // tell gives their turn to those who have waited for it.
 func (p *player) tell(fx *effects, out *bytes.Buffer) {
 	if p.out = out; p.rival != nil {
-		fx.turns.Tell()
+		fx.Turns.Tell()
 	}
 }
 
@@ -250,28 +192,28 @@ func (p *player) limit(n int) {
 	if err != nil {
 		panic(err)
 	}
-	p.b.limits = group
+	p.limits = group
 	group.OnTurn(func() { p.turn = true })
 	p.rival.OnTurn(func() { p.answer(p.rival.Ask(0), p.out) })
 }
 
 func (p *player) print(fx *effects, out *bytes.Buffer) {
-	for e := fx.expired; e != nil; e = e.next {
+	for e := fx.Failed; e != nil; e = e.next {
 		fmt.Fprintf(out, "  expire %s\n", e.request.ID)
 		delete(p.entries, e.request.ID)
 	}
-	for x := fx.start; x != nil; x = x.next {
+	for x := fx.First; x != nil; x = x.Next {
 		fmt.Fprintf(out, "  run")
-		for _, e := range x.entries {
+		for _, e := range x.Entries {
 			fmt.Fprintf(out, " %s", e.request.ID)
 			delete(p.entries, e.request.ID)
 		}
-		fmt.Fprintf(out, ": size %d, %s", x.size, x.reason)
+		fmt.Fprintf(out, ": size %d, %s", x.Size, x.Reason)
 		if p.slots > 1 {
-			fmt.Fprintf(out, ", instance %d", x.slot)
+			fmt.Fprintf(out, ", instance %d", x.Instance)
 		}
 		out.WriteByte('\n')
-		p.running[x.entries[0].request.ID] = x
+		p.running[x.Entries[0].request.ID] = x
 	}
 	if at := p.b.wake(); at != 0 {
 		fmt.Fprintf(out, "  wake @%v\n", time.Duration(at-1))
@@ -280,9 +222,9 @@ func (p *player) print(fx *effects, out *bytes.Buffer) {
 
 func makeRequest(name string, o map[string]string) *infer.Request {
 	r := infer.New(nil, nil)
-	r.ID, r.BatchSize = name, number(o["size"], 1)
-	r.Priority, r.Timeout = uint64(number(o["level"], 1)), uint64(number(o["timeout"], 0))
-	r.Inputs = []tensor.Tensor{{Name: "IN", Shape: tensor.Shape{int64(r.BatchSize), int64(number(o["shape"], 1))}}}
+	r.ID, r.BatchSize = name, transcript.Number(o["size"], 1)
+	r.Priority, r.Timeout = uint64(transcript.Number(o["level"], 1)), uint64(transcript.Number(o["timeout"], 0))
+	r.Inputs = []tensor.Tensor{{Name: "IN", Shape: tensor.Shape{int64(r.BatchSize), int64(transcript.Number(o["shape"], 1))}}}
 	if _, without := o["without"]; !without {
 		r.Inputs = append(r.Inputs, tensor.Tensor{Name: "OPT", Shape: tensor.Shape{int64(r.BatchSize), 1}})
 	}

@@ -67,7 +67,8 @@ func BenchmarkEnqueueLimited(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := New(Options{
-		Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: &none{fake: fake{instances: 1, limits: g}}, Stats: stats.NewVersion(nil),
+		Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 8, Executor: &none{fake: fake{instances: 1, limits: g}},
+		Stats: stats.NewVersion(nil),
 	})
 	sink := counter{new(atomic.Int64)}
 	b.ReportAllocs()

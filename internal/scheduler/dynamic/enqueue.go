@@ -18,52 +18,48 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	}
 	now := backend.Now()
 	r.Times.Queue = now
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	fx := s.drive.Lock()
+	if s.drive.ClosedLocked() {
+		s.drive.Unlock()
 		return scheduler.ErrStopping(r)
 	}
-	e := s.core.entry()
+	e := s.core.entries.Take()
 	e.request = r
 	if !s.core.enqueue(now, e) {
 		s.core.free(e)
-		s.mu.Unlock()
+		s.drive.Unlock()
 		return &backend.Error{Code: backend.Unavailable, Message: r.LogPrefix() + "Exceeds maximum queue size", RetryAfter: time.Second}
 	}
 	if s.order != nil {
-		e.ticket = s.order.Add(r)
+		e.own.Ticket = s.order.Add(r)
 	}
 	if s.core.crowded() {
 		// Others are about to bring their requests: those that can run at once do so
 		// first, and the batch takes them along. It costs a lone request nothing.
-		life := e.life
-		s.mu.Unlock()
+		life := e.own.Life
+		s.drive.Unlock()
 		runtime.Gosched()
-		s.mu.Lock()
-		if e.life != life || e.list == nil {
-			s.mu.Unlock()
+		s.drive.Lock()
+		if e.own.Life != life || e.list == nil {
+			s.drive.Unlock()
 			return nil // it went off with another one, or was refused
 		}
 		now = backend.Now()
 	}
-	var fx effects
-	s.core.step(now, &fx)
+	wake := s.stepped(now, fx)
 	if e.list != nil {
-		e.pending = true
+		e.own.Pending = true
 		s.stats.Enqueued()
 		if r.Ctx != nil {
 			s.watchLocked(now, r.Ctx, e)
 		}
 	}
-	own := e
+	mine := e
 	if r.Background {
-		own = nil
+		mine = nil
 	}
-	mine := s.applyLocked(&fx, own)
-	s.mu.Unlock()
-	s.settle(&fx)
-	if mine != nil {
-		s.drive.Run(mine)
+	if x := s.drive.End(wake, mine); x != nil {
+		s.drive.Run(x)
 	}
 	return nil
 }
@@ -79,17 +75,11 @@ func (s *Scheduler) Place(r *infer.Request) backend.Responder {
 
 // cancel answers a request that was cancelled while queued.
 func (s *Scheduler) cancel(e *entry, life uint64) {
-	s.mu.Lock()
-	if e.life != life || !s.core.cancel(e) {
-		s.mu.Unlock()
+	fx := s.drive.Lock()
+	if e.own.Life != life || !s.core.cancel(e) {
+		s.drive.Unlock()
 		return
 	}
-	now := backend.Now()
-	var fx effects
-	s.core.step(now, &fx)
-	s.applyLocked(&fx, nil)
-	s.mu.Unlock()
-	s.leave(e)
-	e.request.Fail(scheduler.ErrCancelled(), infer.Canceled)
-	s.settle(&fx)
+	s.drive.End(s.stepped(backend.Now(), fx), nil)
+	s.fail(e, scheduler.ErrCancelled(), infer.Canceled)
 }

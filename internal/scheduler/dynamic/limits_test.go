@@ -36,9 +36,10 @@ func TestTwoModelsShareAResource(t *testing.T) {
 		l := ratelimit.New(nil)
 		a := start(t, &fake{instances: 2, limits: sharing(t, l, 2), took: taking(10 * time.Millisecond)}, 4, modelconfig.DynamicBatching{})
 		policy := modelconfig.QueuePolicy{DefaultTimeout: 4 * time.Millisecond, AllowTimeoutOverride: true}
-		b := start(t, &fake{instances: 1, depth: 2, limits: sharing(t, l, 1), took: taking(10 * time.Millisecond)}, 4, modelconfig.DynamicBatching{
-			PriorityLevels: 2, DefaultPriorityLevel: 1, Policies: map[uint64]modelconfig.QueuePolicy{2: policy},
-		})
+		b := start(t, &fake{instances: 1, depth: 2, limits: sharing(t, l, 1), took: taking(10 * time.Millisecond)}, 4,
+			modelconfig.DynamicBatching{
+				PriorityLevels: 2, DefaultPriorityLevel: 1, Policies: map[uint64]modelconfig.QueuePolicy{2: policy},
+			})
 		a.send("a1")
 		a.send("a2") // an instance is idle, but not what it needs
 		ctx, cancel := context.WithCancel(t.Context())
@@ -64,7 +65,8 @@ func TestTwoModelsShareAResource(t *testing.T) {
 		a.send("a4")
 		time.Sleep(30 * time.Millisecond)
 		b.log.mu.Lock()
-		if last := b.log.lines[len(b.log.lines)-1]; last != `30ms b3 Unavailable "[request id: b3] Server is stopping, scheduler for model has stopped accepting new inference requests" OTHER` {
+		if last := b.log.lines[len(b.log.lines)-1]; last != `30ms b3 Unavailable "[request id: b3] Server is stopping, scheduler for model `+
+			`has stopped accepting new inference requests" OTHER` {
 			t.Error(last)
 		}
 		b.log.mu.Unlock()
@@ -120,5 +122,63 @@ func TestLimitsHammer(t *testing.T) {
 	}
 	if u := l.Usage()[0]; u.Used != 0 || sent.Load() != answered.Load() {
 		t.Errorf("%d units held, %d of %d requests answered", u.Used, answered.Load(), sent.Load())
+	}
+}
+
+// The first instance that needs something comes and goes, under load: no instance
+// runs two batches at once, and nobody waits for ever.
+func TestLimitsComeAndGo(t *testing.T) {
+	l := ratelimit.New(nil)
+	rival := sharing(t, l, 1)
+	g, err := l.Register([]ratelimit.Instance{{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	f := &fake{instances: 1, limits: g, took: func(int, []*infer.Request) time.Duration { runtime.Gosched(); return 0 }}
+	s := New(Options{Config: &modelconfig.DynamicBatching{}, MaxBatchSize: 2, Executor: f, Stats: stats.NewVersion(nil)})
+	f.instances = 2
+	var answered, over atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for over.Load() == 0 {
+				done := make(chan struct{})
+				r := infer.New(counter{&answered}, func(*infer.Request) { close(done) })
+				if err := s.Enqueue(with(t.Context(), r)); err != nil {
+					t.Error(err)
+				}
+				<-done
+			}
+		})
+	}
+	for range 200 {
+		if err := g.Add(map[int]ratelimit.Instance{1: {Needs: []ratelimit.Need{{Name: "R", Count: 1}}}}); err != nil {
+			t.Fatal(err)
+		}
+		s.Change([]int{1}, nil, nil)
+		ran := rival.Ask(0)
+		for n := answered.Load(); answered.Load() < n+5; {
+			runtime.Gosched()
+		}
+		var others ratelimit.Turns
+		if ran || rival.Ask(0) {
+			rival.Release(0, &others)
+		} else {
+			rival.Withdraw(&others)
+		}
+		others.Tell()
+		left := make(chan struct{})
+		s.Change(nil, []int{1}, func(int) { close(left) })
+		<-left
+		g.Remove(1)
+	}
+	over.Store(1)
+	wg.Wait()
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if f.worst > 1 || g.Limited() || l.Usage()[0].Used != 0 {
+		t.Errorf("%d batches at once, %v", f.worst, l.Usage())
 	}
 }

@@ -38,21 +38,12 @@ type fake struct {
 func (f *fake) Instances() int           { return f.instances }
 func (f *fake) Depth() int               { return max(1, f.depth) }
 func (f *fake) Limits() *ratelimit.Group { return f.limits }
-func (f *fake) TryAcquire() (int, bool)  { panic("the batcher counts places itself") }
-
-func (f *fake) Acquire(context.Context, int64) (int, error) {
-	panic("the batcher counts places itself")
-}
 
 func (f *fake) Ahead(int) bool { return false }
 
 func (f *fake) Up(i int) bool { return f.up == nil || f.up(i) }
 
 func (f *fake) OnUp(up func()) { f.onUp = up }
-
-func (f *fake) Insist(int, []*infer.Request) { panic("a batch can go elsewhere") }
-
-func (f *fake) Release(int) { panic("the batcher counts places itself") }
 
 func (f *fake) ExecuteOne(instance int, r *infer.Request) bool {
 	return f.Execute(instance, []*infer.Request{r})
@@ -239,7 +230,8 @@ func TestTimeoutIsAnsweredWhileTheInstanceIsBusy(t *testing.T) {
 		b.send("b")
 		b.send("c", func(r *infer.Request) { r.Timeout = 200_000 })
 		time.Sleep(20 * time.Second)
-		b.log.expect(t, `200ms c Unavailable "Request timeout expired" REJECTED`, `1s b Unavailable "Request timeout expired" REJECTED`, "10s a ok")
+		b.log.expect(t, `200ms c Unavailable "Request timeout expired" REJECTED`, `1s b Unavailable "Request timeout expired" REJECTED`,
+			"10s a ok")
 		b.end()
 	})
 }
@@ -338,7 +330,8 @@ func TestCloseRefusesWhatIsQueued(t *testing.T) {
 		b.end()
 		b.send("d")
 		const text = `Server is stopping, scheduler for model has stopped accepting new inference requests`
-		b.log.expect(t, "1s a ok", `1.5s c Unavailable "[request id: c] `+text+`" OTHER`, "2s b ok", `2s d Unavailable "[request id: d] `+text+`" `)
+		b.log.expect(t, "1s a ok", `1.5s c Unavailable "[request id: c] `+text+`" OTHER`, "2s b ok",
+			`2s d Unavailable "[request id: d] `+text+`" `)
 		b.end()
 	})
 }
@@ -351,7 +344,10 @@ func TestHammer(t *testing.T) {
 			c := modelconfig.DynamicBatching{
 				PreserveOrdering: ordered, MaxQueueDelay: 20 * time.Microsecond, PriorityLevels: 3, PreferredBatchSizes: []int{2, 4},
 				DefaultPolicy: modelconfig.QueuePolicy{DefaultTimeout: 300 * time.Microsecond, AllowTimeoutOverride: true},
-				Policies:      map[uint64]modelconfig.QueuePolicy{2: {DefaultTimeout: 100 * time.Microsecond, Action: modelconfig.Delay, MaxQueueSize: 5}},
+				Policies: map[uint64]modelconfig.QueuePolicy{2: {
+					DefaultTimeout: 100 * time.Microsecond, Action: modelconfig.Delay,
+					MaxQueueSize: 5,
+				}},
 			}
 			f := &fake{instances: 2, took: func(int, []*infer.Request) time.Duration { return 10 * time.Microsecond }}
 			b := start(t, f, 8, c)

@@ -19,11 +19,7 @@ type entry struct {
 	heap       int    // place in the heap of deadlines, -1 for none
 	number     uint64 // in order of arrival, decides between equal deadlines
 
-	// The rest belongs to the loop.
-	life    uint64 // how often the value has been used, so that late events are told apart
-	stop    func() bool
-	pending bool // counted as pending
-	ticket  *scheduler.Ticket
+	own scheduler.Waiting // the loop's
 }
 
 // list is a FIFO from which entries may leave anywhere.
@@ -32,16 +28,7 @@ type list struct {
 	len        int
 }
 
-func (l *list) push(e *entry) {
-	e.list, e.prev, e.next = l, l.tail, nil
-	if l.tail == nil {
-		l.head = e
-	} else {
-		l.tail.next = e
-	}
-	l.tail = e
-	l.len++
-}
+func (l *list) push(e *entry) { l.before(nil, e) }
 
 // insert puts an entry back where it stood by its number.
 func (l *list) insert(e *entry) {
@@ -49,17 +36,26 @@ func (l *list) insert(e *entry) {
 	for next != nil && next.number < e.number {
 		next = next.next
 	}
-	if next == nil {
-		l.push(e)
-		return
+	l.before(next, e)
+}
+
+// before puts an entry before another one, nil for the end.
+func (l *list) before(next, e *entry) {
+	prev := l.tail
+	if next != nil {
+		prev = next.prev
 	}
-	e.list, e.prev, e.next = l, next.prev, next
-	if next.prev == nil {
+	e.list, e.prev, e.next = l, prev, next
+	if prev == nil {
 		l.head = e
 	} else {
-		next.prev.next = e
+		prev.next = e
 	}
-	next.prev = e
+	if next == nil {
+		l.tail = e
+	} else {
+		next.prev = e
+	}
 	l.len++
 }
 

@@ -40,14 +40,14 @@ type pace struct {
 // finished notes the end of a batch, whose requests have left b.running. Of the
 // time since it was sent it may have waited behind another one.
 func (b *batcher) finished(now int64, x *batch) {
-	took := now - max(x.sent, b.ended[x.slot])
-	b.ended[x.slot] = now
-	answered := len(x.entries)
+	took := now - max(x.Sent, b.ended[x.Instance])
+	b.ended[x.Instance] = now
+	answered := len(x.Entries)
 	b.gathered(b.len + b.running)
 	b.running -= answered
 	b.long = max(took, b.long-b.long/8)
 	returning := min(answered, int(b.arrived-b.seen))
-	b.seen, b.parts = b.arrived, len(b.load)
+	b.seen, b.parts = b.arrived, b.here
 	if answered > 1 && 2*returning >= answered { // of one alone nobody can tell who came in its place
 		b.parts++
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/nesotest/transcript"
 )
 
 // twin is the batcher again, written for clearness: one slice of requests that
@@ -210,7 +211,8 @@ func compare(seed uint64) string {
 		w.preferred[s], w.largest = true, max(w.largest, s)
 	}
 	p.b.patient = false // share.txt and ahead.txt hold what follows from it
-	w.prefetch = depth > 1 && c.PriorityLevels == 0 && c.DefaultPolicy.DefaultTimeout == 0 && !c.DefaultPolicy.AllowTimeoutOverride && c.DefaultPolicy.MaxQueueSize == 0
+	w.prefetch = depth > 1 && c.PriorityLevels == 0 && c.DefaultPolicy.DefaultTimeout == 0 && !c.DefaultPolicy.AllowTimeoutOverride &&
+		c.DefaultPolicy.MaxQueueSize == 0
 
 	now := int64(1)
 	var names, running []string
@@ -230,8 +232,8 @@ func compare(seed uint64) string {
 				level = 1 + rnd.Uint64N(c.PriorityLevels)
 			}
 			event = fmt.Sprintf("enqueue %s size=%d level=%d timeout=%d shape=%d", name, size, level, timeout, shape)
-			e := p.b.entry()
-			e.request = makeRequest(name, options(strings.Fields(event)[2:]))
+			e := p.b.entries.Take()
+			e.request = makeRequest(name, transcript.Options(strings.Fields(event)[2:]))
 			got := p.b.enqueue(now, e)
 			want := w.enqueue(now, twinRequest{name: name, size: size, shape: shape, level: level}, uint64(timeout))
 			if got != want {
@@ -258,29 +260,30 @@ func compare(seed uint64) string {
 			event = "done " + running[j]
 			delete(p.running, running[j])
 			running = slices.Delete(running, j, j+1)
-			w.load[x.slot]--
-			p.b.done(now, x, &fx)
+			w.load[x.Instance]--
+			done(now, p.b, p.limits, x, &fx)
 		default:
 			event = "tick"
 		}
-		p.b.step(now, &fx)
+		step(now, p.b, p.limits, &fx)
 		var got []string
-		for e := fx.expired; e != nil; e = e.next {
+		for e := fx.Failed; e != nil; e = e.next {
 			got = append(got, "expire "+e.request.ID)
 			delete(p.entries, e.request.ID)
 		}
-		for x := fx.start; x != nil; x = x.next {
+		for x := fx.First; x != nil; x = x.Next {
 			line := "run"
-			for _, e := range x.entries {
+			for _, e := range x.Entries {
 				line += " " + e.request.ID
 				delete(p.entries, e.request.ID)
 			}
-			p.running[x.entries[0].request.ID] = x
-			running = append(running, x.entries[0].request.ID)
-			got = append(got, fmt.Sprintf("%s on %d", line, x.slot))
+			p.running[x.Entries[0].request.ID] = x
+			running = append(running, x.Entries[0].request.ID)
+			got = append(got, fmt.Sprintf("%s on %d", line, x.Instance))
 		}
 		if want := w.step(now); !slices.Equal(got, want) {
-			return fmt.Sprintf("%v: %s: %q, want %q\nmax %d preferred %v delay %v depth %d %+v", now, event, got, want, limit, p.b.preferred, c.MaxQueueDelay, depth, c)
+			return fmt.Sprintf("%v: %s: %q, want %q\nmax %d preferred %v delay %v depth %d %+v", now, event, got, want, limit, p.b.preferred,
+				c.MaxQueueDelay, depth, c)
 		}
 		if at := p.b.wake(); at != 0 && at <= now {
 			return fmt.Sprintf("%v: %s: wake-up at %v is not in the future", now, event, at)

@@ -15,7 +15,7 @@ import (
 const patience = time.Millisecond
 
 // young are the requests that are not watched yet, in order of arrival. All is
-// guarded by the scheduler's mutex.
+// guarded by the driver's lock.
 type young struct {
 	all   []unwatched
 	timer *time.Timer // set while there are any
@@ -32,7 +32,7 @@ type unwatched struct {
 // watchLocked has the end of ctx take the entry out of the queue.
 func (s *Scheduler) watchLocked(now int64, ctx context.Context, e *entry) {
 	y := &s.young
-	y.all = append(y.all, unwatched{ctx, e, e.life, now})
+	y.all = append(y.all, unwatched{ctx, e, e.own.Life, now})
 	if y.set {
 		return
 	}
@@ -47,21 +47,21 @@ func (s *Scheduler) watchLocked(now int64, ctx context.Context, e *entry) {
 // watchOld is the timer's event.
 func (s *Scheduler) watchOld() {
 	now := backend.Now()
-	s.mu.Lock()
+	s.drive.Lock()
 	y := &s.young
 	var old []unwatched
 	n := 0
 	for n < len(y.all) && now-y.all[n].at >= int64(patience) {
-		if u := y.all[n]; u.e.life == u.life && u.e.list != nil && u.ctx.Done() != nil {
+		if u := y.all[n]; u.e.own.Life == u.life && u.e.list != nil && u.ctx.Done() != nil {
 			old = append(old, u)
 		}
 		n++
 	}
 	y.all = slices.Delete(y.all, 0, n)
-	if y.set = len(y.all) > 0 && !s.closed; y.set {
+	if y.set = len(y.all) > 0 && !s.drive.ClosedLocked(); y.set {
 		y.timer.Reset(patience)
 	}
-	s.mu.Unlock()
+	s.drive.Unlock()
 	for _, u := range old {
 		s.watch(u.ctx, u.e, u.life)
 	}
@@ -70,11 +70,11 @@ func (s *Scheduler) watchOld() {
 // watch makes the end of ctx take the entry out of the queue.
 func (s *Scheduler) watch(ctx context.Context, e *entry, life uint64) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(e, life) })
-	s.mu.Lock()
-	if e.life == life && e.list != nil {
-		e.stop, stop = stop, nil
+	s.drive.Lock()
+	if e.own.Life == life && e.list != nil {
+		e.own.Stop, stop = stop, nil
 	}
-	s.mu.Unlock()
+	s.drive.Unlock()
 	if stop != nil {
 		stop() // it left the queue meanwhile
 	}

@@ -26,11 +26,20 @@ func TestOutputsOnDevice(t *testing.T) {
 			takes: map[string]bool{"taker": true}, wanted: []string{"Y", "Z", "R"}, asked: true, copies: 2,
 			want: "Y=taken | Z=host | R=RRRR (final 1)",
 		},
-		"nobody takes":           {takes: nil, wanted: []string{"Y", "Z", "R"}, want: "Y=host | Z=host | R=rrrr (final 1)"},
-		"plain is not needed":    {takes: map[string]bool{"taker": true}, wanted: []string{"Y"}, asked: true, copies: 0, want: "Y=taken (final 1)"},
-		"taker is not needed":    {takes: map[string]bool{"taker": true}, wanted: []string{"Z"}, want: "Z=host (final 1)"},
-		"both take":              {takes: map[string]bool{"taker": true, "plain": true}, wanted: []string{"Y", "Z"}, asked: true, want: "Y=taken | Z=taken (final 1)"},
-		"the copy to host fails": {takes: map[string]bool{"taker": true}, wanted: []string{"Y", "Z"}, fails: true, asked: true, copies: 1, want: "Internal: in ensemble 'e', failed to bring tensor 'Q' from the GPU: broken (final 1)"},
+		"nobody takes": {takes: nil, wanted: []string{"Y", "Z", "R"}, want: "Y=host | Z=host | R=rrrr (final 1)"},
+		"plain is not needed": {
+			takes: map[string]bool{"taker": true}, wanted: []string{"Y"}, asked: true, copies: 0,
+			want: "Y=taken (final 1)",
+		},
+		"taker is not needed": {takes: map[string]bool{"taker": true}, wanted: []string{"Z"}, want: "Z=host (final 1)"},
+		"both take": {
+			takes: map[string]bool{"taker": true, "plain": true}, wanted: []string{"Y", "Z"}, asked: true,
+			want: "Y=taken | Z=taken (final 1)",
+		},
+		"the copy to host fails": {
+			takes: map[string]bool{"taker": true}, wanted: []string{"Y", "Z"}, fails: true, asked: true, copies: 1,
+			want: "Internal: in ensemble 'e', failed to bring tensor 'Q' from the GPU: broken (final 1)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gpu := &nesotest.GPU{Data: []byte("PPPPQQQQRRRR")}
@@ -45,7 +54,10 @@ func TestOutputsOnDevice(t *testing.T) {
 				resp := &backend.Response{}
 				asked = r.TakesDevice != nil && r.TakesDevice(gpu.GPU())
 				for i, name := range []string{"P", "Q", "R"} {
-					out := tensor.Tensor{Name: name, Datatype: tensor.FP32, Shape: tensor.Shape{1}, Data: []byte{name[0] + 32, name[0] + 32, name[0] + 32, name[0] + 32}}
+					out := tensor.Tensor{
+						Name: name, Datatype: tensor.FP32, Shape: tensor.Shape{1},
+						Data: []byte{name[0] + 32, name[0] + 32, name[0] + 32, name[0] + 32},
+					}
 					if asked {
 						back.made++
 						out = gpu.Tensor(name, uint64(4*i), tensor.FP32, tensor.Shape{1}, back)
@@ -62,7 +74,10 @@ func TestOutputsOnDevice(t *testing.T) {
 						word = "taken"
 					}
 				}
-				_ = r.Respond(&backend.Response{Outputs: []tensor.Tensor{{Name: "OUT", Datatype: tensor.FP32, Shape: tensor.Shape{1}, Data: []byte(word)}}}, true)
+				_ = r.Respond(&backend.Response{Outputs: []tensor.Tensor{{
+					Name: "OUT", Datatype: tensor.FP32, Shape: tensor.Shape{1},
+					Data: []byte(word),
+				}}}, true)
 				return nil
 			}
 			h.model("taker A:FP32[-1];B:FP32[-1] -> OUT:FP32[-1]", sink)
@@ -98,7 +113,10 @@ func TestInputsOnDevice(t *testing.T) {
 		"a step that takes it": {takes: true, want: "Y=taken (final 1)"},
 		"one that does not":    {want: "Y=PPPP (final 1)"},
 		"the copy fails":       {fails: true, want: "Internal: in ensemble 'e', failed to bring tensor 'X' from the GPU: broken (final 1)"},
-		"no model":             {missing: true, takes: true, want: "Not found: in ensemble 'e', Request for unknown model: 'a' is not found (final 1)"},
+		"no model": {
+			missing: true, takes: true,
+			want: "Not found: in ensemble 'e', Request for unknown model: 'a' is not found (final 1)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gpu := &nesotest.GPU{Data: []byte("PPPP")}

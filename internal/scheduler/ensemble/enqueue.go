@@ -108,6 +108,9 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	return nil
 }
 
+// Change implements scheduler.Scheduler: an ensemble has no instances.
+func (s *Scheduler) Change(_, _ []int, _ func(int)) (bound []int) { return nil }
+
 // Close refuses new requests and cancels the steps of those that run; they are
 // answered once their steps have ended.
 func (s *Scheduler) Close(ctx context.Context) error {

@@ -39,7 +39,7 @@ type scope struct {
 	label    int
 	values   []value // by tensor
 	waiting  []int   // by step: inputs that are not known yet
-	missing  int     // outputs of the ensemble that are not there
+	missing  int     // outputs of the ensemble that are not known yet
 	running  int     // steps that are ready or in flight
 	answered bool    // its outputs were given, or it has none to give
 	alive    bool
@@ -72,19 +72,8 @@ func (f *flow) begin(g *Graph, n *need, inputs []tensor.Tensor) {
 		if uses := n.uses[in.tensor]; at >= 0 && uses > 0 {
 			inputs[at].Retain()
 			s.values[in.tensor] = value{Tensor: inputs[at], left: uses}
-			f.present(s, in.tensor)
 		}
 		f.known(s, in.tensor)
-	}
-}
-
-// present counts a tensor that is there if it is an output.
-func (f *flow) present(s *scope, t int) {
-	for _, o := range f.n.outputs {
-		if s.label == f.g.outLabel && f.g.outputs[o].tensor == t {
-			s.missing--
-			return
-		}
 	}
 }
 
@@ -110,8 +99,14 @@ func (f *flow) open(label int) *scope {
 }
 
 // known says that a tensor is there, or never will be: what waited for nothing
-// else can start.
+// else can start. A step that needs what is missing is refused by its model.
 func (f *flow) known(s *scope, t int) {
+	for _, o := range f.n.outputs {
+		if s.label == f.g.outLabel && f.g.outputs[o].tensor == t {
+			s.missing--
+			break
+		}
+	}
 	for _, to := range f.g.tensors[t].to {
 		if s.waiting[to]--; s.waiting[to] == 0 && f.n.steps[to] {
 			f.ready = append(f.ready, start{to, s})
@@ -153,7 +148,7 @@ func (f *flow) take(s *scope, e edge) (tensor.Tensor, sequence, bool) {
 func (f *flow) put(at start, outputs []tensor.Tensor, q sequence) *scope {
 	st := &f.g.steps[at.step]
 	s, opened := at.scope, (*scope)(nil)
-	if st.makes != st.label && len(outputs) > 0 && f.err == nil {
+	if st.makes != st.label && f.err == nil {
 		s = f.open(st.makes)
 		opened = s
 	}
@@ -166,14 +161,13 @@ func (f *flow) put(at start, outputs []tensor.Tensor, q sequence) *scope {
 		}
 		to := st.out[e].tensor
 		s.values[to] = value{Tensor: t, left: f.n.uses[to], sequence: q}
-		f.present(s, to)
 		f.known(s, to)
 	}
 	if f.err != nil || st.makes != st.label && opened == nil {
 		return opened
 	}
 	for _, e := range st.out {
-		if f.n.uses[e.tensor] > 0 && f.n.spare[e.tensor] && !slices.ContainsFunc(outputs, func(t tensor.Tensor) bool { return t.Name == e.name }) {
+		if f.n.uses[e.tensor] > 0 && !slices.ContainsFunc(outputs, func(t tensor.Tensor) bool { return t.Name == e.name }) {
 			f.known(s, e.tensor)
 		}
 	}
@@ -197,9 +191,10 @@ func (f *flow) fail(err *backend.Error) {
 	}
 }
 
-// answer returns the next scope whose outputs are a response of a decoupled
-// ensemble: one that is whole, or to which nothing more can come. Responses
-// keep the order of what they were made from.
+// answer returns the next scope of a decoupled ensemble that is over: its outputs
+// are a response, but for one with outputs that are missing still, because a step
+// has ended without an answer. Responses keep the order of what they were made
+// from.
 func (f *flow) answer() *scope {
 	if f.g.outLabel == 0 || len(f.out) == 0 || f.err != nil {
 		return nil

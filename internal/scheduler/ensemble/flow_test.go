@@ -1,12 +1,8 @@
 package ensemble
 
 import (
-	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +11,9 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/internal/nesotest/transcript"
 	"github.com/nesoserve/neso/tensor"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the transcripts anew")
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
 
@@ -34,43 +29,10 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 //	final RUN
 //	fail RUN TEXT
 func TestTranscripts(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txt")
-	if len(files) == 0 {
-		t.Fatal("no transcripts")
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, want)
-			if *rewrite {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
-		})
-	}
-}
-
-func play(t *testing.T, script []byte) []byte {
-	t.Helper()
-	p := &player{t: t, models: map[string]*modelconfig.Config{}, buffers: map[string]*tensor.Buffer{}}
-	lines := bufio.NewScanner(bytes.NewReader(script))
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "  ") {
-			continue
-		}
-		p.out.WriteString(line + "\n")
-		if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-			p.event(words)
-		}
-	}
-	return p.out.Bytes()
+	transcript.Run(t, "testdata/*.txt", func(t *testing.T, _, script string) string {
+		p := &player{t: t, models: map[string]*modelconfig.Config{}, buffers: map[string]*tensor.Buffer{}}
+		return transcript.Events(script, &p.out, p.event)
+	})
 }
 
 type player struct {
@@ -90,7 +52,7 @@ func (p *player) event(w []string) {
 	switch w[0] {
 	case "model":
 		c := parseModel(w[1:])
-		p.models[c.Name+"/"+option(w, "version", "1")] = c
+		p.models[c.Name+"/"+strconv.Itoa(transcript.Number(transcript.Options(w)["version"], 1))] = c
 	case "ensemble":
 		p.config, p.g = parseModel(w[1:]), nil
 		p.config.Ensemble = &modelconfig.Ensemble{}
@@ -108,13 +70,13 @@ func (p *player) event(w []string) {
 	case "respond":
 		p.respond(w)
 	case "final":
-		at := p.runs[number(w[1])-1]
+		at := p.runs[transcript.Number(w[1], 0)-1]
 		p.f.end(at)
 		p.f.retire(at.scope)
 		p.settle()
 	case "fail":
 		p.f.fail(backend.Errorf(backend.InvalidArg, "%s", w[2]))
-		p.f.end(p.runs[number(w[1])-1])
+		p.f.end(p.runs[transcript.Number(w[1], 0)-1])
 		p.settle()
 	default:
 		p.t.Fatalf("unknown event %q", w)
@@ -171,7 +133,7 @@ func (p *player) begin(w []string) {
 }
 
 func (p *player) respond(w []string) {
-	at := p.runs[number(w[1])-1]
+	at := p.runs[transcript.Number(w[1], 0)-1]
 	if s := p.f.put(at, p.tensors(w[2]), sequence{}); s != nil {
 		p.f.retire(s)
 	}
@@ -193,7 +155,9 @@ func (p *player) settle() {
 		p.say("start %d: %s(%s) for %s", len(p.runs), s.model, strings.Join(in, ", "), strings.Join(p.f.n.request[at.step], ", "))
 	}
 	for s := p.f.answer(); s != nil; s = p.f.answer() {
-		p.answer(s)
+		if s.missing == 0 {
+			p.answer(s)
+		}
 		p.f.retire(s)
 	}
 	if p.f.done() {
@@ -248,11 +212,6 @@ func (p *player) tensors(text string) []tensor.Tensor {
 	return all
 }
 
-func number(s string) int {
-	n, _ := strconv.Atoi(s)
-	return n
-}
-
 func pairs(text string) map[string]string {
 	m := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -262,25 +221,19 @@ func pairs(text string) map[string]string {
 	return m
 }
 
-func option(w []string, key, otherwise string) string {
-	for _, word := range w {
-		if k, v, _ := strings.Cut(word, "="); k == key {
-			return v
-		}
-	}
-	return otherwise
-}
-
 // parseModel reads "NAME INPUTS -> OUTPUTS options".
 func parseModel(w []string) *modelconfig.Config {
-	c := &modelconfig.Config{Name: w[0], MaxBatchSize: number(option(w, "batch", "0")), Decoupled: slices.Contains(w, "decoupled")}
+	c := &modelconfig.Config{
+		Name: w[0], MaxBatchSize: transcript.Number(transcript.Options(w)["batch"], 0),
+		Decoupled: slices.Contains(w, "decoupled"),
+	}
 	each := func(text string, f func(name string, d tensor.Datatype, dims tensor.Shape)) {
 		for part := range strings.SplitSeq(text, ";") {
 			name, rest, _ := strings.Cut(part, ":")
 			kind, dims, _ := strings.Cut(strings.TrimSuffix(rest, "]"), "[")
 			var shape tensor.Shape
 			for d := range strings.SplitSeq(dims, ",") {
-				shape = append(shape, int64(number(d)))
+				shape = append(shape, int64(transcript.Number(d, 0)))
 			}
 			datatype := tensor.FP32
 			for _, d := range tensor.Datatypes() {

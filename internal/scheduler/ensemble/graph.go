@@ -157,7 +157,10 @@ func (g *Graph) need(requested []string) *need {
 
 // trace follows the wanted outputs back to the inputs.
 func (g *Graph) trace(wanted []byte) *need {
-	n := &need{steps: make([]bool, len(g.steps)), uses: make([]int, len(g.tensors)), request: make([][]string, len(g.steps)), spare: make([]bool, len(g.tensors)), spares: make([]int, len(g.steps))}
+	n := &need{
+		steps: make([]bool, len(g.steps)), uses: make([]int, len(g.tensors)), request: make([][]string, len(g.steps)),
+		spare: make([]bool, len(g.tensors)), spares: make([]int, len(g.steps)),
+	}
 	for t := range n.spare {
 		n.spare[t] = true
 	}

@@ -3,10 +3,12 @@ package ensemble
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -29,6 +31,8 @@ type run struct {
 	devices bool           // one of them takes tensors on GPUs
 	line    []lane         // by step
 	work    sync.WaitGroup // goroutines that hand requests over
+
+	last *backend.Response // of a decoupled ensemble, to be delivered as the final one; or nil
 
 	wake chan struct{} // one place: there are events
 
@@ -55,7 +59,8 @@ var errStopping = errors.New("the ensemble is being unloaded")
 
 func newRun(s *Scheduler) *run {
 	x := &run{
-		s: s, wake: make(chan struct{}, 1), live: make([]int, s.g.labels), loose: make([]bool, s.g.labels), line: make([]lane, len(s.g.steps)), targets: make([]Target, len(s.g.steps)),
+		s: s, wake: make(chan struct{}, 1), live: make([]int, s.g.labels), loose: make([]bool, s.g.labels),
+		line: make([]lane, len(s.g.steps)), targets: make([]Target, len(s.g.steps)),
 	}
 	x.room.L = &x.mu
 	if s.limits != nil {
@@ -84,7 +89,7 @@ func (x *run) begin(r *infer.Request) {
 // reset makes the run ready for another request.
 func (x *run) reset() {
 	x.flow.finish()
-	x.r, x.ctx, x.cancel = nil, nil, nil
+	x.r, x.ctx, x.cancel, x.last = nil, nil, nil, nil
 	x.sum = [4]int64{}
 	x.free, x.busy, x.devices = false, false, false
 	clear(x.live)
@@ -94,16 +99,11 @@ func (x *run) reset() {
 func (x *run) drive() {
 	x.pin()
 	x.settleInputs()
-	for {
-		for at, ok := x.flow.next(); ok; at, ok = x.flow.next() {
-			x.start(at)
-		}
-		x.answer()
-		if x.flow.done() {
-			break
-		}
+	x.advance()
+	for !x.flow.done() {
 		for _, e := range x.wait() {
 			x.handle(e)
+			x.advance() // what is whole is answered, also where the next event is a failure
 		}
 	}
 	x.settle()
@@ -111,6 +111,14 @@ func (x *run) drive() {
 	x.cancel(nil)
 	x.work.Wait()
 	x.unpin()
+}
+
+// advance starts the steps that can start, and delivers what is whole.
+func (x *run) advance() {
+	for at, ok := x.flow.next(); ok; at, ok = x.flow.next() {
+		x.start(at)
+	}
+	x.answer()
 }
 
 // wait returns what has happened, at least one thing.
@@ -219,29 +227,37 @@ func (x *run) fail(err *backend.Error) {
 	x.room.Broadcast()
 }
 
-// answer delivers the responses of a decoupled ensemble that are whole.
+// answer delivers the responses of a decoupled ensemble that are whole, but for
+// the one behind which nothing comes: that is the final one.
 func (x *run) answer() {
-	for s := x.flow.answer(); s != nil; s = x.flow.answer() {
-		outputs, q := x.flow.outputs(s, nil)
-		x.retire(s)
-		if len(outputs) == 0 {
+	for s := x.flow.answer(); s != nil; {
+		if s.missing > 0 { // a step has ended without an answer
+			x.retire(s)
+			s = x.flow.answer()
 			continue
 		}
-		x.deliver(&backend.Response{Outputs: outputs, Parameters: x.parameters(q)}, false)
+		outputs, q := x.flow.outputs(s, nil)
+		x.retire(s)
+		x.tell(outputs)
+		s = x.flow.answer()
+		resp := &backend.Response{Outputs: outputs, Parameters: x.parameters(q)}
+		if s == nil && x.flow.done() && !x.r.Cancelled() {
+			x.last = resp
+			return
+		}
+		x.deliver(resp)
 		if x.r.Cancelled() {
 			x.fail(scheduler.ErrCancelled())
+			s = nil
 		}
 	}
 }
 
-func (x *run) deliver(resp *backend.Response, final bool) {
+func (x *run) deliver(resp *backend.Response) {
 	x.mu.Lock()
 	x.busy = true
 	x.mu.Unlock()
-	_ = x.r.Respond(resp, final) // a cancelled request is seen by its context
-	if final {
-		return
-	}
+	_ = x.r.Respond(resp, false) // a cancelled request is seen by its context
 	x.mu.Lock()
 	x.busy = false
 	x.mu.Unlock()
@@ -271,10 +287,12 @@ func (x *run) finish() {
 	var q sequence
 	if f.err == nil && g.outLabel == 0 {
 		outputs, q = f.outputs(f.root, make([]tensor.Tensor, 0, len(f.n.outputs)))
-		if len(outputs) < len(f.n.outputs) {
+		if f.root.missing > 0 { // a step has ended without an answer
 			f.fail(&backend.Error{Code: backend.InvalidArg, Message: x.r.LogPrefix() +
 				"unexpected deadlock, at least one output is not set while no more ensemble steps can be made"})
 			(&backend.Response{Outputs: outputs}).Release()
+		} else {
+			x.tell(outputs)
 		}
 	}
 	switch {
@@ -286,7 +304,21 @@ func (x *run) finish() {
 		_ = x.r.Respond(&backend.Response{Outputs: outputs, Parameters: x.parameters(q)}, true)
 	default:
 		x.count()
-		_ = x.r.Respond(nil, true)
+		_ = x.r.Respond(x.last, true)
+	}
+}
+
+// tell says which outputs of a response no step gave, in the peer's words.
+func (x *run) tell(outputs []tensor.Tensor) {
+	if len(outputs) == len(x.flow.n.outputs) || !x.s.o.Logger.Enabled(x.ctx, logging.Verbose(1)) {
+		return
+	}
+	for _, o := range x.flow.n.outputs {
+		name := x.s.g.outputs[o].name
+		if !slices.ContainsFunc(outputs, func(t tensor.Tensor) bool { return t.Name == name }) {
+			//nolint:sloglint // worded as in Triton, which scripts look for
+			x.s.o.Logger.Log(x.ctx, logging.Verbose(1), "Composing models did not output tensor "+name)
+		}
 	}
 }
 

@@ -224,7 +224,8 @@ func TestStepsSeeTheRequest(t *testing.T) {
 		out := r.Inputs[0]
 		out.Name = "OUT"
 		_ = r.Respond(&backend.Response{Outputs: []tensor.Tensor{out}, Parameters: []backend.Parameter{
-			backend.String("sequence_id", "new"), backend.Bool("sequence_start", false), backend.Bool("sequence_end", true), backend.String("other", "x"),
+			backend.String("sequence_id", "new"), backend.Bool("sequence_start", false), backend.Bool("sequence_end", true),
+			backend.String("other", "x"),
 		}}, true)
 		return nil
 	})
@@ -242,7 +243,10 @@ func TestStepsSeeTheRequest(t *testing.T) {
 	if err := s.Enqueue(r); err != nil {
 		t.Fatal(err)
 	}
-	want := []backend.Parameter{backend.String("sequence_id", "new"), backend.Bool("sequence_start", false), backend.Bool("sequence_end", true)}
+	want := []backend.Parameter{
+		backend.String("sequence_id", "new"), backend.Bool("sequence_start", false),
+		backend.Bool("sequence_end", true),
+	}
 	if !slices.Equal(a.all[0].Parameters, want) {
 		t.Errorf("got %v, want %v", a.all[0].Parameters, want)
 	}
@@ -341,7 +345,8 @@ func TestCancelAndClose(t *testing.T) {
 					wg.Wait()
 					want := "Cancelled:  (final 1)"
 					if name == "close" {
-						want = "Unavailable: [request id: <id_unknown>] Server is stopping, scheduler for model has stopped accepting new inference requests (final 1)"
+						want = "Unavailable: [request id: <id_unknown>] Server is stopping, scheduler for model has stopped accepting new inference " +
+							"requests (final 1)"
 					}
 					for i, a := range all {
 						if a.String() != want {
@@ -528,7 +533,8 @@ func TestStatisticsAreSumsOverTheSteps(t *testing.T) {
 		r.Owner = counter{s.o.Stats}
 		_ = s.Enqueue(r)
 		v := s.o.Stats.Snapshot()
-		if v.ExecutionCount != 1 || v.InferenceCount != 1 || v.Queue.Nanos != 0 || v.ComputeInput.Nanos != 20 || v.ComputeInfer.Nanos != 40 || v.ComputeOutput.Nanos != 60 {
+		if v.ExecutionCount != 1 || v.InferenceCount != 1 || v.Queue.Nanos != 0 || v.ComputeInput.Nanos != 20 || v.ComputeInfer.Nanos != 40 ||
+			v.ComputeOutput.Nanos != 60 {
 			t.Errorf("got %+v", v)
 		}
 		settled(t, h, a, b)
@@ -538,3 +544,5 @@ func TestStatisticsAreSumsOverTheSteps(t *testing.T) {
 type counter struct{ *stats.Version }
 
 func (counter) CheckResponse(*infer.Request, *backend.Response) {}
+
+func (counter) CountResponse(*infer.Request, *backend.Response, int) {}

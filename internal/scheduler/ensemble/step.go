@@ -211,11 +211,12 @@ func (c *call) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	x, at := c.x, c.at
 	st := &x.s.g.steps[at.step]
 	resp = x.settleOutputs(st, resp)
-	room := st.makes != st.label && resp != nil && resp.Err == nil && len(resp.Outputs) > 0
+	room := st.makes != st.label && resp != nil && resp.Err == nil
 	if room && !x.enter(r.Ctx, st) {
 		room = false
 		resp.Release()
-		resp = &backend.Response{Err: backend.Errorf(backend.Unavailable, "more than %d responses of model '%s' wait for later steps", limit, st.model)}
+		resp = &backend.Response{Err: backend.Errorf(backend.Unavailable, "more than %d responses of model '%s' wait for later steps",
+			limit, st.model)}
 	}
 	if final {
 		if r.Times.ComputeStart != 0 {

@@ -110,17 +110,14 @@ func (a *answer) lost() bool {
 // Cancelled implements backend.Responder.
 func (a *answer) Cancelled() bool { return a.next.Cancelled() }
 
-// Answered reports whether the backend owes nothing more for this execution.
+// Answered implements infer.Held.
 func (a *answer) Answered() bool { return a.final.Load() || a.again.Load() }
 
-// Settle implements backend.Settler.
+// Settle implements backend.Iterations.
 func (a *answer) Settle(again bool) { a.over.Store(!again) }
 
-// Reschedule implements backend.Rescheduler.
+// Reschedule implements backend.Iterations.
 func (a *answer) Reschedule() error {
-	if !a.iterative {
-		return backend.Errorf(backend.InvalidArg, "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
-	}
 	if a.final.Load() {
 		return infer.ErrEnded
 	}

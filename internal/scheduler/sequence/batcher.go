@@ -7,9 +7,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
-	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
-	"github.com/nesoserve/neso/internal/stats"
 )
 
 // batcher is the state of a sequence batcher. It has no clock, no goroutine and
@@ -34,7 +32,8 @@ type batcher struct {
 	depth       int   // batches that an instance may hold
 	ordered     bool  // say whose turn it is: responses keep that order
 
-	lanes    []*lane
+	slots    int     // of each instance
+	lanes    []*lane // of the instances, by their numbers; without slots where there is none
 	free     freeSlots
 	active   map[key]*sequence
 	idle     line // in the order in which they became idle
@@ -42,17 +41,26 @@ type batcher struct {
 	waiting  int  // requests in the backlog
 	limit    int  // requests that the backlog may hold
 	nextDue  int64
-	limits   *ratelimit.Group // of the instances; nil without a rate limiter
-	assigned uint64           // correlation IDs given by the batcher
-	stopping bool             // no new sequences
+	limited  bool   // an instance needs something of the rate limiter, which is asked before a batch goes
+	assigned uint64 // correlation IDs given by the batcher
+	stopping bool   // no new sequences
+
+	// The first batch of the direct strategy waits until so many requests stand in
+	// slots, and so many in the backlog; hold is 0 once that is so.
+	hold, holdBacklog int
 
 	// over, if not nil, is told of a sequence that has ended and has nothing in
 	// flight.
 	over func(*sequence)
 
-	batches *batch // free ones
-	entries *entry // free ones, linked by next
+	batches scheduler.FreeList[batch]
+	entries scheduler.FreeList[entry]
 }
+
+type (
+	batch   = scheduler.Batch[entry]
+	effects = scheduler.Effects[entry]
+)
 
 // key names a sequence. IDs that the batcher gave itself never meet those of
 // clients.
@@ -69,52 +77,37 @@ type entry struct {
 	start, end bool
 	queued     int64 // when it entered, for oldest: when it was its turn
 	queueing   bool  // not yet issued or failed
-	cancelled  bool
-	ready      bool // oldest: it stands in its lane's line
+	cancelled  bool  // while it was queued
+	ready      bool  // oldest: it stands in its lane's line
 	next       *entry
 
-	// The rest belongs to the loop.
-	life    uint64 // how often the value has been used, so that late events are told apart
-	stop    func() bool
-	pending bool // counted as pending
-	ticket  *scheduler.Ticket
-	inputs  int // how many the client sent
-	answer  *answer
-	again   bool // the model wants to run the request once more
-	late    bool // it comes back after its batch has ended
+	execution execution // how the last one ended
+	own       own       // the loop's
 }
 
-// effects is what is to be done after a step, in linked lists so that nothing
-// is allocated for them.
-type effects struct {
-	start, last *batch // to execute, in order
-	failed      *entry // to answer, linked by next, in order
-	lastFailed  *entry
-	turn        []*entry        // ordered: whose turn it has become
-	turns       ratelimit.Turns // to tell
+// execution is how one of a request ended: what done and executed are told.
+type execution struct {
+	again bool // the model wants to run the request once more
+	gone  bool // nobody waits for the answer any more
+	late  bool // it comes back after its batch has ended
+}
+
+// own is what the loop knows of an entry. The batcher does not look at it.
+type own struct {
+	scheduler.Waiting
+	inputs int // how many the client sent
+	answer *answer
 }
 
 // fail adds an entry to those that are to be answered without being executed.
-func (fx *effects) fail(e *entry) {
+func fail(fx *effects, e *entry) {
 	e.next = nil
-	if fx.lastFailed == nil {
-		fx.failed = e
+	if fx.LastFailed == nil {
+		fx.Failed = e
 	} else {
-		fx.lastFailed.next = e
+		fx.LastFailed.next = e
 	}
-	fx.lastFailed = e
-}
-
-// batch is a set of entries on its way to an instance. With the direct strategy
-// nil stands for a slot without a request.
-type batch struct {
-	instance int
-	entries  []*entry
-	reason   stats.Closing
-	late     int // entries that come back after the batch has ended
-	next     *batch
-
-	requests []*infer.Request // the loop's
+	fx.LastFailed = e
 }
 
 // refusal is why enqueue does not take a request.
@@ -159,11 +152,45 @@ func newBatcher(size int, c *modelconfig.SequenceBatching, same *scheduler.Compa
 			b.delay, b.utilization = int64(d.MaxQueueDelay), d.MinimumSlotUtilization
 		}
 	}
+	b.slots = slots
 	for i := range instances {
-		b.lanes = append(b.lanes, &lane{number: i})
+		b.join(i)
 	}
-	b.free.init(b.lanes, slots)
 	return b
+}
+
+// join says that an instance takes sequences from now on.
+func (b *batcher) join(i int) {
+	for len(b.lanes) <= i {
+		b.lanes = append(b.lanes, &lane{number: len(b.lanes)})
+	}
+	l := &lane{number: i}
+	b.lanes[i] = l
+	for n := range b.slots {
+		t := &slot{lane: l, number: n}
+		l.slots = append(l.slots, t)
+		b.free.put(t)
+	}
+}
+
+// leave says that an instance takes no further sequences, and reports whether
+// any is bound to it.
+func (b *batcher) leave(i int) (bound bool) {
+	l := b.lanes[i]
+	l.leaves = true
+	b.free.leave(l)
+	return slices.ContainsFunc(l.slots, func(t *slot) bool { return t.seq != nil })
+}
+
+// vacant reports whether an instance that leaves has nothing to do any more, and
+// forgets it then.
+func (b *batcher) vacant(i int) bool {
+	l := b.lanes[i]
+	if l.load > 0 || l.back > 0 || slices.ContainsFunc(l.slots, func(t *slot) bool { return t.seq != nil || t.running }) {
+		return false
+	}
+	b.lanes[i] = &lane{number: i}
+	return true
 }
 
 // enqueue adds an entry, whose request has a correlation ID, to its sequence,
@@ -234,38 +261,26 @@ func (b *batcher) cancel(e *entry, fx *effects) {
 	}
 }
 
-// done says that an instance has executed a batch, whose memory it takes back,
-// and takes the next step unless the batcher is closed. Entries that are not in
-// the batch any more are reported by executed.
-func (b *batcher) done(now int64, x *batch, open bool, fx *effects) {
-	instance := x.instance
-	l := b.lanes[instance]
+// done says that an instance has executed a batch, whose memory it takes back. A
+// step follows unless the batcher is closed. Entries that are not in the batch
+// any more are reported by executed.
+func (b *batcher) done(now int64, x *batch, fx *effects) {
+	l := b.lanes[x.Instance]
 	l.load--
-	if x.late > 0 {
-		l.back, l.ended = l.back+x.late, now
+	if x.Late > 0 {
+		l.back, l.ended = l.back+x.Late, now
 	}
-	for i, e := range x.entries {
-		x.entries[i] = nil
+	for _, e := range x.Entries {
 		if e != nil {
 			b.executed(now, e, fx)
 		}
 	}
-	clear(x.requests)
-	x.requests = x.requests[:0]
 	b.recycle(x)
-	if open {
-		b.step(now, fx)
-	}
-	// Asking comes before giving back, so that others do not get in between.
-	if b.limits != nil && b.limits.Release(instance, &fx.turns) && open {
-		b.step(now, fx)
-	}
 }
 
 func (b *batcher) recycle(x *batch) {
-	clear(x.entries)
-	x.entries, x.late, x.next = x.entries[:0], 0, b.batches
-	b.batches = x
+	x.Reset()
+	b.batches.Put(x)
 }
 
 // executed says that a request is no longer in flight.
@@ -274,24 +289,25 @@ func (b *batcher) executed(now int64, e *entry, fx *effects) {
 	s.running = false
 	if at != nil { // else the slot has been taken from it
 		at.running, at.late = false, nil
-		if e.late {
+		if e.execution.late {
 			at.lane.back--
 		}
 	}
-	e.late = false
-	if e.again && !e.cancelled && !s.gone {
-		e.start, e.end, e.again, e.slot, e.queued, e.queueing = false, false, false, nil, now, true
+	how := e.execution
+	e.execution = execution{}
+	if how.again && !how.gone && !s.gone {
+		e.start, e.end, e.slot, e.queued, e.queueing = false, false, nil, now, true
 		s.pushFront(e)
 	} else {
 		switch {
 		case s.gone:
-		case e.cancelled:
+		case how.gone:
 			b.give(s, fx)
 		case s.head == nil && (b.iterative || s.ended):
 			b.end(s)
 		}
-		if e.again {
-			fx.fail(e) // it is owed an answer
+		if how.again {
+			fail(fx, e) // it is owed an answer
 		} else {
 			b.release(e)
 		}
@@ -314,26 +330,29 @@ func (b *batcher) step(now int64, fx *effects) {
 	b.expire(now, fx)
 	b.reap(now)
 	b.place(now, fx)
+	depth := b.depth
+	if b.limited {
+		depth = 1
+	}
 	for _, l := range b.lanes {
 		l.wait = 0
-		if b.waits(now, l, fx) {
+		if len(l.slots) == 0 || !b.endHold(l) || b.awaitBack(now, l, fx) {
 			continue
 		}
-		for l.load < b.depth {
-			var x *batch
-			if b.direct {
-				x = b.formDirect(now, l)
-			} else {
-				x = b.formOldest(now, l)
-			}
+		if !b.limited {
+			b.withdraw(l, fx) // nobody has to ask any more
+		}
+		for l.load < depth {
+			x := b.form(now, l)
 			if x == nil {
-				if b.limits != nil && l.load == 0 {
-					b.limits.WithdrawOne(l.number, &fx.turns)
+				if l.load == 0 {
+					b.withdraw(l, fx)
 				}
 				break
 			}
-			if b.limits != nil && !b.limits.Ask(l.number) {
-				b.recycle(x) // until then its requests stay in their slots
+			if b.limited {
+				b.recycle(x) // until it is its turn its requests stay in their slots
+				l.asks, l.wish, fx.Asks = true, asking, true
 				break
 			}
 			b.send(l, x, fx)
@@ -342,9 +361,35 @@ func (b *batcher) step(now int64, fx *effects) {
 	b.place(now, fx)
 }
 
-// waits reports whether an instance's next batch has to wait for requests of
-// the last one that come back: their responses are on their way.
-func (b *batcher) waits(now int64, l *lane, fx *effects) bool {
+// form makes the next batch of an instance; it returns nil when there is nothing
+// to run yet.
+func (b *batcher) form(now int64, l *lane) *batch {
+	if b.direct {
+		return b.formDirect(now, l)
+	}
+	return b.formOldest(now, l)
+}
+
+// granted says that the rate limiter lets an instance run, for which the last
+// step has asked.
+func (b *batcher) granted(now int64, l *lane, fx *effects) {
+	x := b.form(now, l)
+	x.Asked, l.asks = true, false
+	b.send(l, x, fx)
+	b.place(now, fx)
+}
+
+// withdraw takes back what an instance has asked the rate limiter for.
+func (b *batcher) withdraw(l *lane, fx *effects) {
+	if l.asks {
+		l.asks, l.wish, fx.Asks = false, withdrawing, true
+	}
+}
+
+// awaitBack has an instance's next batch wait for requests of the last one that
+// come back, whose responses are on their way, and gives up those that take too
+// long. It reports whether it waits.
+func (b *batcher) awaitBack(now int64, l *lane, fx *effects) bool {
 	if l.back <= 0 || l.load > 0 {
 		return false
 	}
@@ -382,8 +427,8 @@ func (b *batcher) forsake(l *lane, fx *effects) {
 // send issues the entries of a batch.
 func (b *batcher) send(l *lane, x *batch, fx *effects) {
 	l.load++
-	x.instance, x.next = l.number, nil
-	for _, e := range x.entries {
+	x.Instance = l.number
+	for _, e := range x.Entries {
 		if e == nil {
 			continue
 		}
@@ -404,12 +449,7 @@ func (b *batcher) send(l *lane, x *batch, fx *effects) {
 			b.give(s, fx)
 		}
 	}
-	if fx.last == nil {
-		fx.start = x
-	} else {
-		fx.last.next = x
-	}
-	fx.last = x
+	fx.Send(x)
 }
 
 // wake returns when step is to be called again if nothing happens before; 0
@@ -444,36 +484,16 @@ func (b *batcher) drain(fx *effects) *entry {
 		b.give(b.backlog.head, fx)
 	}
 	b.nextDue = 0
-	if b.limits != nil {
-		b.limits.Withdraw(&fx.turns)
-	}
-	return fx.failed
+	queued := fx.Failed
+	fx.Failed, fx.LastFailed = nil, nil
+	return queued
 }
 
 // open reports whether there is a sequence that has not ended.
 func (b *batcher) open() bool { return len(b.active) > 0 }
 
-// entry returns a value for a new request.
-func (b *batcher) entry() *entry {
-	e := b.entries
-	if e == nil {
-		return &entry{}
-	}
-	b.entries, e.next = e.next, nil
-	return e
-}
-
 // release takes back an entry that only late cancellations may still know.
 func (b *batcher) release(e *entry) {
-	*e = entry{life: e.life + 1, next: b.entries}
-	b.entries = e
-}
-
-func (b *batcher) batch() *batch {
-	x := b.batches
-	if x == nil {
-		return &batch{}
-	}
-	b.batches = x.next
-	return x
+	*e = entry{own: own{Waiting: e.own.Reused()}}
+	b.entries.Put(e)
 }

@@ -1,12 +1,8 @@
 package sequence
 
 import (
-	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +13,10 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/internal/nesotest/transcript"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/tensor"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the transcripts anew")
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
 
@@ -29,59 +24,32 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 // indented lines below them what the batcher does. A request's name begins with
 // the letters of its sequence: a1 and a2 are of sequence a.
 //
-//	direct max=4 [instances=1] [delay=100us] [utilization=0.5] [idle=1s] [backlog=100]
+//	direct max=4 [instances=1] [delay=100us] [utilization=0.5] [idle=1s] [backlog=100] [hold=8] [holdbacklog=2]
 //	oldest max=4 [candidates=8] [preferred=2,4] [depth=1] ...the same
 //	@TIME enqueue NAME [start] [end] [timeout=US] [shape=3]
 //	@TIME cancel NAME
 //	@TIME done NAME [again=NAME] [gone=NAME] [late=NAME,NAME]
-//	                                           the batch with NAME has been executed; gone: its client was not there any more; late: come back after it
+//	                                           the batch with NAME has been executed; gone: its client was not there
+//	                                           any more; late: come back after it
 //	@TIME back NAME [over]                     a late one comes back, to run again unless it is over
+//	@TIME join 2                               an instance takes sequences from now on
+//	@TIME leave 0                              an instance takes none any more
 //	@TIME tick
 //	stop                                       no new sequences
 //	close
 func TestTranscripts(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txt")
-	if len(files) == 0 {
-		t.Fatal("no transcripts")
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(want)
-			if *rewrite {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	transcript.Run(t, "testdata/*.txt", func(_ *testing.T, _, script string) string {
+		var out bytes.Buffer
+		var p *player
+		return transcript.Events(script, &out, func(words []string) {
+			switch words[0] {
+			case "direct", "oldest", "iterative":
+				p = newPlayer(words)
+			default:
+				p.event(words, &out)
 			}
 		})
-	}
-}
-
-func play(script []byte) []byte {
-	var out bytes.Buffer
-	var p *player
-	lines := bufio.NewScanner(bytes.NewReader(script))
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "  ") {
-			continue
-		}
-		out.WriteString(line + "\n")
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0 || words[0] == "#":
-		case words[0] == "direct" || words[0] == "oldest" || words[0] == "iterative":
-			p = newPlayer(words)
-		default:
-			p.event(words, &out)
-		}
-	}
-	return out.Bytes()
+	})
 }
 
 type player struct {
@@ -90,60 +58,35 @@ type player struct {
 	running []*batch
 	late    map[string]*entry
 	many    bool
-}
-
-func options(words []string) map[string]string {
-	o := map[string]string{}
-	for _, w := range words {
-		k, v, _ := strings.Cut(w, "=")
-		o[k] = v
-	}
-	return o
-}
-
-func number(s string, otherwise int) int {
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		panic(err)
-	}
-	return n
-}
-
-func duration(s string) time.Duration {
-	if s == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		panic(err)
-	}
-	return d
+	leaving []int
 }
 
 func newPlayer(words []string) *player {
-	o := options(words[1:])
+	o := transcript.Options(words[1:])
 	c := &modelconfig.SequenceBatching{MaxIdle: time.Second, Iterative: words[0] == "iterative"}
 	if o["idle"] != "" {
-		c.MaxIdle = duration(o["idle"])
+		c.MaxIdle = transcript.Duration(o["idle"])
 	}
 	if _, direct := o["direct"]; words[0] != "direct" && !direct {
-		c.Oldest = &modelconfig.OldestStrategy{MaxCandidateSequences: number(o["candidates"], 0), MaxQueueDelay: duration(o["delay"])}
+		c.Oldest = &modelconfig.OldestStrategy{
+			MaxCandidateSequences: transcript.Number(o["candidates"], 0),
+			MaxQueueDelay:         transcript.Duration(o["delay"]),
+		}
 		for s := range strings.SplitSeq(o["preferred"], ",") {
 			if s != "" {
-				c.Oldest.PreferredBatchSizes = append(c.Oldest.PreferredBatchSizes, number(s, 0))
+				c.Oldest.PreferredBatchSizes = append(c.Oldest.PreferredBatchSizes, transcript.Number(s, 0))
 			}
 		}
 	} else {
 		u, _ := strconv.ParseFloat(o["utilization"], 32)
-		c.Direct = &modelconfig.DirectStrategy{MaxQueueDelay: duration(o["delay"]), MinimumSlotUtilization: float32(u)}
+		c.Direct = &modelconfig.DirectStrategy{MaxQueueDelay: transcript.Duration(o["delay"]), MinimumSlotUtilization: float32(u)}
 	}
 	same := scheduler.NewCompatibility(&modelconfig.Config{MaxBatchSize: 1, Inputs: []modelconfig.Input{{Name: "IN", Dims: tensor.Shape{-1}}}})
-	n := number(o["instances"], 1)
+	n := transcript.Number(o["instances"], 1)
+	b := newBatcher(transcript.Number(o["max"], 0), c, same, n, transcript.Number(o["depth"], 1), transcript.Number(o["backlog"], 100))
+	b.holdFor(transcript.Number(o["hold"], 0), transcript.Number(o["holdbacklog"], 0))
 	return &player{
-		b:       newBatcher(number(o["max"], 0), c, same, n, number(o["depth"], 1), number(o["backlog"], 100)),
+		b:       b,
 		entries: map[string]*entry{}, late: map[string]*entry{}, many: n > 1,
 	}
 }
@@ -163,11 +106,11 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		p.b.stopping = true
 		return
 	}
-	now := int64(duration(strings.TrimPrefix(words[0], "@"))) + 1
+	now := int64(transcript.Duration(strings.TrimPrefix(words[0], "@"))) + 1
 	var fx effects
-	switch o := options(words[2:]); words[1] {
+	switch o := transcript.Options(words[2:]); words[1] {
 	case "enqueue":
-		e := p.b.entry()
+		e := p.b.entries.Take()
 		e.request = makeRequest(words[2], o)
 		_, e.start = o["start"]
 		_, e.end = o["end"]
@@ -190,44 +133,59 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		p.b.cancel(e, &fx)
 	case "done":
 		i := slices.IndexFunc(p.running, func(x *batch) bool {
-			return slices.ContainsFunc(x.entries, func(e *entry) bool { return e != nil && e.request.ID == words[2] })
+			return slices.ContainsFunc(x.Entries, func(e *entry) bool { return e != nil && e.request.ID == words[2] })
 		})
-		for k, e := range p.running[i].entries {
+		for k, e := range p.running[i].Entries {
 			if e != nil && slices.Contains(strings.Split(o["late"], ","), e.request.ID) {
 				p.late[e.request.ID] = e
-				p.running[i].entries[k] = nil
-				p.running[i].late++
-				e.late = true
+				p.running[i].Entries[k] = nil
+				p.running[i].Late++
+				e.execution.late = true
 				continue
 			}
 			if e != nil && e.request.ID == o["again"] {
-				e.again = true
+				e.execution.again = true
 				p.entries[e.request.ID] = e
 			}
 			if e != nil && e.request.ID == o["gone"] {
-				e.cancelled = true
+				e.execution.gone = true
 			}
 		}
-		p.b.done(now, p.running[i], false, &fx)
+		p.b.done(now, p.running[i], &fx)
 		p.running = slices.Delete(p.running, i, i+1)
 	case "back":
 		e := p.late[words[2]]
 		delete(p.late, words[2])
 		if _, over := o["over"]; !over {
-			e.again = true
+			e.execution.again = true
 			p.entries[words[2]] = e
 		}
 		p.b.executed(now, e, &fx)
+	case "join":
+		p.many = true
+		p.b.join(transcript.Number(words[2], 0))
+	case "leave":
+		if p.b.leave(transcript.Number(words[2], 0)) {
+			out.WriteString("  sequences are bound to it\n")
+		}
+		p.leaving = append(p.leaving, transcript.Number(words[2], 0))
 	case "tick":
 	default:
 		panic("unknown event " + words[1])
 	}
 	p.b.step(now, &fx)
 	p.print(&fx, out)
+	p.leaving = slices.DeleteFunc(p.leaving, func(i int) bool {
+		vacant := p.b.vacant(i)
+		if vacant {
+			fmt.Fprintf(out, "  instance %d has left\n", i)
+		}
+		return vacant
+	})
 }
 
 func (p *player) print(fx *effects, out *bytes.Buffer) {
-	for e := fx.failed; e != nil; e = e.next {
+	for e := fx.Failed; e != nil; e = e.next {
 		word := "cancelled"
 		if e.seq.expired {
 			word = "expired"
@@ -238,9 +196,9 @@ func (p *player) print(fx *effects, out *bytes.Buffer) {
 		fmt.Fprintf(out, "  %s %s\n", word, e.request.ID)
 		delete(p.entries, e.request.ID)
 	}
-	for x := fx.start; x != nil; x = x.next {
+	for x := fx.First; x != nil; x = x.Next {
 		out.WriteString("  run")
-		for _, e := range x.entries {
+		for _, e := range x.Entries {
 			if e == nil {
 				out.WriteString(" -")
 				continue
@@ -248,9 +206,9 @@ func (p *player) print(fx *effects, out *bytes.Buffer) {
 			fmt.Fprintf(out, " %s", e.request.ID)
 			delete(p.entries, e.request.ID)
 		}
-		fmt.Fprintf(out, ": %s", x.reason)
+		fmt.Fprintf(out, ": %s", x.Reason)
 		if p.many {
-			fmt.Fprintf(out, ", instance %d", x.instance)
+			fmt.Fprintf(out, ", instance %d", x.Instance)
 		}
 		out.WriteByte('\n')
 		p.running = append(p.running, x)
@@ -262,7 +220,7 @@ func (p *player) print(fx *effects, out *bytes.Buffer) {
 
 func makeRequest(name string, o map[string]string) *infer.Request {
 	r := infer.New(nil, nil)
-	r.ID, r.BatchSize, r.Timeout = name, 1, uint64(number(o["timeout"], 0))
-	r.Inputs = []tensor.Tensor{{Name: "IN", Shape: tensor.Shape{1, int64(number(o["shape"], 1))}}}
+	r.ID, r.BatchSize, r.Timeout = name, 1, uint64(transcript.Number(o["timeout"], 0))
+	r.Inputs = []tensor.Tensor{{Name: "IN", Shape: tensor.Shape{1, int64(transcript.Number(o["shape"], 1))}}}
 	return r
 }

@@ -48,7 +48,10 @@ func prepare(ctx context.Context, r *infer.Request, id uint64, flags backend.Fla
 func BenchmarkEnqueue(b *testing.B) {
 	for _, oldest := range []bool{false, true} {
 		b.Run(map[bool]string{false: "direct", true: "oldest"}[oldest], func(b *testing.B) {
-			s := New(Options{Config: benchConfig(oldest), Model: "m", MaxBatchSize: 8, Executor: &quick{}, Stats: stats.NewVersion(nil), Allocator: heap{}})
+			s := New(Options{
+				Config: benchConfig(oldest), Model: "m", MaxBatchSize: 8, Executor: &quick{}, Stats: stats.NewVersion(nil),
+				Allocator: heap{},
+			})
 			ctx := context.Background()
 			inputs := []tensor.Tensor{{Name: "IN", Data: []byte{1}}}
 			flags := backend.SequenceStart
@@ -72,7 +75,10 @@ func TestAllocationCeiling(t *testing.T) {
 		t.Skip("the race detector moves more to the heap")
 	}
 	for _, oldest := range []bool{false, true} {
-		s := New(Options{Config: benchConfig(oldest), Model: "m", MaxBatchSize: 8, Executor: &quick{}, Stats: stats.NewVersion(nil), Allocator: heap{}})
+		s := New(Options{
+			Config: benchConfig(oldest), Model: "m", MaxBatchSize: 8, Executor: &quick{}, Stats: stats.NewVersion(nil),
+			Allocator: heap{},
+		})
 		inputs := []tensor.Tensor{{Name: "IN", Data: []byte{1}}}
 		flags := backend.SequenceStart
 		const want = 4 // the request, its answer, its inputs with the controls, the correlation ID
@@ -95,7 +101,10 @@ func TestAllocationCeiling(t *testing.T) {
 func BenchmarkEnqueueMany(b *testing.B) {
 	for _, oldest := range []bool{false, true} {
 		b.Run(map[bool]string{false: "direct", true: "oldest"}[oldest], func(b *testing.B) {
-			s := New(Options{Config: benchConfig(oldest), Model: "m", MaxBatchSize: 1024, Executor: &quick{}, Stats: stats.NewVersion(nil), Allocator: heap{}})
+			s := New(Options{
+				Config: benchConfig(oldest), Model: "m", MaxBatchSize: 1024, Executor: &quick{}, Stats: stats.NewVersion(nil),
+				Allocator: heap{},
+			})
 			ctx := context.Background()
 			var next atomic.Uint64
 			b.ReportAllocs()

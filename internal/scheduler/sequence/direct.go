@@ -3,8 +3,9 @@ package sequence
 import "github.com/nesoserve/neso/internal/stats"
 
 // formDirect makes a batch of an instance's slots, in their order, so that a
-// sequence keeps its place in the batch. What lies below the highest slot
-// used and has no request, or none that fits, is filled up with nil. It returns
+// sequence keeps its place in the batch. What lies up to the highest slot
+// with a request and has none, or none that fits, is filled up with nil, as the
+// peer does: also behind the last one that fits. It returns
 // nil when there is nothing to run yet.
 func (b *batcher) formDirect(now int64, l *lane) *batch {
 	ready, last, oldest := 0, -1, now
@@ -19,9 +20,7 @@ func (b *batcher) formDirect(now int64, l *lane) *batch {
 		}
 		ready++
 		oldest = min(oldest, e.queued)
-		if b.same.Same(first.request, e.request) {
-			last = i
-		}
+		last = i
 	}
 	if ready == 0 {
 		return nil
@@ -39,28 +38,28 @@ func (b *batcher) formDirect(now int64, l *lane) *batch {
 		l.wait = oldest + b.delay
 		return nil
 	}
-	x := b.batch()
-	x.reason = reason
+	x := b.batches.Take()
+	x.Reason = reason
 	for _, t := range l.slots[:last+1] {
 		if t.seq != nil && t.seq.head != nil && !t.running && b.same.Same(first.request, t.seq.head.request) {
-			x.entries = append(x.entries, t.seq.head)
+			x.Entries = append(x.Entries, t.seq.head)
 		} else {
-			x.entries = append(x.entries, nil)
+			x.Entries = append(x.Entries, nil)
 		}
 	}
-	x.behind()
+	behind(x)
 	return x
 }
 
 // behind finds whether a batch of all that was ready would be larger if more
 // requests of a sequence could be in flight.
-func (x *batch) behind() {
-	if x.reason != stats.ClosedDrained {
+func behind(x *batch) {
+	if x.Reason != stats.ClosedDrained {
 		return
 	}
-	for _, e := range x.entries {
+	for _, e := range x.Entries {
 		if e != nil && e.seq.len > 1 {
-			x.reason = stats.ClosedSequence
+			x.Reason = stats.ClosedSequence
 			return
 		}
 	}

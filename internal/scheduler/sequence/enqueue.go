@@ -24,10 +24,9 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	}
 	now := backend.Now()
 	r.Times.Queue = now
-	var fx effects
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	fx := s.drive.Lock()
+	if s.drive.ClosedLocked() {
+		s.drive.Unlock()
 		return errStopping()
 	}
 	if s.core.iterative && r.Correlation.IsZero() {
@@ -35,34 +34,36 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		k = key{backend.CorrelationID{Number: s.core.assigned}, true}
 		r.Correlation, r.Flags = k.CorrelationID, r.Flags|backend.SequenceStart
 	}
-	e := s.core.entry()
-	e.request, e.inputs = r, len(r.Inputs)
+	e := s.core.entries.Take()
+	e.request, e.own.inputs = r, len(r.Inputs)
 	e.start, e.end = r.Flags&backend.SequenceStart != 0, r.Flags&backend.SequenceEnd != 0 && !s.core.iterative
-	refused, restarted := s.core.enqueue(now, k, e, &fx)
+	refused, restarted := s.core.enqueue(now, k, e, fx)
 	if refused != taken {
 		s.core.release(e)
-		s.mu.Unlock()
+		s.drive.Unlock()
 		return s.refused(refused, r)
 	}
-	s.core.step(now, &fx)
-	queued, life := e.queueing, e.life
+	wake := s.stepped(now, fx)
+	queued, life := e.queueing, e.own.Life
 	var ctx context.Context
 	if queued {
-		e.pending = true
+		e.own.Pending = true
 		s.stats.Enqueued()
 		ctx = r.Ctx
 	}
-	mine := s.applyLocked(&fx, e, r.Background)
-	s.mu.Unlock()
+	mine := e
+	if r.Background {
+		mine = nil
+	}
+	x := s.drive.End(wake, mine)
 	if restarted {
 		s.log.Warn("sequence started again before it ended; the requests from now on belong to the new one", "sequence", name(k.CorrelationID))
 	}
-	s.settle(&fx)
 	if queued && ctx != nil && ctx.Done() != nil {
 		s.watch(ctx, e, life)
 	}
-	if mine != nil {
-		s.drive.Run(mine)
+	if x != nil {
+		s.drive.Run(x)
 	}
 	return nil
 }
@@ -70,10 +71,12 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 // admit checks what a request of a sequence must have, and returns its key.
 func (s *Scheduler) admit(r *infer.Request) (key, error) {
 	if r.BatchSize > 1 {
-		return key{}, backend.Errorf(backend.InvalidArg, "inference request to model '%s' must specify batch-size 1 due to requirements of sequence batcher", s.model)
+		return key{}, backend.Errorf(backend.InvalidArg,
+			"inference request to model '%s' must specify batch-size 1 due to requirements of sequence batcher", s.model)
 	}
 	if r.Correlation.IsZero() && !s.core.iterative {
-		return key{}, backend.Errorf(backend.InvalidArg, "inference request to model '%s' must specify a non-zero or non-empty correlation ID", s.model)
+		return key{}, backend.Errorf(backend.InvalidArg,
+			"inference request to model '%s' must specify a non-zero or non-empty correlation ID", s.model)
 	}
 	if !r.Correlation.IsZero() && (r.Flags&backend.SequenceStart != 0 || s.core.iterative) {
 		if err := s.controls.check(r, s.model); err != nil {
@@ -86,7 +89,8 @@ func (s *Scheduler) admit(r *infer.Request) (key, error) {
 func (s *Scheduler) refused(why refusal, r *infer.Request) error {
 	switch why {
 	case noStart:
-		return backend.Errorf(backend.InvalidArg, "inference request for sequence %s to model '%s' must specify the START flag on the first request of the sequence",
+		return backend.Errorf(backend.InvalidArg,
+			"inference request for sequence %s to model '%s' must specify the START flag on the first request of the sequence",
 			name(r.Correlation), s.model)
 	case full:
 		return &backend.Error{
@@ -113,26 +117,23 @@ func errStopping() *backend.Error {
 
 // vanish ends the sequence of a client that is gone already.
 func (s *Scheduler) vanish(k key) {
-	s.mu.Lock()
-	var fx effects
-	if q := s.core.active[k]; q != nil && !s.closed {
-		s.core.give(q, &fx)
-		now := backend.Now()
-		s.core.step(now, &fx)
-		s.applyLocked(&fx, nil, true)
+	fx := s.drive.Lock()
+	if q := s.core.active[k]; q != nil && !s.drive.ClosedLocked() {
+		s.core.give(q, fx)
+		s.drive.End(s.stepped(backend.Now(), fx), nil)
+		return
 	}
-	s.mu.Unlock()
-	s.settle(&fx)
+	s.drive.Unlock()
 }
 
 // watch makes the end of ctx cancel the entry.
 func (s *Scheduler) watch(ctx context.Context, e *entry, life uint64) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(e, life) })
-	s.mu.Lock()
-	if e.life == life && e.queueing {
-		e.stop, stop = stop, nil
+	s.drive.Lock()
+	if e.own.Life == life && e.queueing {
+		e.own.Stop, stop = stop, nil
 	}
-	s.mu.Unlock()
+	s.drive.Unlock()
 	if stop != nil {
 		stop() // it left the queue meanwhile
 	}
@@ -140,14 +141,11 @@ func (s *Scheduler) watch(ctx context.Context, e *entry, life uint64) {
 
 // cancel handles the end of a queued request's context.
 func (s *Scheduler) cancel(e *entry, life uint64) {
-	s.mu.Lock()
-	var fx effects
-	if e.life == life && e.queueing && !s.closed {
-		now := backend.Now()
-		s.core.cancel(e, &fx)
-		s.core.step(now, &fx)
-		s.applyLocked(&fx, nil, true)
+	fx := s.drive.Lock()
+	if e.own.Life == life && e.queueing && !s.drive.ClosedLocked() {
+		s.core.cancel(e, fx)
+		s.drive.End(s.stepped(backend.Now(), fx), nil)
+		return
 	}
-	s.mu.Unlock()
-	s.settle(&fx)
+	s.drive.Unlock()
 }

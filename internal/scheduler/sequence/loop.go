@@ -4,11 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
@@ -23,7 +23,7 @@ type Options struct {
 	Model        string // its name, for texts
 	MaxBatchSize int
 	Compatible   *scheduler.Compatibility
-	Executor     scheduler.Executor
+	Executor     Executor
 	Stats        *stats.Version
 	Decoupled    bool
 	States       []State
@@ -32,19 +32,31 @@ type Options struct {
 	// Backlog is how many requests may wait in sequences that have no slot; 0 means
 	// DefaultBacklog.
 	Backlog int
-	Logger  *slog.Logger
+	// Hold makes the first batch wait until so many requests are queued in slots,
+	// with the oldest strategy in those of its instance, else in those of all and
+	// HoldBacklog more in the backlog. For tests.
+	Hold, HoldBacklog int
+	Logger            *slog.Logger
 }
 
-// Scheduler is the sequence batcher around its state machine.
-//
-// As with the dynamic batcher no goroutine owns the state: whoever brings an
-// event applies it under the mutex and then does what came out of it. A request
-// that finds its slot and an idle instance runs on the goroutine that brought
-// it; batches of queued requests run on the driver's runners.
+// Executor is hop 5 as the sequence batcher sees it.
+type Executor interface {
+	scheduler.Instances
+	// Insist runs a batch on the calling goroutine and answers each of its requests.
+	// A batch of sequences cannot go elsewhere: it waits until the instance has begun
+	// it.
+	Insist(instance int, requests []*infer.Request)
+}
+
+// Scheduler is the sequence batcher around its state machine. A request that finds
+// its slot and an idle instance runs on the goroutine that brought it; batches of
+// queued requests run on the driver's runners.
 type Scheduler struct {
 	model    string
-	executor scheduler.Executor
+	executor Executor
 	stats    *stats.Version
+	limits   *ratelimit.Group // nil without a rate limiter
+	drive    *scheduler.Driver[entry]
 
 	decoupled bool
 
@@ -54,31 +66,26 @@ type Scheduler struct {
 	order    *scheduler.Order // nil unless responses keep the order of requests
 	nulls    nulls
 
-	mu     sync.Mutex
-	drive  *scheduler.Driver[batch]
-	core   *batcher
-	closed bool
-	over   chan struct{} // closed when a stopped scheduler has no open sequence; nil before Stop
+	// Guarded by the driver's lock.
+	core *batcher
+	over chan struct{} // closed when a stopped scheduler has no open sequence; nil before Stop
 }
 
 // New returns a scheduler. It starts nothing before the first request.
 func New(o Options) *Scheduler {
-	n, limit := o.Executor.Instances(), o.Backlog
+	limit := o.Backlog
 	if limit <= 0 {
 		limit = DefaultBacklog
 	}
 	s := &Scheduler{
-		model: o.Model, executor: o.Executor, stats: o.Stats, decoupled: o.Decoupled, log: o.Logger,
+		model: o.Model, executor: o.Executor, stats: o.Stats, limits: o.Executor.Limits(), decoupled: o.Decoupled, log: o.Logger,
 		controls: newControls(o.Config, o.MaxBatchSize > 0), nulls: nulls{allocator: o.Allocator},
 	}
-	depth, limits := o.Executor.Depth(), o.Executor.Limits()
-	if limits != nil {
-		depth = 1
-		limits.OnTurn(s.turn)
-	}
-	s.core = newBatcher(o.MaxBatchSize, o.Config, o.Compatible, n, depth, limit)
-	s.core.limits = limits
-	s.drive = scheduler.NewDriver(2*n, s.execute, s.finish, s.tick) // an instance holds two batches at most
+	s.core = newBatcher(o.MaxBatchSize, o.Config, o.Compatible, o.Executor.Instances(), o.Executor.Depth(), limit)
+	s.core.holdFor(o.Hold, o.HoldBacklog)
+	s.drive = scheduler.NewDriver(o.Executor, o.Stats, scheduler.Events[entry]{
+		Execute: s.execute, Done: s.done, Step: s.stepped, Fail: s.answerFailed, Vacant: func(i int) bool { return s.core.vacant(i) },
+	})
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -92,130 +99,104 @@ func New(o Options) *Scheduler {
 	return s
 }
 
-// tick is the timer's event.
-func (s *Scheduler) tick() {
-	s.mu.Lock()
-	s.drive.RangLocked()
-	s.stepLocked()
+// stepped takes a step and returns when to take the next one. It is called with
+// the lock held.
+func (s *Scheduler) stepped(now int64, fx *effects) (wake int64) {
+	step(now, s.core, s.limits, fx)
+	return s.decidedLocked(fx)
 }
 
-// turn is the rate limiter's event: it is an instance's turn to run.
-func (s *Scheduler) turn() {
-	s.mu.Lock()
-	s.stepLocked()
+// done says that a batch has been executed. It is called with the lock held.
+func (s *Scheduler) done(now int64, x *batch, fx *effects) (wake int64) {
+	done(now, s.core, s.limits, x, !s.drive.ClosedLocked(), fx)
+	return s.decidedLocked(fx)
 }
 
-// stepLocked does what has become due, and lets go of the lock.
-func (s *Scheduler) stepLocked() {
-	var fx effects
-	if !s.closed {
-		s.core.step(backend.Now(), &fx)
-		s.applyLocked(&fx, nil, true)
-	}
-	s.mu.Unlock()
-	s.settle(&fx)
-}
-
-// applyLocked hands out the batches of fx, except one with the entry mine,
-// which it returns unless it is to run elsewhere, and sets the timer.
-func (s *Scheduler) applyLocked(fx *effects, mine *entry, elsewhere bool) (own *batch) {
-	for _, e := range fx.turn {
+// decidedLocked does what follows from a decision beside what the driver does, and
+// returns when to take the next step.
+func (s *Scheduler) decidedLocked(fx *effects) (wake int64) {
+	for _, e := range fx.Ordered {
 		// A request that is already given up needs no place.
-		if e.ticket == nil && e.request != nil && (e.queueing || e.slot != nil) {
-			e.ticket = s.order.Add(e.request)
+		if e.own.Ticket == nil && e.request != nil && (e.queueing || e.slot != nil) {
+			e.own.Ticket = s.order.Add(e.request)
 		}
-	}
-	for x := fx.start; x != nil; {
-		next := x.next
-		s.stats.Closed(x.reason)
-		if mine != nil && own == nil && !elsewhere && slices.Contains(x.entries, mine) {
-			own = x
-		} else {
-			s.drive.HandLocked(x)
-		}
-		x = next
 	}
 	s.overLocked()
-	s.drive.AlarmLocked(s.core.wake())
-	return own
+	return s.core.wake()
 }
 
-// finish says that a batch has been executed; a runner gets the next one.
-func (s *Scheduler) finish(x *batch, runner bool) (next *batch) {
-	var fx effects
-	now := backend.Now()
-	s.mu.Lock()
-	s.core.done(now, x, !s.closed, &fx)
-	if runner {
-		if next = fx.start; next != nil {
-			fx.start = next.next
-			s.stats.Closed(next.reason)
-		} else {
-			s.drive.ParkLocked()
-		}
+// Change implements scheduler.Scheduler. Sequences stay where they are until they
+// end: their state is there.
+func (s *Scheduler) Change(come, leave []int, left func(int)) (bound []int) {
+	fx := s.drive.Lock()
+	for _, i := range come {
+		s.core.join(i)
 	}
-	s.applyLocked(&fx, nil, false)
-	s.mu.Unlock()
-	s.settle(&fx)
-	return next
-}
-
-// settle does what is to be done without the lock: it answers the requests of
-// sequences that were given up, and tells other models that it is their turn.
-func (s *Scheduler) settle(fx *effects) {
-	s.answerFailed(fx.failed)
-	fx.turns.Tell()
+	for _, i := range leave {
+		if s.core.leave(i) {
+			bound = append(bound, i)
+		}
+		s.drive.LeaveLocked(i, left)
+	}
+	if !s.drive.ClosedLocked() {
+		step(backend.Now(), s.core, s.limits, fx)
+	}
+	s.drive.End(s.decidedLocked(fx), nil)
+	return bound
 }
 
 // execute leads to hop 5, with those of the batch that someone still waits for
 // in their places.
 func (s *Scheduler) execute(x *batch) {
-	requests, real := x.requests[:0], 0
+	requests := x.Requests[:0]
 	var like *entry
-	for _, e := range x.entries {
+	for _, e := range x.Entries {
 		if e == nil {
 			requests = append(requests, nil)
 			continue
 		}
-		s.left(e)
+		e.own.Left(s.stats)
 		if e.request.Cancelled() {
-			e.cancelled = true
+			e.execution.gone = true
 			s.fail(e, scheduler.ErrCancelled(), infer.Canceled)
 			requests = append(requests, nil)
 			continue
 		}
 		s.equip(e)
 		requests = append(requests, e.request)
-		real, like = len(requests), e
+		like = e
 	}
-	requests, err := s.fillUp(requests[:real], like)
-	x.requests = requests
+	if like == nil {
+		requests = requests[:0]
+	}
+	requests, err := s.fillUp(requests, like)
+	x.Requests = requests
 	switch {
 	case err != nil:
-		for _, e := range x.entries {
-			if e != nil && !e.cancelled {
-				e.answer.final.Store(true)
-				e.answer.settle()
+		for _, e := range x.Entries {
+			if e != nil && !e.execution.gone {
+				e.own.answer.final.Store(true)
+				e.own.answer.settle()
 				s.fail(e, err, infer.Other)
 			}
 		}
 	case len(requests) == 0:
 	default: // a sequence has its instance
-		s.executor.Insist(x.instance, requests)
+		s.executor.Insist(x.Instance, requests)
 	}
-	for i, e := range x.entries {
-		if e == nil || e.cancelled {
+	for i, e := range x.Entries {
+		if e == nil || e.execution.gone {
 			continue
 		}
 		if s.core.iterative {
-			x.entries[i] = nil // from now on it may be gone at any time
-			e.late = true
-			if !e.answer.over.Load() && !e.answer.whenSettled(func() { s.late(e) }) {
-				x.late++
+			x.Entries[i] = nil // from now on it may be gone at any time
+			e.execution.late = true
+			if !e.own.answer.over.Load() && !e.own.answer.whenSettled(func() { s.late(e) }) {
+				x.Late++
 				continue
 			}
-			e.late = false
-			x.entries[i] = e
+			e.execution.late = false
+			x.Entries[i] = e
 		}
 		s.executed(e)
 	}
@@ -223,14 +204,15 @@ func (s *Scheduler) execute(x *batch) {
 
 // executed notes how an execution of a request ended.
 func (s *Scheduler) executed(e *entry) {
-	e.cancelled, e.again = e.answer.vanished.Load(), e.answer.again.Load() && !e.answer.final.Load()
-	if n := e.answer.runs.Load(); n != 0 {
+	a, how := e.own.answer, &e.execution
+	how.gone, how.again = a.vanished.Load(), a.again.Load() && !a.final.Load()
+	if n := a.runs.Load(); n != 0 {
 		e.seq.life = n
 	}
-	if e.again {
+	if how.again {
 		s.iterated(e)
 		s.unequip(e)
-		e.cancelled = e.request.Cancelled()
+		how.gone = e.request.Cancelled()
 	}
 }
 
@@ -255,15 +237,12 @@ func (s *Scheduler) iterated(e *entry) {
 func (s *Scheduler) late(e *entry) {
 	s.executed(e)
 	now := backend.Now()
-	var fx effects
-	s.mu.Lock()
-	s.core.executed(now, e, &fx)
-	if !s.closed {
-		s.core.step(now, &fx)
+	fx := s.drive.Lock()
+	s.core.executed(now, e, fx)
+	if !s.drive.ClosedLocked() {
+		step(now, s.core, s.limits, fx)
 	}
-	s.applyLocked(&fx, nil, true)
-	s.mu.Unlock()
-	s.settle(&fx)
+	s.drive.End(s.decidedLocked(fx), nil)
 }
 
 // fillUp puts null requests, or with the oldest strategy nothing, in the places
@@ -275,7 +254,7 @@ func (s *Scheduler) fillUp(requests []*infer.Request, like *entry) ([]*infer.Req
 	if !s.core.direct {
 		return slices.DeleteFunc(requests, func(r *infer.Request) bool { return r == nil }), nil
 	}
-	err := s.nulls.put(requests, like.request, like.inputs, func(inputs []tensor.Tensor) []tensor.Tensor {
+	err := s.nulls.put(requests, like.request, like.own.inputs, func(inputs []tensor.Tensor) []tensor.Tensor {
 		inputs = s.controls.add(inputs, 0, false, backend.CorrelationID{})
 		if s.states != nil {
 			inputs = s.states.first(inputs)
@@ -295,13 +274,15 @@ func (s *Scheduler) equip(e *entry) {
 	if !e.start {
 		flags &^= backend.SequenceStart
 	}
-	if e.answer == nil {
-		e.answer = &answer{next: r.Responder, request: r, states: s.states, iterative: s.core.iterative}
-		r.Responder = e.answer
+	if e.own.answer == nil {
+		e.own.answer = &answer{next: r.Responder, request: r, states: s.states, iterative: s.core.iterative}
+		if r.Responder, r.Held = e.own.answer, e.own.answer; s.core.iterative {
+			r.Iterations = e.own.answer
+		}
 	}
-	e.answer.begin()
-	if e.answer.lived = e.seq.life; e.start {
-		e.answer.lived = 0
+	e.own.answer.begin()
+	if e.own.answer.lived = e.seq.life; e.start {
+		e.own.answer.lived = 0
 	}
 	r.Flags = flags
 	r.Inputs = s.controls.add(slices.Grow(r.Inputs, len(s.controls)), flags, true, r.Correlation)
@@ -309,29 +290,29 @@ func (s *Scheduler) equip(e *entry) {
 		if e.seq.state == nil {
 			e.seq.state = &state{}
 		}
-		e.answer.state = e.seq.state
-		r.Inputs, e.answer.life = s.states.add(r.Inputs, e.seq.state, e.start)
+		e.own.answer.state = e.seq.state
+		r.Inputs, e.own.answer.life = s.states.add(r.Inputs, e.seq.state, e.start)
 	}
 }
 
 // unequip takes it away again.
 func (s *Scheduler) unequip(e *entry) {
 	r := e.request
-	for i := e.inputs; i < len(r.Inputs); i++ {
+	for i := e.own.inputs; i < len(r.Inputs); i++ {
 		r.Inputs[i].Release()
 	}
-	clear(r.Inputs[e.inputs:])
-	r.Inputs = r.Inputs[:e.inputs]
+	clear(r.Inputs[e.own.inputs:])
+	r.Inputs = r.Inputs[:e.own.inputs]
 }
 
 // answerFailed answers the requests of sequences that were given up.
 func (s *Scheduler) answerFailed(e *entry) {
 	for e != nil {
 		next := e.next
-		s.left(e)
 		switch {
 		case e.seq.slow:
-			s.fail(e, backend.Errorf(backend.Unavailable, "sequence %s of model '%s' was ended: its client did not take the responses for %v, and others of the batch waited",
+			s.fail(e, backend.Errorf(backend.Unavailable,
+				"sequence %s of model '%s' was ended: its client did not take the responses for %v, and others of the batch waited",
 				name(e.request.Correlation), s.model, slowLimit), infer.Other)
 		case e.seq.expired:
 			s.fail(e, backend.Errorf(backend.Unavailable, "timeout of the corresponding sequence has been expired"), infer.Rejected)
@@ -342,31 +323,18 @@ func (s *Scheduler) answerFailed(e *entry) {
 	}
 }
 
-// fail answers a request that is not executed.
+// fail answers a request that has left the queue and is not executed.
 func (s *Scheduler) fail(e *entry, err error, why infer.Reason) {
-	if e.ticket != nil {
-		e.ticket.Skip()
-	}
+	e.own.Left(s.stats)
+	e.own.Skip()
 	e.request.Fail(err, why)
-}
-
-// left ends what being queued means for an entry.
-func (s *Scheduler) left(e *entry) {
-	if e.stop != nil {
-		e.stop()
-		e.stop = nil
-	}
-	if e.pending {
-		s.stats.Dequeued()
-		e.pending = false
-	}
 }
 
 // Stop refuses new sequences from now on; those that have begun may go on. The
 // channel is closed when all of them have ended.
 func (s *Scheduler) Stop() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.drive.Lock()
+	defer s.drive.Unlock()
 	if s.over == nil {
 		s.core.stopping, s.over = true, make(chan struct{})
 		s.overLocked()
@@ -388,29 +356,28 @@ func (s *Scheduler) overLocked() {
 
 // Open returns how many sequences have begun and not ended.
 func (s *Scheduler) Open() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.drive.Lock()
+	defer s.drive.Unlock()
 	return len(s.core.active)
 }
 
 // Close implements scheduler.Scheduler.
 func (s *Scheduler) Close(ctx context.Context) error {
-	var queued *entry
-	var fx effects
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		queued = s.core.drain(&fx)
+	return s.drive.Close(ctx, func(fx *effects) *entry {
+		queued := s.core.drain(fx)
+		if s.limits != nil {
+			s.limits.Withdraw(&fx.Turns)
+		}
 		s.overLocked()
-		s.drive.CloseLocked()
-	}
-	s.mu.Unlock()
-	fx.turns.Tell()
-	for e := queued; e != nil; {
+		return queued
+	}, s.refuse, s.nulls.close)
+}
+
+// refuse answers the requests that a closed scheduler does not execute.
+func (s *Scheduler) refuse(e *entry) {
+	for e != nil {
 		next := e.next
-		s.left(e)
 		s.fail(e, errStopping(), infer.Other)
 		e = next
 	}
-	return s.drive.Wait(ctx, s.nulls.close)
 }

@@ -35,15 +35,6 @@ type fake struct {
 func (f *fake) Instances() int           { return max(1, f.instances) }
 func (f *fake) Limits() *ratelimit.Group { return f.limits }
 func (f *fake) Depth() int               { return max(1, f.depth) }
-func (f *fake) TryAcquire() (int, bool)  { panic("not for batchers") }
-func (f *fake) Release(int)              { panic("not for batchers") }
-func (f *fake) Ahead(int) bool           { return false }
-func (f *fake) Up(int) bool              { return true }
-func (f *fake) OnUp(func())              {}
-
-func (f *fake) Acquire(context.Context, int64) (int, error) { panic("not for batchers") }
-func (f *fake) ExecuteOne(int, *infer.Request) (begun bool) { panic("a sequence has its instance") }
-func (f *fake) Execute(int, []*infer.Request) (begun bool)  { panic("a sequence has its instance") }
 
 func (f *fake) Insist(_ int, requests []*infer.Request) {
 	var words []string
@@ -232,9 +223,18 @@ func TestRefusals(t *testing.T) {
 		change func(r *infer.Request)
 		want   string
 	}{
-		{func(r *infer.Request) { r.BatchSize = 2 }, "inference request to model 'm' must specify batch-size 1 due to requirements of sequence batcher"},
-		{func(r *infer.Request) { r.Correlation = backend.CorrelationID{} }, "inference request to model 'm' must specify a non-zero or non-empty correlation ID"},
-		{func(*infer.Request) {}, "inference request for sequence 5 to model 'm' must specify the START flag on the first request of the sequence"},
+		{
+			func(r *infer.Request) { r.BatchSize = 2 },
+			"inference request to model 'm' must specify batch-size 1 due to requirements of sequence batcher",
+		},
+		{
+			func(r *infer.Request) { r.Correlation = backend.CorrelationID{} },
+			"inference request to model 'm' must specify a non-zero or non-empty correlation ID",
+		},
+		{
+			func(*infer.Request) {},
+			"inference request for sequence 5 to model 'm' must specify the START flag on the first request of the sequence",
+		},
 		{
 			func(r *infer.Request) { r.Correlation = backend.CorrelationID{Text: "t"} },
 			"inference request for sequence t to model 'm' must specify the START flag on the first request of the sequence",
@@ -251,7 +251,8 @@ func TestRefusals(t *testing.T) {
 	}
 	w.close(t)
 	r := w.request(t.Context(), "r", 5, first)
-	if err := w.Enqueue(r); err == nil || err.Error() != "Server is stopping, scheduler for model has stopped accepting new inference requests" {
+	const stopping = "Server is stopping, scheduler for model has stopped accepting new inference requests"
+	if err := w.Enqueue(r); err == nil || err.Error() != stopping {
 		t.Error(err)
 	}
 	r.Abandon()
@@ -358,7 +359,8 @@ func TestVanishedClientFreesItsSlot(t *testing.T) {
 			w.want(t, []string{"a1", "b1"}, map[string]string{"b1": "ok"})
 			w.send(t.Context(), "a4", 1, 0)
 			w.close(t)
-			w.want(t, nil, map[string]string{"a4": "refused: inference request for sequence 1 to model 'm' must specify the START flag on the first request of the sequence"})
+			w.want(t, nil, map[string]string{"a4": "refused: inference request for sequence 1 to model 'm' must specify the START flag on the " +
+				"first request of the sequence"})
 		})
 	}
 }

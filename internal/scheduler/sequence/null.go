@@ -12,7 +12,7 @@ import (
 
 // nulls makes the requests that stand for slots without one, so that what comes
 // behind them keeps its place in the batch. They look like the first real
-// request, with zeros for data.
+// request, with zeros for data, and ask for no outputs: nobody waits for any.
 type nulls struct {
 	allocator tensor.Allocator
 
@@ -55,7 +55,7 @@ func (z *nulls) put(batch []*infer.Request, r *infer.Request, n int, more func([
 		null.Init(nowhere{}, nil)
 		null.Ctx = context.Background()
 		null.ModelName, null.ModelVersion = r.ModelName, r.ModelVersion
-		null.Requested, null.BatchSize = r.Requested, r.BatchSize
+		null.BatchSize = r.BatchSize
 		null.Times.Start = now
 		first := len(tensors)
 		for k := range inputs {

@@ -55,11 +55,11 @@ func (b *batcher) formOldest(now int64, l *lane) *batch {
 	if l.load > 0 && count < largest {
 		return nil // only a saturated batch goes ahead of time
 	}
-	x := b.batch()
-	x.reason = reason
-	for t := head; len(x.entries) < count; t = t.next {
-		x.entries = append(x.entries, t.seq.head)
+	x := b.batches.Take()
+	x.Reason = reason
+	for t := head; len(x.Entries) < count; t = t.next {
+		x.Entries = append(x.Entries, t.seq.head)
 	}
-	x.behind()
+	behind(x)
 	return x
 }

@@ -93,7 +93,20 @@ type lane struct {
 	ready  turns // oldest: slots whose request may be issued
 	back   int   // iterative: requests that have been executed and come back once their responses are delivered
 	ended  int64 // when the batch that they were in ended
+	leaves bool  // its slots go to no other sequence
+	asks   bool  // it has asked the rate limiter, which has not let it run
+	wish   wish  // what the last step wants of the rate limiter
+	hold   int   // oldest: how many requests the first batch waits for; 0 once they have been there
 }
+
+// wish is what an instance wants of the rate limiter.
+type wish uint8
+
+const (
+	nothing wish = iota
+	asking
+	withdrawing
+)
 
 // slot is a place for one sequence on an instance.
 type slot struct {
@@ -142,12 +155,13 @@ func (t *turns) remove(s *slot) {
 // instances.
 type freeSlots struct{ heap []*slot }
 
-func (f *freeSlots) init(lanes []*lane, n int) {
-	for i := range n {
-		for _, l := range lanes {
-			s := &slot{lane: l, number: i}
-			l.slots = append(l.slots, s)
-			f.heap = append(f.heap, s) // in order, hence a heap
+// leave takes out the slots of an instance that leaves.
+func (f *freeSlots) leave(l *lane) {
+	left := f.heap
+	f.heap = nil
+	for _, s := range left {
+		if s.lane != l {
+			f.put(s)
 		}
 	}
 }
@@ -218,7 +232,9 @@ func (b *batcher) end(s *sequence) {
 	if t := s.slot; t != nil {
 		t.lane.ready.remove(t)
 		t.seq, s.slot = nil, nil
-		b.free.put(t)
+		if !t.lane.leaves {
+			b.free.put(t)
+		}
 	}
 	b.finished(s)
 }
@@ -235,7 +251,7 @@ func (b *batcher) give(s *sequence, fx *effects) {
 	for s.head != nil {
 		e := s.pop()
 		e.queueing, e.ready = false, false
-		fx.fail(e)
+		fail(fx, e)
 	}
 }
 
@@ -289,6 +305,6 @@ func (b *batcher) turn(now int64, t *slot, fx *effects) {
 	e.ready, e.queued = true, now
 	t.lane.ready.push(t)
 	if b.ordered {
-		fx.turn = append(fx.turn, e)
+		fx.Ordered = append(fx.Ordered, e)
 	}
 }

@@ -27,7 +27,10 @@ func random(seed uint64) string {
 	rnd := rand.New(rand.NewPCG(seed, 5))
 	c := &modelconfig.SequenceBatching{MaxIdle: time.Duration(20+rnd.IntN(200)) * time.Microsecond}
 	if rnd.IntN(2) == 0 {
-		c.Oldest = &modelconfig.OldestStrategy{MaxCandidateSequences: rnd.IntN(6), MaxQueueDelay: time.Duration(rnd.IntN(3)*20) * time.Microsecond}
+		c.Oldest = &modelconfig.OldestStrategy{
+			MaxCandidateSequences: rnd.IntN(6),
+			MaxQueueDelay:         time.Duration(rnd.IntN(3)*20) * time.Microsecond,
+		}
 	} else if rnd.IntN(2) == 0 {
 		c.Direct = &modelconfig.DirectStrategy{MaxQueueDelay: 30 * time.Microsecond, MinimumSlotUtilization: rnd.Float32()}
 	}
@@ -40,18 +43,19 @@ func random(seed uint64) string {
 	var running []*batch
 	inFlight, newest := map[*slot]bool{}, map[*sequence]int{}
 	now, fault, accepted := int64(1), "", 0
+	var leaving []int
 	apply := func(fx *effects) {
-		for e := fx.failed; e != nil; e = e.next {
+		for e := fx.Failed; e != nil; e = e.next {
 			if f := fates[e]; f == nil || f.state != "queued" {
 				fault = fmt.Sprintf("failed without being queued: %+v", f)
 			}
 			delete(fates, e)
 		}
-		for x := fx.start; x != nil; x = x.next {
-			if len(x.entries) == 0 || x.entries[len(x.entries)-1] == nil || len(x.entries) > b.max {
-				fault = fmt.Sprintf("a batch of %d with %d slots", len(x.entries), b.max)
+		for x := fx.First; x != nil; x = x.Next {
+			if len(x.Entries) == 0 || x.Entries[len(x.Entries)-1] == nil || len(x.Entries) > b.max {
+				fault = fmt.Sprintf("a batch of %d with %d slots", len(x.Entries), b.max)
 			}
-			for i, e := range x.entries {
+			for i, e := range x.Entries {
 				if e == nil {
 					if !b.direct {
 						fault = "a hole"
@@ -59,7 +63,7 @@ func random(seed uint64) string {
 					continue
 				}
 				f := fates[e]
-				if f == nil || f.state != "queued" || inFlight[e.slot] || e.slot.lane.number != x.instance || b.direct && e.slot.number != i {
+				if f == nil || f.state != "queued" || inFlight[e.slot] || e.slot.lane.number != x.Instance || b.direct && e.slot.number != i {
 					fault = fmt.Sprintf("run: %+v", f)
 					return
 				}
@@ -88,9 +92,22 @@ func random(seed uint64) string {
 			now = at
 		}
 		var fx effects
-		switch k := rnd.IntN(10); {
+		switch k := rnd.IntN(11); {
+		case k == 10 && rnd.IntN(2) == 0: // an instance comes, with a number that is free
+			i := slices.IndexFunc(b.lanes, func(l *lane) bool { return len(l.slots) == 0 })
+			if i < 0 {
+				i = len(b.lanes)
+			}
+			b.join(i)
+		case k == 10: // one of several leaves
+			i := rnd.IntN(len(b.lanes))
+			stays := func(l *lane) bool { return l.number != i && len(l.slots) > 0 && !l.leaves }
+			if l := b.lanes[i]; len(l.slots) > 0 && !l.leaves && slices.ContainsFunc(b.lanes, stays) {
+				b.leave(i)
+				leaving = append(leaving, i)
+			}
 		case k < 5:
-			e := b.entry()
+			e := b.entries.Take()
 			e.request = makeRequest("r", map[string]string{})
 			e.request.Timeout = uint64(rnd.IntN(2) * rnd.IntN(100))
 			e.start, e.end = rnd.IntN(4) == 0, rnd.IntN(6) == 0
@@ -98,6 +115,9 @@ func random(seed uint64) string {
 			if why != taken {
 				b.release(e)
 				break
+			}
+			if e.start && e.seq.slot != nil && e.seq.slot.lane.leaves && e.seq.len == 1 && e.seq.since == 0 && !e.seq.running {
+				return "a sequence begins on an instance that leaves"
 			}
 			accepted++
 			fates[e] = &fate{accepted, "queued"}
@@ -110,20 +130,21 @@ func random(seed uint64) string {
 			i := rnd.IntN(len(running))
 			x := running[i]
 			running = slices.Delete(running, i, i+1)
-			for _, e := range x.entries {
+			for _, e := range x.Entries {
 				if e == nil {
 					continue
 				}
-				e.cancelled = e.cancelled || rnd.IntN(10) == 0
+				e.execution.gone = e.cancelled || e.execution.gone || rnd.IntN(10) == 0
 				inFlight[e.slot] = false
 				delete(fates, e)
 			}
-			b.done(now, x, false, &fx)
+			b.done(now, x, &fx)
 		}
 		b.step(now, &fx)
 		if apply(&fx); fault != "" {
 			return fault
 		}
+		leaving = slices.DeleteFunc(leaving, b.vacant)
 		if at := b.wake(); at != 0 && at <= now {
 			return fmt.Sprintf("wake-up at %d is not after %d", at, now)
 		}
@@ -132,22 +153,26 @@ func random(seed uint64) string {
 		delete(fates, e)
 	}
 	for _, x := range running {
-		for _, e := range x.entries {
+		for _, e := range x.Entries {
 			delete(fates, e)
 		}
 		var fx effects
-		b.done(now, x, false, &fx)
+		b.done(now, x, &fx)
 		b.step(now, &fx)
-		if fx.start != nil || fx.failed != nil {
+		if fx.First != nil || fx.Failed != nil {
 			return "something came after the end"
 		}
+	}
+	if leaving = slices.DeleteFunc(leaving, b.vacant); len(leaving) > 0 {
+		return fmt.Sprintf("%d instances have not left", len(leaving))
 	}
 	slots := 0
 	for _, l := range b.lanes {
 		slots += len(l.slots)
 	}
 	if len(fates) > 0 || len(b.active) > 0 || b.waiting != 0 || b.free.len() != slots || b.idle.head != nil || accepted == 0 {
-		return fmt.Sprintf("left: %d requests, %d sequences, %d waiting, %d of %d slots free", len(fates), len(b.active), b.waiting, b.free.len(), slots)
+		return fmt.Sprintf("left: %d requests, %d sequences, %d waiting, %d of %d slots free", len(fates), len(b.active), b.waiting, b.free.len(),
+			slots)
 	}
 	return ""
 }

@@ -131,7 +131,8 @@ func (s *states) set(of *state, life uint64, i int, out *tensor.Tensor) *backend
 
 func (s *states) check(st *State, out *tensor.Tensor) *backend.Error {
 	if out.Datatype != st.Datatype {
-		return backend.Errorf(backend.Internal, "output state '%s' of model '%s' has datatype %s, expected %s", st.Output, s.model, out.Datatype, st.Datatype)
+		return backend.Errorf(backend.Internal, "output state '%s' of model '%s' has datatype %s, expected %s", st.Output, s.model,
+			out.Datatype, st.Datatype)
 	}
 	want := st.Dims
 	if s.batching {
@@ -147,10 +148,12 @@ func (s *states) check(st *State, out *tensor.Tensor) *backend.Error {
 	if out.Datatype == tensor.Bytes {
 		n, err := tensor.CountBytes(out.Data)
 		if err != nil || int64(n) != size/4 {
-			return backend.Errorf(backend.Internal, "output state '%s' of model '%s' has %d elements, expected %d for shape %s", st.Output, s.model, n, size/4, out.Shape)
+			return backend.Errorf(backend.Internal, "output state '%s' of model '%s' has %d elements, expected %d for shape %s",
+				st.Output, s.model, n, size/4, out.Shape)
 		}
 	} else if int64(len(out.Data)) != size {
-		return backend.Errorf(backend.Internal, "output state '%s' of model '%s' has %d bytes, expected %d for shape %s", st.Output, s.model, len(out.Data), size, out.Shape)
+		return backend.Errorf(backend.Internal, "output state '%s' of model '%s' has %d bytes, expected %d for shape %s", st.Output,
+			s.model, len(out.Data), size, out.Shape)
 	}
 	return nil
 }

@@ -92,7 +92,10 @@ func TestStateInOneBuffer(t *testing.T) {
 	inputs, life := s.add(nil, of, true)
 	var places []*byte
 	for _, data := range []string{"a", "b", "cd", "ef"} {
-		if err := s.set(of, life, 0, &tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{int64(len(data))}, Data: []byte(data)}); err != nil {
+		if err := s.set(of, life, 0, &tensor.Tensor{
+			Datatype: tensor.Uint8, Shape: tensor.Shape{int64(len(data))},
+			Data: []byte(data),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		now := &of.now[0]
@@ -117,10 +120,22 @@ func TestStateChecks(t *testing.T) {
 		want string
 	}{
 		{tensor.Uint8, tensor.Tensor{Datatype: tensor.Int8, Shape: tensor.Shape{1, 1}, Data: []byte{1}}, "has datatype INT8, expected UINT8"},
-		{tensor.Uint8, tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1, 2}, Data: []byte{1}}, "has 1 bytes, expected 2 for shape [1,2]"},
+		{
+			tensor.Uint8,
+			tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1, 2}, Data: []byte{1}},
+			"has 1 bytes, expected 2 for shape [1,2]",
+		},
 		{tensor.Uint8, tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1, -1}, Data: []byte{1}}, "has shape [1,-1], expected [1,-1]"},
-		{tensor.Uint8, tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1 << 62, 4}}, "has shape [1,4611686018427387904,4], expected [1,-1]"},
-		{tensor.Bytes, tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1, 2}, Data: []byte("\x01\x00\x00\x00a")}, "has 1 elements, expected 2 for shape [1,2]"},
+		{
+			tensor.Uint8,
+			tensor.Tensor{Datatype: tensor.Uint8, Shape: tensor.Shape{1, 1 << 62, 4}},
+			"has shape [1,4611686018427387904,4], expected [1,-1]",
+		},
+		{
+			tensor.Bytes,
+			tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1, 2}, Data: []byte("\x01\x00\x00\x00a")},
+			"has 1 elements, expected 2 for shape [1,2]",
+		},
 		{tensor.Bytes, tensor.Tensor{Datatype: tensor.Bytes, Shape: tensor.Shape{1, 1}, Data: []byte("\x01\x00\x00\x00a")}, ""},
 	} {
 		st := &State{SequenceState: modelconfig.SequenceState{Output: "O", Datatype: test.d, Dims: tensor.Shape{-1}}}

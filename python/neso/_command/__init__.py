@@ -31,11 +31,12 @@ def _become(name: str, arguments: list[str]) -> NoReturn:
 def main() -> None:
     """``neso``: ``neso serve FILE.py`` serves the bindings of a file; all else, also a model.py, is the binary's."""
     arguments = sys.argv[1:]
-    if len(arguments) >= 2 and arguments[0] == "serve" and arguments[1].endswith(".py"):
-        from .script import holds_python_model, run
+    if arguments[:1] == ["serve"]:
+        from .script import serve
 
-        if not holds_python_model(arguments[1]):
-            sys.exit(run(arguments[1:]))
+        status = serve(arguments[1:])
+        if status is not None:
+            sys.exit(status)
     _become("neso", arguments)
 
 

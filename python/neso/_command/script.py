@@ -131,6 +131,31 @@ def _taken(arguments: list[str]) -> tuple[set[str], list[str]]:
     return options, rest
 
 
+def serve(arguments: list[str]) -> Optional[int]:
+    """``neso serve``: the exit status, or None where no script of bindings is among the arguments.
+
+    Options of the server have no effect on a script, whose TritonConfig says all of that: they are refused. What is
+    for the script itself stands behind ``--``.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    place = next((i for i, a in enumerate(arguments[:end]) if a.endswith(".py") and not a.startswith("-")), None)
+    if place is None or holds_python_model(arguments[place]):
+        return None
+    script, own = arguments[place], arguments[end + 1 :]
+    before, behind = arguments[:place], arguments[place + 1 : end]
+    while behind and behind[0] in _OPTIONS:
+        before.append(behind.pop(0))
+    wrong = [a for a in before if a not in _OPTIONS] or [a for a in behind if a.startswith("-")]
+    if wrong:
+        print(
+            f"neso serve: {wrong[0]} has no effect on {script}, whose TritonConfig says how it is served. "
+            f"An option of the script stands behind --: neso serve {script} -- {wrong[0]}",
+            file=sys.stderr,
+        )
+        return 2
+    return run([*before, script, *behind, *own])
+
+
 def run(arguments: list[str]) -> int:
     """The command; returns the exit status."""
     options, rest = _taken(arguments)

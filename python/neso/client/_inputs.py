@@ -7,7 +7,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from neso_worker.datatypes import masked
+from neso_runtime.datatypes import masked
 
 from ..model_config.triton_model_config import TritonModelConfig
 from .exceptions import (

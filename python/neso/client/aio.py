@@ -52,16 +52,6 @@ class AsyncioModelClient(BaseModelClient):
                 )
         return self._made
 
-    @property
-    def _general_client(self) -> Any:
-        """The client of tritonclient, by the name that scripts for PyTriton reach for."""
-        return self._client()
-
-    @property
-    def _infer_client(self) -> Any:
-        """The same one."""
-        return self._client()
-
     async def __aenter__(self) -> Self:
         """Waits for the model, unless the client is lazy."""
         if not self._lazy_init:
@@ -157,7 +147,10 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
 
     async def _infer(self, call: Call) -> AsyncIterator[Arrays]:  # type: ignore[override]
         if not self._is_grpc:
-            raise PyTritonClientValueError("AsyncioDecoupledModelClient is only supported for grpc protocol")
+            raise PyTritonClientValueError(
+                "AsyncioDecoupledModelClient is only supported for grpc protocol: write the URL as grpc://host:port, "
+                f"with the port of gRPC (8001 by default), not {self._url}"
+            )
         config = await self.model_config
         if not config.decoupled:
             raise PyTritonClientInferenceServerError("Model config is coupled. Use AsyncioModelClient instead.")
@@ -181,9 +174,11 @@ class AsyncioDecoupledModelClient(AsyncioModelClient):
                     raise timed_out(self._inference_timeout_s, "no answer on the stream") from None
                 if error is not None:
                     raise translate(error, self._inference_timeout_s)
-                if is_final(result):
+                final = is_final(result)
+                if not final or result.get_response().outputs:
+                    yield call.answer(config, result_arrays(result, True))
+                if final:
                     return
-                yield call.answer(config, result_arrays(result, True))
         except unreachable() as error:
             raise translate(error, self._inference_timeout_s) from error
         finally:

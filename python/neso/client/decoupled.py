@@ -34,7 +34,7 @@ def _end(client: Any) -> None:
 
 
 def is_final(result: Any) -> bool:
-    """Whether it is the mark after the last answer."""
+    """Whether nothing follows: the mark after the last answer, or that itself."""
     parameters = result.get_response().parameters
     return "triton_final_response" in parameters and bool(parameters["triton_final_response"].bool_param)
 
@@ -48,7 +48,10 @@ class DecoupledModelClient(ModelClient):
 
     def _prepare(self) -> None:
         if not self._is_grpc:
-            raise PyTritonClientValueError("DecoupledModelClient is only supported for grpc protocol")
+            raise PyTritonClientValueError(
+                "DecoupledModelClient is only supported for grpc protocol: write the URL as grpc://host:port, "
+                f"with the port of gRPC (8001 by default), not {self._url}"
+            )
         self._busy = threading.Lock()
         self._streaming = False
         self._results: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
@@ -114,10 +117,11 @@ class DecoupledModelClient(ModelClient):
                     raise timed_out(patience, "no answer on the stream") from None
                 if error is not None:
                     raise translate(error, self._inference_timeout_s)
-                if is_final(result):
-                    complete = True
+                complete = is_final(result)
+                if not complete or result.get_response().outputs:
+                    yield call.answer(config, result_arrays(result, True))
+                if complete:
                     return
-                yield call.answer(config, result_arrays(result, True))
         finally:
             if not complete and self._streaming:
                 # Answers of this request may still come: they must not reach the next one.

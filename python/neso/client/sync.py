@@ -62,16 +62,6 @@ class ModelClient(BaseModelClient):
             raise PyTritonClientClosedError(f"{type(self).__name__} is closed")
         return self._threads.get() if self._shared is None else self._shared
 
-    @property
-    def _general_client(self) -> Any:
-        """The client of tritonclient, by the name that scripts for PyTriton reach for."""
-        return self._client()
-
-    @property
-    def _infer_client(self) -> Any:
-        """The same one."""
-        return self._client()
-
     def close(self) -> None:
         """Closes all connections. Safe twice."""
         self._closed = True

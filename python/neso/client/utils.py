@@ -23,7 +23,7 @@ from .warnings import NotSupportedTimeoutWarning
 LOGGER = logging.getLogger(__name__)
 
 LATEST_MODEL_VERSION = "<latest>"
-_DEFAULT_NETWORK_TIMEOUT_S = 60.0
+NETWORK_TIMEOUT_S = 60.0
 _DEFAULT_WAIT_FOR_SERVER_READY_TIMEOUT_S = 60.0
 _DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S = 300.0
 
@@ -108,7 +108,7 @@ def create_client_from_url(url: str, network_timeout_s: Optional[float] = None) 
         return grpc_client.InferenceServerClient(parsed.without_scheme)
     import tritonclient.http as http_client
 
-    timeout = _DEFAULT_NETWORK_TIMEOUT_S if network_timeout_s is None else network_timeout_s
+    timeout = NETWORK_TIMEOUT_S if network_timeout_s is None else network_timeout_s
     return http_client.InferenceServerClient(parsed.without_scheme, network_timeout=timeout, connection_timeout=timeout)
 
 

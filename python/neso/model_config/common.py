@@ -97,6 +97,23 @@ class ModelWarmup:
     count: int
 
 
+def _rows(array: np.ndarray[Any, Any], warmup_input: WarmupInput, batch_size: int) -> np.ndarray[Any, Any]:
+    """As many rows of an array as a batch has: of one sample copies, of several the first, again and again."""
+    wanted = tuple(warmup_input.shape)
+
+    def fits(shape: Sequence[int]) -> bool:
+        return len(shape) == len(wanted) and all(w in (n, -1) for n, w in zip(shape, wanted))
+
+    if batch_size > 0 and fits(array.shape[1:]) and len(array):
+        return array[np.arange(batch_size) % len(array)]
+    if fits(array.shape):
+        return np.repeat(array[np.newaxis], batch_size, axis=0) if batch_size > 0 else array
+    raise PyTritonBadParameterError(
+        f"Input data file '{warmup_input.input_data_file}' has an array of shape {array.shape}, "
+        f"expected {wanted} with or without rows before"
+    )
+
+
 def generate_warmup_data(warmup_input: WarmupInput, batch_size: int) -> np.ndarray[Any, Any]:
     """The array of one input, with a batch dimension when ``batch_size`` is above 0."""
     shape = tuple(abs(d) for d in warmup_input.shape)
@@ -109,7 +126,7 @@ def generate_warmup_data(warmup_input: WarmupInput, batch_size: int) -> np.ndarr
             content = file.read()
         if content.startswith(b"\x93NUMPY"):
             array = np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
-            return np.array(np.broadcast_to(array, shape))
+            return _rows(array, warmup_input, batch_size).astype(dtype)
         if text:
             return np.full(shape, content, dtype=object)
         return np.array(np.frombuffer(content, dtype=dtype).reshape(shape))

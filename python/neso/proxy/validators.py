@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from neso_worker.datatypes import element_bytes, masked
+from neso_runtime.datatypes import element_bytes, masked
 
 from ..model_config.datatypes import triton_type
 from ..model_config.triton_model_config import TritonModelConfig
@@ -25,7 +25,7 @@ _SHOWN = 500
 
 
 def _show(value: Any) -> str:
-    text = repr(value)
+    text = str(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 

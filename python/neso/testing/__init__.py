@@ -16,12 +16,13 @@ from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
+from neso_runtime.request import InferenceRequest
 from neso_worker import local as _local
 from neso_worker import triton_python_backend_utils as pb_utils
 from neso_worker.model import complete_config, import_model
-from neso_worker.request import InferenceRequest
 
 from .._server import find_binary
+from . import _checks
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 # Another model: a function of arrays by input name that returns arrays by output name, or a list of such.
@@ -87,6 +88,9 @@ class Model:
         config: its configuration, in place of that of config.pbtxt, which needs the neso binary to be read.
         version: default the highest.
         models: stand-ins for the models that it calls.
+        strict: whether answers that are not as configured (a datatype, a shape, a missing output) raise ModelError, as
+            a server with --strict-outputs refuses them; the model's parameter ``strict_outputs`` says otherwise. Other
+            servers pass them on and say so in their log.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class Model:
         config: Optional[dict[str, Any]] = None,
         version: Optional[int] = None,
         models: Optional[Mapping[str, StandIn]] = None,
+        strict: bool = True,
     ) -> None:
         directory = os.path.abspath(path)
         self.name = os.path.basename(directory)
@@ -102,6 +107,7 @@ class Model:
             version = max((int(v) for v in os.listdir(directory) if v.isdigit()), default=0)
         folder = os.path.join(directory, str(version))
         self.config: dict[str, Any] = dict(config) if config is not None else _read(directory)
+        self._strict = strict
         self._local = _local.Local()
         for name, stand_in in (models or {}).items():
             self._local.models[name] = _stand_in(stand_in)
@@ -141,7 +147,10 @@ class Model:
         return _Request(inputs=tensors, requested_output_names=names, model_name=self.name, **fields)
 
     def execute(self, *requests: Any) -> list[list[Any]]:
-        """Runs one batch; for each request its responses, pb_utils.InferenceResponse."""
+        """Runs one batch; for each request its responses, pb_utils.InferenceResponse.
+
+        Raises ModelError when there are too few, or when outputs are not as configured; see ``strict``.
+        """
         returned = _finish(self.model.execute(list(requests)))
         if returned is not None:
             if len(returned) != len(requests):
@@ -151,7 +160,17 @@ class Model:
             for request, response in zip(requests, returned):
                 if response is not None:
                     request.responses.append(response)
+        if _checks.strict(self.config, self._strict):
+            for request in requests:
+                for response in request.responses:
+                    self._check(request, response)
         return [request.responses for request in requests]
+
+    def _check(self, request: Any, response: Any) -> None:
+        if not response.has_error():
+            faults = _checks.faults(self.name, self.config, request, response.output_tensors())
+            if faults:
+                raise ModelError(pb_utils.TritonError("; ".join(faults)))
 
     def infer(self, *, parameters: Optional[dict[str, Any]] = None, **inputs: Any) -> Arrays:
         """Runs one request; its only response as arrays by output name. An error response raises ModelError."""

@@ -8,7 +8,7 @@ import platform
 import sys
 from typing import Any
 
-from ..errors import TritonError
+from neso_runtime.errors import TritonError
 
 INVALID_ARG, INTERNAL, UNAVAILABLE = TritonError.INVALID_ARG, TritonError.INTERNAL, TritonError.UNAVAILABLE
 UNSUPPORTED, NOT_FOUND = TritonError.UNSUPPORTED, TritonError.NOT_FOUND

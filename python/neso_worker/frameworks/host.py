@@ -8,10 +8,11 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ..datatypes import BF16
-from ..errors import TritonError
-from ..response import InferenceResponse
-from ..tensor import Tensor
+from neso_runtime.datatypes import BF16
+from neso_runtime.errors import TritonError
+from neso_runtime.response import InferenceResponse
+from neso_runtime.tensor import Tensor
+
 from .errors import INTERNAL, LoadError, first_line, is_lite
 from .specs import NUMBERS, TensorSpec, complete, effective, sees_of, validate
 

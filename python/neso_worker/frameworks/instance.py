@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ..batchshape import BATCH_HELD, Entry, decode_batch, pack_batch
-from ..datatypes import BYTES, DTYPES, number_of, pack_elements
-from ..encode import ResponseFrame
-from ..errors import full_traceback
-from ..frames import BATCH_REQUEST, ENDS_BATCH, FINAL, INLINE, PAIR, done_frame
+from neso_runtime.batchshape import Entry, decode_batch, fail_batch, send_batch
+from neso_runtime.datatypes import BYTES, DTYPES, number_of, pack_elements
+from neso_runtime.encode import ResponseFrame
+from neso_runtime.errors import full_traceback
+from neso_runtime.frames import BATCH_REQUEST, FINAL, INLINE, PAIR, done_frame
+from neso_runtime.store import flat
+from neso_runtime.tensor import DTYPE_NUMBERS
+
 from ..instance import Instance
-from ..leases import Lease
-from ..store import flat
-from ..tensor import DTYPE_NUMBERS
 
 
 class HostedInstance(Instance):
@@ -31,10 +31,14 @@ class HostedInstance(Instance):
             message, trace = model.loader.explain(error), full_traceback(error)
             error.__traceback__ = None
             inputs = None
-            self._fail_batch(number, frame, message, trace, leases)
+            done = done_frame(tables.instance, number, message, trace) if frame is None else frame.pack(True)
+            fail_batch(tables, number, leases, done)
             return
         inputs = None
-        self._send_batch(number, entries, leases)
+        try:
+            send_batch(tables, number, entries, leases)
+        except ValueError as error:  # more than a frame may have
+            tables.link.writer.send(done_frame(tables.instance, number, str(error), ""))
 
     def _entry(self, model: Any, name: str, array: np.ndarray) -> Entry:
         """One output, with its bytes or where they lie."""
@@ -59,19 +63,6 @@ class HostedInstance(Instance):
             data = data.tobytes()
         return index, number, shape, INLINE, data, length, b""
 
-    def _send_batch(self, number: int, entries: list[Entry], leases: list[Lease]) -> None:
-        tables = self.tables
-        writer = tables.link.writer
-        try:
-            if not leases:
-                writer.send(pack_batch(tables.instance, number, entries, ENDS_BATCH))
-                return
-            with writer.lock:
-                flags = ENDS_BATCH | BATCH_HELD if tables.leases.held(leases) else ENDS_BATCH
-                writer.send_locked(pack_batch(tables.instance, number, entries, flags))
-        except ValueError as error:  # more than a frame may have
-            writer.send(done_frame(tables.instance, number, str(error), ""))
-
     def _apart(self, number: int, inputs: Any, data: Any, start: int) -> Any:
         """The answers of a failed batch whose requests have run one by one, None when they cannot: a bad one fails alone."""
         count, total = PAIR.unpack_from(data, start)
@@ -89,14 +80,3 @@ class HostedInstance(Instance):
             begin += rows
             frame.add(handle, response, None, FINAL)
         return frame
-
-    def _fail_batch(self, number: int, frame: Any, message: str, trace: str, leases: list[Lease]) -> None:
-        tables = self.tables
-        writer = tables.link.writer
-        with writer.lock:
-            if leases and tables.leases.held(leases):
-                writer.hold_locked(pack_batch(tables.instance, number, [], BATCH_HELD))
-            if frame is not None:
-                writer.send_locked(frame.pack(True))
-                return
-            writer.send_locked(done_frame(tables.instance, number, message, trace))

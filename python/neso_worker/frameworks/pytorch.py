@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
+import sys
 import warnings
 from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ..datatypes import BF16, BYTES, NAMES, object_array
-from . import torchprobe
+from neso_runtime.datatypes import BF16, BYTES, NAMES, object_array
+
+from . import torchprobe, torchtrees
 from .errors import UNAVAILABLE, UNSUPPORTED, LoadError, first_line, framework, memory_hint, size_of
 from .host import Loader, Order, threads
 from .specs import BFLOAT16, NUMBERS, TensorSpec, sees_of, validate
@@ -19,17 +22,22 @@ from .torchfiles import (
     EAGER,
     EXPORTED,
     SCRIPT,
+    TENSOR,
     Argument,
-    compiled_keys,
     eager,
-    exported_names,
+    exported_results,
+    exported_tree,
     kind_of,
+    leaf_arguments,
     script_arguments,
+    torchvision_operator,
 )
 
 _HINTS = (
-    ("Unknown builtin op", "the model uses an operator that this PyTorch lacks: import the package that registers it in a model.py, or use the PyTorch that wrote the model"),
-    ("Unknown type name", "the model uses a type that this PyTorch lacks: load the library that registers it, or use the PyTorch that wrote the model"),
+    ("Unknown builtin op", "the model uses an operator that this PyTorch lacks: import the package that registers "
+                           "it in a model.py, or use the PyTorch that wrote the model"),
+    ("Unknown type name", "the model uses a type that this PyTorch lacks: load the library that registers it, or "
+                          "use the PyTorch that wrote the model"),
     ("was it written by a newer", "use the PyTorch that wrote the model, or a later one"),
     ("version", "use the PyTorch that wrote the model, or a later one"),
     ("PytorchStreamReader", "the file is cut off or damaged: write the model again"),
@@ -45,8 +53,9 @@ class Loader(Loader):  # type: ignore[no-redef]
     def __init__(self, order: Order) -> None:
         super().__init__(order)
         self.arguments: list[Argument] = []
-        self.keywords: list[str] = []
-        self.keys: list[str] = []
+        # Of a module with a specification: its outputs, and what runs it with all leaves and gives all leaves.
+        self.results: list[torchtrees.Result] = []
+        self.flat: Optional[Callable[[list[Any]], Any]] = None
         self.device: Any = "cpu"
         self.module: Any = None
         self.kind = ""
@@ -74,6 +83,8 @@ class Loader(Loader):  # type: ignore[no-redef]
                     UNAVAILABLE,
                 )
         self.device = torch.device("cpu" if device is None else f"cuda:{device}")
+        if self.kind != EAGER:  # which imports what it needs itself
+            self._torchvision(torch)
         try:
             getattr(
                 self, {SCRIPT: "_script", EXPORTED: "_exported", COMPILED: "_compiled", EAGER: "_eager"}[self.kind]
@@ -88,6 +99,30 @@ class Loader(Loader):  # type: ignore[no-redef]
             hint = hint or f"PyTorch {torch.__version__} cannot load the {size_of(order.path)} bytes of it"
             raise LoadError(
                 f"failed to load model '{order.name}': {order.file()} ({self.kind}): {text} ({hint})"
+            ) from None
+
+    def _torchvision(self, torch: Any) -> None:
+        """Imports torchvision, whose operators PyTorch then has, for a file that calls one of them."""
+        used = torchvision_operator(self.order.path)
+        if not used:
+            return
+        needs = (
+            f"failed to load model '{self.order.name}': {self.order.file()} calls the operator torchvision::{used}, "
+        )
+        try:
+            importlib.import_module("torchvision")
+        except ModuleNotFoundError as error:
+            what = "and torchvision" if error.name == "torchvision" else f"and the module '{error.name}' of torchvision"
+            raise LoadError(
+                f"{needs}{what} is not installed in {sys.executable}: install the torchvision that belongs to PyTorch "
+                f"{torch.__version__} (pip install torchvision)",
+                UNAVAILABLE,
+            ) from None
+        except Exception as error:
+            raise LoadError(
+                f"{needs}but torchvision cannot be imported: {first_line(error)} (install the one that belongs to PyTorch "
+                f"{torch.__version__})",
+                UNAVAILABLE,
             ) from None
 
     def _settings(self, torch: Any) -> None:
@@ -134,20 +169,29 @@ class Loader(Loader):  # type: ignore[no-redef]
                 self.module = torch.compile(self.module, **{k: v for k, v in options.items() if k != "disable"})
 
     def _exported(self, torch: Any) -> None:
+        from torch.utils._pytree import tree_flatten, tree_unflatten
+
         program = torch.export.load(self.order.path)
-        positional, self.keywords, self.keys = exported_names(program)
+        found, constants, graph = exported_tree(program)
         nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
-        names = [*positional, *self.keywords]
-        self.arguments = [Argument(name, "tensor", False) for name in names]
-        self.inputs = [
-            self._spec(name, nodes.get(graph)) for name, graph in zip(names, program.graph_signature.user_inputs)
-        ]
-        given = program.graph_signature.user_outputs
-        outputs = self.keys or [f"OUTPUT__{i}" for i in range(len(given))]
-        self.outputs = [self._spec(name, nodes.get(graph)) for name, graph in zip(outputs, given)]
+        self.arguments = leaf_arguments(found, graph, constants)
+        tensors = [place for place, constant in enumerate(constants) if constant is TENSOR]
+        self.inputs = [self._spec(a.name, nodes.get(graph[place])) for a, place in zip(self.arguments, tensors)]
+        self.results, graph = exported_results(program)
+        self.outputs = [self._spec(r.name, nodes.get(graph[r.place])) for r in self.results]
         self.module = program.module()
         if self.device.type != "cpu":
             self.module = self.module.to(self.device)
+        module, structure = self.module, program.call_spec.in_spec
+
+        def flat(given: list[Any]) -> Any:
+            all_ = list(constants)
+            for place, one in zip(tensors, given):
+                all_[place] = one
+            positional, keywords = tree_unflatten(all_, structure)
+            return tree_flatten(module(*positional, **keywords))[0]
+
+        self.flat = flat
 
     def _compiled(self, torch: Any) -> None:
         self.module = torch._inductor.aoti_load_package(self.order.path)
@@ -157,9 +201,12 @@ class Loader(Loader):  # type: ignore[no-redef]
                 f"{self.order.file()} was compiled for the device '{built}': write an instance_group of "
                 f"{'KIND_GPU' if built == 'cuda' else 'KIND_CPU'}, or compile it for '{self.device.type}'"
             )
-        self.keywords, count, self.keys = compiled_keys(self.module.loader)
-        self.arguments = [Argument(f"INPUT__{i}", "tensor", False) for i in range(count)]
-        self.arguments += [Argument(name, "tensor", False) for name in self.keywords]
+        loader = self.module.loader
+        given, made = (torchtrees.tree(text) for text in loader.get_call_spec())
+        found = torchtrees.inputs(given)
+        self.arguments = leaf_arguments(found, [""] * len(found), [TENSOR] * len(found))
+        self.results = torchtrees.results(made)
+        self.flat = getattr(loader, "boxed_run", loader.run)
 
     def _spec(self, name: str, value: Any) -> TensorSpec:
         if value is None or not hasattr(value, "dtype"):
@@ -199,21 +246,33 @@ class Loader(Loader):  # type: ignore[no-redef]
             self.scalars = {n for a, n, _, _ in taken if a in specs and specs[a].shape == ()}
         self.call = self._call(taken)
         self._names = [io["name"] for io in outputs]
-        self._places = _places(self._names)
+        if self.flat is None:
+            self._places = _places(self._names)
+        else:
+            self._places = self._bind_outputs(self._names)
+            made = {result.place: spec for result, spec in zip(self.results, self.outputs)}
+            given = [made[p]._replace(name=n) for n, p in zip(self._names, self._places) if p in made]
+            validate(config, [], given, True)
         self.order.config = config
 
     def bind_inputs(self, inputs: list[dict[str, Any]]) -> list[tuple[Optional[str], str, str, bool]]:
         """For each input of the configuration its argument (None: by position), name, kind and whether it is BF16."""
         names = [io["name"] for io in inputs]
         arguments = self.arguments
-        by_name = {a.name: a for a in arguments}
+        by_name = torchtrees.by_name(arguments)
         types = {io["name"]: io.get("data_type") or "" for io in inputs}
         if len(arguments) == 1 and arguments[0].kind == "tensors":
             return [(arguments[0].name, name, "tensors", types[name] == BFLOAT16) for name in names]
         bound: dict[str, str] = {}
         if all(name in by_name for name in names):
-            bound = {name: name for name in names}
+            for name in names:
+                other = bound.setdefault(by_name[name].name, name)
+                if other != name:
+                    raise self._wrong(f"inputs '{other}' and '{name}' are the same argument", names)
         else:
+            unknown = [n for n in names if n.startswith(("ARGS[", "KWARGS[")) and n not in by_name]
+            if self.flat is not None and unknown:
+                raise self._wrong(f"input '{unknown[0]}' is not in its specification", names)
             places = _places(names)
             if places is None:  # in the order of the configuration
                 places = list(range(len(names)))
@@ -241,6 +300,24 @@ class Loader(Loader):  # type: ignore[no-redef]
                 )
             taken.append((argument.name, name, kind, types[name] == BFLOAT16))
         return taken
+
+    def _bind_outputs(self, names: list[str]) -> list[int]:
+        """For each output of the configuration which leaf of the result it is."""
+        by_name = torchtrees.by_name(self.results)
+        if all(name in by_name for name in names):
+            return [by_name[name].place for name in names]
+        places = _places(names)
+        known = {result.place for result in self.results}
+        if places is not None and all(place in known for place in places):
+            return places
+        has_keys = self.results and self.results[0].name not in ("RESULT", "OUTPUT__0")
+        if places is None and not has_keys and len(names) == len(known):
+            return sorted(known)  # in the order of the configuration
+        wrong = next(name for name in names if name not in by_name)
+        raise LoadError(
+            f"unable to load model '{self.order.name}', output '{wrong}' is none of those of {self.order.file()}: "
+            + ", ".join(result.name for result in self.results)
+        )
 
     def _wrong(self, what: str, names: list[str]) -> LoadError:
         arguments = ", ".join(a.name for a in self.arguments)
@@ -272,15 +349,12 @@ class Loader(Loader):  # type: ignore[no-redef]
                 with guard():
                     return module({name: tensor(array, flags[name]) for name, array in inputs.items()})
 
-        elif self.keywords:
-            plan = [(None if a in self.keywords else a, a, n, k, b) for a, n, k, b in taken]
+        elif self.flat is not None:
+            flat = self.flat
 
             def call(inputs: dict[str, Any]) -> Any:
                 with guard():
-                    return module(
-                        *[value(inputs[n], k, b) for p, _, n, k, b in plan if p is not None],
-                        **{a: value(inputs[n], k, b) for p, a, n, k, b in plan if p is None},
-                    )
+                    return flat([value(inputs[n], k, b) for _, n, k, b in taken])
 
         elif optional:
 
@@ -307,6 +381,8 @@ class Loader(Loader):  # type: ignore[no-redef]
         if self.clean_cache and self.device.type != "cpu":
             self._torch.cuda.empty_cache()
         names = self._names
+        if self.flat is not None:
+            return {name: self.array(result[place]) for name, place in zip(names, self._places or ())}
         if type(result) is self._torch.Tensor:
             result = (result,)
         elif isinstance(result, dict):

@@ -11,7 +11,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ..datatypes import DTYPES, object_array
+from neso_runtime.datatypes import DTYPES, object_array
+
 from .errors import UNAVAILABLE, LoadError, first_line, framework, looks_like, memory_hint, size_of
 from .host import Loader, Order
 from .specs import NUMBERS, STRING, TensorSpec, data_type, io_of, show, whole_shape

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-from ..datatypes import BF16, BYTES, NAMES, number_of
+from neso_runtime.datatypes import BF16, BYTES, NAMES, number_of
+
 from .errors import LoadError
 
 
@@ -40,7 +41,8 @@ def io_of(config: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def sees_of(config: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """What the model sees as inputs or outputs: those of the configuration, its states, and what the server makes of a batch and a sequence.
+    """What the model sees as inputs or outputs: those of the configuration, its states, and what the server makes of a
+    batch and a sequence.
     What the server makes has no dims."""
     sequence = config.get("sequence_batching") or {}
     made = io_of(config, kind)

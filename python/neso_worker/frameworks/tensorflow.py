@@ -9,7 +9,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ..datatypes import BF16, NAMES, object_array
+from neso_runtime.datatypes import BF16, NAMES, object_array
+
 from .errors import (
     NOT_FOUND,
     UNAVAILABLE,
@@ -25,11 +26,13 @@ from .host import Loader, Order, threads
 from .specs import BFLOAT16, NUMBERS, STRING, TensorSpec, data_type, io_of, sees_of
 
 _HINTS = (
-    ("Op type not registered", "the model uses an operator that this TensorFlow lacks: use the TensorFlow that wrote it, with its custom operators"),
+    ("Op type not registered", "the model uses an operator that this TensorFlow lacks: use the TensorFlow that "
+                               "wrote it, with its custom operators"),
     ("not in tags", "name the tags of the model in the parameter TF_GRAPH_TAG"),
     ("could not be found in SavedModel", "name the tags of the model in the parameter TF_GRAPH_TAG"),
     ("Error parsing message", "the file is cut off, damaged, or something else: write the model again"),
-    ("registered_name", "the model has a layer or function of its own: register it in a package of the interpreter, or save a SavedModel with model.export()"),
+    ("registered_name", "the model has a layer or function of its own: register it in a package of the interpreter, "
+                        "or save a SavedModel with model.export()"),
     ("Could not locate class", "the model has a layer or function of its own: save a SavedModel with model.export(), which carries it"),
     ("Lambda", "Keras refuses to run code out of a file: save a SavedModel with model.export()"),
 )  # fmt: skip
@@ -61,7 +64,8 @@ class Loader(Loader):  # type: ignore[no-redef]
             raise LoadError(f"{order.file()}: its saved_model.pb is empty: write the model again")
         if path.lower().endswith(".keras") and not zipfile.is_zipfile(path):
             raise LoadError(
-                f"{order.file()} is not a Keras file: it is cut off, damaged, or something else ({size_of(path)} bytes): write the model again"
+                f"{order.file()} is not a Keras file: it is cut off, damaged, or something else ({size_of(path)} "
+                f"bytes): write the model again"
             )
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         tf = self._tf = framework("tensorflow", "tensorflow", "tensorflow", (2, 12))

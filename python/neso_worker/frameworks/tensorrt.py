@@ -10,7 +10,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..datatypes import DTYPES
+from neso_runtime.datatypes import DTYPES
+
 from .errors import UNAVAILABLE, UNSUPPORTED, LoadError, first_line, framework, looks_like, size_of
 from .host import Loader, Order
 from .specs import BFLOAT16, NUMBERS, TensorSpec, data_type, sees_of
@@ -52,7 +53,7 @@ class Loader(Loader):  # type: ignore[no-redef]
                 f"{order.file()}: an engine runs only with the TensorRT version and the kind of GPU that it was built for: build it "
                 "again here with trtexec, or serve the ONNX file with the backend onnxruntime"
             )
-        self._runtime = runtime
+        self._bound = runtime
         modes = trt.TensorIOMode
         for place in range(self.engine.num_io_tensors):
             name = self.engine.get_tensor_name(place)

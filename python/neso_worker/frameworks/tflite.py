@@ -8,7 +8,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ..datatypes import object_array
+from neso_runtime.datatypes import object_array
+
 from .errors import (
     UNAVAILABLE,
     UNSUPPORTED,
@@ -26,10 +27,12 @@ from .specs import BFLOAT16, STRING, TensorSpec, data_type, sees_of
 PACKAGE = "ai_edge_litert.interpreter"
 
 _HINTS = (
-    ("Select TensorFlow op", "the model has operators of TensorFlow itself: convert it with those of TensorFlow Lite only, or save a SavedModel"),
+    ("Select TensorFlow op", "the model has operators of TensorFlow itself: convert it with those of TensorFlow "
+                             "Lite only, or save a SavedModel"),
     ("unresolved custom op", "the model has an operator of its own, which needs a library: save the model as a SavedModel, for TensorFlow"),
     ("not a valid Flatbuffer", "the file is cut off or damaged: write the model again"),
-    ("Missing registration", "the file is cut off or damaged, or newer than this interpreter: write the model again, or use a later package"),
+    ("Missing registration", "the file is cut off or damaged, or newer than this interpreter: write the model "
+                             "again, or use a later package"),
     ("No subgraph", "the file is cut off or damaged: write the model again"),
 )  # fmt: skip
 
@@ -92,7 +95,10 @@ class Loader(Loader):  # type: ignore[no-redef]
             self._call = lambda tensors: runner(**tensors)
             self._made = (interpreter, runner)
         else:
-            inputs, outputs = ({d["name"]: d for d in details} for details in (interpreter.get_input_details(), interpreter.get_output_details()))  # fmt: skip
+            inputs, outputs = (
+                {d["name"]: d for d in details}
+                for details in (interpreter.get_input_details(), interpreter.get_output_details())
+            )
             self._call = _graph(interpreter, inputs, outputs)
             self._made = (interpreter,)
         self._bf16 = {n: d["dtype"] for n, d in inputs.items() if _kind(d) == "bfloat16"}

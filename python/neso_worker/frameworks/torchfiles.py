@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import json
 import os
+import re
 import sys
 import zipfile
 from typing import Any, NamedTuple
 
+from . import torchtrees
 from .errors import UNSUPPORTED, LoadError, looks_like, size_of
 from .host import Order
+from .torchtrees import Leaf, Result
 
 SCRIPT, EXPORTED, COMPILED, EAGER = "TorchScript", "torch.export", "AOTInductor", "model.py"
+# Stands for a leaf that is an input.
+TENSOR = object()
+# How the code of TorchScript and of exported and compiled modules names operators of torchvision.
+_TORCHVISION = re.compile(rb"(?:\bops\.torchvision\.|torchvision::)(\w+)")
 
 
 class Argument(NamedTuple):
@@ -23,6 +29,8 @@ class Argument(NamedTuple):
     # tensor, strings (a list of them) or tensors (a dictionary by name)
     kind: str
     optional: bool
+    # Other names that a configuration may have for it.
+    aliases: tuple[str, ...] = ()
 
 
 def kind_of(order: Order) -> str:
@@ -68,6 +76,22 @@ def kind_of(order: Order) -> str:
             "nn.Module beside a file of its state_dict"
         )
     raise LoadError(f"{file} is not {wanted}: it is a zip archive of something else (a Keras or NumPy file?)")
+
+
+def torchvision_operator(path: str) -> str:
+    """An operator of torchvision that the code in a file calls, "" for none. Weights are not read."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if not member.filename.endswith((".py", ".json", ".cpp")):
+                continue
+            with archive.open(member) as stream:
+                before = b""
+                while part := stream.read(1 << 20):
+                    found = _TORCHVISION.search(before + part)
+                    if found:
+                        return found[1].decode()
+                    before = part[-128:]  # a name may lie across two parts
+    return ""
 
 
 def script_arguments(module: Any, order: Order) -> list[Argument]:
@@ -163,29 +187,37 @@ def _weights(torch: Any, order: Order, module: Any, path: str) -> None:
         ) from None
 
 
-def exported_names(program: Any) -> tuple[list[str], list[str], list[str]]:
-    """Of an exported program: positional inputs, keyword inputs, outputs by name ([] without names)."""
-    inputs = [str(name) for name in program.graph_signature.user_inputs]
-    spec = program.call_spec.in_spec
-    positional, keywords = spec.children() if hasattr(spec, "children") else spec.children_specs
-    count = positional.num_leaves
-    return inputs[:count], list(keywords.context or ()), output_keys(program.call_spec.out_spec)
+def exported_tree(program: Any) -> tuple[list[Leaf], list[Any], list[str]]:
+    """Of an exported program: the leaves of its arguments, for each the constant that stands there or `TENSOR`, and the names of
+    its inputs in the graph."""
+    from torch.utils import _pytree as pytree
+
+    found = torchtrees.inputs(torchtrees.tree(pytree.treespec_dumps(program.call_spec.in_spec)))
+    taken = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    constants = [arg.value if type(arg).__name__ == "ConstantArgument" else TENSOR for arg in taken]
+    return found, constants, [str(getattr(arg, "name", "")) for arg in taken]
 
 
-def output_keys(spec: Any) -> list[str]:
-    """The keys of a dictionary of outputs, [] for anything else."""
-    return [str(key) for key in spec.context] if spec.type is dict else []
+def exported_results(program: Any) -> tuple[list[Result], list[str]]:
+    """Of an exported program: its outputs, and the name of each leaf of the result in the graph."""
+    from torch.utils import _pytree as pytree
+
+    given = [spec.arg for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
+    tensors = [type(arg).__name__ != "ConstantArgument" for arg in given]
+    spec = torchtrees.tree(pytree.treespec_dumps(program.call_spec.out_spec))
+    return torchtrees.results(spec, tensors), [str(getattr(arg, "name", "")) for arg in given]
 
 
-def compiled_keys(loader: Any) -> tuple[list[str], int, list[str]]:
-    """Of an AOTInductor package: keyword inputs, positional ones, names of outputs."""
-    given, taken = (json.loads(text)[1] for text in loader.get_call_spec())
+def leaf_arguments(found: list[Leaf], plain: list[str], constants: list[Any]) -> list[Argument]:
+    """The arguments that the leaves are, without constants. plain: names of those that the file names, else "".
 
-    def leaves(spec: Any) -> int:
-        if spec["type"] is None:
-            return 1
-        return sum(leaves(child) for child in spec["children_spec"])
-
-    positional, keywords = given["children_spec"]
-    keys = json.loads(taken["context"]) if taken["type"] == "builtins.dict" else []
-    return json.loads(keywords["context"]), leaves(positional), keys
+    Where each has a plain name, and none is inside of another argument, they have these; else all have their paths.
+    """
+    names = [leaf.key or name for leaf, name in zip(found, plain)]
+    paths = any(leaf.nested for leaf in found) or not all(names)
+    made = []
+    for place, (leaf, name) in enumerate(zip(found, names)):
+        if constants[place] is TENSOR:
+            all_ = [leaf.path, name, f"INPUT__{place}"] if paths else [name, leaf.path, f"INPUT__{place}"]
+            made.append(Argument(all_[0], "tensor", False, tuple(one for one in all_[1:] if one)))
+    return made

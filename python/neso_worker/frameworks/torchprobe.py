@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from ..datatypes import DTYPES, object_array
+from neso_runtime.datatypes import DTYPES, object_array
+
 from .errors import LoadError, first_line
 from .specs import BFLOAT16, NUMBERS, STRING, TensorSpec, effective, io_of
 
@@ -123,7 +124,9 @@ def _outputs(loader: Any, specs: list[TensorSpec]) -> tuple[Optional[list[Tensor
 
 def _described(loader: Any, result: Any) -> list[tuple[str, str, tuple[int, ...]]]:
     """Name, datatype and shape of what a module gave."""
-    if isinstance(result, dict):
+    if loader.results:
+        items = [(one.name, result[one.place]) for one in loader.results]
+    elif isinstance(result, dict):
         items = [(str(name), value) for name, value in result.items()]
     else:
         texts = isinstance(result, list) and result and isinstance(result[0], (str, bytes))

@@ -2,13 +2,14 @@
 
 from neso import __version__ as neso_version
 
-from . import client, constants, decorators, exceptions, model_config, models, proxy, server, triton, utils
+from . import _private, client, constants, decorators, exceptions, model_config, models, proxy, server, triton, utils
 
 # The version of PyTriton whose API this is.
 __version__ = "0.7.0"
 
 __all__ = [
     "__version__",
+    "_private",
     "client",
     "constants",
     "decorators",

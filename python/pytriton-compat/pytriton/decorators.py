@@ -1,8 +1,9 @@
 """The names of pytriton.decorators, from neso.decorators."""
 
+from neso._context import CONTEXT
+from neso._context import inject as _inject_triton_context
 from neso.constants import TRITON_CONTEXT_FIELD_NAME
 from neso.decorators import (
-    _SPECIAL_KEYS,
     ConstantPadder,
     InferenceRequest,
     InferenceRequests,
@@ -11,9 +12,6 @@ from neso.decorators import (
     InputNames,
     ModelConfigDict,
     TritonContext,
-    _get_wrapt_stack,
-    _inject_triton_context,
-    _WrappedWithWrapper,
     batch,
     convert_output,
     fill_optionals,
@@ -30,6 +28,11 @@ from neso.decorators import (
 from neso.exceptions import PyTritonBadParameterError, PyTritonRuntimeError, PyTritonValidationError
 from neso.model_config.triton_model_config import TritonModelConfig
 from neso.proxy.telemetry import start_span_from_span
+
+from ._private import WrappedWithWrapper as _WrappedWithWrapper
+from ._private import get_wrapt_stack as _get_wrapt_stack
+
+_SPECIAL_KEYS = [CONTEXT]
 
 __all__ = [
     "TRITON_CONTEXT_FIELD_NAME",

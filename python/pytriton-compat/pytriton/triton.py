@@ -10,8 +10,6 @@ from neso.model_config import ModelConfig, Tensor
 from neso.proxy.telemetry import build_proxy_tracer_from_triton_config, get_telemetry_tracer, set_telemetry_tracer
 from neso.triton import (
     DEFAULT_PROTECTED_ENDPOINTS,
-    GROWTH_BACKEND_SHM_SIZE,
-    INITIAL_BACKEND_SHM_SIZE,
     MODEL_CONFIG_URL,
     MODEL_INFER_URL,
     MODEL_READY_URL,
@@ -19,7 +17,6 @@ from neso.triton import (
     MONITORING_PERIOD_S,
     TRITON_ACCESS_HEADER,
     VALID_TRITON_ENDPOINTS,
-    WAIT_FORM_MODEL_TIMEOUT_S,
     DefaultTritonLifecyclePolicy,
     RemoteTriton,
     Triton,
@@ -30,6 +27,11 @@ from neso.triton import (
     VertextAILifecyclePolicy,
 )
 from neso.utils.workspace import Workspace
+
+# Numbers that mean nothing here; scripts may name them.
+WAIT_FORM_MODEL_TIMEOUT_S = 60.0
+INITIAL_BACKEND_SHM_SIZE = 4194304
+GROWTH_BACKEND_SHM_SIZE = 1048576
 
 __all__ = [
     "DEFAULT_PROTECTED_ENDPOINTS",

@@ -63,7 +63,8 @@ func (s *azureSource) login(ctx context.Context, tenant string, form url.Values)
 	if host == "" {
 		host = "https://login.microsoftonline.com"
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/"+url.PathEscape(tenant)+"/oauth2/v2.0/token", strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/"+url.PathEscape(tenant)+"/oauth2/v2.0/token",
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}

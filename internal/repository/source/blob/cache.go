@@ -156,7 +156,7 @@ func (c *cache) tree(model, objects string, files []file) (dir string, release f
 	return dir, remove, nil
 }
 
-// link makes to a hard link of from, or a copy where there are none.
+// link makes to a hard link of from, or a copy where hard links do not work.
 func link(from, to string) error {
 	err := os.Link(from, to)
 	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {

@@ -35,8 +35,8 @@ func newDownloader(s store, pause time.Duration) *downloader {
 	return &downloader{store: s, slots: make(chan struct{}, parallel), pause: pause}
 }
 
-// all brings those of the files that are not in dir yet. The first failure
-// stops the others; what has arrived is kept for the next time.
+// all downloads the files that are not in dir yet. The first failure stops the
+// other downloads. Files that have arrived are kept for the next time.
 func (d *downloader) all(ctx context.Context, dir string, files []file) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -220,7 +220,8 @@ func (d *downloader) verify(ctx context.Context, f *os.File, o object) error {
 		return err
 	}
 	if got := h.Sum(nil); string(got) != string(sum.want) {
-		return fmt.Errorf("the %s checksum of the download is %s, the store says %s", sum.name, hex.EncodeToString(got), hex.EncodeToString(sum.want))
+		return fmt.Errorf("the %s checksum of the download is %s, the store says %s", sum.name, hex.EncodeToString(got),
+			hex.EncodeToString(sum.want))
 	}
 	return nil
 }

@@ -34,8 +34,10 @@ type cloud struct {
 
 const (
 	expiry   = "2099-01-01T00:00:00Z"
-	stsReply = `<%sResponse><%sResult><Credentials><AccessKeyId>%s</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>%s</SessionToken><Expiration>` + expiry + `</Expiration></Credentials></%sResult></%sResponse>`
-	keyReply = `{"Code":"Success","Type":"AWS-HMAC","AccessKeyId":%q,"SecretAccessKey":"s","Token":%q,"Expiration":"` + expiry + `","LastUpdated":"2026-01-01T00:00:00Z"}`
+	stsReply = `<%sResponse><%sResult><Credentials><AccessKeyId>%s</AccessKeyId><SecretAccessKey>s</SecretAccessKey>` +
+		`<SessionToken>%s</SessionToken><Expiration>` + expiry + `</Expiration></Credentials></%sResult></%sResponse>`
+	keyReply = `{"Code":"Success","Type":"AWS-HMAC","AccessKeyId":%q,"SecretAccessKey":"s","Token":%q,"Expiration":"` + expiry +
+		`","LastUpdated":"2026-01-01T00:00:00Z"}`
 )
 
 func newCloud(t *testing.T) *cloud {
@@ -64,7 +66,8 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	_ = r.ParseForm()
 	path := r.URL.Path
-	c.asked[path] = r.Form.Encode() + " " + r.Header.Get("Authorization") + " " + r.Header.Get("Metadata") + r.Header.Get("X-Identity-Header") + r.Header.Get("Metadata-Flavor")
+	c.asked[path] = r.Form.Encode() + " " + r.Header.Get("Authorization") + " " +
+		r.Header.Get("Metadata") + r.Header.Get("X-Identity-Header") + r.Header.Get("Metadata-Flavor")
 	switch {
 	// Amazon's.
 	case path == "/sts":
@@ -202,10 +205,17 @@ func TestAmazonIdentities(t *testing.T) {
 		}, want: "MACHINE token-of-MACHINE"},
 		{name: "nobody", env: func(*cloud) map[string]string { return nil }, want: " "},
 		{name: "file of credentials", env: func(*cloud) map[string]string {
-			return map[string]string{"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json", `{"s3":{"":{"key_id":"FILE","secret_key":"s","session_token":"of-the-file"}}}`), "AWS_ACCESS_KEY_ID": "KEY", "AWS_SECRET_ACCESS_KEY": "s"}
+			return map[string]string{
+				"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json",
+					`{"s3":{"":{"key_id":"FILE","secret_key":"s","session_token":"of-the-file"}}}`), "AWS_ACCESS_KEY_ID": "KEY",
+				"AWS_SECRET_ACCESS_KEY": "s",
+			}
 		}, want: "FILE of-the-file"},
 		{name: "profile of a file of credentials", env: func(*cloud) map[string]string {
-			return map[string]string{"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json", `{"s3":{"":{"profile":"team"}}}`), "AWS_SHARED_CREDENTIALS_FILE": put(t, "credentials", profiles)}
+			return map[string]string{
+				"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json", `{"s3":{"":{"profile":"team"}}}`),
+				"AWS_SHARED_CREDENTIALS_FILE":  put(t, "credentials", profiles),
+			}
 		}, want: "TEAM token-of-TEAM"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -264,10 +274,12 @@ func TestGoogleIdentities(t *testing.T) {
 			return map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": serviceAccount(t, c.url+"/token")}
 		}, want: jwt, ask: []string{"/token", "assertion="}},
 		{name: "authorized user", env: func(*cloud) map[string]string {
-			return map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": put(t, "user.json", `{"type":"authorized_user","client_id":"i","client_secret":"s","refresh_token":"the-refresh-token"}`)}
+			return map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": put(t, "user.json",
+				`{"type":"authorized_user","client_id":"i","client_secret":"s","refresh_token":"the-refresh-token"}`)}
 		}, want: "Bearer by-refresh_token", ask: []string{"/token", "refresh_token=the-refresh-token"}},
 		{name: "file of credentials", env: func(c *cloud) map[string]string {
-			return map[string]string{"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json", fmt.Sprintf(`{"gs":{"":%q}}`, serviceAccount(t, c.url+"/token")))}
+			return map[string]string{"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json",
+				fmt.Sprintf(`{"gs":{"":%q}}`, serviceAccount(t, c.url+"/token")))}
 		}, want: jwt},
 		{name: "file of credentials that names none", env: func(*cloud) map[string]string {
 			return map[string]string{"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json", `{"gs":{"":""}}`)}
@@ -323,17 +335,26 @@ func TestAzureIdentities(t *testing.T) {
 		{name: "key of another account", env: func(*cloud) map[string]string {
 			return map[string]string{"AZURE_STORAGE_KEY": key, "AZURE_STORAGE_ACCOUNT": "other"}
 		}, want: "SharedKey other:"},
-		{name: "managed identity", env: func(*cloud) map[string]string {
-			return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "managed_identity"}
-		}, want: "Bearer azure-metadata-identity-oauth2-token", ask: []string{"/metadata/identity/oauth2/token", "resource=https%3A%2F%2Fstorage.azure.com%2F", "true"}},
+		{
+			name: "managed identity", env: func(*cloud) map[string]string {
+				return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "managed_identity"}
+			}, want: "Bearer azure-metadata-identity-oauth2-token",
+			ask: []string{"/metadata/identity/oauth2/token", "resource=https%3A%2F%2Fstorage.azure.com%2F", "true"},
+		},
 		{name: "managed identity of a client", env: func(*cloud) map[string]string {
 			return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "managed_identity", "AZURE_STORAGE_CLIENT_ID": "the-client"}
 		}, want: "Bearer azure-metadata", ask: []string{"/metadata/identity/oauth2/token", "client_id=the-client"}},
 		{name: "managed identity of a service", env: func(c *cloud) map[string]string {
-			return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "managed_identity", "IDENTITY_ENDPOINT": c.url + "/app-service", "IDENTITY_HEADER": "the-header"}
+			return map[string]string{
+				"AZURE_STORAGE_AUTH_TYPE": "managed_identity", "IDENTITY_ENDPOINT": c.url + "/app-service",
+				"IDENTITY_HEADER": "the-header",
+			}
 		}, want: "Bearer azure-app-service", ask: []string{"/app-service", "the-header"}},
 		{name: "default: a client's secret", env: func(*cloud) map[string]string {
-			return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "default", "AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "i", "AZURE_CLIENT_SECRET": "the-secret"}
+			return map[string]string{
+				"AZURE_STORAGE_AUTH_TYPE": "default", "AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "i",
+				"AZURE_CLIENT_SECRET": "the-secret",
+			}
 		}, want: "Bearer azure-the-tenant", ask: []string{"/the-tenant/oauth2/v2.0/token", "client_secret=the-secret"}},
 		{name: "default: a workload's file", env: func(c *cloud) map[string]string {
 			return map[string]string{
@@ -341,10 +362,13 @@ func TestAzureIdentities(t *testing.T) {
 				"AZURE_FEDERATED_TOKEN_FILE": put(t, "token", "the-assertion\n"), "AZURE_AUTHORITY_HOST": c.url + "/",
 			}
 		}, want: "Bearer azure-the-tenant", ask: []string{"/the-tenant/oauth2/v2.0/token", "client_assertion=the-assertion&"}},
-		{name: "default: the machine", env: func(*cloud) map[string]string { return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "default"} }, want: "Bearer azure-metadata"},
+		{name: "default: the machine", env: func(*cloud) map[string]string {
+			return map[string]string{"AZURE_STORAGE_AUTH_TYPE": "default"}
+		}, want: "Bearer azure-metadata"},
 		{name: "nobody", env: func(*cloud) map[string]string { return nil }, want: ""},
 		{name: "file of credentials", env: func(*cloud) map[string]string {
-			return map[string]string{"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json", `{"as":{"":{"account_str":"account","auth_type":"managed_identity","client_id":"the-client"}}}`), "AZURE_STORAGE_KEY": key}
+			return map[string]string{"TRITON_CLOUD_CREDENTIAL_PATH": put(t, "c.json",
+				`{"as":{"":{"account_str":"account","auth_type":"managed_identity","client_id":"the-client"}}}`), "AZURE_STORAGE_KEY": key}
 		}, want: "Bearer azure-metadata", ask: []string{"/metadata/identity/oauth2/token", "client_id=the-client"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

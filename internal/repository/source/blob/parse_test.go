@@ -12,17 +12,20 @@ import (
 
 func TestParseURI(t *testing.T) {
 	for uri, want := range map[string]place{
-		"s3://bucket":                          {scheme: "s3", bucket: "bucket"},
-		"s3://bucket/":                         {scheme: "s3", bucket: "bucket"},
-		"s3://bucket//a///b/":                  {scheme: "s3", bucket: "bucket", prefix: "a/b/"},
-		"s3://https://host.example:9000/b/p":   {scheme: "s3", endpoint: "https://host.example:9000", bucket: "b", prefix: "p/"},
-		"s3://http://127.0.0.1:9000/b":         {scheme: "s3", endpoint: "http://127.0.0.1:9000", bucket: "b"},
-		"s3://localhost:9000/b//p/":            {scheme: "s3", endpoint: "http://localhost:9000", bucket: "b", prefix: "p/"},
-		"s3://http://[::1]:9000/b":             {scheme: "s3", endpoint: "http://[::1]:9000", bucket: "b"},
-		"gs://bucket/a":                        {scheme: "gs", bucket: "bucket", prefix: "a/"},
-		"as://account/container/a":             {scheme: "as", account: "account", bucket: "container", prefix: "a/"},
-		"as://account.blob.core.windows.net/c": {scheme: "as", endpoint: "https://account.blob.core.windows.net", account: "account", bucket: "c"},
-		"as://http://127.0.0.1:10000/dev/c":    {scheme: "as", endpoint: "http://127.0.0.1:10000", account: "dev", bucket: "c"},
+		"s3://bucket":                        {scheme: "s3", bucket: "bucket"},
+		"s3://bucket/":                       {scheme: "s3", bucket: "bucket"},
+		"s3://bucket//a///b/":                {scheme: "s3", bucket: "bucket", prefix: "a/b/"},
+		"s3://https://host.example:9000/b/p": {scheme: "s3", endpoint: "https://host.example:9000", bucket: "b", prefix: "p/"},
+		"s3://http://127.0.0.1:9000/b":       {scheme: "s3", endpoint: "http://127.0.0.1:9000", bucket: "b"},
+		"s3://localhost:9000/b//p/":          {scheme: "s3", endpoint: "http://localhost:9000", bucket: "b", prefix: "p/"},
+		"s3://http://[::1]:9000/b":           {scheme: "s3", endpoint: "http://[::1]:9000", bucket: "b"},
+		"gs://bucket/a":                      {scheme: "gs", bucket: "bucket", prefix: "a/"},
+		"as://account/container/a":           {scheme: "as", account: "account", bucket: "container", prefix: "a/"},
+		"as://account.blob.core.windows.net/c": {
+			scheme: "as", endpoint: "https://account.blob.core.windows.net", account: "account",
+			bucket: "c",
+		},
+		"as://http://127.0.0.1:10000/dev/c": {scheme: "as", endpoint: "http://127.0.0.1:10000", account: "dev", bucket: "c"},
 	} {
 		got, err := parseURI(uri)
 		if d := cmp.Diff(got, want, cmp.AllowUnexported(place{})); d != "" || err != nil {
@@ -98,7 +101,11 @@ func TestS3Checksum(t *testing.T) {
 		"customer's key": {http.Header{"X-Amz-Server-Side-Encryption-Customer-Algorithm": {"AES256"}}, tag, ""},
 		"crc64":          {http.Header{"X-Amz-Checksum-Crc64nvme": {"AAAAAAAAAAA="}, "X-Amz-Checksum-Type": {"FULL_OBJECT"}}, tag, "CRC64NVME"},
 		"of parts":       {http.Header{"X-Amz-Checksum-Crc32": {"AAAAAA==-2"}, "X-Amz-Checksum-Type": {"COMPOSITE"}}, `"x-2"`, ""},
-		"two":            {http.Header{"X-Amz-Checksum-Crc32": {"AAAAAA=="}, "X-Amz-Checksum-Sha1": {"AAAAAAAAAAAAAAAAAAAAAAAAAAA="}}, tag, "SHA1"},
+		"two": {
+			http.Header{"X-Amz-Checksum-Crc32": {"AAAAAA=="}, "X-Amz-Checksum-Sha1": {"AAAAAAAAAAAAAAAAAAAAAAAAAAA="}},
+			tag,
+			"SHA1",
+		},
 	} {
 		if got := s3Checksum(c.header, c.etag); got.name != c.want {
 			t.Errorf("%s: %q, want %q", name, got.name, c.want)
@@ -113,9 +120,15 @@ func TestS3Checksum(t *testing.T) {
 }
 
 func FuzzListings(f *testing.F) {
-	f.Add([]byte(`<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>n</NextContinuationToken><Contents><Key>a%2Fb</Key><ETag>"x"</ETag><Size>3</Size><LastModified>2026-01-02T03:04:05Z</LastModified></Contents><CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes></ListBucketResult>`))
-	f.Add([]byte(`{"nextPageToken":"n","prefixes":["p/"],"items":[{"name":"a","size":"3","etag":"x","generation":"1","updated":"2026-01-02T03:04:05Z","md5Hash":"XUFAKrxLKna5cZ2REBfFkg=="}]}`))
-	f.Add([]byte(`<EnumerationResults><Blobs><Blob><Name>a</Name><Properties><Content-Length>3</Content-Length><Etag>x</Etag><Last-Modified>Fri, 02 Jan 2026 03:04:05 GMT</Last-Modified><Content-MD5>XUFAKrxLKna5cZ2REBfFkg==</Content-MD5></Properties></Blob><BlobPrefix><Name>p/</Name></BlobPrefix></Blobs><NextMarker>n</NextMarker></EnumerationResults>`))
+	f.Add([]byte(`<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>n</NextContinuationToken>` +
+		`<Contents><Key>a%2Fb</Key><ETag>"x"</ETag><Size>3</Size><LastModified>2026-01-02T03:04:05Z</LastModified></Contents>` +
+		`<CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes></ListBucketResult>`))
+	f.Add([]byte(`{"nextPageToken":"n","prefixes":["p/"],"items":[{"name":"a","size":"3","etag":"x","generation":"1",` +
+		`"updated":"2026-01-02T03:04:05Z","md5Hash":"XUFAKrxLKna5cZ2REBfFkg=="}]}`))
+	f.Add([]byte(`<EnumerationResults><Blobs><Blob><Name>a</Name>` +
+		`<Properties><Content-Length>3</Content-Length><Etag>x</Etag><Last-Modified>Fri, 02 Jan 2026 03:04:05 GMT</Last-Modified>` +
+		`<Content-MD5>XUFAKrxLKna5cZ2REBfFkg==</Content-MD5></Properties></Blob>` +
+		`<BlobPrefix><Name>p/</Name></BlobPrefix></Blobs><NextMarker>n</NextMarker></EnumerationResults>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, parse := range []func([]byte) (listing, error){parseS3List, parseGCSList, parseAzureList} {
 			l, err := parse(body)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository/layout"
 	"github.com/nesoserve/neso/internal/repository/source"
 )
 
@@ -137,7 +137,8 @@ func (r *Repository) unusable(err error) error {
 	if s, ok := errors.AsType[*statusError](err); ok {
 		exception, message = cmp.Or(s.code, fmt.Sprintf("HTTP status %d", s.status)), s.message
 	}
-	return backend.Errorf(backend.Internal, "Unable to create %s client. Check account credentials. Exception: '%s' Message: '%s' (%s)", name, exception, message, r.uri)
+	return backend.Errorf(backend.Internal, "Unable to create %s client. Check account credentials. Exception: '%s' Message: '%s' (%s)", name,
+		exception, message, r.uri)
 }
 
 // Path returns the URI as it was given.
@@ -184,11 +185,19 @@ func (r *Repository) List(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// model returns the model that an object or a prefix belongs to, or "".
+// model returns the model of a list that an object or a prefix belongs to, or "".
 func (r *Repository) model(key string) string {
+	if name := r.named(key); !layout.NoModel(name) {
+		return name
+	}
+	return ""
+}
+
+// named returns the model, in the list or not, that an object belongs to, or "".
+func (r *Repository) named(key string) string {
 	rest, ok := strings.CutPrefix(key, r.place.prefix)
 	name, _, inside := strings.Cut(rest, "/")
-	if !ok || !inside || modelconfig.NoModel(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\\\x00") {
+	if !ok || !inside || !layout.MayLoad(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\\\x00") {
 		return ""
 	}
 	return name
@@ -196,7 +205,7 @@ func (r *Repository) model(key string) string {
 
 // Has reports whether there is anything below the model's name.
 func (r *Repository) Has(ctx context.Context, model string) (bool, error) {
-	if r.model(r.place.prefix+model+"/") != model {
+	if model == "" || r.named(r.place.prefix+model+"/") != model {
 		return false, nil
 	}
 	page, err := r.store.list(ctx, r.place.prefix+model+"/", "", false, 1)
@@ -284,7 +293,8 @@ func (r *Repository) files(ctx context.Context, model string) ([]file, error) {
 			if ok && path == "" {
 				continue // the mark of the model's own directory
 			}
-			if local := filepath.FromSlash(strings.TrimSuffix(path, "/")); !ok || !filepath.IsLocal(local) || strings.ContainsAny(path, "\\\x00") || strings.Contains(path, "//") {
+			if local := filepath.FromSlash(strings.TrimSuffix(path, "/")); !ok || !filepath.IsLocal(local) || strings.ContainsAny(path, "\\\x00") ||
+				strings.Contains(path, "//") {
 				bad = backend.Errorf(backend.InvalidArg, "model '%s' in %s holds an object whose name is no path of a file: %q", model, r.uri, o.key)
 				continue
 			}

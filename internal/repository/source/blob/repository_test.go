@@ -76,7 +76,8 @@ func (b *bucket) list(w http.ResponseWriter, r *http.Request) {
 			}
 			continue
 		}
-		fmt.Fprintf(w, "<Contents><Key>%s</Key><ETag>%s</ETag><Size>%d</Size><LastModified>2026-01-02T03:04:05Z</LastModified></Contents>", key, etag(content), len(content))
+		fmt.Fprintf(w, "<Contents><Key>%s</Key><ETag>%s</ETag><Size>%d</Size><LastModified>2026-01-02T03:04:05Z</LastModified></Contents>", key,
+			etag(content), len(content))
 	}
 	fmt.Fprint(w, "</ListBucketResult>")
 }
@@ -114,7 +115,8 @@ func openAt(t *testing.T, url, cache string) *Repository {
 func noCredentials(t *testing.T) {
 	t.Helper()
 	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		t.Setenv(name, value)
 	}
@@ -155,7 +157,8 @@ func files(t *testing.T, dir string) map[string]string {
 func TestFetch(t *testing.T) {
 	noCredentials(t)
 	b := &bucket{objects: map[string]string{
-		"top/m/config.pbtxt": "config", "top/m/1/model.bin": large(3*chunk + 5), "top/m/2/": "", "top/m/1/empty": "", "top/n/1/x": "x", "top/.hidden/x": "x", "top/file": "x", "other/x": "x",
+		"top/m/config.pbtxt": "config", "top/m/1/model.bin": large(3*chunk + 5), "top/m/2/": "", "top/m/1/empty": "", "top/n/1/x": "x",
+		"top/.hidden/x": "x", "top/file": "x", "other/x": "x",
 	}}
 	// Each read breaks off once: it goes on where it came.
 	broken := map[string]bool{}
@@ -176,7 +179,10 @@ func TestFetch(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"m", "n"}) {
 		t.Fatal(names, err)
 	}
-	for name, want := range map[string]bool{"m": true, "n": true, "file": false, ".hidden": false, "..": false, "x": false} {
+	for name, want := range map[string]bool{
+		"m": true, "n": true, "file": false, ".hidden": true, ".other": false, ".": false, "..": false,
+		"": false, "x": false,
+	} {
 		if ok, err := r.Has(t.Context(), name); ok != want || err != nil {
 			t.Errorf("%s: %v, %v", name, ok, err)
 		}
@@ -186,7 +192,8 @@ func TestFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := files(t, d.Path)
-	if len(got) != 5 || got["config.pbtxt"] != "config" || got["1/model.bin"] != b.objects["top/m/1/model.bin"] || filepath.Base(d.Path) != "m" {
+	if len(got) != 5 || got["config.pbtxt"] != "config" || got["1/model.bin"] != b.objects["top/m/1/model.bin"] ||
+		filepath.Base(d.Path) != "m" {
 		t.Errorf("%v", len(got))
 	}
 	if _, ok := got["2/"]; !ok {
@@ -282,7 +289,8 @@ func TestResume(t *testing.T) {
 		t.Errorf("%d attempts, want %d", asked, attempts)
 	}
 	for name := range files(t, cache) {
-		if strings.Contains(name, "objects/m/") && !strings.Contains(name, partSuffix) && !strings.HasSuffix(name, "/") || strings.HasSuffix(name, "model.bin") {
+		if strings.Contains(name, "objects/m/") && !strings.Contains(name, partSuffix) && !strings.HasSuffix(name, "/") ||
+			strings.HasSuffix(name, "model.bin") {
 			t.Errorf("%s is to be seen", name)
 		}
 	}
@@ -321,7 +329,8 @@ func TestWrongContent(t *testing.T) {
 	r := serve(t, b, cache)
 	for range 2 {
 		_, err := r.Fetch(t.Context(), "m")
-		if err == nil || !strings.Contains(err.Error(), "top/m/1/x: the MD5 checksum of the download is 2bda2998d9b0ee197da142a0447f6725, the store says 7c4f29407893c334a6cb7a87bf045c0d") {
+		if err == nil || !strings.Contains(err.Error(),
+			"top/m/1/x: the MD5 checksum of the download is 2bda2998d9b0ee197da142a0447f6725, the store says 7c4f29407893c334a6cb7a87bf045c0d") {
 			t.Fatal(err)
 		}
 	}

@@ -109,7 +109,9 @@ func (s *s3) sign(ctx context.Context, r *http.Request) error {
 	if err != nil {
 		return &credentialError{err}
 	}
-	return s.signer.SignHTTP(ctx, keys, r, emptySHA256, "s3", s.home(), time.Now(), func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
+	return s.signer.SignHTTP(ctx, keys, r, emptySHA256, "s3", s.home(), time.Now(), func(o *v4.SignerOptions) {
+		o.DisableURIPathEscaping = true
+	})
 }
 
 func (s *s3) home() string {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository/layout"
 	"github.com/nesoserve/neso/internal/repository/source"
 )
 
@@ -25,7 +25,8 @@ func Open(path string) (*Repository, error) {
 	case err != nil:
 		return nil, backend.Errorf(backend.Internal, "failed to stat file %s: %v (expected a directory of models)", path, cause(err))
 	case !info.IsDir():
-		return nil, backend.Errorf(backend.InvalidArg, "repository path is not a valid directory: %s is a file (expected a directory of models)", path)
+		return nil, backend.Errorf(backend.InvalidArg, "repository path is not a valid directory: %s is a file (expected a directory of models)",
+			path)
 	}
 	return &Repository{path: path}, nil
 }
@@ -41,9 +42,9 @@ func cause(err error) error {
 // Path returns the path as it was given.
 func (r *Repository) Path() string { return r.path }
 
-// List returns the names of the sub-directories. Names that begin with a dot
-// are no models: storage systems keep their own things there (`.git`,
-// `..data` of mounted configuration).
+// List returns the names of the sub-directories, without those that begin with a
+// dot: storage systems keep their own things there (`.git`, `..data` of mounted
+// configuration).
 func (r *Repository) List(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(r.path)
 	if err != nil {
@@ -51,7 +52,7 @@ func (r *Repository) List(context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if modelconfig.NoModel(e.Name()) {
+		if layout.NoModel(e.Name()) {
 			continue
 		}
 		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isDir(filepath.Join(r.path, e.Name())) {
@@ -64,7 +65,7 @@ func (r *Repository) List(context.Context) ([]string, error) {
 
 // Has reports whether there is a model directory of that name.
 func (r *Repository) Has(_ context.Context, model string) (bool, error) {
-	if modelconfig.NoModel(model) {
+	if !layout.MayLoad(model) || !filepath.IsLocal(model) {
 		return false, nil
 	}
 	info, err := os.Stat(filepath.Join(r.path, model))

@@ -82,7 +82,8 @@ func relative(name string) string { return strings.TrimLeft(name, "/") }
 // check refuses names that leave the model's directory or that another system
 // would read as a different path.
 func check(name string) error {
-	if inside := relative(name); strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(inside)) || strings.HasSuffix(name, "/") || filepath.Clean(inside) == "." {
+	if inside := relative(name); strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(inside)) ||
+		strings.HasSuffix(name, "/") || filepath.Clean(inside) == "." {
 		return backend.Errorf(backend.InvalidArg, "invalid file name '%s', it must be a path relative to the model's directory", name)
 	}
 	return nil

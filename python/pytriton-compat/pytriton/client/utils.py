@@ -4,7 +4,6 @@ from tritonclient.utils import InferenceServerException
 
 from neso.client.exceptions import PyTritonClientInvalidUrlError, PyTritonClientTimeoutError
 from neso.client.utils import (
-    _DEFAULT_NETWORK_TIMEOUT_S,
     LATEST_MODEL_VERSION,
     ModelState,
     TritonUrl,
@@ -16,6 +15,7 @@ from neso.client.utils import (
     wait_for_model_ready,
     wait_for_server_ready,
 )
+from neso.client.utils import NETWORK_TIMEOUT_S as _DEFAULT_NETWORK_TIMEOUT_S
 from neso.client.warnings import NotSupportedTimeoutWarning
 from neso.constants import DEFAULT_GRPC_PORT, DEFAULT_HTTP_PORT
 from neso.model_config.parser import ModelConfigParser

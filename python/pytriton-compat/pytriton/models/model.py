@@ -1,7 +1,8 @@
 """The names of pytriton.models.model that mean something here."""
 
+from neso._context import inject as _inject_triton_context
 from neso._model import Model
-from neso.decorators import TritonContext, _inject_triton_context
+from neso.decorators import TritonContext
 from neso.exceptions import PyTritonValidationError
 from neso.model_config import DeviceKind, ModelConfig, Tensor
 from neso.model_config.generator import ModelConfigGenerator

@@ -1,0 +1,33 @@
+package board
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// bell is what has a worker send the answers that it holds, although it runs
+// something: a pipe of which a thread of the worker's reads the other end. While
+// nobody rings it costs nothing, which a thread that looks now and then does: in
+// Python it takes the interpreter away from the model each time.
+type bell struct{ fd int }
+
+// newBell returns the server's end and the worker's, which is to be closed when
+// it has been sent.
+func newBell() (*bell, *os.File, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	// Only the server's end: a worker that does not read must not hold it up.
+	if err := unix.SetNonblock(ends[1], true); err != nil {
+		_, _ = unix.Close(ends[0]), unix.Close(ends[1])
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return &bell{ends[1]}, os.NewFile(uintptr(ends[0]), "bell"), nil
+}
+
+// ring does not wait; a worker that has not heard the last ones hears no more.
+func (b *bell) ring() { _, _ = unix.Write(b.fd, []byte{0}) }
+
+func (b *bell) close() { _ = unix.Close(b.fd) }

@@ -1,0 +1,119 @@
+package channel
+
+import (
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// The next frame of a chain of calls comes within some tens of microseconds.
+// Waiting for it in Go's poller puts the thread to sleep, perhaps its core too,
+// and takes an interrupt and several system calls to wake both: as long again as
+// the step that is waited for. So the reader asks the socket again and again, and
+// in between leaves the core to others: above all to the worker, which the kernel
+// likes to wake on the core of whoever woke it.
+
+const (
+	// pollLimit is how long a reader asks for one frame.
+	pollLimit = 100 * time.Microsecond
+	// pollSpell is how long readers may ask before one of them waits in Go's poller
+	// again. A processor that always has a goroutine to run never looks at the
+	// network, where there may be requests for others.
+	pollSpell = 500 * time.Microsecond
+	// maxMisses bounds what polling in vain costs: after that many misses in a row
+	// one in 1<<maxMisses frames is asked for.
+	maxMisses = 6
+	// maxRun bounds how many frames in a row come without Go's poller, which alone
+	// knows of the deadline that tells a reader of errands.
+	maxRun = 64
+)
+
+// polling decides which frames of a channel are asked for. It belongs to whoever
+// reads.
+type polling struct {
+	soon   bool // the next frame probably comes soon
+	skip   int  // so many of those are waited for
+	misses int  // in a row
+	run    int  // so many in a row were asked for, and came
+}
+
+// begin reports whether to ask for the next frame; idle is how long ago a reader
+// waited in Go's poller.
+func (p *polling) begin(idle time.Duration) bool {
+	soon := p.soon
+	p.soon = false
+	switch {
+	case !soon:
+		return false
+	case p.skip > 0:
+		p.skip--
+		p.run = 0
+		return false
+	case idle > pollSpell || p.run >= maxRun:
+		p.run = 0
+		return false
+	}
+	p.run++
+	return true
+}
+
+// end notes whether the frame came in time.
+func (p *polling) end(inTime bool) {
+	if inTime {
+		p.misses = 0
+		return
+	}
+	p.run = 0
+	p.misses = min(p.misses+1, maxMisses)
+	p.skip = 1<<p.misses - 1
+}
+
+// parked is when a reader last waited in Go's poller, since started.
+var (
+	started = time.Now()
+	parked  atomic.Int64
+)
+
+// Expect says that what the next Read returns probably comes soon.
+func (d *direct) Expect() { d.polling.soon = true }
+
+// polled reports whether it has received anything, the end or an error without
+// waiting in Go's poller.
+func (d *direct) polled() bool {
+	if !d.polling.soon || !d.polling.begin(time.Since(started)-time.Duration(parked.Load())) {
+		return false
+	}
+	d.came = false
+	begin := time.Now()
+	if err := d.raw.Control(d.poll); err != nil {
+		return false // Read says the same
+	}
+	// What came later had the core taken by others, who get more of it from one that
+	// yields than from one that sleeps.
+	d.polling.end(d.came && time.Since(begin) <= pollLimit)
+	return d.came
+}
+
+func (d *direct) pollSocket(fd uintptr) {
+	for begin := time.Now(); ; {
+		if d.receive(fd) {
+			d.came = true
+			return
+		}
+		if time.Since(begin) > pollLimit {
+			return
+		}
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		runtime.Gosched() // other goroutines wait for this processor
+	}
+}
+
+// receiveOrPark is receive for Go's poller, which waits when it returns false.
+func (d *direct) receiveOrPark(fd uintptr) bool {
+	if d.receive(fd) {
+		return true
+	}
+	parked.Store(int64(time.Since(started)))
+	return false
+}

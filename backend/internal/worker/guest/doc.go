@@ -1,0 +1,4 @@
+// Package guest is the worker's side of the protocol, for workers that are written
+// in Go. A Guest reads frames, maps what the server hands over (memory.go) and
+// has a Handler run the batches (execute.go). Open guest.go first.
+package guest

@@ -1,0 +1,172 @@
+package guest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"sync"
+
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+)
+
+var errServerGone = errors.New("the server is gone")
+
+// guestMemory is what a worker in Go has mapped: the inputs of the server, and
+// its own output memory, which it divides up itself.
+type guestMemory struct {
+	guest *Guest
+	mu    sync.Mutex
+	// inputs are the mappings of kinds 0 and 2, by number.
+	inputs map[uint32][]byte
+	own    []*guestSegment
+	// grown gets the answer to a GROW: nil, or why there is no more memory.
+	grown chan error
+	ended chan struct{}
+}
+
+type guestSegment struct {
+	number uint32
+	data   []byte
+	blocks *segment.Buddy
+}
+
+func (m *guestMemory) init(g *Guest) {
+	m.guest, m.inputs, m.grown, m.ended = g, map[uint32][]byte{}, make(chan error, 1), make(chan struct{})
+}
+
+// end lets a waiting allocate return.
+func (m *guestMemory) end() { close(m.ended) }
+
+// segment maps what the server hands over.
+func (m *guestMemory) segment(body []byte, descriptors *os.File) error {
+	number, kind, size, err := wire.DecodeSegment(body)
+	if err != nil {
+		return err
+	}
+	if kind > wire.SegmentLent {
+		return &wire.ProtocolError{Kind: wire.KindSegment, Field: "kind", Offset: 4, Detail: fmt.Sprintf("%d is for others", kind)}
+	}
+	file, err := channel.ReceiveFile(descriptors)
+	if err != nil {
+		return err
+	}
+	data, err := segment.Map(file, int(size), kind == wire.SegmentOutputs)
+	_ = file.Close()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if kind != wire.SegmentOutputs {
+		m.inputs[number] = data
+		return nil
+	}
+	usable := uint64(1) << (bits.Len64(size) - 1)
+	if usable < segment.MinBlock {
+		return fmt.Errorf("worker protocol: an output segment of %d bytes", size)
+	}
+	m.own = append(m.own, &guestSegment{number: number, data: data, blocks: segment.NewBuddy(usable)})
+	select {
+	case m.grown <- nil:
+	default:
+	}
+	return nil
+}
+
+// drop unmaps a segment that was lent: what used it has been answered.
+func (m *guestMemory) drop(body []byte) error {
+	number, err := wire.DecodeDrop(body)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, ok := m.inputs[number]
+	if !ok || number < wire.FirstLentSegment {
+		return &wire.ProtocolError{Kind: wire.KindDrop, Field: "segment", Detail: fmt.Sprintf("%d was not lent", number)}
+	}
+	delete(m.inputs, number)
+	segment.Unmap(data)
+	return nil
+}
+
+// failed is the server's answer to a GROW that it refuses.
+func (m *guestMemory) failed(body string) {
+	select {
+	case m.grown <- errors.New(body):
+	default:
+	}
+}
+
+// input returns the block of an entry.
+func (m *guestMemory) input(e *wire.Entry) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data := m.inputs[e.Segment]
+	if e.Offset > uint64(len(data)) || e.Length > uint64(len(data))-e.Offset {
+		return nil, fmt.Errorf("worker protocol: block at %d with %d bytes is outside segment %d of %d bytes",
+			e.Offset, e.Length, e.Segment, len(data))
+	}
+	return data[e.Offset : e.Offset+e.Length : e.Offset+e.Length], nil
+}
+
+// allocate returns a block of output memory, asking the server for more where
+// there is none.
+func (m *guestMemory) allocate(size int) (wire.Place, []byte, error) {
+	order := segment.OrderFor(uint64(size))
+	for attempt := 0; ; attempt++ {
+		m.mu.Lock()
+		for _, s := range m.own {
+			if offset, ok := s.blocks.Alloc(order); ok {
+				m.mu.Unlock()
+				return wire.Place{Segment: s.number, Offset: offset}, s.data[offset : offset+uint64(size)], nil
+			}
+		}
+		m.mu.Unlock()
+		if attempt == 2 {
+			return wire.Place{}, nil, errors.New("output memory cannot grow")
+		}
+		if err := m.grow(segment.MinBlock << order); err != nil {
+			return wire.Place{}, nil, err
+		}
+	}
+}
+
+func (m *guestMemory) grow(need uint64) error {
+	select {
+	case err := <-m.grown: // an answer that nobody waited for
+		_ = err
+	default:
+	}
+	g := m.guest
+	g.mu.Lock()
+	frame, err := wire.AppendFrame(nil, wire.KindGrow, 0, 0, binary.LittleEndian.AppendUint64(nil, need))
+	if err == nil {
+		_, err = g.descriptors.Write(frame)
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-m.grown:
+		return err
+	case <-m.ended:
+		return errServerGone
+	}
+}
+
+// release takes back a block of output memory. Others are not ours.
+func (m *guestMemory) release(k wire.Block) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.own {
+		if s.number == k.Segment {
+			s.blocks.Free(k.Offset)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package hostcalls
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+)
+
+// Metric serves METRIC.
+func (c *Calls) Metric(h wire.Header, body []byte) error {
+	var b wire.MetricBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return &wire.ProtocolError{Kind: h.Kind, Field: "body", Detail: err.Error()}
+	}
+	if c.w.Host == nil {
+		return c.Refuse(h.ID)
+	}
+	value, err := c.metrics.Do(c.w.Host, &b)
+	return c.w.Reply(h.ID, value, err)
+}
+
+// Control serves CONTROL. Operations that it does not know are for other, unless that
+// is nil.
+func (c *Calls) Control(ctx context.Context, h wire.Header, body []byte, other func() error) error {
+	var b wire.ControlBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return &wire.ProtocolError{Kind: h.Kind, Field: "body", Detail: err.Error()}
+	}
+	host := c.w.Host
+	if host == nil {
+		return c.Refuse(h.ID)
+	}
+	var f func() error
+	switch b.Op {
+	case "is_ready":
+		return c.w.Reply(h.ID, map[string]bool{"ready": host.Ready(b.Model, b.Version)}, nil)
+	case "load":
+		f = func() error { return host.Load(ctx, b.Model, b.Config, b.Files) }
+	case "unload":
+		f = func() error { return host.Unload(ctx, b.Model, b.Dependents) }
+	default:
+		if other != nil {
+			return other()
+		}
+		f = func() error { return fmt.Errorf("unknown operation '%s' of model control", b.Op) }
+	}
+	return c.Run(h.ID, func() (any, error) { return nil, f() })
+}

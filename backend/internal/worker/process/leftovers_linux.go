@@ -1,0 +1,162 @@
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nesoserve/neso/internal/procfs"
+)
+
+// What a worker has started ends with it, also what has left its process group
+// and its parents: a daemon of a model. Such a process is known by its mark
+// (package procfs). A model can hide what it starts; that ends with the server.
+
+// newTag returns the mark of a new worker; 0, for none, in a worker and what that
+// has started: they bear that one's mark.
+func newTag() uint64 {
+	if procfs.Marked() {
+		return 0
+	}
+	return procfs.NewMark()
+}
+
+// mark gives a worker of the server's own user its tag. It has got nothing to do
+// yet.
+func (p *Process) mark() {
+	if p.tag != 0 {
+		_ = procfs.Mark(p.pid, p.tag) // without it only its group ends with it
+	}
+}
+
+const (
+	// sweepClean is how often in a row nothing must have been found.
+	sweepClean = 2
+	// sweepTime bounds how long what forks faster than it is killed keeps whoever
+	// waits for the end of the worker.
+	sweepTime = 5 * time.Second
+	// sweepGone bounds how long it counts as a finding that a process was listed and
+	// gone when it was looked at, which others' processes on a busy machine do too.
+	sweepGone = 500 * time.Millisecond
+)
+
+// sighting is what a look at a process has come to.
+type sighting uint8
+
+const (
+	other  sighting = iota // none of this worker's
+	found                  // one of this worker's, alive or dead since the last look
+	missed                 // gone before its mark was read
+)
+
+// broom sweeps up after one worker. What forks and ends, again and again, has
+// another number whenever it is looked for; but such a process is the youngest of
+// all, so those that no earlier look has seen come first, and its dead are traces.
+// Only a look without any of these is clean.
+type broom struct {
+	p      *Process
+	others map[int]bool // seen by the last look; these come last
+	dead   map[int]bool // whose trace has counted, and whose parent does not wait for them
+}
+
+// Sweep kills what bears the mark, once the worker has ended.
+func (p *Process) Sweep() {
+	p.sweeping.Lock()
+	defer p.sweeping.Unlock()
+	if p.swept || p.tag == 0 {
+		return
+	}
+	b := broom{p: p, others: map[int]bool{}, dead: map[int]bool{}}
+	begin := time.Now()
+	for clean := 0; clean < sweepClean; clean++ {
+		marked, gone := b.look()
+		if marked || gone && time.Since(begin) < sweepGone {
+			clean = -1
+		}
+		if marked && time.Since(begin) > sweepTime {
+			if p.lines != nil && p.lines.Logger() != nil {
+				p.lines.Logger().Warn("what the worker has started forks faster than it can be ended; it ends with the server", slog.Int("pid", p.pid))
+			}
+			break
+		}
+	}
+	p.swept = p.over == nil || p.over()
+}
+
+// look kills what it finds, and reports whether it found any, and whether any had
+// gone before it was looked at.
+func (b *broom) look() (marked, gone bool) {
+	seen := make(map[int]bool, len(b.others))
+	var fresh, known []int
+	for pid := range procfs.Numbers() {
+		if b.others[pid] {
+			known = append(known, pid)
+		} else {
+			fresh = append(fresh, pid)
+		}
+	}
+	slices.Reverse(fresh) // numbers rise
+	for _, pid := range append(fresh, known...) {
+		switch b.one(pid) {
+		case found:
+			marked = true
+		case missed:
+			gone = true
+		case other:
+			seen[pid] = true
+		}
+	}
+	b.others = seen
+	return marked, gone
+}
+
+// one kills a process that bears the mark.
+func (b *broom) one(pid int) sighting {
+	if pid == b.p.pid {
+		return other
+	}
+	switch mark, err := procfs.MarkOf(pid); {
+	case isGone(err):
+		return missed
+	case err != nil || mark != b.p.tag:
+		return other
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return found // it was there
+	}
+	defer unix.Close(fd)
+	// The number may mean another process since: this one is still the one that is open.
+	if mark, err := procfs.MarkOf(pid); err != nil || mark != b.p.tag {
+		return found
+	}
+	if isOver(fd) {
+		return b.trace(pid)
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	return found
+}
+
+// trace counts a dead process once. An orphan of a worker's has none but this
+// process to wait for it: left to the adopter they would fill the table, and every
+// look.
+func (b *broom) trace(pid int) sighting {
+	var status unix.WaitStatus
+	if got, err := unix.Wait4(pid, &status, unix.WNOHANG, nil); got == pid && err == nil {
+		return found
+	}
+	if b.dead[pid] {
+		return other
+	}
+	b.dead[pid] = true
+	return found
+}
+
+// isGone reports whether the mark of a process could not be read because it has ended.
+func isGone(err error) bool {
+	return errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,152 @@
+package reader
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nesoserve/neso/internal/nesotest"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the transcripts anew")
+
+func TestMain(m *testing.M) { nesotest.Main(m) }
+
+// TestTranscripts plays testdata/*.txt. Unindented lines are events, the indented
+// lines below them who reads then. NAME waits for a batch.
+//
+//	start               a fresh channel, which the background goroutine reads
+//	NAME waits          takes the part, or waits
+//	NAME ends           its batch has ended
+//	pass [busy] [@TIME] the reader passes the part on; busy: there is something to wait for
+//	fetch               the reader lays the part down, to do something else
+//	look [quiet]        the background goroutine has read a frame; quiet: there is nothing to wait for
+//	tick                the idle timer
+//	called @TIME        by the process
+//	close
+func TestTranscripts(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.txt")
+	if len(files) == 0 {
+		t.Fatal("no transcripts")
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, want)
+			if *rewrite {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if !bytes.Equal(got, want) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func play(t *testing.T, script []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	e := &Election[string]{}
+	lines := bufio.NewScanner(bytes.NewReader(script))
+	for lines.Scan() {
+		line := lines.Text()
+		if strings.HasPrefix(line, "  ") {
+			continue
+		}
+		out.WriteString(line + "\n")
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		if words[0] == "start" {
+			e = &Election[string]{}
+		}
+		for _, said := range event(t, e, words) {
+			fmt.Fprintf(&out, "  %s\n", said)
+		}
+	}
+	return out.Bytes()
+}
+
+func event(t *testing.T, e *Election[string], words []string) []string {
+	t.Helper()
+	at := func() time.Time {
+		for _, w := range words {
+			if text, ok := strings.CutPrefix(w, "@"); ok {
+				d, err := time.ParseDuration(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return time.Unix(0, 0).Add(d)
+			}
+		}
+		t.Fatalf("%q asks for the time", words)
+		return time.Time{}
+	}
+	has := func(word string) bool { return slices.Contains(words, word) }
+	armed := func(arm bool, said string) string {
+		if arm {
+			said += ", tick in " + IdleRead.String()
+		}
+		return said
+	}
+	switch {
+	case words[0] == "start":
+		e.Take()
+		return []string{"background reads"}
+	case words[0] == "pass":
+		switch next, w, arm := e.PassOn(has("busy"), at); next {
+		case Waiting:
+			return []string{w + " reads"}
+		case Background:
+			return []string{"background reads"}
+		default:
+			return []string{armed(arm, "nobody reads")}
+		}
+	case words[0] == "fetch":
+		return []string{armed(e.LayDown(), "nobody reads")}
+	case words[0] == "look":
+		if e.Look(has("quiet")) {
+			return []string{"passes on"}
+		}
+		return []string{"reads on"}
+	case words[0] == "tick":
+		switch wake, arm := e.Tick(); {
+		case wake:
+			return []string{"background reads"}
+		case arm:
+			return []string{armed(true, "nobody reads")}
+		}
+		return nil
+	case words[0] == "called":
+		e.Called(at())
+	case words[0] == "close":
+		e.Close()
+		if e.Take() {
+			return []string{"background reads"}
+		}
+	case has("waits"):
+		if e.Take() {
+			return []string{words[0] + " reads"}
+		}
+		e.Wait(words[0])
+	case has("ends"):
+		if e.Ended(words[0]) {
+			return []string{words[0] + " wakes"}
+		}
+	default:
+		t.Fatalf("unknown event %q", words)
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// setAdminAddress takes host:port or unix:/path.
+func setAdminAddress(o *serveOptions, s string) error {
+	if !strings.HasPrefix(s, "unix:") {
+		if _, port, err := net.SplitHostPort(s); err != nil || port == "" {
+			return fmt.Errorf("invalid argument for --admin-address: got %q, expected host:port or unix:/path", s)
+		}
+	}
+	o.server.AdminAddress = s
+	return nil
+}
+
+// nonEmptyVar is stringVar for what must be said if it is given.
+func nonEmptyVar(name string, p func(*serveOptions) *string) func(*serveOptions, string) error {
+	return func(o *serveOptions, s string) error {
+		if s == "" {
+			return errors.New("invalid argument for --" + name + ": it is empty")
+		}
+		*p(o) = s
+		return nil
+	}
+}

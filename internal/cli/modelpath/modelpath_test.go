@@ -1,0 +1,51 @@
+package modelpath
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func touch(t *testing.T, top string, names ...string) []string {
+	t.Helper()
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = filepath.Join(top, name)
+		if err := os.MkdirAll(filepath.Dir(paths[i]), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(paths[i], []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+// TestPathsThatCannotBeServed: the error says what to do.
+func TestPathsThatCannotBeServed(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		files      []string
+	}{
+		{"two of one name", "would both be the model 'net'", []string{"a/net.onnx", "b/net.onnx"}},
+		{"no ending", "what runs this file is not clear from its name; known endings: .bst .engine", []string{"net"}},
+		{"HDF5", "save it as .keras, or as a SavedModel with model.export()", []string{"net.H5"}},
+		{"a frozen graph", "rename a frozen graph to .graphdef; of a SavedModel name the directory", []string{"net.pb"}},
+		{"weights alone", "it holds weights without the model", []string{"net.safetensors"}},
+		{"weights of OpenVINO", "name the .xml file beside it", []string{"net.bin"}},
+		{"weights of PaddlePaddle", "name the .pdmodel file beside it", []string{"net.pdiparams"}},
+		{"a language model", "serve it from a model.py", []string{"net.gguf"}},
+		{"Core ML", "convert it to ONNX", []string{"net.mlmodel"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, remove, err := Repository(touch(t, t.TempDir(), c.files...))
+			if err == nil {
+				remove()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), filepath.Base(c.files[0])) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+// Package dispatch guesses where a unary call is served best: on the goroutine
+// that reads its connection, or on another one.
+//
+// A call that comes alone is served by the reader: no other goroutine has to be
+// woken, which costs as much as a small call. While it runs nobody reads, which is
+// no loss to a client that waits for the answer, and a loss to several callers that
+// share the connection. Such a connection has more than one call open at a time, or
+// the next call has come when a longer one is over. Guess counts these signs.
+package dispatch
+
+import "time"
+
+const (
+	// LongCall is from when on a call may have kept others waiting: whether the client
+	// has sent more meanwhile is worth a look.
+	LongCall = 50 * time.Microsecond
+	// veryLongCall is from when on it has been a mistake to let the reader serve it.
+	veryLongCall = time.Millisecond
+	// mostAside bounds for how many calls a very long one counts.
+	mostAside = 1 << 16
+
+	signWorth = 3  // of one sign; each call takes one off
+	crowded   = 7  // from here on other goroutines serve,
+	spell     = 64 // for so many calls
+)
+
+// Guess is what is known of one connection. The zero value knows nothing. It
+// belongs to whoever reads the connection.
+type Guess struct {
+	crowd int    // signs that several callers share the connection
+	aside int    // for how many calls the last very long one counted
+	turn  uint64 // of the last call that the reader served
+}
+
+// Next decides on the next call. company says that another one is open, or that
+// more of them has come. It returns the number of the reader's turn, which is
+// never the same again, or 0 for another goroutine.
+func (g *Guess) Next(company bool) (turn uint64) {
+	g.crowd = max(0, g.crowd-1)
+	if company {
+		g.sign()
+	}
+	if company || g.crowd >= crowded {
+		return 0
+	}
+	g.turn++
+	return g.turn
+}
+
+// Ended notes how long a call on the reader has taken, and whether more has come
+// meanwhile.
+func (g *Guess) Ended(took time.Duration, company bool) {
+	switch {
+	case took >= veryLongCall:
+		g.Avoid()
+	case company:
+		g.sign()
+	}
+}
+
+// Avoid hands the next calls to other goroutines, after one that took very long:
+// twice as many each time.
+func (g *Guess) Avoid() {
+	g.aside = min(max(spell, 2*g.aside), mostAside)
+	g.crowd = g.aside
+}
+
+// Turn is the number of the last turn.
+func (g *Guess) Turn() uint64 { return g.turn }
+
+func (g *Guess) sign() {
+	if g.crowd += signWorth; g.crowd >= crowded {
+		g.crowd = spell
+	}
+}

@@ -1,0 +1,166 @@
+package lifecycle
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/nesotest"
+)
+
+const boundJSON = `{"backend":"python","max_batch_size":4,"dynamic_batching":{},"input":[{"name":"IN","data_type":"TYPE_FP32",` +
+	`"dims":[-1]}],"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[-1]}]}`
+
+// program makes backends to bind. It is made before the server, so that its
+// end comes after the server's.
+func program(t *testing.T) (bind func(*nesotest.Echo) backend.Backend) {
+	t.Helper()
+	type bound struct {
+		echo    *nesotest.Echo
+		backend backend.Backend
+	}
+	var all []bound
+	t.Cleanup(func() {
+		for _, b := range all {
+			_ = b.backend.Close()
+		}
+		for _, b := range all {
+			if n := b.echo.Alive(); n != 0 {
+				t.Errorf("%d backends, models or instances left open", n)
+			}
+		}
+	})
+	return func(e *nesotest.Echo) backend.Backend {
+		b, err := e.Driver().Open(t.Context(), nil, backend.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, bound{e, b})
+		return b
+	}
+}
+
+func TestBindRefusals(t *testing.T) {
+	echoing := program(t)
+	b := echoing(&nesotest.Echo{OnLoad: func(_ context.Context, cfg backend.Config) error {
+		if cfg.Name == "broken" {
+			return backend.Errorf(backend.Internal, "no luck")
+		}
+		return nil
+	}})
+	tree := nesotest.Tree(t, map[string]string{"stored/config.pbtxt": echoConfig, "stored/1/x": ""})
+	m := start(t, of(tree, "stored"), &nesotest.Echo{Name: "echo"})
+	for _, c := range []struct {
+		name, config, want string
+		version            int64
+	}{
+		{"", boundJSON, "cannot be empty", 1},
+		{"../x", boundJSON, "path traversal", 1},
+		{"m", boundJSON, "not a positive number", 0},
+		{"m", `{"backend":`, "", 1},
+		{"m", `{"name":"other","backend":"x","max_batch_size":0}`, "must equal", 1},
+		{"m", `{"backend":"x","max_batch_size":-1}`, "max_batch_size", 1},
+		{"broken", boundJSON, "no luck", 1},
+		{"stored", boundJSON, "loaded from a model repository", 1},
+	} {
+		if err := m.Bind(t.Context(), Bound{Name: c.name, Version: c.version, Config: []byte(c.config), Backend: b}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q %s: %v, want %q", c.name, c.config, err, c.want)
+		}
+	}
+	if err := m.AllReady(); err != nil {
+		t.Errorf("refused bindings make the server not ready: %v", err)
+	}
+	if all := m.Versions(""); len(all) != 1 {
+		t.Errorf("index %+v", all)
+	}
+	if err := m.Unbind(t.Context(), "never", 1, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBindAgain swaps a version under load, and keeps it when the next one does
+// not load.
+func TestBindAgain(t *testing.T) {
+	echoing, old := program(t), &nesotest.Echo{}
+	failing := &nesotest.Echo{OnLoad: func(context.Context, backend.Config) error { return backend.Errorf(backend.Internal, "no") }}
+	m := start(t, setup{})
+	first := echoing(old)
+	if err := m.Bind(t.Context(), Bound{Name: "m", Version: 1, Config: []byte(boundJSON), Backend: first}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if err := askBound(m); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 20 {
+		if err := m.Bind(t.Context(), Bound{Name: "m", Version: 1, Config: []byte(boundJSON), Backend: echoing(&nesotest.Echo{})}); err != nil {
+			t.Error(err)
+		}
+		if err := m.Bind(t.Context(), Bound{Name: "m", Version: 1, Config: []byte(boundJSON), Backend: echoing(failing)}); err == nil {
+			t.Error("a version that does not load was bound")
+		}
+	}
+	stop()
+	wg.Wait()
+	// The first binder is not the owner any more.
+	if err := m.Unbind(t.Context(), "m", 1, first); err != nil {
+		t.Error(err)
+	}
+	if err := askBound(m); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBoundVersions(t *testing.T) {
+	echoing := program(t)
+	m := start(t, setup{})
+	for v := range int64(3) {
+		if err := m.Bind(t.Context(), Bound{
+			Name: "m", Version: v + 1, Config: []byte(boundJSON),
+			Backend: echoing(&nesotest.Echo{}),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	versions := func() int { return len(m.Lookup("m")) }
+	if versions() != 3 {
+		t.Errorf("%d versions", versions())
+	}
+	if err := m.Unbind(t.Context(), "m", 2, nil); err != nil || versions() != 2 {
+		t.Errorf("%d versions after Unbind: %v", versions(), err)
+	}
+	// The API unloads and loads them like any model.
+	if err := m.Unload("m", false); err != nil {
+		t.Error(err)
+	}
+	if err := askBound(m); err == nil {
+		t.Error("answers after unload")
+	}
+	if err := m.Load(t.Context(), Request{Name: "m", Files: map[string][]byte{"1/x": nil}}); err == nil {
+		t.Error("files replaced a program")
+	}
+	if err := m.Load(t.Context(), Request{Name: "m", Config: strings.Replace(boundJSON, `"max_batch_size":4`, `"max_batch_size":2`,
+		1)}); err != nil {
+		t.Fatal(err)
+	}
+	if c := m.Lookup("m")[1].Config(); c.MaxBatchSize != 2 {
+		t.Errorf("max_batch_size %d", c.MaxBatchSize)
+	}
+}
+
+// askBound sends one request to the bound model and waits for its answer.
+func askBound(m *Manager) error {
+	_, err := ask(m, "m", -1, 1, 2)
+	return err
+}

@@ -1,0 +1,99 @@
+package lifecycle
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/nesotest"
+)
+
+func TestUnloadWithRequestsInFlight(t *testing.T) {
+	entered, release := make(chan struct{}, 1), make(chan struct{})
+	echo := &nesotest.Echo{Name: "echo", OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) {
+		entered <- struct{}{}
+		<-release
+		return false, nil
+	}}
+	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
+	m := start(t, of(top, "a"), echo)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := ask(m, "a", -1)
+		answer <- err
+	}()
+	<-entered
+	if err := m.Unload("a", false); err != nil {
+		t.Fatal(err)
+	}
+	wantIndex(t, m, "a 1 UNLOADING\n")
+	err := pinned(m, "a", -1)
+	wantError(t, err, backend.NotFound, "Request for unknown model: 'a' has no available versions")
+	// It can come back before its former self is gone.
+	mustLoad(t, m, Request{Name: "a"})
+	wantIndex(t, m, "a 1 READY\n")
+	close(release)
+	if err := <-answer; err != nil {
+		t.Error("the request in flight failed:", err)
+	}
+	wantServed(t, m, "a", -1, 1)
+	wantIndex(t, m, "a 1 READY\n")
+}
+
+func TestCloseStopsLoads(t *testing.T) {
+	entered := make(chan struct{}, 1)
+	echo := &nesotest.Echo{Name: "echo", OnLoad: func(ctx context.Context, _ backend.Config) error {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
+	m := start(t, of(top), echo)
+	loaded := make(chan error, 1)
+	go func() { loaded <- m.Load(t.Context(), Request{Name: "a"}) }()
+	<-entered
+	if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-loaded; err == nil {
+		t.Error("the load has succeeded")
+	}
+}
+
+// TestDrainIsBounded: a request that never ends does not keep an unloaded
+// version for ever.
+func TestDrainIsBounded(t *testing.T) {
+	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
+	synctest.Test(t, func(t *testing.T) {
+		echo := &nesotest.Echo{Name: "echo", OnExecute: func(ctx context.Context, _ backend.Config, _ *backend.Batch) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}}
+		m := manage(t, of(top), echo)
+		if err := FailuresError(m.LoadAll(t.Context(), []string{"a"})); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan error, 1)
+		go func() {
+			_, err := ask(m, "a", -1)
+			answer <- err
+		}()
+		synctest.Wait()
+		if err := m.Unload("a", false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5*time.Minute - time.Second)
+		wantIndex(t, m, "a 1 UNLOADING\n")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		wantIndex(t, m, "a 1 UNAVAILABLE unloaded\n")
+		if <-answer == nil {
+			t.Error("the request has succeeded")
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,25 @@
+//go:build !linux
+
+package rawsocket
+
+import "net"
+
+// Conn is for Linux: elsewhere system calls are made in other ways, which package
+// net knows.
+type Conn struct {
+	net.Conn
+	Full func() error
+	Done func()
+}
+
+// New returns nil: there is none.
+func New(net.Conn) *Conn { return nil }
+
+// HasMore is never called.
+func (*Conn) HasMore() bool { return false }
+
+// WriteParts is never called.
+func (s *Conn) WriteParts(parts net.Buffers) (int, error) {
+	n, err := parts.WriteTo(s.Conn)
+	return int(n), err
+}

@@ -1,4 +1,0 @@
-"""How a user's process serves callables: the connection with the server, its memory, and a thread for each callable.
-
-Start at ``connection``, then ``instance`` and ``job``. It stands on ``neso_worker``, whose frames it speaks.
-"""
