@@ -50,14 +50,15 @@ serve: .venv/.examples build ## serve examples/models on ports 8000, 8001, 8002
 	@echo '  or: curl -s localhost:8000/v2/models/digits'
 	exec bin/neso serve --model-repository=examples/models --cache-config=local,size=67108864 --trace-config=triton,file=/tmp/neso-trace.json
 
+# Without what debuggers read (-w) linking takes half the time, and lint vets.
 test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
-	$(GO) test -race -timeout $(PATIENCE) -tags invariants ./...
+	$(GO) test -race -vet=off -ldflags=-w -timeout $(PATIENCE) -tags invariants ./...
 	$(PYTHON) -m pytest -q python/tests bench/tests
 	$(PYTHON) -m pytest -q python/tests_neso
 	$(MAKE) --no-print-directory e2e
 
 test-nocgo: bin/.modules ## the Go tests as users build: no cgo, no invariants
-	CGO_ENABLED=0 $(GO) test -timeout $(PATIENCE) ./...
+	CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -timeout $(PATIENCE) ./...
 
 test-frameworks: build ## PyTorch, TensorFlow and scikit-learn models with the real libraries (7 GB in .venv-frameworks)
 	scripts/frameworks.sh $(FRAMEWORKS)

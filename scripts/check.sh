@@ -29,6 +29,7 @@ told() {
   cat "$aside/log"
   return $code
 }
+echo "::: $(df -Pm . | awk 'NR == 2 { print $4 }') MB of disk are free"
 step make --no-print-directory setup build
 beside scripts/frameworks.sh --if-possible
 step make --no-print-directory test
