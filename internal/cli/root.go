@@ -50,22 +50,8 @@ func Main(ctx context.Context, env Env) int {
 	if asTriton || len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--help" && args[0] != "--version" {
 		return serve(ctx, env, args, asTriton)
 	}
-	root := &cobra.Command{
-		Use:           "neso",
-		Short:         "An inference server: models of any framework over HTTP and gRPC",
-		Version:       neso.Version(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+	root := rootCommand(env)
 	root.SetArgs(args)
-	root.SetOut(env.Stdout)
-	root.SetErr(env.Stderr)
-	root.AddCommand(serveCommand(env), sagemakerCommand(env), configs.Command(env.Stdout, env.Stderr),
-		testmodel.Command(env.Stdout, env.Stderr), backends.Command(env.Stdout, env.Stderr), isolateCommand(), confineCommand(),
-		versionCommand(env))
-	root.AddCommand(doctor.Command(env.Stdout), key.Command(env.Stdout))
-	root.AddCommand(remote.Commands(env.Stdout)...)
-	explainUsage(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -80,6 +66,26 @@ func Main(ctx context.Context, env Env) int {
 	}
 	fmt.Fprintln(env.Stderr, "neso:", err)
 	return 1
+}
+
+// rootCommand is `neso` with all its commands.
+func rootCommand(env Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "neso",
+		Short:         "An inference server: models of any framework over HTTP and gRPC",
+		Version:       neso.Version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.AddCommand(serveCommand(env), sagemakerCommand(env), configs.Command(env.Stdout, env.Stderr),
+		testmodel.Command(env.Stdout, env.Stderr), backends.Command(env.Stdout, env.Stderr), isolateCommand(), confineCommand(),
+		versionCommand(env))
+	root.AddCommand(doctor.Command(env.Stdout), key.Command(env.Stdout))
+	root.AddCommand(remote.Commands(env.Stdout)...)
+	explainUsage(root)
+	return root
 }
 
 // explainUsage has mistakes in a command line say what is expected.

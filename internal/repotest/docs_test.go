@@ -76,6 +76,48 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	}
 }
 
+// TestArchitectureHasEveryPackage compares the table of rows in docs/architecture.md
+// with the lists in imports_test.go: each package of rows is named, and the row of
+// the backends names what they may import.
+func TestArchitectureHasEveryPackage(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "docs/architecture.md"), "| row |")
+	table, _, found := strings.Cut(table, "\n\n")
+	if !found {
+		t.Fatal("docs/architecture.md has no table of rows")
+	}
+	table, last, found := strings.Cut(table, "| 8 backends |")
+	if !found {
+		t.Fatal("docs/architecture.md has no row of backends")
+	}
+	above, seen := packagesNamed(table), packagesNamed(last)
+	for _, row := range rows {
+		if name := strings.TrimSuffix(row, "/..."); name != "." && !above[name] {
+			t.Errorf("docs/architecture.md has no %s in its rows", name)
+		}
+	}
+	for _, name := range backends {
+		if !seen[name] {
+			t.Errorf("docs/architecture.md does not say that backends see %s", name)
+		}
+	}
+	for name := range seen {
+		if name != "backend/..." && name != "cli" && !contains(backends, name) {
+			t.Errorf("docs/architecture.md says that backends see %s", name)
+		}
+	}
+}
+
+// packagesNamed returns what stands in backticks; a/{b,c} are two.
+func packagesNamed(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z0-9/.]+)(?:\\{([a-z,]+)\\})?`").FindAllStringSubmatch(text, -1) {
+		for name := range strings.SplitSeq(m[2], ",") {
+			all[m[1]+name] = true
+		}
+	}
+	return all
+}
+
 // declared reports whether Symbol or Type.Method exists in a package, given by
 // the end of its path.
 func declared(t *testing.T, path, symbol string) bool {
