@@ -232,6 +232,7 @@ func (r *running) close() error {
 			})
 		}
 		wg.Wait()
+		r.awaitCalls()
 		for _, l := range r.listeners {
 			_ = l.Close() // closed by its server, unless that never ran
 		}
@@ -244,6 +245,21 @@ func (r *running) close() error {
 		r.closeErr = drained
 	})
 	return r.closeErr
+}
+
+// lastWait bounds how long the end waits for calls of gRPC that were cut off. The
+// engine has answered them by then: only a handler that never returns takes so long.
+const lastWait = time.Second
+
+func (r *running) awaitCalls() {
+	if r.grpc == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWait)
+	defer cancel()
+	if r.grpc.Shutdown(ctx) != nil {
+		r.log.Warn("calls of gRPC have not ended with the server")
+	}
 }
 
 // httpServer is an http.Server, or the one that serves inference past it.

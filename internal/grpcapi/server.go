@@ -100,13 +100,16 @@ type Server struct {
 	closing  atomic.Bool
 	stopping chan struct{} // closed when the server begins to stop
 	stopOnce sync.Once
+	stopped  chan struct{} // closed when every handler has ended
+	cutOnce  sync.Once
+	cutting  sync.WaitGroup // closes the connections, and waits for their handlers
 	// work is what runs on behalf of streams beside their handlers.
 	work sync.WaitGroup
 }
 
 // New returns a server that does not listen yet.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o, stopping: make(chan struct{})}
+	s := &Server{o: o, stopping: make(chan struct{}), stopped: make(chan struct{})}
 	var err error
 	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
 		return nil, err
@@ -182,26 +185,27 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Shutdown refuses new inference requests, lets those in flight end, and closes
-// all connections: at the latest when ctx ends, then with ctx's error. It may
-// be called more than once.
+// all connections: at the latest when ctx ends, then with ctx's error. Handlers
+// may still run then. Whoever owns the server calls Shutdown again, which waits
+// for them until its own ctx ends; nil means that none is left.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		s.closing.Store(true)
 		close(s.stopping)
+		go func() {
+			defer close(s.stopped)
+			s.grpc.GracefulStop()
+			s.work.Wait()
+		}()
 	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.grpc.GracefulStop()
-		s.work.Wait()
-	}()
 	select {
-	case <-done:
+	case <-s.stopped:
+		s.cutting.Wait() // at its end too, if it has begun
 		return nil
 	case <-ctx.Done():
 	}
 	// Closing the connections cancels what is in flight. A model that does not
 	// heed that is the engine's to end.
-	go s.grpc.Stop() // waits for the handlers
+	s.cutOnce.Do(func() { s.cutting.Go(s.grpc.Stop) })
 	return ctx.Err()
 }

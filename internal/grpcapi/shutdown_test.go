@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -99,6 +100,35 @@ func TestShutdownIsBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	close(g.open) // the model comes to its senses
+}
+
+// Whoever calls Shutdown again waits for the same goroutines, and for all of them.
+func TestShutdownAgainWaitsForWhatIsLeft(t *testing.T) {
+	g := newGate()
+	f := start(t, g.echo(), Options{})
+	unary := make(chan error, 1)
+	go func() {
+		_, err := f.infer(request("int32", "", 1))
+		unary <- err
+	}()
+	wait(t, g.entered, "the request")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	const times = 200
+	before := runtime.NumGoroutine()
+	for range times {
+		if err := f.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if more := runtime.NumGoroutine() - before; more >= times {
+		t.Errorf("%d goroutines have been started by %d calls", more, times)
+	}
+	wait(t, unary, "the unary answer")
+	close(g.open)
+	if err := f.server.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
 }
 
 func TestUnaryAfterShutdownBegan(t *testing.T) {
