@@ -22,6 +22,14 @@ const (
 // errGone is for a request whose client has gone while it stood in line.
 var errGone = backend.Errorf(backend.Cancelled, "request cancelled")
 
+// heavily does f, in the lane of heavy work if it is heavy, and returns its error,
+// or errGone when the client has gone before its turn came.
+func (s *Server) heavily(gone <-chan struct{}, heavy bool, f func() *backend.Error) *backend.Error {
+	fail := errGone
+	s.heavy.In(gone, heavy, func() { fail = f() })
+	return fail
+}
+
 // arrival is a body on its way in. What comes is counted as it comes, its time
 // grows with it, and the ledger may cut it off when it stands still. It is part of
 // a pooled call.

@@ -113,13 +113,9 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	g.req.Ctx = ctx
 	c.body.Limit = s.o.MaxInputSize
 	target := kserve.Target{Config: g.config, Allocator: pin.Model.Allocator(), Reserver: g.req, Apart: c.text.Room() > 0}
-	var fault *backend.Error
-	done := s.heavy.In(ctx.Done(), len(c.body.JSON) >= heavyText, func() {
-		fault = c.decoder.DecodeGenerate(&g.req.Request, target, &c.body)
+	fault := s.heavily(ctx.Done(), len(c.body.JSON) >= heavyText, func() *backend.Error {
+		return c.decoder.DecodeGenerate(&g.req.Request, target, &c.body)
 	})
-	if !done {
-		fault = errGone
-	}
 	c.decoded(req)
 	if fault != nil {
 		g.req.Abandon()
@@ -143,13 +139,10 @@ func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.He
 		return fail
 	}
 	var body []byte
-	var fail *backend.Error
-	done := s.heavy.In(r.Context().Done(), infer.Bytes(resp) >= heavyText, func() {
-		body, fail = jsonwire.AppendGenerate(nil, g.config, g.id, g.version, resp)
+	fail := s.heavily(r.Context().Done(), infer.Bytes(resp) >= heavyText, func() (err *backend.Error) {
+		body, err = jsonwire.AppendGenerate(nil, g.config, g.id, g.version, resp)
+		return err
 	})
-	if !done {
-		fail = errGone
-	}
 	resp.Release()
 	defer trace.Send()()
 	status := http.StatusBadRequest
@@ -188,15 +181,14 @@ func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Heade
 	var event []byte
 	begun := false
 	for resp := first; resp != nil; resp = g.sink.Next() {
-		var bad *backend.Error
-		done := s.heavy.In(r.Context().Done(), infer.Bytes(resp) >= heavyText, func() {
-			event, bad = jsonwire.AppendEvent(event[:0], g.config, g.id, g.version, resp)
+		bad := s.heavily(r.Context().Done(), infer.Bytes(resp) >= heavyText, func() (err *backend.Error) {
+			event, err = jsonwire.AppendEvent(event[:0], g.config, g.id, g.version, resp)
+			return err
 		})
-		if !done {
-			resp.Release()
+		resp.Release()
+		if bad == errGone {
 			return errGone
 		}
-		resp.Release()
 		if bad == nil {
 			if bad = s.hold(w, r, c, len(event)); bad != nil {
 				event = jsonwire.AppendEventError(event[:0], bad)

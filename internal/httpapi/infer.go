@@ -180,11 +180,16 @@ func (s *Server) decode(r *http.Request, c *call, pin engine.Pin, req *infer.Req
 // decodeHeavy reads a large JSON document when its turn comes. Its own function,
 // like encodeHeavy, so that the requests that need neither make no closure.
 func (s *Server) decodeHeavy(c *call, req *infer.Request, target kserve.Target) error {
-	var err error
-	if !s.heavy.In(req.Ctx.Done(), true, func() { err = c.decoder.Document(&req.Request, &c.wishes, target, &c.body) }) {
-		return errGone
+	fail := s.heavily(req.Ctx.Done(), true, func() *backend.Error {
+		if err := c.decoder.Document(&req.Request, &c.wishes, target, &c.body); err != nil {
+			return bodyError(err)
+		}
+		return nil
+	})
+	if fail != nil {
+		return fail
 	}
-	return err
+	return nil
 }
 
 // encode makes the reply of a response.
@@ -196,14 +201,9 @@ func (s *Server) encode(r *http.Request, c *call, pin engine.Pin, id string, res
 }
 
 func (s *Server) encodeHeavy(r *http.Request, c *call, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
-	var fail *backend.Error
-	done := s.heavy.In(r.Context().Done(), true, func() {
-		fail = jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+	return s.heavily(r.Context().Done(), true, func() *backend.Error {
+		return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
 	})
-	if !done {
-		return errGone
-	}
-	return fail
 }
 
 // refuse answers with an error, once the client's shared memory is let go.
