@@ -122,8 +122,9 @@ def test_a_circle_is_seen(tmp_path, line):
 
 
 @pytest.mark.parametrize("package", ["neso", "neso.testing", "neso.client", "pytriton"])
-def test_every_name_can_be_had(package):
+def test_every_name_can_be_had(package, monkeypatch):
     """A name that is imported when it is first asked for is there."""
+    monkeypatch.syspath_prepend(WHERE.get(package, ROOT))
     module = importlib.import_module(package)
     for name in getattr(module, "__all__", []):
         assert getattr(module, name) is not None, name
