@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"sync"
 	"syscall"
@@ -157,7 +156,7 @@ var (
 // NewConn starts to speak with a worker. It takes over the channels.
 func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 	var raw syscall.RawConn
-	var in io.Reader
+	var in *channel.Reader
 	control, err := channel.WriteOnly(ch.Control)
 	if err == nil {
 		ch.Control = control
@@ -195,10 +194,9 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 	c.timers.releases = time.AfterFunc(time.Hour, c.flushReleases)
 	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
 	c.wg.Go(c.flusher)
-	c.part = reading{Conn: c, rd: wire.NewReader(in, wire.FromWorkers, wire.NewPatience(opts.frameWait, opts.frameGrace, c.end))}
+	c.part = reading{Conn: c, in: in, rd: wire.NewReader(in, wire.FromWorkers, wire.NewPatience(opts.frameWait, opts.frameGrace, c.end))}
 	c.r.wake = make(chan struct{}, 1)
 	c.r.election.Take() // for background
-	c.part.eager, _ = in.(eager)
 	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
 	c.wg.Go(c.part.background)
 	if opts.Gone != nil {

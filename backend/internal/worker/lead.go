@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
 	"github.com/nesoserve/neso/backend/internal/worker/reader"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -20,10 +21,6 @@ const (
 	wakeEnded wakeKind = iota // its batch has ended
 	wakeLead                  // it is the reader now
 )
-
-// eager is a source of frames that can hurry when the next one probably comes
-// within microseconds.
-type eager interface{ Expect() }
 
 // readerState is part of Conn. Package reader says who has the part.
 type readerState struct {
@@ -38,7 +35,7 @@ type readerState struct {
 type reading struct {
 	*Conn
 	rd      wire.Reader
-	eager   eager            // the source of rd; nil where that cannot hurry
+	in      *channel.Reader  // the source of rd
 	leading bool             // that is an Execute, not the background goroutine
 	fetch   *hostcalls.Infer // a call that it makes for the worker instead of reading
 	chains  bool             // the worker's batches make such calls
@@ -79,8 +76,8 @@ func (c *Conn) await(call *batchCall) {
 func (c *reading) lead(call *batchCall) {
 	c.leading = true
 	for !call.ended || c.rd.Buffered() {
-		if (call.chained || c.chains) && c.eager != nil {
-			c.eager.Expect()
+		if call.chained || c.chains {
+			c.in.Expect()
 		}
 		err := c.step()
 		if fetch := c.fetch; fetch != nil {

@@ -52,8 +52,8 @@ func TryWrite(fd uintptr, buf []byte) (int, error) {
 	}
 }
 
-// direct reads a socket. One goroutine at a time may use it.
-type direct struct {
+// Reader reads a socket. One goroutine at a time may use it.
+type Reader struct {
 	raw   syscall.RawConn
 	buf   []byte
 	n     int
@@ -66,18 +66,18 @@ type direct struct {
 }
 
 // NewReader returns a reader of the socket of f; its deadlines hold there too.
-func NewReader(f *os.File) (io.Reader, error) {
+func NewReader(f *os.File) (*Reader, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	d := &direct{raw: raw}
+	d := &Reader{raw: raw}
 	d.try, d.poll = d.receiveOrPark, d.pollSocket
 	return d, nil
 }
 
 // receive reports whether anything came, an error or the end.
-func (d *direct) receive(fd uintptr) bool {
+func (d *Reader) receive(fd uintptr) bool {
 	n, errno := rawsocket.Receive(fd, d.buf)
 	if errno == syscall.EAGAIN {
 		return false
@@ -86,7 +86,7 @@ func (d *direct) receive(fd uintptr) bool {
 	return true
 }
 
-func (d *direct) Read(b []byte) (int, error) {
+func (d *Reader) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}

@@ -4,18 +4,14 @@ package channel
 
 import (
 	"errors"
-	"io"
 	"os"
 	"syscall"
 )
 
-// writeOnly has nothing to change where the poller is to wait for room.
+// WriteOnly has nothing to change where the poller is to wait for room.
 func WriteOnly(f *os.File) (*os.File, error) { return f, nil }
 
-// directReader returns a reader of the socket of f; its deadlines hold there too.
-func NewReader(f *os.File) (io.Reader, error) { return f, nil }
-
-// tryWrite writes what a socket takes without waiting.
+// TryWrite writes what a socket takes without waiting.
 func TryWrite(fd uintptr, buf []byte) (int, error) {
 	for {
 		n, err := syscall.Write(int(fd), buf)

@@ -17,15 +17,15 @@ import (
 const (
 	// pollLimit is how long a reader asks for one frame.
 	pollLimit = 100 * time.Microsecond
-	// pollSpell is how long readers may ask before one of them waits in Go's poller
+	// pollWindow is how long readers may ask before one of them waits in Go's poller
 	// again. A processor that always has a goroutine to run never looks at the
 	// network, where there may be requests for others.
-	pollSpell = 500 * time.Microsecond
+	pollWindow = 500 * time.Microsecond
 	// maxMisses bounds what polling in vain costs: after that many misses in a row
 	// one in 1<<maxMisses frames is asked for.
 	maxMisses = 6
 	// maxRun bounds how many frames in a row come without Go's poller, which alone
-	// knows of the deadline that tells a reader of errands.
+	// knows of the deadline that tells a reader of its tasks.
 	maxRun = 64
 )
 
@@ -50,7 +50,7 @@ func (p *polling) begin(idle time.Duration) bool {
 		p.skip--
 		p.run = 0
 		return false
-	case idle > pollSpell || p.run >= maxRun:
+	case idle > pollWindow || p.run >= maxRun:
 		p.run = 0
 		return false
 	}
@@ -76,11 +76,11 @@ var (
 )
 
 // Expect says that what the next Read returns probably comes soon.
-func (d *direct) Expect() { d.polling.soon = true }
+func (d *Reader) Expect() { d.polling.soon = true }
 
 // polled reports whether it has received anything, the end or an error without
 // waiting in Go's poller.
-func (d *direct) polled() bool {
+func (d *Reader) polled() bool {
 	if !d.polling.soon || !d.polling.begin(time.Since(started)-time.Duration(parked.Load())) {
 		return false
 	}
@@ -95,7 +95,7 @@ func (d *direct) polled() bool {
 	return d.came
 }
 
-func (d *direct) pollSocket(fd uintptr) {
+func (d *Reader) pollSocket(fd uintptr) {
 	for begin := time.Now(); ; {
 		if d.receive(fd) {
 			d.came = true
@@ -110,7 +110,7 @@ func (d *direct) pollSocket(fd uintptr) {
 }
 
 // receiveOrPark is receive for Go's poller, which waits when it returns false.
-func (d *direct) receiveOrPark(fd uintptr) bool {
+func (d *Reader) receiveOrPark(fd uintptr) bool {
 	if d.receive(fd) {
 		return true
 	}

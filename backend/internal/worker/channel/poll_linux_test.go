@@ -21,8 +21,8 @@ func TestPolling(t *testing.T) {
 	if ask(false, 0) {
 		t.Error("asks for a frame that nobody expects")
 	}
-	if !ask(true, pollSpell) || ask(true, pollSpell+1) {
-		t.Error("the spell does not end when it should")
+	if !ask(true, pollWindow) || ask(true, pollWindow+1) {
+		t.Error("the window does not end when it should")
 	}
 	if ask(false, 0) {
 		t.Error("what is expected holds for one frame")
@@ -57,7 +57,7 @@ func TestPolling(t *testing.T) {
 
 // TestPolledRead: a read that asks the socket says what one that waits says.
 func TestPolledRead(t *testing.T) {
-	before := parked.Swap(math.MaxInt64 / 2) // so that the spell is not over
+	before := parked.Swap(math.MaxInt64 / 2) // so that the window is not over
 	defer parked.Store(before)
 	for _, test := range []struct {
 		name   string
@@ -74,13 +74,9 @@ func TestPolledRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := NewReader(ours)
+		d, err := NewReader(ours)
 		if err != nil {
 			t.Fatal(err)
-		}
-		d, ok := r.(*direct)
-		if !ok {
-			t.Fatalf("%T does not poll", r)
 		}
 		if err := test.before(ours, theirs); err != nil {
 			t.Fatal(err)
@@ -121,7 +117,7 @@ func TestPolledReadSeesDeadline(t *testing.T) {
 		if _, err := theirs.WriteString("d"); err != nil {
 			t.Fatal(err)
 		}
-		d.(*direct).Expect()
+		d.Expect()
 		if _, err := d.Read(make([]byte, 1)); err != nil {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error(err)

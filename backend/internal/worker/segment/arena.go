@@ -246,7 +246,7 @@ func (a *Arena) Used() (bytes uint64) {
 // Segments returns how many segments there are.
 func (a *Arena) Segments() int { return int(a.count.Load()) }
 
-// SegmentAt returns the n-th segment, for handing it to a worker; see lender.
+// SegmentAt returns the n-th segment, for handing it to a worker.
 func (a *Arena) SegmentAt(n int) *Segment {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -275,9 +275,6 @@ func (m *DeviceMemory) AppendSegment(dst []byte, number, kind uint32) []byte {
 	return wire.AppendDeviceSegment(dst, number, kind, m.size, m.GPU(), m.handle)
 }
 
-// SegmentAt implements lender.
-func (m *DeviceMemory) SegmentAt(int) *Segment { return m.of }
-
 // Free gives the memory back, once, when no process has it open. It does not
 // wait: the driver does, for the device.
 func (m *DeviceMemory) Free() {

@@ -18,14 +18,6 @@ const (
 	dropDelay = time.Millisecond
 )
 
-// lender owns segments that workers of other models may be given to read: the
-// input memory of a version, the output memory of a worker. It is the Arena of
-// the Region of its buffers.
-type lender interface {
-	// SegmentAt returns the n-th segment. It exists as long as a buffer in it.
-	SegmentAt(n int) *Segment
-}
-
 // Of says in which segment the tensor's data lies, and where. Data that
 // does not begin at a multiple of tensor.Alignment has to be copied, as has what
 // was moved out of its buffer.
@@ -37,10 +29,6 @@ func Of(t *tensor.Tensor) (*Segment, uint64, bool) {
 	if m, ok := r.Arena.(*DeviceMemory); ok {
 		return m.of, r.Offset, true
 	}
-	owner, ok := r.Arena.(lender)
-	if !ok {
-		return nil, 0, false
-	}
 	if len(t.Data) == 0 {
 		return nil, 0, false
 	}
@@ -48,7 +36,7 @@ func Of(t *tensor.Tensor) (*Segment, uint64, bool) {
 	if !ok || (r.Offset+at)%tensor.Alignment != 0 {
 		return nil, 0, false
 	}
-	s := owner.SegmentAt(int(r.Segment))
+	s := At(r)
 	return s, r.Offset + at, s != nil
 }
 
@@ -59,10 +47,17 @@ func within(t *tensor.Tensor) (uint64, bool) {
 	return uint64(at), at <= uintptr(len(whole)) && uintptr(len(t.Data)) <= uintptr(len(whole))-at
 }
 
-// At returns the segment of a region, nil where nothing can be lent.
+// At returns the segment of a region, which exists as long as a buffer in it. It is nil
+// where workers of other models cannot be given the memory to read: that is neither the
+// input memory of a version, nor the output memory of a worker, nor memory on a GPU.
 func At(r tensor.Region) *Segment {
-	if owner, ok := r.Arena.(lender); ok {
+	switch owner := r.Arena.(type) {
+	case *Arena:
 		return owner.SegmentAt(int(r.Segment))
+	case *Outputs:
+		return owner.SegmentAt(int(r.Segment))
+	case *DeviceMemory:
+		return owner.of
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (o *Outputs) View(segment uint32, offset, length uint64) (*tensor.Buffer, e
 	return &v.Buffer, nil
 }
 
-// SegmentAt implements lender.
+// SegmentAt returns the n-th segment, nil once the worker has ended.
 func (o *Outputs) SegmentAt(n int) *Segment {
 	o.mu.Lock()
 	defer o.mu.Unlock()
