@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/nesotest"
 )
 
 const addSub = `
@@ -122,7 +123,7 @@ func benchmarkBare(b *testing.B) {
 		b.Fatal(err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	cmd := exec.CommandContext(b.Context(), testPython(b), "-c",
+	cmd := exec.CommandContext(b.Context(), nesotest.Python(b), "-c",
 		"import socket\ns=socket.socket(fileno=3)\nwhile True:\n b=s.recv(65536)\n if not b: break\n s.sendall(b)")
 	cmd.ExtraFiles = []*os.File{theirs}
 	if err := cmd.Start(); err != nil {

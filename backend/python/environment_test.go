@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nesoserve/neso/internal/nesotest"
 )
 
 // archive writes a .tar.gz with the entries.
@@ -136,7 +138,7 @@ func TestEnvironmentErrors(t *testing.T) {
 
 // TestModelWithEnvironment runs a model in a virtual environment beside it.
 func TestModelWithEnvironment(t *testing.T) {
-	base := testPython(t)
+	base := nesotest.Python(t)
 	dir := writeModel(t, `
 class TritonPythonModel:
 	def initialize(self, args):

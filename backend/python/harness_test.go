@@ -13,7 +13,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,46 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
-
-// tested holds the interpreters that have numpy: finding out takes a while.
-var tested sync.Map
-
-// testPython returns an interpreter with numpy: $NESO_PYTHON, or the
-// .venv/bin/python of a directory above.
-func testPython(t testing.TB) string {
-	t.Helper()
-	var tried []string
-	try := func(path string) bool {
-		if path == "" {
-			return false
-		}
-		tried = append(tried, path)
-		if _, good := tested.Load(path); good {
-			return true
-		}
-		good := exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil
-		if good {
-			tested.Store(path, true)
-		}
-		return good
-	}
-	if path := os.Getenv("NESO_PYTHON"); try(path) {
-		return path
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if path := filepath.Join(dir, ".venv", "bin", "python"); try(path) {
-			return path
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatalf("no interpreter with numpy among %q: run make, or set NESO_PYTHON", tried)
-		}
-		dir = filepath.Dir(dir)
-	}
-}
 
 // testHost is a server without models.
 type testHost struct{ log *slog.Logger }
@@ -122,7 +81,7 @@ func newDriver(t testing.TB, settings map[string]string) (*driver, *nesotest.Log
 	}
 	log := &nesotest.Log{}
 	host := &testHost{log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	b, err := New(Options{Python: testPython(t), CacheDirectory: t.TempDir()}).Open(t.Context(), host, backend.Settings{Values: settings})
+	b, err := New(Options{Python: nesotest.Python(t), CacheDirectory: t.TempDir()}).Open(t.Context(), host, backend.Settings{Values: settings})
 	if err != nil {
 		t.Fatal(err)
 	}

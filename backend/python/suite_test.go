@@ -7,6 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -15,7 +16,7 @@ func TestSuite(t *testing.T) {
 		return configOf(writeModel(t, source), testOptions{batch: batch, inputs: []backend.IO{{Name: "IN", Datatype: d, Dims: tensor.Shape{-1}}}})
 	}
 	backendtest.Run(t, backendtest.Suite{
-		Driver:   New(Options{Python: testPython(t)}),
+		Driver:   New(Options{Python: nesotest.Python(t)}),
 		Settings: backend.Settings{Values: map[string]string{"stub-timeout-seconds": "300"}}, // as newDriver
 		Identity: func(t *testing.T, d tensor.Datatype, batch int) backend.Config {
 			if d == tensor.BF16 {

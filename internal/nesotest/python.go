@@ -4,8 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
+
+// withNumpy holds the interpreters that have numpy: finding out takes a while.
+var withNumpy sync.Map
 
 // Python returns an interpreter with numpy: $NESO_PYTHON, or the
 // .venv/bin/python of a directory above.
@@ -20,7 +24,14 @@ func Python(t testing.TB) string {
 		candidates = append(candidates, filepath.Join(dir, ".venv", "bin", "python"))
 	}
 	for _, path := range candidates {
-		if path != "" && exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil {
+		if path == "" {
+			continue
+		}
+		if _, known := withNumpy.Load(path); known {
+			return path
+		}
+		if exec.CommandContext(t.Context(), path, "-c", "import numpy").Run() == nil {
+			withNumpy.Store(path, true)
 			return path
 		}
 	}
