@@ -291,7 +291,7 @@ func (c *reading) notBegun(h wire.Header) error {
 	call := c.batches[h.ID]
 	if call == nil {
 		c.mu.Unlock()
-		c.settleForsaken(h.ID)
+		c.returnAbandoned(h.ID)
 		return nil
 	}
 	fault := &wire.ProtocolError{Kind: h.Kind, Field: "id", Offset: 16}
@@ -337,8 +337,8 @@ func (c *Conn) recallAllLocked() {
 	}
 }
 
-// abandonLines gives back what a worker that has ended has not begun.
-func (c *reading) abandonLines() {
+// takeBackAll gives back what a worker that has ended has not begun.
+func (c *reading) takeBackAll() {
 	c.mu.Lock()
 	waits := slices.ContainsFunc(slices.Collect(maps.Values(c.instances)), func(i *Instance) bool { return i.Board != nil && len(i.line) > 0 })
 	c.mu.Unlock()

@@ -101,9 +101,9 @@ type Conn struct {
 	host      hostcalls.Calls
 	boards    boards
 	ownRate   *linelog.Rate           // of a connection that was given none
-	errands   []func(*reading)        // for the reader
+	tasks     []func(*reading)        // for the reader
 	expired   map[uint64]requestState // answered by a timeout, by handle, while the worker still has them
-	forsaken  map[uint64]forsaken     // batches that were given up
+	abandoned map[uint64]abandoned    // batches that were given up
 
 	tryBuf []byte // of the one that is writing
 	tryN   int
@@ -173,7 +173,7 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}), kick: make(chan struct{}, 1),
 		batches: map[uint64]*batchCall{}, calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
 		arenas:  map[*segment.Arena][]uint32{},
-		expired: map[uint64]requestState{}, forsaken: map[uint64]forsaken{},
+		expired: map[uint64]requestState{}, abandoned: map[uint64]abandoned{},
 	}
 	if c.opts.Rate == nil {
 		c.opts.Rate = linelog.NewRate(c.logger())

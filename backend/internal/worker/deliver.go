@@ -339,19 +339,19 @@ func (c *reading) log(r wire.LogRecord) {
 	}
 }
 
-// abandon answers everything in flight with the cause of the end.
-func (c *reading) abandon() {
+// failAll answers everything in flight with the cause of the end.
+func (c *reading) failAll() {
 	cause := c.cause()
-	c.abandonLines()
+	c.takeBackAll()
 	c.mu.Lock()
 	batches := c.batches
 	c.batches = map[uint64]*batchCall{}
 	calls := c.calls
 	c.calls = map[uint64]chan reply{}
 	held := c.ledger.End()
-	givenUp := c.forsaken
-	c.forsaken = map[uint64]forsaken{}
-	c.errands = nil
+	abandonedBatches := c.abandoned
+	c.abandoned = map[uint64]abandoned{}
+	c.tasks = nil
 	c.out, c.spare, c.left = nil, nil, nil
 	c.mu.Unlock()
 	_ = calls // their callers see done
@@ -374,7 +374,7 @@ func (c *reading) abandon() {
 		c.respond(h, &backend.Response{Err: cause}, 0, wire.ResponseFinal)
 	}
 	releaseBuffers(held)
-	for _, batch := range givenUp {
+	for _, batch := range abandonedBatches {
 		releaseBuffers(batch.kept)
 	}
 	c.host.Close()

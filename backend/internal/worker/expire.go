@@ -21,28 +21,28 @@ func (c *Conn) tell(f func(*reading)) {
 		c.mu.Unlock()
 		return
 	}
-	c.errands = append(c.errands, f)
+	c.tasks = append(c.tasks, f)
 	c.backgroundLocked()
 	c.mu.Unlock()
 	// The reader may sit in a Read, on behalf of a batch that never ends.
 	_ = c.ch.Descriptors.SetReadDeadline(past)
 }
 
-// runErrands does what the reader was told. The deadline is taken back first:
-// an errand that comes later sets it again.
-func (c *reading) runErrands() {
+// runTasks does what the reader was told. The deadline is taken back first:
+// a task that comes later sets it again.
+func (c *reading) runTasks() {
 	_ = c.ch.Descriptors.SetReadDeadline(time.Time{})
 	c.mu.Lock()
-	list := c.errands
-	c.errands = nil
+	list := c.tasks
+	c.tasks = nil
 	c.mu.Unlock()
 	for _, f := range list {
 		f(c)
 	}
 }
 
-// forsaken is a batch that was given up.
-type forsaken struct {
+// abandoned is a batch that was given up.
+type abandoned struct {
 	inst *Instance
 	kept []*tensor.Buffer // what it may still read
 }
@@ -56,7 +56,7 @@ func (i *Instance) Stuck() bool {
 	c := i.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, batch := range c.forsaken {
+	for _, batch := range c.abandoned {
 		if batch.inst == i {
 			return true
 		}
@@ -120,9 +120,9 @@ func (c *Conn) lateLocked(handle uint64, flags uint32) []*tensor.Buffer {
 	return s.copies
 }
 
-// forsake ends a batch that the worker does not give back. What the worker may
+// abandon ends a batch that the worker does not give back. What the worker may
 // still read is kept until it does, or until it dies.
-func (c *reading) forsake(id uint64) {
+func (c *reading) abandon(id uint64) {
 	c.mu.Lock()
 	call := c.batches[id]
 	if call == nil {
@@ -155,21 +155,21 @@ func (c *reading) forsake(id uint64) {
 	for i := range call.copies {
 		kept = append(kept, call.copies[i].buf.Retain())
 	}
-	c.forsaken[id] = forsaken{call.inst, kept}
+	c.abandoned[id] = abandoned{call.inst, kept}
 	c.mu.Unlock()
 	c.settle(call, ErrStuck)
 }
 
-// settleForsaken lets go of what a forsaken batch could read: it is back.
-func (c *reading) settleForsaken(id uint64) {
+// returnAbandoned lets go of what an abandoned batch could read: it is back.
+func (c *reading) returnAbandoned(id uint64) {
 	c.mu.Lock()
-	kept := c.forsaken[id].kept
-	delete(c.forsaken, id)
+	kept := c.abandoned[id].kept
+	delete(c.abandoned, id)
 	c.mu.Unlock()
 	releaseBuffers(kept)
 }
 
-// lateResult takes the outputs of a forsaken batch.
+// lateResult takes the outputs of an abandoned batch.
 func (c *reading) lateResult(h wire.Header, entries []wire.Entry, cur *wire.Cursor, in *wire.Chunk) error {
 	for i := range entries {
 		t, err := c.tensor("", &entries[i], cur, in, &returned{gone: true})
@@ -178,7 +178,7 @@ func (c *reading) lateResult(h wire.Header, entries []wire.Entry, cur *wire.Curs
 		}
 		t.Release()
 	}
-	c.settleForsaken(h.ID)
+	c.returnAbandoned(h.ID)
 	return nil
 }
 

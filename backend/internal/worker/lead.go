@@ -70,7 +70,7 @@ func (c *Conn) await(call *batchCall) {
 }
 
 // lead reads until the caller's batch has ended, then passes the part on. When
-// the worker makes a call and waits for nothing else, it lays the part down,
+// the worker makes a call and waits for nothing else, it yields the part,
 // makes the call on its own goroutine and returns. Should that take long, the
 // idle tick finds another reader.
 func (c *reading) lead(call *batchCall) {
@@ -84,7 +84,7 @@ func (c *reading) lead(call *batchCall) {
 			c.fetch, c.leading, c.chains = nil, false, true
 			c.mu.Lock()
 			if c.err == nil {
-				c.layDownLocked()
+				c.yieldLocked()
 			} else {
 				c.r.wake <- struct{}{} // others need not wait for the call
 			}
@@ -112,7 +112,7 @@ func (c *reading) step() error {
 	h, body, err := c.rd.Next()
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.runErrands()
+			c.runTasks()
 			return nil
 		}
 		return err
@@ -139,10 +139,10 @@ func (c *Conn) passOnLocked() {
 	}
 }
 
-// layDownLocked leaves the channel without a reader, until an Execute or the
+// yieldLocked leaves the channel without a reader, until an Execute or the
 // idle tick takes the part up.
-func (c *Conn) layDownLocked() {
-	if c.r.election.LayDown() {
+func (c *Conn) yieldLocked() {
+	if c.r.election.Yield() {
 		c.r.idle.Reset(reader.IdleRead)
 	}
 }
@@ -204,7 +204,7 @@ func (c *reading) background() {
 		}
 	}
 	c.rd.Close()
-	c.abandon() // the process has ended then, and with it what it had open
+	c.failAll() // the process has ended then, and with it what it had open
 	c.returnLent()
 	c.closeBoards()
 	c.mem.Close()
@@ -305,7 +305,7 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 		switch {
 		case stuck && c.opts.KeepStuck:
 			for _, id := range ids {
-				c.tell(func(r *reading) { r.forsake(id) })
+				c.tell(func(r *reading) { r.abandon(id) })
 			}
 		case stuck:
 			c.end(ErrStuck)
@@ -327,7 +327,7 @@ func (c *reading) finish(id uint64, err error) {
 	if call != nil {
 		c.settle(call, err)
 	} else {
-		c.settleForsaken(id)
+		c.returnAbandoned(id)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestReaderStaysAfterCalls(t *testing.T) {
 			_ = result(t, done) // nobody answered the request, which is not the point
 		}
 		f.conn.mu.Lock()
-		for !calls && f.conn.r.election.Reading() { // the background goroutine may be about to lay the part down
+		for !calls && f.conn.r.election.Reading() { // the background goroutine may be about to yield the part
 			f.conn.mu.Unlock()
 			done := f.execute(t.Context(), inst, request(newAnswers()))
 			h, _ := f.next(wire.KindExecute)

@@ -6,11 +6,11 @@ const (
 	// IdleRead is how long the channel may stay without a reader. A death in that
 	// time is noticed so much later.
 	IdleRead = 2 * time.Millisecond
-	// callSpell is how long after a call of the process the channel always has a
+	// callWindow is how long after a call of the process the channel always has a
 	// reader: nothing tells when the next call comes, and without a reader it would
 	// lie there until the next idle tick. In that time a request costs a switch
 	// between goroutines.
-	callSpell = 100 * time.Millisecond
+	callWindow = 100 * time.Millisecond
 )
 
 // Turn says who reads next.
@@ -28,7 +28,7 @@ const (
 type Election[W comparable] struct {
 	reading   bool // somebody has the part
 	waiting   []W
-	turn      uint64 // counts how often the part was laid down
+	turn      uint64 // counts how often the part was yielded
 	idleTurn  uint64
 	idleArmed bool
 	ended     bool      // a batch has ended since the background goroutine looked
@@ -81,12 +81,12 @@ func (e *Election[W]) PassOn(busy bool, clock func() time.Time) (next Turn, w W,
 	case e.closed || busy || !e.callUntil.IsZero() && clock().Before(e.callUntil):
 		return Background, w, false
 	}
-	return Nobody, w, e.LayDown()
+	return Nobody, w, e.Yield()
 }
 
-// LayDown leaves the channel without a reader. It reports whether to set the idle
+// Yield leaves the channel without a reader. It reports whether to set the idle
 // timer, to IdleRead.
-func (e *Election[W]) LayDown() (arm bool) {
+func (e *Election[W]) Yield() (arm bool) {
 	e.reading = false
 	e.turn++
 	return e.Arm()
@@ -130,7 +130,7 @@ func (e *Election[W]) Look(quiet bool) bool {
 }
 
 // Called notes that the process has called the server by itself.
-func (e *Election[W]) Called(now time.Time) { e.callUntil = now.Add(callSpell) }
+func (e *Election[W]) Called(now time.Time) { e.callUntil = now.Add(callWindow) }
 
 // Close notes the end of the channel: no timer is set any more, and what is left is
 // for the background goroutine.

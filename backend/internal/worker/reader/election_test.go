@@ -1,21 +1,16 @@
 package reader
 
 import (
-	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/internal/nesotest/transcript"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the transcripts anew")
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
 
@@ -26,57 +21,24 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 //	NAME waits          takes the part, or waits
 //	NAME ends           its batch has ended
 //	pass [busy] [@TIME] the reader passes the part on; busy: there is something to wait for
-//	fetch               the reader lays the part down, to do something else
+//	fetch               the reader yields the part, to do something else
 //	look [quiet]        the background goroutine has read a frame; quiet: there is nothing to wait for
 //	tick                the idle timer
 //	called @TIME        by the process
 //	close
 func TestTranscripts(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txt")
-	if len(files) == 0 {
-		t.Fatal("no transcripts")
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	transcript.Run(t, "testdata/*.txt", func(t *testing.T, _, script string) string {
+		var out bytes.Buffer
+		e := &Election[string]{}
+		return transcript.Events(script, &out, func(words []string) {
+			if words[0] == "start" {
+				e = &Election[string]{}
 			}
-			got := play(t, want)
-			if *rewrite {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			for _, said := range event(t, e, words) {
+				fmt.Fprintf(&out, "  %s\n", said)
 			}
 		})
-	}
-}
-
-func play(t *testing.T, script []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	e := &Election[string]{}
-	lines := bufio.NewScanner(bytes.NewReader(script))
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "  ") {
-			continue
-		}
-		out.WriteString(line + "\n")
-		words := strings.Fields(line)
-		if len(words) == 0 || words[0] == "#" {
-			continue
-		}
-		if words[0] == "start" {
-			e = &Election[string]{}
-		}
-		for _, said := range event(t, e, words) {
-			fmt.Fprintf(&out, "  %s\n", said)
-		}
-	}
-	return out.Bytes()
+	})
 }
 
 func event(t *testing.T, e *Election[string], words []string) []string {
@@ -115,7 +77,7 @@ func event(t *testing.T, e *Election[string], words []string) []string {
 			return []string{armed(arm, "nobody reads")}
 		}
 	case words[0] == "fetch":
-		return []string{armed(e.LayDown(), "nobody reads")}
+		return []string{armed(e.Yield(), "nobody reads")}
 	case words[0] == "look":
 		if e.Look(has("quiet")) {
 			return []string{"passes on"}

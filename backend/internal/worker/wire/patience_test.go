@@ -20,7 +20,7 @@ func TestPatience(t *testing.T) {
 	p.end(true)
 	p.begin(20, 100)
 	passes(59 * time.Minute)
-	p.end(false) // for an errand
+	p.end(false) // for a task
 	p.begin(20, 100)
 	if p.grudging {
 		t.Fatal("the grace began before the time was over")
