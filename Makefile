@@ -41,6 +41,16 @@ build: bin/.modules ## bin/neso, one static-as-can-be binary without cgo
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/neso ./cmd/neso
 
+# The library that C programs link: its headers and what pkg-config reads lie beside it.
+CAPI_LINK = -Wl,-soname,libtritonserver.so -Wl,--version-script=$(CURDIR)/cmd/libtritonserver/exports.map
+capi: bin/.modules ## build/lib/libtritonserver.so, build/include: the server as a C library, with cgo
+	@mkdir -p build/lib/pkgconfig build/include/triton/core
+	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared -tags '$(TAGS)' -ldflags '$(LDFLAGS) -extldflags "$(CAPI_LINK)"' \
+	  -o build/lib/libtritonserver.so ./cmd/libtritonserver
+	@rm -f build/lib/libtritonserver.h
+	@cp include/triton/core/*.h build/include/triton/core/
+	@sed 's|@VERSION@|$(VERSION)|' cmd/libtritonserver/tritonserver.pc.in >build/lib/pkgconfig/tritonserver.pc
+
 wheel: setup ## dist/*.whl: the Python package with the binary, and the import name pytriton
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python/pytriton-compat
@@ -136,4 +146,4 @@ check: ## exactly what CI runs; the tree must be at the end as it was
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build wheel serve test test-nocgo test-frameworks minilm pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload differential conformance check clean
+.PHONY: help setup build capi wheel serve test test-nocgo test-frameworks minilm pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload differential conformance check clean

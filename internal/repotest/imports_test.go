@@ -73,6 +73,14 @@ var rows = []string{
 	"python", // the worker's files, embedded
 	".",      // the public server
 	"client",
+
+	"capi/handle",
+	"capi/object",
+	"capi/native",
+	"capi/agent",
+	"capi/cache",
+	"capi",
+	"cmd/libtritonserver",
 }
 
 // backends is row 8: it sees the vocabulary, processors, procfs, rawsocket, memory, cuda, shm, python and itself.
@@ -100,7 +108,7 @@ func workerRow(path string) int {
 }
 
 // seeBackends may import row 8.
-var seeBackends = []string{"internal/cli", "cmd/neso", "e2e", "bench"}
+var seeBackends = []string{"internal/cli", "cmd/neso", "capi", "e2e", "bench"}
 
 // forExamples is what examples may import: what a program of a user's can.
 var forExamples = []string{"tensor", "backend", "backend/all", ".", "client"}

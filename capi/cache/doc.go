@@ -1,0 +1,3 @@
+// Package cache is what response caches as libraries call: the functions of
+// include/triton/core/tritoncache.h.
+package cache
