@@ -95,7 +95,7 @@ var backends = []string{
 // keeps it alive.
 var workerRows = []string{
 	"channel", "wire", "limits", "linelog", "segment", "board", "process", "guest",
-	"ledger", "reader", "stream", "hostmetrics", "hostcalls", ".", "supervise",
+	"ledger", "reader", "stream", "inflight", "hostmetrics", "hostcalls", ".", "supervise",
 }
 
 const workerTree = "backend/internal/worker"

@@ -19,8 +19,8 @@ func (c *reading) responses(h wire.Header, body []byte, in *wire.Chunk) error {
 	cur := wire.NewCursor(h.Kind, body)
 	n, ends := cur.ResponsesHead()
 	c.mu.Lock()
-	if call := c.batches[h.ID]; call != nil && call.batch.OutputStart == 0 {
-		call.batch.OutputStart = backend.Now()
+	if b := c.batches.Find(h.ID); b != nil && b.Batch.OutputStart == 0 {
+		b.Batch.OutputStart = backend.Now()
 	}
 	c.mu.Unlock()
 	for range n {
@@ -48,11 +48,11 @@ func (c *reading) responses(h wire.Header, body []byte, in *wire.Chunk) error {
 func (c *reading) returnedTo(handle uint64) returned {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.requests.find(handle)
-	if s == nil {
+	r := c.batches.Request(handle)
+	if r == nil {
 		return returned{gone: true}
 	}
-	return returned{inputs: s.req.Inputs, bufs: s.copies, takes: s.req.TakesDevice}
+	return returned{inputs: r.Request.Inputs, bufs: r.Copies, takes: r.Request.TakesDevice}
 }
 
 // response decodes what follows the head of a block, and what it costs in
@@ -210,30 +210,30 @@ func (c *reading) resultBatch(h wire.Header, body []byte, in *wire.Chunk) error 
 		return err
 	}
 	c.mu.Lock()
-	call := c.batches[h.ID]
+	b := c.batches.Find(h.ID)
 	c.mu.Unlock()
 	cur := wire.NewCursor(h.Kind, body)
-	if call == nil && c.opts.KeepStuck {
+	if b == nil && c.opts.KeepStuck {
 		return c.lateResult(h, entries, &cur, in)
 	}
-	if call == nil || !call.inst.Gather || call.outputs != nil {
+	if b == nil || !b.Instance.Gather || b.Outputs != nil {
 		cur.Fail("id", 16, "batch %d awaits no result", h.ID)
 		return cur.Err()
 	}
-	call.batch.OutputStart = backend.Now()
+	b.Batch.OutputStart = backend.Now()
 	outputs := make([]tensor.Tensor, 0, len(entries))
-	from := returned{inputs: call.batch.Inputs, copies: call.copies}
+	from := returned{inputs: b.Batch.Inputs, copies: b.Copies}
 	for i := range entries {
-		if outputs, err = c.output(outputs, &entries[i], &cur, in, call.inst, &from); err != nil {
+		if outputs, err = c.output(outputs, &entries[i], &cur, in, b.Instance, &from); err != nil {
 			for k := range outputs {
 				outputs[k].Release()
 			}
 			return err
 		}
 	}
-	call.outputs = outputs
+	b.Outputs = outputs
 	if flags&wire.FlagHeld != 0 {
-		c.holdBatch(call)
+		c.holdBatch(b)
 	}
 	if flags&wire.FlagEnds != 0 {
 		c.finish(h.ID, nil)

@@ -6,20 +6,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/board"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/tensor"
 )
 
-// What is sent ahead to a worker lies in a line; see package board.
+// What is sent ahead to a worker waits in the pipeline of its instance, see package
+// inflight; which of it the worker has begun, package board knows.
 
 const (
 	// aheadLimit is how many batches may be on their way to one worker beyond the one
 	// that it runs: enough that it finds the next ones when it reads.
 	aheadLimit = 15
-	// lineTick is how often a line of batches is looked at: when the worker has begun
-	// none between two looks, what lies there is taken back.
-	lineTick = 4 * time.Millisecond
+	// pipelineTick is how often a pipeline is looked at: when the worker has begun
+	// nothing between two looks, what waits there is taken back.
+	pipelineTick = 4 * time.Millisecond
 )
 
 // Ahead is how many batches the instance may be sent ahead.
@@ -54,7 +55,7 @@ func (c *Conn) NewBoard() *board.Slot {
 		if err := c.sendBoardLocked(); err != nil {
 			return nil
 		}
-		c.boards.timer = time.AfterFunc(time.Hour, c.lookAtLines)
+		c.boards.timer = time.AfterFunc(time.Hour, c.lookAtPipelines)
 	}
 	return c.boards.memory.Take(c.lastID) // what was sent to the instance that had it before
 }
@@ -101,78 +102,39 @@ func (c *Conn) closeBoards() {
 	c.boards.memory = nil
 }
 
-// joinLocked notes that a batch was sent to an instance with a board.
-func (c *Conn) joinLocked(call *batchCall) {
-	i := call.inst
-	if i.Board == nil {
-		return
-	}
-	i.line = append(i.line, call)
-	if len(i.line) == 1 {
-		return
-	}
-	if p := call.batch.Progress; p != nil {
-		call.waits = true
-		p.Waits()
-	}
+// lookSoonLocked has the pipelines looked at, since a batch waits in one.
+func (c *Conn) lookSoonLocked() {
 	if !c.boards.armed {
 		c.boards.armed = true
-		c.boards.timer.Reset(lineTick)
-	}
-}
-
-// leaveLocked notes that a batch has ended: then the worker has the next one.
-func (c *Conn) leaveLocked(call *batchCall) {
-	i := call.inst
-	at := slices.Index(i.line, call)
-	if at < 0 {
-		return
-	}
-	i.line = slices.Delete(i.line, at, at+1)
-	if len(i.line) > 0 {
-		i.line[0].begins()
-	}
-}
-
-func (call *batchCall) begins() {
-	if call.waits {
-		call.waits = false
-		call.batch.Progress.Begins()
+		c.boards.timer.Reset(pipelineTick)
 	}
 }
 
 // begunLocked notes what the worker has begun, and returns up to which number.
 func (i *Instance) begunLocked() uint64 {
 	begun := i.Board.Begun()
-	for _, call := range i.line {
-		if call.id > begun {
-			break
-		}
-		call.begins()
-	}
+	i.pipeline.Begun(begun)
 	return begun
 }
 
-// lookAtLines takes back what has been sent to workers that have not come to
+// lookAtPipelines takes back what has been sent to workers that have not come to
 // it, and has those that run something else send the answers that they hold. It
 // is the timer's event.
-func (c *Conn) lookAtLines() {
+func (c *Conn) lookAtPipelines() {
 	c.mu.Lock()
 	c.boards.armed = false
 	var late []*Instance
 	held := false
 	if c.err == nil && c.boards.memory != nil {
 		for _, i := range c.instances {
-			if len(i.line) < 2 || i.Board == nil {
+			if i.Board == nil || i.pipeline.Len() < 2 {
 				continue
 			}
-			begun, first, last := i.begunLocked(), i.line[0].id, i.line[len(i.line)-1].id
-			stays := first == i.seenFirst
-			held = held || stays && begun > first
-			if stays && begun == i.seen && begun < last {
+			holds, isLate := i.pipeline.Look(i.Board.Begun())
+			held = held || holds
+			if isLate {
 				late = append(late, i)
 			}
-			i.seen, i.seenFirst = begun, first
 			c.boards.armed = true
 		}
 		if held {
@@ -181,7 +143,7 @@ func (c *Conn) lookAtLines() {
 	}
 	taken := c.recallLocked(late)
 	if c.boards.armed {
-		c.boards.timer.Reset(lineTick)
+		c.boards.timer.Reset(pipelineTick)
 	}
 	c.mu.Unlock()
 	c.takeBack(taken)
@@ -198,10 +160,12 @@ type recall struct {
 // recallLocked forbids instances what they have not begun.
 func (c *Conn) recallLocked(instances []*Instance) (taken []recall) {
 	for _, i := range instances {
-		if i.Board != nil && len(i.line) > 0 {
-			i.recalled = i.line[len(i.line)-1].id
-			i.Board.Recall(i.recalled)
-			taken = append(taken, recall{i, i.recalled})
+		if i.Board == nil {
+			continue
+		}
+		if last := i.pipeline.Recall(); last > 0 {
+			i.Board.Recall(last)
+			taken = append(taken, recall{i, last})
 		}
 	}
 	return taken
@@ -215,7 +179,7 @@ func (c *Conn) takeBack(taken []recall) {
 	}
 	board.Fence()
 	c.tell(func(c *reading) {
-		var copies []copied
+		var copies []*tensor.Buffer
 		c.mu.Lock()
 		for _, t := range taken {
 			if i := t.instance; i.Board != nil {
@@ -223,64 +187,26 @@ func (c *Conn) takeBack(taken []recall) {
 			}
 		}
 		c.mu.Unlock()
-		releaseCopies(copies)
+		releaseBuffers(copies)
 	})
 }
 
 // giveBackLocked ends the batches of an instance after one number up to another,
 // as not begun, and returns what is to be released without the lock. Only the
 // reader calls it.
-func (c *reading) giveBackLocked(i *Instance, after, last uint64) (copies []copied) {
-	for _, call := range slices.Clone(i.line) {
-		if call.id > after && call.id <= last && c.untouchedLocked(call) {
-			copies = append(copies, c.backLocked(call)...)
-		}
+func (c *reading) giveBackLocked(i *Instance, begun, last uint64) (copies []*tensor.Buffer) {
+	for _, b := range c.batches.Recalled(i.pipeline, begun, last) {
+		copies = append(copies, c.backLocked(b)...)
 	}
 	return copies
 }
 
-// untouchedLocked reports whether the worker has answered nothing of a batch. One
-// that answers what it has not begun keeps it.
-func (c *Conn) untouchedLocked(call *batchCall) bool {
-	if call.outputs != nil {
-		return false
-	}
-	for _, h := range call.handles {
-		if s := c.requests.find(h); !call.expired && (s == nil || s.sent || s.stream != nil) {
-			return false
-		}
-	}
-	return true
-}
-
-// backLocked ends a batch that the worker has not begun. One that was answered
-// by its timeout has ended with that.
-func (c *Conn) backLocked(call *batchCall) (copies []copied) {
-	delete(c.batches, call.id)
-	c.limitEndedLocked(call.inst, call.id)
-	if at := slices.Index(call.inst.line, call); at >= 0 {
-		call.inst.line = slices.Delete(call.inst.line, at, at+1)
-	}
-	copies, call.copies = call.copies, nil
-	for _, h := range call.handles {
-		if s := c.requests.find(h); s != nil {
-			for _, b := range s.copies {
-				copies = append(copies, copied{buf: b})
-			}
-			c.requests.remove(h)
-		}
-		for _, b := range c.expired[h].copies {
-			copies = append(copies, copied{buf: b})
-		}
-		delete(c.expired, h)
-	}
-	if call.expired {
-		call.inst.overdue.Add(-1)
-	} else {
-		call.err = backend.ErrNotBegun
-	}
-	c.unwatchLocked(call)
-	c.endedLocked(call)
+// backLocked ends a batch that the worker has not begun.
+func (c *Conn) backLocked(b *batch) (copies []*tensor.Buffer) {
+	copies = c.batches.NotBegun(b)
+	c.limitEndedLocked(b.Instance, b.ID)
+	c.unwatchLocked(b)
+	c.endedLocked(b)
 	return copies
 }
 
@@ -288,22 +214,22 @@ func (c *Conn) backLocked(call *batchCall) (copies []copied) {
 // server had recalled.
 func (c *reading) notBegun(h wire.Header) error {
 	c.mu.Lock()
-	call := c.batches[h.ID]
-	if call == nil {
+	b := c.batches.Find(h.ID)
+	if b == nil {
 		c.mu.Unlock()
 		c.returnAbandoned(h.ID)
 		return nil
 	}
 	fault := &wire.ProtocolError{Kind: h.Kind, Field: "id", Offset: 16}
 	switch {
-	case call.inst.Number != h.Instance || h.ID > call.inst.recalled:
+	case b.Instance.Number != h.Instance || !b.Instance.pipeline.Recalled(h.ID):
 		fault.Detail = "the batch was not recalled"
-	case !c.untouchedLocked(call):
+	case !c.batches.Untouched(b):
 		fault.Detail = "the batch was answered"
 	default:
-		copies := c.backLocked(call)
+		copies := c.backLocked(b)
 		c.mu.Unlock()
-		releaseCopies(copies)
+		releaseBuffers(copies)
 		return nil
 	}
 	c.mu.Unlock()
@@ -315,23 +241,14 @@ func (c *reading) notBegun(h wire.Header) error {
 func (c *reading) freed(h wire.Header) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	call := c.batches[h.ID]
-	if call == nil {
-		return
-	}
-	if at := slices.Index(call.inst.line, call); at >= 0 && at+1 < len(call.inst.line) {
-		call.inst.line[at+1].begins()
-	}
-	if p := call.batch.Progress; p != nil {
-		p.Frees()
-	}
+	c.batches.Frees(h.ID)
 }
 
 // recallAllLocked forbids the worker everything: the connection ends.
 func (c *Conn) recallAllLocked() {
 	for _, i := range c.instances {
 		if i.Board != nil {
-			i.recalled = math.MaxUint64
+			i.pipeline.RecallAll()
 			i.Board.Recall(math.MaxUint64)
 		}
 	}
@@ -340,13 +257,15 @@ func (c *Conn) recallAllLocked() {
 // takeBackAll gives back what a worker that has ended has not begun.
 func (c *reading) takeBackAll() {
 	c.mu.Lock()
-	waits := slices.ContainsFunc(slices.Collect(maps.Values(c.instances)), func(i *Instance) bool { return i.Board != nil && len(i.line) > 0 })
+	waits := slices.ContainsFunc(slices.Collect(maps.Values(c.instances)), func(i *Instance) bool {
+		return i.Board != nil && i.pipeline.Len() > 0
+	})
 	c.mu.Unlock()
 	if !waits {
 		return
 	}
 	board.Fence() // one that was not ended by its death may still go on
-	var copies []copied
+	var copies []*tensor.Buffer
 	c.mu.Lock()
 	for _, i := range c.instances {
 		if i.Board != nil {
@@ -354,5 +273,5 @@ func (c *reading) takeBackAll() {
 		}
 	}
 	c.mu.Unlock()
-	releaseCopies(copies)
+	releaseBuffers(copies)
 }

@@ -126,7 +126,7 @@ func TestWhoHoldsAnswersIsRungFor(t *testing.T) {
 	l := newLine(t, 2)
 	look := func(want int, when string) {
 		t.Helper()
-		l.conn.lookAtLines()
+		l.conn.lookAtPipelines()
 		if got := l.rung(); got != want {
 			t.Errorf("%s: rang %d times, want %d", when, got, want)
 		}
@@ -168,8 +168,8 @@ func TestWhatIsNotBegunComesBack(t *testing.T) {
 	if !l.begin(0) {
 		t.Fatal("the first one was recalled")
 	}
-	l.conn.lookAtLines()
-	l.conn.lookAtLines() // between the two it has begun nothing
+	l.conn.lookAtPipelines()
+	l.conn.lookAtPipelines() // between the two it has begun nothing
 	for _, i := range []int{1, 2} {
 		if err := l.result(i); !errors.Is(err, backend.ErrNotBegun) {
 			t.Errorf("batch %d: %v", i, err)
@@ -284,8 +284,8 @@ func TestEachRecallHasItsFence(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	l.conn.mu.Lock() // the batches that come back do so together
-	if len(l.inst.line) != 2 {
-		t.Errorf("%d batches are left, want the first and the last one", len(l.inst.line))
+	if n := l.inst.pipeline.Len(); n != 2 {
+		t.Errorf("%d batches are left, want the first and the last one", n)
 	}
 	l.conn.mu.Unlock()
 	l.conn.takeBack(second)

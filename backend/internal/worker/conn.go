@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/channel"
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
+	"github.com/nesoserve/neso/backend/internal/worker/inflight"
 	"github.com/nesoserve/neso/backend/internal/worker/ledger"
 	"github.com/nesoserve/neso/backend/internal/worker/linelog"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
@@ -84,8 +85,7 @@ type Conn struct {
 	writeErr  error
 	room      sync.Cond // out became shorter
 	err       error     // why the connection ended
-	requests  requestTable
-	batches   map[uint64]*batchCall
+	batches   inflight.Batches[*Instance]
 	calls     map[uint64]chan reply
 	lastID    uint64
 	instances map[uint32]*Instance
@@ -100,10 +100,9 @@ type Conn struct {
 	watches   []watch
 	host      hostcalls.Calls
 	boards    boards
-	ownRate   *linelog.Rate           // of a connection that was given none
-	tasks     []func(*reading)        // for the reader
-	expired   map[uint64]requestState // answered by a timeout, by handle, while the worker still has them
-	abandoned map[uint64]abandoned    // batches that were given up
+	ownRate   *linelog.Rate    // of a connection that was given none
+	tasks     []func(*reading) // for the reader
+	place     placement        // while a batch is encoded
 
 	tryBuf []byte // of the one that is writing
 	tryN   int
@@ -171,9 +170,8 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 	c := &Conn{
 		opts: opts, ch: ch, raw: raw,
 		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}), kick: make(chan struct{}, 1),
-		batches: map[uint64]*batchCall{}, calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
-		arenas:  map[*segment.Arena][]uint32{},
-		expired: map[uint64]requestState{}, abandoned: map[uint64]abandoned{},
+		batches: inflight.New[*Instance](), calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
+		arenas: map[*segment.Arena][]uint32{},
 	}
 	if c.opts.Rate == nil {
 		c.opts.Rate = linelog.NewRate(c.logger())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/inflight"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/stream"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -79,10 +80,10 @@ func (c *reading) batchDone(h wire.Header, body []byte) error {
 	if len(message) > 0 {
 		failure = c.batchError(h.Instance, message)
 		c.mu.Lock()
-		if call := c.batches[h.ID]; call != nil {
-			call.batch.Ran = true
-			if call.batch.OutputStart == 0 {
-				call.batch.OutputStart = backend.Now()
+		if b := c.batches.Find(h.ID); b != nil {
+			b.Batch.Ran = true
+			if b.Batch.OutputStart == 0 {
+				b.Batch.OutputStart = backend.Now()
 			}
 		}
 		c.mu.Unlock()
@@ -152,28 +153,27 @@ func (c *Conn) instanceName(number uint32) string {
 func (c *reading) respond(handle uint64, resp *backend.Response, cost int, flags uint32) {
 	final, again := flags&wire.ResponseFinal != 0, flags&wire.ResponseAgain != 0
 	c.mu.Lock()
-	s := c.requests.find(handle)
-	if s == nil {
+	r := c.batches.Request(handle)
+	if r == nil {
 		copies := c.lateLocked(handle, flags)
 		c.mu.Unlock()
 		resp.Release()
 		releaseBuffers(copies)
 		return
 	}
-	req, inst, first := s.req, s.inst, !s.sent
-	s.sent = s.sent || resp != nil
-	if inst.Decoupled && s.stream == nil {
-		s.stream = stream.New(req, c.creditor(inst, handle))
-		c.wg.Go(s.stream.Deliver)
+	req, inst, first := r.Request, r.Instance, !r.Sent
+	r.Sent = r.Sent || resp != nil
+	if inst.Decoupled && r.Stream == nil {
+		r.Stream = stream.New(req, c.creditor(inst, handle))
+		c.wg.Go(r.Stream.Deliver)
 	}
-	queue := s.stream
+	queue := r.Stream
 	var copies []*tensor.Buffer
 	if final || again {
-		copies = s.copies
 		if flags&wire.ResponseRetained != 0 {
-			c.holdLocked(s)
+			c.holdLocked(r)
 		}
-		c.requests.remove(handle)
+		copies = c.batches.Answered(handle)
 	}
 	c.mu.Unlock()
 	if inst.Decoupled && (final || again) {
@@ -214,20 +214,20 @@ func (c *Conn) creditor(inst *Instance, handle uint64) func(taken int) {
 
 // holdLocked keeps the inputs of a request in place that the model still
 // refers to, until RELEASE comes for each of them.
-func (c *Conn) holdLocked(s *requestState) {
-	c.holdInputsLocked(s.inst, s.req.Inputs)
-	for _, b := range s.copies {
-		c.holdBlockLocked(s.inst.Arena, b.Region(), b)
+func (c *Conn) holdLocked(r *inflight.Request[*Instance]) {
+	c.holdInputsLocked(r.Instance, r.Request.Inputs)
+	for _, b := range r.Copies {
+		c.holdBlockLocked(r.Instance.Arena, b.Region(), b)
 	}
 }
 
 // holdBatch does the same for a gathered batch.
-func (c *reading) holdBatch(call *batchCall) {
+func (c *reading) holdBatch(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holdInputsLocked(call.inst, call.batch.Inputs)
-	for i := range call.copies {
-		c.holdBlockLocked(call.inst.Arena, call.copies[i].buf.Region(), call.copies[i].buf)
+	c.holdInputsLocked(b.Instance, b.Batch.Inputs)
+	for i := range b.Copies {
+		c.holdBlockLocked(b.Instance.Arena, b.Copies[i].Buffer.Region(), b.Copies[i].Buffer)
 	}
 }
 
@@ -344,38 +344,31 @@ func (c *reading) failAll() {
 	cause := c.cause()
 	c.takeBackAll()
 	c.mu.Lock()
-	batches := c.batches
-	c.batches = map[uint64]*batchCall{}
+	batches, kept := c.batches.Close()
 	calls := c.calls
 	c.calls = map[uint64]chan reply{}
 	held := c.ledger.End()
-	abandonedBatches := c.abandoned
-	c.abandoned = map[uint64]abandoned{}
 	c.tasks = nil
 	c.out, c.spare, c.left = nil, nil, nil
 	c.mu.Unlock()
 	_ = calls // their callers see done
-	for _, call := range batches {
-		for i := range call.outputs {
-			call.outputs[i].Release()
+	for _, b := range batches {
+		for i := range b.Outputs {
+			b.Outputs[i].Release()
 		}
-		call.outputs = nil
-		c.settle(call, cause)
+		b.Outputs = nil
+		c.settle(b, cause)
 	}
 	c.mu.Lock()
 	var left []uint64 // of decoupled models, after their batch
-	for i := range c.requests.slots {
-		if s := &c.requests.slots[i]; s.req != nil {
-			left = append(left, uint64(s.generation)<<32|uint64(i))
-		}
+	for h := range c.batches.Requests() {
+		left = append(left, h)
 	}
 	c.mu.Unlock()
 	for _, h := range left {
 		c.respond(h, &backend.Response{Err: cause}, 0, wire.ResponseFinal)
 	}
 	releaseBuffers(held)
-	for _, batch := range abandonedBatches {
-		releaseBuffers(batch.kept)
-	}
+	releaseBuffers(kept)
 	c.host.Close()
 }

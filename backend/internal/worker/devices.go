@@ -5,6 +5,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
+	"github.com/nesoserve/neso/backend/internal/worker/inflight"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
@@ -126,7 +127,7 @@ func (o ordinaryMemory) Allocate(size int) (*tensor.Buffer, error) { return o.c.
 
 // shareDevice does for an input on a GPU what share does for the others. What
 // ends at an instance that cannot read it there is copied to the host.
-func (i *Instance) shareDevice(request int, t *tensor.Tensor, copies []copied) ([]copied, error) {
+func (i *Instance) shareDevice(request int, t *tensor.Tensor, copies []inflight.Copy) ([]inflight.Copy, error) {
 	if i.TakesDevice {
 		if _, ok := i.conn.lend(t); ok {
 			return copies, nil
@@ -141,5 +142,5 @@ func (i *Instance) shareDevice(request int, t *tensor.Tensor, copies []copied) (
 	if err != nil {
 		return copies, backend.Errorf(backend.Unavailable, "failed to bring input '%s' from the GPU: %v", t.Name, err)
 	}
-	return append(copies, copied{request: request, device: t.Buffer, buf: buf}), nil
+	return append(copies, inflight.Copy{Request: request, Device: t.Buffer, Buffer: buf}), nil
 }

@@ -5,12 +5,13 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/board"
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
+	"github.com/nesoserve/neso/backend/internal/worker/inflight"
+	"github.com/nesoserve/neso/backend/internal/worker/reader"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
@@ -48,13 +49,9 @@ type Instance struct {
 	// Board, when not nil, lets batches be sent ahead.
 	Board *board.Slot
 
-	conn  *Conn
-	clock *limitClock
-	line  []*batchCall // with a board: what the worker has, in its order
-	seen  uint64       // the last that the worker had begun when the line was looked at
-	// seenFirst was the first of the line then, recalled is what the board says.
-	seenFirst, recalled uint64
-	overdue             *atomic.Int32
+	conn     *Conn
+	clock    *limitClock
+	pipeline *inflight.Pipeline[*Instance] // what the worker has of it
 
 	// Life says which life of its worker the instance belongs to, for whoever starts
 	// workers anew.
@@ -67,57 +64,21 @@ func (i *Instance) Conn() *Conn { return i.conn }
 // Attach makes the instance known to the connection; INIT must have succeeded,
 // or follow before the first Execute.
 func (c *Conn) Attach(inst Instance) *Instance {
-	inst.conn, inst.overdue, inst.clock = c, &atomic.Int32{}, &limitClock{}
+	inst.conn, inst.clock, inst.pipeline = c, &limitClock{}, inflight.NewPipeline[*Instance](inst.Board != nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.instances[inst.Number] = &inst
 	return &inst
 }
 
-// batchCall is a batch that the worker has.
-type batchCall struct {
-	batch   *backend.Batch
-	inst    *Instance
-	id      uint64
-	handles []uint64
-	copies  []copied // of a gathered batch; those of requests are in requestState
-	place   placement
-	outputs []tensor.Tensor // of RESULT_BATCH, for Scatter
-	err     error
-	chained bool          // a model waits for its answer with all its thread: part of a chain of calls
-	ended   bool          // set by the reader under mu
-	wake    chan wakeKind // for its Execute, while that waits
-	expired bool          // answered by the timeout
-	waits   bool          // sent ahead, and not begun as far as is known
-	ctxDone <-chan struct{}
-}
+// batch is a batch that the worker has, see package inflight.
+type batch = inflight.Batch[*Instance]
 
-// copied is an input that had to be brought into shared memory.
-type copied struct {
-	request int            // index in the batch
-	data    *byte          // first byte of the input, which with the size identifies it
-	device  *tensor.Buffer // of an input on a GPU, likewise
-	buf     *tensor.Buffer
-}
+var batches = sync.Pool{New: func() any { return &batch{Wake: make(chan reader.Wake, 1)} }}
 
-// of reports whether it is a copy of what t holds. An input that begins where t does
-// need not end there.
-func (c *copied) of(t *tensor.Tensor) bool {
-	if c.buf.Len() != t.Size() {
-		return false
-	}
-	if len(t.Data) == 0 {
-		return c.device == t.Buffer
-	}
-	return c.data == &t.Data[0]
-}
-
-var batchCalls = sync.Pool{New: func() any { return &batchCall{wake: make(chan wakeKind, 1)} }}
-
-func (b *batchCall) recycle() {
-	clear(b.copies)
-	*b = batchCall{handles: b.handles[:0], copies: b.copies[:0], wake: b.wake}
-	batchCalls.Put(b)
+func recycle(b *batch) {
+	b.Reset()
+	batches.Put(b)
 }
 
 // placement finds where the inputs of one batch lie.
@@ -126,7 +87,7 @@ type placement struct {
 	conn *Conn
 	// copies that have not been placed yet, in the order in which put is asked. Inputs
 	// in the same memory have one each: that of another request ends with it.
-	copies []copied
+	copies []inflight.Copy
 	err    error
 }
 
@@ -142,10 +103,10 @@ func (p *placement) Put(of []tensor.Tensor, i int) wire.Place {
 		if at, ok := p.conn.lentLocked(p.inst, t); ok {
 			return wire.Place{Segment: at.Segment, Offset: at.Offset}
 		}
-		if k := slices.IndexFunc(p.copies, func(c copied) bool { return c.of(t) }); k >= 0 {
-			r := p.copies[k].buf.Region()
+		if k := slices.IndexFunc(p.copies, func(c inflight.Copy) bool { return c.Of(t) }); k >= 0 {
+			r := p.copies[k].Buffer.Region()
 			at = wire.Place{Segment: r.Segment, Offset: r.Offset}
-			own = p.copies[k].buf.References() == 1
+			own = p.copies[k].Buffer.References() == 1
 			p.copies = p.copies[k+1:]
 		}
 	} else {
@@ -178,7 +139,7 @@ func sharing(of []tensor.Tensor, i int) int {
 // share copies the large inputs into the version's shared memory that lie
 // neither there nor in memory of another model, which the worker is lent. One
 // that writes to its inputs as they lie is lent nothing: a copy is its own.
-func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) ([]copied, error) {
+func (i *Instance) share(request int, inputs []tensor.Tensor, copies []inflight.Copy) ([]inflight.Copy, error) {
 	for k := range inputs {
 		t := &inputs[k]
 		if t.OnDevice() {
@@ -204,14 +165,14 @@ func (i *Instance) share(request int, inputs []tensor.Tensor, copies []copied) (
 			return copies, backend.Errorf(backend.Unavailable, "failed to place input '%s' in shared memory: %v", t.Name, err)
 		}
 		copy(buf.Bytes(), t.Data)
-		copies = append(copies, copied{request: request, data: &t.Data[0], buf: buf})
+		copies = append(copies, inflight.Copy{Request: request, Data: &t.Data[0], Buffer: buf})
 	}
 	return copies, nil
 }
 
-func releaseCopies(copies []copied) {
+func releaseCopies(copies []inflight.Copy) {
 	for i := range copies {
-		copies[i].buf.Release()
+		copies[i].Buffer.Release()
 	}
 }
 
@@ -220,111 +181,99 @@ func releaseCopies(copies []copied) {
 // returns an error, requests without a final response are still to be answered
 // with it. ctx is the server's: its end cancels the requests, and after the grace
 // period gives up the worker, which until then still reads the inputs.
-func (i *Instance) Execute(ctx context.Context, batch *backend.Batch) error {
+func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 	c := i.conn
-	call, _ := batchCalls.Get().(*batchCall)
-	call.batch, call.inst = batch, i
-	call.chained = len(batch.Requests) > 0 && batch.Requests[0].Caller.Waits
+	b, _ := batches.Get().(*batch)
+	b.Batch, b.Instance = from, i
+	b.Chained = len(from.Requests) > 0 && from.Requests[0].Caller.Waits
 	var err error
 	if i.Gather {
-		call.copies, err = i.share(0, batch.Inputs, call.copies)
+		b.Copies, err = i.share(0, from.Inputs, b.Copies)
 	} else {
-		for k, r := range batch.Requests {
-			if call.copies, err = i.share(k, r.Inputs, call.copies); err != nil {
+		for k, r := range from.Requests {
+			if b.Copies, err = i.share(k, r.Inputs, b.Copies); err != nil {
 				break
 			}
 		}
 	}
 	if err == nil {
-		err = c.send(ctx, call)
+		err = c.send(ctx, b)
 	}
 	if err != nil {
-		releaseCopies(call.copies)
-		call.recycle()
+		releaseCopies(b.Copies)
+		recycle(b)
 		return err
 	}
 	if i.Timeout > 0 {
-		id := call.id
+		id := b.ID
 		t := time.AfterFunc(i.Timeout, func() { c.tell(func(r *reading) { r.expire(id) }) })
-		c.await(call)
+		c.await(b)
 		t.Stop()
 	} else {
-		c.await(call)
+		c.await(b)
 	}
-	if call.outputs != nil {
-		if call.err != nil || call.expired {
-			hostcalls.ReleaseTensors(call.outputs)
+	if b.Outputs != nil {
+		if b.Err != nil || b.Expired() {
+			hostcalls.ReleaseTensors(b.Outputs)
 		} else {
-			call.err = batch.Scatter(call.outputs)
+			b.Err = from.Scatter(b.Outputs)
 		}
-		call.outputs = nil
+		b.Outputs = nil
 	}
-	err = call.err
-	call.recycle()
+	err = b.Err
+	recycle(b)
 	return err
 }
 
 // send registers the batch and writes its frame.
-func (c *Conn) send(ctx context.Context, call *batchCall) error {
-	i := call.inst
+func (c *Conn) send(ctx context.Context, b *batch) error {
+	i := b.Instance
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return ErrEnded
 	}
-	for _, r := range call.batch.Requests {
-		call.handles = append(call.handles, c.requests.add(r, i))
-	}
+	c.batches.Enter(b)
 	c.lastID++
 	id := c.lastID
 	c.releasesLocked()
-	call.place = placement{inst: i, conn: c, copies: call.copies}
+	c.place = placement{inst: i, conn: c, copies: b.Copies}
 	begin := len(c.out)
 	var err error
-	if err = c.segmentsLocked(call); err == nil {
+	if err = c.segmentsLocked(i); err == nil {
 		begin = len(c.out)
 		if i.Gather {
-			c.out, err = c.enc.AppendExecuteBatch(c.out, i.Number, id, call.batch, call.handles, &i.Tables, &call.place)
+			c.out, err = c.enc.AppendExecuteBatch(c.out, i.Number, id, b.Batch, b.Handles, &i.Tables, &c.place)
 		} else {
-			c.out, err = c.enc.AppendExecute(c.out, i.Number, id, call.batch.Requests, call.handles, &i.Tables, &call.place)
+			c.out, err = c.enc.AppendExecute(c.out, i.Number, id, b.Batch.Requests, b.Handles, &i.Tables, &c.place)
 		}
 	}
 	if err == nil {
-		err = call.place.err
+		err = c.place.err
 	}
+	c.place = placement{}
 	if err != nil {
 		c.out = c.out[:begin]
-		for _, h := range call.handles {
-			c.requests.remove(h)
-		}
+		c.batches.Refuse(b)
 		return err
 	}
-	c.batches[id] = call
-	call.id = id
-	c.joinLocked(call)
-	c.limitBegunLocked(i, id)
-	c.watchLocked(ctx, call)
-	if !i.Gather {
-		for k := range call.copies { // they live as long as their request
-			s := c.requests.find(call.handles[call.copies[k].request])
-			s.copies = append(s.copies, call.copies[k].buf)
-		}
-		clear(call.copies)
-		call.copies = call.copies[:0]
+	if c.batches.Sent(b, id, i.pipeline, i.Gather) {
+		c.lookSoonLocked()
 	}
+	c.limitBegunLocked(i, id)
+	c.watchLocked(ctx, b)
 	if !c.timers.cancelsArmed {
 		c.timers.cancelsArmed = true
 		c.timers.cancels.Reset(cancelTick)
 	}
-	call.batch.InputEnd = backend.Now()
+	b.Batch.InputEnd = backend.Now()
 	c.flushLocked()
 	return nil
 }
 
 // segmentsLocked hands over the segments that the batch refers to, before its
 // frame is begun: a SEGMENT frame must not end up inside it.
-func (c *Conn) segmentsLocked(call *batchCall) error {
-	i := call.inst
+func (c *Conn) segmentsLocked(i *Instance) error {
 	if i.Arena == nil || i.Arena.Segments() <= len(c.arenas[i.Arena]) {
 		return nil
 	}
@@ -333,9 +282,9 @@ func (c *Conn) segmentsLocked(call *batchCall) error {
 }
 
 func (c *Conn) cancelLocked(handle uint64) {
-	if s := c.requests.find(handle); s != nil && !s.cancelled {
-		s.cancelled = true
-		c.out, _ = wire.AppendFrame(c.out, wire.KindCancel, s.inst.Number, handle, nil)
+	if r := c.batches.Request(handle); r != nil && !r.Cancelled {
+		r.Cancelled = true
+		c.out, _ = wire.AppendFrame(c.out, wire.KindCancel, r.Instance.Number, handle, nil)
 	}
 }
 
@@ -344,12 +293,12 @@ func (c *Conn) sendCancels() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timers.cancelsArmed = false
-	if c.err != nil || c.requests.live == 0 {
+	if c.err != nil || c.batches.Open() == 0 {
 		return
 	}
-	for i := range c.requests.slots {
-		if s := &c.requests.slots[i]; s.req != nil && !s.cancelled && s.req.Responder != nil && s.req.Cancelled() {
-			c.cancelLocked(uint64(s.generation)<<32 | uint64(i))
+	for handle, r := range c.batches.Requests() {
+		if !r.Cancelled && r.Request.Responder != nil && r.Request.Cancelled() {
+			c.cancelLocked(handle)
 		}
 	}
 	c.flushLocked()

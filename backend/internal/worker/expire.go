@@ -41,67 +41,43 @@ func (c *reading) runTasks() {
 	}
 }
 
-// abandoned is a batch that was given up.
-type abandoned struct {
-	inst *Instance
-	kept []*tensor.Buffer // what it may still read
-}
-
 // Stuck reports whether a batch of the instance was given up, or has not come
 // back in time, and is still not back.
 func (i *Instance) Stuck() bool {
-	if i.Overdue() > 0 {
-		return true
-	}
-	c := i.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, batch := range c.abandoned {
-		if batch.inst == i {
-			return true
-		}
-	}
-	return false
+	i.conn.mu.Lock()
+	defer i.conn.mu.Unlock()
+	return i.pipeline.Stuck()
 }
 
 // Overdue returns how many batches have not come back in time.
-func (i *Instance) Overdue() int { return int(i.overdue.Load()) }
+func (i *Instance) Overdue() int { return i.pipeline.Overdue() }
 
 // expire answers the requests of a batch that is not back in time. The inputs
 // stay where they are: the worker may still read them.
 func (c *reading) expire(id uint64) {
 	c.mu.Lock()
-	call := c.batches[id]
-	if call == nil || call.expired {
-		c.mu.Unlock()
+	b := c.batches.Expire(id)
+	c.mu.Unlock()
+	if b == nil {
 		return
 	}
-	call.expired = true
-	inst := call.inst
-	inst.overdue.Add(1)
-	c.mu.Unlock()
-	err := backend.Errorf(backend.Unavailable, "inference of model '%s' timed out after %v", inst.Name, inst.Timeout)
+	err := backend.Errorf(backend.Unavailable, "inference of model '%s' timed out after %v", b.Instance.Name, b.Instance.Timeout)
 	c.logger().Error("inference timed out, its instance is blocked until it returns")
-	for _, h := range call.handles {
+	for _, h := range b.Handles {
 		c.mu.Lock()
-		s := c.requests.find(h)
-		if s == nil {
-			c.mu.Unlock()
+		r, ok := c.batches.ExpireRequest(h)
+		c.mu.Unlock()
+		if !ok {
 			continue
 		}
-		state := *s
-		state.copies = append([]*tensor.Buffer(nil), s.copies...)
-		c.expired[h] = state
-		c.requests.remove(h)
-		c.mu.Unlock()
 		resp := &backend.Response{Err: err}
 		switch {
-		case state.stream != nil:
-			state.stream.Push(stream.Item{Resp: resp, Final: true}, c.closing)
-		case state.sent:
-			_ = state.req.Respond(nil, true)
+		case r.Stream != nil:
+			r.Stream.Push(stream.Item{Resp: resp, Final: true}, c.closing)
+		case r.Sent:
+			_ = r.Request.Respond(nil, true)
 		default:
-			_ = state.req.Respond(resp, true) // a cancelled request needs nothing more
+			_ = r.Request.Respond(resp, true) // a cancelled request needs nothing more
 		}
 	}
 }
@@ -109,62 +85,31 @@ func (c *reading) expire(id uint64) {
 // lateLocked takes a response to a request that has been answered by its
 // timeout, and returns what the worker no longer reads.
 func (c *Conn) lateLocked(handle uint64, flags uint32) []*tensor.Buffer {
-	s, ok := c.expired[handle]
-	if !ok || flags&(wire.ResponseFinal|wire.ResponseAgain) == 0 {
-		return nil
+	r, ok := c.batches.Late(handle, flags)
+	if ok && flags&wire.ResponseRetained != 0 {
+		c.holdLocked(&r)
 	}
-	delete(c.expired, handle)
-	if flags&wire.ResponseRetained != 0 {
-		c.holdLocked(&s)
-	}
-	return s.copies
+	return r.Copies
 }
 
 // abandon ends a batch that the worker does not give back. What the worker may
 // still read is kept until it does, or until it dies.
 func (c *reading) abandon(id uint64) {
 	c.mu.Lock()
-	call := c.batches[id]
-	if call == nil {
-		c.mu.Unlock()
-		return
+	b := c.batches.Abandon(id)
+	if b != nil {
+		c.limitEndedLocked(b.Instance, id)
 	}
-	delete(c.batches, id)
-	c.limitEndedLocked(call.inst, id)
-	c.leaveLocked(call)
-	kept := []*tensor.Buffer{}
-	keep := func(list []tensor.Tensor) {
-		for i := range list {
-			if b := list[i].Buffer; b != nil {
-				kept = append(kept, b.Retain())
-			}
-		}
-	}
-	keep(call.batch.Inputs)
-	for k, r := range call.batch.Requests {
-		keep(r.Inputs)
-		if s := c.requests.find(call.handles[k]); s != nil {
-			for _, b := range s.copies {
-				kept = append(kept, b.Retain())
-			}
-		}
-		for _, b := range c.expired[call.handles[k]].copies {
-			kept = append(kept, b.Retain())
-		}
-	}
-	for i := range call.copies {
-		kept = append(kept, call.copies[i].buf.Retain())
-	}
-	c.abandoned[id] = abandoned{call.inst, kept}
 	c.mu.Unlock()
-	c.settle(call, ErrStuck)
+	if b != nil {
+		c.settle(b, ErrStuck)
+	}
 }
 
 // returnAbandoned lets go of what an abandoned batch could read: it is back.
 func (c *reading) returnAbandoned(id uint64) {
 	c.mu.Lock()
-	kept := c.abandoned[id].kept
-	delete(c.abandoned, id)
+	kept := c.batches.Returned(id)
 	c.mu.Unlock()
 	releaseBuffers(kept)
 }

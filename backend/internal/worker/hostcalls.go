@@ -23,7 +23,7 @@ func (c *reading) infer(h wire.Header, body []byte, in *wire.Chunk) error {
 	c.mu.Lock()
 	if inst := c.instances[h.Instance]; inst != nil {
 		req.Caller = inst.Caller
-		req.Caller.Waits, req.Caller.Abandoned = c.executingLocked(inst)
+		req.Caller.Waits, req.Caller.Abandoned = inst.pipeline.Running()
 		o.Arena, o.Inline = inst.Arena, inst.InlineLimit
 	}
 	c.mu.Unlock()
@@ -53,26 +53,6 @@ func (c *reading) infer(h wire.Header, body []byte, in *wire.Chunk) error {
 	// The server may queue, load or refuse: not the reader's time.
 	c.wg.Go(call.Run)
 	return nil
-}
-
-// executingLocked reports whether the worker has a batch of the instance, and
-// whether the requests of the one that it runs have all been cancelled.
-func (c *Conn) executingLocked(inst *Instance) (executing, abandoned bool) {
-	var oldest *batchCall
-	for id, call := range c.batches {
-		if call.inst == inst && (oldest == nil || id < oldest.id) {
-			oldest = call
-		}
-	}
-	if oldest == nil {
-		return false, false
-	}
-	for _, r := range oldest.batch.Requests {
-		if r.Responder == nil || !r.Cancelled() {
-			return true, false
-		}
-	}
-	return true, true
 }
 
 // sendAnswer sends a response to a call; see hostcalls.Worker.

@@ -14,19 +14,11 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
-// wakeKind says why a waiting Execute was woken.
-type wakeKind uint8
-
-const (
-	wakeEnded wakeKind = iota // its batch has ended
-	wakeLead                  // it is the reader now
-)
-
 // readerState is part of Conn. Package reader says who has the part.
 type readerState struct {
-	election reader.Election[*batchCall] // guarded by the connection's mu
-	wake     chan struct{}               // gives the part to the background goroutine
-	idle     *time.Timer                 // its event is idleTick
+	election reader.Election[*batch] // guarded by the connection's mu
+	wake     chan struct{}           // gives the part to the background goroutine
+	idle     *time.Timer             // its event is idleTick
 }
 
 // reading is the connection as whoever reads it has it: one goroutine at a time, to
@@ -49,20 +41,20 @@ func (c *Conn) called() {
 }
 
 // await returns when the batch has ended.
-func (c *Conn) await(call *batchCall) {
+func (c *Conn) await(b *batch) {
 	c.mu.Lock()
-	for !call.ended {
+	for !b.Ended {
 		if c.r.election.Take() {
 			c.mu.Unlock()
-			c.part.lead(call)
+			c.part.lead(b)
 			c.mu.Lock()
 			continue
 		}
-		c.r.election.Wait(call)
+		c.r.election.Wait(b)
 		c.mu.Unlock()
-		why := <-call.wake
-		if why == wakeLead {
-			c.part.lead(call)
+		why := <-b.Wake
+		if why == reader.WakeLead {
+			c.part.lead(b)
 		}
 		c.mu.Lock()
 	}
@@ -73,10 +65,10 @@ func (c *Conn) await(call *batchCall) {
 // the worker makes a call and waits for nothing else, it yields the part,
 // makes the call on its own goroutine and returns. Should that take long, the
 // idle tick finds another reader.
-func (c *reading) lead(call *batchCall) {
+func (c *reading) lead(b *batch) {
 	c.leading = true
-	for !call.ended || c.rd.Buffered() {
-		if call.chained || c.chains {
+	for !b.Ended || c.rd.Buffered() {
+		if b.Chained || c.chains {
 			c.in.Expect()
 		}
 		err := c.step()
@@ -122,14 +114,14 @@ func (c *reading) step() error {
 
 // busyLocked reports whether something of the worker is awaited.
 func (c *Conn) busyLocked() bool {
-	return c.requests.live > 0 || len(c.calls) > 0 || len(c.batches) > 0
+	return c.batches.Busy() || len(c.calls) > 0
 }
 
 // passOnLocked gives the reader's part to whoever waits for something.
 func (c *Conn) passOnLocked() {
-	switch next, call, arm := c.r.election.PassOn(c.busyLocked(), time.Now); next {
+	switch next, b, arm := c.r.election.PassOn(c.busyLocked(), time.Now); next {
 	case reader.Waiting:
-		call.wake <- wakeLead
+		b.Wake <- reader.WakeLead
 	case reader.Background:
 		c.r.wake <- struct{}{}
 	case reader.Nobody:
@@ -148,10 +140,10 @@ func (c *Conn) yieldLocked() {
 }
 
 // endedLocked marks the batch as ended and wakes its Execute if that waits.
-func (c *Conn) endedLocked(call *batchCall) {
-	call.ended = true
-	if c.r.election.Ended(call) {
-		call.wake <- wakeEnded
+func (c *Conn) endedLocked(b *batch) {
+	b.Ended = true
+	if c.r.election.Ended(b) {
+		b.Wake <- reader.WakeEnded
 	}
 }
 
@@ -220,17 +212,17 @@ type watch struct {
 	stop  func() bool
 }
 
-// watchLocked makes the end of ctx cancel the call.
-func (c *Conn) watchLocked(ctx context.Context, call *batchCall) {
-	call.ctxDone = ctx.Done()
-	if call.ctxDone == nil {
+// watchLocked makes the end of ctx cancel the batch.
+func (c *Conn) watchLocked(ctx context.Context, b *batch) {
+	b.Context = ctx.Done()
+	if b.Context == nil {
 		return
 	}
 	kept := c.watches[:0]
 	found := false
 	for _, w := range c.watches {
 		switch {
-		case w.done == call.ctxDone:
+		case w.done == b.Context:
 			w.calls++
 			found = true
 		case w.calls == 0:
@@ -241,14 +233,14 @@ func (c *Conn) watchLocked(ctx context.Context, call *batchCall) {
 	}
 	c.watches = kept
 	if !found {
-		done := call.ctxDone
+		done := b.Context
 		c.watches = append(c.watches, watch{done, 1, context.AfterFunc(ctx, func() { c.contextEnded(done) })})
 	}
 }
 
-func (c *Conn) unwatchLocked(call *batchCall) {
+func (c *Conn) unwatchLocked(b *batch) {
 	for i := range c.watches {
-		if c.watches[i].done == call.ctxDone {
+		if c.watches[i].done == b.Context {
 			c.watches[i].calls--
 		}
 	}
@@ -263,16 +255,14 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 		return
 	}
 	var ids []uint64
-	var lines []*Instance
-	for id, call := range c.batches {
-		if call.ctxDone == done {
-			ids = append(ids, id)
-			if call.inst.Board != nil && !slices.Contains(lines, call.inst) {
-				lines = append(lines, call.inst)
-			}
-			for _, h := range call.handles {
-				c.cancelLocked(h)
-			}
+	var instances []*Instance
+	for b := range c.batches.Under(done) {
+		ids = append(ids, b.ID)
+		if i := b.Instance; i.Board != nil && !slices.Contains(instances, i) {
+			instances = append(instances, i)
+		}
+		for _, h := range b.Handles {
+			c.cancelLocked(h)
 		}
 	}
 	if len(ids) == 0 {
@@ -286,7 +276,7 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 	if grace <= 0 {
 		grace = interruptGrace
 	}
-	taken := c.recallLocked(lines)
+	taken := c.recallLocked(instances)
 	c.wg.Go(func() {
 		c.takeBack(taken)
 		t := time.NewTimer(grace)
@@ -299,7 +289,7 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 		c.mu.Lock()
 		stuck := false
 		for _, id := range ids {
-			stuck = stuck || c.batches[id] != nil
+			stuck = stuck || c.batches.Find(id) != nil
 		}
 		c.mu.Unlock()
 		switch {
@@ -317,15 +307,13 @@ func (c *Conn) contextEnded(done <-chan struct{}) {
 // that there was none.
 func (c *reading) finish(id uint64, err error) {
 	c.mu.Lock()
-	call := c.batches[id]
-	delete(c.batches, id)
-	if call != nil {
-		c.limitEndedLocked(call.inst, id)
-		c.leaveLocked(call)
+	b := c.batches.Finished(id)
+	if b != nil {
+		c.limitEndedLocked(b.Instance, id)
 	}
 	c.mu.Unlock()
-	if call != nil {
-		c.settle(call, err)
+	if b != nil {
+		c.settle(b, err)
 	} else {
 		c.returnAbandoned(id)
 	}
@@ -335,18 +323,19 @@ func (c *reading) finish(id uint64, err error) {
 func (c *Conn) request(handle uint64) *backend.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.requests.find(handle); s != nil {
-		return s.req
+	if r := c.batches.Request(handle); r != nil {
+		return r.Request
 	}
 	return nil
 }
 
 // settle answers what a batch left open and ends it. A decoupled model may
 // answer later, unless the batch has failed.
-func (c *reading) settle(call *batchCall, err error) {
-	inst := call.inst
-	if inst.Decoupled && !inst.Gather {
-		for _, h := range call.handles {
+func (c *reading) settle(b *batch, err error) {
+	inst := b.Instance
+	later := inst.Decoupled && !inst.Gather
+	if later {
+		for _, h := range b.Handles {
 			if err != nil {
 				c.respond(h, &backend.Response{Err: backend.AsError(err)}, 0, wire.ResponseFinal)
 			} else if r := c.request(h); r != nil {
@@ -355,38 +344,16 @@ func (c *reading) settle(call *batchCall, err error) {
 		}
 		err = nil
 	}
-	copies := call.copies
-	call.copies = nil
-	open := 0
 	c.mu.Lock()
-	if call.expired {
-		for _, h := range call.handles {
-			for _, b := range c.expired[h].copies {
-				copies = append(copies, copied{buf: b})
-			}
-			delete(c.expired, h)
-		}
-		inst.overdue.Add(-1)
-	}
-	if !inst.Decoupled || inst.Gather {
-		for _, h := range call.handles {
-			if s := c.requests.find(h); s != nil {
-				open++
-				for _, b := range s.copies {
-					copies = append(copies, copied{buf: b})
-				}
-				c.requests.remove(h)
-			}
-		}
-	}
+	copies, open := c.batches.Settle(b, later)
 	c.mu.Unlock()
-	releaseCopies(copies)
+	releaseBuffers(copies)
 	if open > 0 && err == nil && !inst.Gather {
 		err = noAnswer(inst, open)
 	}
 	c.mu.Lock()
-	call.err = err
-	c.unwatchLocked(call)
-	c.endedLocked(call)
+	b.Err = err
+	c.unwatchLocked(b)
+	c.endedLocked(b)
 	c.mu.Unlock()
 }

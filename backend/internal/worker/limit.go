@@ -37,19 +37,16 @@ func (c *Conn) limitBegunLocked(inst *Instance, id uint64) {
 	}
 }
 
-// limitEndedLocked notes that a batch, which is not in c.batches any more, has
-// ended.
+// limitEndedLocked notes that a batch has ended, which has left its pipeline.
 func (c *Conn) limitEndedLocked(inst *Instance, id uint64) {
 	if inst.Limit <= 0 || inst.clock.oldest != id {
 		return
 	}
-	next := uint64(0)
-	for other, call := range c.batches {
-		if call.inst == inst && (next == 0 || other < next) {
-			next = other
-		}
+	if next := inst.pipeline.First(); next != nil {
+		c.timeLocked(inst, next.ID)
+	} else {
+		c.timeLocked(inst, 0)
 	}
-	c.timeLocked(inst, next)
 }
 
 func (c *Conn) timeLocked(inst *Instance, id uint64) {

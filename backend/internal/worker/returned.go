@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"github.com/nesoserve/neso/backend/internal/worker/inflight"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
@@ -12,7 +13,7 @@ import (
 // has not released is among them too: answers to its calls.
 type returned struct {
 	inputs []tensor.Tensor
-	copies []copied         // of a gathered batch
+	copies []inflight.Copy  // of a gathered batch
 	bufs   []*tensor.Buffer // copies of a request
 	// gone says that the request has been answered without its worker: what the
 	// blocks hold by now belongs to others, and outputs in them are dropped.
@@ -69,8 +70,8 @@ func (r *returned) find(c *reading, e *wire.Entry) (*tensor.Buffer, []byte, bool
 		}
 	}
 	for i := range r.copies {
-		if data, ok := within(r.copies[i].buf); ok {
-			return r.copies[i].buf.Retain(), data, true
+		if data, ok := within(r.copies[i].Buffer); ok {
+			return r.copies[i].Buffer.Retain(), data, true
 		}
 	}
 	for _, b := range r.bufs {
@@ -88,17 +89,13 @@ func (r *returned) find(c *reading, e *wire.Entry) (*tensor.Buffer, []byte, bool
 	if !r.open {
 		return nil, nil, false
 	}
-	for i := range c.requests.slots {
-		s := &c.requests.slots[i]
-		if s.req == nil {
-			continue
-		}
-		for k := range s.req.Inputs {
-			if data, ok := within(s.req.Inputs[k].Buffer); ok {
-				return s.req.Inputs[k].Buffer.Retain(), data, true
+	for _, open := range c.batches.Requests() {
+		for k := range open.Request.Inputs {
+			if data, ok := within(open.Request.Inputs[k].Buffer); ok {
+				return open.Request.Inputs[k].Buffer.Retain(), data, true
 			}
 		}
-		for _, b := range s.copies {
+		for _, b := range open.Copies {
 			if data, ok := within(b); ok {
 				return b.Retain(), data, true
 			}

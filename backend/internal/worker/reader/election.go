@@ -23,6 +23,15 @@ const (
 	Nobody                 // until somebody takes the part, or the idle tick
 )
 
+// Wake says why one that waits for a batch is woken.
+type Wake uint8
+
+// The reasons.
+const (
+	WakeEnded Wake = iota // its batch has ended
+	WakeLead              // it reads now
+)
+
 // Election decides who reads. W stands for whoever waits for a batch. The zero value
 // has no reader. It is guarded by its user's lock.
 type Election[W comparable] struct {

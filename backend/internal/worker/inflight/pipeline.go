@@ -1,0 +1,137 @@
+package inflight
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+)
+
+// Pipeline is what one instance has been sent and has not given back, in the order in
+// which it was sent.
+type Pipeline[I any] struct {
+	ahead     bool // batches may be sent ahead: those behind the first one wait
+	batches   []*Batch[I]
+	abandoned int
+	overdue   atomic.Int32 // may be asked without the lock
+
+	seen      uint64 // the last batch that the worker had begun at the last look
+	seenFirst uint64 // the first one of the pipeline then
+	recalled  uint64 // the worker has been forbidden all up to this one that it has not begun
+}
+
+// NewPipeline returns that of a new instance. ahead says that batches are sent to it
+// before it can begin them.
+func NewPipeline[I any](ahead bool) *Pipeline[I] { return &Pipeline[I]{ahead: ahead} }
+
+// Len returns how many batches the instance has.
+func (p *Pipeline[I]) Len() int { return len(p.batches) }
+
+// First returns the oldest batch, nil for none.
+func (p *Pipeline[I]) First() *Batch[I] {
+	if len(p.batches) == 0 {
+		return nil
+	}
+	return p.batches[0]
+}
+
+// Running reports whether the worker has a batch of the instance, and whether the
+// requests of the one that it runs have all been cancelled.
+func (p *Pipeline[I]) Running() (running, cancelled bool) {
+	if len(p.batches) == 0 {
+		return false, false
+	}
+	for _, r := range p.batches[0].Batch.Requests {
+		if r.Responder == nil || !r.Cancelled() {
+			return true, false
+		}
+	}
+	return true, true
+}
+
+// Overdue returns how many batches have not come back before their timeout. It needs
+// no lock.
+func (p *Pipeline[I]) Overdue() int { return int(p.overdue.Load()) }
+
+// Stuck reports whether a batch was abandoned, or has not come back before its timeout,
+// and is still not back.
+func (p *Pipeline[I]) Stuck() bool { return p.overdue.Load() > 0 || p.abandoned > 0 }
+
+// Begun notes that the worker has begun all batches up to a number.
+func (p *Pipeline[I]) Begun(last uint64) {
+	for _, b := range p.batches {
+		if b.ID > last {
+			break
+		}
+		b.begins()
+	}
+}
+
+// frees notes that the worker can take another batch although b has not ended: its
+// model answers later.
+func (p *Pipeline[I]) frees(b *Batch[I]) {
+	if at := slices.Index(p.batches, b); at >= 0 && at+1 < len(p.batches) {
+		p.batches[at+1].begins()
+	}
+	if progress := b.Batch.Progress; progress != nil {
+		progress.Frees()
+	}
+}
+
+// Look compares the pipeline with what it was at the last look, when the worker has
+// begun all up to a number. The pipeline has at least one batch. held says that the
+// worker runs something else and may hold the answer to the first one: it has given
+// none since. late says that it has begun nothing since, although there is something
+// to begin: that can be taken back.
+func (p *Pipeline[I]) Look(begun uint64) (held, late bool) {
+	p.Begun(begun)
+	first, last := p.batches[0].ID, p.batches[len(p.batches)-1].ID
+	stays := first == p.seenFirst
+	held = stays && begun > first
+	late = stays && begun == p.seen && begun < last
+	p.seen, p.seenFirst = begun, first
+	return held, late
+}
+
+// Recall forbids the worker what it has not begun: all up to the number that it
+// returns; 0 where the pipeline is empty.
+func (p *Pipeline[I]) Recall() (last uint64) {
+	if len(p.batches) == 0 {
+		return 0
+	}
+	p.recalled = p.batches[len(p.batches)-1].ID
+	return p.recalled
+}
+
+// RecallAll forbids the worker everything, at the end of its connection.
+func (p *Pipeline[I]) RecallAll() { p.recalled = math.MaxUint64 }
+
+// Recalled reports whether the worker has been forbidden a batch that it has not begun.
+func (p *Pipeline[I]) Recalled(id uint64) bool { return id <= p.recalled }
+
+// join appends a batch that is sent.
+func (p *Pipeline[I]) join(b *Batch[I]) (waits bool) {
+	b.pipeline = p
+	p.batches = append(p.batches, b)
+	if !p.ahead || len(p.batches) == 1 {
+		return false
+	}
+	if progress := b.Batch.Progress; progress != nil {
+		b.waits = true
+		progress.Waits()
+	}
+	return true
+}
+
+// leave takes out a batch. Without a next one it has begun what it was given.
+func (p *Pipeline[I]) leave(b *Batch[I]) {
+	if at := slices.Index(p.batches, b); at >= 0 {
+		p.batches = slices.Delete(p.batches, at, at+1)
+	}
+}
+
+// next notes that the worker has the first batch: the one before it has ended.
+func (p *Pipeline[I]) next() {
+	if len(p.batches) > 0 {
+		p.batches[0].begins()
+	}
+}
