@@ -2,9 +2,11 @@ package encode
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,7 +16,7 @@ import (
 // order.
 func YAML(json []byte) ([]byte, error) {
 	var doc yaml.Node
-	if err := yaml.Unmarshal(json, &doc); err != nil { // JSON is YAML
+	if err := yaml.Unmarshal(escaped(json), &doc); err != nil { // JSON is YAML
 		return nil, err
 	}
 	blockStyle(&doc)
@@ -27,6 +29,30 @@ func YAML(json []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// lineBreaks end a line in YAML, where outside of double quotes they become blanks.
+const lineBreaks = "\u0085\u2028\u2029"
+
+// escaped escapes what JSON allows in its texts and YAML does not, or reads as
+// something else: DEL, the control characters above it, the ends of lines, and a
+// few that are no characters.
+func escaped(json []byte) []byte {
+	special := func(r rune) bool {
+		return r >= 0x7f && r < 0xa0 || strings.ContainsRune(lineBreaks, r) || r == 0xfeff || r == 0xfffe || r == 0xffff
+	}
+	if bytes.IndexFunc(json, special) < 0 {
+		return json
+	}
+	var out []byte
+	for _, r := range string(json) {
+		if special(r) {
+			out = fmt.Appendf(out, `\u%04X`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
 // blockStyle drops the style of the JSON source. Lists of plain values stay in
 // one line, since dims read best that way.
 func blockStyle(n *yaml.Node) {
@@ -34,6 +60,9 @@ func blockStyle(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
 		switch strings.ToLower(n.Value) {
 		case "y", "n", "yes", "no", "on", "off": // truth values to older readers
+			n.Style = yaml.DoubleQuotedStyle
+		}
+		if strings.ContainsAny(n.Value, lineBreaks) {
 			n.Style = yaml.DoubleQuotedStyle
 		}
 	}
