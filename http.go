@@ -73,7 +73,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	r.api, err = httpapi.New(httpapi.Options{
 		Restricted: restricted, GRPCAt: placeOf(s.GRPC.Address), Join: s.HTTP.Join, TrustedHosts: s.HTTP.TrustedHosts,
 		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
-		Engine: r.engine, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
+		Engine: r.engine, Customs: r.customs, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.Log.shown(), Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout,
 		ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
 	})

@@ -38,7 +38,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	}
 	r.metrics = metrics.New(metrics.Options{
 		GPUs: readings, Auth: counts, Refusals: r.engine.Refusals(), Ledger: r.engine.Ledger(), Models: r.models,
-		Customs: r.engine.CustomMetrics().List, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(),
+		Customs: r.customs.List, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(),
 		DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {

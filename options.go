@@ -5,26 +5,37 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/instance"
+	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/repository"
 )
 
+// engineOptions hands each field of the server to whose settings it is one of.
 func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options {
 	return engine.Options{
-		ServerSettings: model.ServerSettings{
-			WarmupInStatistics: s.WarmupInStatistics, StrictOutputs: s.StrictOutputs, HangTimeout: s.HangTimeout, HostPolicies: s.HostPolicies,
-			HoldRequests: s.HoldRequests, HoldBacklog: s.HoldBacklog,
+		LoadSettings: lifecycle.LoadSettings{
+			ServerSettings: model.ServerSettings{
+				Settings:           instance.Settings{HangTimeout: s.HangTimeout},
+				WarmupInStatistics: s.WarmupInStatistics, StrictOutputs: s.StrictOutputs, HostPolicies: s.HostPolicies,
+				HoldRequests: s.HoldRequests, HoldBacklog: s.HoldBacklog,
+			},
+			DisableAutoComplete: s.DisableAutoComplete, AgentDir: s.RepositoryAgentDirectory,
+			LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries, NewObserver: newObserver(config),
 		},
-		ID: s.ID, Repositories: s.ModelRepositories, RepositoryCache: s.RepositoryCacheDirectory,
-		NoRepository: s.NoRepository || len(s.early) > 0, Backends: s.Backends, BackendDir: s.BackendDirectory,
-		AgentDir: s.RepositoryAgentDirectory, BackendSettings: s.BackendSettings,
-		ControlMode: s.ControlMode, Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest, PollInterval: s.PollInterval,
-		PollSettle: s.PollSettle, StartupModels: s.StartupModels, ExitOnError: !s.KeepGoing, DisableAutoComplete: s.DisableAutoComplete,
-		StrictReadiness: !s.LooseReadiness, ModelConfigName: s.ModelConfigName, LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries,
-		MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests, Cache: s.ResponseCache.Name,
-		CacheSettings: s.ResponseCache.Settings,
-		WatchInterval: s.WatchInterval, Allocator: r.pool, ReadableFiles: s.ReadableModelFiles, RefuseFiles: s.RefuseModelFiles,
-		RefuseModels: s.refuseModelLoads(), Tracer: r.tracer, Logger: r.log, NewObserver: newObserver(config),
+		Settings: repository.Settings{
+			ConfigName: s.ModelConfigName, Readable: s.ReadableModelFiles, CacheDir: s.RepositoryCacheDirectory,
+			Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest,
+		},
+		ID: s.ID, Repositories: s.ModelRepositories, NoRepository: s.NoRepository || len(s.early) > 0,
+		Backends: s.Backends, BackendDir: s.BackendDirectory, BackendSettings: s.BackendSettings,
+		ControlMode: s.ControlMode, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels,
+		ExitOnError: !s.KeepGoing, StrictReadiness: !s.LooseReadiness, WatchInterval: s.WatchInterval,
+		MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests,
+		Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
+		RefuseFiles: s.RefuseModelFiles, RefuseModels: s.refuseModelLoads(),
+		Customs: r.customs, Allocator: r.pool, Tracer: r.tracer, Logger: r.log,
 	}
 }
 

@@ -34,6 +34,7 @@ type running struct {
 	limiter *ratelimit.Limiter // nil without
 	gpus    *gpu.Driver        // nil without
 	tracer  *tracing.Tracer
+	customs *metrics.Customs
 	engine  *engine.Engine
 	api     *httpapi.Server
 	metrics *metrics.Metrics
@@ -115,7 +116,7 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	if r.tracer, err = s.Trace.tracer(r.log); err != nil {
 		return err
 	}
-	r.pool = memory.New(memory.Options{})
+	r.pool, r.customs = memory.New(memory.Options{}), metrics.NewCustoms()
 	o := s.engineOptions(r, config)
 	r.gpus, o.GPUs = s.GPU.open(r.log)
 	if o.SharedMemory.Access, err = s.access(); err != nil {

@@ -40,7 +40,7 @@ func (e *Engine) close(ctx context.Context, refusing func()) error {
 		refusing()
 	}
 	drained := e.drain(ctx) && ended
-	e.poller.close()
+	e.poller.Close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
-	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
@@ -42,12 +41,11 @@ type Engine struct {
 	faults    faults
 	admission *admission
 	heavy     lane.Lane
-	customs   *metrics.Customs
 	refusals  *refusals.Book
 	deadlocks deadlock.Detector
 	repo      *repository.Repository
 	life      *lifecycle.Manager
-	poller    *poller             // nil but in control mode "poll"
+	poller    *lifecycle.Poller   // nil but in control mode "poll"
 	pool      *memory.Pool        // nil when the allocator came with the options
 	cache     responsecache.Store // nil without one
 	shared    *shm.Registry
@@ -73,7 +71,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		o: o, log: o.Logger, heavy: lane.New(), refusals: refusals.New(o.Logger),
-		admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), customs: metrics.NewCustoms(), shared: shm.New(o.SharedMemory),
+		admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), shared: shm.New(o.SharedMemory),
 		stopped: make(chan struct{}),
 	}
 	// The owner is the version that NewRequest has set.
@@ -93,10 +91,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{
-		Paths: o.Repositories, ConfigName: o.ModelConfigName, TempDir: o.TempDir,
-		Readable: o.ReadableFiles, CacheDir: o.RepositoryCache, Namespacing: o.Namespacing, RequireManifest: o.RequireManifest,
-	})
+	repo, err := repository.Open(repository.Options{Settings: o.Settings, Paths: o.Repositories})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -109,13 +104,13 @@ func New(o Options) (*Engine, error) {
 	}
 	e.repo = repo
 	o.warnOfSettings()
-	e.poller = newPoller(e)
 	e.life = lifecycle.New(lifecycle.Options{
-		Repository: repo, AgentDir: o.AgentDir, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache, Refusals: e.refusals,
-		Settings: e.o.settings, Allocator: e.o.Allocator,
-		DisableAutoComplete: o.DisableAutoComplete, LoadThreads: o.LoadThreads, LoadRetries: o.LoadRetries,
-		ServerSettings: o.ServerSettings, NewObserver: o.NewObserver, GPUs: o.GPUs, DrainTimeout: o.DrainTimeout, Logger: o.Logger,
+		LoadSettings: o.LoadSettings, Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache,
+		Refusals: e.refusals, Settings: e.o.settings, Allocator: e.o.Allocator, Logger: o.Logger,
 	})
+	if o.ControlMode == "poll" && o.PollInterval > 0 {
+		e.poller = lifecycle.NewPoller(e.life, o.PollInterval, o.PollSettle)
+	}
 	return e, nil
 }
 
@@ -141,9 +136,7 @@ func (e *Engine) Start(ctx context.Context) error {
 const failedStart = 10 * time.Second
 
 func (e *Engine) start(ctx context.Context) error {
-	if e.poller != nil {
-		e.poller.prime(ctx)
-	}
+	e.poller.Prime(ctx)
 	names, err := e.startupModels(ctx)
 	if err != nil {
 		if e.o.ExitOnError {
@@ -169,9 +162,7 @@ func (e *Engine) start(ctx context.Context) error {
 	if !e.move(Ready) {
 		return notReady()
 	}
-	if e.poller != nil {
-		e.poller.start()
-	}
+	e.poller.Start()
 	return nil
 }
 
@@ -283,9 +274,6 @@ func (e *Engine) SharedMemory() *shm.Registry { return e.shared }
 
 // Refusals notes what is refused for security.
 func (e *Engine) Refusals() *refusals.Book { return e.refusals }
-
-// CustomMetrics are those that backends publish.
-func (e *Engine) CustomMetrics() *metrics.Customs { return e.customs }
 
 // Ledger counts what the server holds for its clients. Requests stand there from
 // Resolve to their end; front ends count what comes before and after.

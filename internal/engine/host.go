@@ -169,9 +169,9 @@ func (h *host) Ready(model string, version int64) bool {
 }
 
 func (h *host) MetricFamily(family backend.MetricFamily) (release func(), err error) {
-	return h.e.customs.Register(family)
+	return h.e.o.Customs.Register(family)
 }
 
 func (h *host) Metric(family backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
-	return h.e.customs.Metric(family, labels)
+	return h.e.o.Customs.Metric(family, labels)
 }

@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/hostmemory"
-	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/shm"
-	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Options configure the server; the zero values are Triton's defaults.
+// Options configure the server; the zero values are Triton's defaults. What is
+// embedded goes to its users whole.
 type Options struct {
-	model.ServerSettings
+	lifecycle.LoadSettings
+	repository.Settings
 	ID           string // server name in metadata, default "triton"
 	Repositories []string
 	// NoRepository allows a server without a model repository, for one whose
@@ -27,60 +29,37 @@ type Options struct {
 	NoRepository bool
 	Backends     []backend.Driver
 	BackendDir   string
-	// AgentDir is what --repoagent-directory says.
-	AgentDir string
 	// BackendSettings holds --backend-config values by backend name; "" holds the
 	// global ones.
 	BackendSettings map[string]map[string]string
 	ControlMode     string // "none", "explicit" or "poll"
-	// Namespacing allows models of one name in several repositories.
-	Namespacing bool
-	// RequireManifest takes only models with a repository.Manifest.
-	RequireManifest bool
 	// PollInterval is the time between two looks at the repositories in mode
 	// "poll"; 0 means never. PollSettle is how long a change must have been the
 	// same before it is taken, at most PollInterval.
 	PollInterval, PollSettle time.Duration
 	StartupModels            []string
 	ExitOnError              bool
-	DisableAutoComplete      bool
 	StrictReadiness          bool
-	ModelConfigName          string
-	LoadThreads              int // default 4
-	LoadRetries              int
-	// NewObserver makes what sees the successful requests of a version, besides
-	// its statistics; it may be nil and may return nil.
-	NewObserver func() stats.Observer
-	// GPUs are those that models may use.
-	GPUs gpu.Set
 	// MaxQueuedBytes bounds the input bytes of all requests in the server; 0 means
 	// a quarter of the memory that the process can have.
 	MaxQueuedBytes int64
 	// MaxQueuedRequests bounds their number; 0 means 65,536.
 	MaxQueuedRequests int64
-	// DrainTimeout bounds how long a replaced or unloaded version waits for its
-	// requests; 0 means five minutes.
-	DrainTimeout time.Duration
 	// WatchInterval is how often the instances are looked at; 0 means ten seconds, a
 	// negative one never.
 	WatchInterval time.Duration
-	// TempDir is where files of load requests are put; empty means the system's
-	// place for temporary files.
-	TempDir string
-	// ReadableFiles lets other users of the machine read them.
-	ReadableFiles bool
 	// RefuseFiles refuses loads that bring the model's files, whoever asks for them;
 	// RefuseModels refuses loads and unloads that models ask for.
 	RefuseFiles, RefuseModels bool
-	// RepositoryCache keeps what is downloaded from object stores from one start to
-	// the next; empty means a temporary directory.
-	RepositoryCache string
 	// Cache is the name of the response cache, "local" or "redis", and
 	// CacheSettings what --cache-config says to it; empty means none.
 	Cache         string
 	CacheSettings map[string]string
 	// SharedMemory says which clients may share memory with the server.
 	SharedMemory shm.Options
+	// Customs takes the metrics that backends publish; nil means one that nobody
+	// reads.
+	Customs *metrics.Customs
 	// Allocator gives ordinary memory for tensors; nil means a pool of the
 	// engine's own.
 	Allocator tensor.Allocator
@@ -96,6 +75,9 @@ const defaultQueuedRequests = 65536
 func (o *Options) fill() error {
 	if o.ID == "" {
 		o.ID = "triton"
+	}
+	if o.Customs == nil {
+		o.Customs = metrics.NewCustoms()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -58,7 +58,7 @@ func (s *Server) reportLoad(h http.Header, r *http.Request, model string) {
 // counts alone; for others, such as an ensemble, whatever is published counts. A
 // number that nobody publishes is -1.
 func (s *Server) cacheBlocks(model string) (used, most, tokens float64) {
-	all := s.engine.CustomMetrics().Family(kvBlocks)
+	all := s.o.Customs.Family(kvBlocks)
 	own := false
 	for i := range all {
 		own = own || all[i].Labels["model"] == model

@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/refusals"
 )
 
@@ -43,6 +44,9 @@ type Options struct {
 	GRPCAt string
 	// Join hands out a place where another process can bind models; nil refuses.
 	Join func() (socket, token string, err error)
+	// Customs are the metrics that backends publish, for load reports; nil means
+	// none.
+	Customs *metrics.Customs
 	// Log is what the logging endpoint shows and changes; without it the
 	// endpoint is not supported.
 	Log *logging.Log
@@ -90,6 +94,9 @@ func New(o Options) (*Server, error) {
 	setDefault(&o.MaxInputSize, defaultMaxInput)
 	setDefault(&o.ReadTimeout, defaultReadTimeout)
 	setDefault(&o.IdleTimeout, defaultIdleTimeout)
+	if o.Customs == nil {
+		o.Customs = metrics.NewCustoms()
+	}
 	s := &Server{o: o, engine: o.Engine}
 	if o.HeaderForwardPattern != "" {
 		re, err := regexp.Compile("(?i)" + o.HeaderForwardPattern)

@@ -20,8 +20,17 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
+// Settings are the settings of the server that instances obey.
+type Settings struct {
+	// HangTimeout is after how long without progress a busy instance is interrupted,
+	// and replaced if it ignores that; 0 means never. Executions run on goroutines of
+	// their own then, since one that never returns must not hold a client's.
+	HangTimeout time.Duration
+}
+
 // Options say what to make instances of.
 type Options struct {
+	Settings
 	Model        backend.Model
 	Capabilities backend.Capabilities
 	Instances    []backend.InstanceConfig
@@ -41,10 +50,6 @@ type Options struct {
 	Allocator tensor.Allocator
 	Stats     *stats.Version
 	Logger    *slog.Logger
-	// HangTimeout is after how long without progress a busy instance is interrupted,
-	// and replaced if it ignores that; 0 means never. Executions run on goroutines of
-	// their own then, since one that never returns must not hold a client's.
-	HangTimeout time.Duration
 	// Warm, if not nil, is called for every instance before the pool is ready.
 	Warm func(ctx context.Context, run Run) error
 }

@@ -159,7 +159,8 @@ func TestHungInstanceIsReplaced(t *testing.T) {
 func openHanging(t *testing.T, m *hanging) *Pool {
 	t.Helper()
 	return open(t, Options{
-		Model: m, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}}, HangTimeout: time.Second,
+		Model: m, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}},
+		Settings: Settings{HangTimeout: time.Second},
 	})
 }
 
@@ -250,7 +251,8 @@ func (s *slowReader) Deliver(r *infer.Request, resp *backend.Response, final boo
 func TestStreamsAreProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := Open(t.Context(), Options{
-			Model: streaming{}, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}}, HangTimeout: time.Second,
+			Model: streaming{}, Stats: stats.NewVersion(nil), Instances: []backend.InstanceConfig{{Name: "m_0_0"}},
+			Settings:  Settings{HangTimeout: time.Second},
 			Decoupled: true,
 		})
 		if err != nil {

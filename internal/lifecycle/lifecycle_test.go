@@ -66,7 +66,7 @@ type setup struct {
 
 // of is a manager of a repository that begins with the models of startup.
 func of(top string, startup ...string) setup {
-	return setup{Options: Options{LoadThreads: 4}, repositories: []string{top}, startup: startup}
+	return setup{Options: Options{LoadSettings: LoadSettings{LoadThreads: 4}}, repositories: []string{top}, startup: startup}
 }
 
 // manage returns a manager, whose Close is the caller's.
@@ -76,7 +76,7 @@ func manage(t *testing.T, s setup, echoes ...*nesotest.Echo) *Manager {
 		s.Backends = append(s.Backends, b.Driver())
 	}
 	temp := t.TempDir()
-	repo, err := repository.Open(repository.Options{Paths: s.repositories, TempDir: temp})
+	repo, err := repository.Open(repository.Options{Settings: repository.Settings{TempDir: temp}, Paths: s.repositories})
 	if err != nil {
 		t.Fatal(err)
 	}

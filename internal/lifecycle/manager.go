@@ -23,17 +23,10 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Options are what a manager needs to load models.
-type Options struct {
+// LoadSettings are the settings of the server for loads and unloads, those that
+// models obey included.
+type LoadSettings struct {
 	model.ServerSettings
-	Repository *repository.Repository
-	Backends   []backend.Driver
-	// Host is given to every backend.
-	Host backend.Host
-	// Settings returns what the command line says to a backend.
-	Settings func(backendName string) backend.Settings
-	// Allocator gives ordinary memory to models whose backend has none.
-	Allocator           tensor.Allocator
 	DisableAutoComplete bool
 	// AgentDir is named by the error of a repository agent that is not there.
 	AgentDir string
@@ -46,16 +39,29 @@ type Options struct {
 	// NewObserver makes what sees the successful requests of a version, besides
 	// its statistics; it may be nil and may return nil.
 	NewObserver func() stats.Observer
+	// DrainTimeout bounds how long a version that was replaced or unloaded waits
+	// for its requests; 0 means five minutes.
+	DrainTimeout time.Duration
+}
+
+// Options are what a manager needs to load models.
+type Options struct {
+	LoadSettings
+	Repository *repository.Repository
+	Backends   []backend.Driver
+	// Host is given to every backend.
+	Host backend.Host
+	// Settings returns what the command line says to a backend.
+	Settings func(backendName string) backend.Settings
+	// Allocator gives ordinary memory to models whose backend has none.
+	Allocator tensor.Allocator
 	// Steps is the way of ensembles to the models of their steps.
 	Steps ensemble.Host
 	// Cache is the server's response cache, or nil.
 	Cache responsecache.Store
 	// Refusals notes what is refused for security.
 	Refusals *refusals.Book
-	// DrainTimeout bounds how long a version that was replaced or unloaded waits
-	// for its requests; 0 means five minutes.
-	DrainTimeout time.Duration
-	Logger       *slog.Logger
+	Logger   *slog.Logger
 }
 
 // defaultDrain is long, since a reload promises that no request fails, and

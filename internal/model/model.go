@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
@@ -46,6 +45,7 @@ func CheckParameter(c *modelconfig.Config, name string) (err error) {
 // ServerSettings are the settings of the server that its models obey, the same for
 // all of them.
 type ServerSettings struct {
+	instance.Settings
 	// WarmupInStatistics counts warm-up runs as Triton does.
 	WarmupInStatistics bool
 	// StrictOutputs makes outputs of other datatypes and shapes than configured, and
@@ -54,8 +54,6 @@ type ServerSettings struct {
 	// RateLimiter makes instances wait for the resources that they need; nil for
 	// none.
 	RateLimiter *ratelimit.Limiter
-	// HangTimeout is that of instance.Options.
-	HangTimeout time.Duration
 	// HostPolicies say where instances run.
 	HostPolicies HostPolicies
 	// HoldRequests makes a batcher wait until so many requests are queued before it
@@ -221,10 +219,10 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 		can.Depth = can.DepthFor(&o.BackendConfig)
 	}
 	p := instance.Options{
-		Model: m.loaded, Capabilities: can, Instances: o.BackendConfig.Instances,
+		Settings: o.Settings, Model: m.loaded, Capabilities: can, Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0,
-		Decoupled:   c.Decoupled,
-		HangTimeout: o.HangTimeout, Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
+		Decoupled: c.Decoupled,
+		Limits:    m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
 		p.Warm = func(ctx context.Context, run instance.Run) error {

@@ -65,7 +65,7 @@ func TestManifest(t *testing.T) {
 			for path, content := range files {
 				tree["m/"+path] = content
 			}
-			r, err := Open(Options{Paths: []string{nesotest.Tree(t, tree)}, RequireManifest: c.required})
+			r, err := Open(Options{Paths: []string{nesotest.Tree(t, tree)}, Settings: Settings{RequireManifest: c.required}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,14 +14,14 @@ const separator = "::"
 // key returns the name by which the server knows a model of a repository. With
 // namespacing it begins with the namespace, which is the repository.
 func (r *Repository) key(s source.Source, model string) string {
-	if !r.namespacing {
+	if !r.o.Namespacing {
 		return model
 	}
 	return s.Path() + separator + model
 }
 
 // Namespacing reports whether models of one name may be in several repositories.
-func (r *Repository) Namespacing() bool { return r.namespacing }
+func (r *Repository) Namespacing() bool { return r.o.Namespacing }
 
 // Split takes a key apart. The namespace is empty without namespacing, and for
 // what is no key.
@@ -34,7 +34,7 @@ func (r *Repository) Split(key string) (namespace, model string) {
 }
 
 func (r *Repository) split(key string) (source.Source, string) {
-	if r.namespacing {
+	if r.o.Namespacing {
 		for _, s := range r.all() {
 			if model, ok := strings.CutPrefix(key, s.Path()+separator); ok {
 				return s, model
@@ -47,7 +47,7 @@ func (r *Repository) split(key string) (source.Source, string) {
 // ResolveAll returns the keys of all models that are called name. Keys are
 // returned as they are.
 func (r *Repository) ResolveAll(ctx context.Context, name string) ([]string, error) {
-	if s, _ := r.split(name); s != nil || !r.namespacing {
+	if s, _ := r.split(name); s != nil || !r.o.Namespacing {
 		return []string{name}, nil
 	}
 	if err := CheckName(name); err != nil {
@@ -73,7 +73,7 @@ func (r *Repository) ResolveAll(ctx context.Context, name string) ([]string, err
 // of the namespace itself, else the only one there is. Keys are returned as they
 // are.
 func (r *Repository) Resolve(ctx context.Context, namespace, name string) (string, error) {
-	if s, _ := r.split(name); s != nil || !r.namespacing {
+	if s, _ := r.split(name); s != nil || !r.o.Namespacing {
 		return name, nil
 	}
 	if err := CheckName(name); err != nil {

@@ -16,9 +16,14 @@ import (
 	"github.com/nesoserve/neso/internal/repository/source/local"
 )
 
-// Options say where models are and which of their configurations to read.
+// Options say where models are, and how to read them.
 type Options struct {
+	Settings
 	Paths []string
+}
+
+// Settings are the settings of the server for its repositories.
+type Settings struct {
 	// ConfigName is --model-config-name: `configs/<name>.pbtxt` is read instead of
 	// `config.pbtxt` where it exists.
 	ConfigName string
@@ -38,12 +43,7 @@ type Options struct {
 
 // Repository is all model repositories of a server, seen as one.
 type Repository struct {
-	configName string
-	tempDir    string
-	readable   bool
-	// namespacing makes the repository's path a part of a model's name.
-	namespacing     bool
-	requireManifest bool
+	o Settings
 
 	mu      sync.Mutex
 	sources []source.Source // replaced, never changed
@@ -52,10 +52,7 @@ type Repository struct {
 // Open opens every repository. It fails with the first path that is no repository.
 // Paths are kept as a sorted set.
 func Open(o Options) (*Repository, error) {
-	r := &Repository{
-		configName: o.ConfigName, tempDir: o.TempDir, readable: o.Readable, namespacing: o.Namespacing,
-		requireManifest: o.RequireManifest,
-	}
+	r := &Repository{o: o.Settings}
 	seen := map[string]bool{}
 	for _, path := range slices.Sorted(slices.Values(o.Paths)) {
 		// The same directory under two spellings would make each of its models a

@@ -115,7 +115,7 @@ func TestRead(t *testing.T) {
 		return s
 	}
 	r := open1(t, Options{Paths: []string{top}})
-	named := open1(t, Options{Paths: []string{top}, ConfigName: "small"})
+	named := open1(t, Options{Paths: []string{top}, Settings: Settings{ConfigName: "small"}})
 	t.Run("plain", func(t *testing.T) {
 		s := read(t, r, "m", "", nil)
 		if d := cmp.Diff(s.Versions, []int64{1, 12}); d != "" {
@@ -147,7 +147,7 @@ func TestRead(t *testing.T) {
 	})
 	t.Run("files", func(t *testing.T) {
 		tmp := t.TempDir()
-		r := open1(t, Options{Paths: []string{top}, TempDir: tmp})
+		r := open1(t, Options{Paths: []string{top}, Settings: Settings{TempDir: tmp}})
 		s, err := r.Read(t.Context(), "over", "{}", map[string][]byte{"3/model.py": []byte("x"), "/4/model.py": []byte("y"), "a/b": nil}, log)
 		if err != nil {
 			t.Fatal(err)

@@ -68,8 +68,8 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 		s.origin = s.Directory
 	}
 	// Files of a request make a directory like another: they bring their manifest.
-	if err = checkManifest(ctx, s.Directory, r.requireManifest); err == nil {
-		err = s.read(r.configName, config, log)
+	if err = checkManifest(ctx, s.Directory, r.o.RequireManifest); err == nil {
+		err = s.read(r.o.ConfigName, config, log)
 	}
 	if err != nil {
 		s.Release()
@@ -84,7 +84,7 @@ func (r *Repository) fetch(ctx context.Context, s *Snapshot, model, config strin
 			return source.Directory{}, backend.Errorf(backend.InvalidArg, "override files of model '%s' need the parameter 'config' too", s.Name)
 		}
 		s.Overridden = true
-		return memory.Write(r.tempDir, s.Name, files, r.readable)
+		return memory.Write(r.o.TempDir, s.Name, files, r.o.Readable)
 	}
 	src, err := r.find(ctx, model)
 	if err != nil {

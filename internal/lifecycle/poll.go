@@ -1,4 +1,4 @@
-package engine
+package lifecycle
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/nesoserve/neso/internal/repository"
 )
 
-// poller brings what is loaded in line with what the repositories hold, again
-// and again. It owns one goroutine.
-type poller struct {
-	e        *Engine
+// Poller brings what is loaded in line with what the repositories hold, again
+// and again. It owns one goroutine. A nil Poller does nothing.
+type Poller struct {
+	m        *Manager
 	watch    repository.Watch
 	interval time.Duration
 	failed   map[string]bool   // repositories that cannot be read, as logged
@@ -20,32 +20,36 @@ type poller struct {
 
 	ctx  context.Context // ends when polling must stop
 	stop context.CancelFunc
-	mu   sync.Mutex // start and close may meet
+	mu   sync.Mutex // Start and Close may meet
 	done sync.WaitGroup
 }
 
-// newPoller returns the poller of control mode "poll"; in other modes, and with
-// an interval of 0, nil.
-func newPoller(e *Engine) *poller {
-	if e.o.ControlMode != "poll" || e.o.PollInterval <= 0 {
-		return nil
-	}
+// NewPoller returns one that looks each interval and takes a change once it has
+// stayed the same for the settle time, which is at most the interval.
+func NewPoller(m *Manager, interval, settle time.Duration) *Poller {
 	ctx, stop := context.WithCancel(context.Background())
-	return &poller{
-		e: e, ctx: ctx, stop: stop, interval: e.o.PollInterval, watch: repository.Watch{Settle: min(e.o.PollSettle, e.o.PollInterval)},
+	return &Poller{
+		m: m, ctx: ctx, stop: stop, interval: interval, watch: repository.Watch{Settle: min(settle, interval)},
 		failed: map[string]bool{}, temp: map[string]string{},
 	}
 }
 
-// prime looks before the startup models load: what changes meanwhile is seen
+// Prime looks before the startup models load: what changes meanwhile is seen
 // as a change then.
-func (p *poller) prime(ctx context.Context) {
-	look := p.e.repo.Look(ctx)
+func (p *Poller) Prime(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	look := p.m.o.Repository.Look(ctx)
 	p.report(look)
 	p.watch.Prime(look)
 }
 
-func (p *poller) start() {
+// Start begins to poll, unless Close has been called.
+func (p *Poller) Start() {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() == nil {
@@ -53,8 +57,8 @@ func (p *poller) start() {
 	}
 }
 
-// close ends the polling and waits for what it is doing.
-func (p *poller) close() {
+// Close ends the polling and waits for what it is doing.
+func (p *Poller) Close() {
 	if p == nil {
 		return
 	}
@@ -64,7 +68,7 @@ func (p *poller) close() {
 	p.done.Wait()
 }
 
-func (p *poller) run(ctx context.Context) {
+func (p *Poller) run(ctx context.Context) {
 	timer := time.NewTimer(p.interval)
 	defer timer.Stop()
 	for {
@@ -83,8 +87,8 @@ func (p *poller) run(ctx context.Context) {
 
 // once looks once and takes what has changed. It returns how long until
 // something that waits may be complete; 0 for nothing.
-func (p *poller) once(ctx context.Context) time.Duration {
-	look := p.e.repo.Look(ctx)
+func (p *Poller) once(ctx context.Context) time.Duration {
+	look := p.m.o.Repository.Look(ctx)
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -97,7 +101,7 @@ func (p *poller) once(ctx context.Context) time.Duration {
 	for _, c := range changes {
 		switch {
 		case c.Duplicate:
-			p.e.log.Error(fmt.Sprintf("failed to poll model '%s': not unique across all model repositories", c.Name), "model", c.Name)
+			p.m.log.Error(fmt.Sprintf("failed to poll model '%s': not unique across all model repositories", c.Name), "model", c.Name)
 			gone = append(gone, c.Name)
 		case c.Gone:
 			gone = append(gone, c.Name)
@@ -105,10 +109,10 @@ func (p *poller) once(ctx context.Context) time.Duration {
 			load = append(load, c.Name)
 		}
 		if p.temp[c.Name] == "" {
-			p.e.log.Info("model repository has changed", "model", c.Name, "gone", c.Gone)
+			p.m.log.Info("model repository has changed", "model", c.Name, "gone", c.Gone)
 		}
 	}
-	failures := p.e.life.Reconcile(ctx, load, gone, p.watch.Present())
+	failures := p.m.Reconcile(ctx, load, gone, p.watch.Present())
 	still := map[string]string{}
 	for _, f := range failures {
 		if f.Temporary {
@@ -122,16 +126,16 @@ func (p *poller) once(ctx context.Context) time.Duration {
 
 // report logs which repositories cannot be read: once, since the texts of a
 // network differ from time to time.
-func (p *poller) report(look repository.Look) {
+func (p *Poller) report(look repository.Look) {
 	for path, err := range look.Failed {
 		if !p.failed[path] {
-			p.e.log.Error("model repository cannot be read, what is loaded of it goes on", "repository", path, "error", err.Error())
+			p.m.log.Error("model repository cannot be read, what is loaded of it goes on", "repository", path, "error", err.Error())
 			p.failed[path] = true
 		}
 	}
 	for path := range p.failed {
 		if look.Failed[path] == nil {
-			p.e.log.Info("model repository can be read again", "repository", path)
+			p.m.log.Info("model repository can be read again", "repository", path)
 			delete(p.failed, path)
 		}
 	}
