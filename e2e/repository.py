@@ -24,7 +24,8 @@ class TritonPythonModel:
 
     def execute(self, requests):
         {execute}
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() + {add})]) for r in requests]
+        results = [pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() + {add} for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", x)]) for x in results]
 """
 
 
@@ -115,7 +116,10 @@ def ensemble(repo, name, *models):
     (repo / name / "1").mkdir(parents=True)
     tensors = ["INPUT0", *[f"t{i}" for i in range(1, len(models))], "OUTPUT0"]
     steps = ",\n".join(
-        f'{{ model_name: "{m}" model_version: -1 input_map {{ key: "INPUT0" value: "{tensors[i]}" }} output_map {{ key: "OUTPUT0" value: "{tensors[i + 1]}" }} }}'
+        (
+            f'{{ model_name: "{m}" model_version: -1 input_map {{ key: "INPUT0" value: "{tensors[i]}" }} output_map {{ '
+            f'key: "OUTPUT0" value: "{tensors[i + 1]}" }} }}'
+        )
         for i, m in enumerate(models)
     )
     (repo / name / "config.pbtxt").write_text(
@@ -151,7 +155,8 @@ def spoilt(server, repository, file, named, infer):
 
 
 def settled(server, count):
-    """Waits until that many models are loaded or have a reason why they are not, and inferences are served; returns the reasons by model, empty for those that are."""
+    """Waits until that many models are loaded or have a reason why they are not, and inferences are served; returns
+    the reasons by model, empty for those that are."""
 
     def rows():
         try:

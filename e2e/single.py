@@ -13,7 +13,8 @@ from server import BINARY, free_port
 
 @contextlib.contextmanager
 def serving(*paths, options=()):
-    """Serves paths without a repository; gives a function of a URL path, and what was printed: (configuration, command line) for each model."""
+    """Serves paths without a repository; gives a function of a URL path, and what was printed: (configuration,
+    command line) for each model."""
     port = free_port()
     process = subprocess.Popen(
         [
@@ -64,7 +65,8 @@ def init(path, *options):
 
 
 def one_file_is_served(path, expect, options=()):
-    """The file at path is served without a configuration: what is printed names expect, the printed call works, and config init writes the same."""
+    """The file at path is served without a configuration: what is printed names expect, the printed call works, and
+    config init writes the same."""
     with serving(path, options=options) as ((config, line),):
         for text in expect:
             assert text in config, config

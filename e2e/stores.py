@@ -103,7 +103,10 @@ class S3(Store):
         iam.put_user_policy(
             UserName="neso",
             PolicyName="read",
-            PolicyDocument='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:GetObject","s3:ListBucket"],"Resource":"*"}]}',
+            PolicyDocument=(
+                '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:GetObject","s3:ListBucket"],'
+                '"Resource":"*"}]}'
+            ),
         )
         key = iam.create_access_key(UserName="neso")["AccessKey"]
         self.key, self.secret = key["AccessKeyId"], key["SecretAccessKey"]

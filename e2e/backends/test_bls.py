@@ -12,7 +12,10 @@ from bls import ask, value, write
 from repository import metric, until
 from server import Server
 
-PASS_ON = "a = self.call('callee', x)\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))"
+PASS_ON = (
+    "a = self.call('callee', x)\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn "
+    "self.reply(self.value(a))"
+)
 TWICE = "return self.reply(self.value(self.call('callee', x)) * 2)"
 
 
@@ -48,7 +51,8 @@ def test_errors_are_those_of_triton(tmp_path):
         tmp_path,
         "caller",
         "name, more = 'callee', {}\nif x[0] == 10:\n    name = 'nope'\nif x[0] == 11:\n    more = {'model_version': 7}\n"
-        "a = self.call(name, x, **more)\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))",
+        "a = self.call(name, x, **more)\nif a.has_error():\n    return "
+        "pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))",
     )
     with Server(tmp_path) as s:
         assert value(s, "caller", 0) == [0]
@@ -195,7 +199,10 @@ def test_callees_that_need_what_their_callers_hold(tmp_path, instances):
     group = 'instance_group {{ count: {} rate_limiter {{ resources {{ name: "R" global: true count: 1 }} }} }}'
     write(tmp_path / "repo", "callee", "return self.reply(x + 1)", config=group.format(1))
     # Both have begun before either calls.
-    meet = f"if x[0]:\n    open({str(tmp_path)!r} + f'/{{os.getpid()}}.in', 'w').close()\n    while len([f for f in os.listdir({str(tmp_path)!r}) if f.endswith('.in')]) < {instances}:\n        time.sleep(0.005)\n"
+    meet = (
+        f"if x[0]:\n    open({str(tmp_path)!r} + f'/{{os.getpid()}}.in', 'w').close()\n    while len([f for f in "
+        f"os.listdir({str(tmp_path)!r}) if f.endswith('.in')]) < {instances}:\n        time.sleep(0.005)\n"
+    )
     write(tmp_path / "repo", "caller", meet + PASS_ON, config=group.format(instances))
     with Server(tmp_path / "repo", "--rate-limit=execution_count", f"--rate-limit-resource=R:{instances}") as s:
         assert value(s, "callee", 1) == [2]
@@ -209,7 +216,8 @@ def test_callees_that_need_what_their_callers_hold(tmp_path, instances):
 def test_a_death_in_the_middle_of_a_call(tmp_path, dying):
     flag, pid = tmp_path / "flag", tmp_path / "pid"
     repo = tmp_path / "repo"
-    write(repo, "callee", f"if x[0] == 7:\n    open({str(flag)!r}, 'w').close()\n    while not request.is_cancelled():\n        time.sleep(0.01)\nreturn self.reply(x)",
+    write(repo, "callee", (f"if x[0] == 7:\n    open({str(flag)!r}, 'w').close()\n    while not request.is_cancelled():\n        "
+        "time.sleep(0.01)\nreturn self.reply(x)"),
           init="self.note = None" if dying != "callee" else f"open({str(pid)!r}, 'w').write(str(os.getpid()))")  # fmt: skip
     write(
         repo,
@@ -335,7 +343,10 @@ def test_versions_below_minus_one_are_none(tmp_path):
     write(
         tmp_path,
         "caller",
-        "a = self.call('callee', x, model_version=int(x[0]))\nif a.has_error():\n    return pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))",
+        (
+            "a = self.call('callee', x, model_version=int(x[0]))\nif a.has_error():\n    return "
+            "pb_utils.InferenceResponse(error=a.error())\nreturn self.reply(self.value(a))"
+        ),
     )
     with Server(tmp_path) as s:
         assert value(s, "caller", -1) == [-1]

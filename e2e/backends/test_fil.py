@@ -150,7 +150,8 @@ def trained(tmp_path_factory):
     booster.save_model(
         place(
             repo, "wide", "xgboost.json",
-            'max_batch_size: 0\ninput { name: "input__0" data_type: TYPE_FP64 dims: [ -1, 8 ] }\noutput { name: "output__0" data_type: TYPE_FP64 dims: [ -1, 1 ] }\n',
+            ('max_batch_size: 0\ninput { name: "input__0" data_type: TYPE_FP64 dims: [ -1, 8 ] }\noutput { name: '
+                '"output__0" data_type: TYPE_FP64 dims: [ -1, 1 ] }\n'),
         )
     )  # fmt: skip
     want["batched"] = want["wide"] = probability
@@ -289,25 +290,38 @@ def bad_models(repo, whole):
     files["unknown_type"] = (None, None, "catboost not recognized as a valid serialization format")
     place(
         repo, "contradiction", "xgboost.json",
-        'max_batch_size: 8\ninput { name: "input__0" data_type: TYPE_FP32 dims: [ 9 ] }\noutput { name: "OUT" data_type: TYPE_INT8 dims: [ 1 ] }\n',
+        ('max_batch_size: 8\ninput { name: "input__0" data_type: TYPE_FP32 dims: [ 9 ] }\noutput { name: "OUT" '
+            'data_type: TYPE_INT8 dims: [ 1 ] }\n'),
     ).write_bytes(whole["json"])  # fmt: skip
     files["contradiction"] = (
         None,
         None,
-        "has 8 features, the configuration specifies dims [9] (write dims: [ 8 ]); unable to load model 'contradiction', configuration expects datatype TYPE_INT8 for output 'OUT'",
+        (
+            "has 8 features, the configuration specifies dims [9] (write dims: [ 8 ]); unable to load model "
+            "'contradiction', configuration expects datatype TYPE_INT8 for output 'OUT'"
+        ),
     )
-    shap = 'input { name: "input__0" data_type: TYPE_FP32 dims: [ 8 ] }\noutput [ { name: "output__0" data_type: TYPE_FP32 dims: [ 1 ] }, { name: "treeshap_output" data_type: TYPE_FP32 dims: [ 9 ] } ]\n'
+    shap = (
+        'input { name: "input__0" data_type: TYPE_FP32 dims: [ 8 ] }\noutput [ { name: "output__0" data_type: '
+        'TYPE_FP32 dims: [ 1 ] }, { name: "treeshap_output" data_type: TYPE_FP32 dims: [ 9 ] } ]\n'
+    )
     place(repo, "treeshap", "xgboost.json", "max_batch_size: 8\n" + shap).write_bytes(whole["json"])
     files["treeshap"] = (
         None,
         None,
-        "output 'treeshap_output' of model 'treeshap': Shapley values are not computed here (leave the output out; a Python model with the package shap can compute them)",
+        (
+            "output 'treeshap_output' of model 'treeshap': Shapley values are not computed here (leave the output "
+            "out; a Python model with the package shap can compute them)"
+        ),
     )
     place(repo, "threshold", "xgboost.json", threshold="high", is_classifier="maybe").write_bytes(whole["json"])
     files["threshold"] = (
         None,
         None,
-        "failed to convert 'maybe' to boolean (write \"true\" or \"false\"); parameter 'threshold' of model 'threshold': failed to convert 'high'",
+        (
+            "failed to convert 'maybe' to boolean (write \"true\" or \"false\"); parameter 'threshold' of model "
+            "'threshold': failed to convert 'high'"
+        ),
     )
     return {name: text for name, (_, _, text) in files.items()}
 

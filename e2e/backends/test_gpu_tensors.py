@@ -430,7 +430,8 @@ def answer():
         sender.send(self.reply(place("Y", x + n, n % 2), where))
     sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 threading.Thread(target=answer).start()"""
-READ_STREAM = """q = pb_utils.InferenceRequest(model_name="stream", inputs=[place("X", x)], requested_output_names=["Y", "WHERE"], preferred_memory=GPU)
+READ_STREAM = """q = pb_utils.InferenceRequest(model_name="stream", inputs=[place("X", x)],
+    requested_output_names=["Y", "WHERE"], preferred_memory=GPU)
 found, places = [], []
 for r in q.exec(decoupled=True):
     for tensor in r.output_tensors():

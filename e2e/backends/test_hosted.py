@@ -35,7 +35,8 @@ MODELS = {
     "page": ("model.pt2", content(b"<!DOCTYPE html>"), None, "", ["a web page: the download went wrong"]),
     "empty": ("model.pt", content(b""), None, "", ["it is empty"]),
     "missing": (None, None, 'backend: "sklearn"\n', "", ["unable to find 'missing/1/model.skops'", "model.joblib"]),
-    "dali": (None, None, 'backend: "dali"\nmax_batch_size: 1\ninput [ { name: "I" data_type: TYPE_UINT8 dims: [ -1 ] } ]\noutput [ { name: "O" data_type: TYPE_UINT8 dims: [ -1 ] } ]\n',
+    "dali": (None, None, ('backend: "dali"\nmax_batch_size: 1\ninput [ { name: "I" data_type: TYPE_UINT8 dims: [ -1 ] } ]\noutput [ { '
+        'name: "O" data_type: TYPE_UINT8 dims: [ -1 ] } ]\n'),
              "", ["backend 'dali' is not there", 'backend: "python"']),
 }  # fmt: skip
 
@@ -83,7 +84,8 @@ def test_other_models_go_on(index):
 # Frameworks that are too old: modules of their names that say an old version stand in for them.
 OLD = {
     "torch": ("1.13.1+cpu", "model.pt", script, "backend 'pytorch' needs torch 2.1 or later, ", "install torch"),
-    "tensorflow": ("2.9.0", "model.graphdef", content(b"\x0a\x01"), "backend 'tensorflow' needs tensorflow 2.12 or later, ", "install tensorflow"),
+    "tensorflow": ("2.9.0", "model.graphdef", content(b"\x0a\x01"), "backend 'tensorflow' needs tensorflow 2.12 or later, ",
+                   "install tensorflow"),
     "sklearn": ("0.24.2", "model.joblib", content(b"\x80\x04N."), "backend 'sklearn' needs sklearn 1.0 or later, ", "install scikit-learn"),
     "tensorrt": ("8.6.1", "model.plan", content(b"ftrt1234"), "backend 'tensorrt' needs tensorrt 10.0 or later, ", "install tensorrt"),
 }  # fmt: skip

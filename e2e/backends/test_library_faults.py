@@ -1,4 +1,5 @@
-"""Faults of the backends over C libraries, the same for each: the wrong library, one that aborts, files that change, models that want too much."""
+"""Faults of the backends over C libraries, the same for each: the wrong library, one that aborts, files that change,
+models that want too much."""
 
 from __future__ import annotations
 
@@ -69,12 +70,17 @@ def ask(server, model, backend):
 
 
 def libc():
-    return next(p for p in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6") if Path(p).exists())  # fmt: skip
+    return next(
+        p
+        for p in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6")
+        if Path(p).exists()
+    )
 
 
 @parametrize
 def test_a_library_that_cannot_be_used(tmp_path, backend):
-    """Missing, no library at all, another library (as one that is too old: functions are missing), and one that aborts while it is opened."""
+    """Missing, no library at all, another library (as one that is too old: functions are missing), and one that
+    aborts while it is opened."""
     title = BACKENDS[backend][4]
     (tmp_path / "noise.so").write_bytes(b"no library")
     repo = tmp_path / "repo"

@@ -29,7 +29,8 @@ DATA = ROOT / "backend" / "onnxruntime" / "testdata"
 CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
 TYPES = {
     "bool": np.bool_, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "int8": np.int8, "int16": np.int16,
-    "int32": np.int32, "int64": np.int64, "fp16": np.float16, "fp32": np.float32, "fp64": np.float64, "bytes": np.object_, "bf16": ml_dtypes.bfloat16,
+    "int32": np.int32, "int64": np.int64, "fp16": np.float16, "fp32": np.float32, "fp64": np.float64, "bytes": np.object_,
+    "bf16": ml_dtypes.bfloat16,
 }  # fmt: skip
 
 RAGGED = """max_batch_size: 8
@@ -89,7 +90,10 @@ def models(tmp_path_factory):
     put(
         repo,
         "table",
-        config="max_batch_size: 8\ndynamic_batching { max_queue_delay_microseconds: 3600000000 preferred_batch_size: [ 3 ] }\ninstance_group { count: 1 }\n",
+        config=(
+            "max_batch_size: 8\ndynamic_batching { max_queue_delay_microseconds: 3600000000 preferred_batch_size: [ "
+            "3 ] }\ninstance_group { count: 1 }\n"
+        ),
     )
     put(
         repo, "optional_b", "optional",
@@ -98,7 +102,8 @@ def models(tmp_path_factory):
     )  # fmt: skip
     put(
         repo, "accumulate",
-        config='max_batch_size: 4\ninput { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }\noutput { name: "SUM" data_type: TYPE_INT32 dims: [ 1 ] }\n'
+        config='max_batch_size: 4\ninput { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }\noutput { name: "SUM" '
+            'data_type: TYPE_INT32 dims: [ 1 ] }\n'
         'sequence_batching { oldest { } state { input_name: "STATE_IN" output_name: "STATE_OUT" data_type: TYPE_INT32 dims: [ 1 ] '
         'initial_state { name: "zero" data_type: TYPE_INT32 dims: [ 1 ] zero_data: true } } }\n',
     )  # fmt: skip
@@ -263,7 +268,8 @@ def test_implicit_state(client):
 
 def test_load_errors(tmp_path):
     put(tmp_path, "good", "add_sub")
-    put(tmp_path, "wrong", "add_sub", 'max_batch_size: 4\ninput [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "INPUT1" data_type: TYPE_FP32 dims: [ 8 ] } ]\n'
+    put(tmp_path, "wrong", "add_sub", 'max_batch_size: 4\ninput [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "INPUT1" '
+        'data_type: TYPE_FP32 dims: [ 8 ] } ]\n'
         'output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 16 ] }\n')  # fmt: skip
     for name, content in {"empty": b"", "text": b"a model", "cut": (DATA / "ragged.onnx").read_bytes()[:200]}.items():
         (tmp_path / name / "1").mkdir(parents=True)
@@ -272,9 +278,11 @@ def test_load_errors(tmp_path):
         put(tmp_path, name)
     want = {
         "wrong": ["configuration expects datatype TYPE_INT32 for input 'INPUT0', model provides TYPE_FP32 (write data_type: TYPE_FP32)",
-                  "tensor 'INPUT1': the model expects 2 dimensions (shape [-1,16])", "unexpected inference output 'OUTPUT', allowed outputs are: OUTPUT0, OUTPUT1"],
+                  "tensor 'INPUT1': the model expects 2 dimensions (shape [-1,16])",
+                  "unexpected inference output 'OUTPUT', allowed outputs are: OUTPUT0, OUTPUT1"],
         "empty": ["'empty/1/model.onnx' is not an ONNX model: the file is empty"], "text": ["onnx runtime error 7"], "cut": ["cut off"],
-        "opset": ["needs a newer ONNX Runtime than"], "custom": ["op_library_filename"], "external": ["weights.bin"], "sequence": ["ONNX_TYPE_SEQUENCE"],
+        "opset": ["needs a newer ONNX Runtime than"], "custom": ["op_library_filename"], "external": ["weights.bin"],
+        "sequence": ["ONNX_TYPE_SEQUENCE"],
     }  # fmt: skip
     with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
         reasons = settled(s, len(want) + 1)

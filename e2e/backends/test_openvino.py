@@ -19,7 +19,8 @@ from tritonclient.utils import InferenceServerException
 ONNX = ROOT / "backend" / "onnxruntime" / "testdata"
 CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
 TYPES = {
-    "boolean": np.bool_, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
+    "boolean": np.bool_, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i8": np.int8,
+    "i16": np.int16, "i32": np.int32,
     "i64": np.int64, "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
 }  # fmt: skip
 
@@ -83,16 +84,21 @@ def models(tmp_path_factory):
     linear(repo, "two", -1, "instance_group { count: 2 }\n")
     linear(
         repo, "batched", 1,
-        "max_batch_size: 8\n" + IO + "dynamic_batching { max_queue_delay_microseconds: 200000 preferred_batch_size: [ 6 ] }\ninstance_group { count: 1 }\n",
+        "max_batch_size: 8\n" + IO
+        + ("dynamic_batching { max_queue_delay_microseconds: 200000 preferred_batch_size: [ 6 ] }\ninstance_group { "
+            "count: 1 }\n"),
     )  # fmt: skip
     linear(
         repo, "gathers", 1,
-        "max_batch_size: 8\n" + IO + "dynamic_batching { max_queue_delay_microseconds: 3600000000 preferred_batch_size: [ 6 ] }\ninstance_group { count: 1 }\n",
+        "max_batch_size: 8\n" + IO
+        + ("dynamic_batching { max_queue_delay_microseconds: 3600000000 preferred_batch_size: [ 6 ] }\n"
+            "instance_group { count: 1 }\n"),
     )  # fmt: skip
     x = ops.parameter([1, 4], np.float32, name="X")
     save(
         repo, "reshaped", [ops.relu(x, name="Y")], [x],
-        'input { name: "X" data_type: TYPE_FP32 dims: [ -1, 7 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ -1, 7 ] }\n', RESHAPE_IO_LAYERS="yes",
+        ('input { name: "X" data_type: TYPE_FP32 dims: [ -1, 7 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: '
+            '[ -1, 7 ] }\n'), RESHAPE_IO_LAYERS="yes",
     )  # fmt: skip
     a, b = (ops.parameter([-1, 16], np.int32, name=n) for n in ("INPUT0", "INPUT1"))
     save(repo, "add_sub", [ops.add(a, b, name="OUTPUT0"), ops.subtract(a, b, name="OUTPUT1")], [a, b])
@@ -243,12 +249,17 @@ def test_bad_models_say_what_is_wrong(tmp_path, models):
     want = {
         "empty": "'model.xml' is empty", "missing": "unable to find 'model.xml'", "truncated": "cannot be read", "noise": "cannot be read",
         "no_weights": "beside each other", "short_weights": "cannot be read", "onnx": "cannot be read",
-        "gpu": "OpenVINO has no device 'GPU.7' here; it has CPU", "threads": "expected the parameter 'INFERENCE_NUM_THREADS' to be a non-negative number, got many; unable to load model 'threads': expected the parameter 'PERFORMANCE_HINT'",
+        "gpu": "OpenVINO has no device 'GPU.7' here; it has CPU",
+        "threads": ("expected the parameter 'INFERENCE_NUM_THREADS' to be a non-negative number, got many; unable to load "
+            "model 'threads': expected the parameter 'PERFORMANCE_HINT'"),
         "streams": "expected the parameter 'NUM_STREAMS' to be either AUTO/NUMA/<int_value>, got few",
         "hint": "expected the parameter 'PERFORMANCE_HINT' to be LATENCY/THROUGHPUT/CUMULATIVE_THROUGHPUT, got fast",
-        "extension": "CPU_EXTENSION_PATH '/nowhere.so' cannot be loaded", "names": "model provides 1 (the configuration lacks 'X' (data_type: TYPE_FP32, dims: [ 4 ])); unexpected inference input 'Z', allowed inputs are: X",
+        "extension": "CPU_EXTENSION_PATH '/nowhere.so' cannot be loaded",
+        "names": ("model provides 1 (the configuration lacks 'X' (data_type: TYPE_FP32, dims: [ 4 ])); unexpected "
+            "inference input 'Z', allowed inputs are: X"),
         "batch_input": "tensor 'LEN': batch_input is not supported by the openvino backend",
-        "types": "expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32); model 'types', tensor 'Y'",
+        "types": ("expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32); model "
+            "'types', tensor 'Y'"),
         "library": "OpenVINO is not found at '/nowhere'", "old": "has no function ov_get_last_err_msg",
     }  # fmt: skip
     put("empty", b"")

@@ -134,7 +134,10 @@ def test_a_family_is_registered_when_it_is_made(tmp_path):
 
         for model in ("m", "n"):
             assert run(model, "F = pb_utils.MetricFamily") == ""
-        taken = "TritonModelException: Error when creating MetricFamily: Family name already exists with different type: 'held' is a counter"
+        taken = (
+            "TritonModelException: Error when creating MetricFamily: Family name already exists with different type: "
+            "'held' is a counter"
+        )
         assert run("m", "f = F('held', 'one', F.COUNTER)") == "" and page() == []
         assert run("n", "g = F('held', 'two', F.GAUGE)") == taken
         assert run("m", "g = F('held', 'two', F.HISTOGRAM)") == taken
@@ -504,7 +507,8 @@ return self.reply([one[-1], other[-1], x[-1]])
 """
 SPLIT = """platform: "ensemble"
 input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }
-output [ { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "B" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "C" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "B" data_type: TYPE_INT32 dims: [ -1 ] },
+  { name: "C" data_type: TYPE_INT32 dims: [ -1 ] } ]
 ensemble_scheduling { step [
   { model_name: "add" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "A" } },
   { model_name: "add" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "B" } },

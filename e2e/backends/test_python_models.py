@@ -71,7 +71,8 @@ def test_a_crash_loop_is_not_ready_and_says_why(tmp_path):
 
 
 def test_what_a_crash_loop_never_began_may_come_again(tmp_path):
-    """In the pauses of a crash loop, which grow: 503 and UNAVAILABLE with when and why. Starts are counted though none comes to anything."""
+    """In the pauses of a crash loop, which grow: 503 and UNAVAILABLE with when and why. Starts are counted though
+    none comes to anything."""
     flag = tmp_path / "broken"
     die = f"import os\n        if os.path.exists({str(flag)!r}): os._exit(7)"
     crash_model(tmp_path / "m", die, init=die)
@@ -354,7 +355,8 @@ def test_auto_complete_and_helper_modules(tmp_path):
         "        config.set_dynamic_batching()\n"
         "        return config\n\n"
         "    def execute(self, requests):\n"
-        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', triple(pb_utils.get_input_tensor_by_name(r, 'INPUT0').as_numpy()))]) for r in requests]\n"
+        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', "
+        "triple(pb_utils.get_input_tensor_by_name(r, 'INPUT0').as_numpy()))]) for r in requests]\n"
     )
     with Server(tmp_path) as s:
         config = s.get("/v2/models/auto/config").json

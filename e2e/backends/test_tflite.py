@@ -1,4 +1,5 @@
-"""TensorFlow Lite models in the built binary, by LiteRT; e2e/frameworks has them by TensorFlow. e2e/frameworks/make_tflite.py made the files."""
+"""TensorFlow Lite models in the built binary, by LiteRT; e2e/frameworks has them by TensorFlow.
+e2e/frameworks/make_tflite.py made the files."""
 
 from __future__ import annotations
 
@@ -57,11 +58,14 @@ BAD = {
     "nosignature": ["has no signature 'other'; it has 'serving_default', 'swapped'", "TF_SIGNATURE_DEF"],
     "operators": ["FlexMatrixInverse", "the model has operators of TensorFlow itself: convert it"],
     "control": ["unexpected inference input 'START', allowed inputs are: INPUT0, INPUT1"],
-    "state": ["expects datatype TYPE_INT32 for input 'INPUT1', model provides TYPE_FP32", "expects datatype TYPE_INT32 for output 'OUTPUT0'"],
+    "state": ["expects datatype TYPE_INT32 for input 'INPUT1', model provides TYPE_FP32",
+              "expects datatype TYPE_INT32 for output 'OUTPUT0'"],
     "batch_input": ["unexpected inference input 'LEN'"],
     "decoupled": ["model 'decoupled' is decoupled, which the tensorflow backend does not support"],
-    "contradiction": ["the configuration lacks 'INPUT0' (data_type: TYPE_FP32, dims: [4])", "unexpected inference input 'x', allowed inputs are: INPUT0, INPUT1",
-                      "expects datatype TYPE_FP64 for input 'INPUT1', model provides TYPE_FP32", "tensor 'OUTPUT0'", "(write dims: [4])", "unexpected inference output 'Z'"],
+    "contradiction": ["the configuration lacks 'INPUT0' (data_type: TYPE_FP32, dims: [4])",
+                      "unexpected inference input 'x', allowed inputs are: INPUT0, INPUT1",
+                      "expects datatype TYPE_FP64 for input 'INPUT1', model provides TYPE_FP32", "tensor 'OUTPUT0'",
+                      "(write dims: [4])", "unexpected inference output 'Z'"],
 }  # fmt: skip
 
 
@@ -175,7 +179,12 @@ def test_implicit_state(server):
 def test_scalars(client, server):
     """Which are of length 1 in a configuration."""
     config = server.get("/v2/models/scalars/config").json
-    assert [(i["name"], i["dims"]) for i in config["input"] + config["output"]] == [("FACTOR", [1]), ("X", [-1]), ("TOTAL", [1]), ("Y", [-1])]  # fmt: skip
+    assert [(i["name"], i["dims"]) for i in config["input"] + config["output"]] == [
+        ("FACTOR", [1]),
+        ("X", [-1]),
+        ("TOTAL", [1]),
+        ("Y", [-1]),
+    ]
     answer = infer(client, "scalars", X=np.float32([1, 2, 3]), FACTOR=np.float32([10]))
     assert answer.as_numpy("Y").tolist() == [10, 20, 30] and answer.as_numpy("TOTAL").tolist() == [6]
 
@@ -184,7 +193,10 @@ def test_completion(server):
     config = server.get("/v2/models/add_sub/config").json
     assert config["backend"] == "tensorflow" and config["default_model_filename"] == "model.tflite"
     assert config["max_batch_size"] == 4 and "dynamic_batching" in config
-    assert [(i["name"], i["data_type"], i["dims"]) for i in config["input"]] == [("INPUT0", "TYPE_FP32", [4]), ("INPUT1", "TYPE_FP32", [4])]  # fmt: skip
+    assert [(i["name"], i["data_type"], i["dims"]) for i in config["input"]] == [
+        ("INPUT0", "TYPE_FP32", [4]),
+        ("INPUT1", "TYPE_FP32", [4]),
+    ]
 
 
 def test_a_file_by_itself(tmp_path):

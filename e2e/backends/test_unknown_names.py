@@ -64,7 +64,11 @@ def test_names_that_are_not_known(log, backend):
     ]
     assert len(lines) == 1 and re.search(rf'parameter"?[=:]\s*"?{parameter}"?', lines[0]), lines
     assert not meant or meant in lines[0]
-    (line,) = [line for line in log.splitlines() if f"{backend} " in line and setting in line and "setting that is not known" in line]  # fmt: skip
+    (line,) = [
+        line
+        for line in log.splitlines()
+        if f"{backend} " in line and setting in line and "setting that is not known" in line
+    ]
     assert not intended or intended in line
 
 

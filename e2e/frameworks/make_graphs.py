@@ -26,7 +26,8 @@ def save(path, tag):
 
 def main(repo):
     for name, tag in {
-        "tagged": "mine", "untagged": "mine", "started": "serve", "versioned": "serve", "plain": "serve", "sessions": "serve", "nofile": "serve", "nooperation": "serve", "badfile": "serve",
+        "tagged": "mine", "untagged": "mine", "started": "serve", "versioned": "serve", "plain": "serve",
+        "sessions": "serve", "nofile": "serve", "nooperation": "serve", "badfile": "serve",
     }.items():  # fmt: skip
         (repo / name / "1").mkdir(parents=True)
         save(repo / name / "1" / "model.savedmodel", tag)

@@ -62,7 +62,9 @@ def test_all_formats_give_the_same_answers(digits):
 
 
 def test_backends_lists_what_is_there():
-    r = subprocess.run([ROOT / "bin" / "neso", "backends", "--python", sys.executable], capture_output=True, text=True, timeout=180)  # fmt: skip
+    r = subprocess.run(
+        [ROOT / "bin" / "neso", "backends", "--python", sys.executable], capture_output=True, text=True, timeout=180
+    )
     rows = {line.split()[0]: line for line in r.stdout.splitlines()}
     for name in ("pytorch", "tensorflow", "sklearn"):
         assert "pip install" not in rows[name], r.stdout

@@ -38,7 +38,10 @@ class Net(torch.nn.Module):
 
 def pytorch(directory):
     torch.jit.script(Net().eval()).save(str(directory / "model.pt"))
-    return 'platform: "pytorch_libtorch"\ninput { name: "x" data_type: TYPE_FP32 dims: [ 64 ] }\noutput { name: "y" data_type: TYPE_FP32 dims: [ 1 ] reshape { } }\n'
+    return (
+        'platform: "pytorch_libtorch"\ninput { name: "x" data_type: TYPE_FP32 dims: [ 64 ] }\noutput { name: "y" '
+        "data_type: TYPE_FP32 dims: [ 1 ] reshape { } }\n"
+    )
 
 
 def tensorflow(directory):

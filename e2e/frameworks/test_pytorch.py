@@ -87,11 +87,13 @@ def repo(tmp_path_factory, nets):
     d = put(
         repo, "threads", None,
         config='backend: "pytorch"\n' + IO.format("x", "FP32", 2, "OUT")
-        + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in {"NUM_THREADS": 3, "NUM_INTEROP_THREADS": 2}.items()),
+        + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k,
+                  v in {"NUM_THREADS": 3, "NUM_INTEROP_THREADS": 2}.items()),
     )  # fmt: skip
     (d / "model.py").write_text(THREADS)
     convention = (
-        "max_batch_size: 8\ninput [ {{ name: \"{0}\" data_type: TYPE_FP32 dims: [ -1 ] }}, {{ name: \"{1}\" data_type: TYPE_FP32 dims: [ -1 ] }} ]\n"
+        "max_batch_size: 8\ninput [ {{ name: \"{0}\" data_type: TYPE_FP32 dims: [ -1 ] }}, {{ name: \"{1}\" "
+            "data_type: TYPE_FP32 dims: [ -1 ] }} ]\n"
         "output [ {{ name: \"{2}\" data_type: TYPE_FP32 dims: [ -1 ] }}, {{ name: \"{3}\" data_type: TYPE_FP32 dims: [ -1 ] }} ]\n"
     )  # fmt: skip
     for name, names in {
@@ -102,17 +104,20 @@ def repo(tmp_path_factory, nets):
         put(repo, name, script(models.AddSub()), config=convention.format(*names))
     put(
         repo, "summed", script(models.AddSub()),
-        config='max_batch_size: 8\ninput [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 2 ] } ]\noutput [ { name: "OUTPUT__1" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
+        config='max_batch_size: 8\ninput [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 2 ] } ]\noutput [ { name: '
+            '"OUTPUT__1" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
         'sequence_batching { state { input_name: "INPUT_STATE__1" output_name: "OUTPUT_STATE__0" data_type: TYPE_FP32 dims: [ 2 ] } }\n',
     )  # fmt: skip
     put(
         repo, "named", script(models.Named()),
-        config='input [ { name: "a" data_type: TYPE_INT64 dims: [ -1 ] }, { name: "b" data_type: TYPE_INT64 dims: [ -1 ] optional: true } ]\n'
+        config='input [ { name: "a" data_type: TYPE_INT64 dims: [ -1 ] }, { name: "b" data_type: TYPE_INT64 dims: [ -1 '
+            '] optional: true } ]\n'
         'output [ { name: "sum" data_type: TYPE_INT64 dims: [ -1 ] }, { name: "double" data_type: TYPE_INT64 dims: [ -1 ] } ]\n',
     )  # fmt: skip
     put(
         repo, "dictionary", script(models.Dictionary()),
-        config='max_batch_size: 4\ninput [ { name: "q" data_type: TYPE_FP64 dims: [ 3 ] }, { name: "p" data_type: TYPE_FP64 dims: [ 3 ] } ]\n'
+        config='max_batch_size: 4\ninput [ { name: "q" data_type: TYPE_FP64 dims: [ 3 ] }, { name: "p" data_type: '
+            'TYPE_FP64 dims: [ 3 ] } ]\n'
         'output [ { name: "OUT" data_type: TYPE_FP64 dims: [ 3 ] } ]\n',
     )  # fmt: skip
     put(repo, "texts", script(models.Texts()), config=IO.format("IN", "STRING", -1, "OUT"))
@@ -205,7 +210,8 @@ def test_threads_by_the_names_of_tritons_python_runtime(client):
 
 @pytest.mark.parametrize(
     "model, first, second, sum_, difference",
-    [("numbered", "IN__0", "IN__1", "OUT__0", "OUT__1"), ("ordered", "FIRST", "SECOND", "SUM", "DIFFERENCE"), ("arguments", "a", "b", "SUM", "DIFFERENCE")],
+    [("numbered", "IN__0", "IN__1", "OUT__0", "OUT__1"), ("ordered", "FIRST", "SECOND", "SUM", "DIFFERENCE"),
+     ("arguments", "a", "b", "SUM", "DIFFERENCE")],
 )  # fmt: skip
 def test_naming_conventions(client, model, first, second, sum_, difference):
     a, b = np.float32([[5, 7]]), np.float32([[1, 2]])
@@ -342,11 +348,14 @@ BAD = {
                       ["expects datatype TYPE_INT32 for input 'x', model provides TYPE_FP32 (write data_type: TYPE_FP32)"]),
     "dims": (exported(models.Mlp(), torch.zeros(2, 16)), "model.pt2", "max_batch_size: 4\n" + WRONG.replace("INT32", "FP32"),
              ["shape [-1,16]", "complete shape [-1,8]", "(write dims: [16])"]),
-    "arguments": (script(models.AddSub()), "model.pt", WRONG.replace("INT32", "FP32"), ["configuration expects 1 inputs, model provides 2", "forward of 'arguments/1/model.pt' has the arguments: a, b"]),
+    "arguments": (script(models.AddSub()), "model.pt", WRONG.replace("INT32", "FP32"),
+                  ["configuration expects 1 inputs, model provides 2", "forward of 'arguments/1/model.pt' has the arguments: a, b"]),
     "guess": (script(models.Dictionary()), "model.pt", None, ["does not say the datatypes and shapes of its inputs", "Write 'input'"]),
-    "parameter": (script(models.Mlp()), "model.pt", 'platform: "pytorch_libtorch"\nparameters { key: "INFERENCE_MODE" value { string_value: "maybe" } }\n',
+    "parameter": (script(models.Mlp()), "model.pt",
+                  'platform: "pytorch_libtorch"\nparameters { key: "INFERENCE_MODE" value { string_value: "maybe" } }\n',
                   ["parameter INFERENCE_MODE is 'maybe', expected true or false"]),
-    "gpu": (script(models.Mlp()), "model.pt", 'platform: "pytorch_libtorch"\ninstance_group { kind: KIND_GPU }\n', ["KIND_GPU but no GPUs are available"]),
+    "gpu": (script(models.Mlp()), "model.pt", 'platform: "pytorch_libtorch"\ninstance_group { kind: KIND_GPU }\n',
+            ["KIND_GPU but no GPUs are available"]),
 }  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from server import Server
 SIZE = 100_000
 ENSEMBLE = """platform: "ensemble"
 input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }
-output [ { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "B" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "C" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "B" data_type: TYPE_INT32 dims: [ -1 ] },
+  { name: "C" data_type: TYPE_INT32 dims: [ -1 ] } ]
 ensemble_scheduling { step [
   { model_name: "adds" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "A" } },
   { model_name: "doubles" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "B" } },

@@ -16,7 +16,8 @@ from torch_models import Flagged, Nested
 
 # The leaves in their order, what the test sends for each, and what comes out.
 INPUTS = {
-    "ARGS[0]": 1, "ARGS[1][0]": 2, "ARGS[1][1][0]": 3, "ARGS[2][key]": 4, "ARGS[2][other]": 5, "KWARGS[scale]": 6, "KWARGS[extra][inner]": 7,
+    "ARGS[0]": 1, "ARGS[1][0]": 2, "ARGS[1][1][0]": 3, "ARGS[2][key]": 4, "ARGS[2][other]": 5, "KWARGS[scale]": 6,
+    "KWARGS[extra][inner]": 7,
 }  # fmt: skip
 OUTPUTS = {"RESULT[sum]": 321, "RESULT[parts][0]": 24, "RESULT[parts][1][0]": 6, "RESULT[last][deep]": 6}
 NUMBERED = (
@@ -42,10 +43,13 @@ CONFIGS = {
     "completed": config(INPUTS),
 }
 BAD = {
-    "no_leaf": (config(["ARGS[0]", "ARGS[3]"]), "input 'ARGS[3]' is not in its specification (forward of 'KIND_no_leaf/1/model.pt2' has the arguments: " + ", ".join(INPUTS)),
+    "no_leaf": (config(["ARGS[0]", "ARGS[3]"]),
+                "input 'ARGS[3]' is not in its specification (forward of 'KIND_no_leaf/1/model.pt2' has the arguments: "
+                + ", ".join(INPUTS)),
     "lacks_one": (config(list(INPUTS)[:6]), "nothing gives argument 'KWARGS[extra][inner]'"),
     "twice": (config([*INPUTS, "INPUT__0"]), "inputs 'ARGS[0]' and 'INPUT__0' are the same argument"),
-    "no_output": (config(INPUTS, ["RESULT[sum]", "RESULT[more]"]), "output 'RESULT[more]' is none of those of 'KIND_no_output/1/model.pt2': " + ", ".join(OUTPUTS)),
+    "no_output": (config(INPUTS, ["RESULT[sum]", "RESULT[more]"]),
+                  "output 'RESULT[more]' is none of those of 'KIND_no_output/1/model.pt2': " + ", ".join(OUTPUTS)),
 }  # fmt: skip
 
 

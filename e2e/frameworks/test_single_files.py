@@ -51,7 +51,12 @@ def test_a_file(tmp_path, name):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     repo = tmp_path_factory.mktemp("tensorflow")
-    subprocess.run([sys.executable, Path(__file__).with_name("make_tensorflow.py"), repo], check=True, timeout=180, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})  # fmt: skip
+    subprocess.run(
+        [sys.executable, Path(__file__).with_name("make_tensorflow.py"), repo],
+        check=True,
+        timeout=180,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
     return repo
 
 

@@ -62,11 +62,13 @@ def repo(tmp_path_factory, fitted):
     place(repo, "damaged", "model.skops").write_bytes(b"PK\x03\x04 and no more")
     skops.io.dump(fitted["classes"], place(repo, "wrong", "model.skops"))
     (repo / "wrong" / "config.pbtxt").write_text(
-        'max_batch_size: 4\ninput [ { name: "x" data_type: TYPE_FP32 dims: [ 5 ] } ]\noutput [ { name: "transform" data_type: TYPE_FP64 dims: [ 4 ] } ]\n'
+        'max_batch_size: 4\ninput [ { name: "x" data_type: TYPE_FP32 dims: [ 5 ] } ]\noutput [ { name: '
+        '"transform" data_type: TYPE_FP64 dims: [ 4 ] } ]\n'
     )
     skops.io.dump(fitted["classes"], place(repo, "renamed", "model.skops"))
     (repo / "renamed" / "config.pbtxt").write_text(
-        'max_batch_size: 8\ninput [ { name: "IMAGE" data_type: TYPE_FP32 dims: [ 2, 2 ] } ]\noutput [ { name: "PROBABILITIES" data_type: TYPE_FP64 dims: [ 2 ] } ]\n'
+        'max_batch_size: 8\ninput [ { name: "IMAGE" data_type: TYPE_FP32 dims: [ 2, 2 ] } ]\noutput [ { name: '
+        '"PROBABILITIES" data_type: TYPE_FP64 dims: [ 2 ] } ]\n'
     )
     one = 'output [ { name: "predict" data_type: TYPE_FP32 dims: [ 1 ] %s } ]\n'
     x = 'input [ { name: "x" data_type: TYPE_FP32 dims: [ %s ] } ]\n'

@@ -26,12 +26,18 @@ def signature(name):
 def made(tmp_path_factory):
     """The repository, and what TensorFlow itself answers. It is made in a process of its own, as training is."""
     repo = tmp_path_factory.mktemp("tensorflow")
-    subprocess.run([sys.executable, Path(__file__).with_name("make_tensorflow.py"), repo], check=True, timeout=180, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})  # fmt: skip
+    subprocess.run(
+        [sys.executable, Path(__file__).with_name("make_tensorflow.py"), repo],
+        check=True,
+        timeout=180,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
     (repo / "texts" / "config.pbtxt").write_text('platform: "tensorflow_savedmodel"\n' + signature("texts"))
     (repo / "scaled" / "config.pbtxt").write_text('platform: "tensorflow_savedmodel"\n' + signature("scaled"))
     (repo / "nosignature" / "config.pbtxt").write_text('platform: "tensorflow_savedmodel"\n' + signature("other"))
     (repo / "contradiction" / "config.pbtxt").write_text(
-        'platform: "tensorflow_savedmodel"\nmax_batch_size: 4\ninput [ { name: "x" data_type: TYPE_FP64 dims: [ 4 ] } ]\noutput [ { name: "z" data_type: TYPE_FP32 dims: [ 3 ] } ]\n'
+        'platform: "tensorflow_savedmodel"\nmax_batch_size: 4\ninput [ { name: "x" data_type: TYPE_FP64 dims: [ '
+        '4 ] } ]\noutput [ { name: "z" data_type: TYPE_FP32 dims: [ 3 ] } ]\n'
     )
     (repo / "cut" / "1").mkdir(parents=True)
     (repo / "cut" / "1" / "model.keras").write_bytes((repo / "keras" / "1" / "model.keras").read_bytes()[:-100])
@@ -169,7 +175,11 @@ def test_a_model_that_needs_too_much_memory(made, tmp_path):
     identity_model(tmp_path, "good")
     with Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false", wait=False) as s:
         assert not any(settled(s, 2).values())
-        ask = lambda rows: s.infer("huge", {"inputs": [{"name": "rows", "datatype": "INT64", "shape": [1], "data": [rows]}]}, timeout=120)  # noqa: E731  # fmt: skip
+
+        def ask(rows):
+            inputs = [{"name": "rows", "datatype": "INT64", "shape": [1], "data": [rows]}]
+            return s.infer("huge", {"inputs": inputs}, timeout=120)
+
         reply = ask(1 << 22)  # 16 TiB
         assert reply.status == 500 and "there is not enough memory for the model" in reply.error, reply
         assert ask(1).status == 200

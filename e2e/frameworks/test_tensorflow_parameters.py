@@ -28,7 +28,12 @@ MODELS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     repo = tmp_path_factory.mktemp("tensorflow1")
-    subprocess.run([sys.executable, Path(__file__).with_name("make_graphs.py"), repo], check=True, timeout=240, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})  # fmt: skip
+    subprocess.run(
+        [sys.executable, Path(__file__).with_name("make_graphs.py"), repo],
+        check=True,
+        timeout=240,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
     for name, (parameters, _) in MODELS.items():
         text = 'platform: "tensorflow_savedmodel"\n'
         text += "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in parameters.items())

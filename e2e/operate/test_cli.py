@@ -28,7 +28,8 @@ def test_config_check_reports_every_fault(tmp_path):
     d = tmp_path / "m"
     (d / "1").mkdir(parents=True)
     (d / "config.pbtxt").write_text(
-        'backend: "python"\nmax_batch_size: -1\ninput [\n  { name: "A" dims: [ -1 ] },\n  { name: "B" data_type: TYPE_FP23 dims: [ 0 ] }\n]\nmax_batch_sizes: 3\n'
+        'backend: "python"\nmax_batch_size: -1\ninput [\n  { name: "A" dims: [ -1 ] },\n  { name: "B" data_type: '
+        "TYPE_FP23 dims: [ 0 ] }\n]\nmax_batch_sizes: 3\n"
     )
     r = neso("config", "check", str(tmp_path))
     out = r.stdout + r.stderr

@@ -85,7 +85,8 @@ def test_load_with_files(server, tmp_path):
         "import triton_python_backend_utils as pb_utils\n"
         "class TritonPythonModel:\n"
         "    def execute(self, requests):\n"
-        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('Y', pb_utils.get_input_tensor_by_name(r, 'X').as_numpy() * 2)]) for r in requests]\n"
+        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('Y', pb_utils.get_input_tensor_by_name(r, "
+        "'X').as_numpy() * 2)]) for r in requests]\n"
     )
     ok(
         server,

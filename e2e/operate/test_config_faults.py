@@ -15,85 +15,123 @@ STEP = 'step { model_name: "good" model_version: -1 input_map { key: "A" value: 
 CONFIGS = {
     "types": (
         'backend: "identity"\nmax_batch_size: "8"\n'
-        'input { name: "A" data_type: FP32 dims: [ 4 ] }\ninput { name: 5 data_type: TYPE_FP23 dims: [ 4, x ] }\noutput { name: "B" data_type: TYPE_FP32 dims: [ 4 ] label_filename: "l.txt" }\n',
+        'input { name: "A" data_type: FP32 dims: [ 4 ] }\ninput { name: 5 data_type: TYPE_FP23 dims: [ 4, x ] }\n'
+            'output { name: "B" data_type: TYPE_FP32 dims: [ 4 ] label_filename: "l.txt" }\n',
         ["field max_batch_size", 'did you mean "TYPE_FP32"?', "input[1].name", "input[1].data_type", "input[1].dims", "l.txt"],
     ),
     "fields": (
-        'backend: "identity"\nmax_bacth_size: 8\nversion_polcy { latest { num_versions: 1 } }\nname: "other"\n' + IN + OUT + 'output { name: "B" data_type: TYPE_FP32 dim: [ 4 ] }\n',
-        ['did you mean "max_batch_size"?', 'did you mean "version_policy"?', "unexpected directory name", 'did you mean "dims"?', "more than once"],
+        'backend: "identity"\nmax_bacth_size: 8\nversion_polcy { latest { num_versions: 1 } }\nname: "other"\n'
+        + IN + OUT + 'output { name: "B" data_type: TYPE_FP32 dim: [ 4 ] }\n',
+        ['did you mean "max_batch_size"?', 'did you mean "version_policy"?', "unexpected directory name",
+         'did you mean "dims"?', "more than once"],
     ),
     "shapes": (
         'backend: "identity"\nmax_batch_size: -3\n'
-        'input { name: "A" data_type: TYPE_FP32 dims: [ 0, -2 ] }\ninput { name: "A" data_type: TYPE_FP32 dims: [ 4 ] reshape { shape: [ 5 ] } }\n'
-        'output { name: "B" data_type: TYPE_FP32 dims: [ 4 ] is_shape_tensor: true reshape { shape: [ 3 ] } label_filename: "../out.txt" }\n',
-        ["max_batch_size", "input[0].dims[0]", "input[0].dims[1]", "'A' is specified more than once", "input[1].reshape", "shape tensors are only", "output[0].reshape", "outside model directory"],
+        'input { name: "A" data_type: TYPE_FP32 dims: [ 0, -2 ] }\ninput { name: "A" data_type: TYPE_FP32 dims: '
+            '[ 4 ] reshape { shape: [ 5 ] } }\n'
+        'output { name: "B" data_type: TYPE_FP32 dims: [ 4 ] is_shape_tensor: true reshape { shape: [ 3 ] } '
+            'label_filename: "../out.txt" }\n',
+        ["max_batch_size", "input[0].dims[0]", "input[0].dims[1]", "'A' is specified more than once", "input[1].reshape",
+         "shape tensors are only", "output[0].reshape", "outside model directory"],
     ),
     "groups": (
-        'backend: "identity"\n' + IN + OUT + 'instance_group [ { kind: KIND_CPU gpus: [ 0 ] }, { count: 5000 } ]\nversion_policy { latest { num_versions: 0 } }\n',
+        'backend: "identity"\n' + IN + OUT
+        + ('instance_group [ { kind: KIND_CPU gpus: [ 0 ] }, { count: 5000 } ]\nversion_policy { latest { '
+            'num_versions: 0 } }\n'),
         ["specifies one or more GPUs", "too many instances", "version_policy.latest.num_versions"],
     ),
     "batching": (
-        'backend: "identity"\nmax_batch_size: 4\n' + IN + OUT + "dynamic_batching { preferred_batch_size: [ 9, 0 ] priority_levels: 2 default_priority_level: 5 preserve_ordering: true\n"
-        'priority_queue_policy { key: 7 value { max_queue_size: 1 } } }\nresponse_cache { enable: true }\nbatch_input { kind: BATCH_ITEM_SHAPE target_name: "T" data_type: TYPE_FP64 source_input: "NO" }\n',
-        ["preferred_batch_size[0]", "preferred_batch_size[1]", "default priority level", "priority_queue_policy", "batch_input[0].data_type", "unknown source input name 'NO'"],
+        'backend: "identity"\nmax_batch_size: 4\n' + IN + OUT
+        + "dynamic_batching { preferred_batch_size: [ 9, 0 ] priority_levels: 2 default_priority_level: 5 "
+            "preserve_ordering: true\n"
+        'priority_queue_policy { key: 7 value { max_queue_size: 1 } } }\nresponse_cache { enable: true }\n'
+            'batch_input { kind: BATCH_ITEM_SHAPE target_name: "T" data_type: TYPE_FP64 source_input: "NO" }\n',
+        ["preferred_batch_size[0]", "preferred_batch_size[1]", "default priority level", "priority_queue_policy",
+         "batch_input[0].data_type", "unknown source input name 'NO'"],
     ),
     "sequence": (
-        'backend: "identity"\nmax_batch_size: 4\n' + IN + OUT + 'sequence_batching { control_input [ { name: "S" control [ { kind: CONTROL_SEQUENCE_START } ] }, { control [ { kind: CONTROL_SEQUENCE_END int32_false_true: [ 0 ] } ] } ]\n'
-        'state [ { input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: [ 0 ] initial_state { data_type: TYPE_FP32 dims: [ 1 ] data_file: "gone" name: "i" } } ] }\n',
+        'backend: "identity"\nmax_batch_size: 4\n' + IN + OUT
+        + 'sequence_batching { control_input [ { name: "S" control [ { kind: CONTROL_SEQUENCE_START } ] }, { '
+            'control [ { kind: CONTROL_SEQUENCE_END int32_false_true: [ 0 ] } ] } ]\n'
+        'state [ { input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: [ 0 ] initial_state { data_type: '
+            'TYPE_FP32 dims: [ 1 ] data_file: "gone" name: "i" } } ] }\n',
         ["control_input[0]", "control_input[1]", "state[0]", "gone"],
     ),
     "ensemble": (
-        'platform: "ensemble"\nbackend: "python"\n' + IN + OUT + 'output { name: "C" data_type: TYPE_FP32 dims: [ 4 ] }\ninput { name: "IDLE" data_type: TYPE_INT32 dims: [ 4 ] }\n'
-        "ensemble_scheduling {\n" + STEP % ("A", "B") + STEP.replace('"good"', '"gone"') % ("A", "t") + STEP.replace('key: "A"', 'key: "NO"') % ("A", "u") + "}\n",
-        ["empty backend type", "'IDLE' for ensemble ensemble' is not used", "'C' for ensemble ensemble' is not used", "not available or ambiguous: gone", "non-existing input NO"],
+        'platform: "ensemble"\nbackend: "python"\n' + IN + OUT
+        + 'output { name: "C" data_type: TYPE_FP32 dims: [ 4 ] }\ninput { name: "IDLE" data_type: TYPE_INT32 dims: '
+            '[ 4 ] }\n'
+        "ensemble_scheduling {\n" + STEP % ("A", "B") + STEP.replace('"good"', '"gone"') % ("A",
+            "t") + STEP.replace('key: "A"', 'key: "NO"') % ("A", "u") + "}\n",
+        ["empty backend type", "'IDLE' for ensemble ensemble' is not used", "'C' for ensemble ensemble' is not used",
+         "not available or ambiguous: gone", "non-existing input NO"],
     ),
     "files": (
         'backend: "python"\n' + IN + OUT.replace("[ 4 ]", '[ 4 ] label_filename: "labels.txt"') +
-        'model_warmup { name: "w" batch_size: 1 inputs { key: "A" value { data_type: TYPE_FP32 dims: 4 input_data_file: "raw" } } }\ninstance_group { kind: KIND_CPU profile: "p" }\n',
+        ('model_warmup { name: "w" batch_size: 1 inputs { key: "A" value { data_type: TYPE_FP32 dims: 4 '
+            'input_data_file: "raw" } } }\ninstance_group { kind: KIND_CPU profile: "p" }\n'),
         ["labels.txt", "raw", "model.py", "profile"],
     ),
-    "versions": ('backend: "identity"\nversion_policy { specific { versions: [ 7 ] } }\n' + IN + OUT + 'parameters { key: "execute_delay_s" value { string_value: "1" } }\ninstance_group { kind: KIND_CPU gpus: 1 }\n', ["at least one version", "specifies one or more GPUs"]),
-    "unknown": ('backend: "pyhton"\n' + IN + OUT + 'instance_group { kind: KIND_CPU gpus: 1 }\n', ["unable to find backend library for backend 'pyhton'", 'did you mean "python"?', "specifies one or more GPUs"]),
-    "platform": ('platform: "onnxruntime_onx"\n' + IN + "output { name: \"B\" data_type: TYPE_FP32 dims: [ -7 ] }\n", ["unexpected platform type 'onnxruntime_onx'", "output[0].dims[0]"]),
+    "versions": ('backend: "identity"\nversion_policy { specific { versions: [ 7 ] } }\n' + IN + OUT
+        + ('parameters { key: "execute_delay_s" value { string_value: "1" } }\ninstance_group { kind: KIND_CPU gpus: 1 }'
+        '\n'), ["at least one version", "specifies one or more GPUs"]),
+    "unknown": ('backend: "pyhton"\n' + IN + OUT + 'instance_group { kind: KIND_CPU gpus: 1 }\n',
+                ["unable to find backend library for backend 'pyhton'", 'did you mean "python"?', "specifies one or more GPUs"]),
+    "platform": ('platform: "onnxruntime_onx"\n' + IN + "output { name: \"B\" data_type: TYPE_FP32 dims: [ -7 ] }\n",
+                 ["unexpected platform type 'onnxruntime_onx'", "output[0].dims[0]"]),
 }  # fmt: skip
 # Names that are brought along from elsewhere, or are written nearly right, and the backend that each means.
 MEANT = {
-    "torchscript": "pytorch", "libtorch": "pytorch", "pytorch_libtorch": "pytorch", "torch_aoti": "pytorch", "Torch": "pytorch", "torchsrcipt": "pytorch", "pytroch": "pytorch",
-    "onnx": "onnxruntime", "onnx_runtime": "onnxruntime", "ONNX": "onnxruntime", "onnxruntime_onnx": "onnxruntime", "onxruntime": "onnxruntime", "ort": "onnxruntime",
-    "tf": "tensorflow", "tensorflow_savedmodel": "tensorflow", "trt": "tensorrt", "tensorrt_plan": "tensorrt", "scikit-learn": "sklearn", "xgboost": "fil",
+    "torchscript": "pytorch", "libtorch": "pytorch", "pytorch_libtorch": "pytorch", "torch_aoti": "pytorch",
+    "Torch": "pytorch", "torchsrcipt": "pytorch", "pytroch": "pytorch",
+    "onnx": "onnxruntime", "onnx_runtime": "onnxruntime", "ONNX": "onnxruntime", "onnxruntime_onnx": "onnxruntime",
+    "onxruntime": "onnxruntime", "ort": "onnxruntime",
+    "tf": "tensorflow", "tensorflow_savedmodel": "tensorflow", "trt": "tensorrt", "tensorrt_plan": "tensorrt",
+    "scikit-learn": "sklearn", "xgboost": "fil",
 }  # fmt: skip
 CONFIGS |= {
     f"meant_{name}": (
         f'backend: "{name}"\n{IN}{OUT}',
-        [f"unable to find backend library for backend '{name}', try specifying runtime on the model configuration.", f'did you mean "{meant}"?'],
+        [f"unable to find backend library for backend '{name}', try specifying runtime on the model configuration.",
+         f'did you mean "{meant}"?'],
     )
     for name, meant in MEANT.items()
 }  # fmt: skip
 CONFIGS |= {
     f"platform_{name}": (f'platform: "{name}"\n{IN}{OUT}', [f"unexpected platform type '{name}'", f"did you mean {meant}?"])
-    for name, meant in {"onnxruntime_onx": '"onnxruntime_onnx"', "torchscript": 'backend: "pytorch"', "onnx": 'backend: "onnxruntime"', "python": 'backend: "python"'}.items()
+    for name, meant in {"onnxruntime_onx": '"onnxruntime_onnx"', "torchscript": 'backend: "pytorch"',
+                        "onnx": 'backend: "onnxruntime"', "python": 'backend: "python"'}.items()
 }  # fmt: skip
 # Values of parameters that a load refuses: what is said of each, with the line of the parameter, which is the third.
 PARAMETERS = {
-    "execution_timeout": ("python", "EXECUTION_TIMEOUT_SECONDS", "abc", "Incorrect value for EXECUTION_TIMEOUT_SECONDS: 'abc' is not a number of seconds from 0 on"),
-    "load_timeout": ("python", "LOAD_TIMEOUT_SECONDS", "-4", "Incorrect value for LOAD_TIMEOUT_SECONDS: '-4' is not a number of seconds from 0 on"),
+    "execution_timeout": ("python", "EXECUTION_TIMEOUT_SECONDS", "abc",
+                          "Incorrect value for EXECUTION_TIMEOUT_SECONDS: 'abc' is not a number of seconds from 0 on"),
+    "load_timeout": ("python", "LOAD_TIMEOUT_SECONDS", "-4",
+                     "Incorrect value for LOAD_TIMEOUT_SECONDS: '-4' is not a number of seconds from 0 on"),
     "memory": ("python", "WORKER_MEMORY_BYTES", "4Q", "Incorrect value for WORKER_MEMORY_BYTES: '4Q' is not a number from"),
     "open_files": ("python", "WORKER_OPEN_FILES", "x", "Incorrect value for WORKER_OPEN_FILES: 'x' is not a number from"),
     "hosted": ("sklearn", "WORKER_CPU_SECONDS", "0", "Incorrect value for WORKER_CPU_SECONDS: '0' is not a number from"),
     "writable": ("python", "WRITABLE_INPUTS", "maybe", "Incorrect value for WRITABLE_INPUTS: 'maybe' is neither yes nor no"),
     "force_cpu": ("python", "FORCE_CPU_ONLY_INPUT_TENSORS", "maybe", "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: maybe'"),
-    "strict_outputs": ("identity", "strict_outputs", "maybe", "parameter 'strict_outputs' of model 'value_strict_outputs' is 'maybe', expected true or false"),
-    "coalesce": ("identity", "coalesce_identical_requests", "maybe", "parameter 'coalesce_identical_requests' is 'maybe', expected true or false"),
+    "strict_outputs": ("identity", "strict_outputs", "maybe",
+                       "parameter 'strict_outputs' of model 'value_strict_outputs' is 'maybe', expected true or false"),
+    "coalesce": ("identity", "coalesce_identical_requests", "maybe",
+                 "parameter 'coalesce_identical_requests' is 'maybe', expected true or false"),
     "delay": ("identity", "execute_delay_ms", "soon", "has parameter 'execute_delay_ms' with value 'soon', expected a whole number"),
     "sleep": ("sleep", "sleep_ms", "soon", "has parameter 'sleep_ms' with value 'soon', expected a whole number"),
     "code": ("error", "code", "404", "has an unknown code '404'"),
-    "isolation": ("onnxruntime", "isolation", "maybe", "parameter 'isolation' of model 'value_isolation' is 'maybe', expected process or none"),
+    "isolation": ("onnxruntime", "isolation", "maybe",
+                  "parameter 'isolation' of model 'value_isolation' is 'maybe', expected process or none"),
 }  # fmt: skip
 CONFIGS |= {
-    f"value_{name}": (f'backend: "{backend}"\n# a parameter\nparameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n{IN}{OUT}', [told, f'config.pbtxt:3, field parameters["{key}"]'])
+    f"value_{name}": ((f'backend: "{backend}"\n# a parameter\nparameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n{IN}'
+        f'{OUT}'), [told, f'config.pbtxt:3, field parameters["{key}"]'])
     for name, (backend, key, value, told) in PARAMETERS.items()
 }  # fmt: skip
-CONFIGS["passive"] = (f'backend: "identity"\n{IN}{OUT}instance_group {{ count: 2 passive: true }}\n', ["all instances of the model are passive", "config.pbtxt:4, field instance_group"])  # fmt: skip
+CONFIGS["passive"] = (
+    f'backend: "identity"\n{IN}{OUT}instance_group {{ count: 2 passive: true }}\n',
+    ["all instances of the model are passive", "config.pbtxt:4, field instance_group"],
+)
 GOOD = 'backend: "identity"\n' + IN + OUT
 
 
@@ -182,7 +220,8 @@ def test_steps_in_another_repository(tmp_path):
 
 
 def test_a_start_that_fails(repository):
-    """The log has each model's faults in a line of its own, for machines; the list at the end has them for people; what is between only points at them."""
+    """The log has each model's faults in a line of its own, for machines; the list at the end has them for people;
+    what is between only points at them."""
     r = subprocess.run(
         [BINARY, "serve", f"--model-repository={repository}", "--http-port=0", "--grpc-port=0", "--metrics-port=0"],
         capture_output=True,

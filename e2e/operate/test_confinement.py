@@ -22,7 +22,8 @@ TELL = """import json, os, resource
         told = {"nnp": status["NoNewPrivs"], "uid": status["Uid"].split(), "gid": status["Gid"].split(), "groups": status["Groups"].split(),
                 "pgid": os.getpgid(0), "pid": os.getpid(), "ppgid": os.getpgid(os.getppid()), "env": dict(os.environ),
                 "data": resource.getrlimit(resource.RLIMIT_DATA), "files": resource.getrlimit(resource.RLIMIT_NOFILE),
-                "cpu": resource.getrlimit(resource.RLIMIT_CPU), "threads": [open(f"/proc/self/task/{t}/status").read().count("NoNewPrivs:\\t1") for t in os.listdir("/proc/self/task")]}
+                "cpu": resource.getrlimit(resource.RLIMIT_CPU),
+                "threads": [open(f"/proc/self/task/{t}/status").read().count("NoNewPrivs:\\t1") for t in os.listdir("/proc/self/task")]}
         print("TOLD " + json.dumps(told), flush=True)"""
 
 

@@ -211,7 +211,8 @@ def small_disk(tmp_path):
 
 
 def test_disk_that_fills_up(tmp_path, small_disk):
-    """Lost: the lines that the log had no room for. It ends where the disk ends, the server goes on, and so does the log once there is room."""
+    """Lost: the lines that the log had no room for. It ends where the disk ends, the server goes on, and so does the
+    log once there is room."""
     identity_model(tmp_path / "m", "go")
     with Server(tmp_path / "m", f"--log-file={small_disk}/log", "--log-verbose=1") as s:
         for _ in range(600):
@@ -549,7 +550,8 @@ def test_soak(tmp_path):
 
 
 def test_overload():
-    """Seconds of bench/operate/overload.py: no request is lost, refusals say when to come again. Its figures are `make overload`'s to judge."""
+    """Seconds of bench/operate/overload.py: no request is lost, refusals say when to come again. Its figures are
+    `make overload`'s to judge."""
     overload = [sys.executable, str(ROOT / "bench" / "operate" / "overload.py"), "--seconds", "2"]
     r = subprocess.run(overload, capture_output=True, text=True, timeout=900)
     assert "gRPC: p99 ratio" in r.stdout, r.stdout + r.stderr

@@ -1,4 +1,5 @@
-"""GPUs as the server sees them, by a management library that stands in for NVIDIA's: no machine with a GPU is needed, and no model runs on one."""
+"""GPUs as the server sees them, by a management library that stands in for NVIDIA's: no machine with a GPU is
+needed, and no model runs on one."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ import pytest
 from repository import settled
 from server import ROOT, Server
 
-IDENTITY = 'backend: "identity"\ninput [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]\noutput [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]\n'
+IDENTITY = (
+    'backend: "identity"\ninput [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]\noutput [ { name: "OUT" '
+    "data_type: TYPE_FP32 dims: [ 1 ] } ]\n"
+)
 DIGITS = ROOT / "examples" / "frameworks" / "digits_onnx" / "1" / "model.onnx"
 
 
@@ -60,9 +64,9 @@ def test_instances_and_metrics(driver, repo):
         assert groups(s, "second") == [("KIND_GPU", 2, [1])]
         assert groups(s, "host") == [("KIND_CPU", 1, [])]
         assert (
-            "specifies invalid or unsupported gpu id 2. GPUs with at least the minimum required CUDA compute compatibility of 6.000000 are: 0, 1"
-            in why["old"]
-        )
+            "specifies invalid or unsupported gpu id 2. GPUs with at least the minimum required CUDA compute "
+            "compatibility of 6.000000 are: 0, 1"
+        ) in why["old"]
         # The library here is for the CPU: a model that leaves it open runs there, one that wants a GPU says what is missing.
         assert groups(s, "plain") == groups(s, "onnx_auto") == [("KIND_CPU", 2, [])]
         assert "89.onnx" in why["onnx_gpu"]

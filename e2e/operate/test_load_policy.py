@@ -182,9 +182,11 @@ OUTSIDE = [
     ("model_operations.op_library_filename[0]", "onnxruntime", {"model_operations": {"op_library_filename": ["/tmp/x.so"]}}),
     ("model_operations.op_library_filename[0]", "onnxruntime", {"model_operations": {"op_library_filename": ["../../x.so"]}}),
     ('parameters["onnxruntime_library"]', "onnxruntime", parameters(onnxruntime_library="/tmp/x.so")),
-    ('parameters["session.model_external_initializers_file_folder_path"]', "onnxruntime", parameters(**{"session.model_external_initializers_file_folder_path": "etc"})),
+    ('parameters["session.model_external_initializers_file_folder_path"]', "onnxruntime",
+     parameters(**{"session.model_external_initializers_file_folder_path": "etc"})),
     ('parameters["ep.context_file_path"]', "onnxruntime", parameters(**{"ep.context_file_path": "/etc/x"})),
-    ('optimization.execution_accelerators.cpu_execution_accelerator[0].parameters["backend_path"]', "onnxruntime", accelerator("qnn", backend_path="libx.so")),
+    ('optimization.execution_accelerators.cpu_execution_accelerator[0].parameters["backend_path"]', "onnxruntime",
+     accelerator("qnn", backend_path="libx.so")),
     ('parameters["openvino_library"]', "openvino", parameters(openvino_library="/tmp")),
     ('parameters["CPU_EXTENSION_PATH"]', "openvino", parameters(CPU_EXTENSION_PATH="/tmp/x.so")),
     ('parameters["CACHE_DIR"]', "openvino", parameters(CACHE_DIR="here")),
@@ -220,8 +222,11 @@ def test_paths_outside_of_the_model(repo):
         # These were refused always, with the peer's words.
         for more in (
             {"output": [{**IO["output"][0], "label_filename": "../../x"}]},
-            {"sequence_batching": {"state": [{"input_name": "I", "output_name": "O", "data_type": "TYPE_FP32", "dims": [1], "initial_state": [{"name": "i", "data_type": "TYPE_FP32", "dims": [1], "data_file": "../x"}]}]}},
-            {"model_warmup": [{"name": "w", "batch_size": 1, "inputs": {"INPUT0": {"data_type": "TYPE_FP32", "dims": [1], "input_data_file": "../x"}}}]},
+            {"sequence_batching": {"state": [{"input_name": "I", "output_name": "O", "data_type": "TYPE_FP32", "dims": [1],
+                                              "initial_state": [{"name": "i", "data_type": "TYPE_FP32", "dims": [1],
+                                                  "data_file": "../x"}]}]}},
+            {"model_warmup": [{"name": "w", "batch_size": 1,
+                               "inputs": {"INPUT0": {"data_type": "TYPE_FP32", "dims": [1], "input_data_file": "../x"}}}]},
         ):  # fmt: skip
             r = s.post("/v2/repository/models/m/load", load("m", json.dumps({"backend": "identity", **IO, **more})))
             assert r.status >= 400 and re.search("outside (of )?(the )?model", r.error), r

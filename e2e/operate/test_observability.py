@@ -62,7 +62,10 @@ def test_memory_of_workers(tmp_path):
 
 
 def test_warmup_is_counted_apart(tmp_path):
-    warmup = 'model_warmup { name: "w" batch_size: 1 count: 3 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1, 2 ] random_data: true } } }'
+    warmup = (
+        'model_warmup { name: "w" batch_size: 1 count: 3 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ '
+        "1, 2 ] random_data: true } } }"
+    )
     python_model(tmp_path, "m", extra=warmup)
     for option, inferences, warmups in (("false", 0, 3), ("true", 3, 0)):
         with Server(tmp_path, f"--warmup-in-statistics={option}", "--log-verbose=1") as s:
@@ -127,7 +130,10 @@ def test_own_histograms_come_with_the_first_request(tmp_path):
 def test_buckets_of_first_responses(tmp_path):
     identity_model(tmp_path, "plain")
     identity_model(tmp_path, "own")
-    control = 'metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options { buckets: [ %s ] } }'
+    control = (
+        'metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options '
+        "{ buckets: [ %s ] } }"
+    )
     with (tmp_path / "own" / "config.pbtxt").open("a") as f:
         f.write(f"model_metrics {{ {control % '-1, 0.0, 0.000001, 250, 30.5, 250'} }}\n")
     identity_model(tmp_path, "many")

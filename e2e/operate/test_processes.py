@@ -244,7 +244,8 @@ def test_processes_that_fork_on(tmp_path, how, hidden, user):
 
 @pytest.mark.parametrize("zygote", ["1", "0"])
 def test_sockets_that_outlive_their_worker(tmp_path, zygote):
-    """A process that a worker has left, and hidden, with all that it had open: the end of the worker is still seen, and told to whom it matters."""
+    """A process that a worker has left, and hidden, with all that it had open: the end of the worker is still seen,
+    and told to whom it matters."""
     init = """import os, resource
         if os.fork() == 0:
             os.setsid()

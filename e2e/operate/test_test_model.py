@@ -113,7 +113,10 @@ def test_warmup_samples_and_decoupled(tmp_path):
         tmp_path,
         "warm",
         add=1,
-        extra='model_warmup { name: "zeros" batch_size: 1 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1, 2 ] zero_data: true } } }',
+        extra=(
+            'model_warmup { name: "zeros" batch_size: 1 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ '
+            "1, 2 ] zero_data: true } } }"
+        ),
     )
     r = run("test-model", tmp_path / "warm")
     assert r.returncode == 0 and "sample zeros" in r.stdout and "OUTPUT0 FP32 [1,2]: [1, 1]" in r.stdout, r

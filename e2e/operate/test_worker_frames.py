@@ -1,4 +1,5 @@
-"""Models that speak the worker's protocol by themselves: a frame that cannot be, or that never comes whole, costs its worker, and texts have a bound."""
+"""Models that speak the worker's protocol by themselves: a frame that cannot be, or that never comes whole, costs
+its worker, and texts have a bound."""
 
 from __future__ import annotations
 

@@ -72,7 +72,10 @@ def sagemaker(tmp_path_factory):
         for kind, name in (("input", "A"), ("input", "B"), ("output", "C"))
     )
     step = 'input_map { key: "INPUT0" value: "A" } input_map { key: "INPUT1" value: "B" } output_map { key: "OUTPUT0" value: "C" }'
-    config = f'platform: "ensemble"\nmax_batch_size: 8\n{io}ensemble_scheduling {{ step {{ model_name: "a_part" model_version: -1 {step} }} }}\n'
+    config = (
+        f'platform: "ensemble"\nmax_batch_size: 8\n{io}ensemble_scheduling {{ step {{ model_name: "a_part" '
+        f"model_version: -1 {step} }} }}\n"
+    )
     (many / "whole" / "config.pbtxt").write_text(config)
     (root / "broken" / "model" / "m" / "1").mkdir(parents=True)
     (root / "broken" / "model" / "m" / "config.pbtxt").write_text('backend: "nope"\nmax_batch_size: 0\n')

@@ -28,7 +28,10 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 FP32 = "identity_any_fp32"
-IO = '"input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1, -1]}], "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1, -1]}]'
+IO = (
+    '"input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1, -1]}], "output": [{"name": "OUTPUT0", '
+    '"data_type": "TYPE_FP32", "dims": [-1, -1]}]'
+)
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +251,10 @@ def test_answers_may_be_larger_than_requests(tmp_path):
     python_model(
         tmp_path,
         "large",
-        execute="return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', __import__('numpy').ones((1, 900000), 'f4'))]) for r in requests]",
+        execute=(
+            "return [pb_utils.InferenceResponse([pb_utils.Tensor('OUTPUT0', __import__('numpy').ones((1, 900000), "
+            "'f4'))]) for r in requests]"
+        ),
     )
     i = grpcclient.InferInput("INPUT0", [1, 1], "FP32")
     i.set_data_from_numpy(np.ones((1, 1), np.float32))

@@ -24,7 +24,8 @@ import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", pb_utils.get_input_tensor_by_name(r, "IN").as_numpy() * 2)]) for r in requests]
+        results = [pb_utils.get_input_tensor_by_name(r, "IN").as_numpy() * 2 for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", x)]) for x in results]
 """
 MANY = """
 import numpy as np

@@ -224,7 +224,8 @@ def test_iterative_sequences_share_their_batches(tmp_path, decoupled, strategy):
         assert stats["inference_count"] == 15 and stats["execution_count"] == len(batches), stats
         counted = {phase: v["count"] for phase, v in stats["inference_stats"].items()}
         assert counted == {
-            "success": 15, "fail": 0, "queue": 15, "compute_input": 15, "compute_infer": 15, "compute_output": 15, "cache_hit": 0, "cache_miss": 0,
+            "success": 15, "fail": 0, "queue": 15, "compute_input": 15, "compute_infer": 15, "compute_output": 15,
+            "cache_hit": 0, "cache_miss": 0,
         }  # fmt: skip
         whole, parts = stats["inference_stats"]["success"]["ns"], stats["inference_stats"]
         assert parts["compute_infer"]["ns"] < whole and parts["queue"]["ns"] < whole, parts
@@ -237,7 +238,10 @@ def test_a_model_without_sequences_that_wants_a_request_again_is_told(tmp_path):
     python_model(
         tmp_path,
         "again",
-        execute="[r.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) for r in requests]; return [None for _ in requests]",
+        execute=(
+            "[r.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) for r in requests]; return [None "
+            "for _ in requests]"
+        ),
     )
     with Server(tmp_path) as s:
         for _ in range(2):

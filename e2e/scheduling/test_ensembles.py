@@ -43,11 +43,13 @@ class TritonPythonModel:
         ]
 """
 EACH_CONFIG = """backend: "python"
-input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }}, {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] {} }} ]
+input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }},
+  {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] {} }} ]
 output [ {{ name: "OUT0" data_type: TYPE_FP32 dims: [ 1 ] }}, {{ name: "OUT1" data_type: TYPE_FP32 dims: [ 1 ] }} ]
 """
 CONNECTED = """platform: "ensemble"
-input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }}, {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] optional: true }} ]
+input [ {{ name: "IN0" data_type: TYPE_FP32 dims: [ 1 ] optional: true }},
+  {{ name: "IN1" data_type: TYPE_FP32 dims: [ 1 ] optional: true }} ]
 output [ {{ name: "OUT0" data_type: TYPE_FP32 dims: [ 1 ] }}, {{ name: "OUT1" data_type: TYPE_FP32 dims: [ 1 ] }} ]
 ensemble_scheduling {{ step [
   {{ model_name: "each" model_version: -1 input_map {{ key: "IN0" value: "IN0" }} input_map {{ key: "IN1" value: "IN1" }}
@@ -76,7 +78,8 @@ input [ {{ name: "IN" data_type: TYPE_FP32 dims: [ 1 ] }} ]
 output [ {{ name: "OUT0" data_type: TYPE_FP32 dims: [ 1 ] }}, {{ name: "OUT1" data_type: TYPE_FP32 dims: [ 1 ] }} ]
 """
 OF_SOME = """ensemble_scheduling {{ step [
-  {{ model_name: "some" model_version: -1 input_map {{ key: "IN" value: "IN" }} output_map {{ key: "OUT0" value: "{0}0" }} output_map {{ key: "OUT1" value: "{0}1" }} }}
+  {{ model_name: "some" model_version: -1 input_map {{ key: "IN" value: "IN" }} output_map {{ key: "OUT0" value: "{0}0" }}
+    output_map {{ key: "OUT1" value: "{0}1" }} }}
   {1} ] }}
 """
 THEN = """, {{ model_name: "{}" model_version: -1 input_map {{ key: "IN0" value: "t0" }} input_map {{ key: "IN1" value: "t1" }}
@@ -132,7 +135,8 @@ def test_outputs_that_a_decoupled_step_leaves_out(tmp_path):
 
 
 def test_an_output_that_a_step_leaves_out(tmp_path):
-    """A model answers with an output for each input that it was given: what comes next goes without those that are missing, as far as it can."""
+    """A model answers with an output for each input that it was given: what comes next goes without those that are
+    missing, as far as it can."""
     for name, optional in (("each", "optional: true"), ("needy", "")):
         (tmp_path / name / "1").mkdir(parents=True)
         (tmp_path / name / "1" / "model.py").write_text(EACH)
@@ -161,7 +165,8 @@ def test_an_output_that_a_step_leaves_out(tmp_path):
             for given, n, names in (([0], 1, "'IN0'"), ([], 0, "")):
                 assert ask("tight", *given, of=outputs) == (
                     f"in ensemble 'tight', [request id: <id_unknown>] expected number of inputs between 1 and 2 but got {n} inputs "
-                    f"for model 'needy'. Got input(s) [{names}], but missing required input(s) ['IN1']. Please provide all required input(s)."
+                    f"for model 'needy'. Got input(s) [{names}], but missing required input(s) ['IN1']. Please "
+                    "provide all required input(s)."
                 )
         assert "model 'each' returned no output 'OUT1'" in s.log()
     with Server(tmp_path, "--strict-outputs=true") as s:
@@ -405,7 +410,8 @@ max_batch_size: 4
 input {{ {io % ("INPUT0", 2)} }}
 output [ {{ {io % ("OUTPUT0", 2)} }}, {{ {io % ("OUTPUT1", -1)} }} ]
 ensemble_scheduling {{ step [
-  {{ model_name: "identity" model_version: -1 input_map {{ key: "INPUT0" value: "INPUT0" }} output_map {{ key: "OUTPUT0" value: "between" }} }},
+  {{ model_name: "identity" model_version: -1 input_map {{ key: "INPUT0" value: "INPUT0" }}
+    output_map {{ key: "OUTPUT0" value: "between" }} }},
   {{ model_name: "identity" model_version: -1 input_map {{ key: "INPUT1" value: "between" }}
      output_map [ {{ key: "OUTPUT0" value: "OUTPUT0" }}, {{ key: "OUTPUT1" value: "OUTPUT1" }} ] }} ] }}
 """

@@ -18,7 +18,8 @@ from repository import metric, until
 from server import Server, alive
 from tritonclient.utils import InferenceServerException
 
-# Answers with the sum of what its sequence has sent and with the pid of its process. IN below 0 waits until the file `gate` is gone, of 0 it
+# Answers with the sum of what its sequence has sent and with the pid of its process. IN below 0 waits until the file
+# `gate` is gone, of 0 it
 # says so.
 MODEL = """import os
 import time

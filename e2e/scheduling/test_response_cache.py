@@ -215,11 +215,15 @@ def test_without_a_cache(tmp_path):
         ("--cache-config=local", "No cache specified. --cache-config option format is <cache name>,<setting>=<value>. Got local"),
         ("--cache-config=size=10", "No cache specified. --cache-config option format is <cache name>,<setting>=<value>. Got size=10"),
         ("--cache-config=local,size=", "--cache-config option format is '<cache name>,<setting>=<value>'. Got local,size="),
-        ("--cache-config=local,size=9999 --cache-config=redis,host=h", "found multiple cache configurations, but only a single cache is currently supported"),
-        ("--cache-config=local,size=abc", "creating server: Invalid argument - Failed to initialize LocalCache: --cache-config local,size=abc is not a number"),
+        ("--cache-config=local,size=9999 --cache-config=redis,host=h",
+         "found multiple cache configurations, but only a single cache is currently supported"),
+        ("--cache-config=local,size=abc",
+         ("creating server: Invalid argument - Failed to initialize LocalCache: --cache-config local,size=abc is "
+            "not a number")),
         ("--cache-config=local,what=1", "Failed to initialize LocalCache: config didn't contain a valid 'size' field."),
         ("--cache-config=nosuch,x=1", "unable to find 'libtritoncache_nosuch.so' for cache"),
-        ("--cache-config=redis,host=h", "Failed to initialize RedisCache, didn't specify address. Must at a minimum specify 'host' and 'port'"),
+        ("--cache-config=redis,host=h",
+         "Failed to initialize RedisCache, didn't specify address. Must at a minimum specify 'host' and 'port'"),
         ("--cache-config=redis,host=h --cache-config=redis,port=x", "--cache-config redis,port=x is not a number from 1 to 65535"),
         ("--response-cache-byte-size=abc", 'Bad option: "--response-cache-byte-size".\nInvalid option value. Got abc'),
         ("--response-cache-byte-size=-5", 'Bad option: "--response-cache-byte-size".'),
@@ -241,9 +245,14 @@ def test_bad_options(tmp_path, options, want):
 @pytest.mark.parametrize(
     ("extra", "want"),
     [
-        ("sequence_batching { }\n", "Response Cache does not currently support model m with sequence batching scheduler. Please disable the response cache."),
-        ("model_transaction_policy { decoupled: true }\n", "Response Cache does not currently support model m with 'decoupled' transaction policy. Please disable the response cache."),
-        ('parameters { key: "coalesce_identical_requests" value { string_value: "maybe" } }\n', "parameter 'coalesce_identical_requests' is 'maybe', expected true or false"),
+        ("sequence_batching { }\n",
+         ("Response Cache does not currently support model m with sequence batching scheduler. Please disable the "
+            "response cache.")),
+        ("model_transaction_policy { decoupled: true }\n",
+         ("Response Cache does not currently support model m with 'decoupled' transaction policy. Please disable "
+            "the response cache.")),
+        ('parameters { key: "coalesce_identical_requests" value { string_value: "maybe" } }\n',
+         "parameter 'coalesce_identical_requests' is 'maybe', expected true or false"),
     ],
 )  # fmt: skip
 def test_refused_configurations(tmp_path, extra, want):

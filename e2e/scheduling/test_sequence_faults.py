@@ -84,7 +84,8 @@ class TritonPythonModel:
             time.sleep(0.005)
         responses = []
         for request in requests:
-            total = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() + pb_utils.get_input_tensor_by_name(request, "SUM_IN").as_numpy()
+            total = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
+            total = total + pb_utils.get_input_tensor_by_name(request, "SUM_IN").as_numpy()
             responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", total), pb_utils.Tensor("SUM_OUT", total)]))
         return responses
 """

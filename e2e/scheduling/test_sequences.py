@@ -340,9 +340,11 @@ class TritonPythonModel:
     def execute(self, requests):
         responses = []
         for request in requests:
-            left = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() - pb_utils.get_input_tensor_by_name(request, "N_IN").as_numpy()
+            given = pb_utils.get_input_tensor_by_name(request, "N_IN").as_numpy()
+            left = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() - given
             n = pb_utils.Tensor("N_OUT", pb_utils.get_input_tensor_by_name(request, "N_IN").as_numpy() + 1)
-            seen = pb_utils.Tensor("SEEN", np.array([[b"%d of %d, flags %d" % (len(requests), request.correlation_id(), request.flags())]], object))
+            seen = b"%d of %d, flags %d" % (len(requests), request.correlation_id(), request.flags())
+            seen = pb_utils.Tensor("SEEN", np.array([[seen]], object))
             response = pb_utils.InferenceResponse([pb_utils.Tensor("OUT", left), seen, n])
             if DECOUPLED:
                 if left[0, 0] > 1:
@@ -399,7 +401,10 @@ def test_iterative_sequences(tmp_path):
         assert c.client.infer("again", inputs(http, 1)).as_numpy("OUT")[0, 0] == 1
         with pytest.raises(
             InferenceServerException,
-            match="Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.",
+            match=(
+                "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured "
+                "to handle such a flag."
+            ),
         ):
             c.infer("wrong", 1, 1, start=True, end=True)
 

@@ -71,7 +71,8 @@ def read_infer(body, memory):
         else:
             inputs[name] = np.frombuffer(data, DTYPES[number]).reshape(shape)
     return {
-        "decoupled": bool(decoupled), "alone": bool(hints & 1), "device": bool(hints & 2), "model": model, "version": version, "wanted": wanted, "correlation": head[1],
+        "decoupled": bool(decoupled), "alone": bool(hints & 1), "device": bool(hints & 2), "model": model,
+        "version": version, "wanted": wanted, "correlation": head[1],
         "timeout": head[2], "flags": head[4], "id": texts[0], "text": texts[1], "parameters": texts[2],
         "trace": texts[3], "inputs": inputs, "blocks": blocks,
     }  # fmt: skip
@@ -123,7 +124,8 @@ def serve(m, text, answer, number=1):
 
 
 CALL = """
-    q = pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"], inputs=[pb_utils.Tensor("A", np.arange(%s, dtype=np.int32))]%s)
+    q = pb_utils.InferenceRequest(model_name="other", requested_output_names=["X"],
+        inputs=[pb_utils.Tensor("A", np.arange(%s, dtype=np.int32))]%s)
     """
 
 
@@ -152,7 +154,8 @@ def test_exec(tmp_path):
         (call,) = seen
         assert call["inputs"].pop("A").tolist() == [0, 1, 2, 3]
         assert call == {
-            "decoupled": False, "alone": True, "device": False, "model": "other", "version": 2, "wanted": ["X"], "correlation": 0, "timeout": 9,
+            "decoupled": False, "alone": True, "device": False, "model": "other", "version": 2, "wanted": ["X"],
+            "correlation": 0, "timeout": 9,
             "flags": 3, "id": "i", "text": "seq", "parameters": '{"p": 1}', "trace": "", "inputs": {}, "blocks": [],
         }  # fmt: skip
 
@@ -303,8 +306,12 @@ def test_decoupled(tmp_path):
                 m.peer.send(INFER_RESPONSES, responses_body((0, [("X", np.array([n]))])), call)
             m.peer.send(INFER_RESPONSES, responses_body((0, 1, "step failed"), (3, [])), call)
 
-        text = CALL % (1, "") + """
-    return [text([x.error().message() if x.has_error() else [t.as_numpy().tolist() for t in x.output_tensors()] for x in q.exec(decoupled=True)])]"""  # fmt: skip
+        text = (
+            CALL % (1, "")
+            + """
+    return [text([x.error().message() if x.has_error() else [t.as_numpy().tolist() for t in x.output_tensors()]
+        for x in q.exec(decoupled=True)])]"""
+        )
         assert serve(m, text, answer) == [[[0]], [[1]], "step failed", []]
         assert cancelled == []
 
@@ -580,7 +587,8 @@ def test_model_control(tmp_path):
         wrong = "failed to load model 'a', files should be a dictionary of file paths and file contents"
         assert serve(m, text, answer) == [
             True, True, "Failed to load model: it is bad", "Failed to unload model: it is bad",
-            "Failed to check model readiness: failed to get model version from specified version string 'x' (details: stol), version should be an integral value > 0",
+            ("Failed to check model readiness: failed to get model version from specified version string 'x' "
+                "(details: stol), version should be an integral value > 0"),
             "files must have str as keys and bytes as values, found <class 'str'>: <class 'int'>", wrong,
         ]  # fmt: skip
         assert seen[:5] == [
@@ -640,7 +648,8 @@ def test_metrics(tmp_path):
             "Failed to create metric. Unexpected buckets found.", "Failed to create metric. Missing required buckets.",
             "Error when creating MetricFamily: Family name already exists with different type: 'taken' is a gauge",
             "Error when creating Metric: Labels must be texts, found 'a': 1.",
-            "Failed to increment metric value: Invalid metric operation as the corresponding 'MetricFamily' has been deleted. The 'MetricFamily' object should be "
+            "Failed to increment metric value: Invalid metric operation as the corresponding 'MetricFamily' has "
+                "been deleted. The 'MetricFamily' object should be "
             "deleted AFTER its corresponding 'Metric' objects have been deleted.",
         ]  # fmt: skip
         assert seen[:3] == [

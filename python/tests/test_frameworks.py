@@ -25,8 +25,10 @@ def io(name, kind="TYPE_FP32", dims=(16,), **more):
 @pytest.mark.parametrize(
     "config, inputs, outputs, want",
     [
-        ({}, [X], [Y], {"max_batch_size": 4, "dynamic_batching": {}, "input": [io("X")], "output": [io("Y", dims=[1], reshape={"shape": []})]}),
-        ({"max_batch_size": 8, "sequence_batching": {}}, [X], [X], {"max_batch_size": 8, "sequence_batching": {}, "input": [io("X")], "output": [io("X")]}),
+        ({}, [X], [Y], {"max_batch_size": 4, "dynamic_batching": {}, "input": [io("X")],
+                        "output": [io("Y", dims=[1], reshape={"shape": []})]}),
+        ({"max_batch_size": 8, "sequence_batching": {}}, [X], [X],
+         {"max_batch_size": 8, "sequence_batching": {}, "input": [io("X")], "output": [io("X")]}),
         ({}, [X], [FIXED], {"max_batch_size": 0, "input": [io("X", dims=[-1, 16])], "output": [io("F", "TYPE_INT64", [3, 4])]}),
         ({"input": [io("X")]}, [X], [X], {"max_batch_size": 0, "input": [io("X")], "output": [io("X", dims=[-1, 16])]}),
     ],
@@ -48,10 +50,14 @@ def test_a_model_without_open_first_dimension_does_not_batch():
         ({"input": [io("X", dims=[2, 16])]}, []),
         ({"input": [io("X", dims=[-1, 16]), io("S", dims=[1])]}, []),
         ({"input": [io("X", dims=[-1, 16]), io("S", dims=[2])]}, ["tensor 'S': the model expects 0 dimensions (shape [])"]),
-        ({"input": [io("X", "TYPE_INT32", [-1, 16])]}, ["expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32)"]),
-        ({"max_batch_size": 4, "input": [io("X", dims=[8])]}, ["the model expects 2 dimensions (shape [-1,16])", "complete shape [-1,8]", "(write dims: [16])"]),
-        ({"input": [io("x", dims=[-1, 16])]}, ["the configuration lacks 'X' (data_type: TYPE_FP32, dims: [-1,16])", "unexpected inference input 'x', allowed inputs are: X, S (write 'X')"]),
-        ({"max_batch_size": 4, "input": [io("X", dims=[-1], allow_ragged_batch=True)]}, ["shape [-1] for ragged input 'X', model provides [-1,16] (a ragged batch is one list"]),
+        ({"input": [io("X", "TYPE_INT32", [-1, 16])]},
+         ["expects datatype TYPE_INT32 for input 'X', model provides TYPE_FP32 (write data_type: TYPE_FP32)"]),
+        ({"max_batch_size": 4, "input": [io("X", dims=[8])]}, ["the model expects 2 dimensions (shape [-1,16])",
+            "complete shape [-1,8]", "(write dims: [16])"]),
+        ({"input": [io("x", dims=[-1, 16])]}, ["the configuration lacks 'X' (data_type: TYPE_FP32, dims: [-1,16])",
+                                               "unexpected inference input 'x', allowed inputs are: X, S (write 'X')"]),
+        ({"max_batch_size": 4, "input": [io("X", dims=[-1], allow_ragged_batch=True)]},
+         ["shape [-1] for ragged input 'X', model provides [-1,16] (a ragged batch is one list"]),
         ({"input": [io("X", dims=[-1, 16])], "output": [io("Z")]}, ["unexpected inference output 'Z', allowed outputs are: Y"]),
     ],
 )  # fmt: skip
@@ -81,7 +87,8 @@ def test_an_old_framework_is_refused(monkeypatch):
 
 @pytest.mark.parametrize(
     "head, what",
-    [(b"", "empty"), (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"), (b"<!DOCTYPE html>", "web page"), (b"\x80\x04\x95", "a Python pickle"), (b"PK\x03\x04", "")],
+    [(b"", "empty"), (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"), (b"<!DOCTYPE html>", "web page"),
+     (b"\x80\x04\x95", "a Python pickle"), (b"PK\x03\x04", "")],
 )  # fmt: skip
 def test_first_bytes(tmp_path, head, what):
     (tmp_path / "model").write_bytes(head)

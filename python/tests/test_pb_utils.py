@@ -87,8 +87,10 @@ CONFIG_ERRORS = [
     ({"sequence_batching": {}}, lambda c: c.set_dynamic_batching(),
      "Configuration specified scheduling_choice as 'sequence_batching', but auto-complete-config function for model 'M' tries to "
      "set scheduling_choice as 'dynamic_batching'"),
-    ({}, lambda c: c.add_input({**I, "x": 1}), f"input 'I' {WHERE} contains property other than 'name', 'data_type', 'dims' and 'optional'."),
-    ({}, lambda c: c.add_output({**O, "optional": True}), f"output 'O' {WHERE} contains property other than 'name', 'data_type' and 'dims'."),
+    ({}, lambda c: c.add_input({**I, "x": 1}),
+     f"input 'I' {WHERE} contains property other than 'name', 'data_type', 'dims' and 'optional'."),
+    ({}, lambda c: c.add_output({**O, "optional": True}),
+     f"output 'O' {WHERE} contains property other than 'name', 'data_type' and 'dims'."),
     ({}, lambda c: c.add_input({"data_type": "T", "dims": []}), f"input {WHERE} is missing 'name' property."),
     ({}, lambda c: c.add_input({"name": "I", "dims": []}), f"input 'I' {WHERE} is missing 'data_type' property."),
     ({}, lambda c: c.add_output({"name": "O", "data_type": "T"}), f"output 'O' {WHERE} is missing 'dims' property."),

@@ -293,10 +293,13 @@ class Loader(Loader):  # type: ignore[no-redef]
                 continue
             kind = argument.kind
             if (types[name] == "TYPE_STRING") != (kind == "strings"):
+                texts, tensor = (
+                    "a list of texts (write data_type: TYPE_STRING)",
+                    "a tensor: texts go to an argument of the type List[str]",
+                )
                 raise LoadError(
                     f"unable to load model '{self.order.name}', configuration expects datatype {types[name]} for input "
-                    f"'{name}', but argument '{argument.name}' of forward takes "
-                    f"{'a list of texts (write data_type: TYPE_STRING)' if kind == 'strings' else 'a tensor: texts go to an argument of the type List[str]'}"
+                    f"'{name}', but argument '{argument.name}' of forward takes {texts if kind == 'strings' else tensor}"
                 )
             taken.append((argument.name, name, kind, types[name] == BFLOAT16))
         return taken

@@ -20,7 +20,8 @@ from .specs import NUMBERS, STRING, TensorSpec, data_type, io_of, show, whole_sh
 METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
 # Other names of outputs: those of the examples, and what exporters to ONNX write.
 _ALIASES = {"label": "predict", "labels": "predict", "output__0": "predict", "output_label": "predict", "variable": "predict",
-            "probabilities": "predict_proba", "probability": "predict_proba", "output_probability": "predict_proba", "output__1": "predict_proba",
+            "probabilities": "predict_proba", "probability": "predict_proba", "output_probability": "predict_proba",
+            "output__1": "predict_proba",
             "scores": "decision_function"}  # fmt: skip
 INPUT = "INPUT"
 
