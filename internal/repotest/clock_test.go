@@ -22,7 +22,7 @@ var showsTime = map[string]string{
 	"backend/python/environment.go":       "the modification time of a file is part of a name",
 	"internal/httpapi/transport/watch.go": "a deadline in the past",
 	"internal/httpapi/line.go":            "a deadline in the past",
-	"backend/internal/worker/expire.go":   "a deadline in the past",
+	"backend/internal/worker/reading.go":  "a deadline in the past",
 }
 
 // Clock jumps do no harm: durations, deadlines, queues and expiries are of the

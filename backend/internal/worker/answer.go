@@ -15,40 +15,39 @@ type answer struct {
 	dims    [8]int64
 }
 
-func (c *reading) responses(h wire.Header, body []byte, in *wire.Chunk) error {
+// responses takes RESPONSES.
+func (f *batchFrames) responses(h wire.Header, body []byte, in *wire.Chunk) error {
 	cur := wire.NewCursor(h.Kind, body)
 	n, ends := cur.ResponsesHead()
-	c.mu.Lock()
-	if b := c.batches.Find(h.ID); b != nil && b.Batch.OutputStart == 0 {
+	if b := f.find(h.ID); b != nil && b.Batch.OutputStart == 0 {
 		b.Batch.OutputStart = backend.Now()
 	}
-	c.mu.Unlock()
 	for range n {
 		block := cur.ResponseBlock()
 		if cur.Err() != nil {
 			return cur.Err()
 		}
-		resp, cost, err := c.response(&cur, &block, in, h.Instance, c.returnedTo(block.Handle))
+		resp, cost, err := f.response(&cur, &block, in, h.Instance, f.returnedTo(block.Handle))
 		if err != nil {
 			return err
 		}
-		c.respond(block.Handle, resp, cost, block.Flags)
+		f.respond(block.Handle, resp, cost, block.Flags)
 	}
 	if cur.Err() != nil {
 		return cur.Err()
 	}
 	if ends {
-		c.finish(h.ID, nil)
+		f.finish(h.ID, nil)
 	}
 	return nil
 }
 
 // returnedTo says which blocks an output of the request may lie in beside the
 // worker's own.
-func (c *reading) returnedTo(handle uint64) returned {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.batches.Request(handle)
+func (f *batchFrames) returnedTo(handle uint64) returned {
+	w := f.work.lock()
+	defer f.work.unlock()
+	r := w.batches.Request(handle)
 	if r == nil {
 		return returned{gone: true}
 	}
@@ -57,7 +56,7 @@ func (c *reading) returnedTo(handle uint64) returned {
 
 // response decodes what follows the head of a block, and what it costs in
 // credit; nil when there is none.
-func (c *reading) response(
+func (f *batchFrames) response(
 	cur *wire.Cursor, block *wire.ResponseBlock, in *wire.Chunk, instance uint32, from returned,
 ) (resp *backend.Response, cost int, err error) {
 	if block.Flags&wire.ResponseNone != 0 {
@@ -71,9 +70,8 @@ func (c *reading) response(
 	if block.Code != wire.NoError {
 		return &backend.Response{Parameters: params, Err: &backend.Error{Code: backend.Code(block.Code), Message: string(block.Message)}}, 1, nil
 	}
-	c.mu.Lock()
-	inst := c.instances[instance]
-	c.mu.Unlock()
+	inst := f.work.lock().instances[instance]
+	f.work.unlock()
 	if inst == nil {
 		cur.Fail("instance", 8, "%d does not exist", instance)
 		return nil, 0, cur.Err()
@@ -88,7 +86,7 @@ func (c *reading) response(
 		e, dims = cur.Entry(dims)
 		bytes += e.Length
 		if cur.Err() == nil {
-			a.Outputs, err = c.output(a.Outputs, &e, cur, in, inst, &from)
+			a.Outputs, err = f.output(a.Outputs, &e, cur, in, inst, &from)
 		}
 		if cur.Err() != nil || err != nil {
 			a.Release()
@@ -99,7 +97,7 @@ func (c *reading) response(
 		}
 	}
 	cost = 1 + int(bytes/stream.CreditBytes)
-	if err := c.settleOutputs(a.Outputs, inst, &from); err != nil {
+	if err := f.views.settleOutputs(a.Outputs, inst, &from); err != nil {
 		a.Release()
 		return &backend.Response{Parameters: params, Err: err}, cost, nil
 	}
@@ -108,7 +106,7 @@ func (c *reading) response(
 
 // output appends the tensor of an entry to list; a name that the model does
 // not have is dropped.
-func (c *reading) output(
+func (f *batchFrames) output(
 	list []tensor.Tensor, e *wire.Entry, cur *wire.Cursor, in *wire.Chunk, inst *Instance, from *returned,
 ) ([]tensor.Tensor, error) {
 	name := ""
@@ -123,7 +121,7 @@ func (c *reading) output(
 			name = inst.Tables.Outputs[i]
 		}
 	}
-	t, err := c.tensor(name, e, cur, in, from)
+	t, err := f.views.tensor(name, e, cur, in, from)
 	if err != nil {
 		return list, err
 	}
@@ -134,109 +132,67 @@ func (c *reading) output(
 	return append(list, t), nil
 }
 
-// tensor makes a tensor of what a worker sent: a view of the frame, of the
-// worker's memory, or, where from is given, of the inputs that it was sent.
-// BYTES are checked where the worker cannot change them any more. The tensor
-// has no buffer when it lay in inputs that are gone.
-func (c *reading) tensor(name string, e *wire.Entry, cur *wire.Cursor, in *wire.Chunk, from *returned) (tensor.Tensor, error) {
-	t := tensor.Tensor{Name: name, Datatype: e.Datatype, Shape: e.Shape}
-	if e.Inline() {
-		t.Data = cur.Inline(e)
-		if e.Datatype == tensor.Bytes {
-			if err := wire.CheckBytes(t.Data, t.Shape); err != nil {
-				cur.Fail("data", int(e.Offset), "%v", err)
-				return t, cur.Err()
-			}
-		}
-		t.Buffer = in.Retain()
-		return t, nil
+// respond delivers one response, or only the final mark, to the request of the
+// handle. A stale handle is ignored: its batch has failed before. cost is what
+// the response counts in its stream.
+func (f *batchFrames) respond(handle uint64, resp *backend.Response, cost int, flags uint32) {
+	final, again := flags&wire.ResponseFinal != 0, flags&wire.ResponseAgain != 0
+	w := f.work.lock()
+	r := w.batches.Request(handle)
+	if r == nil {
+		copies := w.late(handle, flags)
+		f.work.unlock()
+		resp.Release()
+		releaseBuffers(copies)
+		return
 	}
-	var buf *tensor.Buffer
-	var data []byte
-	if from != nil && e.Segment < wire.FirstOutputSegment {
-		if from.gone {
-			return t, nil
-		}
-		var ok bool
-		if buf, data, ok = from.find(c, e); !ok {
-			cur.Fail("segment", cur.Offset(), "segment %d does not exist, or holds no input of the request at %d", e.Segment, e.Offset)
-			return t, cur.Err()
-		}
-	} else {
-		var err error
-		if buf, err = c.mem.View(e.Segment, e.Offset, e.Length); err != nil {
-			cur.Fail("segment", cur.Offset(), "%v", err)
-			return t, cur.Err()
-		}
-		data = buf.Bytes()
+	req, inst, first := r.Request, r.Instance, !r.Sent
+	r.Sent = r.Sent || resp != nil
+	if inst.Decoupled && r.Stream == nil {
+		r.Stream = stream.New(req, f.creditor(inst, handle))
+		f.run(r.Stream.Deliver)
 	}
-	if e.Datatype == tensor.Bytes {
-		if len(data) != int(e.Length) {
-			buf.Release()
-			cur.Fail("segment", cur.Offset(), "BYTES do not lie on a GPU")
-			return t, cur.Err()
+	queue := r.Stream
+	var copies []*tensor.Buffer
+	if final || again {
+		if flags&wire.ResponseRetained != 0 {
+			w.shared.hold(r)
 		}
-		own, err := c.ordinary(len(data))
-		if err != nil {
-			buf.Release()
-			return t, err
-		}
-		copy(own.Bytes(), data)
-		buf.Release()
-		buf, data = own, own.Bytes()
-		if err := wire.CheckBytes(data, t.Shape); err != nil {
-			buf.Release()
-			cur.Fail("data", int(e.Offset), "%v", err)
-			return t, cur.Err()
-		}
+		copies = w.batches.Answered(handle)
 	}
-	t.Buffer, t.Data = buf, data
-	return t, nil
+	f.work.unlock()
+	if inst.Decoupled && (final || again) {
+		req.Settle(again) // what was sent before may wait for the client
+	}
+	switch {
+	case queue != nil:
+		queue.Push(stream.Item{Resp: resp, Cost: cost, Final: final, Again: again}, f.closing)
+	case again:
+		stream.Reschedule(req)
+	case resp != nil && !first:
+		resp.Release() // a model that is not decoupled gives one response
+		if final {
+			_ = req.Respond(nil, true)
+		}
+	case final && resp == nil && first:
+		_ = req.Respond(&backend.Response{Err: noAnswer(inst, 1).(*backend.Error)}, true) //nolint:errorlint // made so
+	default:
+		_ = req.Respond(resp, final) // a cancelled request needs nothing more
+	}
+	releaseBuffers(copies)
 }
 
-func (c *Conn) ordinary(size int) (*tensor.Buffer, error) {
-	if c.opts.Host != nil {
-		if a := c.opts.Host.Allocator(); a != nil {
-			return a.Allocate(size)
+// creditor returns the function that returns credit to the worker for a handle.
+func (f *batchFrames) creditor(inst *Instance, handle uint64) func(taken int) {
+	if !inst.Window {
+		return nil
+	}
+	return func(taken int) {
+		out := f.work.lock().out
+		defer f.work.unlock()
+		if !out.ended {
+			out.frames = wire.AppendCredit(out.frames, inst.Number, handle, taken)
+			out.flush()
 		}
 	}
-	return tensor.NewBuffer(wire.Aligned(size), nil), nil
-}
-
-// resultBatch takes the outputs of a gathered batch, to be divided.
-func (c *reading) resultBatch(h wire.Header, body []byte, in *wire.Chunk) error {
-	entries, flags, err := wire.DecodeResultBatch(body)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	b := c.batches.Find(h.ID)
-	c.mu.Unlock()
-	cur := wire.NewCursor(h.Kind, body)
-	if b == nil && c.opts.KeepStuck {
-		return c.lateResult(h, entries, &cur, in)
-	}
-	if b == nil || !b.Instance.Gather || b.Outputs != nil {
-		cur.Fail("id", 16, "batch %d awaits no result", h.ID)
-		return cur.Err()
-	}
-	b.Batch.OutputStart = backend.Now()
-	outputs := make([]tensor.Tensor, 0, len(entries))
-	from := returned{inputs: b.Batch.Inputs, copies: b.Copies}
-	for i := range entries {
-		if outputs, err = c.output(outputs, &entries[i], &cur, in, b.Instance, &from); err != nil {
-			for k := range outputs {
-				outputs[k].Release()
-			}
-			return err
-		}
-	}
-	b.Outputs = outputs
-	if flags&wire.FlagHeld != 0 {
-		c.holdBatch(b)
-	}
-	if flags&wire.FlagEnds != 0 {
-		c.finish(h.ID, nil)
-	}
-	return nil
 }

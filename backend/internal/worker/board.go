@@ -1,14 +1,11 @@
 package worker
 
 import (
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/nesoserve/neso/backend/internal/worker/board"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
-	"github.com/nesoserve/neso/tensor"
 )
 
 // What is sent ahead to a worker waits in the pipeline of its instance, see package
@@ -25,15 +22,15 @@ const (
 
 // Ahead is how many batches the instance may be sent ahead.
 func (i *Instance) Ahead() int {
-	i.conn.mu.Lock()
-	defer i.conn.mu.Unlock()
+	i.conn.lock()
+	defer i.conn.unlock()
 	if i.Board == nil { // also once the connection has ended
 		return 0
 	}
 	return aheadLimit
 }
 
-// boards is part of Conn and guarded by its mu.
+// boards is part of work.
 type boards struct {
 	memory *board.Board // nil before the first instance with a board, and at the end
 	armed  bool
@@ -46,72 +43,73 @@ func (c *Conn) NewBoard() *board.Slot {
 	if !board.CanFence() {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil || !c.hello.Board {
+	s := c.lock()
+	defer c.unlock()
+	if s.err != nil || !c.hello.Board {
 		return nil
 	}
-	if c.boards.memory == nil {
-		if err := c.sendBoardLocked(); err != nil {
+	boards := &s.work.boards
+	if boards.memory == nil {
+		var err error
+		if boards.memory, err = s.shared.newBoard(); err != nil {
 			return nil
 		}
-		c.boards.timer = time.AfterFunc(time.Hour, c.lookAtPipelines)
+		boards.timer = time.AfterFunc(time.Hour, c.lookAtPipelines)
 	}
-	return c.boards.memory.Take(c.lastID) // what was sent to the instance that had it before
+	return boards.memory.Take(s.lastID) // what was sent to the instance that had it before
 }
 
-// sendBoardLocked makes board and bell and hands them to the worker.
-func (c *Conn) sendBoardLocked() error {
+// newBoard makes board and bell and hands them to the worker.
+func (s *sharedMemory) newBoard() (*board.Board, error) {
 	made, heard, err := board.New()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer heard.Close()
-	s := made.Segment()
-	err = c.sendSegmentLocked(s.File(), s.Size(), wire.BoardSegment, wire.SegmentBoard)
+	memory := made.Segment()
+	err = s.sendSegment(memory.File(), memory.Size(), wire.BoardSegment, wire.SegmentBoard)
 	if err == nil {
-		err = c.sendSegmentLocked(heard, 0, wire.BellSegment, wire.SegmentBell)
+		err = s.sendSegment(heard, 0, wire.BellSegment, wire.SegmentBell)
 	}
 	if err != nil {
 		made.Close()
-		return err
+		return nil, err
 	}
-	c.boards.memory = made
-	return nil
+	return made, nil
 }
 
-// freeBoardLocked gives back an instance's part.
-func (c *Conn) freeBoardLocked(b *board.Slot) {
-	if b != nil && c.boards.memory != nil {
-		c.boards.memory.Free(b)
+// free gives back an instance's part.
+func (b *boards) free(part *board.Slot) {
+	if part != nil && b.memory != nil {
+		b.memory.Free(part)
 	}
 }
 
 // closeBoards ends what NewBoard has begun; nobody looks at a board any more.
 func (c *Conn) closeBoards() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.boards.memory == nil {
+	w := &c.lock().work
+	defer c.unlock()
+	if w.boards.memory == nil {
 		return
 	}
-	for _, inst := range c.instances {
+	for _, inst := range w.instances {
 		inst.Board = nil
 	}
-	c.boards.timer.Stop()
-	c.boards.memory.Close()
-	c.boards.memory = nil
+	w.boards.timer.Stop()
+	w.boards.memory.Close()
+	w.boards.memory = nil
 }
 
-// lookSoonLocked has the pipelines looked at, since a batch waits in one.
-func (c *Conn) lookSoonLocked() {
-	if !c.boards.armed {
-		c.boards.armed = true
-		c.boards.timer.Reset(pipelineTick)
+// lookSoon has the pipelines looked at, since a batch waits in one.
+func (b *boards) lookSoon() {
+	if !b.armed {
+		b.armed = true
+		b.timer.Reset(pipelineTick)
 	}
 }
 
-// begunLocked notes what the worker has begun, and returns up to which number.
-func (i *Instance) begunLocked() uint64 {
+// begun notes what the worker has begun, and returns up to which number.
+func (i *Instance) begun() uint64 {
 	begun := i.Board.Begun()
 	i.pipeline.Begun(begun)
 	return begun
@@ -121,32 +119,39 @@ func (i *Instance) begunLocked() uint64 {
 // it, and has those that run something else send the answers that they hold. It
 // is the timer's event.
 func (c *Conn) lookAtPipelines() {
-	c.mu.Lock()
-	c.boards.armed = false
-	var late []*Instance
-	held := false
-	if c.err == nil && c.boards.memory != nil {
-		for _, i := range c.instances {
-			if i.Board == nil || i.pipeline.Len() < 2 {
-				continue
-			}
-			holds, isLate := i.pipeline.Look(i.Board.Begun())
-			held = held || holds
-			if isLate {
-				late = append(late, i)
-			}
-			c.boards.armed = true
-		}
-		if held {
-			c.boards.memory.Ring()
-		}
+	var taken []recall
+	s := c.lock()
+	s.work.boards.armed = false
+	if s.err == nil && s.work.boards.memory != nil {
+		taken = s.work.look()
 	}
-	taken := c.recallLocked(late)
-	if c.boards.armed {
-		c.boards.timer.Reset(pipelineTick)
-	}
-	c.mu.Unlock()
+	c.unlock()
 	c.takeBack(taken)
+}
+
+// look forbids what waits in workers that have not come to it.
+func (w *work) look() []recall {
+	var late []*Instance
+	held, again := false, false
+	for _, i := range w.instances {
+		if i.Board == nil || i.pipeline.Len() < 2 {
+			continue
+		}
+		holds, isLate := i.pipeline.Look(i.Board.Begun())
+		held = held || holds
+		if isLate {
+			late = append(late, i)
+		}
+		again = true
+	}
+	if held {
+		w.boards.memory.Ring()
+	}
+	taken := w.recall(late)
+	if again {
+		w.boards.lookSoon()
+	}
+	return taken
 }
 
 // recall is what an instance has been forbidden: all up to a number that it has
@@ -157,8 +162,8 @@ type recall struct {
 	last     uint64
 }
 
-// recallLocked forbids instances what they have not begun.
-func (c *Conn) recallLocked(instances []*Instance) (taken []recall) {
+// recall forbids instances what they have not begun.
+func (w *work) recall(instances []*Instance) (taken []recall) {
 	for _, i := range instances {
 		if i.Board == nil {
 			continue
@@ -178,75 +183,12 @@ func (c *Conn) takeBack(taken []recall) {
 		return
 	}
 	board.Fence()
-	c.tell(func(c *reading) {
-		var copies []*tensor.Buffer
-		c.mu.Lock()
-		for _, t := range taken {
-			if i := t.instance; i.Board != nil {
-				copies = append(copies, c.giveBackLocked(i, i.begunLocked(), t.last)...)
-			}
-		}
-		c.mu.Unlock()
-		releaseBuffers(copies)
-	})
+	c.tell(func(f *batchFrames) { f.takeBack(taken) })
 }
 
-// giveBackLocked ends the batches of an instance after one number up to another,
-// as not begun, and returns what is to be released without the lock. Only the
-// reader calls it.
-func (c *reading) giveBackLocked(i *Instance, begun, last uint64) (copies []*tensor.Buffer) {
-	for _, b := range c.batches.Recalled(i.pipeline, begun, last) {
-		copies = append(copies, c.backLocked(b)...)
-	}
-	return copies
-}
-
-// backLocked ends a batch that the worker has not begun.
-func (c *Conn) backLocked(b *batch) (copies []*tensor.Buffer) {
-	copies = c.batches.NotBegun(b)
-	c.limitEndedLocked(b.Instance, b.ID)
-	c.unwatchLocked(b)
-	c.endedLocked(b)
-	return copies
-}
-
-// notBegun takes the worker's word that it has not run a batch: one that the
-// server had recalled.
-func (c *reading) notBegun(h wire.Header) error {
-	c.mu.Lock()
-	b := c.batches.Find(h.ID)
-	if b == nil {
-		c.mu.Unlock()
-		c.returnAbandoned(h.ID)
-		return nil
-	}
-	fault := &wire.ProtocolError{Kind: h.Kind, Field: "id", Offset: 16}
-	switch {
-	case b.Instance.Number != h.Instance || !b.Instance.pipeline.Recalled(h.ID):
-		fault.Detail = "the batch was not recalled"
-	case !c.batches.Untouched(b):
-		fault.Detail = "the batch was answered"
-	default:
-		copies := c.backLocked(b)
-		c.mu.Unlock()
-		releaseBuffers(copies)
-		return nil
-	}
-	c.mu.Unlock()
-	return fault
-}
-
-// freed takes the worker's word that it can take another batch although one has
-// not ended: its model answers later.
-func (c *reading) freed(h wire.Header) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.batches.Frees(h.ID)
-}
-
-// recallAllLocked forbids the worker everything: the connection ends.
-func (c *Conn) recallAllLocked() {
-	for _, i := range c.instances {
+// recallAll forbids the worker everything: the connection ends.
+func (w *work) recallAll() {
+	for _, i := range w.instances {
 		if i.Board != nil {
 			i.pipeline.RecallAll()
 			i.Board.Recall(math.MaxUint64)
@@ -255,23 +197,19 @@ func (c *Conn) recallAllLocked() {
 }
 
 // takeBackAll gives back what a worker that has ended has not begun.
-func (c *reading) takeBackAll() {
-	c.mu.Lock()
-	waits := slices.ContainsFunc(slices.Collect(maps.Values(c.instances)), func(i *Instance) bool {
-		return i.Board != nil && i.pipeline.Len() > 0
-	})
-	c.mu.Unlock()
-	if !waits {
-		return
-	}
-	board.Fence() // one that was not ended by its death may still go on
-	var copies []*tensor.Buffer
-	c.mu.Lock()
-	for _, i := range c.instances {
+func (f *batchFrames) takeBackAll() {
+	var all []recall
+	waits := false
+	w := f.work.lock()
+	for _, i := range w.instances {
 		if i.Board != nil {
-			copies = append(copies, c.giveBackLocked(i, i.begunLocked(), math.MaxUint64)...)
+			all = append(all, recall{i, math.MaxUint64})
+			waits = waits || i.pipeline.Len() > 0
 		}
 	}
-	c.mu.Unlock()
-	releaseBuffers(copies)
+	f.work.unlock()
+	if waits {
+		board.Fence() // one that was not ended by its death may still go on
+		f.takeBack(all)
+	}
 }

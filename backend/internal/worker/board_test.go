@@ -57,9 +57,9 @@ func newLine(t *testing.T, batches int) *line {
 	}
 	l.inst = l.instance(func(i *Instance) { i.Board = board })
 	l.conn.mu.Lock()
-	l.conn.boards.armed = true // as far as it knows: only the test looks at lines,
-	l.conn.boards.timer.Stop() // also behind its own looks
-	l.conn.boards.timer = time.AfterFunc(time.Hour, func() {})
+	l.conn.state.work.boards.armed = true // as far as it knows: only the test looks at lines,
+	l.conn.state.work.boards.timer.Stop() // also behind its own looks
+	l.conn.state.work.boards.timer = time.AfterFunc(time.Hour, func() {})
 	l.conn.mu.Unlock()
 	for range batches {
 		l.put()
@@ -155,7 +155,7 @@ func TestWhoHoldsAnswersIsRungFor(t *testing.T) {
 	}
 	l.conn.mu.Lock()
 	for range 1 << 17 { // more than a pipe takes: a worker that does not listen holds nobody up
-		l.conn.boards.memory.Ring()
+		l.conn.state.work.boards.memory.Ring()
 	}
 	l.conn.mu.Unlock()
 	if l.rung() == 0 {
@@ -250,7 +250,7 @@ func TestFreedBatch(t *testing.T) {
 func TestNotBegunAfterAll(t *testing.T) {
 	l := newLine(t, 2)
 	l.conn.mu.Lock()
-	taken := l.conn.recallLocked([]*Instance{l.inst})
+	taken := l.conn.state.work.recall([]*Instance{l.inst})
 	l.conn.mu.Unlock()
 	if l.begin(1) {
 		t.Fatal("not recalled")
@@ -274,7 +274,7 @@ func TestEachRecallHasItsFence(t *testing.T) {
 	recall := func() []recall {
 		l.conn.mu.Lock()
 		defer l.conn.mu.Unlock()
-		return l.conn.recallLocked([]*Instance{l.inst})
+		return l.conn.state.work.recall([]*Instance{l.inst})
 	}
 	first := recall()
 	l.put()
@@ -338,7 +338,7 @@ func TestHostileNotBegun(t *testing.T) {
 		"not recalled": {func(*line) {}, "the batch was not recalled"},
 		"answered": {func(l *line) {
 			l.conn.mu.Lock()
-			l.conn.recallLocked([]*Instance{l.inst})
+			l.conn.state.work.recall([]*Instance{l.inst})
 			l.conn.mu.Unlock()
 			l.send(l.enc.AppendResponses(nil, wire.KindResponses, 0, l.headers[0].ID, 0,
 				[]wire.Outgoing{{Handle: l.handles[0], Flags: wire.ResponseFinal}}))

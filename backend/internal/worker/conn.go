@@ -13,7 +13,6 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/channel"
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
 	"github.com/nesoserve/neso/backend/internal/worker/inflight"
-	"github.com/nesoserve/neso/backend/internal/worker/ledger"
 	"github.com/nesoserve/neso/backend/internal/worker/linelog"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -58,92 +57,58 @@ type ConnOptions struct {
 
 // Conn is the server's side of one worker's control channel. One goroutine
 // reads; it delivers responses and never waits for the worker to read.
-// Whoever has a frame to send encodes it into out under mu, and writes what is
-// there unless somebody is already writing: then that one takes it along.
+// Whoever has a frame to send encodes it into the outbox, and flushes that.
 type Conn struct {
-	opts ConnOptions
-	ch   channel.Ends
-	raw  syscall.RawConn // of ch.Control, which never waits in the poller
-	mem  *segment.Outputs
-	ctx  context.Context // ends with the connection; for calls out of the worker
-	stop context.CancelFunc
+	opts    ConnOptions
+	ch      channel.Ends
+	mem     *segment.Outputs
+	host    hostcalls.Calls
+	ownRate *linelog.Rate   // of a connection that was given none
+	ctx     context.Context // ends with the connection; for calls out of the worker
+	stop    context.CancelFunc
 
 	wg      sync.WaitGroup
 	closing chan struct{} // closed when the connection ends
-	r       readerState
-	part    reading       // for whoever reads
 	done    chan struct{} // closed when everything in flight has been answered
 	helloed chan struct{} // closed by HELLO
 	hello   wire.Hello
-	kick    chan struct{} // tells the flusher that it has something to write
+	reading reading // for whoever reads
 
-	mu        sync.Mutex
-	out       []byte // frames waiting to be written
-	spare     []byte
-	writing   bool   // somebody is writing
-	left      []byte // what the flusher has to write first
-	writeErr  error
-	room      sync.Cond // out became shorter
-	err       error     // why the connection ended
-	batches   inflight.Batches[*Instance]
-	calls     map[uint64]chan reply
-	lastID    uint64
-	instances map[uint32]*Instance
-	devices   []tensor.GPU  // that the worker sees; nil before DEVICES
-	inputs    []wireSegment // by wire number
-	arenas    map[*segment.Arena][]uint32
-	lent      segment.Loans
-	borrows   bool // the worker knows segments of others, and DROP
-	ledger    ledger.Ledger
-	enc       wire.Encoder
-	timers    connTimers
-	watches   []watch
-	host      hostcalls.Calls
-	boards    boards
-	ownRate   *linelog.Rate    // of a connection that was given none
-	tasks     []func(*reading) // for the reader
-	place     placement        // while a batch is encoded
-
-	tryBuf []byte // of the one that is writing
-	tryN   int
-	tryErr error
-	try    func(uintptr) bool
+	mu    sync.Mutex
+	state state // of who has called lock
 }
 
-type wireSegment struct {
-	arena *segment.Arena
-	index int
+// state is what the lock of a connection guards.
+type state struct {
+	err    error // why the connection ended
+	lastID uint64
+	calls  calls
+	tasks  []func(*batchFrames) // for the reader
+
+	out    outbox
+	shared sharedMemory
+	turns  turns
+	work   work
 }
 
-// connTimers are armed while there is something to do and never otherwise.
-type connTimers struct {
-	releases, cancels           *time.Timer
-	releasesArmed, cancelsArmed bool
-}
-
-const (
-	// releaseDelay is how long a block's release waits for a frame to ride on.
-	releaseDelay = time.Millisecond
-	// releaseBatch is how many releases do not wait any longer.
-	releaseBatch = 64
-	// cancelTick is how often requests in flight are looked at for cancellation:
-	// cheaper than a context callback a request.
-	cancelTick = 10 * time.Millisecond
-	// spareLimit is the largest write buffer worth keeping.
-	spareLimit = 1 << 20
-	// callRoom is how many bytes may wait for a worker that does not read while it
-	// gets responses to its own calls.
-	callRoom = 4 << 20
-)
+// calls are those of the server that await READY or FAILED, by their number.
+type calls map[uint64]chan reply
 
 type reply struct {
 	kind wire.Kind
 	body []byte
 }
 
-// interruptGrace is short: when a batch is interrupted, its requests have had
-// their time.
-const interruptGrace = time.Second
+// lock returns what the lock guards, which is the caller's until unlock.
+func (c *Conn) lock() *state {
+	c.mu.Lock()
+	return &c.state
+}
+
+func (c *Conn) unlock() { c.mu.Unlock() }
+
+// busy reports whether something of the worker is awaited.
+func (s *state) busy() bool { return s.work.batches.Busy() || len(s.calls) > 0 }
 
 var (
 	// ErrEnded ends what the worker has not begun when its connection ends.
@@ -168,39 +133,88 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 		return nil, errors.Join(err, ch.Control.Close(), ch.Descriptors.Close())
 	}
 	c := &Conn{
-		opts: opts, ch: ch, raw: raw,
-		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}), kick: make(chan struct{}, 1),
-		batches: inflight.New[*Instance](), calls: map[uint64]chan reply{}, instances: map[uint32]*Instance{},
-		arenas: map[*segment.Arena][]uint32{},
+		opts: opts, ch: ch,
+		closing: make(chan struct{}), done: make(chan struct{}), helloed: make(chan struct{}),
 	}
 	if c.opts.Rate == nil {
 		c.opts.Rate = linelog.NewRate(c.logger())
 		c.ownRate = c.opts.Rate
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	c.room.L = &c.mu
 	c.mem = segment.NewOutputs(opts.OutputLimit, c.release)
-	c.lent.Init(c.dropLent)
+	c.state.init(c, raw)
+	c.reading.init(c, in)
 	c.host.Init(hostcalls.Worker{
 		Host: opts.Host, Go: c.wg.Go, Reply: c.reply, Send: c.sendAnswer, Lend: c.lend,
-		ToHost: func(t *tensor.Tensor) *backend.Error { return c.toHost(t, nil) }, Fail: c.end,
+		ToHost: func(t *tensor.Tensor) *backend.Error { return c.reading.batches.views.toHost(t, nil) }, Fail: c.end,
 	})
-	c.try = func(fd uintptr) bool {
-		c.tryN, c.tryErr = channel.TryWrite(fd, c.tryBuf)
-		return true
-	}
-	c.timers.releases = time.AfterFunc(time.Hour, c.flushReleases)
-	c.timers.cancels = time.AfterFunc(time.Hour, c.sendCancels)
-	c.wg.Go(c.flusher)
-	c.part = reading{Conn: c, in: in, rd: wire.NewReader(in, wire.FromWorkers, wire.NewPatience(opts.frameWait, opts.frameGrace, c.end))}
-	c.r.wake = make(chan struct{}, 1)
-	c.r.election.Take() // for background
-	c.r.idle = time.AfterFunc(time.Hour, c.idleTick)
-	c.wg.Go(c.part.background)
+	c.wg.Go(func() { c.state.out.flusher(c.ch.Control, c.closing) })
+	c.wg.Go(c.reading.background)
 	if opts.Gone != nil {
 		c.wg.Go(c.mourn)
 	}
 	return c, nil
+}
+
+// init makes the state ready to use. The background goroutine reads first.
+func (s *state) init(c *Conn, raw syscall.RawConn) {
+	s.calls = calls{}
+	s.out.init(&c.mu, raw)
+	s.shared.out, s.shared.descriptors, s.shared.pool = &s.out, c.ch.Descriptors, c.opts.Devices
+	s.shared.arenas = map[*segment.Arena][]uint32{}
+	s.shared.lent.Init(func() { c.reading.memory.dropLent() })
+	s.shared.releases = time.AfterFunc(time.Hour, c.flushReleases)
+	s.turns.wake = make(chan struct{}, 1)
+	s.turns.idle = time.AfterFunc(time.Hour, c.idleTick)
+	s.turns.election.Take()
+	s.work.out, s.work.shared, s.work.turns = &s.out, &s.shared, &s.turns
+	s.work.instances, s.work.batches = map[uint32]*Instance{}, inflight.New[*Instance]()
+	s.work.cancels = time.AfterFunc(time.Hour, c.sendCancels)
+}
+
+// init gives the reader, and what takes the frames, what they may touch.
+func (r *reading) init(c *Conn, in *channel.Reader) {
+	shared, work := guard[sharedMemory]{&c.mu, &c.state.shared}, guard[work]{&c.mu, &c.state.work}
+	r.conn, r.in = c, in
+	r.rd = wire.NewReader(in, wire.FromWorkers, wire.NewPatience(c.opts.frameWait, c.opts.frameGrace, c.end))
+	views := &views{work: work, outputs: c.mem, host: c.opts.Host}
+	r.batches = batchFrames{
+		work: work, views: views, keepStuck: c.opts.KeepStuck, many: c.opts.Serve != nil,
+		logger: c.logger, run: c.wg.Go, closing: c.closing,
+	}
+	r.memory = memoryFrames{
+		shared: shared, outputs: c.mem, loans: &c.state.shared.lent, pool: c.opts.Devices, run: c.host.Run, reply: c.reply,
+	}
+	r.calls = callFrames{work: work, views: views, host: &c.host, ctx: c.ctx, arena: c.opts.Arena, serve: c.opts.Serve}
+	if c.opts.Devices != nil {
+		r.calls.sees = c.seesDevice
+	}
+	r.session = sessionFrames{
+		shared: shared, calls: guard[calls]{&c.mu, &c.state.calls}, hello: &c.hello, helloed: c.helloed,
+		logger: c.logger, rate: c.opts.Rate, ctx: c.ctx,
+	}
+}
+
+// The events of timers, and of others who do not have the lock.
+
+func (c *Conn) flushReleases() {
+	c.lock().shared.flushReleases()
+	c.unlock()
+}
+
+func (c *Conn) release(k wire.Block) {
+	c.lock().shared.release(k)
+	c.unlock()
+}
+
+func (c *Conn) sendCancels() {
+	c.lock().work.sendCancels()
+	c.unlock()
+}
+
+func (c *Conn) idleTick() {
+	c.lock().turns.tick()
+	c.unlock()
 }
 
 // mourn ends what can still come when the process has ended: something that it has
@@ -234,9 +248,8 @@ func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Err returns why the connection ended; nil while it lives.
 func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+	defer c.unlock()
+	return c.lock().err
 }
 
 // Close ends the connection, answers what is in flight and waits for the
@@ -248,30 +261,27 @@ func (c *Conn) Close() {
 
 // end makes the reader and the flusher stop. The first error counts.
 func (c *Conn) end(err error) {
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
+	s := c.lock()
+	if s.err != nil {
+		c.unlock()
 		return
 	}
-	c.err = err
-	c.timers.releases.Stop()
-	c.timers.cancels.Stop()
-	c.r.idle.Stop()
-	c.r.election.Close()
-	c.stopLimitsLocked()
-	c.recallAllLocked()
-	for _, w := range c.watches {
-		w.stop()
-	}
-	c.watches = nil
-	c.room.Broadcast()
-	c.backgroundLocked()
-	c.mu.Unlock()
+	s.err = err
+	s.shared.releases.Stop()
+	s.work.cancels.Stop()
+	s.turns.idle.Stop()
+	s.turns.election.Close()
+	s.work.stopLimits()
+	s.work.recallAll()
+	s.work.unwatchAll()
+	s.out.end()
+	s.turns.background()
+	c.unlock()
 	close(c.closing)
 	c.stop()
 	// Closing wakes a blocked Read of the same file; a blocked Write ends with the
 	// socket.
-	channel.Shutdown(c.raw)
+	channel.Shutdown(c.state.out.raw)
 	_ = c.ch.Control.Close()
 	_ = c.ch.Descriptors.Close()
 }
@@ -287,27 +297,25 @@ func (c *Conn) Call(ctx context.Context, kind wire.Kind, instance uint32, body a
 		}
 	}
 	answer := make(chan reply, 1)
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
+	s := c.lock()
+	if s.err != nil {
+		c.unlock()
 		<-c.done
 		return nil, c.cause()
 	}
-	c.lastID++
-	id := c.lastID
-	var err error
-	if c.out, err = wire.AppendFrame(c.out, kind, instance, id, text); err != nil {
-		c.mu.Unlock()
+	s.lastID++
+	id := s.lastID
+	if err := s.out.append(kind, instance, id, text); err != nil {
+		c.unlock()
 		return nil, err
 	}
-	c.calls[id] = answer
-	c.backgroundLocked()
-	c.flushLocked()
-	c.mu.Unlock()
+	s.calls[id] = answer
+	s.turns.background()
+	s.out.flush()
+	c.unlock()
 	forget := func() {
-		c.mu.Lock()
-		delete(c.calls, id)
-		c.mu.Unlock()
+		delete(c.lock().calls, id)
+		c.unlock()
 	}
 	select {
 	case r := <-answer:
@@ -357,11 +365,11 @@ func (e *CallError) Error() string { return e.Message }
 
 // Exit tells the worker to finalize and to end.
 func (c *Conn) Exit() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
-		c.out, _ = wire.AppendFrame(c.out, wire.KindExit, 0, 0, nil)
-		c.flushLocked()
+	s := c.lock()
+	defer c.unlock()
+	if s.err == nil {
+		_ = s.out.append(wire.KindExit, 0, 0, nil)
+		s.out.flush()
 	}
 }
 
@@ -372,4 +380,27 @@ func (c *Conn) cause() *backend.Error {
 		return c.opts.Cause(err)
 	}
 	return backend.AsError(err)
+}
+
+// failAll answers everything in flight with the cause of the end.
+func (c *Conn) failAll() {
+	cause := c.cause()
+	f := &c.reading.batches
+	f.takeBackAll()
+	s := c.lock()
+	s.calls = calls{} // their callers see done
+	held := s.shared.ledger.End()
+	s.tasks = nil
+	s.out.clear()
+	c.unlock()
+	f.fail(cause)
+	releaseBuffers(held)
+	c.host.Close()
+}
+
+func (c *Conn) logger() *slog.Logger {
+	if c.opts.Logger != nil {
+		return c.opts.Logger
+	}
+	return slog.New(slog.DiscardHandler)
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -65,11 +64,31 @@ func (i *Instance) Conn() *Conn { return i.conn }
 // or follow before the first Execute.
 func (c *Conn) Attach(inst Instance) *Instance {
 	inst.conn, inst.clock, inst.pipeline = c, &limitClock{}, inflight.NewPipeline[*Instance](inst.Board != nil)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.instances[inst.Number] = &inst
+	c.lock().work.instances[inst.Number] = &inst
+	c.unlock()
 	return &inst
 }
+
+// Detach forgets an instance that has been unloaded.
+func (c *Conn) Detach(i *Instance) {
+	w := &c.lock().work
+	defer c.unlock()
+	if w.instances[i.Number] == i {
+		delete(w.instances, i.Number)
+		w.boards.free(i.Board)
+	}
+}
+
+// Stuck reports whether a batch of the instance was given up, or has not come
+// back in time, and is still not back.
+func (i *Instance) Stuck() bool {
+	i.conn.lock()
+	defer i.conn.unlock()
+	return i.pipeline.Stuck()
+}
+
+// Overdue returns how many batches have not come back in time.
+func (i *Instance) Overdue() int { return i.pipeline.Overdue() }
 
 // batch is a batch that the worker has, see package inflight.
 type batch = inflight.Batch[*Instance]
@@ -81,17 +100,17 @@ func recycle(b *batch) {
 	batches.Put(b)
 }
 
-// placement finds where the inputs of one batch lie.
+// placement finds where the inputs of one batch lie. It is part of work.
 type placement struct {
-	inst *Instance
-	conn *Conn
+	inst   *Instance
+	shared *sharedMemory
 	// copies that have not been placed yet, in the order in which put is asked. Inputs
 	// in the same memory have one each: that of another request ends with it.
 	copies []inflight.Copy
 	err    error
 }
 
-// Put says where an input lies for the worker. Callers hold conn.mu.
+// Put says where an input lies for the worker.
 func (p *placement) Put(of []tensor.Tensor, i int) wire.Place {
 	t := &of[i]
 	if len(t.Data) <= p.inst.InlineLimit && !t.OnDevice() {
@@ -100,7 +119,7 @@ func (p *placement) Put(of []tensor.Tensor, i int) wire.Place {
 	at, ok := p.inst.Arena.Locate(t)
 	own := false
 	if !ok {
-		if at, ok := p.conn.lentLocked(p.inst, t); ok {
+		if at, ok := p.shared.lentTo(p.inst, t); ok {
 			return wire.Place{Segment: at.Segment, Offset: at.Offset}
 		}
 		if k := slices.IndexFunc(p.copies, func(c inflight.Copy) bool { return c.Of(t) }); k >= 0 {
@@ -112,7 +131,7 @@ func (p *placement) Put(of []tensor.Tensor, i int) wire.Place {
 	} else {
 		own = t.Buffer.References() == sharing(of, i)
 	}
-	number, err := p.conn.wireLocked(p.inst.Arena, at.Segment)
+	number, err := p.shared.number(p.inst.Arena, at.Segment)
 	if err != nil {
 		p.err = err
 	}
@@ -206,7 +225,7 @@ func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 	}
 	if i.Timeout > 0 {
 		id := b.ID
-		t := time.AfterFunc(i.Timeout, func() { c.tell(func(r *reading) { r.expire(id) }) })
+		t := time.AfterFunc(i.Timeout, func() { c.tell(func(f *batchFrames) { f.expire(id) }) })
 		c.await(b)
 		t.Stop()
 	} else {
@@ -227,83 +246,28 @@ func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 
 // send registers the batch and writes its frame.
 func (c *Conn) send(ctx context.Context, b *batch) error {
-	i := b.Instance
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
+	s := c.lock()
+	defer c.unlock()
+	if s.err != nil {
 		return ErrEnded
 	}
-	c.batches.Enter(b)
-	c.lastID++
-	id := c.lastID
-	c.releasesLocked()
-	c.place = placement{inst: i, conn: c, copies: b.Copies}
-	begin := len(c.out)
-	var err error
-	if err = c.segmentsLocked(i); err == nil {
-		begin = len(c.out)
-		if i.Gather {
-			c.out, err = c.enc.AppendExecuteBatch(c.out, i.Number, id, b.Batch, b.Handles, &i.Tables, &c.place)
-		} else {
-			c.out, err = c.enc.AppendExecute(c.out, i.Number, id, b.Batch.Requests, b.Handles, &i.Tables, &c.place)
-		}
-	}
-	if err == nil {
-		err = c.place.err
-	}
-	c.place = placement{}
-	if err != nil {
-		c.out = c.out[:begin]
-		c.batches.Refuse(b)
+	w, i := &s.work, b.Instance
+	w.batches.Enter(b)
+	s.lastID++
+	id := s.lastID
+	if err := w.encode(b, id); err != nil {
+		w.batches.Refuse(b)
 		return err
 	}
-	if c.batches.Sent(b, id, i.pipeline, i.Gather) {
-		c.lookSoonLocked()
+	if w.batches.Sent(b, id, i.pipeline, i.Gather) {
+		w.boards.lookSoon()
 	}
-	c.limitBegunLocked(i, id)
-	c.watchLocked(ctx, b)
-	if !c.timers.cancelsArmed {
-		c.timers.cancelsArmed = true
-		c.timers.cancels.Reset(cancelTick)
-	}
+	w.limitBegun(i, id)
+	w.watch(ctx, b, c.contextEnded)
+	w.cancelSoon()
 	b.Batch.InputEnd = backend.Now()
-	c.flushLocked()
+	s.out.flush()
 	return nil
-}
-
-// segmentsLocked hands over the segments that the batch refers to, before its
-// frame is begun: a SEGMENT frame must not end up inside it.
-func (c *Conn) segmentsLocked(i *Instance) error {
-	if i.Arena == nil || i.Arena.Segments() <= len(c.arenas[i.Arena]) {
-		return nil
-	}
-	_, err := c.wireLocked(i.Arena, uint32(i.Arena.Segments()-1))
-	return err
-}
-
-func (c *Conn) cancelLocked(handle uint64) {
-	if r := c.batches.Request(handle); r != nil && !r.Cancelled {
-		r.Cancelled = true
-		c.out, _ = wire.AppendFrame(c.out, wire.KindCancel, r.Instance.Number, handle, nil)
-	}
-}
-
-// sendCancels tells the worker about requests that nobody waits for any more.
-func (c *Conn) sendCancels() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timers.cancelsArmed = false
-	if c.err != nil || c.batches.Open() == 0 {
-		return
-	}
-	for handle, r := range c.batches.Requests() {
-		if !r.Cancelled && r.Request.Responder != nil && r.Request.Cancelled() {
-			c.cancelLocked(handle)
-		}
-	}
-	c.flushLocked()
-	c.timers.cancelsArmed = true
-	c.timers.cancels.Reset(cancelTick)
 }
 
 func noAnswer(inst *Instance, open int) error {
@@ -316,11 +280,4 @@ func releaseBuffers(bufs []*tensor.Buffer) {
 	for _, b := range bufs {
 		b.Release()
 	}
-}
-
-func (c *Conn) logger() *slog.Logger {
-	if c.opts.Logger != nil {
-		return c.opts.Logger
-	}
-	return slog.New(slog.DiscardHandler)
 }

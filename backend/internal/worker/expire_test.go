@@ -85,8 +85,7 @@ func TestTimeoutThatIsNotReached(t *testing.T) {
 }
 
 func TestStuckBatchIsGivenUpAlone(t *testing.T) {
-	f := newFake(t, nil)
-	f.conn.opts.KeepStuck = true
+	f := newFakeWith(t, ConnOptions{KeepStuck: true})
 	inst := f.instance(func(i *Instance) { i.Gather = true })
 	ctx, cancel := context.WithCancel(t.Context())
 	a := newAnswers()
@@ -137,7 +136,7 @@ func TestHeldInputsOfABatch(t *testing.T) {
 	held := func() int {
 		f.conn.mu.Lock()
 		defer f.conn.mu.Unlock()
-		return len(f.conn.ledger.Held(key))
+		return len(f.conn.state.shared.ledger.Held(key))
 	}
 	if held() != 1 {
 		t.Fatalf("held %d times, want 1", held())

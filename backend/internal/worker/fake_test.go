@@ -112,7 +112,7 @@ func (f *fakeWorker) wrote() {
 	writing := func() bool {
 		f.conn.mu.Lock()
 		defer f.conn.mu.Unlock()
-		return f.conn.writing
+		return f.conn.state.out.writing
 	}
 	for writing() {
 		time.Sleep(time.Millisecond)

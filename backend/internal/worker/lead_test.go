@@ -22,10 +22,10 @@ func TestReaderStaysAfterCalls(t *testing.T) {
 		f := newFake(t, nil)
 		inst := f.instance(nil)
 		f.conn.mu.Lock()
-		f.conn.r.idle.Stop() // no idle tick decides here
-		f.conn.r.election.Arm()
+		f.conn.state.turns.idle.Stop() // no idle tick decides here
+		f.conn.state.turns.election.Arm()
 		if calls {
-			f.conn.r.election.Called(time.Now().Add(time.Hour))
+			f.conn.state.turns.election.Called(time.Now().Add(time.Hour))
 		}
 		f.conn.mu.Unlock()
 		for range 3 {
@@ -35,7 +35,7 @@ func TestReaderStaysAfterCalls(t *testing.T) {
 			_ = result(t, done) // nobody answered the request, which is not the point
 		}
 		f.conn.mu.Lock()
-		for !calls && f.conn.r.election.Reading() { // the background goroutine may be about to yield the part
+		for !calls && f.conn.state.turns.election.Reading() { // the background goroutine may be about to yield the part
 			f.conn.mu.Unlock()
 			done := f.execute(t.Context(), inst, request(newAnswers()))
 			h, _ := f.next(wire.KindExecute)
@@ -43,7 +43,7 @@ func TestReaderStaysAfterCalls(t *testing.T) {
 			_ = result(t, done)
 			f.conn.mu.Lock()
 		}
-		if got := f.conn.r.election.Reading(); got != calls {
+		if got := f.conn.state.turns.election.Reading(); got != calls {
 			t.Errorf("calls=%v: the channel is read: %v", calls, got)
 		}
 		f.conn.mu.Unlock()
@@ -79,22 +79,22 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 	inst := f.instance(nil)
 	// The idle tick, which gives the background goroutine the reader's part, comes
 	// during the call and at no other time, however slow the machine is.
-	tick, none := f.conn.r.idle, time.NewTimer(time.Hour)
+	tick, none := f.conn.state.turns.idle, time.NewTimer(time.Hour)
 	defer none.Stop()
 	hold := func() {
 		f.conn.mu.Lock()
-		for f.conn.r.election.Armed() { // it may be on its way
+		for f.conn.state.turns.election.Armed() { // it may be on its way
 			f.conn.mu.Unlock()
 			time.Sleep(time.Millisecond)
 			f.conn.mu.Lock()
 		}
-		f.conn.r.idle = none
+		f.conn.state.turns.idle = none
 		f.conn.mu.Unlock()
 	}
 	let := func() {
 		f.conn.mu.Lock()
-		f.conn.r.idle = tick
-		f.conn.r.election.Arm()
+		f.conn.state.turns.idle = tick
+		f.conn.state.turns.election.Arm()
 		tick.Reset(reader.IdleRead)
 		f.conn.mu.Unlock()
 	}
@@ -102,7 +102,7 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 	unread := func() bool {
 		f.conn.mu.Lock()
 		defer f.conn.mu.Unlock()
-		return !f.conn.r.election.Reading()
+		return !f.conn.state.turns.election.Reading()
 	}
 	ask := func(id uint64) ([]byte, error) {
 		return f.enc.AppendInfer(nil, id, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
@@ -138,7 +138,7 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 			t.Errorf("%s: answer to %d", test.name, answer.ID)
 		}
 		f.conn.mu.Lock()
-		f.conn.r.election.Called(time.Time{}) // METRIC is a call too
+		f.conn.state.turns.election.Called(time.Time{}) // METRIC is a call too
 		f.conn.mu.Unlock()
 		f.sendBody(wire.KindDone, h.ID, nil)
 		_ = result(t, done)

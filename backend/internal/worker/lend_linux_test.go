@@ -123,7 +123,7 @@ func TestLenderEnds(t *testing.T) {
 		t.Errorf("dropped %d, %v", number, err)
 	}
 	two.conn.mu.Lock()
-	if two.conn.lent.Len() != 0 {
+	if two.conn.state.shared.lent.Len() != 0 {
 		t.Error("the connection remembers it")
 	}
 	two.conn.mu.Unlock()
@@ -310,9 +310,8 @@ func TestGuestIsLent(t *testing.T) {
 	in.Data[9] = 9
 	at, ok := c.lend(&in)
 	mapped := func() []byte { return g.Mapped(at.Segment) }
-	c.mu.Lock()
-	c.flushLocked()
-	c.mu.Unlock()
+	c.lock().out.flush()
+	c.unlock()
 	wait := func(what string, is func() bool) {
 		t.Helper()
 		for ctx.Err() == nil && !is() {

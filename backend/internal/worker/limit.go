@@ -7,7 +7,7 @@ import (
 
 // limitClock bounds how long a worker may take for one batch. Batches are sent
 // ahead and run in order, so that the time of a batch begins when the one before
-// it has ended: only the oldest is timed. Guarded by the mu of its connection.
+// it has ended: only the oldest is timed. It is guarded by the lock of its connection.
 type limitClock struct {
 	oldest uint64 // the batch that is timed, 0 for none
 	since  time.Time
@@ -30,35 +30,35 @@ func (e *LateError) Error() string {
 	return text
 }
 
-// limitBegunLocked notes that a batch of an instance with a limit was sent.
-func (c *Conn) limitBegunLocked(inst *Instance, id uint64) {
+// limitBegun notes that a batch of an instance with a limit was sent.
+func (w *work) limitBegun(inst *Instance, id uint64) {
 	if inst.Limit > 0 && inst.clock.oldest == 0 {
-		c.timeLocked(inst, id)
+		w.time(inst, id)
 	}
 }
 
-// limitEndedLocked notes that a batch has ended, which has left its pipeline.
-func (c *Conn) limitEndedLocked(inst *Instance, id uint64) {
+// limitEnded notes that a batch has ended, which has left its pipeline.
+func (w *work) limitEnded(inst *Instance, id uint64) {
 	if inst.Limit <= 0 || inst.clock.oldest != id {
 		return
 	}
 	if next := inst.pipeline.First(); next != nil {
-		c.timeLocked(inst, next.ID)
+		w.time(inst, next.ID)
 	} else {
-		c.timeLocked(inst, 0)
+		w.time(inst, 0)
 	}
 }
 
-func (c *Conn) timeLocked(inst *Instance, id uint64) {
+func (w *work) time(inst *Instance, id uint64) {
 	k := inst.clock
 	k.oldest, k.since = id, time.Now()
 	switch {
-	case c.err != nil || id == 0:
+	case w.out.ended || id == 0:
 		if k.timer != nil {
 			k.timer.Stop()
 		}
 	case k.timer == nil:
-		k.timer = time.AfterFunc(inst.Limit, func() { c.limitPassed(inst) })
+		k.timer = time.AfterFunc(inst.Limit, func() { inst.conn.limitPassed(inst) })
 	default:
 		k.timer.Reset(inst.Limit)
 	}
@@ -67,18 +67,17 @@ func (c *Conn) timeLocked(inst *Instance, id uint64) {
 // limitPassed ends the connection if the oldest batch has had its time: the
 // process cannot be told to stop in the middle of a model's code.
 func (c *Conn) limitPassed(inst *Instance) {
-	c.mu.Lock()
-	k := inst.clock
-	late := c.err == nil && k.oldest != 0 && time.Since(k.since) >= inst.Limit
-	c.mu.Unlock()
+	s, k := c.lock(), inst.clock
+	late := s.err == nil && k.oldest != 0 && time.Since(k.since) >= inst.Limit
+	c.unlock()
 	if late {
 		c.end(&LateError{what: "execute did not return", limit: inst.Limit, by: "EXECUTION_TIMEOUT_SECONDS"})
 	}
 }
 
-// stopLimitsLocked stops the clocks of a connection that has ended.
-func (c *Conn) stopLimitsLocked() {
-	for _, inst := range c.instances {
+// stopLimits stops the clocks of a connection that has ended.
+func (w *work) stopLimits() {
+	for _, inst := range w.instances {
 		if inst.clock != nil && inst.clock.timer != nil {
 			inst.clock.timer.Stop()
 		}

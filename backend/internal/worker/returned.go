@@ -27,17 +27,10 @@ type returned struct {
 
 // find returns the buffer and the bytes of an output in an input block, whose
 // reference it takes; false when it does not lie there.
-func (r *returned) find(c *reading, e *wire.Entry) (*tensor.Buffer, []byte, bool) {
-	c.mu.Lock()
-	known := uint64(e.Segment) < uint64(len(c.inputs))
-	var at *segment.Segment
-	if known {
-		in := c.inputs[e.Segment]
-		at = in.arena.SegmentAt(in.index)
-	} else {
-		at, known = c.lent.At(e.Segment)
-	}
-	c.mu.Unlock()
+func (v *views) find(r *returned, e *wire.Entry) (*tensor.Buffer, []byte, bool) {
+	w := v.work.lock()
+	at, known := w.shared.at(e.Segment)
+	v.work.unlock()
 	if !known {
 		return nil, nil, false
 	}
@@ -79,9 +72,9 @@ func (r *returned) find(c *reading, e *wire.Entry) (*tensor.Buffer, []byte, bool
 			return b.Retain(), data, true
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, b := range c.ledger.Held(wire.Block{Segment: e.Segment, Offset: e.Offset}) {
+	w = v.work.lock()
+	defer v.work.unlock()
+	for _, b := range w.shared.ledger.Held(wire.Block{Segment: e.Segment, Offset: e.Offset}) {
 		if data, ok := within(b); ok {
 			return b.Retain(), data, true
 		}
@@ -89,7 +82,7 @@ func (r *returned) find(c *reading, e *wire.Entry) (*tensor.Buffer, []byte, bool
 	if !r.open {
 		return nil, nil, false
 	}
-	for _, open := range c.batches.Requests() {
+	for _, open := range w.batches.Requests() {
 		for k := range open.Request.Inputs {
 			if data, ok := within(open.Request.Inputs[k].Buffer); ok {
 				return open.Request.Inputs[k].Buffer.Retain(), data, true

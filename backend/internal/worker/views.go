@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// views makes tensors of what a worker sent.
+type views struct {
+	work    guard[work]
+	outputs *segment.Outputs // the worker's own memory
+	host    backend.Host     // or nil
+}
+
+// tensor makes a tensor of what a worker sent: a view of the frame, of the
+// worker's memory, or, where from is given, of the inputs that it was sent.
+// BYTES are checked where the worker cannot change them any more. The tensor
+// has no buffer when it lay in inputs that are gone.
+func (v *views) tensor(name string, e *wire.Entry, cur *wire.Cursor, in *wire.Chunk, from *returned) (tensor.Tensor, error) {
+	t := tensor.Tensor{Name: name, Datatype: e.Datatype, Shape: e.Shape}
+	if e.Inline() {
+		t.Data = cur.Inline(e)
+		if e.Datatype == tensor.Bytes {
+			if err := wire.CheckBytes(t.Data, t.Shape); err != nil {
+				cur.Fail("data", int(e.Offset), "%v", err)
+				return t, cur.Err()
+			}
+		}
+		t.Buffer = in.Retain()
+		return t, nil
+	}
+	var buf *tensor.Buffer
+	var data []byte
+	if from != nil && e.Segment < wire.FirstOutputSegment {
+		if from.gone {
+			return t, nil
+		}
+		var ok bool
+		if buf, data, ok = v.find(from, e); !ok {
+			cur.Fail("segment", cur.Offset(), "segment %d does not exist, or holds no input of the request at %d", e.Segment, e.Offset)
+			return t, cur.Err()
+		}
+	} else {
+		var err error
+		if buf, err = v.outputs.View(e.Segment, e.Offset, e.Length); err != nil {
+			cur.Fail("segment", cur.Offset(), "%v", err)
+			return t, cur.Err()
+		}
+		data = buf.Bytes()
+	}
+	if e.Datatype == tensor.Bytes {
+		if len(data) != int(e.Length) {
+			buf.Release()
+			cur.Fail("segment", cur.Offset(), "BYTES do not lie on a GPU")
+			return t, cur.Err()
+		}
+		own, err := v.ordinary(len(data))
+		if err != nil {
+			buf.Release()
+			return t, err
+		}
+		copy(own.Bytes(), data)
+		buf.Release()
+		buf, data = own, own.Bytes()
+		if err := wire.CheckBytes(data, t.Shape); err != nil {
+			buf.Release()
+			cur.Fail("data", int(e.Offset), "%v", err)
+			return t, cur.Err()
+		}
+	}
+	t.Buffer, t.Data = buf, data
+	return t, nil
+}
+
+// ordinary allocates memory that no worker has mapped.
+func (v *views) ordinary(size int) (*tensor.Buffer, error) {
+	if v.host != nil {
+		if a := v.host.Allocator(); a != nil {
+			return a.Allocate(size)
+		}
+	}
+	return tensor.NewBuffer(wire.Aligned(size), nil), nil
+}
+
+// settleOutputs brings the outputs of a response to the host whose recipient
+// does not take them on their GPU.
+func (v *views) settleOutputs(outputs []tensor.Tensor, inst *Instance, to *returned) *backend.Error {
+	for i := range outputs {
+		m := outputs[i].Device()
+		if m == nil || to.gone || to.takes != nil && to.takes(m.GPU()) {
+			continue
+		}
+		if err := v.toHost(&outputs[i], inst.Arena); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toHost brings a tensor to the host: to memory of the arena, which other
+// workers can be lent, or to ordinary memory when there is none.
+func (v *views) toHost(t *tensor.Tensor, arena *segment.Arena) *backend.Error {
+	var to tensor.Allocator = ordinaryMemory{v}
+	if arena != nil {
+		to = arena
+	}
+	if err := t.ToHost(to); err != nil {
+		return backend.Errorf(backend.Internal, "%v", err)
+	}
+	return nil
+}
+
+// ordinaryMemory is views.ordinary as an allocator.
+type ordinaryMemory struct{ views *views }
+
+// Allocate implements tensor.Allocator.
+func (o ordinaryMemory) Allocate(size int) (*tensor.Buffer, error) { return o.views.ordinary(size) }
