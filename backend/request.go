@@ -59,6 +59,8 @@ type Caller struct {
 	// Waits says that the instance executes a batch meanwhile. That batch probably
 	// waits for the answer. Abandoned says that nobody waits for that batch.
 	Waits, Abandoned bool
+	// Single says that the caller takes one response: a decoupled model refuses.
+	Single bool
 }
 
 // Responder is the server's end of a request.

@@ -70,6 +70,58 @@ def test_errors_are_those_of_triton(tmp_path):
             )
 
 
+STREAM = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        open({ran!r}, "w").close()
+        for r in requests:
+            x = pb_utils.get_input_tensor_by_name(r, "X").as_numpy()
+            answer = pb_utils.InferenceResponse([pb_utils.Tensor("Y", x + 1)])
+            r.get_response_sender().send(answer, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+TENSORS = """input [{ name: "X" data_type: TYPE_INT32 dims: [-1] }]
+output [{ name: "Y" data_type: TYPE_INT32 dims: [-1] }]
+"""
+ENSEMBLE = """platform: "ensemble"
+ensemble_scheduling { step [{ model_name: "stream" model_version: -1
+  input_map { key: "X" value: "X" } output_map { key: "Y" value: "Y" } }] }
+"""
+ASK = """import asyncio
+q = pb_utils.InferenceRequest(model_name={callee!r}, inputs=[pb_utils.Tensor("X", x)], requested_output_names=["Y"])
+async def ask():
+    return await q.async_exec()
+answer = {how}
+return self.reply(self.value(next(iter(answer)) if hasattr(answer, "__next__") else answer))"""
+
+
+@pytest.mark.parametrize("callee", ["stream", "ensemble"])
+@pytest.mark.parametrize("how", ["q.exec()", "asyncio.run(ask())", "q.exec(decoupled=True)"])
+def test_a_decoupled_callee_is_not_asked_for_one_response(tmp_path, how, callee):
+    """A call for one response is refused before the model runs, also where it would have given just one."""
+    ran, repo = tmp_path / "ran", tmp_path / "repo"
+    for name, config in (
+        ("stream", 'backend: "python"\nmodel_transaction_policy { decoupled: true }\n'),
+        ("ensemble", ENSEMBLE),
+    ):
+        (repo / name / "1").mkdir(parents=True)
+        (repo / name / "config.pbtxt").write_text(config + TENSORS)
+    (repo / "stream" / "1" / "model.py").write_text(STREAM.format(ran=str(ran)))
+    write(repo, "caller", ASK.format(callee=callee, how=how))
+    with Server(repo) as s:
+        r = s.infer("caller", ask(5))
+        if "decoupled" in how:
+            assert r.status == 200 and r.json["outputs"][0]["data"] == [6], r
+            return
+        assert r.status == 500 and (
+            f"Model {callee} - Error when running inference: Model {callee} is using the decoupled. "
+            "The current BLS request call doesn't support models using the decoupled transaction policy. "
+            "Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'" in r.error
+        ), r
+        assert not ran.exists()
+
+
 def test_a_model_named_by_bytes(tmp_path):
     """As an element of a BYTES tensor is, in Triton's own example; the same for model control."""
     write(

@@ -47,6 +47,12 @@ func (h *host) infer(req *backend.Request) error {
 		}
 		return err
 	}
+	if req.Caller.Single && p.Model.Config().Decoupled {
+		p.Unpin()
+		return backend.Errorf(backend.Internal, "Model %s is using the decoupled. "+
+			"The current BLS request call doesn't support models using the decoupled transaction policy. "+
+			"Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'", req.ModelName)
+	}
 	responder, leave := req.Responder, func() {}
 	if c := req.Caller; c.Model != "" {
 		loop := h.e.life.Called(c.Model, req.ModelName)

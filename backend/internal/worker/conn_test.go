@@ -420,6 +420,9 @@ func TestInfer(t *testing.T) {
 				Data: big,
 			}}}, true)
 		case "many":
+			if r.Caller.Single {
+				return backend.Errorf(backend.Internal, "decoupled")
+			}
 			for range 3 {
 				_ = r.Respond(&backend.Response{}, false)
 			}
@@ -472,8 +475,7 @@ func TestInfer(t *testing.T) {
 		}
 	}
 	ask(3, "many", false)
-	if r := responses()[0]; !strings.HasPrefix(string(r.Message),
-		"Model many - Error when running inference: Model many is using the decoupled.") {
+	if r := responses()[0]; string(r.Message) != "decoupled" {
 		t.Errorf("got %s", r.Message)
 	}
 	ask(4, "unknown", false)

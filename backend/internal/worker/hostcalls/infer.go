@@ -66,7 +66,7 @@ func (c *Calls) Infer(ctx context.Context, h wire.Header, decoded *wire.InferCal
 		call.window = stream.NewCallWindow()
 	}
 	call.ctx, call.stop = context.WithCancel(ctx)
-	req.Ctx, req.Responder = call.ctx, call
+	req.Ctx, req.Responder, req.Caller.Single = call.ctx, call, !decoded.Decoupled
 	refusal := error(nil)
 	switch {
 	case c.w.Host == nil:
@@ -114,13 +114,9 @@ func (i *Infer) Respond(resp *backend.Response, final bool) error {
 		i.answered = true
 	}
 	if !i.decoupled {
-		// One answer is expected: it waits for the final mark.
-		switch {
-		case resp != nil && i.first != nil:
-			resp.Release()
+		// The one answer waits for the final mark.
+		if resp != nil {
 			i.first.Release()
-			i.first = &backend.Response{Err: decoupledCallee(i.req.ModelName)}
-		case resp != nil:
 			i.first = resp
 		}
 		resp = i.first
@@ -148,14 +144,6 @@ func (i *Infer) Respond(resp *backend.Response, final bool) error {
 		ReleaseTensors(i.req.Inputs)
 	}
 	return err
-}
-
-func decoupledCallee(model string) *backend.Error {
-	return backend.Errorf(backend.Internal,
-		"Model %[1]s - Error when running inference: Model %[1]s is using the decoupled. "+
-			"The current BLS request call doesn't support models using the decoupled transaction policy. "+
-			"Please use 'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'",
-		model)
 }
 
 // Answer is a response to an INFER, on its way to the worker.
