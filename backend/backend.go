@@ -18,6 +18,9 @@ type Driver struct {
 	// backend. The backend lies in the folder of its name below --backend-directory;
 	// runtime is the configuration's. nil means that it runs none.
 	Implements func(name, directory, runtime string) bool
+	// Finds reports whether the driver runs a model by a library that lies beside it
+	// or in the backend directory. nil means that it does not.
+	Finds func(l Lookup) bool
 	// Parameters are the names of a model's parameters that mean something to the
 	// backend, Settings those of --backend-config; an entry that ends in * stands
 	// for all names that begin so. The server warns of others. nil: of none.
@@ -41,12 +44,28 @@ type Driver struct {
 	OwnCode func(cfg *Config) string
 }
 
+// Lookup is what a model says of the library that runs it.
+type Lookup struct {
+	// Backend and Runtime are those of the configuration, either may be empty.
+	Backend, Runtime string
+	// Folders may hold the library: the version's directory and the model's, as far as
+	// they are known.
+	Folders []string
+	// Directory is --backend-directory.
+	Directory string
+	// BuiltIn says that another driver has the name.
+	BuiltIn bool
+}
+
 // Settings is what the command line says to one backend.
 type Settings struct {
 	// Values holds --backend-config=<name>,<key>=<value>, global ones included.
 	Values map[string]string
 	// Directory is --backend-directory.
 	Directory string
+	// Of returns the values for another backend, for a driver that runs those of
+	// others; nil where there are none.
+	Of func(backend string) map[string]string `json:"-"`
 }
 
 // Backend loads models. Its methods are called concurrently.

@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/internal/worker/process"
 	"github.com/nesoserve/neso/backend/isolate"
+	"github.com/nesoserve/neso/backend/native"
 	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/openvino"
 	"github.com/nesoserve/neso/backend/python"
@@ -26,6 +27,9 @@ type Options struct {
 	// own (`isolation: process`, see package backend/isolate), and for workers of
 	// another user or with limits.
 	WorkerBinary string
+	// NativeHost is the neso-host command, which runs backend libraries; see package
+	// backend/native.
+	NativeHost string
 	// WorkerUser and WorkerEnvironment are those of package backend/python, for all
 	// workers.
 	WorkerUser        string
@@ -76,6 +80,9 @@ func Drivers(o Options) []backend.Driver {
 		square.New(),
 	}
 	drivers = append(drivers, hosted.Drivers(hosts)...)
+	drivers = append(drivers, native.New(native.Options{
+		Host: o.NativeHost, WorkerBinary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment,
+	}))
 	workers := isolate.Options{Binary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
 	if o.Python != "" {
 		workers.Env = []string{"NESO_PYTHON=" + o.Python}

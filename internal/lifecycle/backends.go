@@ -38,7 +38,10 @@ func newBackends(o Options) *backends {
 
 // find returns the driver of a backend, or nil. A custom backend of the backend
 // directory comes before a built-in one of the same name: somebody put it there.
-func (b *backends) find(name, runtime string) *driver {
+//
+// So does a library that the configuration names, and one of a name that no
+// driver has; folders are those of the model.
+func (b *backends) find(name, runtime string, folders []string) *driver {
 	directory := ""
 	if b.settings != nil {
 		directory = b.settings(name).Directory
@@ -48,12 +51,22 @@ func (b *backends) find(name, runtime string) *driver {
 			return d
 		}
 	}
-	return b.drivers[name]
+	builtIn := b.drivers[name]
+	if builtIn != nil && runtime == "" {
+		return builtIn
+	}
+	look := backend.Lookup{Backend: name, Runtime: runtime, Folders: folders, Directory: directory, BuiltIn: builtIn != nil}
+	for _, d := range b.drivers {
+		if d.Finds != nil && d.Finds(look) {
+			return d
+		}
+	}
+	return builtIn
 }
 
 // driver returns what runs a backend's models, or nil.
-func (b *backends) driver(name, runtime string) *backend.Driver {
-	if d := b.find(name, runtime); d != nil {
+func (b *backends) driver(name, runtime string, folders []string) *backend.Driver {
+	if d := b.find(name, runtime, folders); d != nil {
 		return &d.Driver
 	}
 	return nil
@@ -61,8 +74,8 @@ func (b *backends) driver(name, runtime string) *backend.Driver {
 
 // get returns the open backend. An attempt that failed is made again for the
 // next model: what was missing may have been installed meanwhile.
-func (b *backends) get(ctx context.Context, draft *draft.Draft) (backend.Backend, error) {
-	d := b.find(draft.Backend(), draft.Runtime())
+func (b *backends) get(ctx context.Context, draft *draft.Draft, folders []string) (backend.Backend, error) {
+	d := b.find(draft.Backend(), draft.Runtime(), folders)
 	if d == nil {
 		return nil, draft.UnknownBackend(slices.Sorted(maps.Keys(b.drivers)))
 	}
@@ -74,6 +87,7 @@ func (b *backends) get(ctx context.Context, draft *draft.Draft) (backend.Backend
 	settings := backend.Settings{}
 	if b.settings != nil {
 		settings = b.settings(d.Name)
+		settings.Of = func(other string) map[string]string { return b.settings(other).Values }
 	}
 	opened, err := d.Open(ctx, b.host, settings)
 	if err != nil {

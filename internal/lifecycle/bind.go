@@ -182,7 +182,12 @@ func (m *Manager) backendOf(ctx context.Context, p *plan, version int64) (backen
 	if b, ok := p.bound[version]; ok {
 		return b.Backend, nil
 	}
-	return m.backends.get(ctx, p.draft)
+	return m.backends.get(ctx, p.draft, p.folders(version))
+}
+
+// folders are where a library of a version's own may lie.
+func (p *plan) folders(version int64) []string {
+	return []string{p.snapshot.VersionDirectory(version), p.snapshot.Directory}
 }
 
 // draftOf returns the configuration of a version as far as it is known before

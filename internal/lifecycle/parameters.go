@@ -12,7 +12,7 @@ func (m *Manager) warnOfParameters(p *plan, version int64) {
 	if _, bound := p.bound[version]; bound {
 		return // its program says what it means
 	}
-	d := m.backends.find(p.draft.Backend(), p.draft.Runtime())
+	d := m.backends.find(p.draft.Backend(), p.draft.Runtime(), p.folders(version))
 	if d == nil {
 		return
 	}

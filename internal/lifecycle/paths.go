@@ -42,7 +42,7 @@ func (m *Manager) outside(p *plan) []draft.Outside {
 	}
 	var all []draft.Outside
 	for _, d := range drafts {
-		all = append(all, d.Outside(m.backends.driver(d.Backend(), d.Runtime()))...)
+		all = append(all, d.Outside(m.backends.driver(d.Backend(), d.Runtime(), []string{p.snapshot.Directory}))...)
 	}
 	return all
 }

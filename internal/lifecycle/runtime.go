@@ -17,14 +17,14 @@ func (m *Manager) checkRuntime(p *plan, version int64) error {
 		return nil // its program runs it
 	}
 	runtime, name := p.draft.Runtime(), p.draft.Backend()
-	d := m.backends.find(name, runtime)
+	folders := p.folders(version)
+	d := m.backends.find(name, runtime, folders)
 	if runtime == "" || d == nil || d.Name != name {
 		return nil // or a python-based backend, which is its runtime
 	}
 	if runtime == "libtriton_"+name+".so" || runtime == "triton_"+name+".dll" {
 		return nil // what Triton takes where nothing is said
 	}
-	folders := []string{p.snapshot.VersionDirectory(version), p.snapshot.Directory}
 	if m.backends.settings != nil {
 		if directory := m.backends.settings(name).Directory; directory != "" {
 			folders = append(folders, filepath.Join(directory, name))

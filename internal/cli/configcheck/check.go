@@ -68,7 +68,9 @@ func check(out io.Writer, paths []string, directory string, strict bool) (ok boo
 	for i := range drivers {
 		o.Backends = append(o.Backends, drivers[i].Name)
 	}
-	o.Driver = func(name, runtime string) *backend.Driver { return driverOf(drivers, name, directory, runtime) }
+	o.Driver = func(name, runtime string, folders []string) *backend.Driver {
+		return driverOf(drivers, backend.Lookup{Backend: name, Runtime: runtime, Folders: folders, Directory: directory})
+	}
 	reports := make([]inspect.Report, 0, len(paths))
 	var unread []error
 	for _, path := range paths {
@@ -94,15 +96,23 @@ func check(out io.Writer, paths []string, directory string, strict bool) (ok boo
 
 // driverOf returns the driver that a server takes for a backend, or nil: a custom
 // backend of the backend directory comes first.
-func driverOf(drivers []backend.Driver, name, directory, runtime string) *backend.Driver {
+func driverOf(drivers []backend.Driver, look backend.Lookup) *backend.Driver {
 	var found *backend.Driver
 	for i := range drivers {
 		d := &drivers[i]
-		if d.Implements != nil && d.Implements(name, directory, runtime) {
+		if d.Implements != nil && d.Implements(look.Backend, look.Directory, look.Runtime) {
 			return d
 		}
-		if d.Name == name {
+		if d.Name == look.Backend {
 			found = d
+		}
+	}
+	if look.BuiltIn = found != nil; look.BuiltIn && look.Runtime == "" {
+		return found
+	}
+	for i := range drivers {
+		if d := &drivers[i]; d.Finds != nil && d.Finds(look) {
+			return d
 		}
 	}
 	return found

@@ -22,7 +22,7 @@ type Options struct {
 	// runtimes and parameters are not looked at.
 	Backends []string
 	// Driver returns what runs a backend's models, or nil.
-	Driver func(name, runtime string) *backend.Driver
+	Driver func(name, runtime string, folders []string) *backend.Driver
 	// Parameters are those that the server itself reads, whatever the backend.
 	Parameters []string
 	// CheckParameter returns what a load says of the value of one of Parameters.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -122,13 +123,22 @@ func (c *inspector) validate(tensors, load bool) {
 	}
 }
 
+// folders are where a library of the model's own may lie: of all its versions.
+func (c *inspector) folders() []string {
+	if c.Directory == "" {
+		return nil
+	}
+	versions, _ := filepath.Glob(filepath.Join(c.Directory, "[0-9]*"))
+	return append(versions, c.Directory)
+}
+
 // backend checks that the server has the backend, and knows the parameters.
 func (c *inspector) backend() {
 	name := c.draft.Backend()
 	if len(c.Options.Backends) == 0 || name == "" {
 		return
 	}
-	d := c.Options.Driver(name, c.draft.Runtime())
+	d := c.Options.Driver(name, c.draft.Runtime(), c.folders())
 	if d == nil {
 		if !c.draft.Unread(platform.Fields...) {
 			c.add(c.draft.UnknownBackend(c.Options.Backends)...)
@@ -150,7 +160,7 @@ func (c *inspector) parameters() {
 	config := c.config
 	var driver *backend.Driver
 	if len(c.Options.Backends) > 0 && config.Backend != "" {
-		driver = c.Options.Driver(config.Backend, c.draft.Runtime())
+		driver = c.Options.Driver(config.Backend, c.draft.Runtime(), c.folders())
 	}
 	of := &backend.Config{Name: config.Name, Directory: c.Directory, Decoupled: config.Decoupled, Parameters: config.Parameters}
 	for _, name := range c.draft.Parameters() {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
@@ -46,6 +48,10 @@ type Guest struct {
 	enc     wire.Encoder
 	out     []byte
 	running map[uint64]*guestRequest // by handle
+	lines   map[uint32]*line
+	served  map[uint64]*Request // by handle
+	credit  sync.Cond           // some has come, or the server is gone
+	ended   bool
 }
 
 // job is a frame that waits for its turn.
@@ -60,7 +66,9 @@ func New(control, descriptors *os.File, h Handler) *Guest {
 	g := &Guest{
 		handler: h, control: control, descriptors: descriptors,
 		rd: wire.NewReader(control, nil, nil), running: map[uint64]*guestRequest{},
+		lines: map[uint32]*line{}, served: map[uint64]*Request{},
 	}
+	g.credit.L = &g.mu
 	g.memory.init(g)
 	return g
 }
@@ -80,8 +88,12 @@ func (g *Guest) Serve() error {
 	err := g.read(jobs)
 	jobs.close()
 	g.memory.end()
+	g.end()
 	if errors.Is(err, errGuestExit) {
 		<-worked
+		for _, number := range g.numbers() {
+			g.Detach(number)
+		}
 		g.handler.Exit()
 		return nil
 	}
@@ -104,7 +116,11 @@ func (g *Guest) read(jobs *jobQueue) error {
 		}
 		switch h.Kind {
 		case wire.KindLoad, wire.KindInit, wire.KindUnload, wire.KindExecute, wire.KindExecuteBatch:
-			jobs.put(job{h, body, g.rd.Chunk()})
+			if j := (job{h, body, g.rd.Chunk()}); h.Kind != wire.KindExecute || !g.toLine(j) {
+				jobs.put(j)
+			}
+		case wire.KindCredit:
+			err = g.credited(h.ID, body)
 		case wire.KindSegment:
 			err = g.memory.segment(body, g.descriptors)
 		case wire.KindDrop:
@@ -185,6 +201,24 @@ func (g *Guest) cancel(handle uint64) {
 	if r := g.running[handle]; r != nil {
 		r.cancelled.Store(true)
 	}
+	if r := g.served[handle]; r != nil {
+		r.cancelled.Store(true)
+		g.credit.Broadcast()
+	}
+}
+
+// end lets those return who wait for what the server would send.
+func (g *Guest) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+	g.credit.Broadcast()
+}
+
+func (g *Guest) numbers() []uint32 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.lines))
 }
 
 // jobQueue holds frames until their turn. The server bounds how many there are.

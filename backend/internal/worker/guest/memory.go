@@ -23,9 +23,16 @@ type guestMemory struct {
 	// inputs are the mappings of kinds 0 and 2, by number.
 	inputs map[uint32][]byte
 	own    []*guestSegment
+	// guards are the blocks of served instances, by the place where they begin.
+	guards map[wire.Block]guardedBlock
+	slots  [][]byte // of small outputs, free
+	// watch and watchInputs are told of what was mapped.
+	watch, watchInputs func([]byte)
 	// grown gets the answer to a GROW: nil, or why there is no more memory.
 	grown chan error
-	ended chan struct{}
+	// growing is held by the one who asks for more.
+	growing sync.Mutex
+	ended   chan struct{}
 }
 
 type guestSegment struct {
@@ -36,6 +43,7 @@ type guestSegment struct {
 
 func (m *guestMemory) init(g *Guest) {
 	m.guest, m.inputs, m.grown, m.ended = g, map[uint32][]byte{}, make(chan error, 1), make(chan struct{})
+	m.guards, m.watch, m.watchInputs = map[wire.Block]guardedBlock{}, func([]byte) {}, func([]byte) {}
 }
 
 // end lets a waiting allocate return.
@@ -63,12 +71,14 @@ func (m *guestMemory) segment(body []byte, descriptors *os.File) error {
 	defer m.mu.Unlock()
 	if kind != wire.SegmentOutputs {
 		m.inputs[number] = data
+		m.watchInputs(data)
 		return nil
 	}
 	usable := uint64(1) << (bits.Len64(size) - 1)
 	if usable < segment.MinBlock {
 		return fmt.Errorf("worker protocol: an output segment of %d bytes", size)
 	}
+	m.watch(data)
 	m.own = append(m.own, &guestSegment{number: number, data: data, blocks: segment.NewBuddy(usable)})
 	select {
 	case m.grown <- nil:
@@ -118,22 +128,34 @@ func (m *guestMemory) input(e *wire.Entry) ([]byte, error) {
 // there is none.
 func (m *guestMemory) allocate(size int) (wire.Place, []byte, error) {
 	order := segment.OrderFor(uint64(size))
-	for attempt := 0; ; attempt++ {
-		m.mu.Lock()
-		for _, s := range m.own {
-			if offset, ok := s.blocks.Alloc(order); ok {
-				m.mu.Unlock()
-				return wire.Place{Segment: s.number, Offset: offset}, s.data[offset : offset+uint64(size)], nil
-			}
-		}
-		m.mu.Unlock()
-		if attempt == 2 {
-			return wire.Place{}, nil, errors.New("output memory cannot grow")
+	if at, data, ok := m.take(order, size); ok {
+		return at, data, nil
+	}
+	m.growing.Lock()
+	defer m.growing.Unlock()
+	for range 3 {
+		if at, data, ok := m.take(order, size); ok { // another one has grown it, or something came back
+			return at, data, nil
 		}
 		if err := m.grow(segment.MinBlock << order); err != nil {
 			return wire.Place{}, nil, err
 		}
 	}
+	if at, data, ok := m.take(order, size); ok {
+		return at, data, nil
+	}
+	return wire.Place{}, nil, errors.New("output memory cannot grow")
+}
+
+func (m *guestMemory) take(order, size int) (wire.Place, []byte, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.own {
+		if offset, ok := s.blocks.Alloc(order); ok {
+			return wire.Place{Segment: s.number, Offset: offset}, s.data[offset : offset+uint64(size)], true
+		}
+	}
+	return wire.Place{}, nil, false
 }
 
 func (m *guestMemory) grow(need uint64) error {
@@ -166,7 +188,7 @@ func (m *guestMemory) release(k wire.Block) {
 	defer m.mu.Unlock()
 	for _, s := range m.own {
 		if s.number == k.Segment {
-			s.blocks.Free(k.Offset)
+			s.blocks.Free(m.unguardLocked(k))
 		}
 	}
 }

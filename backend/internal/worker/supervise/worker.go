@@ -252,6 +252,12 @@ func (w *Worker) current(ctx context.Context, dead *worker.Instance) (*worker.In
 // that the worker had begun when it died fails with the cause; another one goes
 // back to the queue, or, where there is none, to the next worker.
 func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
+	return w.ExecuteAs(ctx, batch, func(in *worker.Instance) *worker.Instance { return in })
+}
+
+// ExecuteAs is Execute for one of several instances of the process: as names it by
+// what Setup returned, nil where it is not there.
+func (w *Worker) ExecuteAs(ctx context.Context, batch *backend.Batch, as func(*worker.Instance) *worker.Instance) error {
 	w.mu.Lock()
 	inst, coming := w.inst, w.comingLocked()
 	w.mu.Unlock()
@@ -267,7 +273,11 @@ func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
 			}
 		}
 		batch.Life = inst.Life
-		err = inst.Execute(ctx, batch)
+		if run := as(inst); run != nil {
+			err = run.Execute(ctx, batch)
+		} else {
+			err = worker.ErrEnded
+		}
 		if err != nil && inst.Conn().Err() != nil {
 			batch.Life++
 			w.report() // before the scheduler sends the next batch
@@ -288,6 +298,25 @@ func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
 			return err
 		}
 	}
+}
+
+// Living returns the connection with the process, nil while there is none.
+func (w *Worker) Living() *worker.Conn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inst == nil || w.inst.Conn().Err() != nil {
+		return nil
+	}
+	return w.inst.Conn()
+}
+
+// Conn returns the connection with the process, and waits for one that is under way.
+func (w *Worker) Conn(ctx context.Context) (*worker.Conn, error) {
+	inst, err := w.current(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return inst.Conn(), nil
 }
 
 // Ready returns nil, or why the worker cannot serve.

@@ -1,0 +1,172 @@
+package guest
+
+import (
+	"errors"
+
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Outputs of served instances end where memory ends that nobody may touch: who
+// writes behind one of them dies there, and not of what it has overwritten. What
+// lies between the last byte and the next multiple of 64 has a pattern that Check
+// looks at.
+
+const (
+	pageSize = 4096
+	// slackByte is the pattern behind an output.
+	slackByte = 0xA5
+	// slotPages is how many pages a small output has, and slotsAtOnce how many such
+	// are made together.
+	slotPages, slotsAtOnce = 2, 64
+)
+
+// Block is memory for an output.
+type Block struct {
+	guest *Guest
+	place wire.Place
+	data  []byte
+	slack []byte
+	slot  []byte // of a small one: all that it has
+}
+
+// Data is the memory, which begins at a multiple of 64.
+func (k *Block) Data() []byte { return k.data }
+
+func (k *Block) inline() bool { return k.slot != nil }
+
+// ErrOverrun is what Check says of a block behind which something was written.
+var ErrOverrun = errors.New("the memory behind it was written to")
+
+// Check reports whether the bytes just behind the block are as they were.
+func (k *Block) Check() error {
+	for _, b := range k.slack {
+		if b != slackByte {
+			return ErrOverrun
+		}
+	}
+	return nil
+}
+
+// Free takes back a block that was not sent.
+func (k *Block) Free() {
+	if k == nil || k.guest == nil {
+		return
+	}
+	m := &k.guest.memory
+	if k.slot != nil {
+		m.mu.Lock()
+		m.slots = append(m.slots, k.slot)
+		m.mu.Unlock()
+	} else {
+		m.release(wire.Block{Segment: k.place.Segment, Offset: k.place.Offset})
+	}
+	*k = Block{}
+}
+
+// Allocate returns memory for an output of that many bytes: where the server reads
+// it if it is longer than limit, else where it is copied from into the frame.
+func (g *Guest) Allocate(size, limit int) (*Block, error) {
+	k := &Block{guest: g, place: wire.Place{Segment: wire.InlineSegment}}
+	var all []byte
+	if size <= min(limit, slotPages*pageSize) {
+		slot, err := g.memory.slot()
+		if err != nil {
+			return nil, err
+		}
+		k.slot, all = slot, slot
+	} else {
+		place, data, err := g.memory.guarded(size)
+		if err != nil {
+			return nil, err
+		}
+		all, k.place = data, place
+	}
+	begin := len(all) - tensor.Align(size)
+	k.data, k.slack = all[begin:begin+size:begin+size], all[begin+size:]
+	k.place.Offset += uint64(begin)
+	for i := range k.slack {
+		k.slack[i] = slackByte
+	}
+	if k.slot == nil {
+		g.memory.place(k.place, begin)
+	}
+	return k, nil
+}
+
+// slot returns the memory of a small output.
+func (m *guestMemory) slot() ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.slots) == 0 {
+		const stride = (slotPages + 1) * pageSize
+		region, err := anonymous(slotsAtOnce * stride)
+		if err != nil {
+			return nil, err
+		}
+		m.watch(region)
+		for at := 0; at < len(region); at += stride {
+			end := at + slotPages*pageSize
+			if err := guard(region[end:end+pageSize], true); err != nil {
+				return nil, err
+			}
+			m.slots = append(m.slots, region[at:end:end])
+		}
+	}
+	last := len(m.slots) - 1
+	s := m.slots[last]
+	m.slots = m.slots[:last]
+	return s, nil
+}
+
+// guarded returns whole pages of output memory with one behind them that nobody
+// may touch.
+func (m *guestMemory) guarded(size int) (wire.Place, []byte, error) {
+	pages := (size + pageSize - 1) / pageSize * pageSize
+	at, data, err := m.allocate(pages + pageSize)
+	if err != nil {
+		return at, nil, err
+	}
+	if err := guard(data[pages:pages+pageSize], true); err != nil {
+		m.release(wire.Block{Segment: at.Segment, Offset: at.Offset})
+		return at, nil, err
+	}
+	m.mu.Lock()
+	m.guards[wire.Block{Segment: at.Segment, Offset: at.Offset}] = guardedBlock{base: at.Offset, page: data[pages : pages+pageSize]}
+	m.mu.Unlock()
+	return at, data[:pages:pages], nil
+}
+
+// guardedBlock is a block by the place at which the server knows it.
+type guardedBlock struct {
+	base uint64
+	page []byte
+}
+
+// place notes that the server will know the block that begins so many bytes before
+// by this one.
+func (m *guestMemory) place(at wire.Place, begin int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from := wire.Block{Segment: at.Segment, Offset: at.Offset - uint64(begin)}
+	k := m.guards[from]
+	delete(m.guards, from)
+	m.guards[wire.Block{Segment: at.Segment, Offset: at.Offset}] = k
+}
+
+// unguardLocked makes a block that has come back ordinary memory again, and returns
+// where it begins.
+func (m *guestMemory) unguardLocked(k wire.Block) uint64 {
+	b, ok := m.guards[k]
+	if !ok {
+		return k.Offset
+	}
+	delete(m.guards, k)
+	_ = guard(b.page, false) // what fails is found by the next who writes there
+	return b.base
+}
+
+// Watch has f called with each piece of memory that outputs lie in, from now on.
+func (g *Guest) Watch(outputs, inputs func([]byte)) {
+	g.memory.watch, g.memory.watchInputs = outputs, inputs
+}

@@ -1,0 +1,133 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/guest"
+	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/wire"
+)
+
+type (
+	// Request is one inference request of a batch.
+	Request = guest.Request
+	// Answer is a response to one.
+	Answer = guest.Answer
+	// Output is one tensor of an answer.
+	Output = guest.Output
+	// Block is memory for an output.
+	Block = guest.Block
+)
+
+// ErrOverrun is what Block.Check says of memory that was written to behind its end.
+var ErrOverrun = guest.ErrOverrun
+
+// Library loads models and runs them. Its methods are called one at a time; what
+// Init returns is called by a thread of the instance's own.
+type Library interface {
+	Load(l *Load) (*Loaded, error)
+	Init(number uint32, i *Init) (execute func([]*Request) error, err error)
+	// End ends an instance, Unload a model without instances.
+	End(number uint32) error
+	Unload(model uint32) error
+	// Exit ends all that is left.
+	Exit()
+}
+
+// Server is the way to the server.
+type Server struct {
+	guest   *guest.Guest
+	library Library
+}
+
+// InlineLimit is how many bytes of a tensor travel in a frame.
+const InlineLimit = segment.DefaultInlineLimit
+
+// Connect takes over the inherited channels.
+func Connect() (*Server, error) {
+	control, descriptors, err := channel.Inherited()
+	if err != nil {
+		return nil, fmt.Errorf("neso-host is started by the server: %w", err)
+	}
+	s := &Server{}
+	s.guest = guest.New(control, descriptors, s)
+	return s, nil
+}
+
+// Watch has the functions called with each piece of memory that outputs or inputs
+// lie in. It comes before Serve.
+func (s *Server) Watch(outputs, inputs func([]byte)) { s.guest.Watch(outputs, inputs) }
+
+// Allocate returns memory for an output of so many bytes.
+func (s *Server) Allocate(size int) (*Block, error) { return s.guest.Allocate(size, InlineLimit) }
+
+// Serve works until the server says that it is enough, or is gone. It returns the
+// exit status.
+func (s *Server) Serve(l Library) int {
+	s.library = l
+	if err := s.guest.Serve(); err != nil {
+		fmt.Fprintln(os.Stderr, "neso-host:", err)
+		return 1
+	}
+	return 0
+}
+
+// Call implements guest.Handler.
+func (s *Server) Call(kind wire.Kind, instance uint32, body json.RawMessage) (any, error) {
+	switch kind {
+	case wire.KindLoad:
+		var l Load
+		if err := json.Unmarshal(body, &l); err != nil {
+			return nil, err
+		}
+		return s.library.Load(&l)
+	case wire.KindInit:
+		return nil, s.init(instance, body)
+	case wire.KindUnload:
+		var u Unload
+		if len(body) > 0 {
+			if err := json.Unmarshal(body, &u); err != nil {
+				return nil, err
+			}
+		}
+		if u.Model != nil {
+			return nil, s.library.Unload(*u.Model)
+		}
+		s.guest.Detach(instance)
+		return nil, s.library.End(instance)
+	default:
+		return nil, errors.New("worker protocol: neso-host does not know this call")
+	}
+}
+
+func (s *Server) init(number uint32, body json.RawMessage) error {
+	var i Init
+	if err := json.Unmarshal(body, &i); err != nil {
+		return err
+	}
+	execute, err := s.library.Init(number, &i)
+	if err != nil {
+		return err
+	}
+	s.guest.Attach(number, guest.Served{
+		Tables: wire.Tables{Inputs: i.Inputs, Outputs: i.Outputs}, Decoupled: i.Decoupled, Window: i.Window,
+		InlineLimit: InlineLimit, Execute: execute,
+	})
+	return nil
+}
+
+// Instance implements guest.Handler: all instances are served ones.
+func (s *Server) Instance(uint32) (guest.Instance, bool) { return guest.Instance{}, false }
+
+// Exit implements guest.Handler.
+func (s *Server) Exit() { s.library.Exit() }
+
+// Misuse is the error for what a library must not do.
+func Misuse(library, format string, args ...any) *backend.Error {
+	return backend.Errorf(backend.Internal, "backend '%s' broke its contract: %s", library, fmt.Sprintf(format, args...))
+}

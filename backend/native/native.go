@@ -1,0 +1,196 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker"
+	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/process"
+	"github.com/nesoserve/neso/backend/internal/worker/supervise"
+	"github.com/nesoserve/neso/internal/scratch"
+)
+
+// Name is the driver's own, by which `neso backends` lists it.
+const Name = "native"
+
+// Parameters of a model.
+const (
+	// paramIsolation says whether the model has a process of its own, "process" (the
+	// default), or one with the other models of its library, "shared".
+	paramIsolation = "isolation"
+	// paramLimit bounds a batch in seconds, as for Python models.
+	paramLimit = "EXECUTION_TIMEOUT_SECONDS"
+)
+
+// Options say how the processes are started.
+type Options struct {
+	// Host is the neso-host command. Empty: $NESO_HOST, else neso-host beside this
+	// program, in build/lib, or on the PATH.
+	Host string
+	// WorkerBinary is the neso command, which starts workers of another user and with
+	// limits.
+	WorkerBinary string
+	// WorkerUser and WorkerEnvironment are those of package backend/python.
+	WorkerUser        string
+	WorkerEnvironment []string
+}
+
+// New returns the driver.
+func New(o Options) backend.Driver {
+	return backend.Driver{
+		Name: Name, Finds: o.finds, CheckParameter: checkParameter, Paths: []string{paramBatching},
+		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
+			return open(o, host, settings)
+		},
+	}
+}
+
+// driver is the opened backend.
+type driver struct {
+	options  Options
+	settings backend.Settings
+	user     *process.User
+	host     backend.Host
+	log      *slog.Logger
+	launcher *process.Launcher
+	warm     supervise.Warm
+
+	mu     sync.Mutex
+	shared map[string]*group // by library
+	links  map[string]*scratch.Dir
+}
+
+func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, error) {
+	user, err := process.FindUser(o.WorkerUser)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if host != nil && host.Logger() != nil {
+		log = host.Logger()
+	}
+	return &driver{
+		options: o, settings: s, user: user, host: host, log: log, launcher: &process.Launcher{Logger: log},
+		shared: map[string]*group{}, links: map[string]*scratch.Dir{},
+	}, nil
+}
+
+// Capabilities implements backend.Backend.
+func (d *driver) Capabilities() backend.Capabilities {
+	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true}
+}
+
+// checkParameter is what a load says of one parameter.
+func checkParameter(cfg *backend.Config, name string) error {
+	switch name {
+	case paramIsolation:
+		_, err := isShared(cfg)
+		return err
+	case paramLimit:
+		if _, ok := limits.ParseSeconds(cfg.Parameters[name]); !ok {
+			return backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is not a number of seconds from 0 on", name,
+				cfg.Parameters[name])
+		}
+	}
+	return limits.Check(cfg.Parameters, name)
+}
+
+// isShared reports whether the model shares a process.
+func isShared(cfg *backend.Config) (bool, error) {
+	switch v := strings.ToLower(cfg.Parameters[paramIsolation]); v {
+	case "", "process":
+		return false, nil
+	case "shared":
+		return true, nil
+	case "none":
+		return false, backend.Errorf(backend.Unsupported,
+			"model '%s' has 'isolation: none', which is for programs that use the C library: expected process or shared", cfg.Name)
+	default:
+		return false, backend.Errorf(backend.InvalidArg, "parameter 'isolation' of model '%s' is '%s', expected process or shared", cfg.Name,
+			cfg.Parameters[paramIsolation])
+	}
+}
+
+// check refuses what no process need be started for.
+func (d *driver) check(cfg *backend.Config) (library, error) {
+	if err := d.checkBatching(cfg); err != nil {
+		return library{}, err
+	}
+	for _, name := range append(slices.Clone(limits.Parameters), paramIsolation, paramLimit) {
+		if _, ok := cfg.Parameters[name]; ok {
+			if err := checkParameter(cfg, name); err != nil {
+				return library{}, err
+			}
+		}
+	}
+	return d.library(cfg)
+}
+
+// Complete implements backend.Backend.
+func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, error) {
+	lib, err := d.check(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	if shared, _ := isShared(&cfg); shared {
+		return d.completeShared(ctx, &cfg, lib)
+	}
+	spec, err := d.spec(&cfg, lib)
+	if err != nil {
+		return nil, err
+	}
+	s, err := supervise.Launch(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	config, err := load(ctx, s.Conn, d.loadOf(&cfg, lib, firstModel, true))
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	d.warm.Keep(&cfg, s)
+	return config, nil
+}
+
+// Load implements backend.Backend.
+func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
+	lib, err := d.check(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newModel(d, cfg, lib), nil
+}
+
+// Close implements backend.Backend.
+func (d *driver) Close() error {
+	d.warm.Close()
+	d.launcher.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var failed []error
+	for _, dir := range d.links {
+		failed = append(failed, dir.Remove())
+	}
+	d.links = map[string]*scratch.Dir{}
+	return errors.Join(failed...)
+}
+
+// plain turns an error that the worker told into that error.
+func plain(err error) error {
+	if e, ok := errors.AsType[*worker.CallError](err); ok {
+		return &backend.Error{Code: e.Code, Message: e.Message}
+	}
+	return err
+}
+
+// environment is that of the processes.
+func (d *driver) environment() []string {
+	return process.Environment(os.Environ(), d.options.WorkerEnvironment, d.user)
+}
