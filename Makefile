@@ -43,11 +43,12 @@ build: bin/.modules ## bin/neso, one static-as-can-be binary without cgo
 
 # The library that C programs link: its headers and what pkg-config reads lie beside it.
 CAPI_LINK = -Wl,-soname,libtritonserver.so -Wl,--version-script=$(CURDIR)/cmd/libtritonserver/exports.map
-capi: bin/.modules ## build/lib/libtritonserver.so, build/include: the server as a C library, with cgo
+capi: bin/.modules ## build/lib: libtritonserver.so, the server as a C library, and neso-host, with cgo; build/include
 	@mkdir -p build/lib/pkgconfig build/include/triton/core
 	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared -tags '$(TAGS)' -ldflags '$(LDFLAGS) -extldflags "$(CAPI_LINK)"' \
 	  -o build/lib/libtritonserver.so ./cmd/libtritonserver
 	@rm -f build/lib/libtritonserver.h
+	$(CC) -O2 -Wall -Wextra -o build/lib/neso-host cmd/neso-host/neso-host.c -ldl
 	@cp include/triton/core/*.h build/include/triton/core/
 	@sed 's|@VERSION@|$(VERSION)|' cmd/libtritonserver/tritonserver.pc.in >build/lib/pkgconfig/tritonserver.pc
 

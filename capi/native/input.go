@@ -1,0 +1,161 @@
+//go:build cgo
+
+package native
+
+// #include "loader.h"
+import "C"
+
+import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/object"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// input is a TRITONBACKEND_Input, which lives as long as its request. Its data lies
+// in one piece, where the server has it or, where it came with the frame, in memory of
+// the request.
+type input struct {
+	handle      handle.Handle
+	request     *request
+	tensor      *tensor.Tensor
+	data, shape uintptr // of C
+	attributes  buffers
+}
+
+var inputs = handle.NewTable[input](kindInput)
+
+func (i *input) free() {
+	if i.handle != 0 {
+		inputs.Take(i.handle)
+		i.attributes.free()
+	}
+}
+
+// known returns the handle of an input, which the library has from now on.
+func (i *input) known() handle.Handle {
+	r := i.request
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i.handle == 0 {
+		i.handle = inputs.New(i)
+	}
+	return i.handle
+}
+
+func inputOf(h C.uintptr_t, f func(i *input) C.uintptr_t) C.uintptr_t {
+	i := inputs.Get(handle.Handle(h))
+	if i == nil {
+		return stale("the input")
+	}
+	return f(i)
+}
+
+//export TRITONBACKEND_RequestInputCount
+func TRITONBACKEND_RequestInputCount(h, count C.uintptr_t) C.uintptr_t {
+	return requestOf(h, func(r *request) C.uintptr_t { put(count, uint32(len(r.inputs))); return 0 })
+}
+
+//export TRITONBACKEND_RequestInputName
+func TRITONBACKEND_RequestInputName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
+	return requestOf(h, func(r *request) C.uintptr_t {
+		if err := r.within(index); err != 0 {
+			return err
+		}
+		put(name, r.instance.model.named(r.of.Inputs[index].Name))
+		return 0
+	})
+}
+
+func (r *request) within(index C.uint32_t) C.uintptr_t {
+	if int(index) >= len(r.inputs) {
+		return errorf(backend.InvalidArg, "out of bounds index %d: request has %d inputs", index, len(r.inputs))
+	}
+	return 0
+}
+
+//export TRITONBACKEND_RequestInput
+func TRITONBACKEND_RequestInput(h, name, to C.uintptr_t) C.uintptr_t {
+	return requestOf(h, func(r *request) C.uintptr_t {
+		wanted := object.String(uintptr(name))
+		for k := range r.inputs {
+			if r.of.Inputs[k].Name == wanted {
+				put(to, r.inputs[k].known())
+				return 0
+			}
+		}
+		put[uintptr](to, 0)
+		return errorf(backend.InvalidArg, "unknown request input name %s", wanted)
+	})
+}
+
+//export TRITONBACKEND_RequestInputByIndex
+func TRITONBACKEND_RequestInputByIndex(h C.uintptr_t, index C.uint32_t, to C.uintptr_t) C.uintptr_t {
+	return requestOf(h, func(r *request) C.uintptr_t {
+		if err := r.within(index); err != 0 {
+			return err
+		}
+		put(to, r.inputs[index].known())
+		return 0
+	})
+}
+
+func (i *input) pieces() uint32 {
+	if len(i.tensor.Data) == 0 {
+		return 0
+	}
+	return 1
+}
+
+//export TRITONBACKEND_InputProperties
+func TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count C.uintptr_t) C.uintptr_t {
+	return inputOf(h, func(i *input) C.uintptr_t {
+		put(name, i.request.instance.model.named(i.tensor.Name))
+		put(datatype, C.int(i.tensor.Datatype))
+		put(shape, i.shape)
+		put(dims, uint32(len(i.tensor.Shape)))
+		put(size, uint64(len(i.tensor.Data)))
+		put(count, i.pieces())
+		return 0
+	})
+}
+
+// The server has one copy of an input, whatever the host policy.
+//
+//export TRITONBACKEND_InputPropertiesForHostPolicy
+func TRITONBACKEND_InputPropertiesForHostPolicy(h, _, name, datatype, shape, dims, size, count C.uintptr_t) C.uintptr_t {
+	return TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count)
+}
+
+//export TRITONBACKEND_InputBuffer
+func TRITONBACKEND_InputBuffer(h C.uintptr_t, index C.uint32_t, buffer, size, kind, id C.uintptr_t) C.uintptr_t {
+	return inputOf(h, func(i *input) C.uintptr_t {
+		if uint32(index) >= i.pieces() {
+			put[uintptr](buffer, 0)
+			put[uint64](size, 0)
+			return errorf(backend.InvalidArg, "out of bounds index %d: input '%s' has %d buffers", index, i.tensor.Name, i.pieces())
+		}
+		put(buffer, i.data)
+		put(size, uint64(len(i.tensor.Data)))
+		put(kind, memoryCPU)
+		put[int64](id, 0)
+		return 0
+	})
+}
+
+//export TRITONBACKEND_InputBufferForHostPolicy
+func TRITONBACKEND_InputBufferForHostPolicy(h, _ C.uintptr_t, index C.uint32_t, buffer, size, kind, id C.uintptr_t) C.uintptr_t {
+	return TRITONBACKEND_InputBuffer(h, index, buffer, size, kind, id)
+}
+
+//export TRITONBACKEND_InputBufferAttributes
+func TRITONBACKEND_InputBufferAttributes(h C.uintptr_t, index C.uint32_t, buffer, attributes C.uintptr_t) C.uintptr_t {
+	return inputOf(h, func(i *input) C.uintptr_t {
+		if err := TRITONBACKEND_InputBuffer(h, index, buffer, 0, 0, 0); err != 0 {
+			return err
+		}
+		i.request.mu.Lock()
+		defer i.request.mu.Unlock()
+		return i.attributes.put(attributes, len(i.tensor.Data))
+	})
+}

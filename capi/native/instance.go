@@ -1,0 +1,185 @@
+//go:build cgo
+
+package native
+
+// #include "loader.h"
+import "C"
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/native/host"
+	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/object"
+)
+
+// instance is a TRITONBACKEND_ModelInstance.
+type instance struct {
+	handle    handle.Handle
+	model     *model
+	server    *host.Server
+	config    backend.InstanceConfig
+	iterative bool
+	state     uintptr
+	name      object.Text
+	profiles  []object.Text
+}
+
+var instances = handle.NewTable[instance](kindInstance)
+
+// instance makes an instance of the model, whose configuration is complete by now.
+func (m *model) instance(i *host.Init, server *host.Server) (*instance, error) {
+	m.mu.Lock()
+	m.config, m.may = string(i.Config), false
+	m.mu.Unlock()
+	in := &instance{
+		model: m, server: server, config: i.Instance, iterative: i.Iterative, profiles: make([]object.Text, len(i.Instance.Profiles)),
+	}
+	in.handle = instances.New(in)
+	if err := call(m.library.entry.instanceInitialize, in.handle); err != nil {
+		in.free()
+		return nil, err
+	}
+	return in, nil
+}
+
+func (in *instance) end() error {
+	err := call(in.model.library.entry.instanceFinalize, in.handle)
+	in.free()
+	return err
+}
+
+func (in *instance) free() {
+	instances.Take(in.handle)
+	in.name.Free()
+	for k := range in.profiles {
+		in.profiles[k].Free()
+	}
+}
+
+// execute runs a batch.
+func (in *instance) execute(batch []*host.Request) error {
+	list := make([]C.uintptr_t, len(batch))
+	made := make([]*request, len(batch))
+	for k, r := range batch {
+		made[k] = newRequest(in, r)
+		list[k] = C.uintptr_t(made[k].handle)
+	}
+	err := taken(C.neso_execute(in.model.library.entry.execute, C.uintptr_t(in.handle), &list[0], C.uint32_t(len(list))))
+	if err != nil { // then they are ours again
+		for _, r := range made {
+			r.abandon()
+		}
+	}
+	return err
+}
+
+func instanceOf(h C.uintptr_t, f func(in *instance) C.uintptr_t) C.uintptr_t {
+	in := instances.Get(handle.Handle(h))
+	if in == nil {
+		return stale("the model instance")
+	}
+	return f(in)
+}
+
+// kinds are the numbers of the kinds of instances.
+var kinds = map[string]C.int{"KIND_AUTO": 0, "KIND_CPU": 1, "KIND_GPU": 2, "KIND_MODEL": 3}
+
+// policy is the host policy of an instance: its name and settings, as JSON.
+func (in *instance) policy() string {
+	name, settings := strings.ToLower(strings.TrimPrefix(in.config.Kind, "KIND_")), map[string]string{}
+	if name == "gpu" {
+		name = fmt.Sprintf("gpu_%d", in.config.Device)
+	}
+	if p := in.config.HostPolicy; p != nil {
+		name = p.Name
+		if p.Node != nil {
+			settings["numa-node"] = fmt.Sprint(*p.Node)
+		}
+		var cores []string
+		for _, n := range p.Processors {
+			cores = append(cores, fmt.Sprint(n))
+		}
+		if len(cores) > 0 {
+			settings["cpu-cores"] = strings.Join(cores, ",")
+		}
+	}
+	body, _ := json.Marshal(map[string]any{name: settings}) // strings always can
+	return string(body)
+}
+
+//export TRITONBACKEND_ModelInstanceName
+func TRITONBACKEND_ModelInstanceName(h, name C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { text(name, &in.name, in.config.Name); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceKind
+func TRITONBACKEND_ModelInstanceKind(h, kind C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { put(kind, kinds[in.config.Kind]); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceDeviceId
+func TRITONBACKEND_ModelInstanceDeviceId(h, id C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { put(id, int32(in.config.Device)); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceHostPolicy
+func TRITONBACKEND_ModelInstanceHostPolicy(h, policy C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { return message(policy, in.policy()) })
+}
+
+//export TRITONBACKEND_ModelInstanceIsPassive
+func TRITONBACKEND_ModelInstanceIsPassive(h, passive C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { put(passive, in.config.Passive); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceProfileCount
+func TRITONBACKEND_ModelInstanceProfileCount(h, count C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { put(count, uint32(len(in.config.Profiles))); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceProfileName
+func TRITONBACKEND_ModelInstanceProfileName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t {
+		if int(index) >= len(in.profiles) {
+			return errorf(backend.InvalidArg, "out of bounds index for profile name, the instance has %d", len(in.profiles))
+		}
+		text(name, &in.profiles[index], in.config.Profiles[index])
+		return 0
+	})
+}
+
+//export TRITONBACKEND_ModelInstanceSecondaryDeviceCount
+func TRITONBACKEND_ModelInstanceSecondaryDeviceCount(h, count C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(*instance) C.uintptr_t { put[uint32](count, 0); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceSecondaryDeviceProperties
+func TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(h C.uintptr_t, _1 C.uint32_t, _2, _3 C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(*instance) C.uintptr_t {
+		return errorf(backend.InvalidArg, "out of bounds index for secondary device, the instance has 0")
+	})
+}
+
+//export TRITONBACKEND_ModelInstanceModel
+func TRITONBACKEND_ModelInstanceModel(h, m C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { put(m, in.model.handle); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceState
+func TRITONBACKEND_ModelInstanceState(h, state C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { put(state, in.state); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceSetState
+func TRITONBACKEND_ModelInstanceSetState(h, state C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t { in.state = uintptr(state); return 0 })
+}
+
+//export TRITONBACKEND_ModelInstanceReportMemoryUsage
+func TRITONBACKEND_ModelInstanceReportMemoryUsage(h, _1 C.uintptr_t, _2 C.uint32_t) C.uintptr_t {
+	return instanceOf(h, func(*instance) C.uintptr_t { return 0 })
+}

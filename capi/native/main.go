@@ -1,0 +1,158 @@
+//go:build cgo
+
+package native
+
+// #cgo LDFLAGS: -ldl
+// #include "loader.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/native/host"
+	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/object"
+)
+
+// worker is what neso-host has loaded. The methods of host.Library are called one at
+// a time.
+type worker struct {
+	server    *host.Server
+	libraries map[string]*library // by path
+	models    map[uint32]*model
+	instances map[uint32]*instance
+	order     []uint32 // of the instances, as they were made
+}
+
+// neso_host_main is the program neso-host: it serves until the server says that it is
+// enough, and returns the exit status.
+//
+//export neso_host_main
+func neso_host_main() C.int {
+	server, err := host.Connect()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	C.neso_catch()
+	server.Watch(watch(C.NESO_OUTPUTS), watch(C.NESO_INPUTS))
+	return C.int(server.Serve(&worker{
+		server: server, libraries: map[string]*library{}, models: map[uint32]*model{}, instances: map[uint32]*instance{},
+	}))
+}
+
+func watch(kind C.int) func([]byte) {
+	return func(b []byte) { C.neso_watch(unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)), kind) }
+}
+
+// Load implements host.Library.
+func (w *worker) Load(l *host.Load) (*host.Loaded, error) {
+	for _, name := range l.Preload {
+		c := object.NewText(name)
+		C.neso_known((*C.char)(at(c)))
+		object.FreeText(c)
+	}
+	if w.models[l.Model] != nil {
+		return nil, backend.Errorf(backend.Internal, "worker protocol: model %d was loaded before", l.Model)
+	}
+	lib, err := w.open(l)
+	if err != nil {
+		return nil, err
+	}
+	m, err := lib.load(l)
+	if err != nil {
+		return nil, err
+	}
+	w.models[l.Model] = m
+	lib.models++
+	if !m.changed {
+		return &host.Loaded{}, nil
+	}
+	return &host.Loaded{Config: []byte(m.config)}, nil
+}
+
+// Init implements host.Library.
+func (w *worker) Init(number uint32, i *host.Init) (func([]*host.Request) error, error) {
+	m := w.models[i.Model]
+	if m == nil {
+		return nil, backend.Errorf(backend.Internal, "worker protocol: model %d was not loaded", i.Model)
+	}
+	in, err := m.instance(i, w.server)
+	if err != nil {
+		return nil, err
+	}
+	w.instances[number] = in
+	w.order = append(w.order, number)
+	return in.execute, nil
+}
+
+// End implements host.Library.
+func (w *worker) End(number uint32) error {
+	in := w.instances[number]
+	delete(w.instances, number)
+	if in == nil {
+		return nil
+	}
+	return in.end()
+}
+
+// Unload implements host.Library.
+func (w *worker) Unload(number uint32) error {
+	m := w.models[number]
+	delete(w.models, number)
+	if m == nil {
+		return nil
+	}
+	m.library.models--
+	return m.end()
+}
+
+// Exit implements host.Library.
+func (w *worker) Exit() {
+	for _, number := range w.order {
+		_ = w.End(number)
+	}
+	for number := range w.models {
+		_ = w.Unload(number)
+	}
+	for _, l := range w.libraries {
+		_ = l.end()
+	}
+}
+
+// at turns an address of C's memory into a pointer.
+func at(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
+
+// result is what an exported function returns for an error of Go.
+func result(err error) C.uintptr_t { return C.uintptr_t(object.FromError(err)) }
+
+func errorf(code backend.Code, format string, args ...any) C.uintptr_t {
+	return C.uintptr_t(object.Errorf(code, format, args...))
+}
+
+func stale(what string) C.uintptr_t { return C.uintptr_t(object.Stale(what)) }
+
+func put[T any](to C.uintptr_t, v T) { object.Set(uintptr(to), v) }
+
+// text puts the address of a string.
+func text(to C.uintptr_t, t *object.Text, s string) { put(to, t.C(s)) }
+
+// The kinds of objects of this interface.
+const (
+	kindBackend = handle.BackendKinds + iota
+	kindModel
+	kindInstance
+	kindRequest
+	kindInput
+	kindOutput
+	kindResponse
+	kindFactory
+	kindManager
+	kindAttributes
+	kindStatistics
+	kindState
+	kindServer
+)

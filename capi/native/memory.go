@@ -1,0 +1,91 @@
+//go:build cgo
+
+package native
+
+// #include <stdlib.h>
+// #include "loader.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/capi/handle"
+)
+
+// The types of memory.
+const (
+	memoryCPU C.int = iota
+	memoryPinned
+	memoryGPU
+)
+
+//export TRITONBACKEND_MemoryManagerAllocate
+func TRITONBACKEND_MemoryManagerAllocate(m, buffer C.uintptr_t, kind C.int, id C.int64_t, size C.uint64_t) C.uintptr_t {
+	switch {
+	case managers.Get(handle.Handle(m)) == nil:
+		return stale("the memory manager")
+	case kind == memoryPinned:
+		return errorf(backend.Unavailable, "failed to allocate pinned system memory")
+	case kind == memoryGPU:
+		return errorf(backend.Unsupported, "the memory manager gives no memory on GPU %d", id)
+	case kind != memoryCPU:
+		return errorf(backend.InvalidArg, "memory type %d is unknown", kind)
+	}
+	p := C.malloc(C.size_t(max(size, 1)))
+	if p == nil {
+		return errorf(backend.Unavailable, "failed to allocate %d bytes", size)
+	}
+	put(buffer, uintptr(p))
+	return 0
+}
+
+//export TRITONBACKEND_MemoryManagerFree
+func TRITONBACKEND_MemoryManagerFree(m, buffer C.uintptr_t, kind C.int, _ C.int64_t) C.uintptr_t {
+	switch {
+	case managers.Get(handle.Handle(m)) == nil:
+		return stale("the memory manager")
+	case kind != memoryCPU:
+		return errorf(backend.InvalidArg, "the memory was not allocated with this type")
+	}
+	C.free(at(uintptr(buffer)))
+	return 0
+}
+
+// buffers are the TRITONSERVER_BufferAttributes of an object, made when first asked
+// for.
+type buffers struct{ made C.uintptr_t }
+
+func (b *buffers) put(to C.uintptr_t, size int) C.uintptr_t {
+	if b.made == 0 {
+		var made C.uintptr_t
+		if err := C.TRITONSERVER_BufferAttributesNew(&made); err != 0 {
+			return err
+		}
+		b.made = made
+		if err := C.TRITONSERVER_BufferAttributesSetByteSize(made, C.size_t(size)); err != 0 {
+			return err
+		}
+	}
+	put(to, b.made)
+	return 0
+}
+
+func (b *buffers) free() {
+	if b.made != 0 {
+		C.TRITONSERVER_BufferAttributesDelete(b.made)
+		b.made = 0
+	}
+}
+
+// message puts a new TRITONSERVER_Message of a JSON text.
+func message(to C.uintptr_t, json string) C.uintptr_t {
+	var made C.uintptr_t
+	p := C.CString(json)
+	defer C.free(unsafe.Pointer(p))
+	if err := C.TRITONSERVER_MessageNewFromSerializedJson(&made, p, C.size_t(len(json))); err != 0 {
+		return err
+	}
+	put(to, made)
+	return 0
+}

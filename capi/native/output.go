@@ -1,0 +1,168 @@
+//go:build cgo
+
+package native
+
+// #include <stdlib.h>
+// #include "loader.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/native/host"
+	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/object"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// output is a TRITONBACKEND_Output, which lives as long as its response.
+type output struct {
+	tensor.Tensor
+	handle     handle.Handle
+	response   *response
+	block      *host.Block
+	shape      uintptr // of C
+	attributes buffers
+}
+
+var outputs = handle.NewTable[output](kindOutput)
+
+func (o *output) free() {
+	outputs.Take(o.handle)
+	o.attributes.free()
+	object.FreeText(o.shape)
+}
+
+// newTensor checks what the library says of a tensor that it makes.
+func newTensor(name C.uintptr_t, datatype C.int, shape C.uintptr_t, dims C.uint32_t) (tensor.Tensor, error) {
+	t := tensor.Tensor{Name: object.String(uintptr(name)), Shape: tensor.Shape(object.Int64s(uintptr(shape), uint64(dims)))}
+	if datatype > 0 && datatype < 256 {
+		t.Datatype = tensor.Datatype(datatype)
+	}
+	if !t.Datatype.Valid() {
+		return t, backend.Errorf(backend.InvalidArg, "datatype %d of output '%s' is unknown", datatype, t.Name)
+	}
+	if dims > 255 {
+		return t, backend.Errorf(backend.InvalidArg, "output '%s' has %d dimensions, at most 255 are supported", t.Name, dims)
+	}
+	if t.Shape == nil {
+		t.Shape = tensor.Shape{}
+	}
+	for _, d := range t.Shape {
+		if d < 0 {
+			return t, backend.Errorf(backend.InvalidArg, "shape %s of output '%s' has a negative dimension", t.Shape, t.Name)
+		}
+	}
+	_, err := tensor.ByteSize(t.Datatype, t.Shape)
+	return t, err
+}
+
+//export TRITONBACKEND_ResponseOutput
+func TRITONBACKEND_ResponseOutput(h, to, name C.uintptr_t, datatype C.int, shape C.uintptr_t, dims C.uint32_t) C.uintptr_t {
+	return responseOf(h, func(p *response) C.uintptr_t {
+		t, err := newTensor(name, datatype, shape, dims)
+		if err != nil {
+			return result(err)
+		}
+		for _, o := range p.outputs {
+			if o.Name == t.Name {
+				return errorf(backend.InvalidArg, "the response has output '%s' already", t.Name)
+			}
+		}
+		o := &output{Tensor: t, response: p}
+		o.handle = outputs.New(o)
+		p.outputs = append(p.outputs, o)
+		put(to, o.handle)
+		return 0
+	})
+}
+
+func outputOf(h C.uintptr_t, f func(o *output) C.uintptr_t) C.uintptr_t {
+	o := outputs.Get(handle.Handle(h))
+	if o == nil {
+		return stale("the output")
+	}
+	return f(o)
+}
+
+// allocate gives memory for a tensor that the library makes.
+func (in *instance) allocate(name string, size C.uint64_t) (*host.Block, error) {
+	const most = 1 << 46 // nobody has more
+	if size > most {
+		return nil, backend.Errorf(backend.InvalidArg, "output '%s' is to have %d bytes", name, size)
+	}
+	block, err := in.server.Allocate(int(size))
+	if err != nil {
+		return nil, backend.Errorf(backend.Unavailable, "output '%s': %v", name, err)
+	}
+	return block, nil
+}
+
+// place puts where memory is, and which.
+func place(block *host.Block, buffer, kind, id C.uintptr_t) {
+	put(buffer, uintptr(unsafe.Pointer(unsafe.SliceData(block.Data()))))
+	put(kind, memoryCPU)
+	put[int64](id, 0)
+}
+
+//export TRITONBACKEND_OutputBuffer
+func TRITONBACKEND_OutputBuffer(h, buffer C.uintptr_t, size C.uint64_t, kind, id C.uintptr_t) C.uintptr_t {
+	return outputOf(h, func(o *output) C.uintptr_t {
+		if o.block != nil {
+			return errorf(backend.AlreadyExists, "output '%s' has its buffer already", o.Name)
+		}
+		block, err := o.response.request.instance.allocate(o.Name, size)
+		if err != nil {
+			return result(err)
+		}
+		o.block = block
+		place(block, buffer, kind, id)
+		return 0
+	})
+}
+
+//export TRITONBACKEND_OutputBufferAttributes
+func TRITONBACKEND_OutputBufferAttributes(h, to C.uintptr_t) C.uintptr_t {
+	return outputOf(h, func(o *output) C.uintptr_t {
+		if o.block == nil {
+			return errorf(backend.InvalidArg, "output '%s' has no buffer yet", o.Name)
+		}
+		return o.attributes.put(to, len(o.block.Data()))
+	})
+}
+
+func (o *output) read(name, datatype, shape, dims C.uintptr_t) C.uintptr_t {
+	if o.shape == 0 {
+		o.shape = uintptr(C.malloc(C.size_t(8 * max(1, len(o.Shape)))))
+		copy(unsafe.Slice((*int64)(at(o.shape)), len(o.Shape)), o.Shape)
+	}
+	put(name, o.response.request.instance.model.named(o.Name))
+	put(datatype, C.int(o.Datatype))
+	put(shape, o.shape)
+	put(dims, uint64(len(o.Shape)))
+	return 0
+}
+
+//export TRITONBACKEND_InferenceResponseOutput
+func TRITONBACKEND_InferenceResponseOutput(h C.uintptr_t, index C.uint32_t, name, datatype, shape, dims C.uintptr_t) C.uintptr_t {
+	return responseOf(h, func(p *response) C.uintptr_t {
+		if int(index) >= len(p.outputs) {
+			return errorf(backend.InvalidArg, "out of bounds index %d: response has %d outputs", index, len(p.outputs))
+		}
+		return p.outputs[index].read(name, datatype, shape, dims)
+	})
+}
+
+//export TRITONBACKEND_InferenceResponseOutputByName
+func TRITONBACKEND_InferenceResponseOutputByName(h, name, datatype, shape, dims C.uintptr_t) C.uintptr_t {
+	return responseOf(h, func(p *response) C.uintptr_t {
+		wanted := object.String(uintptr(name))
+		for _, o := range p.outputs {
+			if o.Name == wanted {
+				return o.read(0, datatype, shape, dims)
+			}
+		}
+		return errorf(backend.NotFound, "the response has no output '%s'", wanted)
+	})
+}

@@ -1,0 +1,50 @@
+/* What the test backends share: errors end the call, and names of the interface are short. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "triton/core/tritonbackend.h"
+
+#define TRY(call)                    \
+  do {                               \
+    TRITONSERVER_Error* e_ = (call); \
+    if (e_) return e_;               \
+  } while (0)
+
+#define ERR(text) TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, text)
+
+/* One line to stderr, which is the server's log. */
+#define SAY(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fflush(stderr))
+
+static inline uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A copy of an input as an output of the response. */
+static inline TRITONSERVER_Error* copy_to(TRITONBACKEND_Response* response, TRITONBACKEND_Input* input, const char* output) {
+  TRITONSERVER_DataType datatype;
+  const int64_t* shape;
+  uint32_t dims, buffers;
+  uint64_t size, at = 0;
+  TRY(TRITONBACKEND_InputProperties(input, NULL, &datatype, &shape, &dims, &size, &buffers));
+  TRITONBACKEND_Output* out;
+  TRY(TRITONBACKEND_ResponseOutput(response, &out, output, datatype, shape, dims));
+  void* to;
+  TRITONSERVER_MemoryType type = TRITONSERVER_MEMORY_CPU;
+  int64_t id = 0;
+  TRY(TRITONBACKEND_OutputBuffer(out, &to, size, &type, &id));
+  for (uint32_t i = 0; i < buffers; i++) {
+    const void* from;
+    uint64_t n;
+    TRY(TRITONBACKEND_InputBuffer(input, i, &from, &n, &type, &id));
+    memcpy((char*)to + at, from, n);
+    at += n;
+  }
+  return NULL;
+}
