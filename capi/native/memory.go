@@ -32,7 +32,7 @@ func TRITONBACKEND_MemoryManagerAllocate(m, buffer C.uintptr_t, kind C.int, id C
 	case kind != memoryCPU:
 		return errorf(backend.InvalidArg, "memory type %d is unknown", kind)
 	}
-	p := C.malloc(C.size_t(max(size, 1)))
+	p := C.malloc(max(size, 1))
 	if p == nil {
 		return errorf(backend.Unavailable, "failed to allocate %d bytes", size)
 	}
