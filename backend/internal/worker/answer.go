@@ -42,7 +42,7 @@ func (f *batchFrames) responses(h wire.Header, body []byte, in *wire.Chunk) erro
 	return nil
 }
 
-// returnedTo says which blocks an output of the request may lie in beside the
+// returnedTo says in which blocks an output of the request may lie, other than the
 // worker's own.
 func (f *batchFrames) returnedTo(handle uint64) returned {
 	w := f.work.lock()
@@ -54,8 +54,8 @@ func (f *batchFrames) returnedTo(handle uint64) returned {
 	return returned{inputs: r.Request.Inputs, bufs: r.Copies, takes: r.Request.TakesDevice}
 }
 
-// response decodes what follows the head of a block, and what it costs in
-// credit; nil when there is none.
+// response decodes what follows the head of a block. It returns nil when nothing
+// follows. cost is what the response counts in the window of its stream.
 func (f *batchFrames) response(
 	cur *wire.Cursor, block *wire.ResponseBlock, in *wire.Chunk, instance uint32, from returned,
 ) (resp *backend.Response, cost int, err error) {
@@ -104,8 +104,8 @@ func (f *batchFrames) response(
 	return &a.Response, cost, nil
 }
 
-// output appends the tensor of an entry to list; a name that the model does
-// not have is dropped.
+// output appends the tensor of an entry to list. An output that the model does not
+// have is dropped.
 func (f *batchFrames) output(
 	list []tensor.Tensor, e *wire.Entry, cur *wire.Cursor, in *wire.Chunk, inst *Instance, from *returned,
 ) ([]tensor.Tensor, error) {
@@ -134,7 +134,7 @@ func (f *batchFrames) output(
 
 // respond delivers one response, or only the final mark, to the request of the
 // handle. A stale handle is ignored: its batch has failed before. cost is what
-// the response counts in its stream.
+// the response counts in the window of its stream.
 func (f *batchFrames) respond(handle uint64, resp *backend.Response, cost int, flags uint32) {
 	final, again := flags&wire.ResponseFinal != 0, flags&wire.ResponseAgain != 0
 	w := f.work.lock()

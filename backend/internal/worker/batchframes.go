@@ -10,8 +10,8 @@ import (
 )
 
 // batchFrames takes the frames in which the worker answers its batches: RESPONSES
-// (answer.go), RESULT_BATCH, DONE, NOT_BEGUN and FREE. What ends a batch otherwise is
-// here too (settle.go).
+// (answer.go), RESULT_BATCH, DONE, NOT_BEGUN and FREE. Batches that end in another way
+// are in settle.go.
 type batchFrames struct {
 	work  guard[work]
 	views *views
@@ -120,8 +120,8 @@ func (f *batchFrames) instanceName(number uint32) string {
 	return ""
 }
 
-// notBegun takes the worker's word that it has not run a batch: one that the
-// server had recalled.
+// notBegun takes NOT_BEGUN: the worker has not run a batch, which the server had
+// recalled.
 func (f *batchFrames) notBegun(h wire.Header) error {
 	w := f.work.lock()
 	b := w.batches.Find(h.ID)
@@ -146,8 +146,8 @@ func (f *batchFrames) notBegun(h wire.Header) error {
 	return fault
 }
 
-// freed takes the worker's word that it can take another batch although one has
-// not ended: its model answers later.
+// freed takes FREE: the worker can take another batch although this one has not ended,
+// because its model answers later.
 func (f *batchFrames) freed(h wire.Header) {
 	f.work.lock().batches.Frees(h.ID)
 	f.work.unlock()

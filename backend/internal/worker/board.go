@@ -8,15 +8,15 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
-// What is sent ahead to a worker waits in the pipeline of its instance, see package
-// inflight; which of it the worker has begun, package board knows.
+// Batches that are sent ahead wait in the pipeline of their instance, see package
+// inflight. Package board knows which of them the worker has begun.
 
 const (
-	// aheadLimit is how many batches may be on their way to one worker beyond the one
-	// that it runs: enough that it finds the next ones when it reads.
+	// aheadLimit is how many batches may be sent to one worker while it runs another
+	// one. It is enough for the worker to find the next batches whenever it reads.
 	aheadLimit = 15
-	// pipelineTick is how often a pipeline is looked at: when the worker has begun
-	// nothing between two looks, what waits there is taken back.
+	// pipelineTick is how often a pipeline is looked at. When the worker has begun
+	// nothing between two looks, the batches that wait there are taken back.
 	pipelineTick = 4 * time.Millisecond
 )
 
@@ -85,7 +85,7 @@ func (b *boards) free(part *board.Slot) {
 	}
 }
 
-// closeBoards ends what NewBoard has begun; nobody looks at a board any more.
+// closeBoards frees the boards. Nobody looks at one any more.
 func (c *Conn) closeBoards() {
 	w := &c.lock().work
 	defer c.unlock()
@@ -115,9 +115,8 @@ func (i *Instance) begun() uint64 {
 	return begun
 }
 
-// lookAtPipelines takes back what has been sent to workers that have not come to
-// it, and has those that run something else send the answers that they hold. It
-// is the timer's event.
+// lookAtPipelines is the event of the timer. It takes back batches that the worker does
+// not come to. A worker that runs something else is asked for the answers that it holds.
 func (c *Conn) lookAtPipelines() {
 	var taken []recall
 	s := c.lock()
@@ -129,7 +128,8 @@ func (c *Conn) lookAtPipelines() {
 	c.takeBack(taken)
 }
 
-// look forbids what waits in workers that have not come to it.
+// look looks at all pipelines. It forbids the batches that their worker does not come to,
+// and rings for answers that are held.
 func (w *work) look() []recall {
 	var late []*Instance
 	held, again := false, false
@@ -154,15 +154,15 @@ func (w *work) look() []recall {
 	return taken
 }
 
-// recall is what an instance has been forbidden: all up to a number that it has
-// not begun. The number is kept with it: what is forbidden later has not passed
-// the fence of this one.
+// recall says that an instance has been forbidden all batches up to a number that it
+// has not begun. The number belongs to it: a batch that is forbidden later has not passed
+// the same fence.
 type recall struct {
 	instance *Instance
 	last     uint64
 }
 
-// recall forbids instances what they have not begun.
+// recall forbids instances the batches that they have not begun.
 func (w *work) recall(instances []*Instance) (taken []recall) {
 	for _, i := range instances {
 		if i.Board == nil {
@@ -176,8 +176,8 @@ func (w *work) recall(instances []*Instance) (taken []recall) {
 	return taken
 }
 
-// takeBack has the reader give back what instances have been forbidden and had
-// not begun.
+// takeBack has the reader give back the batches that instances have been forbidden
+// and had not begun.
 func (c *Conn) takeBack(taken []recall) {
 	if len(taken) == 0 {
 		return
@@ -196,7 +196,7 @@ func (w *work) recallAll() {
 	}
 }
 
-// takeBackAll gives back what a worker that has ended has not begun.
+// takeBackAll gives back the batches that the worker, which has ended, has not begun.
 func (f *batchFrames) takeBackAll() {
 	var all []recall
 	waits := false

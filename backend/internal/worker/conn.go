@@ -21,14 +21,15 @@ import (
 
 // ConnOptions says what a connection needs to know and to call.
 type ConnOptions struct {
-	// Logger takes the worker's log records; it carries model and instance, unless the worker is a user's process (Serve).
+	// Logger takes the worker's log records. It carries model and instance, unless the
+	// worker is the process of a user (Serve).
 	Logger *slog.Logger
-	// Rate bounds these; nil means one of the connection's own.
+	// Rate bounds the log records; nil gives the connection a rate of its own.
 	Rate *linelog.Rate
 	// Host serves calls out of the worker; nil refuses them.
 	Host backend.Host
 	// OutputLimit bounds the worker's output memory in bytes; 0 is
-	// DefaultMemoryLimit.
+	// segment.DefaultMemoryLimit.
 	OutputLimit uint64
 	// Grace is how long an interrupted batch may still run before the connection
 	// is ended; 0 is a second. It must be shorter than the server waits for the
@@ -38,15 +39,15 @@ type ConnOptions struct {
 	// and operations of CONTROL that the connection does not know. nil refuses
 	// them.
 	Serve func(ctx context.Context, kind wire.Kind, body json.RawMessage) (any, error)
-	// KeepStuck gives up a batch that does not come back, and not the connection
-	// with all its other models.
+	// KeepStuck keeps the connection, with all its other models, when a batch does not
+	// come back: only that batch is abandoned.
 	KeepStuck bool
 	// Arena is where large answers to INFER go when the caller is no instance.
 	Arena *segment.Arena
 	// Devices makes the memory on GPUs that the worker may ask for; nil: none.
 	Devices *segment.DevicePool
-	// Cause turns the end of the connection into the error that requests in
-	// flight are answered with. It may wait, for the exit status, but not long.
+	// Cause returns the error that requests in flight are answered with when the
+	// connection has ended with err. It may wait a short while for the exit status.
 	Cause func(error) *backend.Error
 
 	Load LoadOptions     // for Load
@@ -111,9 +112,9 @@ func (c *Conn) unlock() { c.mu.Unlock() }
 func (s *state) busy() bool { return s.work.batches.Busy() || len(s.calls) > 0 }
 
 var (
-	// ErrEnded ends what the worker has not begun when its connection ends.
+	// ErrEnded ends the connection on our side, and refuses what is sent after the end.
 	ErrEnded = errors.New("the worker's connection has ended")
-	// ErrStuck ends a connection, or a batch alone where the connection is kept.
+	// ErrStuck ends a connection, or only the batch where the connection is kept.
 	ErrStuck = errors.New("the worker did not come back from a cancelled batch")
 )
 
@@ -151,7 +152,7 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 	c.wg.Go(func() { c.state.out.flusher(c.ch.Control, c.closing) })
 	c.wg.Go(c.reading.background)
 	if opts.Gone != nil {
-		c.wg.Go(c.mourn)
+		c.wg.Go(c.watchProcess)
 	}
 	return c, nil
 }
@@ -217,9 +218,9 @@ func (c *Conn) idleTick() {
 	c.unlock()
 }
 
-// mourn ends what can still come when the process has ended: something that it has
-// started may hold its channels open, and says nothing in its name.
-func (c *Conn) mourn() {
+// watchProcess ends the worker's channel when the process has ended: what it has started
+// may hold the channel open, and does not speak for the worker.
+func (c *Conn) watchProcess() {
 	select {
 	case <-c.opts.Gone:
 	case <-c.closing:
@@ -230,7 +231,7 @@ func (c *Conn) mourn() {
 	}
 }
 
-// Hello waits for the worker's first word.
+// Hello waits for HELLO, the first frame of the worker.
 func (c *Conn) Hello(ctx context.Context) (wire.Hello, error) {
 	select {
 	case <-c.helloed:
@@ -373,7 +374,7 @@ func (c *Conn) Exit() {
 	}
 }
 
-// cause is the error for what the end of the connection cut off.
+// cause is the error for everything that the end of the connection interrupted.
 func (c *Conn) cause() *backend.Error {
 	err := c.Err()
 	if c.opts.Cause != nil {

@@ -34,7 +34,7 @@ func TestDeviceDeaths(t *testing.T) {
 			one.die()
 		},
 		"the writer, with a tensor on its way": func(_ *testing.T, g *gpus, one, _ *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
+			in := one.onGPU(one.growDevice(1, gpu(0)), 0, data)
 			one.die()
 			one.conn.Close()
 			if n := g.count("free"); n != 0 {
@@ -43,7 +43,7 @@ func TestDeviceDeaths(t *testing.T) {
 			in.Release()
 		},
 		"the writer, while another reads": func(t *testing.T, g *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
+			in := one.onGPU(one.growDevice(1, gpu(0)), 0, data)
 			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
 			h, handle, inputs := two.inputs()
 			one.die()
@@ -57,7 +57,7 @@ func TestDeviceDeaths(t *testing.T) {
 			two.drop()
 		},
 		"the reader, while it reads": func(t *testing.T, g *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
+			in := one.onGPU(one.growDevice(1, gpu(0)), 0, data)
 			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
 			two.inputs()
 			two.die()
@@ -72,7 +72,7 @@ func TestDeviceDeaths(t *testing.T) {
 			one.die()
 		},
 		"the reader, between DROP and DROPPED": func(t *testing.T, g *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
+			in := one.onGPU(one.growDevice(1, gpu(0)), 0, data)
 			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
 			h, handle, _ := two.inputs()
 			two.answer(h, handle, 0, nil)
@@ -86,7 +86,7 @@ func TestDeviceDeaths(t *testing.T) {
 			two.die()
 		},
 		"both at once": func(t *testing.T, _ *gpus, one, two *fakeWorker) {
-			in := one.place(one.growDevice(1, gpu(0)), 0, data)
+			in := one.onGPU(one.growDevice(1, gpu(0)), 0, data)
 			done := two.execute(t.Context(), two.instance(takes), request(newAnswers(), in))
 			two.inputs()
 			var both sync.WaitGroup
@@ -110,7 +110,7 @@ func TestDeviceDeaths(t *testing.T) {
 func TestDeviceReturned(t *testing.T) {
 	g := newGPUs(t, nil)
 	two, one := g.worker(nil, gpu(0)), g.worker(nil, gpu(0))
-	in := one.place(one.growDevice(1, gpu(0)), 128, pattern(1<<16))
+	in := one.onGPU(one.growDevice(1, gpu(0)), 128, pattern(1<<16))
 	a := newAnswers()
 	r := request(a, in)
 	r.TakesDevice = two.conn.seesDevice
@@ -178,7 +178,7 @@ func TestBadDeviceEntries(t *testing.T) {
 		g := newGPUs(t, nil)
 		f, one := g.worker(nil, gpu(0)), g.worker(nil, gpu(0))
 		f.growDevice(1, gpu(0))
-		in := one.place(one.growDevice(1, gpu(0)), 0, pattern(1<<16))
+		in := one.onGPU(one.growDevice(1, gpu(0)), 0, pattern(1<<16))
 		done := f.execute(t.Context(), f.instance(takes), request(newAnswers(), in))
 		h, handle, _ := f.inputs()
 		f.answer(h, handle, 0, []wire.Place{at}, out)
@@ -239,7 +239,7 @@ func TestDeviceSegmentsAreBounded(t *testing.T) {
 	inst := two.instance(takes)
 	for n := range segment.MaxLent + 1 {
 		one := g.worker(nil)
-		in := one.place(one.growDevice(1, gpu(0)), 0, []byte{byte(n), 1, 2, 3})
+		in := one.onGPU(one.growDevice(1, gpu(0)), 0, []byte{byte(n), 1, 2, 3})
 		done := two.execute(t.Context(), inst, request(newAnswers(), in))
 		h, handle, inputs := two.inputs()
 		if e := inputs[0]; (e.Segment >= wire.FirstLentSegment) != (n < segment.MaxLent) || two.read(&e)[0] != byte(n) {

@@ -6,12 +6,11 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Tensors on GPUs. A worker writes them into segments that the pool has made for
-// it (GROW with a device, memory.go), and others are lent these (lend.go) if they have said
-// that they see the device (DEVICES) and take such tensors: in the inputs of a
-// model by its configuration, in the answer to a call by a flag of INFER. For
-// everybody else a tensor is brought to the host here, where it comes from the
-// worker, or in share, where it goes to one.
+// Tensors on GPUs. A worker writes them into segments that the pool has made for it (GROW
+// with a device, memory.go). Other workers are lent these segments (lend.go) if they have
+// said that they see the device (DEVICES) and if they take such tensors: inputs by the
+// configuration of the model, answers to calls by a flag of INFER. For everybody else the
+// tensor is copied to the host: outputs in views.settleOutputs, inputs in shareDevice.
 
 // seesDevice is Request.TakesDevice of the worker's calls.
 func (c *Conn) seesDevice(gpu tensor.GPU) bool {
@@ -20,8 +19,8 @@ func (c *Conn) seesDevice(gpu tensor.GPU) bool {
 	return s.err == nil && s.shared.sees(gpu)
 }
 
-// shareDevice does for an input on a GPU what share does for the others. What
-// ends at an instance that cannot read it there is copied to the host.
+// shareDevice does for an input on a GPU what share does for the others. For an
+// instance that cannot read it there it is copied to the host.
 func (i *Instance) shareDevice(request int, t *tensor.Tensor, copies []inflight.Copy) ([]inflight.Copy, error) {
 	if i.TakesDevice {
 		if _, ok := i.conn.lend(t); ok {

@@ -231,8 +231,8 @@ func (f *fakeWorker) refused(n uint64, on tensor.GPU) string {
 	return string(body)
 }
 
-// place writes bytes to a GPU and returns the server's tensor of them.
-func (f *fakeWorker) place(segment uint32, offset uint64, data []byte) tensor.Tensor {
+// onGPU writes bytes to a GPU and returns the server's tensor of them.
+func (f *fakeWorker) onGPU(segment uint32, offset uint64, data []byte) tensor.Tensor {
 	f.t.Helper()
 	copy(f.maps[segment][offset:], data)
 	buf, err := f.conn.mem.View(segment, offset, uint64(len(data)))
@@ -295,7 +295,7 @@ func TestDeviceTensor(t *testing.T) {
 	done := one.execute(t.Context(), first, r)
 	h, handle, _ := one.inputs()
 	copy(one.maps[number][4096:], data)
-	out := one.place(number, 4096, data)
+	out := one.onGPU(number, 4096, data)
 	one.answer(h, handle, 0, []wire.Place{{Segment: number, Offset: 4096}}, out)
 	out.Release()
 	if err := result(t, done); err != nil {
@@ -329,7 +329,7 @@ func TestDeviceTensor(t *testing.T) {
 		}
 		two.send(wire.AppendRelease(nil, []wire.Block{{Segment: e.Segment, Offset: e.Offset}}), nil)
 	}
-	_, body := one.next(wire.KindRelease) // two blocks: the view of place is one
+	_, body := one.next(wire.KindRelease) // two blocks: the view of onGPU is one
 	if err := wire.DecodeRelease(body, func(k wire.Block) {
 		if k != (wire.Block{Segment: number, Offset: 4096}) {
 			t.Errorf("released %+v", k)
@@ -357,7 +357,7 @@ func TestDeviceAnswer(t *testing.T) {
 	takes := false
 	host := &fakeHost{infer: func(r *backend.Request) error {
 		takes = r.TakesDevice != nil && r.TakesDevice(gpu(0))
-		return r.Respond(&backend.Response{Outputs: []tensor.Tensor{one.place(number, 0, data)}}, true)
+		return r.Respond(&backend.Response{Outputs: []tensor.Tensor{one.onGPU(number, 0, data)}}, true)
 	}}
 	for name, c := range map[string]struct {
 		flag byte
@@ -429,7 +429,7 @@ func outputToHost(t *testing.T, data []byte, takes func(tensor.GPU) bool) {
 	r.TakesDevice = takes
 	done := one.execute(t.Context(), one.instance(nil), r)
 	h, handle, _ := one.inputs()
-	out := one.place(number, 0, data)
+	out := one.onGPU(number, 0, data)
 	one.answer(h, handle, 0, []wire.Place{{Segment: number}}, out)
 	if err := result(t, done); err != nil {
 		t.Fatal(err)
@@ -445,7 +445,7 @@ func outputToHost(t *testing.T, data []byte, takes func(tensor.GPU) bool) {
 func inputToHost(t *testing.T, data []byte, edit func(*Instance), sees []tensor.GPU) {
 	g := newGPUs(t, nil)
 	one := g.worker(nil, gpu(0))
-	in := one.place(one.growDevice(uint64(len(data)), gpu(0)), 0, data)
+	in := one.onGPU(one.growDevice(uint64(len(data)), gpu(0)), 0, data)
 	two := g.worker(nil, sees...)
 	done := two.execute(t.Context(), two.instance(edit), request(newAnswers(), in))
 	h, handle, inputs := two.inputs()
@@ -471,7 +471,7 @@ func TestDeviceCopyFails(t *testing.T) {
 	a := newAnswers()
 	done := one.execute(t.Context(), inst, request(a))
 	h, handle, _ := one.inputs()
-	out := one.place(number, 0, pattern(1<<16))
+	out := one.onGPU(number, 0, pattern(1<<16))
 	one.answer(h, handle, 0, []wire.Place{{Segment: number}}, out)
 	if err := result(t, done); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ type Instance struct {
 	Caller    backend.Caller // of the requests that it sends, without what changes
 	Tables    wire.Tables
 	Decoupled bool
-	// Window says that the worker keeps count of what it sends; see Window.
+	// Window says that the worker counts the responses that it sends, see stream.Window.
 	Window bool
 	// Gather sends EXECUTE_BATCH in place of EXECUTE.
 	Gather bool
@@ -32,17 +32,16 @@ type Instance struct {
 	// InlineLimit is what the worker was told in LOAD.
 	InlineLimit int
 	// Writable tells the worker which input blocks it may write to: those that
-	// nothing else refers to. Such an instance is not lent memory of others,
-	// unless Lent says that what it writes there it sees alone.
+	// nothing else refers to. Such an instance is not lent memory of others, unless
+	// Lent is set: then the worker maps what it is lent so that nobody sees its writes.
 	Writable, Lent bool
 	// TakesDevice says that inputs may lie on the GPUs that the worker sees; the
 	// others are brought to the host.
 	TakesDevice bool
-	// Timeout, when above zero, is when a batch that is not back is answered with
-	// an error. The instance stays occupied until it is.
+	// Timeout, when above zero, is how long a batch may take before its requests are
+	// answered with an error. The instance stays occupied until the batch is back.
 	Timeout time.Duration
-	// Limit, when above zero, is how long the worker may take for one batch; then
-	// the process is ended.
+	// Limit, when above zero, is how long a batch may take before the process is ended.
 	Limit time.Duration
 
 	// Board, when not nil, lets batches be sent ahead.
@@ -52,8 +51,7 @@ type Instance struct {
 	clock    *limitClock
 	pipeline *inflight.Pipeline[*Instance] // what the worker has of it
 
-	// Life says which life of its worker the instance belongs to, for whoever starts
-	// workers anew.
+	// Life is the number of the life of its worker, from 1. It is for package supervise.
 	Life uint64
 }
 
@@ -79,15 +77,15 @@ func (c *Conn) Detach(i *Instance) {
 	}
 }
 
-// Stuck reports whether a batch of the instance was given up, or has not come
-// back in time, and is still not back.
+// Stuck reports whether a batch that was abandoned, or has not come back before its
+// timeout, is still not back.
 func (i *Instance) Stuck() bool {
 	i.conn.lock()
 	defer i.conn.unlock()
 	return i.pipeline.Stuck()
 }
 
-// Overdue returns how many batches have not come back in time.
+// Overdue returns how many batches have not come back before their timeout.
 func (i *Instance) Overdue() int { return i.pipeline.Overdue() }
 
 // batch is a batch that the worker has, see package inflight.
@@ -104,8 +102,8 @@ func recycle(b *batch) {
 type placement struct {
 	inst   *Instance
 	shared *sharedMemory
-	// copies that have not been placed yet, in the order in which put is asked. Inputs
-	// in the same memory have one each: that of another request ends with it.
+	// copies that Put has not been asked for yet, in its order. Inputs in the same memory
+	// have a copy each, because a copy ends with its request.
 	copies []inflight.Copy
 	err    error
 }
@@ -138,9 +136,9 @@ func (p *placement) Put(of []tensor.Tensor, i int) wire.Place {
 	return wire.Place{Segment: number, Offset: at.Offset, Own: own && p.inst.Writable}
 }
 
-// sharing returns how many of a request's inputs lie beside each other in one's
-// buffer, as those of one body do: each has a reference. It is 0 when another
-// input is the same memory.
+// sharing returns how many of a request's inputs lie in the buffer of input i, as the
+// inputs of one body do: each of them has a reference to it. It returns 0 when another
+// input begins at the same byte.
 func sharing(of []tensor.Tensor, i int) int {
 	n := 0
 	for k := range of {
@@ -155,9 +153,9 @@ func sharing(of []tensor.Tensor, i int) int {
 	return n
 }
 
-// share copies the large inputs into the version's shared memory that lie
-// neither there nor in memory of another model, which the worker is lent. One
-// that writes to its inputs as they lie is lent nothing: a copy is its own.
+// share copies large inputs into the version's shared memory. It leaves those that lie
+// there already, and those in memory of another model that the worker can be lent. A
+// worker that writes to its inputs is lent nothing: it gets copies of its own.
 func (i *Instance) share(request int, inputs []tensor.Tensor, copies []inflight.Copy) ([]inflight.Copy, error) {
 	for k := range inputs {
 		t := &inputs[k]
@@ -195,11 +193,11 @@ func releaseCopies(copies []inflight.Copy) {
 	}
 }
 
-// Execute sends the batch and waits until the worker can take another, with
-// every request of a model that is not decoupled answered by then. When it
-// returns an error, requests without a final response are still to be answered
-// with it. ctx is the server's: its end cancels the requests, and after the grace
-// period gives up the worker, which until then still reads the inputs.
+// Execute sends the batch and waits until the worker can take another one. By then every
+// request has been answered, unless the model is decoupled. When Execute returns an
+// error, the caller answers with it the requests that have no final response. ctx is the
+// server's: its end cancels the requests. A worker that does not come back within the
+// grace period is given up then; until then it still reads the inputs.
 func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 	c := i.conn
 	b, _ := batches.Get().(*batch)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// interruptGrace is short: when a batch is interrupted, its requests have had
-// their time.
+// interruptGrace is the default of ConnOptions.Grace. It is short: the requests of a
+// batch that is interrupted have had their time.
 const interruptGrace = time.Second
 
-// contextEnded cancels the batches of a context. A worker that does not come
-// back from them in time is given up: the end of the connection answers them.
+// contextEnded cancels the batches of a context. When the worker does not come back from
+// them in time, they are abandoned, or the connection ends, which answers them.
 func (c *Conn) contextEnded(done <-chan struct{}) {
 	s := c.lock()
 	defer c.unlock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// limitClock bounds how long a worker may take for one batch. Batches are sent
-// ahead and run in order, so that the time of a batch begins when the one before
-// it has ended: only the oldest is timed. It is guarded by the lock of its connection.
+// limitClock bounds how long a worker may take for one batch. Batches are sent ahead and
+// run in order, so the time of a batch begins when the one before it has ended. Hence
+// only the oldest batch is timed. The lock of the connection guards the clock.
 type limitClock struct {
 	oldest uint64 // the batch that is timed, 0 for none
 	since  time.Time
@@ -64,8 +64,8 @@ func (w *work) time(inst *Instance, id uint64) {
 	}
 }
 
-// limitPassed ends the connection if the oldest batch has had its time: the
-// process cannot be told to stop in the middle of a model's code.
+// limitPassed ends the connection if the oldest batch has had its time. The process
+// cannot be told to stop in the middle of a model's code.
 func (c *Conn) limitPassed(inst *Instance) {
 	s, k := c.lock(), inst.clock
 	late := s.err == nil && k.oldest != 0 && time.Since(k.since) >= inst.Limit

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// loadNotice is after what time a load is reported that goes on, and then
-	// whenever it has taken twice as long.
+	// loadNotice is how long a load takes before the log says that it goes on. The log
+	// says so again whenever the load has taken twice as long.
 	loadNotice = 30 * time.Second
 	// memoryLook is how often the memory of a limited worker is looked at.
 	memoryLook = time.Second
@@ -33,9 +33,9 @@ type LoadOptions struct {
 // PID is the number of the process that ConnOptions name, 0 for none.
 func (c *Conn) PID() int { return c.opts.Load.PID }
 
-// Load sends LOAD or INIT and waits for READY, as Call does, but no longer than
-// the worker may take: then the worker is ended, and the error says so. One that
-// failed at the limit of its memory says that too.
+// Load sends LOAD or INIT and waits for READY, as Call does. A worker that takes longer
+// than it may is ended, and the error says so. The error also says so when the worker
+// has failed at the limit of its memory.
 func (c *Conn) Load(ctx context.Context, kind wire.Kind, instance uint32, body any) (json.RawMessage, error) {
 	w := &loadWatch{conn: c, kind: kind, stop: make(chan struct{})}
 	var watch sync.WaitGroup
@@ -125,14 +125,14 @@ func memoryText(have, limit uint64) string {
 	return fmt.Sprintf("%d of the %d MiB that %s allows", have>>20, limit>>20, limits.ParamMemory)
 }
 
-// memorySigns are what failures say that come of too little memory. Python
-// loses its exception where there is no memory for one.
+// memorySigns are texts in failures that come of too little memory. Python loses its
+// exception where there is no memory for one.
 var memorySigns = []string{
 	"MemoryError", "bad_alloc", "llocate memory", "out of memory", "failed to map segment", "error return without exception set",
 }
 
-// explain adds the limit of the memory to the failure of a worker that was near
-// it, or that says so itself.
+// explain adds the limit of the memory to the failure of a worker that was near that
+// limit, or whose failure speaks of memory.
 func (w *loadWatch) explain(err error) error {
 	o := w.conn.opts.Load
 	if o.Memory == 0 || strings.Contains(err.Error(), limits.ParamMemory) {

@@ -16,13 +16,13 @@ type memoryFrames struct {
 	outputs *segment.Outputs    // the worker's own memory
 	loans   *segment.Loans      // those of shared, for what needs no lock
 	pool    *segment.DevicePool // nil: no memory on GPUs
-	// run answers a call beside the reader, reply at once.
+	// run answers a call of the worker beside the reader, reply answers it at once.
 	run   func(id uint64, f func() (any, error)) error
 	reply func(id uint64, value any, err error) error
 }
 
-// grow gives the worker more output memory, and before it the notices that
-// may have made it superfluous.
+// grow gives the worker more output memory. The release notices go before it: the
+// worker may find that they suffice.
 func (m *memoryFrames) grow(h wire.Header, body []byte) error {
 	need, gpu, err := wire.DecodeGrow(body)
 	if err != nil {
@@ -48,8 +48,8 @@ func (m *memoryFrames) grow(h wire.Header, body []byte) error {
 	return nil
 }
 
-// growDevice gives the worker memory on a GPU. The driver may take its time,
-// which is not the reader's.
+// growDevice gives the worker memory on a GPU. It runs beside the reader, because the
+// driver may take its time.
 func (m *memoryFrames) growDevice(id, need uint64, gpu tensor.GPU) error {
 	if m.pool == nil {
 		return m.reply(id, nil, backend.Errorf(backend.Unsupported, "this worker has no memory on GPUs"))
@@ -78,7 +78,7 @@ func (m *memoryFrames) addDevice(need uint64, gpu tensor.GPU) error {
 	return nil
 }
 
-// released takes the worker's notice that it no longer reads some blocks.
+// released takes RELEASE: the worker no longer reads some blocks.
 func (m *memoryFrames) released(body []byte) error {
 	var done []*tensor.Buffer
 	s := m.shared.lock()
@@ -95,8 +95,8 @@ func (m *memoryFrames) released(body []byte) error {
 	return err
 }
 
-// sees takes DEVICES. The pool knows of the worker before anybody else does: who
-// learns that it takes tensors there finds memory for them.
+// sees takes DEVICES. The pool learns of the worker first: whoever knows that the worker
+// takes tensors on a GPU can then allocate memory for them.
 func (m *memoryFrames) sees(body []byte) error {
 	gpus, err := wire.DecodeDevices(body)
 	if err != nil {
@@ -127,7 +127,7 @@ func (m *memoryFrames) leaveDevices() {
 	}
 }
 
-// dropped takes the worker's word that it has let go of a segment on a GPU.
+// dropped takes DROPPED: the worker has let go of a segment on a GPU.
 func (m *memoryFrames) dropped(body []byte) error {
 	number, err := wire.DecodeDropped(body)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
-// reading is what whoever reads a connection has: one goroutine at a time, to which the
-// election has given the part. What takes the frames sees only what it may touch, and
-// belongs to the reader too: others ask for it by tell.
+// reading belongs to whoever reads a connection: one goroutine at a time, to which the
+// election has given the part. Each group of frames has a type, which sees only what it
+// may touch. The groups belong to the reader too: others ask for batchFrames by tell.
 type reading struct {
 	conn    *Conn
 	rd      wire.Reader
@@ -49,10 +49,9 @@ func (c *Conn) await(b *batch) {
 	c.unlock()
 }
 
-// lead reads until the caller's batch has ended, then passes the part on. When
-// the worker makes a call and waits for nothing else, it yields the part,
-// makes the call on its own goroutine and returns. Should that take long, the
-// idle tick finds another reader.
+// lead reads until the caller's batch has ended, then passes the part on. When the worker
+// makes a call and waits for nothing else, lead yields the part, makes the call on its
+// own goroutine and returns. If the call takes long, the idle tick finds another reader.
 func (r *reading) lead(b *batch) {
 	r.leading = true
 	for !b.Ended || r.rd.Buffered() {

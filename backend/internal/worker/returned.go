@@ -7,21 +7,20 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// returned are the blocks that the outputs of one batch or request may lie in
-// beside the worker's own memory: those of its inputs, which a callable may
-// have changed in place, or passes through. What else the worker was given and
-// has not released is among them too: answers to its calls.
+// returned are the blocks in which the outputs of a batch or request may lie, other than
+// the worker's own memory. These are the blocks of its inputs, which a callable may change
+// in place or pass through, and the answers to calls that the worker has not released.
 type returned struct {
 	inputs []tensor.Tensor
 	copies []inflight.Copy  // of a gathered batch
 	bufs   []*tensor.Buffer // copies of a request
-	// gone says that the request has been answered without its worker: what the
-	// blocks hold by now belongs to others, and outputs in them are dropped.
+	// gone says that the request has been answered without its worker. Then the blocks
+	// belong to others by now, and outputs in them are dropped.
 	gone bool
-	// open adds the inputs of all requests that the worker has: those of a call may
-	// lie there.
+	// open adds the inputs of all requests that the worker has, where the inputs of a
+	// call may lie.
 	open bool
-	// takes is that of the request.
+	// takes is Request.TakesDevice.
 	takes func(tensor.GPU) bool
 }
 

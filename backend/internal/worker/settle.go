@@ -33,8 +33,8 @@ func (f *batchFrames) request(handle uint64) *backend.Request {
 	return nil
 }
 
-// settle answers what a batch left open and ends it. A decoupled model may
-// answer later, unless the batch has failed.
+// settle answers the requests that a batch has left open, and ends it. A decoupled model
+// may answer later, unless the batch has failed.
 func (f *batchFrames) settle(b *batch, err error) {
 	inst := b.Instance
 	later := inst.Decoupled && !inst.Gather
@@ -88,8 +88,8 @@ func (f *batchFrames) expire(id uint64) {
 	}
 }
 
-// late takes a response to a request that has been answered by its
-// timeout, and returns what the worker no longer reads.
+// late takes a response to a request that has been answered by its timeout. It returns
+// the buffers that the worker no longer reads.
 func (w *work) late(handle uint64, flags uint32) []*tensor.Buffer {
 	r, ok := w.batches.Late(handle, flags)
 	if ok && flags&wire.ResponseRetained != 0 {
@@ -112,15 +112,14 @@ func (f *batchFrames) abandon(id uint64) {
 	}
 }
 
-// returnAbandoned lets go of what an abandoned batch could read: it is back.
+// returnAbandoned releases what was kept for an abandoned batch, which is back.
 func (f *batchFrames) returnAbandoned(id uint64) {
 	kept := f.work.lock().batches.Returned(id)
 	f.work.unlock()
 	releaseBuffers(kept)
 }
 
-// takeBack ends the batches of an instance that the worker has not begun and was
-// forbidden, all up to one.
+// takeBack ends the batches that instances have been forbidden and have not begun.
 func (f *batchFrames) takeBack(list []recall) {
 	var copies []*tensor.Buffer
 	w := f.work.lock()

@@ -14,10 +14,10 @@ type views struct {
 	host    backend.Host     // or nil
 }
 
-// tensor makes a tensor of what a worker sent: a view of the frame, of the
-// worker's memory, or, where from is given, of the inputs that it was sent.
-// BYTES are checked where the worker cannot change them any more. The tensor
-// has no buffer when it lay in inputs that are gone.
+// tensor makes a tensor of what a worker sent: a view of the frame, of the worker's
+// memory or, where from is given, of the inputs that the worker was sent. BYTES in
+// shared memory are copied before they are checked, because the worker could change them.
+// The tensor has no buffer when it lay in inputs that are gone.
 func (v *views) tensor(name string, e *wire.Entry, cur *wire.Cursor, in *wire.Chunk, from *returned) (tensor.Tensor, error) {
 	t := tensor.Tensor{Name: name, Datatype: e.Datatype, Shape: e.Shape}
 	if e.Inline() {
@@ -84,8 +84,8 @@ func (v *views) ordinary(size int) (*tensor.Buffer, error) {
 	return tensor.NewBuffer(wire.Aligned(size), nil), nil
 }
 
-// settleOutputs brings the outputs of a response to the host whose recipient
-// does not take them on their GPU.
+// settleOutputs copies outputs from their GPU to the host where the recipient of the
+// response does not take them there.
 func (v *views) settleOutputs(outputs []tensor.Tensor, inst *Instance, to *returned) *backend.Error {
 	for i := range outputs {
 		m := outputs[i].Device()
@@ -99,8 +99,8 @@ func (v *views) settleOutputs(outputs []tensor.Tensor, inst *Instance, to *retur
 	return nil
 }
 
-// toHost brings a tensor to the host: to memory of the arena, which other
-// workers can be lent, or to ordinary memory when there is none.
+// toHost copies a tensor to the host: to memory of the arena, which other workers can be
+// lent, or to ordinary memory where arena is nil.
 func (v *views) toHost(t *tensor.Tensor, arena *segment.Arena) *backend.Error {
 	var to tensor.Allocator = ordinaryMemory{v}
 	if arena != nil {

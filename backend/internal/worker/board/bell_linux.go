@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bell is what has a worker send the answers that it holds, although it runs
-// something: a pipe of which a thread of the worker's reads the other end. While
-// nobody rings it costs nothing, which a thread that looks now and then does: in
-// Python it takes the interpreter away from the model each time.
+// bell has a worker that runs something send the answers that it holds. It is a pipe; a
+// thread of the worker reads its other end. It costs nothing while nobody rings. A thread
+// that looks now and then would cost something: in Python it takes the interpreter away
+// from the model each time.
 type bell struct{ fd int }
 
 // newBell returns the server's end and the worker's, which is to be closed when

@@ -9,7 +9,7 @@ import (
 
 type bell struct{}
 
-// newBell fails: nothing is sent ahead where canFence is false, so no worker
+// newBell fails: nothing is sent ahead where CanFence is false, so no worker
 // holds an answer.
 func newBell() (*bell, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 

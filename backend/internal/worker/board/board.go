@@ -23,9 +23,9 @@ import (
 // (fence), so that the worker needs none. Both may see it: then the server takes
 // the batch for begun and hears otherwise by NOT_BEGUN.
 //
-// A worker that lies about begun keeps what it was sent, as if its model took
-// long, or runs what the server has given to another instance of the same model;
-// what it answers to that has no handle any more.
+// A worker that lies about begun gains nothing. It keeps what it was sent, as if its model
+// took long. Or it runs what the server has given to another instance of the same model:
+// its answers to that are ignored, since their handles are stale.
 
 const (
 	// boardSize is that of the board's segment, boardSlot what each instance has of

@@ -11,7 +11,7 @@ const (
 	membarrierGlobal = 1
 )
 
-// CanFence reports whether fence works here.
+// CanFence reports whether Fence works here.
 var CanFence = sync.OnceValue(func() bool {
 	commands, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierQuery, 0, 0)
 	return errno == 0 && commands&membarrierGlobal != 0

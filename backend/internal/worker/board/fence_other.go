@@ -2,8 +2,8 @@
 
 package board
 
-// canFence reports whether fence works here: what is sent ahead cannot be taken
-// back without, so nothing is.
+// CanFence reports whether Fence works here. Nothing is sent ahead without it, since
+// nothing could be taken back.
 func CanFence() bool { return false }
 
 func Fence() {}

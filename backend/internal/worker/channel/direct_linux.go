@@ -11,13 +11,12 @@ import (
 	"github.com/nesoserve/neso/internal/rawsocket"
 )
 
-// The system calls of this file do not wait, so the scheduler need not hear of
-// them: an ordinary one wakes its watchdog thread, which then may take the
-// processor's work away and hand it to another thread, twice a request: see package
-// rawsocket.
+// The system calls of this file do not wait, so Go's scheduler need not hear of them. An
+// ordinary system call wakes the scheduler's watchdog thread, which may hand the
+// processor's work to another thread, twice a request: see package rawsocket.
 
-// WriteOnly returns the socket of f as a file that the poller does not watch:
-// it would be told each time that the worker has taken something. f is closed.
+// WriteOnly returns the socket of f as a file that the poller does not watch: the poller
+// would wake each time that the worker has taken something. f is closed.
 func WriteOnly(f *os.File) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

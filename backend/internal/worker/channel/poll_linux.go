@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// The next frame of a chain of calls comes within some tens of microseconds.
-// Waiting for it in Go's poller puts the thread to sleep, perhaps its core too,
-// and takes an interrupt and several system calls to wake both: as long again as
-// the step that is waited for. So the reader asks the socket again and again, and
-// in between leaves the core to others: above all to the worker, which the kernel
-// likes to wake on the core of whoever woke it.
+// The next frame of a chain of calls comes within some tens of microseconds. Waiting for
+// it in Go's poller puts the thread to sleep, and perhaps its core. An interrupt and
+// several system calls wake both, which takes as long as the step that is waited for. So
+// the reader asks the socket again and again. In between it leaves the core to others,
+// above all to the worker: the kernel likes to wake a process on the core of whoever
+// woke it.
 
 const (
 	// pollLimit is how long a reader asks for one frame.
@@ -21,8 +21,8 @@ const (
 	// again. A processor that always has a goroutine to run never looks at the
 	// network, where there may be requests for others.
 	pollWindow = 500 * time.Microsecond
-	// maxMisses bounds what polling in vain costs: after that many misses in a row
-	// one in 1<<maxMisses frames is asked for.
+	// maxMisses bounds the cost of polling in vain: after that many misses in a row
+	// one in 1<<maxMisses frames is polled for.
 	maxMisses = 6
 	// maxRun bounds how many frames in a row come without Go's poller, which alone
 	// knows of the deadline that tells a reader of its tasks.
@@ -89,8 +89,8 @@ func (d *Reader) polled() bool {
 	if err := d.raw.Control(d.poll); err != nil {
 		return false // Read says the same
 	}
-	// What came later had the core taken by others, who get more of it from one that
-	// yields than from one that sleeps.
+	// A frame that came later was delayed by others who had the core. They get more of
+	// it from a thread that yields than from one that sleeps.
 	d.polling.end(d.came && time.Since(begin) <= pollLimit)
 	return d.came
 }

@@ -208,7 +208,7 @@ func (g *Guest) sendAnswers(inst *Instance, j *job, requests []*guestRequest) er
 		o.Handle, o.Flags, o.Parameters = r.handle, wire.ResponseFinal, r.answer.Parameters
 		if o.Err = r.answer.Err; o.Err == nil {
 			o.Outputs = r.answer.Outputs
-			o.Indices, o.Places, o.Err = g.place(inst, r.answer.Outputs)
+			o.Indices, o.Places, o.Err = g.locate(inst, r.answer.Outputs)
 			if o.Err != nil {
 				o.Outputs, o.Indices, o.Places = nil, nil, nil
 			}
@@ -228,7 +228,7 @@ func (g *Guest) sendAnswers(inst *Instance, j *job, requests []*guestRequest) er
 
 // sendWhole sends the outputs of a batch as they are.
 func (g *Guest) sendWhole(inst *Instance, j *job, answer *backend.Response) error {
-	indices, places, failed := g.place(inst, answer.Outputs)
+	indices, places, failed := g.locate(inst, answer.Outputs)
 	g.mu.Lock()
 	var err error
 	if failed != nil {
@@ -244,9 +244,9 @@ func (g *Guest) sendWhole(inst *Instance, j *job, answer *backend.Response) erro
 	return err
 }
 
-// place says where outputs lie for the server: small ones in the frame, others
-// in output memory, into which they are copied.
-func (g *Guest) place(inst *Instance, outputs []tensor.Tensor) (indices []int, places []wire.Place, failed *backend.Error) {
+// locate says where outputs lie for the server: small ones in the frame, others in
+// output memory, into which they are copied.
+func (g *Guest) locate(inst *Instance, outputs []tensor.Tensor) (indices []int, places []wire.Place, failed *backend.Error) {
 	indices, places = make([]int, len(outputs)), make([]wire.Place, len(outputs))
 	for i := range outputs {
 		t := &outputs[i]

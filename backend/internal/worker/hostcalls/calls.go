@@ -56,7 +56,7 @@ var (
 	errTooMany = backend.Errorf(backend.Unavailable, "the model has more than %d calls into the server under way", callLimit)
 )
 
-// begin reserves a place for a call.
+// begin counts a call; false when too many are under way.
 func (c *Calls) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -159,7 +159,7 @@ type Answer struct {
 type Shared struct {
 	Output int // index in the response
 	Buf    *tensor.Buffer
-	Lent   bool // lies where the called model put it; else in the arena, and its place is not set yet
+	Lent   bool // lies where the called model put it; else in the arena, and where is not known yet
 }
 
 // ReleaseShared lets go of outputs that were not sent.

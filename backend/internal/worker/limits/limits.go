@@ -24,11 +24,11 @@ const (
 )
 
 const (
-	// defaultLoadLimit is far above what a model takes that loads at all: engines
-	// are built in an hour, where Triton waits for ever.
+	// defaultLoadLimit is far above the time of any load that succeeds: engines are
+	// built in an hour. Triton waits for ever.
 	defaultLoadLimit = 2 * time.Hour
-	// limitedLoadLimit is for workers whose memory is limited: libraries of
-	// frameworks try for ever to get what they cannot have.
+	// limitedLoadLimit is for workers whose memory is limited: libraries of frameworks
+	// ask again and again, for ever, for memory that they cannot have.
 	limitedLoadLimit = 5 * time.Minute
 )
 
@@ -81,11 +81,10 @@ func CheckHostPolicy(p *backend.HostPolicy) error {
 	return nil
 }
 
-// Parameters are the parameters of a model that LimitsOf and LoadLimitOf
-// read.
+// Parameters are the parameters of a model that Of and LoadLimitOf read.
 var Parameters = []string{ParamMemory, paramOpenFiles, paramCPU, ParamLoadLimit}
 
-// Check checks one parameter of a model, if it is one of LimitParameters.
+// Check checks one parameter of a model, if it is one of Parameters.
 func Check(parameters map[string]string, name string) error {
 	one := map[string]string{name: parameters[name]}
 	if _, err := Of(one); err != nil {

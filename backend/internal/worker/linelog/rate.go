@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A model that prints in a loop is not to fill the disk of the log, nor to keep
-// the server busy with it. Its worker may write so much in the long run, and so
-// much at once.
+// A model that prints in a loop must not fill the disk of the log, nor keep the server
+// busy. These constants say how much its worker may write in the long run, and how much
+// at once.
 const (
 	logLines, logLinesAtOnce = 1_000, 10_000      // a second
 	logBytes, logBytesAtOnce = 256 << 10, 4 << 20 // a second
@@ -22,8 +22,8 @@ type logBudget struct {
 	dropped      int
 }
 
-// take reports whether a line of so many bytes may be written at a time. Once it
-// may not, none may before there is a second's worth again: a log of every other
+// take reports whether a line of so many bytes may be written at a time. After a line
+// that may not, no line may until there is a second's worth again: a log of every other
 // line is of no use to anybody.
 func (b *logBudget) take(now time.Time, size int) bool {
 	if b.at.IsZero() {

@@ -25,15 +25,15 @@ func (p *Process) PID() int { return p.pid }
 // Ends are the server's ends of its channels.
 func (p *Process) Ends() channel.Ends { return p.ch }
 
-// Gone is closed when the process has ended, which may be told later of what, or
-// never: what it has started may hold its channels open. It is nil where that
-// cannot be seen.
+// Gone is closed when the process has ended. Its exit status may be known later, or
+// never. Its channels may stay open: what it has started may hold them. Gone is nil where
+// the end cannot be seen.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
-// Cause says why the process is gone, with the last of what it printed. It waits
-// for the exit status, and kills a process that only closed its channel, where err
-// says how reading that has ended. what is why the process must end, where the
-// server knows, else "".
+// Cause says why the process is gone, with the last lines that it printed. It waits for
+// the exit status, and kills a process that has only closed its channel; err says how
+// reading the channel has ended. what is the server's own reason to end the process, or
+// "".
 func (p *Process) Cause(what string, err error) string {
 	if what != "" {
 		p.Kill()

@@ -63,7 +63,7 @@ type confinement struct {
 // confinementFD comes behind the channels.
 const confinementFD = 5
 
-// prepare returns what is to be started, with places for the channels among its
+// prepare returns what is to be started, with room for the channels among its
 // ExtraFiles. begun is called when it has been.
 func (c *Command) prepare(tag uint64) (cmd *exec.Cmd, begun func(), err error) {
 	cmd = exec.Command(c.Path, c.Args...) //nolint:noctx // a context would kill it behind the supervisor's back

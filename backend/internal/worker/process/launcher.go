@@ -27,10 +27,10 @@ type Command struct {
 	Limits limits.Limits
 	// HostPolicy says where the worker is to run; nil for anywhere. It takes Confine.
 	HostPolicy *backend.HostPolicy
-	// Confine is a program, with its arguments, that calls Confine. It starts workers
-	// of another user, those with limits and those with a HostPolicy, which then have never been anything
-	// else. nil: the limits are set from outside, which takes CAP_SYS_RESOURCE for
-	// another user, as soon as they run.
+	// Confine is a program, with its arguments, that calls Confine. It starts workers of
+	// another user, workers with limits and workers with a HostPolicy, so that these are
+	// confined from their first moment on. Where it is nil, the server sets the limits
+	// as soon as a worker runs, which takes CAP_SYS_RESOURCE for another user.
 	Confine []string
 	// Zygote, when not nil, are the arguments with which the same executable
 	// becomes a zygote that forks workers.

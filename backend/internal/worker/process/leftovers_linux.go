@@ -12,12 +12,12 @@ import (
 	"github.com/nesoserve/neso/internal/procfs"
 )
 
-// What a worker has started ends with it, also what has left its process group
-// and its parents: a daemon of a model. Such a process is known by its mark
-// (package procfs). A model can hide what it starts; that ends with the server.
+// What a worker has started ends with the worker, also a daemon that has left its process
+// group and its parents. Such a process is known by its mark (package procfs). A model can
+// hide what it starts: that ends with the server (internal/cli/orphans).
 
-// newTag returns the mark of a new worker; 0, for none, in a worker and what that
-// has started: they bear that one's mark.
+// newTag returns the mark of a new worker. It returns 0, for none, in a process that is
+// itself a worker, or was started by one: it bears the mark of that worker.
 func newTag() uint64 {
 	if procfs.Marked() {
 		return 0
@@ -36,15 +36,16 @@ func (p *Process) mark() {
 const (
 	// sweepClean is how often in a row nothing must have been found.
 	sweepClean = 2
-	// sweepTime bounds how long what forks faster than it is killed keeps whoever
-	// waits for the end of the worker.
+	// sweepTime bounds how long the end of the worker waits for processes that fork
+	// faster than they are killed.
 	sweepTime = 5 * time.Second
-	// sweepGone bounds how long it counts as a finding that a process was listed and
-	// gone when it was looked at, which others' processes on a busy machine do too.
+	// sweepGone bounds how long a look counts as not clean because a process was
+	// listed and had ended before its mark was read. On a busy machine processes of
+	// others end so too.
 	sweepGone = 500 * time.Millisecond
 )
 
-// sighting is what a look at a process has come to.
+// sighting is the result of a look at one process.
 type sighting uint8
 
 const (
@@ -53,11 +54,11 @@ const (
 	missed                 // gone before its mark was read
 )
 
-// broom sweeps up after one worker. What forks and ends, again and again, has
-// another number whenever it is looked for; but such a process is the youngest of
-// all, so those that no earlier look has seen come first, and its dead are traces.
-// Only a look without any of these is clean.
-type broom struct {
+// sweeper finds and kills what one worker has left. A process that forks and ends, again
+// and again, has another number at each look. But it is always the newest process, so a
+// look begins with the processes that no look before has seen. Its dead processes show
+// that it is there. A look is clean when it has found neither.
+type sweeper struct {
 	p      *Process
 	others map[int]bool // seen by the last look; these come last
 	dead   map[int]bool // whose trace has counted, and whose parent does not wait for them
@@ -70,7 +71,7 @@ func (p *Process) Sweep() {
 	if p.swept || p.tag == 0 {
 		return
 	}
-	b := broom{p: p, others: map[int]bool{}, dead: map[int]bool{}}
+	b := sweeper{p: p, others: map[int]bool{}, dead: map[int]bool{}}
 	begin := time.Now()
 	for clean := 0; clean < sweepClean; clean++ {
 		marked, gone := b.look()
@@ -87,9 +88,9 @@ func (p *Process) Sweep() {
 	p.swept = p.over == nil || p.over()
 }
 
-// look kills what it finds, and reports whether it found any, and whether any had
-// gone before it was looked at.
-func (b *broom) look() (marked, gone bool) {
+// look kills what it finds. marked says that it has found something, gone that a process
+// had ended before its mark was read.
+func (b *sweeper) look() (marked, gone bool) {
 	seen := make(map[int]bool, len(b.others))
 	var fresh, known []int
 	for pid := range procfs.Numbers() {
@@ -115,7 +116,7 @@ func (b *broom) look() (marked, gone bool) {
 }
 
 // one kills a process that bears the mark.
-func (b *broom) one(pid int) sighting {
+func (b *sweeper) one(pid int) sighting {
 	if pid == b.p.pid {
 		return other
 	}
@@ -141,10 +142,10 @@ func (b *broom) one(pid int) sighting {
 	return found
 }
 
-// trace counts a dead process once. An orphan of a worker's has none but this
-// process to wait for it: left to the adopter they would fill the table, and every
+// trace counts a dead process once. Only this process can wait for a worker's orphan. If
+// that were left to the adopter, orphans would fill the table of processes, and every
 // look.
-func (b *broom) trace(pid int) sighting {
+func (b *sweeper) trace(pid int) sighting {
 	var status unix.WaitStatus
 	if got, err := unix.Wait4(pid, &status, unix.WNOHANG, nil); got == pid && err == nil {
 		return found

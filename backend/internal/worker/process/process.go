@@ -39,16 +39,17 @@ type Process struct {
 	output *os.File // what it prints
 	exited chan struct{}
 	status exitStatus // valid once exited is closed
-	// gone is closed when the process has ended, which may be told later of what, or
-	// never: what it has started may hold its channels open. nil where that cannot be
-	// seen.
+	// gone is closed when the process has ended. Its exit status may be known later, or
+	// never. Its channels may stay open: what it has started may hold them. gone is nil
+	// where the end cannot be seen.
 	gone  chan struct{}
 	lines *linelog.Log
 	read  chan struct{} // closed when the output has been read
 	// signal sends a signal to the process group; it does nothing after the end.
 	signal func(processSignal)
-	// over reports whether the process has ended, known or not of what; false where
-	// that cannot be seen. nil before the process has a number.
+	// over reports whether the process has ended, also before its exit status is known.
+	// It returns false where that cannot be seen, and is nil before the process has a
+	// number.
 	over func() bool
 
 	sweeping sync.Mutex

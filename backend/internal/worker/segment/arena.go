@@ -20,9 +20,9 @@ const (
 	segmentSize = 64 << 20
 	// DefaultMemoryLimit bounds the output segments of one worker, in bytes.
 	DefaultMemoryLimit = 16 << 30
-	// defaultAddressSpace bounds the segments of one arena. It is no bound of memory,
-	// which the server counts as bodies come: there is a place for all of a body when
-	// a part of it is there.
+	// defaultAddressSpace bounds the segments of one arena. It does not bound memory:
+	// the block for a whole body is handed out when its first part has come, and the
+	// server counts the bytes of bodies as they come.
 	defaultAddressSpace = 1 << 40
 	// idleTick is how long a segment must have been without an allocation until
 	// its free pages are given back.
@@ -33,7 +33,7 @@ const (
 // get ordinary memory, larger ones blocks of segments that all workers of the
 // version map. It implements tensor.Allocator.
 //
-// Close gives the mappings back when the last block has come home.
+// Close gives the mappings back when the last block has been released.
 type Arena struct {
 	small  tensor.Allocator // nil: the garbage collector's
 	limit  uint64

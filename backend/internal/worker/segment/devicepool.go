@@ -79,7 +79,7 @@ func (p *DevicePool) Enter(gpus []tensor.GPU) {
 	}
 }
 
-// Leave undoes enter.
+// Leave undoes Enter.
 func (p *DevicePool) Leave(gpus []tensor.GPU) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

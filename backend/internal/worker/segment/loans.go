@@ -14,7 +14,7 @@ import (
 const (
 	// MaxLent bounds the segments of others that one worker has mapped.
 	MaxLent = 64
-	// dropDelay is how long the end of a segment waits for that of others.
+	// dropDelay is how long the notice of a segment's end waits for more such notices.
 	dropDelay = time.Millisecond
 )
 
@@ -62,11 +62,11 @@ func At(r tensor.Region) *Segment {
 	return nil
 }
 
-// Loans are the segments of others that a worker has been given. The mu of
-// its connection guards them, but for what follows mu.
+// Loans are the segments of others that a worker has been given to read. The lock of the
+// connection guards them, except for the fields that follow mu.
 type Loans struct {
-	// numbers holds every segment that the worker could have been given: the
-	// answer, 0 for no, stays the same until the segment ends.
+	// numbers has an answer for every segment that was asked for: the number under
+	// which the worker has it, or 0 for no. It stays the same until the segment ends.
 	numbers  map[*Segment]uint32
 	segments map[uint32]*Segment // those that it has, by number
 	// dropping are those on GPUs that it has been told to let go of and has not yet.
@@ -86,8 +86,8 @@ func (l *Loans) Init(drop func()) {
 	l.timer.Stop()
 }
 
-// Number returns under which number the worker has the segment, 0 when it is not
-// to get it. Not known: nobody has asked yet.
+// Number returns the number under which the worker has the segment, or 0 when it does
+// not get it. known is false when nobody has asked yet.
 func (l *Loans) Number(s *Segment) (number uint32, known bool) {
 	number, known = l.numbers[s]
 	return number, known
@@ -102,7 +102,7 @@ func (l *Loans) At(number uint32) (*Segment, bool) {
 // Len returns how many segments it knows of.
 func (l *Loans) Len() int { return len(l.numbers) }
 
-// Next returns the number for one more segment, 0 when the worker has its fill.
+// Next returns the number for one more segment, 0 when the worker has MaxLent of them.
 func (l *Loans) Next() uint32 {
 	if len(l.segments) >= MaxLent || l.next >= wire.FirstOutputSegment {
 		return 0
@@ -110,8 +110,8 @@ func (l *Loans) Next() uint32 {
 	return l.next
 }
 
-// Lend notes that the worker gets the segment under what Next has said, or with 0
-// never.
+// Lend notes that the worker gets the segment under the number of Next, or with 0 that
+// it never gets it.
 func (l *Loans) Lend(s *Segment, number uint32) {
 	if number != 0 {
 		l.next = number + 1
@@ -121,8 +121,8 @@ func (l *Loans) Lend(s *Segment, number uint32) {
 	s.lentTo(l)
 }
 
-// endOf notes that the owner of a segment has let go of it. It locks nothing
-// but the list: whoever releases a buffer may hold any connection's mu.
+// endOf notes that the owner of a segment has let go of it. It locks only the list,
+// because whoever releases a buffer may hold the lock of any connection.
 func (l *Loans) endOf(s *Segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,8 +135,8 @@ func (l *Loans) endOf(s *Segment) {
 	}
 }
 
-// Ended takes the segments whose owner has let go of them. It needs no mu but its
-// own.
+// Ended takes the segments whose owner has let go of them. It does not need the lock of
+// the connection.
 func (l *Loans) Ended() []*Segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +145,8 @@ func (l *Loans) Ended() []*Segment {
 	return ended
 }
 
-// Drop forgets a segment, and returns the number that the worker is to let go of,
-// 0 for none.
+// Drop forgets a segment. It returns the number that the worker is to be told to let go
+// of, 0 for none.
 func (l *Loans) Drop(s *Segment) uint32 {
 	number := l.numbers[s]
 	delete(l.numbers, s)
@@ -161,20 +161,20 @@ func (l *Loans) Drop(s *Segment) uint32 {
 	return number
 }
 
-// Dropped notes that the worker has let go of a segment on a GPU; false when it was
-// not told to. It is for the caller to Return the segment.
+// Dropped notes that the worker has let go of a segment on a GPU. It returns false when
+// the worker was not told to. The caller returns the segment with Return.
 func (l *Loans) Dropped(number uint32) (*Segment, bool) {
 	s, ok := l.dropping[number]
 	delete(l.dropping, number)
 	return s, ok
 }
 
-// Return notes that the worker has let go of a segment, without the mu of its
-// connection.
+// Return notes that the worker has let go of a segment. The caller does not hold the
+// lock of the connection.
 func (l *Loans) Return(s *Segment) { s.returned(l) }
 
-// End returns what the worker has, which is gone: it is for the caller to Return
-// them.
+// End returns the segments that the worker had, which is gone. The caller returns them
+// with Return.
 func (l *Loans) End() []*Segment {
 	l.mu.Lock()
 	l.closed, l.ended = true, nil

@@ -15,7 +15,7 @@ type Segment struct {
 	device *DeviceMemory
 
 	mu        sync.Mutex
-	borrowers map[*Loans]struct{} // to be told when it ends; see loans.go
+	borrowers map[*Loans]struct{} // are told when it ends; see loans.go
 	over      bool                // it has ended
 }
 
@@ -45,7 +45,7 @@ func (s *Segment) Close() {
 	_ = s.file.Close()
 }
 
-// Number is the number under which its worker knows it, or its place in an arena.
+// Number is the number under which its worker knows it, or its index in an arena.
 func (s *Segment) Number() uint32 { return s.number }
 
 // File is what a worker maps; nil for memory on a GPU.

@@ -25,7 +25,7 @@ func createSegmentFile(size uint64) (*os.File, error) {
 	return file, nil
 }
 
-// readOnly fails: a file without a name cannot be opened again.
+// ReadOnly fails: a file without a name cannot be opened again.
 func (s *Segment) ReadOnly() (*os.File, error) { return nil, errors.ErrUnsupported }
 
 // punch does nothing: the page cache of a private file is the system's to trim.

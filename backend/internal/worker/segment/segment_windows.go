@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// mapSegment fails on this platform.
+// Map fails on this platform.
 func Map(*os.File, int, bool) ([]byte, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// unmapSegment has nothing to do.
+// Unmap has nothing to do.
 func Unmap([]byte) {}

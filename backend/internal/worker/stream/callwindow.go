@@ -7,8 +7,8 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// CallWindow bounds what a called decoupled model may be ahead of the model
-// that called it, with the window and the costs of a stream to a client.
+// CallWindow bounds the responses of a decoupled model that the model which called it
+// has not taken yet. Window and costs are those of a stream to a client.
 type CallWindow struct {
 	more chan struct{} // credit has come
 

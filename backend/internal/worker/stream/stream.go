@@ -6,33 +6,31 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// Window is how much of the responses of one decoupled request a worker may
-// send before the client has taken them, where it keeps count: a response
-// counts 1, and 1 more for every CreditBytes. The server returns the count with
-// CREDIT. So a client that does not read makes its own request wait, in the
-// worker, and no other.
+// Window bounds the responses of one decoupled request that a worker sends before the
+// client has taken them, where the worker keeps count. A response counts 1, and 1 more
+// for every CreditBytes. The server gives the count back with CREDIT. So a client that
+// does not read makes only its own request wait, in the worker.
 const (
 	Window = 256
 	// CreditBytes is how many bytes of a response count 1.
 	CreditBytes = 4 << 10
-	// creditStep is how much is taken before the worker is told.
+	// creditStep is how much the client takes before the worker is told.
 	creditStep = Window / 4
 )
 
 const (
-	// Room is how many responses of a request may wait in the queue, and
-	// as many behind the one that waits for the client, when the worker keeps no
-	// count. Then the reader waits, hence the worker with all
-	// its requests: what it has not sent yet costs the server nothing.
+	// Room is how many responses of a request may wait in the queue when the worker
+	// keeps no count. As many may wait behind the one that the client is taking. When
+	// the queue is full the reader waits, and so does the worker with all its
+	// requests: what the worker has not sent costs the server nothing.
 	Room = 32
-	// windowRoom is the same for a worker that should keep count: it may exceed
-	// the window where it cannot wait, up to four times.
+	// windowRoom is the same for a worker that keeps count. It may exceed the window
+	// up to four times, where it cannot wait.
 	windowRoom = 4*Window + Room
 )
 
-// Stream delivers the responses of one request of a decoupled model. Respond
-// may wait for the client there, which the reader must not do on behalf of one
-// among many requests.
+// Stream delivers the responses of one request of a decoupled model. Delivering may wait
+// for the client, which the reader must not do for one of many requests.
 type Stream struct {
 	req    *backend.Request
 	room   int
@@ -66,7 +64,7 @@ func New(req *backend.Request, credit func(taken int)) *Stream {
 }
 
 // Push queues a response. It waits while the queue is full, until the
-// connection is closing; only the last one always has a place.
+// connection is closing. The last one never waits.
 func (s *Stream) Push(item Item, closing <-chan struct{}) {
 	for {
 		s.mu.Lock()
@@ -113,8 +111,8 @@ func (s *Stream) Deliver() {
 	}
 }
 
-// settle tells the worker what has been taken, once that is worth a frame. A
-// stream whose end has come needs none.
+// settle tells the worker how much has been taken, once that is worth a frame. A stream
+// that has ended needs no credit.
 func (s *Stream) settle(taken int) int {
 	if s.credit == nil || taken < creditStep {
 		return taken

@@ -2,9 +2,9 @@ package wire
 
 import "fmt"
 
-// A worker says how long a frame is before it sends it. What a frame of its kind
-// cannot be ends the connection at once: whoever waits behind it would wait for
-// ever.
+// A worker says how long a frame is before it sends it. A length that a frame of its kind
+// cannot have ends the connection at once: whoever waits for the end of that frame would
+// wait for ever.
 
 const (
 	// maxText bounds frames of texts, far above what workers make of them.

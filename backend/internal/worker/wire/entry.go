@@ -9,7 +9,7 @@ import (
 
 // Entry is a decoded tensor entry: a tensor's head and where its data lies.
 type Entry struct {
-	// Index is the place in the table of inputs or outputs, or -1 when Name says
+	// Index is the number in the table of inputs or outputs, or -1 when Name says
 	// which tensor it is.
 	Index    int
 	Name     []byte // view of the frame
@@ -34,7 +34,7 @@ type Place struct {
 	Own bool
 }
 
-// ownBlock in the datatype of an entry is place.own. Only instances that are
+// ownBlock in the datatype of an entry is Place.Own. Only instances that are
 // Writable are sent it.
 const ownBlock = 0x80
 

@@ -10,12 +10,11 @@ const (
 	// frameWait is how long the reader waits for the next bytes of a frame that has
 	// begun. Workers send a frame in one go.
 	frameWait = 10 * time.Second
-	// frameGrace follows on it: a server that was itself stopped for so long, as in
-	// a suspended machine, finds what came meanwhile.
+	// frameGrace is added to it: a server that was itself stopped for so long, as on a
+	// suspended machine, finds the bytes that came meanwhile.
 	frameGrace = time.Second
-	// frameRate is how many bytes a second a frame must come with on top of
-	// frameWait, far below what a worker needs for it: a byte now and then is no
-	// progress.
+	// frameRate is how many bytes of a frame must come in a second, after frameWait. It
+	// is far below the rate of any worker: a byte now and then is no progress.
 	frameRate = 1 << 20
 )
 
@@ -77,8 +76,8 @@ func (p *Patience) begin(have, need int) {
 	}
 }
 
-// end notes that it does not wait any more. Without progress it was called away,
-// and the time goes on.
+// end notes that the reader does not wait any more. Without progress the reader was
+// called away, and the time goes on.
 func (p *Patience) end(progress bool) {
 	if p == nil {
 		return

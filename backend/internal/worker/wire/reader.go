@@ -55,8 +55,8 @@ type Reader struct {
 	start, end int // of what was read and not yet returned
 }
 
-// NewReader returns a reader of src. bounds are what may come, nil for anything.
-// patience is what it has with the rest of a frame, nil for any.
+// NewReader returns a reader of src. bounds says which frames may come, nil for all.
+// p bounds the wait for the rest of a frame, nil for no bound.
 func NewReader(src io.Reader, bounds *Bounds, p *Patience) Reader {
 	return Reader{src: src, bounds: bounds, patience: p}
 }
@@ -94,7 +94,7 @@ func (r *Reader) Next() (Header, []byte, error) {
 	}
 }
 
-// Buffered reports whether next would return without reading.
+// Buffered reports whether Next would return without reading.
 func (r *Reader) Buffered() bool {
 	have := r.end - r.start
 	if have < HeaderSize {
