@@ -60,10 +60,13 @@ class Link:
         self._waiters: deque[_Waiter] = deque()
         self._reading = False
         self._turns = 0
+        # Whether threads come back to read by themselves, as instances do after each batch. While none do, the thread
+        # that ``start`` starts reads at once. Changed by ``tended``.
+        self._tended = True
         # Why the channel has ended; written under the lock.
         self.failure: Optional[BaseException] = None
         self._ended = threading.Event()
-        # For the thread that ``start`` starts.
+        # For the thread that ``start`` starts; None has it look again whether it must read.
         self._jobs: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
 
     @property
@@ -72,12 +75,18 @@ class Link:
         return self.failure is not None
 
     def start(self, name: str) -> None:
-        """Starts the thread that reads when nobody else does."""
+        """Starts the thread that reads when nobody else does. No other one does so far."""
+        self._tended = False
         threading.Thread(target=self._attend, name=name, daemon=True).start()
 
     def later(self, job: Callable[[], None]) -> None:
         """Has the thread that ``start`` started call job soon, without the lock; never, once the channel has ended."""
         self._jobs.put(job)
+
+    def tended(self, by_others: bool) -> None:
+        """Says whether threads come back to read; for who has called ``start``. The caller holds the lock."""
+        self._tended = by_others
+        self._hand_over()
 
     def end(self, failure: BaseException) -> None:
         """Makes every wait fail from now on."""
@@ -105,8 +114,8 @@ class Link:
             while True:
                 value = ready()
                 if value:
-                    if self._waiters and not self._reading:
-                        self._waiters.popleft().event.release()
+                    if (self._waiters or not self._tended) and not self._reading:
+                        self._hand_over()
                     return value
                 if self.failure is not None:
                     raise self.failure
@@ -121,9 +130,13 @@ class Link:
                     self._read_when_there(deadline)
 
     def _hand_over(self) -> None:
-        """Lets somebody else read on, if anybody waits."""
-        if not self._reading and self._waiters:
+        """Lets somebody else read on: who waits, or else the thread of ``start`` where nobody would come back."""
+        if self._reading:
+            return
+        if self._waiters:
             self._waiters.popleft().event.release()
+        elif not self._tended:
+            self._jobs.put(None)
 
     def _follow(self, ready: Callable[[], Any], deadline: Optional[float]) -> None:
         waiter = _Waiter(ready)
@@ -248,11 +261,13 @@ class Link:
                 self._fail(Closed() if isinstance(error, OSError) else end_of(error))
 
     def _attend(self) -> None:
-        """Reads when nobody has for a while: all threads work, or there is none."""
+        """Reads when nobody has for a while, as all threads work, and at once when there is none that would."""
         turns, rounds = -1, 0
         while not self._ended.is_set():
+            with self.changed:
+                alone = not (self._tended or self._reading or self._waiters)
             try:
-                job = self._jobs.get(timeout=UNREAD)
+                job = self._jobs.get(timeout=0 if alone else UNREAD)
             except queue.Empty:
                 pass
             else:
@@ -265,7 +280,7 @@ class Link:
                     return
                 if rounds % TIDY == 0:
                     self.tidy()
-                if self._reading or self._waiters or self._turns != turns:
+                if self._reading or self._waiters or (self._tended and self._turns != turns):
                     turns = self._turns
                     continue
                 self._read()

@@ -97,6 +97,26 @@ def test_what_ends_is_not_stuck(monkeypatch):
         server.stop()
 
 
+def test_an_idle_process_reads(monkeypatch):
+    """Nobody waits for frames when no instance is loaded and no call is out: an order is heard all the same."""
+    monkeypatch.setattr("neso_runtime.link.UNREAD", 3600)  # by itself this look comes too late
+    server = make_server()
+    bind(server, "m", add_sub, ADD_SUB, shape="batch")
+    client = Http(server)
+    try:
+        for _ in range(2):
+            assert client.ask("POST", "/v2/repository/models/m/unload")[0] == 200
+            assert client.ask("POST", "/v2/repository/models/m/load")[0] == 200
+            assert client.infer("m", a=ONE, b=ONE)["sum"][0, 0] == 2
+        assert client.ask("POST", "/v2/repository/models/m/unload")[0] == 200
+        bind(server, "other", add_sub, ADD_SUB, shape="batch")
+        server.unbind("other")  # this thread has read, and does not any more
+        assert client.ask("POST", "/v2/repository/models/m/load")[0] == 200
+    finally:
+        monkeypatch.undo()
+        server.stop()
+
+
 def test_a_taken_port_is_said():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

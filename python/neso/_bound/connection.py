@@ -130,11 +130,13 @@ class BoundConnection(Connection):
             instance = Instance(function, self.bursts, loop, call, board, self._unloaded)
             with self.link.changed:
                 self._instances[number] = instance
+                self.link.tended(True)
             instance.thread.start()
         except Exception as error:
             failure = {"message": f"{type(error).__name__}: {error}", "traceback": ""}
             with self.link.changed:
                 self._instances.pop(number, None)
+                self.link.tended(bool(self._instances))
             with contextlib.suppress(Closed):
                 self.link.writer.send(json_frame(FAILED, number, call, failure))
 
@@ -143,6 +145,7 @@ class BoundConnection(Connection):
         with self.link.changed:
             if self._instances.get(instance.number) is instance:
                 del self._instances[instance.number]
+                self.link.tended(bool(self._instances))
 
     def _ended(self, failure: BaseException) -> None:
         """At the end of the channel, under the link's lock."""
