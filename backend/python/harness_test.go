@@ -65,6 +65,7 @@ type testOptions struct {
 	complete  bool
 	batch     int
 	grace     time.Duration
+	finalize  time.Duration
 }
 
 var vector = []backend.IO{{Name: "IN", Datatype: tensor.FP32, Dims: tensor.Shape{-1}}}
@@ -144,7 +145,7 @@ func configOf(dir string, o testOptions) backend.Config {
 func load(t testing.TB, source string, o testOptions) (*testModel, error) {
 	t.Helper()
 	d, log := newDriver(t, o.settings)
-	d.grace = o.grace
+	d.grace, d.finalize = o.grace, o.finalize
 	m := &testModel{t: t, driver: d, log: log, cfg: configOf(writeModel(t, source), o)}
 	if o.complete {
 		if _, err := d.Complete(t.Context(), m.cfg); err != nil {

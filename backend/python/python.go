@@ -76,7 +76,8 @@ type driver struct {
 	launcher  *process.Launcher
 	envs      environments
 	devices   *segment.DevicePool // nil for frameworks, whose outputs are on the host
-	grace     time.Duration       // for finalize; 0 is the worker's default
+	grace     time.Duration       // for the end of a worker; 0 is the worker's default
+	finalize  time.Duration       // for finalize; 0 is the worker's default
 	warm      supervise.Warm
 
 	mu     sync.Mutex

@@ -4,6 +4,7 @@ package python
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -199,6 +200,24 @@ func TestHangAtStart(t *testing.T) {
 	}
 }
 
+// TestFinalizeTakesItsTime: a worker is given little time to end, but its model's
+// finalize as long as it takes.
+func TestFinalizeTakesItsTime(t *testing.T) {
+	done := filepath.Join(t.TempDir(), "done")
+	m := mustLoad(t, fmt.Sprintf(`
+class TritonPythonModel:
+	def execute(self, requests):
+		return []
+	def finalize(self):
+		time.sleep(0.5)
+		open(%q, "w").close()
+`, done), testOptions{grace: 10 * time.Millisecond})
+	m.close()
+	if _, err := os.Stat(done); err != nil {
+		t.Error("finalize was cut off")
+	}
+}
+
 // TestHangAtEnd unloads a model whose finalize never returns.
 func TestHangAtEnd(t *testing.T) {
 	m := mustLoad(t, `
@@ -209,7 +228,7 @@ class TritonPythonModel:
 		signal.signal(signal.SIGTERM, signal.SIG_IGN)
 		while True:
 			time.sleep(1)
-`, testOptions{grace: 50 * time.Millisecond})
+`, testOptions{finalize: 50 * time.Millisecond})
 	m.close() // SIGTERM is ignored, SIGKILL is not; checkNoChildren looks
 }
 

@@ -75,12 +75,8 @@ class Worker:
             pass
         finally:
             self.bls.allowed = False
-            for instance in list(self.instances.values()):
-                try:
-                    instance.finalize()
-                except Exception as error:
-                    print(full_traceback(error), file=sys.stderr)
-            self.instances.clear()
+            for number in list(self.instances):
+                self._unload(number, {})
             eventloop.stop()
 
     def _serve(self) -> None:
@@ -197,8 +193,12 @@ class Worker:
 
     def _unload(self, number: int, _: dict[str, Any]) -> dict[str, Any]:
         instance = self.instances.pop(number, None)
+        self.bls.allowed = bool(self.instances)
         if instance is not None:
-            instance.finalize()
+            try:
+                instance.finalize()
+            except Exception as error:
+                print(full_traceback(error), file=sys.stderr)
         return {}
 
 

@@ -27,7 +27,9 @@ type Spec struct {
 	Host   backend.Host
 	// HelloTimeout bounds the time from start to HELLO; 0 is 30 seconds.
 	HelloTimeout time.Duration
-	// Grace is how long the worker may take to finalize; 0 is ten seconds.
+	// Finalize is how long the model's finalize may take; 0 is two hours, as for a load.
+	Finalize time.Duration
+	// Grace is how long the worker may take to end then; 0 is ten seconds.
 	Grace time.Duration
 	// Limit is the Limit of the instance.
 	Limit time.Duration
@@ -58,11 +60,17 @@ func (s *Spec) grace() time.Duration {
 	if s.Grace > 0 {
 		return s.Grace
 	}
-	return finalizeGrace
+	return exitGrace
 }
 
-// finalizeGrace is how long a model's finalize may take.
-const finalizeGrace = 10 * time.Second
+const (
+	// finalizeLimit ends what would never end by itself. Whoever stops the server
+	// waits no longer than --exit-timeout-secs.
+	finalizeLimit = 2 * time.Hour
+	// finalizeNotice is after what time a finalize is reported that goes on.
+	finalizeNotice = 10 * time.Second
+	exitGrace      = 10 * time.Second
+)
 
 // Session is one life of a worker: a process and the connection with it.
 type Session struct {
@@ -153,11 +161,40 @@ func (s *Session) died(err error) *backend.Error {
 // Name returns the instance that the worker was started for.
 func (s *Session) Name() string { return s.spec.Name }
 
-// Stop lets the worker finalize and end, in bounded time, and waits for it.
-func (s *Session) Stop() {
+// Finish is Stop of a worker that serves: its model finalizes before, which may
+// write what took hours to compute.
+func (s *Session) Finish() {
+	grace := s.spec.grace()
+	if !s.finalize() {
+		grace = 0 // it would not read EXIT either
+	}
+	s.stop(grace)
+}
+
+// finalize waits until the model has finalized or the worker is gone, and reports
+// whether it has not taken too long.
+func (s *Session) finalize() bool {
+	limit := s.spec.Finalize
+	if limit <= 0 {
+		limit = finalizeLimit
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	notice := time.AfterFunc(finalizeNotice, func() {
+		s.spec.logger().Info("finalize goes on", slog.Int("pid", s.proc.PID()), slog.Duration("since", finalizeNotice), slog.Duration("limit", limit))
+	})
+	defer notice.Stop()
+	_, err := s.Conn.Call(ctx, wire.KindUnload, 0, struct{}{})
+	return err == nil || ctx.Err() == nil
+}
+
+// Stop lets the worker end, in bounded time, and waits for it.
+func (s *Session) Stop() { s.stop(s.spec.grace()) }
+
+func (s *Session) stop(grace time.Duration) {
 	s.reap.Do(func() {
 		s.Conn.Exit()
-		s.proc.Stop(s.spec.grace(), func() {
+		s.proc.Stop(grace, func() {
 			s.spec.logger().Warn("worker does not end, sending a signal", slog.Int("pid", s.proc.PID()))
 		})
 		s.finish()

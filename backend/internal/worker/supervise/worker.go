@@ -75,7 +75,7 @@ func (w *Worker) supervise(ctx context.Context, s *Session) {
 		select {
 		case <-s.Conn.Done():
 		case <-ctx.Done():
-			s.Stop()
+			s.Finish()
 			return
 		}
 		reason := s.died(s.Conn.Err())
