@@ -114,7 +114,8 @@ func (d *driver) spec(cfg *backend.Config, command process.Command, instance str
 	return supervise.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
-		HelloTimeout: d.settings.stubTimeout, Finalize: d.finalize, Grace: d.grace, Limit: limit, LoadLimit: load, Traces: true, Devices: d.devices,
+		HelloTimeout: d.settings.stubTimeout, Finalize: d.finalize, Grace: d.grace,
+		Limit: limit, LoadLimit: load, Traces: true, Devices: d.devices,
 	}
 }
 

@@ -416,7 +416,7 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 			continue
 		}
 		if v.model != nil {
-			old = append(old, retired{model: v.model, source: v.source})
+			old = append(old, retired{model: v.model, source: v.source, number: o.version})
 		}
 		v.move(Ready, "")
 		v.model, v.source, v.draft, v.took = o.model, p.snapshot.Retain(), p.draftOf(o.version), o.took

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,6 +47,24 @@ func TestReloadOnlyWhatChanged(t *testing.T) {
 	mustLoad(t, m, Request{Name: "a"})
 	if len(loaded) != 2 {
 		t.Error("loaded", loaded)
+	}
+}
+
+// TestReplacedVersionsAreUnloaded: the log says when one that was replaced is gone, as
+// of one that was unloaded: until then its memory is in use.
+func TestReplacedVersionsAreUnloaded(t *testing.T) {
+	var log nesotest.Log
+	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/3/w": "1"})
+	o := of(top, "a")
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	m := start(t, o, &nesotest.Echo{Name: "echo"})
+	nesotest.Put(t, top, "a/3/w", "changed")
+	mustLoad(t, m, Request{Name: "a"})
+	if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "successfully unloaded 'a' version 3"); n != 2 {
+		t.Errorf("said %d times, want of both:\n%s", n, log.String())
 	}
 }
 

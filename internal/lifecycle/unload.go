@@ -92,11 +92,8 @@ func (m *Manager) retire(ctx context.Context, r retired) {
 func (m *Manager) retired(r retired) {
 	r.source.Release()
 	m.book.Close(m.title(r.name, r.model.Version(), r.model.Config()), r.model.Stats())
-	if r.record == nil {
-		return
-	}
 	m.mu.Lock()
-	if r.record.moves == r.moves {
+	if r.record != nil && r.record.moves == r.moves {
 		r.record.move(Unavailable, reasonUnloaded)
 	}
 	m.mu.Unlock()

@@ -181,7 +181,8 @@ func (s *Session) finalize() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	notice := time.AfterFunc(finalizeNotice, func() {
-		s.spec.logger().Info("finalize goes on", slog.Int("pid", s.proc.PID()), slog.Duration("since", finalizeNotice), slog.Duration("limit", limit))
+		s.spec.logger().Info("finalize goes on", slog.Int("pid", s.proc.PID()),
+			slog.Duration("since", finalizeNotice), slog.Duration("limit", limit))
 	})
 	defer notice.Stop()
 	_, err := s.Conn.Call(ctx, wire.KindUnload, 0, struct{}{})
