@@ -169,7 +169,7 @@ func (s *state) init(c *Conn, raw syscall.RawConn) {
 	s.turns.idle = time.AfterFunc(time.Hour, c.idleTick)
 	s.turns.election.Take()
 	s.work.out, s.work.shared, s.work.turns = &s.out, &s.shared, &s.turns
-	s.work.instances, s.work.batches = map[uint32]*Instance{}, inflight.New[*Instance]()
+	s.work.instances, s.work.batches = instances{}, inflight.New[*Instance]()
 	s.work.cancels = time.AfterFunc(time.Hour, c.sendCancels)
 }
 
@@ -186,7 +186,10 @@ func (r *reading) init(c *Conn, in *channel.Reader) {
 	r.memory = memoryFrames{
 		shared: shared, outputs: c.mem, loans: &c.state.shared.lent, pool: c.opts.Devices, run: c.host.Run, reply: c.reply,
 	}
-	r.calls = callFrames{work: work, views: views, host: &c.host, ctx: c.ctx, arena: c.opts.Arena, serve: c.opts.Serve}
+	r.calls = callFrames{
+		instances: guard[instances]{&c.mu, &c.state.work.instances}, turns: guard[turns]{&c.mu, &c.state.turns},
+		views: views, host: &c.host, ctx: c.ctx, arena: c.opts.Arena, serve: c.opts.Serve,
+	}
 	if c.opts.Devices != nil {
 		r.calls.sees = c.seesDevice
 	}

@@ -20,7 +20,7 @@ type work struct {
 	shared *sharedMemory
 	turns  *turns
 
-	instances map[uint32]*Instance
+	instances instances
 	batches   inflight.Batches[*Instance]
 	place     placement // while a batch is encoded
 	watches   []watch
@@ -29,6 +29,9 @@ type work struct {
 	cancels *time.Timer // looks for cancelled requests; armed while there are any and never otherwise
 	armed   bool
 }
+
+// instances are those that the worker serves, by number.
+type instances map[uint32]*Instance
 
 // encode appends the frame of a batch.
 func (w *work) encode(b *batch, id uint64) error {
