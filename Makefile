@@ -80,7 +80,7 @@ minilm: ## build/minilm: a model repository of a sentence encoder, exported from
 pythons: setup build ## the Python package on every Python found here, syntax and types on 3.9 to 3.14
 	scripts/pythons.sh
 
-e2e: setup build ## the built binary under the official clients
+e2e: setup build capi ## the built binary under the official clients
 	$(PYTHON) -m pytest -q e2e
 
 lint: $(LINT) ## golangci-lint, go vet for every platform, ruff
@@ -138,7 +138,7 @@ differential: setup build ## SEEDS new programs on the real Triton and on Neso: 
 	$(PYTHON) e2e/differential --seeds=$(SEEDS)
 	$(PYTHON) e2e/differential --seeds=$(SEEDS) --bound
 
-conformance: setup build ## suites that hold on the real peers, if they lie beside the checkout
+conformance: setup build capi ## suites that hold on the real peers, if they lie beside the checkout
 	scripts/conformance.sh
 
 check: ## exactly what CI runs; the tree must be at the end as it was

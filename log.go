@@ -53,6 +53,29 @@ func (l *Log) Logger() *slog.Logger { return l.log.Logger() }
 // Format returns the present format.
 func (l *Log) Format() string { return l.log.Settings().Format }
 
+// Settings returns what Set has set, or OpenLog; Output is nil.
+func (l *Log) Settings() LogSettings {
+	s := l.log.Settings()
+	return LogSettings{
+		File: s.File, Format: s.Format, Verbose: s.Verbose, NoInfo: !s.Info, NoWarnings: !s.Warning, NoErrors: !s.Error,
+	}
+}
+
+// Set changes all but File and Output. An unknown Format leaves the log as it was.
+func (l *Log) Set(s LogSettings) error {
+	return l.log.Set(logging.Settings{
+		File: s.File, Format: cmp.Or(s.Format, logging.FormatDefault), Verbose: s.Verbose,
+		Info: !s.NoInfo, Warning: !s.NoWarnings, Error: !s.NoErrors,
+	})
+}
+
+// LogVerbose is the level of a verbose message of the given depth, from 1 on.
+func LogVerbose(depth int) slog.Level { return logging.Verbose(depth) }
+
+// LogSource names the file and line that a message comes from, where that is not
+// the caller.
+func LogSource(file string, line int) slog.Attr { return logging.Source(file, line) }
+
 // Print writes text as it is, behind the lines before it.
 func (l *Log) Print(text string) { l.log.Print(text) }
 

@@ -2,9 +2,11 @@ package neso
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/gpu"
@@ -25,6 +27,41 @@ type Metrics struct {
 	NoGPU bool
 	// Config holds settings such as "summary_latencies=true".
 	Config []string
+	// Custom are the metrics that models and the program publish; servers may share
+	// them. nil means some of the server's own.
+	Custom *CustomMetrics
+}
+
+// CustomMetrics are metrics that models and the program publish. Its methods are
+// safe for concurrent use.
+type CustomMetrics struct{ all *metrics.Customs }
+
+// NewCustomMetrics returns one without any.
+func NewCustomMetrics() *CustomMetrics { return &CustomMetrics{metrics.NewCustoms()} }
+
+// Family registers a family; see [backend.Host].
+func (c *CustomMetrics) Family(f backend.MetricFamily) (release func(), err error) {
+	return c.all.Register(f)
+}
+
+// Metric returns a metric of a family; see [backend.Host].
+func (c *CustomMetrics) Metric(f backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
+	return c.all.Metric(f, labels)
+}
+
+func (c *CustomMetrics) shown() *metrics.Customs {
+	if c == nil {
+		return metrics.NewCustoms()
+	}
+	return c.all
+}
+
+// WriteMetrics writes all metrics of the server in the Prometheus text format.
+func (s *Server) WriteMetrics(w io.Writer) error {
+	if s.running == nil || s.running.metrics == nil {
+		return ErrNotRunning
+	}
+	return s.running.metrics.Write(w)
 }
 
 func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Config) error {

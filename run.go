@@ -116,7 +116,7 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	if r.tracer, err = s.Trace.tracer(r.log); err != nil {
 		return err
 	}
-	r.pool, r.customs = memory.New(memory.Options{}), metrics.NewCustoms()
+	r.pool, r.customs = memory.New(memory.Options{}), s.Metrics.Custom.shown()
 	o := s.engineOptions(r, config)
 	r.gpus, o.GPUs = s.GPU.open(r.log)
 	if o.SharedMemory.Access, err = s.access(); err != nil {
@@ -208,9 +208,19 @@ func (s *Server) Close() error {
 	return s.running.close()
 }
 
-func (r *running) close() error {
+// CloseWithin is Close with another ExitTimeout.
+func (s *Server) CloseWithin(timeout time.Duration) error {
+	if s.running == nil {
+		return nil
+	}
+	return s.running.closeWithin(timeout)
+}
+
+func (r *running) close() error { return r.closeWithin(r.timeout) }
+
+func (r *running) closeWithin(timeout time.Duration) error {
 	r.closing.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		r.watchdog.End()
 		var drained error

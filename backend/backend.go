@@ -154,6 +154,10 @@ type Capabilities struct {
 	// if not, KIND_AUTO means the CPU. It is asked only where there are GPUs; nil
 	// means that it can.
 	UsesGPU func() bool
+	// Quick reports whether Execute of a model neither waits nor computes for long:
+	// it may then run where a program sends a request that is answered later. It is
+	// asked once a load; nil: no.
+	Quick func(cfg *Config) bool
 	// Lingers says that Execute may go on for long after its requests have been
 	// answered: it must not run where a client waits for it.
 	Lingers bool

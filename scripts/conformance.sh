@@ -18,8 +18,13 @@ deselect() { # suite
 }
 status=0
 export SUT_SLOW=${SUT_SLOW:-1}
-for suite in ${CONFORMANCE_SUITES:-protocol sched bind}; do
+for suite in ${CONFORMANCE_SUITES:-protocol sched bind capi}; do
   echo "== conformance: $suite"
+  if [ "$suite" = capi ]; then
+    [ -x "$suites/capi/run.sh" ] || continue
+    PATH="$PWD/.venv/bin:$PATH" CAPI_PY=$python TRITON_INCLUDE=$PWD/build/include LIBTRITONSERVER_DIR=$PWD/build/lib "$suites/capi/run.sh" || status=1
+    continue
+  fi
   if [ "$suite" = bind ]; then
     # PyTriton sends tracebacks to clients; here that is a setting.
     export BIND_PY=$python BIND_REAL=0 NESO_BINARY=$PWD/bin/neso PYTRITON_TRITON_CONFIG_EXPOSE_TRACEBACKS=1

@@ -49,12 +49,19 @@ type identity struct{}
 // nothing in common that could get in each other's way. With a delay they run one
 // after the other, and those that wait for their turn are not begun.
 func (identity) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Kind: "KIND_CPU", DepthFor: func(cfg *backend.Config) int {
-		if d, err := parameter(*cfg, paramDelay, time.Millisecond); err != nil || d > 0 {
-			return 1
-		}
-		return 1 << 16
-	}}
+	delayed := func(cfg *backend.Config) bool {
+		d, err := parameter(*cfg, paramDelay, time.Millisecond)
+		return err != nil || d > 0
+	}
+	return backend.Capabilities{
+		Kind: "KIND_CPU", Quick: func(cfg *backend.Config) bool { return !delayed(cfg) },
+		DepthFor: func(cfg *backend.Config) int {
+			if delayed(cfg) {
+				return 1
+			}
+			return 1 << 16
+		},
+	}
 }
 
 func (identity) Complete(context.Context, backend.Config) ([]byte, error) { return nil, nil }

@@ -15,9 +15,6 @@ func unsupported(function string) C.uintptr_t {
 	return C.uintptr_t(object.Errorf(backend.Unsupported, "%s is not supported", function))
 }
 
-//export TRITONREPOAGENT_ApiVersion
-func TRITONREPOAGENT_ApiVersion() C.uintptr_t { return unsupported("TRITONREPOAGENT_ApiVersion") }
-
 //export TRITONREPOAGENT_ModelConfig
 func TRITONREPOAGENT_ModelConfig() C.uintptr_t { return unsupported("TRITONREPOAGENT_ModelConfig") }
 

@@ -15,9 +15,6 @@ func unsupported(function string) C.uintptr_t {
 	return C.uintptr_t(object.Errorf(backend.Unsupported, "%s is not supported", function))
 }
 
-//export TRITONCACHE_ApiVersion
-func TRITONCACHE_ApiVersion() C.uintptr_t { return unsupported("TRITONCACHE_ApiVersion") }
-
 //export TRITONCACHE_CacheEntryAddBuffer
 func TRITONCACHE_CacheEntryAddBuffer() C.uintptr_t {
 	return unsupported("TRITONCACHE_CacheEntryAddBuffer")

@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"math"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
@@ -41,6 +42,53 @@ func NewText(s string) uintptr {
 	copy(b, s)
 	b[len(s)] = 0
 	return uintptr(p)
+}
+
+// NewNumber puts 8 bytes into memory of C; FreeText ends it.
+func NewNumber(bits uint64) uintptr {
+	p := C.malloc(8)
+	*(*uint64)(p) = bits
+	return uintptr(p)
+}
+
+// Block is one piece of C's memory for several texts and numbers.
+type Block struct {
+	at, next uintptr
+}
+
+// NewBlock makes one of so many bytes; numbers are put in before texts.
+func NewBlock(size int) Block {
+	if size == 0 {
+		size = 1
+	}
+	at := uintptr(C.malloc(C.size_t(size)))
+	return Block{at, at}
+}
+
+// Text puts a text and a NUL into the block.
+func (b *Block) Text(s string) uintptr {
+	at := b.next
+	to := unsafe.Slice((*byte)(pointer(at)), len(s)+1)
+	copy(to, s)
+	to[len(s)] = 0
+	b.next += uintptr(len(s) + 1)
+	return at
+}
+
+// Int64s puts numbers into the block.
+func (b *Block) Int64s(v []int64) uintptr {
+	at := b.next
+	if len(v) > 0 {
+		copy(unsafe.Slice((*int64)(pointer(at)), len(v)), v)
+	}
+	b.next += uintptr(8 * len(v))
+	return at
+}
+
+// Free ends the memory; that of the zero value is none.
+func (b *Block) Free() {
+	FreeText(b.at)
+	*b = Block{}
 }
 
 // FreeText ends what NewText has made; 0 is ignored.
@@ -92,3 +140,14 @@ func Set[T any](at uintptr, v T) {
 
 // Read returns what stands at an address of C's memory, which is not null.
 func Read[T any](at uintptr) T { return *(*T)(pointer(at)) }
+
+// Lend gives a C program the address of Go's memory until free is called: the bytes
+// themselves stay where they are.
+func Lend(b []byte) (at uintptr, free func()) {
+	if len(b) == 0 {
+		return 0, func() {}
+	}
+	var p runtime.Pinner
+	p.Pin(&b[0])
+	return uintptr(unsafe.Pointer(&b[0])), p.Unpin
+}

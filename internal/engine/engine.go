@@ -50,8 +50,8 @@ type Engine struct {
 	cache     responsecache.Store // nil without one
 	shared    *shm.Registry
 
-	endExternal, endInternal, abandonExternal, abandonInternal func(*infer.Request)
-	growth                                                     func(*infer.Request, int64) *backend.Error
+	endExternal, endInternal, forsakeExternal, forsake func(*infer.Request)
+	growth                                             func(*infer.Request, int64) *backend.Error
 
 	watch watch
 
@@ -77,8 +77,8 @@ func New(o Options) (*Engine, error) {
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.endRequest(r, false) }
 	e.endExternal = func(r *infer.Request) { e.endRequest(r, true) }
-	e.abandonInternal = func(r *infer.Request) { e.abandonRequest(r, false) }
-	e.abandonExternal = func(r *infer.Request) { e.abandonRequest(r, true) }
+	e.forsake = func(r *infer.Request) { e.forsakeRequest(r, false) }
+	e.forsakeExternal = func(r *infer.Request) { e.forsakeRequest(r, true) }
 	e.growth = e.grow
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})
@@ -108,7 +108,7 @@ func New(o Options) (*Engine, error) {
 		LoadSettings: o.LoadSettings, Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache,
 		Refusals: e.refusals, Settings: e.o.settings, Allocator: e.o.Allocator, Logger: o.Logger,
 	})
-	if o.ControlMode == "poll" && o.PollInterval > 0 {
+	if o.ControlMode == "poll" {
 		e.poller = lifecycle.NewPoller(e.life, o.PollInterval, o.PollSettle)
 	}
 	return e, nil

@@ -214,3 +214,25 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 	})
 	return index, nil
 }
+
+// Labels returns the class labels of an output of a ready version, or nil.
+func (e *Engine) Labels(name string, version int64, output string) []string {
+	m := e.life.PinFor("", name, version)
+	if m == nil {
+		return nil
+	}
+	defer m.Unpin()
+	return m.Labels(output)
+}
+
+// Poll looks at the repositories now and takes what has changed, in control mode
+// "poll" only.
+func (e *Engine) Poll(ctx context.Context) error {
+	switch {
+	case e.State() != Ready:
+		return notReady()
+	case e.poller == nil:
+		return backend.Errorf(backend.Unavailable, "polling is disabled")
+	}
+	return e.poller.Now(ctx)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/lifecycle"
 )
 
@@ -14,7 +15,20 @@ func (e *Engine) Register(path, directory, model string) error {
 	if err := e.controllable(); err != nil {
 		return err
 	}
-	return e.repo.Register(path, directory, model)
+	return e.repo.Register(path, map[string]string{directory: model})
+}
+
+// RegisterNames is Register for several models: names maps sub-directories to the
+// names that their models are served by. Those that it does not have keep theirs.
+func (e *Engine) RegisterNames(path string, names map[string]string) error {
+	if err := e.controllable(); err != nil {
+		return err
+	}
+	err := e.repo.Register(path, names)
+	if b := backend.AsError(err); b != nil && b.Code == backend.NotFound {
+		b.Code = backend.InvalidArg // only to who says it with one model is it not found
+	}
+	return err
 }
 
 // Unregister takes back what Register did; what is loaded stays.

@@ -32,9 +32,9 @@ func (s *Server) heavily(gone <-chan struct{}, heavy bool, f func() *backend.Err
 
 // arrival is a body on its way in. What comes is counted as it comes, its time
 // grows with it, and the ledger may cut it off when it stands still. It is part of
-// a pooled inference.
+// a pooled call.
 type arrival struct {
-	transfer
+	line
 	r        io.Reader
 	hold     ledger.Hold
 	open     bool
@@ -52,9 +52,9 @@ type arrival struct {
 }
 
 // arrive begins to watch a body. What has come of it is counted by somebody else.
-func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *inference) *arrival {
+func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call) *arrival {
 	a := &c.in
-	a.transfer, a.r, a.req, a.whole, a.coded, a.open = transferOf(w, r), r.Body, nil, false, false, true
+	a.line, a.r, a.req, a.whole, a.coded, a.open = lineOf(w, r), r.Body, nil, false, false, true
 	a.begin, a.patience, a.n, a.granted = time.Now(), s.o.ReadTimeout, 0, 0
 	a.heavy, a.gone, a.inLane, a.inflated = s.heavy, r.Context().Done(), false, 0
 	a.hold.Open(s.ledger(), ledger.In, nil, a.cutReads)
@@ -143,7 +143,7 @@ func (a *arrival) end(h http.Header) {
 	if h != nil && a.hold.Off() {
 		h["Connection"] = closeConnection
 	}
-	a.transfer, a.r, a.req, a.gone = transfer{}, nil, nil, nil
+	a.line, a.r, a.req, a.gone = line{}, nil, nil, nil
 }
 
 // leaveLane says that there is nothing more to inflate.

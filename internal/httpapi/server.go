@@ -74,7 +74,7 @@ type Server struct {
 	engine     *engine.Engine
 	forward    *regexp.Regexp
 	restricted [endpointCount]*Restriction
-	inferences sync.Pool
+	calls      sync.Pool
 	heavy      lane.Lane
 	clock      clock
 }
@@ -115,7 +115,7 @@ func New(o Options) (*Server, error) {
 			s.restricted[e] = &r
 		}
 	}
-	s.inferences.New, s.heavy = func() any { return newInference() }, o.Engine.Heavy()
+	s.calls.New, s.heavy = func() any { return newCall() }, o.Engine.Heavy()
 	return s, nil
 }
 
@@ -257,7 +257,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 		return
 	default:
 	}
-	c := s.inferences.Get().(*inference)
+	c := s.calls.Get().(*call)
 	defer s.release(c)
 	c.key = caller.Share()
 	var body []byte

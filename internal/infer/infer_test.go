@@ -140,11 +140,11 @@ func TestInputsLiveUntilTheLastHold(t *testing.T) {
 	}
 }
 
-func TestDiscardEndsWithoutAnAnswer(t *testing.T) {
+func TestAbandonEndsWithoutAnAnswer(t *testing.T) {
 	ended := 0
 	r := New(nil, func(*Request) { ended++ })
-	r.Discard()
-	r.Discard()
+	r.Abandon()
+	r.Abandon()
 	if ended != 1 {
 		t.Errorf("ended %d times", ended)
 	}

@@ -21,6 +21,9 @@ type Request struct {
 	// Background says that the goroutine which brings the request has more to do: a
 	// batcher must not run a batch on it.
 	Background bool
+	// Detached says that the goroutine which brings the request must not wait for it:
+	// a model that takes time runs on another one. Background is set as well then.
+	Detached bool
 	// Hidden is how many names at the end of Requested are outputs that the server
 	// wants for itself, such as the state of a sequence.
 	Hidden int
@@ -34,11 +37,11 @@ type Request struct {
 	// Internal marks a request that a model has sent: a waiting model must not wait
 	// for an answer that may be its own.
 	Internal bool
-	// OnAbandoned, if not nil, is called when the request has been answered but its
+	// OnForsaken, if not nil, is called when the request has been answered but its
 	// execution does not come back: it goes on to hold its inputs and its version.
-	// Abandoned says so from then on.
-	OnAbandoned func(*Request)
-	Abandoned   bool
+	// Forsaken says so from then on.
+	OnForsaken func(*Request)
+	Forsaken   bool
 	// Cache is what the response cache has done for the request.
 	Cache Cache
 	// Timeline follows a sampled request; nil for all others.
@@ -209,9 +212,9 @@ func (r *Request) LeavePayer() {
 	}
 }
 
-// Discard ends a request that was never answered: one that a front end could
+// Abandon ends a request that was never answered: one that a front end could
 // not decode, or that was refused at once.
-func (r *Request) Discard() {
+func (r *Request) Abandon() {
 	if !r.ended.Swap(true) {
 		r.Drop()
 	}

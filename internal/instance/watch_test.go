@@ -88,7 +88,7 @@ func patrol(t *testing.T, p *Pool) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// executeOne runs one request as a scheduler does, with room of its own.
+// executeOne runs one request as a scheduler does, on a place of its own.
 func executeOne(t *testing.T, p *Pool) (*drop, *infer.Request) {
 	t.Helper()
 	i, err := p.Acquire(t.Context(), 0)
@@ -103,7 +103,7 @@ func executeOne(t *testing.T, p *Pool) (*drop, *infer.Request) {
 }
 
 // A backend that ignores its interruption is abandoned: the request is answered,
-// another instance takes over, and what the request holds stays until the
+// another instance takes the place, and what the request holds stays until the
 // backend comes back.
 func TestHungInstanceIsReplaced(t *testing.T) {
 	for name, failing := range map[string]int{"at once": 0, "after failures": 3} {
@@ -117,8 +117,8 @@ func TestHungInstanceIsReplaced(t *testing.T) {
 				buf := tensor.NewBuffer(make([]byte, 1), &released)
 				sink := &drop{}
 				r := request(sink, 1, tensor.Tensor{Name: "A", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Buffer: buf, Data: buf.Bytes()})
-				abandoned := 0
-				r.OnAbandoned = func(*infer.Request) { abandoned++ }
+				forsaken := 0
+				r.OnForsaken = func(*infer.Request) { forsaken++ }
 				i, _ := p.TryAcquire()
 				begin := time.Now()
 				p.ExecuteOne(i, r)
@@ -131,8 +131,8 @@ func TestHungInstanceIsReplaced(t *testing.T) {
 				if took < time.Second || took > time.Second+grace+time.Second {
 					t.Errorf("answered after %v", took)
 				}
-				if abandoned != 1 || released.Load() {
-					t.Errorf("abandoned %d times, inputs released: %v", abandoned, released.Load())
+				if forsaken != 1 || released.Load() {
+					t.Errorf("forsaken %d times, inputs released: %v", forsaken, released.Load())
 				}
 				if sink, _ := executeOne(t, p); len(sink.errs) != 0 {
 					t.Errorf("the new instance answered %v", sink.errs)

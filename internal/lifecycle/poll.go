@@ -22,10 +22,13 @@ type Poller struct {
 	stop context.CancelFunc
 	mu   sync.Mutex // Start and Close may meet
 	done sync.WaitGroup
+
+	looking sync.Mutex // held by who looks, and takes what has changed
 }
 
-// NewPoller returns one that looks each interval and takes a change once it has
-// stayed the same for the settle time, which is at most the interval.
+// NewPoller returns one that looks each interval, for 0 only when Now is called, and
+// takes a change once it has stayed the same for the settle time, which is at most
+// the interval.
 func NewPoller(m *Manager, interval, settle time.Duration) *Poller {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Poller{
@@ -52,7 +55,7 @@ func (p *Poller) Start() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ctx.Err() == nil {
+	if p.ctx.Err() == nil && p.interval > 0 {
 		p.done.Go(func() { p.run(p.ctx) })
 	}
 }
@@ -85,9 +88,18 @@ func (p *Poller) run(ctx context.Context) {
 	}
 }
 
+// Now looks once and takes what has changed, and has stayed the same for the settle
+// time.
+func (p *Poller) Now(ctx context.Context) error {
+	p.once(ctx)
+	return ctx.Err()
+}
+
 // once looks once and takes what has changed. It returns how long until
 // something that waits may be complete; 0 for nothing.
 func (p *Poller) once(ctx context.Context) time.Duration {
+	p.looking.Lock()
+	defer p.looking.Unlock()
 	look := p.m.o.Repository.Look(ctx)
 	if ctx.Err() != nil {
 		return 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
+	"github.com/nesoserve/neso/internal/scheduler/sequence"
 )
 
 // closing is what Close adds to the pins: far below any count.
@@ -23,19 +24,19 @@ func (m *Model) Pin() bool {
 
 // Unpin ends a Pin.
 func (m *Model) Unpin() {
-	if n := m.pins.Add(-1); n < 0 && n-closing <= m.abandoned.Load() {
+	if n := m.pins.Add(-1); n < 0 && n-closing <= m.forsaken.Load() {
 		m.signal()
 	}
 }
 
-// Abandon notes that the execution of a pinned request was abandoned, and with
+// Forsake notes that the execution of a pinned request was abandoned, and with
 // false that it has come back.
-func (m *Model) Abandon(on bool) {
+func (m *Model) Forsake(on bool) {
 	if !on {
-		m.abandoned.Add(-1)
+		m.forsaken.Add(-1)
 		return
 	}
-	m.abandoned.Add(1)
+	m.forsaken.Add(1)
 	m.signal()
 }
 
@@ -58,8 +59,8 @@ func (m *Model) Inflight() int {
 // Unfinished returns what a server that stops waits for: requests that are pinned,
 // or sequences that have not ended where those are more.
 func (m *Model) Unfinished() int {
-	if s := m.sequence; s != nil && s.scheduler != nil {
-		return max(m.Inflight(), s.scheduler.Open())
+	if s, ok := m.scheduler.(*sequence.Scheduler); ok {
+		return max(m.Inflight(), s.Open())
 	}
 	return m.Inflight()
 }
@@ -92,7 +93,7 @@ func (m *Model) Close(ctx context.Context) error {
 		if m.pool != nil {
 			m.pool.Interrupt()
 		}
-		if m.interrupted || m.Inflight() <= int(m.abandoned.Load()) { // it has had its grace
+		if m.interrupted || m.Inflight() <= int(m.forsaken.Load()) { // it has had its grace
 			cancel()
 		}
 		m.interrupted = true
@@ -124,7 +125,7 @@ func (m *Model) drain(ctx context.Context, loose bool) bool {
 		if left == 0 {
 			return true
 		}
-		if loose && left <= m.abandoned.Load() {
+		if loose && left <= m.forsaken.Load() {
 			return false
 		}
 		select {

@@ -26,7 +26,7 @@ func (m *Model) Infer(r *infer.Request) error {
 
 // enqueue hands the request to the scheduler.
 func (m *Model) enqueue(r *infer.Request) error {
-	if m.lingers {
+	if m.lingers || r.Detached && !m.quick && m.waits() {
 		// It ends with the request, whose pin holds the version.
 		go func() {
 			if err := m.scheduler.Enqueue(r); err != nil {
@@ -37,6 +37,10 @@ func (m *Model) enqueue(r *infer.Request) error {
 	}
 	return m.scheduler.Enqueue(r)
 }
+
+// waits reports whether the scheduler may run the model, or wait for it, on the
+// goroutine that brings a request whatever that has to do otherwise.
+func (m *Model) waits() bool { return m.config.Dynamic == nil && m.config.Sequence == nil }
 
 // prioritize maps the request's priority to a level of this model: 0 and what
 // is above the last level mean the default one.

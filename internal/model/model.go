@@ -106,6 +106,7 @@ type Model struct {
 	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 	lingers   bool // see backend.Capabilities
+	quick     bool // of Capabilities.Quick
 	devices   devices
 	cache     *cache
 	identity  func() responsecache.Identity
@@ -114,9 +115,9 @@ type Model struct {
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
 	pins atomic.Int64
-	// abandoned counts those pins whose execution was abandoned.
-	abandoned atomic.Int64
-	drained   chan struct{} // one place: pins may have come down to closing
+	// forsaken counts those pins whose execution was abandoned.
+	forsaken atomic.Int64
+	drained  chan struct{} // one place: pins may have come down to closing
 
 	closing   atomic.Bool // Close has begun
 	closeLock sync.Mutex  // held by the Close that does the work
@@ -144,6 +145,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if o.Backend != nil { // an ensemble has none
 		can := o.Backend.Capabilities()
 		m.lingers, m.io.loose, m.io.arrange = can.Lingers, can.LooseOutputs, !can.KeepsOrder
+		m.quick = can.Quick != nil && can.Quick(&o.BackendConfig)
 		m.devices = devicesOf(c, can, &o.BackendConfig)
 	} else {
 		m.devices = devices{takes: true, gives: true} // as far as its steps do
@@ -176,7 +178,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		}
 		return m, nil
 	}
-	if err := m.locateInstances(&o); err != nil {
+	if err := m.placeInstances(&o); err != nil {
 		return nil, err
 	}
 	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/nesoserve/neso/internal/repository/source/local"
 )
 
-// Register adds a local repository while the server runs; the model in
-// directory is served as model. Models of a registered repository are loaded by
-// request only.
-func (r *Repository) Register(path, directory, model string) error {
-	s, err := local.OpenRenamed(path, directory, model)
+// Register adds a local repository while the server runs; the models in the
+// directories that names has are served under the names that they have there.
+// Models of a registered repository are loaded by request only.
+func (r *Repository) Register(path string, names map[string]string) error {
+	s, err := local.OpenRenamed(path, names)
 	if err != nil {
 		return backend.Errorf(backend.NotFound, "failed to register '%s', repository not found", path)
 	}
@@ -21,8 +21,10 @@ func (r *Repository) Register(path, directory, model string) error {
 	if slices.ContainsFunc(r.sources, func(other source.Source) bool { return other.Path() == path }) {
 		return backend.Errorf(backend.AlreadyExists, "model repository '%s' has already been registered", path)
 	}
-	if slices.ContainsFunc(r.sources, func(other source.Source) bool { o, ok := other.(*local.Renamed); return ok && o.Model() == model }) {
-		return backend.Errorf(backend.AlreadyExists, "failed to register '%s', there is a conflicting mapping for '%s'", path, model)
+	for _, model := range names {
+		if slices.ContainsFunc(r.sources, func(other source.Source) bool { o, ok := other.(*local.Renamed); return ok && o.Renames(model) }) {
+			return backend.Errorf(backend.AlreadyExists, "failed to register '%s', there is a conflicting mapping for '%s'", path, model)
+		}
 	}
 	r.sources = append(slices.Clone(r.sources), s) // readers go on with the old list
 	return nil

@@ -21,7 +21,7 @@ var showsTime = map[string]string{
 	"internal/repository/stamp.go":        "the modification time of a file is part of its identity: other, not later",
 	"backend/python/environment.go":       "the modification time of a file is part of a name",
 	"internal/httpapi/transport/watch.go": "a deadline in the past",
-	"internal/httpapi/transfer.go":        "a deadline in the past",
+	"internal/httpapi/line.go":            "a deadline in the past",
 	"backend/internal/worker/reading.go":  "a deadline in the past",
 }
 

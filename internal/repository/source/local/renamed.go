@@ -2,46 +2,55 @@ package local
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/nesoserve/neso/internal/repository/source"
 )
 
-// Renamed is a repository in which one directory's model is served under
-// another name.
+// Renamed is a repository in which the models of some directories are served under
+// other names.
 type Renamed struct {
 	Repository
-	directory, model string
+	models      map[string]string // by directory
+	directories map[string]string // by model
 }
 
-// OpenRenamed opens path; the model in its sub-directory is served as model.
-func OpenRenamed(path, directory, model string) (*Renamed, error) {
+// OpenRenamed opens path; the model in each sub-directory that names has is served
+// under the name that it has there.
+func OpenRenamed(path string, names map[string]string) (*Renamed, error) {
 	r, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return &Renamed{*r, directory, model}, nil
+	n := &Renamed{Repository: *r, models: maps.Clone(names), directories: map[string]string{}}
+	for directory, model := range names {
+		n.directories[model] = directory
+	}
+	return n, nil
 }
 
-// Model returns the name that the one directory's model is served under.
-func (r *Renamed) Model() string { return r.model }
+// Renames reports whether a directory's model is served under that name.
+func (r *Renamed) Renames(model string) bool { return r.directories[model] != "" }
 
 // List returns the names under which models are served, sorted.
 func (r *Renamed) List(ctx context.Context) ([]string, error) {
 	names, err := r.Repository.List(ctx)
-	if i := slices.Index(names, r.directory); i >= 0 {
-		names[i] = r.model
-		slices.Sort(names)
+	for i, name := range names {
+		if model, ok := r.models[name]; ok {
+			names[i] = model
+		}
 	}
+	slices.Sort(names)
 	return names, err
 }
 
 // Has reports whether a model is served under that name.
 func (r *Renamed) Has(ctx context.Context, model string) (bool, error) {
-	switch model {
-	case r.model:
-		model = r.directory
-	case r.directory:
+	if directory, ok := r.directories[model]; ok {
+		return r.Repository.Has(ctx, directory)
+	}
+	if _, ok := r.models[model]; ok {
 		return false, nil
 	}
 	return r.Repository.Has(ctx, model)
@@ -49,10 +58,11 @@ func (r *Renamed) Has(ctx context.Context, model string) (bool, error) {
 
 // Fetch returns the directory in place.
 func (r *Renamed) Fetch(ctx context.Context, model string) (source.Directory, error) {
-	if model != r.model {
+	directory, ok := r.directories[model]
+	if !ok {
 		return r.Repository.Fetch(ctx, model)
 	}
-	d, err := r.Repository.Fetch(ctx, r.directory)
+	d, err := r.Repository.Fetch(ctx, directory)
 	d.Renamed = true
 	return d, err
 }
@@ -60,9 +70,12 @@ func (r *Renamed) Fetch(ctx context.Context, model string) (source.Directory, er
 // Marks returns the marks of the directories, under the names they are served.
 func (r *Renamed) Marks(ctx context.Context) (map[string]string, error) {
 	marks, err := r.Repository.Marks(ctx)
-	if mark, ok := marks[r.directory]; ok {
-		delete(marks, r.directory)
-		marks[r.model] = mark
+	served := make(map[string]string, len(marks))
+	for directory, mark := range marks {
+		if model, ok := r.models[directory]; ok {
+			directory = model
+		}
+		served[directory] = mark
 	}
-	return marks, err
+	return served, err
 }

@@ -17,11 +17,7 @@ type sequence struct {
 	next, prev *sequence
 	line       *line
 
-	own kept // the loop's
-}
-
-// kept is what the loop knows of a sequence. The batcher does not look at it.
-type kept struct {
+	// The rest belongs to the loop.
 	state *state // nil before the first request runs
 	life  uint64 // of the instance, when a request ran last
 }
@@ -88,8 +84,8 @@ func (l *line) remove(s *sequence) {
 	s.next, s.prev, s.line = nil, nil, nil
 }
 
-// instance is one of those that run batches.
-type instance struct {
+// lane is one instance.
+type lane struct {
 	number int
 	slots  []*slot
 	load   int   // batches that it holds
@@ -114,17 +110,17 @@ const (
 
 // slot is a place for one sequence on an instance.
 type slot struct {
-	instance *instance
-	number   int
-	seq      *sequence
-	running  bool   // a request of it is in flight
-	late     *entry // that request, when it comes back after its batch
+	lane    *lane
+	number  int
+	seq     *sequence
+	running bool   // a request of it is in flight
+	late    *entry // that request, when it comes back after its batch
 
-	next, prev *slot // in instance.ready
+	next, prev *slot // in lane.ready
 	queued     bool
 }
 
-// turns is the order in which the slots of an instance got a request.
+// turns is the order in which the slots of a lane got a request.
 type turns struct{ head, tail *slot }
 
 func (t *turns) push(s *slot) {
@@ -160,11 +156,11 @@ func (t *turns) remove(s *slot) {
 type freeSlots struct{ heap []*slot }
 
 // leave takes out the slots of an instance that leaves.
-func (f *freeSlots) leave(l *instance) {
+func (f *freeSlots) leave(l *lane) {
 	left := f.heap
 	f.heap = nil
 	for _, s := range left {
-		if s.instance != l {
+		if s.lane != l {
 			f.put(s)
 		}
 	}
@@ -177,7 +173,7 @@ func (f *freeSlots) less(i, j int) bool {
 	if a.number != b.number {
 		return a.number < b.number
 	}
-	return a.instance.number < b.instance.number
+	return a.lane.number < b.lane.number
 }
 
 func (f *freeSlots) put(s *slot) {
@@ -234,9 +230,9 @@ func (b *batcher) end(s *sequence) {
 	}
 	s.gone = true
 	if t := s.slot; t != nil {
-		t.instance.ready.remove(t)
+		t.lane.ready.remove(t)
 		t.seq, s.slot = nil, nil
-		if !t.instance.leaves {
+		if !t.lane.leaves {
 			b.free.put(t)
 		}
 	}
@@ -286,9 +282,9 @@ func (b *batcher) reap(now int64) {
 	}
 }
 
-// assign gives free slots to the sequences of the backlog, and finds out whose
+// place gives free slots to the sequences of the backlog, and finds out whose
 // turn it is in the slots.
-func (b *batcher) assign(now int64, fx *effects) {
+func (b *batcher) place(now int64, fx *effects) {
 	for b.backlog.head != nil && b.free.len() > 0 {
 		s := b.backlog.head
 		b.backlog.remove(s)
@@ -307,7 +303,7 @@ func (b *batcher) turn(now int64, t *slot, fx *effects) {
 	}
 	e := t.seq.head
 	e.ready, e.queued = true, now
-	t.instance.ready.push(t)
+	t.lane.ready.push(t)
 	if b.ordered {
 		fx.Ordered = append(fx.Ordered, e)
 	}

@@ -1,0 +1,250 @@
+//go:build cgo
+
+package capi
+
+// #include <stdint.h>
+// #include "callbacks.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/object"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// flight is one inference of a request. The request may be the program's again before
+// the last response has come: what responses need stands here.
+type flight struct {
+	ctx     cancelled
+	request *request
+	server  *server
+	id      string
+	model   string
+	version int64
+
+	respond, respondUser C.word
+	allocator            *allocator
+	allocatorUser        C.word
+	tensors              []tensor.Tensor
+}
+
+var errInFlight = backend.Errorf(backend.Internal, "the inference request is in flight: it is the server's until it is released")
+
+// flying counts the requests of all servers that have not been released; for tests.
+var flying atomic.Int64
+
+//export TRITONSERVER_ServerInferAsync
+func TRITONSERVER_ServerInferAsync(h, req, trace C.uintptr_t) C.uintptr_t {
+	follow, bad := takeTrace(handle.Handle(trace))
+	if bad != 0 {
+		return C.uintptr_t(bad)
+	}
+	err := inferAsync(handle.Handle(h), handle.Handle(req), follow)
+	if err != 0 && follow != nil {
+		follow.abandon()
+	}
+	return C.uintptr_t(err)
+}
+
+func inferAsync(h, req handle.Handle, follow *follower) handle.Handle {
+	s, r := servers.Get(h), requests.Get(req)
+	switch {
+	case s == nil:
+		return object.Stale("server")
+	case r == nil:
+		return object.Stale("inference request")
+	}
+	q, f, err := r.depart(s)
+	if err != nil {
+		return object.FromError(err)
+	}
+	var to neso.Follower
+	if follow != nil {
+		follow.describe(r.model, r.version, r.id)
+		to = follow
+	}
+	if err := s.Submit(&f.ctx, q, f, to); err != nil {
+		r.land()
+		return object.FromError(err)
+	}
+	return 0
+}
+
+// depart makes the request the server's.
+func (r *request) depart(s *server) (neso.Request, *flight, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.inflight.Load():
+		return neso.Request{}, nil, errInFlight
+	case r.release == 0 || r.respond == 0 || r.allocator == nil:
+		return neso.Request{}, nil, backend.Errorf(backend.InvalidArg, "the inference request has no release callback, or no response callback")
+	}
+	f := &flight{
+		request: r, server: s, id: r.id, model: r.model, version: r.version, respond: r.respond, respondUser: r.respondUser,
+		allocator: r.allocator, allocatorUser: r.allocatorUser,
+	}
+	f.ctx.of = &s.flights
+	q := neso.Request{
+		Model: r.model, Version: r.version, ID: r.id, Outputs: r.outputs, Parameters: r.parameters, Priority: r.priority, Timeout: r.timeout,
+		Correlation: r.correlation, Flags: backend.Flags(r.flags),
+	}
+	if q.Version < 0 {
+		q.Version = 0
+	}
+	if r.raw != "" {
+		if err := r.deduce(s); err != nil {
+			return q, nil, err
+		}
+	}
+	f.tensors = r.tensors[:0]
+	for i := range r.inputs {
+		t, err := r.inputs[i].tensor(s)
+		if err != nil {
+			for k := range f.tensors {
+				f.tensors[k].Release()
+			}
+			return q, nil, err
+		}
+		f.tensors = append(f.tensors, t)
+	}
+	r.tensors = f.tensors
+	q.Inputs = f.tensors
+	r.flight = f
+	r.inflight.Store(true)
+	flying.Add(1)
+	return q, f, nil
+}
+
+// land makes a request the program's again.
+func (r *request) land() {
+	r.mu.Lock()
+	for i := range r.tensors {
+		r.tensors[i].Release()
+	}
+	r.mu.Unlock()
+	r.inflight.Store(false)
+	flying.Add(-1)
+}
+
+// tensor returns the input as the server takes it: where the program left it, unless
+// it came in pieces.
+func (in *input) tensor(*server) (tensor.Tensor, error) {
+	t := tensor.Tensor{Name: in.name, Datatype: in.datatype, Shape: in.shape}
+	pieces, size := in.pieces, in.size
+	if len(pieces) == 0 {
+		for _, some := range in.policies { // whatever policy it is for, there is no other
+			for _, p := range some {
+				pieces, size = append(pieces, p), size+len(p)
+			}
+			break
+		}
+	}
+	switch len(pieces) {
+	case 0:
+	case 1:
+		t.Data = pieces[0]
+	default:
+		t.Data = make([]byte, 0, size)
+		for _, p := range pieces {
+			t.Data = append(t.Data, p...)
+		}
+	}
+	return t, nil
+}
+
+// deduce gives the sole input of a raw request name, datatype and shape of the model.
+func (r *request) deduce(s *server) error {
+	facts, err := s.facts(r.model, r.version)
+	if err != nil {
+		return err
+	}
+	refuse := func(format string, args ...any) error {
+		return backend.Errorf(backend.InvalidArg, r.prefix()+format, args...)
+	}
+	if len(r.inputs) != 1 || len(facts.Input) != 1 {
+		return refuse("Raw request must only have 1 input (found %d) to be deduced but got %d inputs in '%s' model configuration", len(r.inputs),
+			len(facts.Input), r.model)
+	}
+	want, in := facts.Input[0], &r.inputs[0]
+	shape, open, elements := []int64(nil), -1, int64(1)
+	if facts.MaxBatchSize > 0 {
+		shape = append(shape, 1)
+	}
+	for _, n := range want.Dims {
+		dim, _ := json.Number.Int64(n)
+		if dim < 0 {
+			if open >= 0 {
+				return refuse("The shape of the raw input '%s' can not be deduced because there are more than one variable-sized dimension",
+					want.Name)
+			}
+			open = len(shape)
+		} else {
+			elements *= dim
+		}
+		shape = append(shape, dim)
+	}
+	in.name, in.datatype = want.Name, datatypeOf(want.Datatype)
+	r.raw = in.name
+	switch {
+	case in.datatype == tensor.Bytes && (open >= 0 || elements != 1):
+		return refuse("For BYTE datatype raw input '%s', the model must have input shape [1]", want.Name)
+	case in.datatype == tensor.Bytes:
+		if len(in.shape) == 0 { // the first time: the length stands before the bytes
+			length := binary.LittleEndian.AppendUint32(nil, uint32(in.size))
+			in.pieces, in.size = append([][]byte{length}, in.pieces...), in.size+len(length)
+		}
+	case open >= 0 && elements > 0 && in.datatype.Size() > 0:
+		shape[open] = int64(in.size) / elements / int64(in.datatype.Size())
+	}
+	in.shape = shape
+	return nil
+}
+
+func datatypeOf(config string) tensor.Datatype {
+	for _, d := range tensor.Datatypes() {
+		if d.ConfigName() == config {
+			return d
+		}
+	}
+	return tensor.Invalid
+}
+
+// prefix is what the texts of the peer's errors begin with.
+func (r *request) prefix() string {
+	if r.id == "" {
+		return "[request id: <id_unknown>] "
+	}
+	return "[request id: " + r.id + "] "
+}
+
+// Pinned implements neso.Receiver.
+func (f *flight) Pinned(version int64) { f.version = version }
+
+// Respond implements neso.Receiver: a response in memory of the program's allocator.
+func (f *flight) Respond(resp *backend.Response, final bool) {
+	flags, h := C.uint32_t(0), handle.Handle(0)
+	if final {
+		flags = 1
+	}
+	if resp != nil {
+		h = f.response(resp)
+		resp.Release()
+	}
+	C.call_notice(f.respond, C.word(h), flags, f.respondUser)
+}
+
+// Released implements neso.Receiver.
+func (f *flight) Released() {
+	r := f.request
+	release, userp, h := r.release, r.releaseUser, r.handle
+	f.server.flights.forget(&f.ctx)
+	r.land()
+	C.call_notice(release, C.word(h), 1, userp)
+}

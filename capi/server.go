@@ -1,0 +1,296 @@
+//go:build cgo
+
+package capi
+
+// #include <stdbool.h>
+// #include <stdint.h>
+import "C"
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso"
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/object"
+)
+
+// server is a TRITONSERVER_Server.
+type server struct {
+	*neso.Server
+	handle  handle.Handle
+	mode    string
+	metrics bool
+	exit    atomic.Int64 // nanoseconds that a stop may take
+	end     sync.Once
+	ended   error
+	flights flights
+}
+
+var servers = handle.NewTable[server](handle.Server)
+
+// customMetrics are the process's: a program makes them without a server.
+var customMetrics = neso.NewCustomMetrics()
+
+// Drivers are further backends, which packages beside this one add before the first
+// server is made.
+var Drivers []func() []backend.Driver
+
+// workerBinary is the neso command, which workers of a user or with limits and those
+// of `isolation: process` are started with.
+func workerBinary() string {
+	if path := os.Getenv("NESO_BINARY"); path != "" {
+		return path
+	}
+	if path := beside("neso"); path != "" {
+		return path
+	}
+	path, _ := exec.LookPath("neso")
+	return path
+}
+
+// nativeHost is neso-host, which runs backend libraries; "" leaves the search to the
+// backend.
+func nativeHost() string {
+	if os.Getenv("NESO_HOST") != "" {
+		return ""
+	}
+	return beside("neso-host")
+}
+
+// beside returns a file beside the library, or "" where there is none.
+func beside(name string) string {
+	path := libraryPath()
+	if path == "" {
+		return ""
+	}
+	path = filepath.Join(filepath.Dir(path), name)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return path
+}
+
+//export TRITONSERVER_ServerNew
+func TRITONSERVER_ServerNew(made, options C.uintptr_t) C.uintptr_t {
+	o := optionSets.Get(handle.Handle(options))
+	switch {
+	case o == nil:
+		return C.uintptr_t(object.Stale("server options"))
+	case made == 0:
+		return C.uintptr_t(object.Null("the place for the server"))
+	}
+	s, err := o.build()
+	if err == nil {
+		err = s.Start(context.Background())
+	}
+	if err != nil {
+		return C.uintptr_t(object.FromError(startError(err)))
+	}
+	s.handle = servers.New(s)
+	object.Set(uintptr(made), uintptr(s.handle))
+	return 0
+}
+
+// startError gives an error of the start the code of the peer, where it has none.
+func startError(err error) error {
+	var coded *backend.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	return backend.Errorf(backend.Internal, "%v", err)
+}
+
+// build makes a server of the options as they are now.
+func (o *serverOptions) build() (*server, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.caches) > 1 {
+		return nil, backend.Errorf(backend.InvalidArg, "found multiple cache configurations, but only a single cache is currently supported")
+	}
+	s := &server{
+		Server: &neso.Server{
+			ID: o.server.ID, ModelRepositories: append([]string(nil), o.server.ModelRepositories...),
+			ControlMode: o.server.ControlMode, StartupModels: append([]string(nil), o.server.StartupModels...),
+			DisableAutoComplete: o.server.DisableAutoComplete, ModelConfigName: o.server.ModelConfigName,
+			RateLimit: o.server.RateLimit, RateLimitResources: append([]neso.RateLimitResource(nil), o.server.RateLimitResources...),
+			GPU: o.server.GPU, KeepGoing: o.server.KeepGoing, LooseReadiness: o.server.LooseReadiness, LoadThreads: o.server.LoadThreads,
+			LoadRetries: o.server.LoadRetries, ModelNamespacing: o.server.ModelNamespacing, Metrics: o.server.Metrics,
+			BackendDirectory: o.server.BackendDirectory, RepositoryAgentDirectory: o.server.RepositoryAgentDirectory,
+			BackendSettings: clone(o.server.BackendSettings), HostPolicies: clone(o.server.HostPolicies), ModelLoads: o.server.ModelLoads,
+			Log: processLog(), SharedMemory: "never",
+		},
+		mode: o.server.ControlMode, metrics: o.metrics,
+	}
+	s.Metrics.Custom = customMetrics
+	// Bounded by what stop passes to CloseWithin; see there.
+	s.exit.Store(int64(o.exit))
+	for name, settings := range o.caches {
+		s.ResponseCache = neso.ResponseCache{Name: name, Settings: maps.Clone(settings)}
+	}
+	s.Backends = all.Drivers(all.Options{
+		Python: os.Getenv("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost(),
+	})
+	for _, more := range Drivers {
+		s.Backends = append(s.Backends, more()...)
+	}
+	return s, nil
+}
+
+func clone(all map[string]map[string]string) map[string]map[string]string {
+	c := make(map[string]map[string]string, len(all))
+	for name, settings := range all {
+		c[name] = maps.Clone(settings)
+	}
+	return c
+}
+
+// stop ends the server; every call returns what the first one does.
+func (s *server) stop() error {
+	s.end.Do(func() {
+		s.ended = s.CloseWithin(time.Duration(s.exit.Load()))
+		s.flights.cancel() // those that it has not waited for
+	})
+	return s.ended
+}
+
+//export TRITONSERVER_ServerStop
+func TRITONSERVER_ServerStop(h C.uintptr_t) C.uintptr_t {
+	return ask(h, func(s *server) error { return s.stop() })
+}
+
+//export TRITONSERVER_ServerDelete
+func TRITONSERVER_ServerDelete(h C.uintptr_t) C.uintptr_t {
+	s := servers.Take(handle.Handle(h))
+	if s == nil {
+		return C.uintptr_t(object.Stale("server"))
+	}
+	if err := s.stop(); err != nil && !strings.Contains(err.Error(), "Exit timeout expired") {
+		return C.uintptr_t(object.FromError(err))
+	}
+	return 0
+}
+
+// ask calls f with the server of a handle. What f returns is the error.
+func ask(h C.uintptr_t, f func(s *server) error) C.uintptr_t {
+	s := servers.Get(handle.Handle(h))
+	if s == nil {
+		return C.uintptr_t(object.Stale("server"))
+	}
+	return C.uintptr_t(object.FromError(f(s)))
+}
+
+//export TRITONSERVER_ServerSetExitTimeout
+func TRITONSERVER_ServerSetExitTimeout(h C.uintptr_t, seconds C.uint) C.uintptr_t {
+	return ask(h, func(s *server) error {
+		s.exit.Store(int64(time.Duration(seconds) * time.Second))
+		return nil
+	})
+}
+
+//export TRITONSERVER_ServerIsLive
+func TRITONSERVER_ServerIsLive(h, live C.uintptr_t) C.uintptr_t {
+	return health(h, live, (*neso.Server).Live)
+}
+
+//export TRITONSERVER_ServerIsReady
+func TRITONSERVER_ServerIsReady(h, ready C.uintptr_t) C.uintptr_t {
+	return health(h, ready, (*neso.Server).Ready)
+}
+
+// health answers a question about the server: while it stops, with an error.
+func health(h, answer C.uintptr_t, question func(*neso.Server) error) C.uintptr_t {
+	if answer == 0 {
+		return C.uintptr_t(object.Null("the place for the answer"))
+	}
+	return ask(h, func(s *server) error {
+		err := question(s.Server)
+		object.Set(uintptr(answer), C.bool(err == nil))
+		if b := backend.AsError(err); b != nil && b.Code == backend.Unavailable {
+			return b
+		}
+		return nil
+	})
+}
+
+//export TRITONSERVER_ServerMetadata
+func TRITONSERVER_ServerMetadata(h, message C.uintptr_t) C.uintptr_t {
+	return document(h, message, (*neso.Server).Metadata)
+}
+
+// document gives the caller a message.
+func document(h, message C.uintptr_t, of func(s *neso.Server) ([]byte, error)) C.uintptr_t {
+	if message == 0 {
+		return C.uintptr_t(object.Null("the place for the message"))
+	}
+	return ask(h, func(s *server) error {
+		text, err := of(s.Server)
+		if err == nil {
+			object.Set(uintptr(message), uintptr(object.NewMessage(text)))
+		}
+		return err
+	})
+}
+
+// metricsText is a TRITONSERVER_Metrics: the numbers of the time of its making.
+type metricsText struct {
+	text string
+	c    object.Text
+}
+
+var metricTexts = handle.NewTable[metricsText](handle.Metrics)
+
+//export TRITONSERVER_ServerMetrics
+func TRITONSERVER_ServerMetrics(h, made C.uintptr_t) C.uintptr_t {
+	if made == 0 {
+		return C.uintptr_t(object.Null("the place for the metrics"))
+	}
+	return ask(h, func(s *server) error {
+		if !s.metrics {
+			return backend.Errorf(backend.Unsupported, "metrics not supported")
+		}
+		var b bytes.Buffer
+		if err := s.WriteMetrics(&b); err != nil {
+			return err
+		}
+		object.Set(uintptr(made), uintptr(metricTexts.New(&metricsText{text: b.String()})))
+		return nil
+	})
+}
+
+//export TRITONSERVER_MetricsDelete
+func TRITONSERVER_MetricsDelete(h C.uintptr_t) C.uintptr_t {
+	m := metricTexts.Take(handle.Handle(h))
+	if m == nil {
+		return C.uintptr_t(object.Stale("metrics"))
+	}
+	m.c.Free()
+	return 0
+}
+
+//export TRITONSERVER_MetricsFormatted
+func TRITONSERVER_MetricsFormatted(h C.uintptr_t, format C.int, base, size C.uintptr_t) C.uintptr_t {
+	m := metricTexts.Get(handle.Handle(h))
+	switch {
+	case m == nil:
+		return C.uintptr_t(object.Stale("metrics"))
+	case format != 0:
+		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unknown metrics format '%d'", int(format)))
+	case base == 0 || size == 0:
+		return C.uintptr_t(object.Null("the place for the text"))
+	}
+	object.Set(uintptr(base), m.c.C(m.text))
+	object.Set(uintptr(size), C.size_t(len(m.text)))
+	return 0
+}

@@ -1,0 +1,155 @@
+package neso
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/internal/engine"
+)
+
+// The questions and orders of the protocol, for a program that has the server. The
+// documents are those of the HTTP API, as JSON; errors are *backend.Error with the
+// code and text that a client would see, or [ErrNotRunning].
+
+// Live returns nil, or why the server is not live: Unavailable while it stops.
+func (s *Server) Live() error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.Live()
+}
+
+// Ready returns nil, or why the server is not ready: Unavailable while it stops,
+// InvalidArg for a model that is not ready.
+func (s *Server) Ready() error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.Ready()
+}
+
+// ModelReady returns nil, or why the version of a model, -1 for the latest, is not ready.
+func (s *Server) ModelReady(name string, version int64) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.ModelReady(name, version)
+}
+
+// Metadata describes the server.
+func (s *Server) Metadata() ([]byte, error) {
+	if _, err := s.started(); err != nil {
+		return nil, err
+	}
+	return s.running.api.Metadata(), nil
+}
+
+// ModelMetadata describes a model's inputs and outputs; version -1 is the latest,
+// and all ready versions are listed then.
+func (s *Server) ModelMetadata(name string, version int64) ([]byte, error) {
+	if _, err := s.started(); err != nil {
+		return nil, err
+	}
+	return s.running.api.ModelMetadata(name, version)
+}
+
+// Statistics returns what a model has counted, or all models for the empty name;
+// version -1 means all versions that are ready.
+func (s *Server) Statistics(name string, version int64) ([]byte, error) {
+	if _, err := s.started(); err != nil {
+		return nil, err
+	}
+	return s.running.api.Statistics(name, version)
+}
+
+// Index lists the models of all repositories, with their states; ready leaves out
+// those that are not ready.
+func (s *Server) Index(ready bool) ([]byte, error) {
+	if _, err := s.started(); err != nil {
+		return nil, err
+	}
+	return s.running.api.Index(ready)
+}
+
+// Load loads or reloads a model, in control mode "explicit" only. config is its
+// configuration as JSON, empty for that of the repository; files maps paths such as
+// "1/model.onnx" to what they hold, in place of the repository's. It returns when
+// the model is ready, or has failed.
+func (s *Server) Load(ctx context.Context, name, config string, files map[string][]byte) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.Load(ctx, name, config, files)
+}
+
+// Unload unloads a model, in control mode "explicit" only, and returns before its
+// requests have ended; with dependents also the models that only it uses. A model
+// that is not known is no error.
+func (s *Server) Unload(ctx context.Context, name string, dependents bool) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.Unload(ctx, name, dependents)
+}
+
+// RegisterRepository adds a model repository, in control mode "explicit" only. Names
+// maps sub-directories to the names that their models are served by; without any
+// they have their own. It loads nothing.
+func (s *Server) RegisterRepository(path string, names map[string]string) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.RegisterNames(path, names)
+}
+
+// UnregisterRepository takes back what RegisterRepository did; what is loaded stays.
+func (s *Server) UnregisterRepository(path string) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.Unregister(path)
+}
+
+// Poll takes the changes of the repositories at once, in control mode "poll" only.
+func (s *Server) Poll(ctx context.Context) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.Poll(ctx)
+}
+
+// Serves returns nil if a request for the version of a model, -1 for the latest,
+// would be taken now, else why not. It takes nothing.
+func (s *Server) Serves(name string, version int64) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	if err := e.Live(); err != nil {
+		return err
+	}
+	return e.Serves(name, version)
+}
+
+// Labels returns the class labels of a model's output, nil where it has none.
+func (s *Server) Labels(model string, version int64, output string) []string {
+	e, err := s.started()
+	if err != nil {
+		return nil
+	}
+	return e.Labels(model, version, output)
+}
+
+func (s *Server) started() (*engine.Engine, error) {
+	if s.running == nil || s.running.engine == nil || s.running.api == nil {
+		return nil, ErrNotRunning
+	}
+	return s.running.engine, nil
+}

@@ -1,0 +1,156 @@
+/* Requests in process: pieces, reuse, what callbacks see and when, refusals, streams,
+ * cancellation, two servers at once. usage: infer REPOSITORY */
+#include "check.h"
+
+static const float values[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+static void output(Call* c, const void* want, size_t size) {
+  const char* name;
+  TRITONSERVER_DataType type;
+  const int64_t* shape;
+  uint64_t dims;
+  const void* base;
+  size_t got;
+  TRITONSERVER_MemoryType memory;
+  int64_t id;
+  void* user;
+  if (TRITONSERVER_InferenceResponseError(c->last)) FAIL("%s", TRITONSERVER_ErrorMessage(TRITONSERVER_InferenceResponseError(c->last)));
+  OK(TRITONSERVER_InferenceResponseOutput(c->last, 0, &name, &type, &shape, &dims, &base, &got, &memory, &id, &user));
+  WANT(!strcmp(name, "Y") && type == TRITONSERVER_TYPE_FP32 && dims == 1 && shape[0] == (int64_t)(size / 4));
+  WANT(got == size && memory == TRITONSERVER_MEMORY_CPU && user == c && (!size || !memcmp(base, want, size)));
+  REFUSED(TRITONSERVER_InferenceResponseOutput(c->last, 1, &name, &type, &shape, &dims, &base, &got, &memory, &id, &user),
+          TRITONSERVER_ERROR_INVALID_ARG, "out of bounds index 1: response has 1 outputs");
+}
+
+/* pieces, and the same request again */
+static void reuse(TRITONSERVER_Server* s) {
+  Call c = NEW_CALL;
+  request(&c, s, "identity");
+  for (int round = 1; round <= 3; round++) {
+    int64_t n = 16;
+    OK(TRITONSERVER_InferenceRequestAddInput(c.request, "X", TRITONSERVER_TYPE_FP32, &n, 1));
+    for (int i = 0; i < 16; i += 4) OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "X", values + i, 16, TRITONSERVER_MEMORY_CPU, 0));
+    OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
+    await(&c, &c.finals, round);
+    await(&c, &c.released, round);
+    output(&c, values, sizeof values);
+    WANT(c.responses == round && c.starts == round && c.given == round);
+    OK(TRITONSERVER_InferenceRequestRemoveAllInputs(c.request));
+  }
+  input(&c, "X", TRITONSERVER_TYPE_FP32, 0, 0, 0);
+  OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
+  await(&c, &c.finals, 4);
+  await(&c, &c.released, 4);
+  output(&c, values, 0);
+  OK(TRITONSERVER_InferenceRequestDelete(c.request));
+  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  WANT(c.freed == 4);
+}
+
+/* a raw input has the type and shape of the model */
+static void raw(TRITONSERVER_Server* s) {
+  Call c = NEW_CALL;
+  request(&c, s, "identity");
+  OK(TRITONSERVER_InferenceRequestAddRawInput(c.request, "anything"));
+  OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "anything", values, sizeof values, TRITONSERVER_MEMORY_CPU, 0));
+  OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
+  await(&c, &c.finals, 1);
+  await(&c, &c.released, 1);
+  output(&c, values, sizeof values);
+  OK(TRITONSERVER_InferenceRequestDelete(c.request));
+  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+}
+
+/* what is refused stays the program's, and calls nothing */
+static void refused(TRITONSERVER_Server* s) {
+  Call c = NEW_CALL;
+  request(&c, s, "identity");
+  input(&c, "NO", TRITONSERVER_TYPE_FP32, 16, values, sizeof values);
+  REFUSED(TRITONSERVER_ServerInferAsync(s, c.request, 0), TRITONSERVER_ERROR_INVALID_ARG, "NO");
+  OK(TRITONSERVER_InferenceRequestRemoveInput(c.request, "NO"));
+  input(&c, "X", TRITONSERVER_TYPE_FP32, 15, values, sizeof values);
+  REFUSED(TRITONSERVER_ServerInferAsync(s, c.request, 0), TRITONSERVER_ERROR_INVALID_ARG, "X");
+  WANT(!c.responses && !c.finals && !c.released && !c.starts);
+  OK(TRITONSERVER_InferenceRequestDelete(c.request));
+}
+
+/* responses of a decoupled model, and an end without one */
+static void stream(TRITONSERVER_Server* s) {
+  static const int32_t in[3] = {7, 8, 9};
+  static const uint32_t delay[3] = {0, 0, 0}, wait = 0;
+  Call c = NEW_CALL;
+  request(&c, s, "repeat");
+  input(&c, "IN", TRITONSERVER_TYPE_INT32, 3, in, sizeof in);
+  input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 3, delay, sizeof delay);
+  input(&c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &wait, sizeof wait);
+  OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
+  await(&c, &c.finals, 1);
+  await(&c, &c.released, 1);
+  WANT(c.responses == 3 && c.finals == 1);
+  OK(TRITONSERVER_InferenceRequestDelete(c.request));
+  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+}
+
+/* a request in flight is the server's; cancelled, it ends */
+static void cancel(TRITONSERVER_Server* s) {
+  static const int32_t in[2] = {1, 2};
+  static const uint32_t delay[2] = {0, 600000}, wait = 0;
+  bool is = true;
+  Call c = NEW_CALL;
+  request(&c, s, "repeat");
+  REFUSED(TRITONSERVER_InferenceRequestCancel(c.request), TRITONSERVER_ERROR_INTERNAL, "before calling");
+  input(&c, "IN", TRITONSERVER_TYPE_INT32, 2, in, sizeof in);
+  input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 2, delay, sizeof delay);
+  input(&c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &wait, sizeof wait);
+  OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
+  OK(TRITONSERVER_InferenceRequestIsCancelled(c.request, &is));
+  WANT(!is);
+  await(&c, &c.responses, 1);
+  REFUSED(TRITONSERVER_ServerInferAsync(s, c.request, 0), TRITONSERVER_ERROR_INTERNAL, "in flight");
+  REFUSED(TRITONSERVER_InferenceRequestDelete(c.request), TRITONSERVER_ERROR_INTERNAL, "in flight");
+  REFUSED(TRITONSERVER_InferenceRequestRemoveAllInputs(c.request), TRITONSERVER_ERROR_INTERNAL, "in flight");
+  OK(TRITONSERVER_InferenceRequestCancel(c.request));
+  await(&c, &c.finals, 1);
+  await(&c, &c.released, 1);
+  OK(TRITONSERVER_InferenceRequestIsCancelled(c.request, &is));
+  WANT(is && c.responses <= 2);
+  OK(TRITONSERVER_InferenceRequestDelete(c.request));
+  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+}
+
+static void* hammer(void* server) {
+  for (int i = 0; i < 500; i++) {
+    Call c = NEW_CALL;
+    request(&c, server, "identity");
+    input(&c, "X", TRITONSERVER_TYPE_FP32, 16, values, sizeof values);
+    OK(TRITONSERVER_ServerInferAsync(server, c.request, 0));
+    await(&c, &c.finals, 1);
+    await(&c, &c.released, 1);
+    output(&c, values, sizeof values);
+    OK(TRITONSERVER_InferenceRequestDelete(c.request));
+    OK(TRITONSERVER_InferenceResponseDelete(c.last));
+    WANT(c.given == 1 && c.freed == 1);
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  WANT(argc == 2);
+  TRITONSERVER_ServerOptions* o = options(argv[1]);
+  OK(TRITONSERVER_ServerOptionsSetStartupModel(o, "repeat"));
+  TRITONSERVER_Server *s = serve(o, "identity"), *other = serve(options(argv[1]), "identity");
+  reuse(s);
+  raw(s);
+  refused(s);
+  stream(s);
+  cancel(s);
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++) pthread_create(threads + i, 0, hammer, i % 2 ? s : other);
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+  OK(TRITONSERVER_ServerDelete(other)); /* the one goes on without the other */
+  reuse(s);
+  OK(TRITONSERVER_ServerStop(s));
+  OK(TRITONSERVER_ServerDelete(s));
+  OK(TRITONSERVER_ResponseAllocatorDelete(allocator()));
+  return 0;
+}

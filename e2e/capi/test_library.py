@@ -1,0 +1,181 @@
+"""libtritonserver.so under programs in C: what it exports, and how it behaves when it is used well and badly."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from server import ROOT
+
+HERE = Path(__file__).resolve().parent
+LIBRARY = ROOT / "build" / "lib" / "libtritonserver.so"
+HEADERS = ROOT / "include" / "triton" / "core"
+CC, CXX = shutil.which("cc"), shutil.which("c++")
+
+pytestmark = pytest.mark.skipif(not CC or not LIBRARY.exists(), reason="needs a C compiler and `make capi`")
+
+IDENTITY = """backend: "identity"
+input { name: "X" data_type: TYPE_FP32 dims: [ -1 ] }
+output { name: "Y" data_type: TYPE_FP32 dims: [ -1 ] }
+"""
+REPEAT = """backend: "repeat"
+input { name: "IN" data_type: TYPE_INT32 dims: [ -1 ] }
+input { name: "DELAY" data_type: TYPE_UINT32 dims: [ -1 ] }
+input { name: "WAIT" data_type: TYPE_UINT32 dims: [ 1 ] }
+output { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }
+output { name: "IDX" data_type: TYPE_UINT32 dims: [ 1 ] }
+model_transaction_policy { decoupled: true }
+"""
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory) -> Path:
+    top = tmp_path_factory.mktemp("models")
+    for name, config in {"identity": IDENTITY, "repeat": REPEAT}.items():
+        (top / name / "1").mkdir(parents=True)
+        (top / name / "config.pbtxt").write_text(config)
+    return top
+
+
+def program(name: str, folder: Path, *flags: str) -> Path:
+    made = folder / name
+    command = [
+        CC,
+        "-std=gnu11",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-unused-function",
+        f"-I{ROOT / 'include'}",
+        *flags,
+        str(HERE / "programs" / f"{name}.c"),
+        "-o",
+        str(made),
+    ]
+    subprocess.run([*command, f"-L{LIBRARY.parent}", "-ltritonserver", "-pthread"], check=True)
+    return made
+
+
+def run(made: Path, *args: str | Path, **env: str) -> subprocess.CompletedProcess:
+    done = subprocess.run(
+        [made, *args],
+        env={**os.environ, "LD_LIBRARY_PATH": str(LIBRARY.parent), **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
+    return done
+
+
+@pytest.mark.parametrize("name", ["infer", "misuse", "control"])
+def test_program(name, repository, tmp_path):
+    run(program(name, tmp_path), repository)
+
+
+def test_exported_names():
+    declared = {
+        "TRITONCACHE_CacheEntryNew",
+        "TRITONCACHE_CacheEntryDelete",
+    }  # the peer's header has them not, its library has
+    for header in HEADERS.glob("*.h"):
+        declared |= set(re.findall(r"^TRITON[A-Z]+_DECLSPEC [^(]*?\b(TRITON[A-Z]+_\w+)\(", header.read_text(), re.M))
+    table = subprocess.run(["readelf", "--dyn-syms", "-W", LIBRARY], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in table.splitlines() if line.strip()[:1].isdigit()]
+    exported = {row[7] for row in rows if len(row) > 7 and row[6] != "UND"} - {"neso_host_main"}  # for neso-host
+    assert exported == declared, exported ^ declared
+    assert len(exported) == 283
+    assert (
+        "Library soname: [libtritonserver.so]"
+        in subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True, check=True).stdout
+    )
+
+
+@pytest.mark.parametrize("header", sorted(h.name for h in HEADERS.glob("*.h")))
+def test_header_stands_alone(header, tmp_path):
+    for compiler, name, standard in ((CC, "one.c", "c11"), (CXX, "one.cc", "c++17")):
+        if not compiler:
+            continue
+        (tmp_path / name).write_text(f'#include "triton/core/{header}"\nint main() {{ return 0; }}\n')
+        subprocess.run(
+            [
+                compiler,
+                f"-std={standard}",
+                "-Wall",
+                "-Wextra",
+                "-pedantic",
+                "-Werror",
+                "-Wno-unused-function",
+                f"-I{ROOT / 'include'}",
+                "-fsyntax-only",
+                tmp_path / name,
+            ],
+            check=True,
+        )
+
+
+def test_parameters_agree_with_the_header():
+    """Go knows the functions by numbers and addresses alone: their count and order of kinds must be the header's."""
+
+    def kind(parameter: str) -> str:
+        if "*" in parameter or "Fn_t" in parameter:
+            return "uintptr_t"
+        words = [w for w in parameter.split()[:-1] if w != "const"] or [parameter]
+        return {"bool": "bool", "unsigned": "uint", "double": "double"}.get(
+            words[0], words[0] if words[0].endswith("_t") or words[0] == "int" else "int"
+        )
+
+    headers = "".join(h.read_text() for h in sorted(HEADERS.glob("*.h")))
+    headers = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
+    declared = dict(re.findall(r"^TRITON[A-Z]+_DECLSPEC [^(]*?\b(TRITON[A-Z]+_\w+)\(([^;]*)\);", headers, re.M | re.S))
+    seen = 0
+    for file in (ROOT / "capi").rglob("*.go"):
+        for name, parameters in re.findall(r"^//export \w+\nfunc (TRITON\w+)\(([^)]*)\)", file.read_text(), re.M):
+            if name not in declared or (not parameters.strip() and file.name == "stubs.go"):
+                continue
+            names, got = [], []
+            for part in parameters.replace("\n", " ").split(","):
+                words = part.split()
+                if not words:
+                    continue
+                names.append(words[0])
+                if len(words) > 1:
+                    got += [words[1].removeprefix("C.")] * len(names)
+                    names = []
+            want = [kind(p.strip()) for p in declared[name].replace("\n", " ").split(",") if p.strip() != "void"]
+            assert [g.replace("uint8_t", "bool") for g in got] == want, f"{file.name}: {name}"
+            seen += 1
+    assert seen > 170, f"only {seen} functions were compared"
+
+
+def test_no_leaks_of_the_library(repository, tmp_path):
+    """Under AddressSanitizer every byte that the library handed to the program comes back, and none is touched after."""
+    run(
+        program("infer", tmp_path, "-fsanitize=address"),
+        repository,
+        ASAN_OPTIONS="detect_leaks=0:detect_odr_violation=0:handle_segv=0",
+    )
+
+
+def test_example_of_the_docs(repository, tmp_path):
+    page = (ROOT / "docs" / "use" / "c-api.md").read_text()
+    (tmp_path / "hello.c").write_text(re.search(r"```c\n(.*?)```", page, re.S)[1])
+    flags = (
+        subprocess.run(
+            ["pkg-config", "--cflags", "--libs", "tritonserver"],
+            env={**os.environ, "PKG_CONFIG_PATH": str(LIBRARY.parent / "pkgconfig")},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        if shutil.which("pkg-config")
+        else [f"-I{ROOT / 'include'}", f"-L{LIBRARY.parent}", "-ltritonserver"]
+    )
+    subprocess.run([CC, tmp_path / "hello.c", *flags, "-pthread", "-o", tmp_path / "hello"], check=True)
+    assert run(tmp_path / "hello", repository).stdout == "Y[0] = 1\nY[1] = 2\nY[2] = 3\n"

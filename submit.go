@@ -1,0 +1,138 @@
+package neso
+
+import (
+	"context"
+	"sync"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Receiver takes what becomes of a request that Submit has sent.
+type Receiver interface {
+	// Pinned is called first, with the version of the model that serves the request.
+	Pinned(version int64)
+	// Respond takes a response, which it then owns: an error response too, and nil with
+	// final set for an end without one. It is called by one goroutine at a time, with
+	// final set exactly once, last. The model waits for it.
+	Respond(resp *backend.Response, final bool)
+	// Released is called once, when the server does not use the request any more:
+	// its inputs are the program's again. That may be before the last response has
+	// been taken, or long after.
+	Released()
+}
+
+// Follower sees a request, and those that serve it, pass through the server. Its
+// methods are called from several goroutines, but for one request in turn.
+type Follower interface {
+	// Begin is called first, with a timestamp of backend.Now. Inputs are borrowed. It
+	// returns what the model is given to tell others where its requests belong.
+	Begin(model string, version int64, id string, start int64, inputs []tensor.Tensor) (propagated string)
+	// Outputs are those of a response, borrowed.
+	Outputs(outputs []tensor.Tensor)
+	// End is called last, with timestamps of backend.Now.
+	End(Moments)
+	// Child returns the follower of a request that serves this one, or nil.
+	Child() Follower
+}
+
+// Moments are when a request passed the points of its way; 0 for one that it has
+// not passed.
+type Moments struct{ Queue, ComputeStart, InputEnd, OutputStart, ComputeEnd, End int64 }
+
+// Submit sends a request and returns before it is answered; a model that is quick
+// (backend.Capabilities.Quick) may answer before. ctx cancels it. The memory of the
+// inputs, their shapes and names is the server's until Released. An error is a
+// refusal: then Respond and Released are not called. follow may be nil.
+func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Follower) error {
+	sink := &submitted{to: to}
+	r, trace, err := s.request(ctx, q, sink)
+	if err != nil {
+		return err
+	}
+	to.Pinned(r.ModelVersion)
+	r.Detached, r.Background = true, true
+	sink.memory.Reset(nil, tensor.Region{}, sink)
+	r.Keep(&sink.memory)
+	if follow != nil {
+		r.Timeline = &followed{to: follow}
+	}
+	if trace != nil {
+		sink.ended = trace.Done
+	}
+	if err := s.running.engine.Infer(r); err != nil {
+		if trace != nil {
+			trace.Done()
+		}
+		return err
+	}
+	return nil
+}
+
+// submitted is the sink of Submit.
+type submitted struct {
+	to       Receiver
+	memory   tensor.Buffer // what is let go with the request's inputs
+	ended    func()        // nil without a trace of the server's
+	answered bool
+}
+
+// Deliver implements infer.Sink.
+func (s *submitted) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
+	if final {
+		s.answered = true
+		if s.ended != nil {
+			s.ended()
+		}
+	}
+	s.to.Respond(resp, final)
+}
+
+// ReleaseBuffer is called when the request's inputs have been let go.
+func (s *submitted) ReleaseBuffer(*tensor.Buffer) {
+	if s.answered { // else the request has been refused
+		s.to.Released()
+	}
+}
+
+// followed is the timeline of a request with a follower. The request is its answerer's
+// when it is called.
+type followed struct {
+	to    Follower
+	ended sync.Once
+}
+
+func (f *followed) Begin(r *infer.Request) {
+	r.Trace = f.to.Begin(r.ModelName, r.ModelVersion, r.ID, r.Times.Start, r.Inputs)
+}
+
+func (f *followed) Answer(_ *infer.Request, resp *backend.Response) {
+	if resp != nil && resp.Err == nil {
+		f.to.Outputs(resp.Outputs)
+	}
+}
+
+func (f *followed) End(r *infer.Request, _ error) {
+	f.ended.Do(func() {
+		t := &r.Times
+		m := Moments{
+			Queue: t.Queue, ComputeStart: t.ComputeStart, InputEnd: t.InputEnd, OutputStart: t.OutputStart, ComputeEnd: t.ComputeEnd, End: t.End,
+		}
+		if t.Steps != nil { // an ensemble computes in its steps only
+			m.ComputeStart = 0
+		}
+		if m.End == 0 {
+			m.End = backend.Now()
+		}
+		f.to.End(m)
+	})
+}
+
+func (f *followed) Child() infer.Timeline {
+	child := f.to.Child()
+	if child == nil {
+		return nil
+	}
+	return &followed{to: child}
+}
