@@ -24,6 +24,7 @@ type batcher struct {
 	idleLimit int64 // ns
 	iterative bool
 	same      *scheduler.Compatibility
+	alike     func(a, b *entry) bool // of requests that are the same: whether their states are alike; nil: always
 
 	direct      bool
 	delay       int64 // ns

@@ -41,7 +41,7 @@ func (b *batcher) formDirect(now int64, l *lane) *batch {
 	x := b.batches.Take()
 	x.Reason = reason
 	for _, t := range l.slots[:last+1] {
-		if t.seq != nil && t.seq.head != nil && !t.running && b.same.Same(first.request, t.seq.head.request) {
+		if t.seq != nil && t.seq.head != nil && !t.running && b.share(first, t.seq.head) {
 			x.Entries = append(x.Entries, t.seq.head)
 		} else {
 			x.Entries = append(x.Entries, nil)
@@ -63,4 +63,9 @@ func behind(x *batch) {
 			return
 		}
 	}
+}
+
+// share reports whether two requests may be of one batch.
+func (b *batcher) share(x, y *entry) bool {
+	return b.same.Same(x.request, y.request) && (b.alike == nil || b.alike(x, y))
 }

@@ -92,6 +92,9 @@ func New(o Options) *Scheduler {
 	if len(o.States) > 0 {
 		s.states = &states{list: o.States, model: o.Model, batching: o.MaxBatchSize > 0, allocator: o.Allocator}
 		s.core.over = func(q *sequence) { q.state.end() }
+		if s.states.vary() {
+			s.core.alike = s.states.alike
+		}
 	}
 	if s.core.ordered {
 		s.order = &scheduler.Order{}
@@ -254,12 +257,13 @@ func (s *Scheduler) fillUp(requests []*infer.Request, like *entry) ([]*infer.Req
 	if !s.core.direct {
 		return slices.DeleteFunc(requests, func(r *infer.Request) bool { return r == nil }), nil
 	}
-	err := s.nulls.put(requests, like.request, like.own.inputs, func(inputs []tensor.Tensor) []tensor.Tensor {
+	err := s.nulls.put(requests, like.request, like.own.inputs, func(inputs []tensor.Tensor) ([]tensor.Tensor, error) {
 		inputs = s.controls.add(inputs, 0, false, backend.CorrelationID{})
 		if s.states != nil {
-			inputs = s.states.first(inputs)
+			at := like.own.inputs + len(s.controls)
+			return s.states.null(inputs, like.request.Inputs[at:at+len(s.states.list)], &s.nulls)
 		}
-		return inputs
+		return inputs, nil
 	})
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (nowhere) Deliver(_ *infer.Request, resp *backend.Response, _ bool) { resp.
 // put puts null requests in the likeness of r, with its first n inputs and what
 // more adds, in the places of batch that are nil. They are all the same, and
 // made in one piece: a batch may have hundreds.
-func (z *nulls) put(batch []*infer.Request, r *infer.Request, n int, more func([]tensor.Tensor) []tensor.Tensor) error {
+func (z *nulls) put(batch []*infer.Request, r *infer.Request, n int, more func([]tensor.Tensor) ([]tensor.Tensor, error)) error {
 	count := 0
 	for _, q := range batch {
 		if q == nil {
@@ -42,7 +42,9 @@ func (z *nulls) put(batch []*infer.Request, r *infer.Request, n int, more func([
 	if err != nil {
 		return err
 	}
-	inputs = more(inputs)
+	if inputs, err = more(inputs); err != nil {
+		return z.drop(inputs, err)
+	}
 	requests := make([]infer.Request, count)
 	tensors := make([]tensor.Tensor, 0, count*len(inputs))
 	now := backend.Now()

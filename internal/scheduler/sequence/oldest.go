@@ -26,7 +26,7 @@ func (b *batcher) formOldest(now int64, l *lane) *batch {
 			reason, stop = stats.ClosedFull, true
 			break
 		}
-		if count > 0 && !b.same.Same(first.request, e.request) {
+		if count > 0 && !b.share(first, e) {
 			reason, stop = stats.ClosedShape, true
 			break
 		}

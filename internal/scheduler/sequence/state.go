@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
@@ -62,6 +63,51 @@ func (s *states) first(inputs []tensor.Tensor) []tensor.Tensor {
 		inputs = append(inputs, s.list[i].First)
 	}
 	return inputs
+}
+
+// null appends the states of an unused slot: the first ones, as far as these have
+// the shapes of those that a request of the batch has, else zeros.
+func (s *states) null(inputs, like []tensor.Tensor, zeros *nulls) ([]tensor.Tensor, error) {
+	for i := range s.list {
+		if like[i].Shape.Equal(s.list[i].First.Shape) {
+			inputs = append(inputs, s.list[i].First)
+			continue
+		}
+		made, err := zeros.inputs(like[i:i+1], 1)
+		if err != nil {
+			return inputs, err
+		}
+		inputs = append(inputs, made...)
+	}
+	return inputs, nil
+}
+
+// vary reports whether states of the same name may differ in shape.
+func (s *states) vary() bool {
+	return slices.ContainsFunc(s.list, func(st State) bool { return st.Dims.HasWildcard() })
+}
+
+// alike reports whether the states of two requests have the same shapes, so that
+// they may share a batch: its rows are of one length.
+func (s *states) alike(a, b *entry) bool {
+	for i := range s.list {
+		if !s.shape(a, i).Equal(s.shape(b, i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// shape is that of the i-th state which the next request of a sequence will get.
+func (s *states) shape(e *entry, i int) tensor.Shape {
+	if of := e.seq.state; of != nil && !e.start {
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		if of.now != nil {
+			return of.now[i].Shape
+		}
+	}
+	return s.list[i].First.Shape
 }
 
 // end lets go of a sequence's state; what comes later is dropped.

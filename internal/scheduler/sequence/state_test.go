@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -77,6 +78,46 @@ func TestState(t *testing.T) {
 		}, map[string]string{
 			"w6": "Internal: output state 'OUT_S' of model 'm' has shape [2,1], expected [1,-1]", "e7": "Internal: no",
 		})
+	})
+}
+
+// TestStatesOfOtherShapes: all rows of a batch have states of one shape, those of unused
+// slots too, and requests whose states differ do not share one. The rows of a batch lie
+// one behind the other: with a longer one among them each would begin in another.
+func TestStatesOfOtherShapes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := &modelconfig.DirectStrategy{MaxQueueDelay: time.Millisecond, MinimumSlotUtilization: 1}
+		w := newWorld(&modelconfig.SequenceBatching{Direct: full}, 2, &fake{answer: grow}, stateOf(9))
+		for _, step := range []struct {
+			id    string
+			corr  int
+			flags backend.Flags
+			both  bool // with the next one
+		}{
+			{"a1", 1, first, true},
+			{"b2", 2, first, false},
+			{"b3", 2, 0, false},
+			{"a4", 1, 0, true},
+			{"b5", 2, 0, false},
+			{"a6", 1, first, true},
+			{"b7", 2, last, false},
+			{"a8", 1, last, false},
+		} {
+			w.send(t.Context(), step.id, step.corr, step.flags)
+			if !step.both {
+				time.Sleep(time.Second / 10) // of the bubble's clock
+			}
+		}
+		w.close(t)
+		w.want(t, []string{
+			"a1 IN_S=[9]|b2 IN_S=[9]",
+			"- IN_S=[0 0]|b3 IN_S=[9 2]",
+			"a4 IN_S=[9 1]|- IN_S=[0 0]",
+			"- IN_S=[0 0 0]|b5 IN_S=[9 2 3]",
+			"a6 IN_S=[9]|- IN_S=[9]",
+			"- IN_S=[0 0 0 0]|b7 IN_S=[9 2 3 5]",
+			"a8 IN_S=[9 6]",
+		}, map[string]string{})
 	})
 }
 
