@@ -12,6 +12,7 @@ import lightgbm
 import numpy as np
 import pytest
 import xgboost
+from clients import CLIENTS, connected, tensors
 from repository import settled, until
 from server import BINARY, ROOT, Server
 from sklearn import ensemble
@@ -19,7 +20,6 @@ from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
 DATA = ROOT / "backend" / "fil" / "testdata"
-CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random((400, 8), dtype=np.float32)
 X[RANDOM.random(X.shape) < 0.05] = np.nan
@@ -168,17 +168,12 @@ def fil_server(trained):
 
 @pytest.fixture(params=CLIENTS)
 def client(request, fil_server):
-    module, port = CLIENTS[request.param]
-    c = module.InferenceServerClient(getattr(fil_server, port))
-    c.module = module
-    yield c
-    c.close()
+    with connected(fil_server, request.param) as c:
+        yield c
 
 
 def infer(client, model, rows, output="output__0"):
-    t = client.module.InferInput("input__0", rows.shape, "FP64" if rows.dtype == np.float64 else "FP32")
-    t.set_data_from_numpy(rows)
-    return client.infer(model, [t]).as_numpy(output)
+    return client.infer(model, tensors(client, {"input__0": rows})).as_numpy(output)
 
 
 def rows_for(model):
@@ -212,8 +207,7 @@ def test_one_row_and_many(client, trained):
 
 
 def test_requests_are_gathered(fil_server, trained):
-    with http.InferenceServerClient(fil_server.http, concurrency=3) as c:
-        c.module = http
+    with connected(fil_server, concurrency=3) as c:
         waiting = []
         for i in range(3):
             t = http.InferInput("input__0", [3, 8], "FP32")

@@ -17,16 +17,16 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from clients import CLIENTS, connected, infer
 from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper
 from repository import settled, until
 from server import BINARY, ROOT, Server, alive, free_port, isolated, kill, open_files
-from tritonclient import grpc, http
+from tritonclient import http
 from tritonclient.utils import InferenceServerException
 
 DATA = ROOT / "backend" / "onnxruntime" / "testdata"
-CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
 TYPES = {
     "bool": np.bool_, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "int8": np.int8, "int16": np.int16,
     "int32": np.int32, "int64": np.int64, "fp16": np.float16, "fp32": np.float32, "fp64": np.float64, "bytes": np.object_,
@@ -121,31 +121,8 @@ def onnx_server(models):
 
 @pytest.fixture(params=CLIENTS)
 def client(request, onnx_server):
-    module, port = CLIENTS[request.param]
-    c = module.InferenceServerClient(getattr(onnx_server, port))
-    c.module = module
-    yield c
-    c.close()
-
-
-def wire(dtype):
-    return {"bfloat16": "BF16", "object": "BYTES", "bool": "BOOL"}.get(np.dtype(dtype).name) or np.dtype(
-        dtype
-    ).name.upper().replace("FLOAT", "FP")
-
-
-def infer(client, model, inputs, outputs=None, **kw):
-    """Asks the model; arrays by name in, arrays by name out."""
-    tensors = []
-    for name, array in inputs.items():
-        tensor = client.module.InferInput(name, array.shape, wire(array.dtype))
-        tensor.set_data_from_numpy(array)
-        tensors.append(tensor)
-    wanted = [client.module.InferRequestedOutput(o) for o in outputs] if outputs else None
-    result = client.infer(model, tensors, outputs=wanted, **kw)
-    got = result.get_response()
-    names = [o["name"] for o in got["outputs"]] if isinstance(got, dict) else [o.name for o in got.outputs]
-    return {name: result.as_numpy(name) for name in names}
+    with connected(onnx_server, request.param) as c:
+        yield c
 
 
 def own(models, name, inputs):
@@ -221,8 +198,7 @@ def together(onnx_server, model, rows):
     """One request a row, at the same time; the answers or errors in that order."""
 
     def one(row):
-        with http.InferenceServerClient(onnx_server.http) as c:
-            c.module = http
+        with connected(onnx_server) as c:
             try:
                 return infer(c, model, {"IN": row})["OUT"].ravel().tolist()
             except InferenceServerException as e:
@@ -412,9 +388,8 @@ def test_isolated_model(tmp_path):
     put(tmp_path, "broken", "opset", ISOLATED)
     with (
         Server(tmp_path, "--exit-on-error=false", "--strict-readiness=false") as s,
-        grpc.InferenceServerClient(s.grpc) as c,
+        connected(s, "grpc") as c,
     ):
-        c.module = grpc
         reasons = settled(s, len(list(tmp_path.iterdir())))
         assert "needs a newer ONNX Runtime than" in reasons["broken"], reasons
         assert s.get("/v2/models/isolated/config").json["input"][0]["dims"] == [-1]

@@ -6,18 +6,19 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import clients
 import ml_dtypes
 import numpy as np
 import openvino
 import pytest
+from clients import CLIENTS, connected
 from openvino import opset13 as ops
 from repository import settled, until
 from server import BINARY, ROOT, Server
-from tritonclient import grpc, http
+from tritonclient import http
 from tritonclient.utils import InferenceServerException
 
 ONNX = ROOT / "backend" / "onnxruntime" / "testdata"
-CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
 TYPES = {
     "boolean": np.bool_, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i8": np.int8,
     "i16": np.int16, "i32": np.int32,
@@ -126,29 +127,12 @@ def ov_server(models):
 
 @pytest.fixture(params=CLIENTS)
 def client(request, ov_server):
-    module, port = CLIENTS[request.param]
-    c = module.InferenceServerClient(getattr(ov_server, port))
-    c.module = module
-    yield c
-    c.close()
-
-
-def wire(dtype):
-    name = np.dtype(dtype).name
-    return {"bfloat16": "BF16", "bool": "BOOL"}.get(name) or name.upper().replace("FLOAT", "FP")
+    with connected(ov_server, request.param) as c:
+        yield c
 
 
 def infer(client, model, outputs=None, **inputs):
-    tensors = []
-    for name, array in inputs.items():
-        t = client.module.InferInput(name, array.shape, wire(array.dtype))
-        t.set_data_from_numpy(array)
-        tensors.append(t)
-    wanted = [client.module.InferRequestedOutput(o) for o in outputs] if outputs else None
-    result = client.infer(model, tensors, outputs=wanted)
-    got = result.get_response()
-    names = [o["name"] for o in got["outputs"]] if isinstance(got, dict) else [o.name for o in got.outputs]
-    return {n: result.as_numpy(n) for n in names}
+    return clients.infer(client, model, inputs, outputs)
 
 
 def own(models, name, *inputs, file="model.xml"):

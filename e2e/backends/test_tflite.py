@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clients import CLIENTS, connected, tensors
 from repository import identity_model, settled, spoilt
 from server import Server
 from single import one_file_is_served
-from tritonclient import grpc, http
 
 if importlib.util.find_spec("ai_edge_litert") is None:
     pytest.skip("ai-edge-litert is not installed: there may be none for this Python", allow_module_level=True)
 
 FILES = Path(__file__).with_name("tflite")
-CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
 B = np.full((3, 4), 0.5, np.float32)
 IO = """input [ { name: "x" data_type: TYPE_FP64 dims: [ 5 ] }, { name: "INPUT1" data_type: TYPE_FP64 dims: [ 4 ] } ]
@@ -106,24 +105,12 @@ def server(tmp_path_factory):
 
 @pytest.fixture(params=CLIENTS)
 def client(request, server):
-    module, port = CLIENTS[request.param]
-    with module.InferenceServerClient(getattr(server, port)) as c:
-        c.module = module
+    with connected(server, request.param) as c:
         yield c
 
 
 def infer(client, model, **inputs):
-    tensors = []
-    for name, array in inputs.items():
-        kind = (
-            "BYTES"
-            if array.dtype == object
-            else {"float32": "FP32", "int32": "INT32", "int8": "INT8"}[array.dtype.name]
-        )
-        tensor = client.module.InferInput(name, list(array.shape), kind)
-        tensor.set_data_from_numpy(array)
-        tensors.append(tensor)
-    return client.infer(model, tensors)
+    return client.infer(model, tensors(client, inputs))
 
 
 @pytest.mark.parametrize("name", BAD)

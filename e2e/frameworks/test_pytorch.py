@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 import torch
 import torch_models as models
+from clients import CLIENTS, connected, infer
 from repository import settled, until
 from server import Server, alive, kill, named
-from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
-CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
 IO = 'input [ {{ name: "{0}" data_type: TYPE_{1} dims: [ {2} ] }} ]\noutput [ {{ name: "{3}" data_type: TYPE_{1} dims: [ {2} ] }} ]\n'
 EAGER = """import torch
 
@@ -152,23 +151,8 @@ def torch_server(repo):
 
 @pytest.fixture(params=CLIENTS)
 def client(request, torch_server):
-    module, port = CLIENTS[request.param]
-    with module.InferenceServerClient(getattr(torch_server, port)) as c:
-        c.module = module
+    with connected(torch_server, request.param) as c:
         yield c
-
-
-def infer(client, model, inputs, outputs=None):
-    """The outputs of a request by name."""
-    tensors = []
-    for name, (array, kind) in inputs.items():
-        tensor = client.module.InferInput(name, list(array.shape), kind)
-        tensor.set_data_from_numpy(array)
-        tensors.append(tensor)
-    answer = client.infer(model, tensors)
-    reply = answer.get_response()
-    names = [o["name"] for o in reply["outputs"]] if isinstance(reply, dict) else [o.name for o in reply.outputs]
-    return {name: answer.as_numpy(name) for name in names}
 
 
 @pytest.mark.parametrize("model", ["script", "trace", "exported", "tuned"])
@@ -254,8 +238,7 @@ def concurrently(server, model, arrays):
     """Each array as a request of its own, all at once; results or errors in order."""
 
     def one(array):
-        with http.InferenceServerClient(server.http) as c:
-            c.module = http
+        with connected(server) as c:
             try:
                 return infer(c, model, {"x": (array, "FP32")})["OUT"]
             except InferenceServerException as error:

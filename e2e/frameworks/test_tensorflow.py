@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clients import CLIENTS, connected, tensors
 from repository import identity_model, settled
 from server import Server
-from tritonclient import grpc, http
-
-CLIENTS = {"http": (http, "http"), "grpc": (grpc, "grpc")}
+from tritonclient import grpc
 
 
 def signature(name):
@@ -70,19 +69,12 @@ def tf_server(made):
 
 @pytest.fixture(params=CLIENTS)
 def client(request, tf_server):
-    module, port = CLIENTS[request.param]
-    with module.InferenceServerClient(getattr(tf_server, port)) as c:
-        c.module = module
+    with connected(tf_server, request.param) as c:
         yield c
 
 
 def infer(client, model, inputs):
-    tensors = []
-    for name, (array, kind) in inputs.items():
-        tensor = client.module.InferInput(name, list(array.shape), kind)
-        tensor.set_data_from_numpy(array)
-        tensors.append(tensor)
-    return client.infer(model, tensors)
+    return client.infer(model, tensors(client, inputs))
 
 
 X = (np.arange(8, dtype=np.float32).reshape(2, 4) / 8, "FP32")
