@@ -6,12 +6,13 @@ server says that nothing else reads it, else for themselves alone.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Optional
 
 import numpy as np
 
 from .connection import Tables
-from .datatypes import BF16, BYTES, DTYPES, object_array, unpack_elements
+from .datatypes import BF16, BYTES, DTYPES, object_array, pack_elements, unpack_elements
 from .frames import (
     COUNT,
     ENDS_BATCH,
@@ -96,6 +97,34 @@ def decode_batch(tables: Tables, data: Any, start: int, end: int) -> tuple[int, 
     except Exception as error:
         raise ProtocolError(f"execute batch: {error}") from None
     return rows, inputs, leases
+
+
+def make_entry(
+    tables: Tables,
+    index: int,
+    number: int,
+    array: np.ndarray[Any, Any],
+    place: Optional[Callable[[Any], tuple[int, int]]] = None,
+) -> Entry:
+    """An output with its bytes, or where they lie when they are many: there place puts them, else the store."""
+    shape = array.shape
+    if number == BYTES:
+        data: Any = pack_elements(array)
+        length = len(data)
+    else:
+        kind = DTYPES[number]
+        if kind is not None and array.dtype is not kind and array.dtype != kind:
+            array = array.astype(kind)  # the other byte order
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array).reshape(shape)
+        data = array
+        length = array.nbytes
+    if length > tables.inline_limit:
+        segment, offset = (place or tables.store.place)(data)
+        return index, number, shape, segment, offset, length, b""
+    if number != BYTES:
+        data = data.tobytes()
+    return index, number, shape, INLINE, data, length, b""
 
 
 def pack_batch(instance: int, number: int, entries: list[Entry], flags: int) -> bytes:

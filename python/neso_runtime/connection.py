@@ -21,19 +21,21 @@ from .frames import (
     DROP,
     FAILED,
     HELLO,
+    NOT_BEGUN,
     PROTOCOL,
     READY,
     RELEASE,
     SEGMENT,
     SEGMENT_BODY,
     ProtocolError,
+    frame,
     json_frame,
     release_blocks,
 )  # fmt: skip
 from .gpu.devices import Devices
 from .leases import Leases
 from .link import Link
-from .memory import Outputs, Segments
+from .memory import RECALLED, Outputs, Segments
 from .store import Store
 
 
@@ -137,3 +139,16 @@ class Tables:
         self.input_names: list[str] = list(order.get("inputs") or ())
         self.output_names: list[str] = list(order.get("outputs") or ())
         self.output_index = {name: index for index, name in enumerate(self.output_names)}
+        # Where this process writes which batch the instance begins; None when nothing is sent ahead.
+        self.board = connection.segments.words(order.get("board"))
+
+    def begins(self, call: int) -> bool:
+        """Writes on the board that a batch begins; False, and the server is told, where it has recalled the batch."""
+        board = self.board
+        assert board is not None
+        # In this order: what the server recalls at this moment, it sees begun, or it is seen here.
+        board[0] = call
+        if call > board[RECALLED]:
+            return True
+        self.link.writer.send(frame(NOT_BEGUN, self.instance, call))
+        return False

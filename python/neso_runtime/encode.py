@@ -35,6 +35,7 @@ from .frames import (
     RESPONSES,
     U16,
     VERSION,
+    done_frame,
 )  # fmt: skip
 from .leases import Lease, lease_of
 from .response import InferenceResponse
@@ -261,3 +262,23 @@ class ResponseFrame:
         parts[0] = HEADER.pack(MAGIC, VERSION, RESPONSES, cursor, self._tables.instance, 0, self._number)
         parts += data
         return b"".join(parts)
+
+
+def fail_requests(
+    tables: Tables, number: int, leases: Optional[dict[int, list[Lease]]], name: str, message: str, trace: str
+) -> None:
+    """Ends a list of requests with an error; leases are those of its inputs by handle, name is the instance's.
+
+    The caller holds the writer's lock.
+    """
+    writer = tables.link.writer
+    # DONE frees the inputs of the requests that it answers. Where the model still refers to some, the error goes out as
+    # a response that says so.
+    held = [handle for handle, mine in (leases or {}).items() if tables.leases.needed(mine)]
+    if held:
+        frame = ResponseFrame(tables, number)
+        text = f"Failed to process the request(s) for model '{name}', message: {message}"
+        for handle in held:
+            frame.add_error(handle, text, TritonError.INTERNAL, FINAL)
+        writer.hold_locked(frame.pack(False, leases))
+    writer.send_locked(done_frame(tables.instance, number, message, trace))

@@ -30,6 +30,10 @@ class Store:
         self._outputs.write(block, data)
         return block
 
+    def place(self, data: Any) -> tuple[int, int]:
+        """Where a payload lies for the server."""
+        return self.put(flat(data))
+
     def _grow(self, size: int) -> Optional[tuple[int, int]]:
         """Asks for a segment; returns a block, or None when another thread took what came."""
         outputs = self._outputs

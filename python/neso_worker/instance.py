@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import Any, Optional
 
 from neso_runtime.connection import Connection, Tables
-from neso_runtime.encode import ResponseFrame
+from neso_runtime.encode import ResponseFrame, fail_requests
 from neso_runtime.errors import TritonError, TritonModelException, describe, full_traceback
 from neso_runtime.frames import FINAL, FREE, done_frame
 from neso_runtime.frames import frame as frame_of
@@ -40,14 +40,11 @@ class Instance:
         self._name = self._instance_name = ""
         # Seconds of the last execute.
         self._last = 1.0
-        # Where the worker writes which batch it begins; None when nothing is sent ahead.
-        self.words: Optional[memoryview] = None
 
     def initialize(self, order: dict[str, Any]) -> dict[str, Any]:
         """Makes the user's object and runs initialize; order is that of INIT."""
         tables = self.tables = Tables(self.tables.connection, self.tables.instance, order)
         tables.segments.copied = bool(order.get("copied"))
-        self.words = tables.segments.words(order.get("board"))
         args = order.get("args") or {}
         self._name = args.get("model_name", "")
         self._instance_name = args.get("model_instance_name", "")
@@ -185,7 +182,7 @@ class Instance:
         with writer.lock:
             batch.ended = True
             if message:
-                self._fail(batch, message, trace)
+                fail_requests(tables, batch.number, batch.leases, self._instance_name, message, trace)
                 return
             if tables.decoupled:
                 if frame is not None:
@@ -198,23 +195,8 @@ class Instance:
                 writer.send_locked(frame.pack(not batch.open, batch.leases))
             elif not batch.open:
                 writer.send_locked(done_frame(tables.instance, batch.number))
-            if batch.open and self.words is not None:
+            if batch.open and tables.board is not None:
                 writer.send_locked(frame_of(FREE, tables.instance, batch.number))
-
-    def _fail(self, batch: Batch, message: str, trace: str) -> None:
-        """Ends a batch with an error; the caller holds the writer's lock."""
-        tables = self.tables
-        writer = tables.link.writer
-        # DONE frees the inputs of the requests that it answers. Where the model still refers to some, the error goes
-        # out as a response that says so.
-        held = [handle for handle, leases in (batch.leases or {}).items() if tables.leases.needed(leases)]
-        if held:
-            frame = ResponseFrame(tables, batch.number)
-            text = f"Failed to process the request(s) for model '{self._instance_name}', message: {message}"
-            for handle in held:
-                frame.add_error(handle, text, TritonError.INTERNAL, FINAL)
-            writer.send_locked(frame.pack(False, batch.leases))
-        writer.send_locked(done_frame(tables.instance, batch.number, message, trace))
 
     def _collect(
         self, batch: Batch, requests: list[ReceivedRequest], result: Any

@@ -28,15 +28,12 @@ from neso_runtime.frames import (
     INFER_RESPONSES,
     INIT,
     LOAD,
-    NOT_BEGUN,
     READY,
     UNLOAD,
     ProtocolError,
-    frame,
     json_body,
     json_frame,
 )  # fmt: skip
-from neso_runtime.memory import RECALLED
 
 from . import eventloop, logger, placing, triton_python_backend_utils
 from .holding import Holding
@@ -90,13 +87,9 @@ class Worker:
                 instance = instances.get(number)
                 if instance is None:
                     raise ProtocolError(f"execute: unknown instance {number}")
-                words = instance.words
-                if words is not None:
-                    # In this order: what the server recalls at this moment, it sees begun, or it is seen here.
-                    words[0] = call
-                    if call <= words[RECALLED]:
-                        link.writer.send(frame(NOT_BEGUN, number, call))
-                        continue
+                tables = instance.tables
+                if tables.board is not None and not tables.begins(call):
+                    continue
                 # Its answer may be held when the next in line is of the same instance: that the server watches.
                 instance.execute(call, data, start, end, bool(work) and work[0][1] == number)
                 data = None

@@ -82,6 +82,10 @@ class _Memory:
         """A private view; here one that says so."""
         return self.view(segment, offset, size).view(_Mine), False
 
+    def words(self, offset):
+        """No board."""
+        return None
+
 
 def batch(instance=0):
     leases = SimpleNamespace(

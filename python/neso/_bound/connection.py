@@ -126,8 +126,7 @@ class BoundConnection(Connection):
                 loop = self._loops.setdefault((order["binding"], index), Loop(binding.name, self.store))
             tables = OutputTables(self, number, order)
             function = Function(binding, index, tables, str(order.get("name") or binding.name))
-            board = self.segments.words(order.get("board"))
-            instance = Instance(function, self.bursts, loop, call, board, self._unloaded)
+            instance = Instance(function, self.bursts, loop, call, self._unloaded)
             with self.link.changed:
                 self._instances[number] = instance
                 self.link.tended(True)

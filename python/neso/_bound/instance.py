@@ -19,16 +19,13 @@ from neso_runtime.errors import TritonModelException
 from neso_runtime.frames import (
     EXECUTE,
     EXECUTE_BATCH,
-    NOT_BEGUN,
     READY,
     UNLOAD,
     ProtocolError,
     done_frame,
-    frame,
     json_frame,
 )  # fmt: skip
 from neso_runtime.leases import Lease
-from neso_runtime.memory import RECALLED
 
 from . import where
 from .bursts import Bursts
@@ -49,13 +46,9 @@ class Instance:
         bursts: Bursts,
         shared: Loop,
         call: int,
-        words: Optional[memoryview],
         unloaded: Callable[[Instance], None],
     ) -> None:
-        """call is the number of INIT, unloaded is called when the thread ends.
-
-        words are where the thread writes which batch it begins; None when nothing is sent ahead.
-        """
+        """call is the number of INIT, unloaded is called when the thread ends."""
         self._function = function
         self._tables = function.tables
         self._connection = function.tables.connection
@@ -63,7 +56,6 @@ class Instance:
         self.number = function.tables.instance
         self.model = function.model
         self.work: deque[Frame] = deque()
-        self._words = words
         self._call = call
         self._unloaded = unloaded
         self._shared = shared
@@ -79,9 +71,9 @@ class Instance:
 
     def _run(self) -> None:
         connection, link, work = self._connection, self._connection.link, self.work
-        current.store = self._tables.store
+        tables = self._tables
+        current.store = tables.store
         arrived = work.__len__
-        words = self._words
         try:
             link.writer.send(json_frame(READY, self.number, self._call, {"async": self._function.is_async}))
             while True:
@@ -91,12 +83,8 @@ class Instance:
                     link.wait(arrived)
                 kind, _, call, data, start, end = work.popleft()
                 self.idle = kind == UNLOAD
-                if words is not None and kind == EXECUTE:
-                    # In this order: what the server recalls at this moment, it sees begun, or it is seen here.
-                    words[0] = call
-                    if call <= words[RECALLED]:
-                        link.writer.send(frame(NOT_BEGUN, self.number, call))
-                        continue
+                if kind == EXECUTE and tables.board is not None and not tables.begins(call):
+                    continue
                 if kind == EXECUTE_BATCH:
                     self._execute_batch(call, data, start, end)
                 elif kind == EXECUTE:

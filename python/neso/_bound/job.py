@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from types import GeneratorType
 from typing import Any, Callable, Optional
 
-from neso_runtime.errors import TritonError
-from neso_runtime.frames import FINAL, done_frame
+from neso_runtime.encode import fail_requests
+from neso_runtime.frames import FINAL
 from neso_runtime.leases import Lease
 from neso_runtime.window import Window
 
@@ -166,14 +166,5 @@ class Job:
         self.requests = []
         message, trace = self._function.describe(error)
         error.__traceback__ = None
-        writer = self._tables.link.writer
-        text = f"Failed to process the request(s) for model '{self._function.name}', message: {message}"
-        with writer.lock:
-            if self.leases:
-                frame = Responses(self._tables, self.number)
-                for handle, leases in self.leases.items():
-                    if any(lease() is not None for lease in leases):
-                        frame.add_error(handle, text, TritonError.INTERNAL, FINAL)
-                if frame._blocks:
-                    writer.hold_locked(frame.pack(False, self.leases))
-            writer.send_locked(done_frame(self._tables.instance, self.number, message, trace))
+        with self._tables.link.writer.lock:
+            fail_requests(self._tables, self.number, self.leases, self._function.name, message, trace)

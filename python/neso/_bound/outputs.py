@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Optional
 
 import numpy as np
 
-from neso_runtime.batchshape import Entry
+from neso_runtime.batchshape import Entry, make_entry
 from neso_runtime.connection import Connection, Tables
-from neso_runtime.datatypes import BYTES, DTYPES, masked, number_of, pack_elements
+from neso_runtime.datatypes import BYTES, masked, number_of
 from neso_runtime.encode import ResponseFrame
 from neso_runtime.frames import FINAL, FIRST_OUTPUT, INLINE, NO_ERROR
 from neso_runtime.leases import Lease
@@ -120,25 +121,12 @@ class OutputTables(Tables):
         index = self.output_index.get(name)
         if index is None or (wanted is not None and index not in wanted):
             return None
-        shape = array.shape
-        if number == BYTES:
-            data: Any = pack_elements(array)
-            length = len(data)
-        else:
-            kind = DTYPES[number]
-            if kind is not None and array.dtype is not kind and array.dtype != kind:
-                array = array.astype(kind)  # the other byte order
-            if not array.flags.c_contiguous:
-                array = np.ascontiguousarray(array).reshape(shape)
-            data = array
-            length = array.nbytes
-        if length > self.inline_limit:
-            place = _in_inputs(data, leases, self.segments.private) if leases and number != BYTES else None
-            segment, offset = place or self.store.place(data)
-            return index, number, shape, segment, offset, length, b""
-        if number != BYTES:
-            data = data.tobytes()
-        return index, number, shape, INLINE, data, length, b""
+        return make_entry(self, index, number, array, partial(self._place, leases) if leases else None)
+
+    def _place(self, leases: Sequence[Lease], data: Any) -> tuple[int, int]:
+        """Where a payload lies for the server, which may be in an input."""
+        found = _in_inputs(data, leases, self.segments.private) if type(data) is ndarray else None
+        return found or self.store.place(data)
 
     def settle(self, entries: list[Entry], leases: Sequence[Lease]) -> None:
         """Copies outputs that lie in inputs to which the callable still refers: it may change them after the answer.

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from neso_runtime.batchshape import Entry, decode_batch, fail_batch, send_batch
-from neso_runtime.datatypes import BYTES, DTYPES, number_of, pack_elements
+from neso_runtime.batchshape import Entry, decode_batch, fail_batch, make_entry, send_batch
+from neso_runtime.datatypes import number_of
 from neso_runtime.encode import ResponseFrame
 from neso_runtime.errors import full_traceback
-from neso_runtime.frames import BATCH_REQUEST, FINAL, INLINE, PAIR, done_frame
-from neso_runtime.store import flat
+from neso_runtime.frames import BATCH_REQUEST, FINAL, PAIR, done_frame
 from neso_runtime.tensor import DTYPE_NUMBERS
 
 from ..instance import Instance
@@ -47,21 +46,7 @@ class HostedInstance(Instance):
         number = model.numbers(name) or DTYPE_NUMBERS.get(array.dtype) or number_of(array.dtype)
         if not number:
             raise TypeError(f"output '{name}' has the datatype {array.dtype}, which the protocol does not have")
-        shape = array.shape
-        if number == BYTES:
-            data: Any = pack_elements(array)
-            length = len(data)
-        else:
-            if DTYPES[number] is not None and array.dtype != DTYPES[number]:
-                array = array.astype(DTYPES[number])  # the other byte order
-            data = array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(shape)
-            length = data.nbytes
-        if length > tables.inline_limit:
-            segment, offset = tables.store.put(flat(data))
-            return index, number, shape, segment, offset, length, b""
-        if number != BYTES:
-            data = data.tobytes()
-        return index, number, shape, INLINE, data, length, b""
+        return make_entry(tables, index, number, array)
 
     def _apart(self, number: int, inputs: Any, data: Any, start: int) -> Any:
         """The answers of a failed batch whose requests have run one by one, None when they cannot: a bad one fails alone."""
