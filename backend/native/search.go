@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // library is what runs a model.
@@ -42,6 +43,9 @@ func (o Options) finds(l backend.Lookup) bool {
 	}
 	if l.Runtime != "" && !filepath.IsLocal(l.Runtime) {
 		return !l.BuiltIn // Load says that it leads out
+	}
+	if l.Runtime != "" && !l.BuiltIn {
+		return true // Load says where it looked
 	}
 	path := find(l.Folders, l.Directory, l.Backend, nameOf(l.Backend, l.Runtime))
 	if path == "" || !l.BuiltIn {
@@ -87,8 +91,9 @@ func (d *driver) library(cfg *backend.Config) (library, error) {
 	}
 	path := find(own, d.settings.Directory, cfg.Backend, file)
 	if path == "" {
-		return library{}, backend.Errorf(backend.InvalidArg, "unable to find backend library '%s' for model '%s', searched: '%s'", file,
-			cfg.Name, strings.Join(folders(own, d.settings.Directory, cfg.Backend), "' '"))
+		// Clients see this: the folders are named as seen from the repository.
+		return library{}, backend.Errorf(backend.InvalidArg, "unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of "+
+			setting.Name("backend-directory"), file, cfg.Name, cfg.Name, cfg.Version, cfg.Name, cfg.Backend)
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 
@@ -64,6 +63,19 @@ func (b *backends) find(name, runtime string, folders []string) *driver {
 	return builtIn
 }
 
+// names are those that a configuration may have, sorted: one that runs libraries is
+// asked for by theirs.
+func (b *backends) names() []string {
+	var names []string
+	for name, d := range b.drivers {
+		if d.Finds == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // driver returns what runs a backend's models, or nil.
 func (b *backends) driver(name, runtime string, folders []string) *backend.Driver {
 	if d := b.find(name, runtime, folders); d != nil {
@@ -77,7 +89,7 @@ func (b *backends) driver(name, runtime string, folders []string) *backend.Drive
 func (b *backends) get(ctx context.Context, draft *draft.Draft, folders []string) (backend.Backend, error) {
 	d := b.find(draft.Backend(), draft.Runtime(), folders)
 	if d == nil {
-		return nil, draft.UnknownBackend(slices.Sorted(maps.Keys(b.drivers)))
+		return nil, draft.UnknownBackend(b.names())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -2,10 +2,8 @@ package lifecycle
 
 import (
 	"context"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
@@ -66,7 +64,7 @@ func (m *Manager) inspect(p *plan, draft *draft.Draft, err error) inspect.Model 
 	return inspect.Draft(draft, inspect.Subject{
 		Name: p.snapshot.Name, Directory: p.snapshot.Directory, Shown: p.snapshot.Name, Strict: m.o.DisableAutoComplete, GPUs: &m.o.GPUs,
 		Options: inspect.Options{
-			Backends: slices.Sorted(maps.Keys(m.backends.drivers)), Driver: m.backends.driver,
+			Backends: m.backends.names(), Driver: m.backends.driver,
 			Parameters: model.Parameters, CheckParameter: model.CheckParameter,
 		},
 	}, err)

@@ -66,7 +66,9 @@ func check(out io.Writer, paths []string, directory string, strict bool) (ok boo
 	o := inspect.Options{Parameters: model.Parameters, CheckParameter: model.CheckParameter, Repositories: paths}
 	drivers := all.Drivers(all.Options{})
 	for i := range drivers {
-		o.Backends = append(o.Backends, drivers[i].Name)
+		if drivers[i].Finds == nil {
+			o.Backends = append(o.Backends, drivers[i].Name)
+		}
 	}
 	o.Driver = func(name, runtime string, folders []string) *backend.Driver {
 		return driverOf(drivers, backend.Lookup{Backend: name, Runtime: runtime, Folders: folders, Directory: directory})

@@ -1,0 +1,242 @@
+"""Backend libraries of our own in neso-host: what they are given, what they answer, and what becomes of those that misbehave."""
+
+from __future__ import annotations
+
+import queue
+import re
+
+import numpy as np
+import pytest
+import tritonclient.grpc as tgrpc
+import tritonclient.http as thttp
+from libraries import backend, have_host, model
+from repository import until
+from server import Server, descendants
+
+SEQUENCE = """sequence_batching { max_sequence_idle_microseconds: 60000000
+  state [ { input_name: "STATE_IN" output_name: "STATE_OUT" data_type: TYPE_INT32 dims: [ 1 ]
+    initial_state { name: "zero" data_type: TYPE_INT32 dims: [ 1 ] zero_data: true } } ] }
+"""
+DECOUPLED = "model_transaction_policy { decoupled: true }\n"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    have_host()
+    top = tmp_path_factory.mktemp("native")
+    repo, libs = top / "models", top / "backends"
+    backend(libs, "ident", "identity.c")
+    backend(libs, "behave", "behave.c")
+    backend(libs, "throws", "throws.cc")
+    model(repo, "ident", "ident", "instance_group [ { count: 2 kind: KIND_CPU } ]\n")
+    model(repo, "behave", "behave")
+    model(repo, "batched", "ident", "dynamic_batching { max_queue_delay_microseconds: 100 }\n")
+    model(repo, "other", "behave", 'parameters { key: "EXECUTION_TIMEOUT_SECONDS" value { string_value: "0.5" } }\n')
+    model(repo, "throws", "throws")
+    model(repo, "many", "behave", DECOUPLED)
+    model(repo, "sum", "behave", SEQUENCE)
+    model(
+        repo, "completes", "behave", 'parameters { key: "complete_it" value { string_value: "1" } }\n', io="", batch=0
+    )
+    for name in ("shared_a", "shared_b"):
+        model(repo, name, "ident", 'parameters { key: "isolation" value { string_value: "shared" } }\n')
+    with Server(repo, f"--backend-directory={libs}") as s:
+        yield s
+    log = s.log()
+    assert s.process.returncode == 0, log[-3000:]
+    order = [line for line in re.findall(r"order: (\w+)[^\n]* model=ident\b", log)]
+    assert order == [
+        *("Initialize", "GetBackendAttribute", "ModelInitialize", "ModelInstanceInitialize", "ModelInstanceInitialize"),
+        *("ModelInstanceFinalize", "ModelInstanceFinalize", "ModelFinalize", "Finalize"),
+    ]
+
+
+def ask(s, name="behave", do="", data=(1, 2, 3), **parameters):
+    body = {"inputs": [{"name": "IN0", "datatype": "INT32", "shape": [1, len(data)], "data": list(data)}]}
+    if do:
+        parameters["do"] = do
+    return s.infer(name, body | {"parameters": parameters} if parameters else body)
+
+
+def answered(s, name="behave"):
+    """The model serves; a process that died has been started anew."""
+    r = ask(s, name)
+    assert r.status == 200 and r.json["outputs"][0]["data"] == [1, 2, 3], r
+
+
+@pytest.mark.parametrize("form", ["http", "grpc"])
+@pytest.mark.parametrize("size", [0, 1, 7, 2047, 2048, 2049, 300_000])
+def test_identity(served, form, size):
+    data = np.arange(size, dtype=np.int32).reshape(1, size)
+    kind = {"http": thttp, "grpc": tgrpc}[form]
+    with kind.InferenceServerClient(getattr(served, form)) as client:
+        given = kind.InferInput("IN0", data.shape, "INT32")
+        given.set_data_from_numpy(data)
+        for _ in range(3):
+            np.testing.assert_array_equal(client.infer("ident", [given]).as_numpy("OUT0"), data)
+
+
+def test_many_at_once(served):
+    """Requests of several clients, batched, each get their own."""
+    done = queue.Queue()
+    with tgrpc.InferenceServerClient(served.grpc) as client:
+        for i in range(400):
+            data = np.full((1 + i % 3, 1 + i % 2 * 5000), i, np.int32)
+            given = tgrpc.InferInput("IN0", data.shape, "INT32")
+            given.set_data_from_numpy(data)
+            client.async_infer("batched", [given], lambda result, error, want=data: done.put((result, error, want)))
+        for _ in range(400):
+            result, error, want = done.get(timeout=60)
+            assert error is None, error
+            np.testing.assert_array_equal(result.as_numpy("OUT0"), want)
+
+
+def test_request_is_described(served):
+    body = {
+        "id": "mine",
+        "parameters": {"do": "describe", "n": -7, "yes": True, "half": 0.5, "timeout": 5000000},
+        "inputs": [{"name": "IN0", "datatype": "INT32", "shape": [1, 1], "data": [5]}],
+        "outputs": [{"name": "OUT0"}],
+    }
+    r = served.infer("behave", body)
+    assert r.status == 200, r
+    told = r.json["parameters"]
+    assert told["id"] == "mine" and told["output"] == "OUT0" and told["outputs"] == 1 and told["timeout"] == 5000000
+    assert (told["got_n"], told["got_yes"], told["got_half"], told["got_do"]) == (-7, True, 0.5, "describe")
+    assert r.json["outputs"][0]["data"] == [5]
+
+
+def test_errors_of_the_backend(served):
+    r = ask(served, do="error")
+    assert (r.status, r.error) == (404, "nothing there")
+    r = ask(served, do="error_return")
+    assert (r.status, r.error) == (501, "not this batch")
+
+
+def test_answers_after_the_return(served):
+    r = ask(served, do="late")
+    assert r.status == 200 and r.json["outputs"][0]["data"] == [99], r
+
+
+def test_completion(served):
+    config = served.get("/v2/models/completes/config").json
+    assert (
+        config["max_batch_size"] == 4
+        and config["input"][0]["name"] == "IN0"
+        and config["output"][0]["data_type"] == "TYPE_INT32"
+    )
+    answered(served, "completes")
+
+
+def test_decoupled(served):
+    answers = queue.Queue()
+    given = tgrpc.InferInput("IN0", [1, 2], "INT32")
+    given.set_data_from_numpy(np.array([[4, 5]], np.int32))
+    with tgrpc.InferenceServerClient(served.grpc) as client:
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        client.async_stream_infer("many", [given], parameters={"do": "many"}, enable_empty_final_response=True)
+        count = 0
+        while True:
+            result, error = answers.get(timeout=60)
+            assert error is None, error
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                break
+            assert result.as_numpy("OUT0").tolist() == [[4, 5]]
+            count += 1
+        assert count == 1000
+        client.stop_stream()
+
+
+def test_state(served):
+    for sequence in (7, 8):
+        for k, want in enumerate([10, 20, 30]):
+            r = ask(served, "sum", "sum", [10], sequence_id=sequence, sequence_start=k == 0, sequence_end=k == 2)
+            assert r.status == 200 and r.json["outputs"][0]["data"] == [want], r
+
+
+def test_one_process_for_a_library(served):
+    answered(served, "shared_a")
+    answered(served, "shared_b")
+    hosts = [pid for pid in descendants(served.process.pid) if "neso-host" in open(f"/proc/{pid}/comm").read()]
+    assert len(hosts) == 9  # one for each of eight models, and one for two
+
+
+DEATHS = {
+    "crash": "SIGSEGV",
+    "abort": "SIGABRT",
+    "exit": "exited with code 3",
+    "overrun_far": "beyond the end of the memory that TRITONBACKEND_OutputBuffer gave it",
+    "overrun_large": "beyond the end of the memory that TRITONBACKEND_OutputBuffer gave it",
+}
+
+
+@pytest.mark.parametrize("do", DEATHS)
+def test_a_death_is_told(served, do):
+    """The request fails with the cause, other models serve on, and so does a new process of the same model."""
+    r = ask(served, do=do)
+    assert r.status == 500 and DEATHS[do] in r.error, r
+    answered(served, "ident")
+    answered(served)
+
+
+def test_inputs_are_there_to_be_read(served):
+    r = ask(served, do="write_input", data=[5] * 5000)
+    assert r.status == 500 and "wrote to the memory of an input" in r.error, r
+    answered(served)
+
+
+def test_a_library_that_throws(served):
+    r = ask(served, "throws")
+    assert r.status == 500 and "thrown out of execute" in r.error, r
+    answered(served)
+
+
+def test_a_library_that_hangs(served):
+    r = ask(served, "other", "hang")
+    assert r.status == 500 and "execute did not return within 500ms" in r.error, r
+    answered(served, "other")
+
+
+MISUSES = {
+    "overrun": "backend 'behave' broke its contract: it wrote beyond the 60 bytes of output 'OUT0'",
+    "wrong_size": "backend 'behave' broke its contract: output 'OUT0' has 8 bytes, its datatype INT32 and shape [1,100] take 400",
+    "never": "backend 'behave' broke its contract: it released a request without a final response, and nothing is left to send one with",
+}
+
+
+@pytest.mark.parametrize("do", MISUSES)
+def test_a_misuse_fails_its_request(served, do):
+    r = ask(served, do=do)
+    assert (r.status, r.error) == (500, MISUSES[do])
+    answered(served)
+
+
+@pytest.mark.parametrize(
+    ("do", "told"),
+    [
+        (
+            "twice",
+            ["twice: backend 'behave' broke its contract: it answered a request that has had its final response"],
+        ),
+        ("release_twice", ["release twice: the request has been deleted, or never was one"]),
+        ("after_release", ["after release: the request has been deleted, or never was one"]),
+        (
+            "misuse",
+            [
+                "null: the request has been deleted, or never was one",
+                "made up: the request has been deleted, or never was one",
+                "index: out of bounds index 77: request has 1 inputs",
+                "name: unknown request input name NONE",
+                "datatype: datatype 55 of output 'OUT0' is unknown",
+                "kind: the output has been deleted, or never was one",
+                "deleted: the response has been deleted, or never was one",
+            ],
+        ),
+    ],
+)
+def test_a_misuse_is_an_error(served, do, told):
+    """What the library did wrong is answered with an error, and what it did right is not lost."""
+    r = ask(served, do=do)
+    assert r.status == 200 and r.json["outputs"][0]["data"] == [1, 2, 3], r
+    for line in told:  # which comes by another way than the answer
+        assert until(lambda line=line: line in served.log()), served.log()[-2000:]
