@@ -92,8 +92,9 @@ func (d *driver) library(cfg *backend.Config) (library, error) {
 	path := find(own, d.settings.Directory, cfg.Backend, file)
 	if path == "" {
 		// Clients see this: the folders are named as seen from the repository.
-		return library{}, backend.Errorf(backend.InvalidArg, "unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of "+
-			setting.Name("backend-directory"), file, cfg.Name, cfg.Name, cfg.Version, cfg.Name, cfg.Backend)
+		return library{}, backend.Errorf(backend.InvalidArg,
+			"unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of "+setting.Name("backend-directory"),
+			file, cfg.Name, cfg.Name, cfg.Version, cfg.Name, cfg.Backend)
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
