@@ -37,10 +37,15 @@ class Difference:
         return f"{self.where} [{self.what}]\n    step {self.step[:300]}\n    peer {self.peer[:600]}\n    ours {self.ours[:600]}"
 
 
+def _of_a_kind(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    """Whether two things have the same parts: both errors or none, or the same event of a model."""
+    return ("error" in left) == ("error" in right) and left.get("event") == right.get("event")
+
+
 def _apart(left: Any, right: Any, path: tuple[Any, ...], found: list[tuple[tuple[Any, ...], Any, Any]]) -> None:
     if type(left) is type(right) and left == right:
         return
-    if isinstance(left, dict) and isinstance(right, dict) and ("error" in left) == ("error" in right):
+    if isinstance(left, dict) and isinstance(right, dict) and _of_a_kind(left, right):
         for key in [*left, *(k for k in right if k not in left)]:
             _apart(left.get(key, ABSENT), right.get(key, ABSENT), (*path, key), found)
         return
@@ -53,7 +58,7 @@ def _apart(left: Any, right: Any, path: tuple[Any, ...], found: list[tuple[tuple
         at = next((n for n, (one, other) in enumerate(zip(left, right)) if one != other), min(len(left), len(right)))
         one, other = (side[at] if at < len(side) else ABSENT for side in (left, right))
         _apart(one, other, (*path, at), found)
-        if isinstance(one, dict) and isinstance(other, dict):
+        if isinstance(one, dict) and isinstance(other, dict) and _of_a_kind(one, other):
             found.append(((*path, "length"), len(left), len(right)))
         return
     found.append((path, left, right))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from . import run
+from .allow import AllowList
 from .bound.generate import generate as bound_program
 from .cli import Comparison
 from .compare import differences
@@ -99,6 +100,16 @@ def test_what_a_model_saw_stands_or_falls_together():
     saw = [{"saw": {"@m": events}, "lanes": []} for events in ([1, 2, 3], [1, 9, 3], [1, 2, 8])]
     shown, wavering = (differences(PROGRAM, {"phases": [saw[0]]}, {"phases": [other]}) for other in saw[1:])
     assert shown[0].below({("phases", 0, "saw", "@m")}) and wavering[0].path != shown[0].path
+
+
+def test_another_event_is_one_difference():
+    """Not one for each of its parts: what explains the event explains all of them."""
+    began, ran = {"event": "initialize", "args": {}}, {"event": "execute", "requests": []}
+    for saw in ([[began, ran], [ran]], [[began], [ran]]):
+        peer, ours = ({"phases": [{"saw": {"@m": events}, "lanes": []}]} for events in saw)
+        found = differences(PROGRAM, peer, ours)
+        assert [(d.what, '"initialize"' in d.peer, '"execute"' in d.ours) for d in found] == [("saw/@/*", True, True)]
+        assert not AllowList().unexplained(found)
 
 
 def test_the_cache_can_take_requests_of_ensembles_for_others():
