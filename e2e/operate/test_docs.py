@@ -29,7 +29,8 @@ def examples():
             if "KEY" in text:  # with keys, see test_keys
                 continue
             if language == "sh" and re.match(
-                r"(curl|bin/neso config|bin/neso backends$|bin/neso test-model|\.venv/bin/python examples/client)", text
+                r"(curl|bin/neso config|bin/neso backends$|bin/neso perf|bin/neso test-model|\.venv/bin/python examples/client)",
+                text,
             ):
                 yield pytest.param("sh", text, id=name)
             elif language == "python" and "InferenceServerClient(" in text:

@@ -38,13 +38,17 @@ type exitError struct{ code int }
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
 // Main runs the command and returns its exit status. `neso --model-repository=...`
-// and a link named tritonserver mean `neso serve`, one named serve `neso sagemaker`.
+// and a link named tritonserver mean `neso serve`, one named serve `neso sagemaker`,
+// one named perf_analyzer `neso perf`.
 func Main(ctx context.Context, env Env) int {
 	setting.AsOptions()
 	args := env.Args[1:]
 	name := strings.TrimSuffix(filepath.Base(env.Args[0]), ".exe")
 	if name == "serve" { // what the cloud starts a container with
 		return serveSagemaker(ctx, env, args)
+	}
+	if name == "perf_analyzer" {
+		return runPerf(ctx, env, args, name)
 	}
 	asTriton := name == "tritonserver"
 	if asTriton || len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--help" && args[0] != "--version" {
@@ -82,7 +86,7 @@ func rootCommand(env Env) *cobra.Command {
 	root.AddCommand(serveCommand(env), sagemakerCommand(env), configs.Command(env.Stdout, env.Stderr),
 		testmodel.Command(env.Stdout, env.Stderr), backends.Command(env.Stdout, env.Stderr), isolateCommand(), confineCommand(),
 		versionCommand(env))
-	root.AddCommand(doctor.Command(env.Stdout), key.Command(env.Stdout))
+	root.AddCommand(doctor.Command(env.Stdout), key.Command(env.Stdout), perfCommand(env))
 	root.AddCommand(remote.Commands(env.Stdout)...)
 	explainUsage(root)
 	return root

@@ -19,6 +19,7 @@ var showsTime = map[string]string{
 	"internal/tracing/spans.go":           "times of spans: shown; their lengths are of backend.Now",
 	"internal/repository/source/stamp.go": "the modification time of a file is part of its identity: other, not later",
 	"internal/repository/stamp.go":        "the modification time of a file is part of its identity: other, not later",
+	"internal/perf/perf.go":               "times of a profile export: shown; their lengths are of drive.Now",
 	"backend/python/environment.go":       "the modification time of a file is part of a name",
 	"internal/httpapi/transport/watch.go": "a deadline in the past",
 	"internal/httpapi/line.go":            "a deadline in the past",

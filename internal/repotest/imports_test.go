@@ -81,6 +81,17 @@ var rows = []string{
 	"capi/cache",
 	"capi",
 	"cmd/libtritonserver",
+
+	"internal/perf/options",
+	"internal/perf/schedule",
+	"internal/perf/data",
+	"internal/perf/wire",
+	"internal/perf/drive",
+	"internal/perf/target",
+	"internal/perf/measure",
+	"internal/perf/load",
+	"internal/perf/report",
+	"internal/perf",
 }
 
 // backends is row 8: it sees the vocabulary, processors, procfs, rawsocket, memory, cuda, shm, python and itself.
@@ -115,7 +126,7 @@ var forExamples = []string{"tensor", "backend", "backend/all", ".", "client"}
 
 // onlyFor names packages that few may import, whatever the order allows.
 var onlyFor = map[string][]string{
-	"internal/inferencepb":      {"internal/modelconfig", "internal/kserve/protowire", "internal/grpcapi"},
+	"internal/inferencepb":      {"internal/modelconfig", "internal/kserve/protowire", "internal/grpcapi", "internal/perf/target"},
 	"internal/kserve/jsonwire":  {"internal/httpapi", "internal/grpcapi"},
 	"internal/kserve/protowire": {"internal/grpcapi"},
 }

@@ -1,0 +1,132 @@
+"""neso perf against a running server: what it prints, writes and exits with."""
+
+from __future__ import annotations
+
+import csv
+import re
+import socket
+import subprocess
+import threading
+
+import pytest
+from server import BINARY, free_port
+
+SHAPE = ("--shape", "INPUT0:4,4")
+MODEL = ("-m", "identity_any_fp32", *SHAPE)
+QUICK = ("-p", "100", "-s", "999", "-r", "3")  # three windows of a tenth of a second, which nearly always agree
+UNSTABLE = 2  # but not on a machine that stalls
+
+
+def perf(*args, **kw):
+    return subprocess.run([BINARY, "perf", *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
+
+
+def at(server, protocol):
+    return ("-i", protocol, "-u", server.grpc if protocol == "grpc" else server.http)
+
+
+def rows(path):
+    return list(csv.DictReader(path.open()))
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_concurrency(server, tmp_path, protocol):
+    r = perf(
+        *MODEL, *at(server, protocol), *QUICK, "--concurrency-range", "1:3:2", "-f", tmp_path / "o.csv", "--verbose-csv"
+    )
+    assert r.returncode in (0, UNSTABLE), r
+    assert re.search(
+        r"Request concurrency: 1\n  Client: \n    Request count: \d+\n    Throughput: [\d.e+]+ infer/sec\n", r.stdout
+    ), r.stdout
+    assert "Request concurrency: 3\n" in r.stdout and "  Server: \n    Inference count: " in r.stdout, r.stdout
+    assert re.search(
+        r"Inferences/Second vs. Client Average Batch Latency\nConcurrency: 1, throughput: \S+ infer/sec, latency \d+ usec\n",
+        r.stdout,
+    )
+    table = rows(tmp_path / "o.csv")
+    assert {row["Concurrency"] for row in table} == {"1", "3"}
+    assert list(table[0]) == (
+        "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,"
+        "Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency,Avg latency,request/response,response wait"
+    ).split(",")
+    assert all(float(row["Inferences/Second"]) > 0 for row in table)
+
+
+def test_exact_count(server):
+    """The server's own count agrees with ours."""
+    r = perf(
+        "-m",
+        "identity_any_int8",
+        *SHAPE,
+        *at(server, "http"),
+        "--request-count",
+        37,
+        "--concurrency-range",
+        4,
+        "--warmup-request-count",
+        5,
+    )
+    assert r.returncode == 0 and "Request count: 37\n" in r.stdout and "Inference count: 37\n" in r.stdout, r
+
+
+def test_link(server, tmp_path):
+    """A link with the name of the peer's program is it."""
+    (tmp_path / "perf_analyzer").symlink_to(BINARY)
+    r = subprocess.run(
+        [tmp_path / "perf_analyzer", *MODEL, "-u", server.http, *QUICK], capture_output=True, text=True, timeout=60
+    )
+    assert r.returncode in (0, UNSTABLE) and "*** Measurement Settings ***" in r.stdout, r
+
+
+@pytest.mark.parametrize(
+    "args, text",
+    [
+        ((), "Failed to parse -m (model name). The value must be specified."),
+        (("-m", "x", "--concurrency-range", "1:2:3:4"), "does not match <start:end:step>"),
+        (("-m", "x", "--consurrency-range", "1"), "did you mean '--concurrency-range'?"),
+        (
+            ("-m", "x", "--request-rate-range", "1", "--concurrency-range", "1"),
+            "Cannot use both RequestRate and Concurrency inference load modes.",
+        ),
+        (("-m", "x", "--streaming"), "Streaming is only allowed with gRPC protocol"),
+        (("-m", "x", "--percentile", "100"), "in range (0, 100)"),
+        (("-m", "x", "-p", "abc"), "Invalid value provided: abc"),
+        (("-m", "x", "--request-count"), "Missing value"),
+    ],
+)
+def test_mistakes(args, text):
+    r = perf(*args)
+    assert r.returncode == 99 and text in r.stderr, r
+
+
+def test_no_server(server, tmp_path):
+    port = free_port()
+    r = perf("-m", "x", "-u", f"127.0.0.1:{port}")
+    assert r.returncode == 99 and f"no server answers at 127.0.0.1:{port}" in r.stderr, r
+    for protocol in ("http", "grpc"):
+        r = perf("-m", "nobody", *at(server, protocol))
+        assert r.returncode == 99 and "unknown model: 'nobody'" in r.stderr, r
+    r = perf("-m", "identity_any_fp32", *at(server, "http"))
+    assert r.returncode == 99 and "INPUT0 contains dynamic shape" in r.stderr, r
+    r = perf(*MODEL, *at(server, "http"), *QUICK, "-f", tmp_path / "none" / "o.csv")
+    assert r.returncode == 99 and "no such file" in r.stderr and "Throughput" in r.stdout, r
+    r = perf(*MODEL, *at(server, "http"), *QUICK, "-f", "/dev/full")
+    assert r.returncode == 99 and "no space left" in r.stderr, r
+
+
+def test_port_that_is_no_server():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            while True:
+                try:
+                    c, _ = listener.accept()
+                except OSError:
+                    return
+                c.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                c.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        for protocol in ("http", "grpc"):
+            r = perf("-m", "x", "-i", protocol, "-u", f"127.0.0.1:{listener.getsockname()[1]}")
+            assert r.returncode == 99 and "does not speak" in r.stderr, r

@@ -1,0 +1,110 @@
+package load
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nesoserve/neso/internal/perf/drive"
+	"github.com/nesoserve/neso/internal/perf/schedule"
+)
+
+// open is a load whose requests are due at times that do not depend on answers.
+type open struct {
+	*Load
+	most     int
+	start    int64
+	slots    chan int // of sequences that have no request under way; nil without sequences
+	mu       sync.Mutex
+	arrivals schedule.Arrivals
+	waiting  atomic.Int32
+	workers  atomic.Int32
+}
+
+// Open sends requests when they are due, over as many connections as that needs but
+// at most so many. A request that finds none free is late: its latency counts from
+// when it was due.
+func Open(p Plan, arrivals schedule.Arrivals, most, sequences int) *Load {
+	o := &open{Load: newLoad(p), most: most, arrivals: arrivals, start: drive.Now()}
+	if p.Sequences != nil {
+		o.slots = make(chan int, sequences)
+		for i := range sequences {
+			o.slots <- i
+		}
+	}
+	o.workers.Store(1)
+	o.group.Go(o.run)
+	go o.finish()
+	return o.Load
+}
+
+// run waits for its turn, then for the time that is due, then sends. One of the
+// goroutines waits for the time while the others wait for it or for answers; if none
+// waits behind it, it starts another.
+func (o *open) run() {
+	w := o.worker()
+	defer w.conn.Close()
+	for {
+		o.waiting.Add(1)
+		o.mu.Lock()
+		o.waiting.Add(-1)
+		if o.stopped.Load() {
+			o.mu.Unlock()
+			return
+		}
+		due := o.start + int64(o.arrivals.Next())
+		if !o.sleep(due) {
+			o.mu.Unlock()
+			return
+		}
+		if o.waiting.Load() == 0 && int(o.workers.Load()) < o.most {
+			o.workers.Add(1)
+			o.group.Go(o.run)
+		}
+		o.mu.Unlock()
+		if !o.sendOne(w, due) {
+			return
+		}
+	}
+}
+
+func (o *open) sendOne(w *worker, due int64) bool {
+	slot := 0
+	if o.slots != nil {
+		select {
+		case slot = <-o.slots:
+		case <-o.stop:
+			return false
+		}
+		defer func() { o.slots <- slot }()
+	}
+	if !w.next(slot) {
+		return false
+	}
+	w.send(slot, due)
+	return true
+}
+
+// longSleep is how long a goroutine sleeps before it looks whether the load was stopped.
+const longSleep = 50 * time.Millisecond
+
+// sleep waits until due; false says that the load was stopped.
+func (o *open) sleep(due int64) bool {
+	for {
+		left := time.Duration(due - drive.Now())
+		if left <= 0 {
+			return true
+		}
+		if left > longSleep {
+			t := time.NewTimer(longSleep / 2)
+			select {
+			case <-o.stop:
+				t.Stop()
+				return false
+			case <-t.C:
+			}
+			continue
+		}
+		nap(left)
+	}
+}

@@ -1,0 +1,216 @@
+// Package measure owns what the load generator counts: requests by the goroutine
+// that sent them, windows of them, when windows are stable, and what several add up
+// to. Open recorder.go first, then window.go.
+package measure
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nesoserve/neso/internal/perf/data"
+)
+
+// The histogram has three significant digits of latencies from 1 ns to an hour.
+const (
+	shortest = 1
+	longest  = 3600 * 1e9
+	digits   = 3
+)
+
+// newHistogram returns an empty one.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(shortest, longest, digits) }
+
+// Sample is one request that was answered. Times are nanoseconds of drive.Now.
+type Sample struct {
+	// Due is when it had to be sent: at a rate as planned, else when it was.
+	Due, Begun, Sent, First, Last int64
+	Responses                     int
+	SequenceEnd                   bool
+}
+
+// Record is a request with all that a profile export tells of it.
+type Record struct {
+	Start int64
+	Step  *data.Step
+	ID    uint64
+	At    []int64
+	Body  []byte
+	// Header is how much of Body is JSON, -1 if all is; of gRPC it is 0.
+	Header int
+}
+
+// ErrorCount is how often requests failed for one cause, and the text of the first.
+type ErrorCount struct {
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Count int64  `json:"count"`
+}
+
+// flushed is how many latencies a lane holds before it hands them on.
+const flushed = 1024
+
+// late is from when on a request that is due counts as delayed, in nanoseconds.
+const late = 10e6
+
+// Lane is what one goroutine counts. Only that goroutine adds to it.
+type Lane struct {
+	recorder  *Recorder
+	mu        sync.Mutex
+	latencies []int64
+	sums      Sums
+	errors    map[string]*ErrorCount
+	records   []Record
+}
+
+// Sums are totals of requests that were answered; times in nanoseconds.
+type Sums struct {
+	Count, Responses, Sequences, Delayed int64
+	Latency                              int64
+	Square                               float64
+	Service                              int64 // from the send on, where Latency counts from when it was due
+	Send, Receive, First                 int64 // First is until the first byte of the answer
+}
+
+func (s *Sums) add(o *Sums) {
+	s.Count += o.Count
+	s.Responses += o.Responses
+	s.Sequences += o.Sequences
+	s.Delayed += o.Delayed
+	s.Latency += o.Latency
+	s.Square += o.Square
+	s.Service += o.Service
+	s.Send += o.Send
+	s.Receive += o.Receive
+	s.First += o.First
+}
+
+// Add counts a request.
+func (l *Lane) Add(s *Sample) {
+	latency := s.Last - s.Due
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.latencies = append(l.latencies, latency)
+	t := &l.sums
+	t.Count++
+	t.Responses += int64(s.Responses)
+	t.Latency += latency
+	t.Square += float64(latency) * float64(latency)
+	t.Service += s.Last - s.Begun
+	t.Send += s.Sent - s.Begun
+	t.Receive += s.Last - s.First
+	t.First += s.First - s.Due
+	if s.Begun-s.Due > late {
+		t.Delayed++
+	}
+	if s.SequenceEnd {
+		t.Sequences++
+	}
+	if len(l.latencies) == flushed {
+		l.recorder.record(l.latencies)
+		l.latencies = l.latencies[:0]
+	}
+}
+
+// Keep keeps a record.
+func (l *Lane) Keep(r *Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records = append(l.records, *r)
+}
+
+// Fail counts a request that failed.
+func (l *Lane) Fail(kind, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.errors[kind]
+	if e == nil {
+		e = &ErrorCount{Kind: kind, Text: text}
+		l.errors[kind] = e
+	}
+	e.Count++
+}
+
+// Recorder gathers what lanes count. A lane's lock is held before the recorder's.
+type Recorder struct {
+	mu        sync.Mutex
+	lanes     []*Lane
+	histogram *hdrhistogram.Histogram
+}
+
+// NewRecorder returns one without lanes.
+func NewRecorder() *Recorder { return &Recorder{histogram: newHistogram()} }
+
+// Lane returns a lane for one goroutine.
+func (r *Recorder) Lane() *Lane {
+	l := &Lane{recorder: r, latencies: make([]int64, 0, flushed), errors: map[string]*ErrorCount{}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lanes = append(r.lanes, l)
+	return l
+}
+
+func (r *Recorder) record(latencies []int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range latencies {
+		_ = r.histogram.RecordValue(min(max(v, shortest), longest)) // within its bounds
+	}
+}
+
+// Counts are how many requests were answered and failed since the last Take, and the
+// sum of the latencies.
+func (r *Recorder) Counts() (answered, failed, latency int64) {
+	for _, l := range r.all() {
+		l.mu.Lock()
+		answered += l.sums.Count
+		latency += l.sums.Latency
+		for _, e := range l.errors {
+			failed += e.Count
+		}
+		l.mu.Unlock()
+	}
+	return answered, failed, latency
+}
+
+func (r *Recorder) all() []*Lane {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clip(r.lanes)
+}
+
+// Take returns what was counted since the last call, and begins anew.
+func (r *Recorder) Take() *Window {
+	w := &Window{}
+	for _, l := range r.all() {
+		l.mu.Lock()
+		if len(l.latencies) > 0 {
+			r.record(l.latencies)
+			l.latencies = l.latencies[:0]
+		}
+		w.add(&l.sums)
+		l.sums = Sums{}
+		for _, e := range l.errors {
+			w.Errors = addError(w.Errors, *e)
+		}
+		clear(l.errors)
+		w.Records = append(w.Records, l.records...)
+		l.records = nil
+		l.mu.Unlock()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.Histogram, r.histogram = r.histogram, newHistogram()
+	return w
+}
+
+func addError(list []ErrorCount, e ErrorCount) []ErrorCount {
+	for i := range list {
+		if list[i].Kind == e.Kind {
+			list[i].Count += e.Count
+			return list
+		}
+	}
+	return append(list, e)
+}

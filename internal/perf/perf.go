@@ -1,0 +1,110 @@
+// Package perf owns the load generator `neso perf`: from its command line to what it
+// prints and writes. The packages below it own the parts. Open perf.go first, then
+// setup.go and profile.go.
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/nesoserve/neso/internal/perf/drive"
+	"github.com/nesoserve/neso/internal/perf/options"
+	"github.com/nesoserve/neso/internal/perf/report"
+)
+
+// The exit statuses, of which those of perf_analyzer have its numbers.
+const (
+	exitDone        = 0
+	exitUnstable    = 2
+	exitFailed      = 99
+	exitInterrupted = 130
+)
+
+// Env is what the command sees of the world.
+type Env struct {
+	Stdout, Stderr io.Writer
+	Program        string // as it calls itself
+	Version        string
+	// Terminal reports whether Stderr is one that progress is shown on.
+	Terminal bool
+	// Serve starts a server within the process; nil where that is not possible.
+	Serve func(ctx context.Context, repository, model string) (Server, error)
+}
+
+// Main runs the command and returns its exit status.
+func Main(ctx context.Context, args []string, env Env) int {
+	o, err := options.Parse(args)
+	switch {
+	case errors.Is(err, options.ErrHelp):
+		options.Usage(env.Stdout, env.Program)
+		return exitDone
+	case errors.Is(err, options.ErrVersion):
+		fmt.Fprintln(env.Stdout, "Perf Analyzer Version", env.Version, "(Neso)")
+		return exitDone
+	case err != nil:
+		fmt.Fprintf(env.Stderr, "%s\nUsage: %s -m MODEL [options] ('%s -h' says more)\n", err, env.Program, env.Program)
+		return exitFailed
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	for _, n := range o.Notes {
+		fmt.Fprintln(env.Stderr, "note:", n)
+	}
+	s, err := setup(ctx, o, env)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted before anything was measured")
+		}
+		fmt.Fprintln(env.Stderr, "error:", err)
+		return exitFailed
+	}
+	defer s.close()
+	return s.run(ctx)
+}
+
+// session is one run of the command.
+type session struct {
+	*prepared
+	env      Env
+	report   *report.Run
+	failure  error // what ended the run early
+	unstable bool
+}
+
+func (s *session) run(ctx context.Context) int {
+	out := s.env.Stdout
+	s.report.Settings(out)
+	s.profile(ctx)
+	s.report.Summary(out)
+	code := exitDone
+	for i := range s.report.Results {
+		if s.report.Results[i].Window.Failed() > 0 {
+			code = exitFailed
+		}
+	}
+	switch {
+	case s.failure != nil:
+		fmt.Fprintln(s.env.Stderr, "error:", s.failure)
+		code = exitFailed
+	case ctx.Err() != nil:
+		fmt.Fprintln(s.env.Stderr, "interrupted: the report has what was measured until then")
+		code = exitInterrupted
+	case code == exitDone && s.unstable:
+		code = exitUnstable
+	}
+	if err := s.write(); err != nil {
+		fmt.Fprintln(s.env.Stderr, "error:", err)
+		code = exitFailed
+	}
+	return code
+}
+
+// epoch is the wall clock's time, in nanoseconds since 1970, at which drive.Now was 0.
+func epoch() int64 { return time.Now().UnixNano() - drive.Now() }

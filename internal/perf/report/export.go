@@ -1,0 +1,95 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strconv"
+
+	"github.com/nesoserve/neso/internal/perf/data"
+	"github.com/nesoserve/neso/internal/perf/measure"
+	"github.com/nesoserve/neso/internal/perf/options"
+	"github.com/nesoserve/neso/internal/perf/wire"
+)
+
+// Export writes every request with its times, in the form of perf_analyzer's profile
+// export. Times are nanoseconds since 1970. outputs takes an answer apart.
+func (r *Run) Export(out io.Writer, outputs func(*measure.Record) ([]data.Tensor, error)) error {
+	w := bufio.NewWriterSize(out, 1<<20)
+	w.WriteString(`{"experiments":[`) //nolint:errcheck // Flush tells of the first error
+	for i := range r.Results {
+		x := &r.Results[i]
+		if i > 0 {
+			w.WriteByte(',') //nolint:errcheck // Flush tells of the first error
+		}
+		mode := "request_rate"
+		if r.Options.Mode == options.Closed || r.Options.Mode == options.Periodic {
+			mode = "concurrency"
+		}
+		w.WriteString(`{"experiment":{"mode":"` + mode + `","value":` + sixDigits(x.Load) + `},"requests":[`) //nolint:errcheck // as above
+		first := true
+		var boundaries []byte
+		for k, win := range x.Windows {
+			if k == 0 {
+				boundaries = strconv.AppendInt(boundaries, r.Epoch+win.Start, 10)
+			}
+			boundaries = strconv.AppendInt(append(boundaries, ','), r.Epoch+win.End, 10)
+			for j := range win.Records {
+				if !first {
+					w.WriteByte(',') //nolint:errcheck // Flush tells of the first error
+				}
+				first = false
+				w.Write(r.request(&win.Records[j], outputs)) //nolint:errcheck // Flush tells of the first error
+			}
+		}
+		w.WriteString(`],"window_boundaries":[` + string(boundaries) + `]}`) //nolint:errcheck // as above
+	}
+	tail, err := json.Marshal(map[string]string{"version": r.Version, "service_kind": r.Options.Kind, "endpoint": r.Options.Endpoint})
+	if err != nil {
+		return err
+	}
+	w.WriteString("],") //nolint:errcheck // Flush tells of the first error
+	w.Write(tail[1:])   //nolint:errcheck // Flush tells of the first error
+	return w.Flush()
+}
+
+func (r *Run) request(x *measure.Record, outputs func(*measure.Record) ([]data.Tensor, error)) []byte {
+	b := append([]byte(`{"timestamp":`), strconv.FormatInt(r.Epoch+x.Start, 10)...)
+	if x.ID != 0 {
+		b = append(append(b, `,"sequence_id":`...), strconv.FormatUint(x.ID, 10)...)
+	}
+	b = append(b, `,"request_inputs":`...)
+	if x.Step.Body != nil {
+		text, _ := json.Marshal(string(x.Step.Body)) // a string never fails
+		b = append(append(append(b, `{"payload":`...), text...), '}')
+	} else {
+		b = appendTensors(b, x.Step.Inputs)
+	}
+	b = append(b, `,"response_timestamps":[`...)
+	for i, at := range x.At {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, r.Epoch+at, 10)
+	}
+	b = append(b, `],"response_outputs":[`...)
+	if x.Step.Body != nil {
+		text, _ := json.Marshal(string(x.Body)) // a string never fails
+		b = append(append(append(b, `{"response":`...), text...), '}')
+	} else if tensors, err := outputs(x); err == nil {
+		b = appendTensors(b, tensors)
+	}
+	return append(b, "]}"...)
+}
+
+func appendTensors(b []byte, list []data.Tensor) []byte {
+	b = append(b, '{')
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name, _ := json.Marshal(list[i].Name) // a string never fails
+		b = append(append(append(b, name...), ':'), wire.Elements(&list[i])...)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,316 @@
+package perf
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nesoserve/neso/client"
+	"github.com/nesoserve/neso/internal/perf/data"
+	"github.com/nesoserve/neso/internal/perf/drive"
+	"github.com/nesoserve/neso/internal/perf/measure"
+	"github.com/nesoserve/neso/internal/perf/options"
+	"github.com/nesoserve/neso/internal/perf/report"
+	"github.com/nesoserve/neso/internal/perf/target"
+	"github.com/nesoserve/neso/internal/perf/wire"
+)
+
+// prepared is all that is made before the load begins.
+type prepared struct {
+	o        *options.Options
+	api      target.API
+	model    *target.Model
+	set      *data.Set
+	requests [][]*wire.Prepared
+	call     *wire.Call
+	dial     func() drive.Conn
+	server   int // the process of the server, 0 where it cannot be seen
+	random   *rand.Rand
+	closers  []func()
+}
+
+func (p *prepared) close() {
+	for _, c := range slices.Backward(p.closers) {
+		c()
+	}
+}
+
+// dialTimeout bounds how long a connection may take to be made.
+const dialTimeout = 10 * time.Second
+
+// askTimeout bounds questions beside the load.
+const askTimeout = 30 * time.Second
+
+func setup(ctx context.Context, o *options.Options, env Env) (*session, error) {
+	p := &prepared{o: o, random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
+	s := &session{prepared: p, env: env}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := p.prepare(ctx, env); err != nil {
+		p.close()
+		return nil, err
+	}
+	s.report = &report.Run{Options: o, Model: p.model, Version: env.Version, Epoch: epoch()}
+	return s, nil
+}
+
+func (p *prepared) prepare(ctx context.Context, env Env) error {
+	o := p.o
+	if o.Kind == "triton_c_api" {
+		return p.prepareLocal(ctx, env)
+	}
+	d, err := dialer(o)
+	if err != nil {
+		return err
+	}
+	var headers [][2]string
+	for _, h := range o.Headers {
+		name, value, _ := strings.Cut(h, ":")
+		headers = append(headers, [2]string{strings.TrimSpace(name), strings.TrimSpace(value)})
+	}
+	if key := os.Getenv("NESO_KEY"); key != "" {
+		headers = append(headers, [2]string{"X-API-Key", key})
+	}
+	p.server = measure.ServerProcess(d.Address)
+	p.call = &wire.Call{Model: o.Model, Version: o.Version, Host: target.Host(d.Address), Headers: headers}
+	if o.Kind == "openai" {
+		return p.prepareOpenAI(d)
+	}
+	p.api = api(o, d, headers)
+	p.closers = append(p.closers, func() { p.api.Close() })
+	if p.model, err = target.Describe(ctx, p.api, o.Model, o.Version); err != nil {
+		return reached(o, err)
+	}
+	if len(o.Trace) > 0 {
+		if err := p.api.Trace(ctx, o.Model, o.Trace); err != nil {
+			return fmt.Errorf("failed to set the trace settings: %w", err)
+		}
+	}
+	if err := p.load(); err != nil {
+		return err
+	}
+	if o.SharedMemory == "system" {
+		if err := p.share(ctx); err != nil {
+			return err
+		}
+	}
+	p.compose()
+	if err := p.encode(); err != nil {
+		return err
+	}
+	p.connect(d, headers)
+	return nil
+}
+
+// dialer says where the connections go.
+func dialer(o *options.Options) (*drive.Dialer, error) {
+	d := &drive.Dialer{Address: o.URL, Timeout: dialTimeout}
+	secure := o.Protocol == "grpc" && (o.TLS.GRPC || o.TLS.GRPCRoots != "" || o.TLS.GRPCChain != "")
+	if scheme, rest, ok := strings.Cut(o.URL, "://"); ok {
+		d.Address = strings.TrimRight(rest, "/")
+		secure = secure || scheme == "https" || scheme == "grpcs"
+		if strings.Contains(d.Address, "/") {
+			return nil, fmt.Errorf("-u %s: expected HOST:PORT, without a path", o.URL)
+		}
+	}
+	if !strings.HasPrefix(d.Address, "unix:") {
+		if _, _, err := net.SplitHostPort(d.Address); err != nil {
+			port := map[bool]string{true: "443", false: "8000"}[secure]
+			if o.Protocol == "grpc" && !secure {
+				port = "8001"
+			}
+			d.Address = net.JoinHostPort(strings.Trim(d.Address, "[]"), port)
+		}
+	}
+	if !secure {
+		return d, nil
+	}
+	var err error
+	d.TLS, err = tlsConfig(o)
+	return d, err
+}
+
+func tlsConfig(o *options.Options) (*tls.Config, error) {
+	t := &o.TLS
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	roots, chain, key := t.CA, t.Certificate, t.Key
+	if o.Protocol == "grpc" {
+		roots, chain, key = t.GRPCRoots, t.GRPCChain, t.GRPCKey
+	} else if !t.VerifyPeer || !t.VerifyHost {
+		c.InsecureSkipVerify = true
+		if t.VerifyPeer { // the chain, without the name
+			c.VerifyConnection = func(s tls.ConnectionState) error { return verifyChain(c.RootCAs, s) }
+		}
+	}
+	if roots != "" {
+		text, err := os.ReadFile(roots)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s: expected certificates in PEM form, found none", roots)
+		}
+	}
+	if chain == "" {
+		return c, nil
+	}
+	if key == "" {
+		key = chain
+	}
+	if t.CertificateDER || t.KeyDER {
+		return nil, errors.New("certificates and keys in DER form are not read here: convert them to PEM")
+	}
+	pair, err := tls.LoadX509KeyPair(chain, key)
+	if err != nil {
+		return nil, err
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+func verifyChain(roots *x509.CertPool, s tls.ConnectionState) error {
+	between := x509.NewCertPool()
+	for _, cert := range s.PeerCertificates[1:] {
+		between.AddCert(cert)
+	}
+	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
+	return err
+}
+
+// api says how the server is asked beside the load.
+func api(o *options.Options, d *drive.Dialer, headers [][2]string) target.API {
+	if o.Protocol == "grpc" {
+		return target.GRPC(d, target.Host(d.Address), headers)
+	}
+	c := client.New(d.Address)
+	if d.TLS != nil {
+		c = client.New("https://" + d.Address)
+		c.HTTP = &http.Client{Transport: &http.Transport{TLSClientConfig: d.TLS.Clone(), ForceAttemptHTTP2: false}}
+	}
+	c.Header = http.Header{}
+	for _, h := range headers {
+		c.Header.Add(h[0], h[1])
+	}
+	return target.HTTP(c)
+}
+
+// reached says of a server that cannot be reached what to do about it.
+func reached(o *options.Options, err error) error {
+	var text string
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		text = failed.Err.Error()
+	} else if f, ok := errors.AsType[*drive.Failure](err); ok && f.Kind == "cannot connect" {
+		text = f.Text
+	}
+	if text != "" {
+		return fmt.Errorf("no server answers at %s: %s", o.URL, text)
+	}
+	if bad, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("the server at %s does not speak HTTP, or not this way: %w", o.URL, bad.Err)
+	}
+	if f, ok := errors.AsType[*drive.Failure](err); ok && f.Broken {
+		return fmt.Errorf("the server at %s does not speak gRPC, or not this way: %w", o.URL, f)
+	}
+	return err
+}
+
+// load makes the data.
+func (p *prepared) load() error {
+	o, m := p.o, p.model
+	if o.Batch > 1 && m.MaxBatch == 0 {
+		return errors.New("can not specify batch size > 1 as the model does not support batching")
+	}
+	if o.Batch > m.MaxBatch && m.MaxBatch > 0 {
+		return fmt.Errorf("batch size %d is larger than the model's maximum, %d", o.Batch, m.MaxBatch)
+	}
+	if m.Sequence && o.Batch > 1 {
+		return errors.New("sequence models do not support batching")
+	}
+	set, err := data.New(data.Options{
+		Inputs: m.Inputs, Outputs: m.Outputs, Paths: o.InputData, Zero: o.Zero, Shapes: o.Shapes, StringLength: o.StringLength,
+		StringData: o.StringData, Batch: o.Batch, Batches: m.MaxBatch > 0, Sequence: m.Sequence,
+	}, p.random)
+	p.set = set
+	return err
+}
+
+// compose fills what all requests have in common.
+func (p *prepared) compose() {
+	o, c := p.o, p.call
+	c.Sequence, c.JSONInput, c.JSONOutput = p.model.Sequence, o.JSONInput, o.JSONOutput
+	c.EmptyFinal = p.model.Decoupled
+	for _, v := range o.Parameters {
+		c.Parameters = append(c.Parameters, wire.Parameter{Name: v.Name, Value: v.Value})
+	}
+	if c.Outputs == nil {
+		for _, out := range p.model.Outputs {
+			c.Outputs = append(c.Outputs, wire.Output{Name: out.Name})
+		}
+	}
+}
+
+// encode encodes every request once.
+func (p *prepared) encode() error {
+	for _, stream := range p.set.Streams {
+		var list []*wire.Prepared
+		for i := range stream {
+			r := &wire.Prepared{Step: &stream[i]}
+			switch {
+			case p.o.Kind == "triton_c_api":
+			case p.o.Protocol == "grpc" && p.o.Kind == "triton":
+				if r = wire.GRPC(p.call, &stream[i]); p.o.Compression != "none" {
+					r.Compress(p.o.Compression, drive.Compress)
+				}
+			default:
+				var err error
+				if r, err = wire.HTTP(p.call, &stream[i]); err != nil {
+					return err
+				}
+			}
+			list = append(list, r)
+		}
+		p.requests = append(p.requests, list)
+	}
+	return nil
+}
+
+// connect says how a connection of the load is made.
+func (p *prepared) connect(d *drive.Dialer, headers [][2]string) {
+	o := p.o
+	if o.Protocol != "grpc" {
+		p.dial = func() drive.Conn { return drive.HTTP(d, false) }
+		return
+	}
+	method, compression := drive.InferMethod, o.Compression
+	if o.Streaming {
+		method = drive.StreamMethod
+	}
+	if compression == "none" {
+		compression = ""
+	}
+	options := drive.GRPCOptions{
+		Heads:       drive.NewHeads(d, target.Host(d.Address), method, headers, compression),
+		Compression: compression, Streaming: o.Streaming, Decoupled: p.model.Decoupled,
+	}
+	p.dial = func() drive.Conn { return drive.GRPC(d, options) }
+}
+
+func (p *prepared) prepareOpenAI(d *drive.Dialer) error {
+	set, err := data.ReadBodies(p.o.InputData)
+	if err != nil {
+		return err
+	}
+	p.set, p.call.Path = set, p.o.Endpoint
+	p.dial = func() drive.Conn { return drive.HTTP(d, true) }
+	return p.encode()
+}
