@@ -88,10 +88,12 @@ pythons: setup build ## the Python package on every Python found here, syntax an
 e2e: setup build capi ## the built binary under the official clients
 	$(PYTHON) -m pytest -q e2e
 
+PY_DIRS = backend bench e2e examples python scripts
+
 lint: $(LINT) ## golangci-lint, go vet for every platform, ruff
 	$(LINT) run ./...
 	$(MAKE) --no-print-directory cross
-	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check python e2e bench examples && .venv/bin/ruff format --check -q python e2e bench examples; fi
+	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check $(PY_DIRS) && .venv/bin/ruff format --check -q $(PY_DIRS); fi
 	@if [ -x .venv/bin/mypy ]; then cd python && ../.venv/bin/mypy; fi
 
 $(LINT): tools/go.mod
@@ -116,7 +118,7 @@ cross: ## build and vet for every platform
 
 fmt: $(LINT) ## format Go and Python
 	$(LINT) fmt ./...
-	.venv/bin/ruff format -q python e2e bench examples
+	.venv/bin/ruff format -q $(PY_DIRS)
 
 generate: ## protobuf code; needs protoc (Debian: protobuf-compiler)
 	proto/generate.sh

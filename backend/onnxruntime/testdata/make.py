@@ -116,7 +116,8 @@ save(
 
 # Outputs that no node writes, or that are known before anything runs.
 save("constant", [node("Neg", ["IN"], ["NEG"]), node("Add", ["C", "D"], ["E"])], [value("IN", T.FLOAT, ["n"])],
-     [value("NEG", T.FLOAT, ["n"]), value("C", T.FLOAT, [2]), value("E", T.FLOAT, [2])], [const("C", [7, 8], np.float32), const("D", [1, 1], np.float32)])  # fmt: skip
+     [value("NEG", T.FLOAT, ["n"]), value("C", T.FLOAT, [2]), value("E", T.FLOAT, [2])],
+     [const("C", [7, 8], np.float32), const("D", [1, 1], np.float32)])  # fmt: skip
 
 # B has a default value: an optional input.
 save(
@@ -129,7 +130,8 @@ save(
 
 # A sum over a sequence, by implicit state, and the sum of ragged requests.
 save("accumulate", [node("Add", ["IN", "STATE_IN"], ["STATE_OUT"]), node("Identity", ["STATE_OUT"], ["SUM"])],
-     [value("IN", T.INT32, ["n", 1]), value("STATE_IN", T.INT32, ["n", 1])], [value("SUM", T.INT32, ["n", 1]), value("STATE_OUT", T.INT32, ["n", 1])])  # fmt: skip
+     [value("IN", T.INT32, ["n", 1]), value("STATE_IN", T.INT32, ["n", 1])],
+     [value("SUM", T.INT32, ["n", 1]), value("STATE_OUT", T.INT32, ["n", 1])])  # fmt: skip
 # From the running sums of all elements the sums at the ends of the requests, less those at the ends of the ones before.
 save(
     "ragged",
@@ -145,7 +147,8 @@ save(
     [value("IN", T.FLOAT, [None]), value("ENDS", T.INT32, [None])],
     [value("OUT", T.FLOAT, [None, 1])],
     [
-        const("axis", 0, np.int64), const("axis1", [0], np.int64), const("nought", [0], np.float32), const("one1", [1], np.int64), const("from0", [0], np.int64),
+        const("axis", 0, np.int64), const("axis1", [0], np.int64), const("nought", [0], np.float32),
+        const("one1", [1], np.int64), const("from0", [0], np.int64),
         const("to0", [-1], np.int64), const("from1", [1], np.int64), const("to1", [2**62], np.int64),
     ],
 )  # fmt: skip
