@@ -21,6 +21,9 @@ type Driver struct {
 	// Finds reports whether the driver runs a model by a library that lies beside it
 	// or in the backend directory. nil means that it does not.
 	Finds func(l Lookup) bool
+	// Explains says that Open only says why the backend is not there: a library of its
+	// name comes first.
+	Explains bool
 	// Parameters are the names of a model's parameters that mean something to the
 	// backend, Settings those of --backend-config; an entry that ends in * stands
 	// for all names that begin so. The server warns of others. nil: of none.

@@ -11,6 +11,7 @@ import (
 	"github.com/nesoserve/neso/backend/fil"
 	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/native"
 	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/openvino"
 	"github.com/nesoserve/neso/backend/python"
@@ -33,6 +34,7 @@ func Describe(ctx context.Context, o Options, directory string) []Report {
 		openvino.Describe(openvino.Options{Interpreter: interpreter(o)}, directory),
 	}
 	reports = append(reports, hosted.Reports(ctx, python.Options{Python: o.Python})...)
+	reports = append(reports, describeNative(o))
 	for _, d := range Drivers(o) {
 		if d.Name == "dali" { // only an explanation
 			_, err := d.Open(ctx, nil, backend.Settings{})
@@ -44,6 +46,13 @@ func Describe(ctx context.Context, o Options, directory string) []Report {
 		}
 	}
 	return reports
+}
+
+// describeNative is of the libraries of others: what runs them.
+func describeNative(o Options) Report {
+	r := Report{Backend: native.Name, Version: "-", Devices: []string{"CPU"}}
+	r.Library, r.Err = native.Describe(native.Options{Host: o.NativeHost})
+	return r
 }
 
 func describePython(ctx context.Context, o Options) Report {

@@ -149,11 +149,11 @@ print(json.dumps(found))`
 // dali is a backend of Triton that Neso does not have: its models say so at
 // load, and what to use.
 func dali() backend.Driver {
-	return backend.Driver{Name: "dali", Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+	return backend.Driver{Name: "dali", Explains: true, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
 		return nil, backend.Errorf(backend.Unsupported,
 			"backend 'dali' is not there: NVIDIA DALI pipelines (model.dali) need Triton's own backend. "+
 				"Decode and scale in a Python model in place of it (backend: \"python\", for example with Pillow, OpenCV or nvidia-dali's own "+
-				"pipelines in initialize), and put it in front of the network with an ensemble; or put libtriton_dali.so into %s on a server that "+
-				"runs native backends", setting.Name("backend-directory"))
+				"pipelines in initialize), and put it in front of the network with an ensemble; or put libtriton_dali.so into %s: "+
+				"docs/models/native-backends.md", setting.Name("backend-directory"))
 	}}
 }

@@ -191,3 +191,6 @@ func noHost(tried []string) error {
 		"backend libraries run in neso-host, which is not there (looked at %s, and on the PATH): `make capi` builds it, NESO_HOST names it",
 		strings.Join(tried, ", "))
 }
+
+// Describe says for `neso backends` where neso-host is, or what to do about it.
+func Describe(o Options) (path string, err error) { return o.findHost() }

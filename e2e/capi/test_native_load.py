@@ -78,11 +78,13 @@ def reasons(tmp_path_factory):
         model(repo, name, of, extra)
     beside = model(repo, "beside", "mine")
     compile("identity.c", beside / "1" / "libtriton_mine.so")
+    model(repo, "pipeline", "dali")
+    backend(libs, "dali", "identity.c")
     with Server(
         repo, f"--backend-directory={libs}", "--exit-on-error=false", "--strict-readiness=false", wait=False
     ) as s:
-        reasons = settled(s, len(FAULTS) + 1)
-        assert reasons["beside"] == "", reasons["beside"]
+        reasons = settled(s, len(FAULTS) + 2)
+        assert reasons["beside"] == reasons["pipeline"] == "", reasons
         return reasons
 
 

@@ -51,10 +51,11 @@ func (b *backends) find(name, runtime string, folders []string) *driver {
 		}
 	}
 	builtIn := b.drivers[name]
-	if builtIn != nil && runtime == "" {
+	own := builtIn != nil && !builtIn.Explains
+	if own && runtime == "" {
 		return builtIn
 	}
-	look := backend.Lookup{Backend: name, Runtime: runtime, Folders: folders, Directory: directory, BuiltIn: builtIn != nil}
+	look := backend.Lookup{Backend: name, Runtime: runtime, Folders: folders, Directory: directory, BuiltIn: own}
 	for _, d := range b.drivers {
 		if d.Finds != nil && d.Finds(look) {
 			return d

@@ -109,7 +109,7 @@ func driverOf(drivers []backend.Driver, look backend.Lookup) *backend.Driver {
 			found = d
 		}
 	}
-	if look.BuiltIn = found != nil; look.BuiltIn && look.Runtime == "" {
+	if look.BuiltIn = found != nil && !found.Explains; look.BuiltIn && look.Runtime == "" {
 		return found
 	}
 	for i := range drivers {
