@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import socket
 import subprocess
@@ -130,3 +131,33 @@ def test_port_that_is_no_server():
         for protocol in ("http", "grpc"):
             r = perf("-m", "x", "-i", protocol, "-u", f"127.0.0.1:{listener.getsockname()[1]}")
             assert r.returncode == 99 and "does not speak" in r.stderr, r
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_expected_outputs(server, tmp_path, protocol):
+    """Answers are compared; what differs counts as failed, and every request is in the export."""
+    data = tmp_path / "data.json"
+    one = {"content": [1.5, 2], "shape": [1, 2]}
+    wrong = {"content": [1.5, 3], "shape": [1, 2]}
+    data.write_text(
+        json.dumps({"data": [{"INPUT0": one}] * 2, "validation_data": [{"OUTPUT0": one}, {"OUTPUT0": wrong}]})
+    )
+    args = ("-m", "identity_any_fp32", *at(server, protocol), "--input-data", data, "--request-count", 10)
+    r = perf(*args, "--profile-export-file", tmp_path / "e.json")
+    assert (
+        r.returncode == 99 and "Request count: 5\n" in r.stdout and "Failed: 5 requests: unexpected output" in r.stdout
+    ), r
+    [experiment] = json.loads((tmp_path / "e.json").read_text())["experiments"]
+    assert experiment["experiment"] == {"mode": "concurrency", "value": 1} and len(experiment["requests"]) == 5
+    for request in experiment["requests"]:
+        assert request["request_inputs"] == {"INPUT0": [1.5, 2]} and request["response_outputs"] == [
+            {"OUTPUT0": [1.5, 2]}
+        ]
+        assert request["timestamp"] < request["response_timestamps"][0]
+
+
+@pytest.mark.parametrize("distribution", ["constant", "poisson"])
+def test_rate(server, distribution):
+    args = ("--request-rate-range", 200, "--request-distribution", distribution, "--request-count", 200)
+    r = perf(*MODEL, *at(server, "grpc"), "--streaming", *args)
+    assert r.returncode == 0 and "Request count: 200\n" in r.stdout and "Request Rate: 200, throughput: " in r.stdout, r

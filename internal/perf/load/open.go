@@ -34,7 +34,11 @@ func Open(p Plan, arrivals schedule.Arrivals, most, sequences int) *Load {
 	}
 	o.workers.Store(1)
 	o.group.Go(o.run)
-	go o.finish()
+	go func() {
+		o.group.Wait()
+		o.endSequences()
+		close(o.done)
+	}()
 	return o.Load
 }
 
@@ -83,6 +87,22 @@ func (o *open) sendOne(w *worker, due int64) bool {
 	}
 	w.send(slot, due)
 	return true
+}
+
+// endSequences sends the ends of sequences that are under way, so that the server need
+// not keep their places. They count for nothing.
+func (o *open) endSequences() {
+	if o.plan.Sequences == nil {
+		return
+	}
+	w := o.worker()
+	defer w.conn.Close()
+	for _, p := range o.plan.Sequences.Unfinished() {
+		w.request = drive.Request{Prepared: o.plan.Requests[p.Stream][p.Step], ID: p.ID, End: true}
+		if f, ok := w.conn.Do(&w.request, &w.answer).(*drive.Failure); ok && f.Broken { //nolint:errorlint // never wrapped
+			return // a server that has gone keeps nothing
+		}
+	}
 }
 
 // longSleep is how long a goroutine sleeps before it looks whether the load was stopped.

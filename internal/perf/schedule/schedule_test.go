@@ -149,7 +149,13 @@ func TestSequences(t *testing.T) {
 		}
 	}
 	s.Next(0)
+	if p := s.Unfinished(); len(p) != 1 || p[0].ID == 0 || !p[0].End || p[0].Start {
+		t.Errorf("under way: %+v", p)
+	}
 	s.Abandon(0)
+	if p := s.Unfinished(); len(p) != 0 {
+		t.Errorf("after all were abandoned: %+v", p)
+	}
 	if p := s.Next(0); !p.Start {
 		t.Error("after a sequence was abandoned its slot goes on with it")
 	}

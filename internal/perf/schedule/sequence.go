@@ -75,6 +75,18 @@ func (s *Sequences) Next(i int) Place {
 // lost the one before.
 func (s *Sequences) Abandon(i int) { s.slots[i].step = s.slots[i].length }
 
+// Unfinished returns for each sequence under way a last request, with the data of its
+// begin.
+func (s *Sequences) Unfinished() []Place {
+	var all []Place
+	for _, c := range s.slots {
+		if c.step > 0 && c.step < c.length {
+			all = append(all, Place{ID: c.id, End: true, Stream: c.stream})
+		}
+	}
+	return all
+}
+
 // Ended is how many sequences have been sent to their end.
 func (s *Sequences) Ended() int { return s.ended }
 
