@@ -34,13 +34,15 @@ type Driver[E any] struct {
 	timer  *time.Timer
 	armed  int64 // when the timer fires; 0 when it does not
 
+	unwatched unwatched[E]
+
 	work    chan *Batch[E] // to parked runners
 	runners sync.WaitGroup
 }
 
 // Events are the functions of a batcher's loop that the driver calls. All but
-// Execute and Fail are called with the lock held. Done and Step return when the
-// batcher is to be reminded of the time if nothing happens before; 0 for never.
+// Execute and Fail are called with the lock held. Done, Step and Cancel return when
+// the batcher is to be reminded of the time if nothing happens before; 0 for never.
 type Events[E any] struct {
 	// Execute leads to hop 5.
 	Execute func(*Batch[E])
@@ -48,6 +50,10 @@ type Events[E any] struct {
 	Done func(now int64, x *Batch[E], fx *Effects[E]) (wake int64)
 	// Step does what has become due.
 	Step func(now int64, fx *Effects[E]) (wake int64)
+	// Cancel says that nobody waits for the answer of an entry any more that Queued
+	// says is in the queue.
+	Cancel func(now int64, e *E, fx *Effects[E]) (wake int64)
+	Queued func(e *E) bool
 	// Fail answers Effects.Failed.
 	Fail func(first *E)
 	// Vacant reports whether an instance that leaves has nothing to do any more.
@@ -246,8 +252,10 @@ func (d *Driver[E]) Close(ctx context.Context, drain func(*Effects[E]) *E, refus
 	if !d.closed {
 		d.closed = true
 		queued = drain(&d.fx)
-		if d.timer != nil {
-			d.timer.Stop()
+		for _, t := range []*time.Timer{d.timer, d.unwatched.timer} {
+			if t != nil {
+				t.Stop()
+			}
 		}
 		close(d.work)
 	}

@@ -51,7 +51,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		e.own.Pending = true
 		s.stats.Enqueued()
 		if r.Ctx != nil {
-			s.watchLocked(now, r.Ctx, e)
+			s.drive.WatchLaterLocked(now, r.Ctx, e, &e.own)
 		}
 	}
 	mine := e
@@ -73,13 +73,11 @@ func (s *Scheduler) Place(r *infer.Request) backend.Responder {
 	return s.order.Add(r)
 }
 
-// cancel answers a request that was cancelled while queued.
-func (s *Scheduler) cancel(e *entry, life uint64) {
-	fx := s.drive.Lock()
-	if e.own.Life != life || !s.core.cancel(e) {
-		s.drive.Unlock()
-		return
-	}
-	s.drive.End(s.stepped(backend.Now(), fx), nil)
-	s.fail(e, scheduler.ErrCancelled(), infer.Canceled)
+// cancelled takes a request that was cancelled out of the queue. It is called with
+// the lock held.
+func (s *Scheduler) cancelled(now int64, e *entry, fx *effects) (wake int64) {
+	s.core.cancel(e)
+	wake = s.stepped(now, fx)
+	fx.After = append(fx.After, func() { s.fail(e, scheduler.ErrCancelled(), infer.Canceled) })
+	return wake
 }

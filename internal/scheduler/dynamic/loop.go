@@ -52,8 +52,7 @@ type Scheduler struct {
 	drive    *scheduler.Driver[entry]
 
 	// Guarded by the driver's lock.
-	core  *batcher
-	young young
+	core *batcher
 }
 
 // New returns a scheduler. It starts nothing before the first request.
@@ -66,6 +65,7 @@ func New(o Options) *Scheduler {
 	s.core.up, s.core.second = o.Executor.Up, s.second
 	s.drive = scheduler.NewDriver(o.Executor, o.Stats, scheduler.Events[entry]{
 		Execute: s.execute, Done: s.done, Step: s.stepped, Fail: s.expired, Vacant: func(i int) bool { return s.core.load[i] == 0 },
+		Cancel: s.cancelled, Queued: func(e *entry) bool { return e.list != nil },
 	})
 	o.Executor.OnUp(s.drive.Soon)
 	if o.Config.PreserveOrdering {
@@ -108,7 +108,7 @@ func (s *Scheduler) queuedAgainLocked(now int64, x *batch) {
 		e.own.Pending = true
 		s.stats.Enqueued()
 		if e.request.Ctx != nil {
-			s.watchLocked(now, e.request.Ctx, e)
+			s.drive.WatchLaterLocked(now, e.request.Ctx, e, &e.own)
 		}
 	}
 }
@@ -202,9 +202,6 @@ func (s *Scheduler) Change(come, leave []int, left func(int)) (bound []int) {
 // Close implements scheduler.Scheduler.
 func (s *Scheduler) Close(ctx context.Context) error {
 	return s.drive.Close(ctx, func(fx *effects) *entry {
-		if s.young.timer != nil {
-			s.young.timer.Stop()
-		}
 		queued := s.core.drain(fx)
 		withdraw(s.limits, fx)
 		return queued

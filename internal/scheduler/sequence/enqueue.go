@@ -60,7 +60,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.log.Warn("sequence started again before it ended; the requests from now on belong to the new one", "sequence", name(k.CorrelationID))
 	}
 	if queued && ctx != nil && ctx.Done() != nil {
-		s.watch(ctx, e, life)
+		s.drive.Watch(ctx, e, &e.own.Waiting, life)
 	}
 	if x != nil {
 		s.drive.Run(x)
@@ -126,26 +126,9 @@ func (s *Scheduler) vanish(k key) {
 	s.drive.Unlock()
 }
 
-// watch makes the end of ctx cancel the entry.
-func (s *Scheduler) watch(ctx context.Context, e *entry, life uint64) {
-	stop := context.AfterFunc(ctx, func() { s.cancel(e, life) })
-	s.drive.Lock()
-	if e.own.Life == life && e.queueing {
-		e.own.Stop, stop = stop, nil
-	}
-	s.drive.Unlock()
-	if stop != nil {
-		stop() // it left the queue meanwhile
-	}
-}
-
-// cancel handles the end of a queued request's context.
-func (s *Scheduler) cancel(e *entry, life uint64) {
-	fx := s.drive.Lock()
-	if e.own.Life == life && e.queueing && !s.drive.ClosedLocked() {
-		s.core.cancel(e, fx)
-		s.drive.End(s.stepped(backend.Now(), fx), nil)
-		return
-	}
-	s.drive.Unlock()
+// cancelled handles the end of a queued request's context. It is called with the
+// lock held.
+func (s *Scheduler) cancelled(now int64, e *entry, fx *effects) (wake int64) {
+	s.core.cancel(e, fx)
+	return s.stepped(now, fx)
 }

@@ -85,13 +85,14 @@ func New(o Options) *Scheduler {
 	s.core.holdFor(o.Hold, o.HoldBacklog)
 	s.drive = scheduler.NewDriver(o.Executor, o.Stats, scheduler.Events[entry]{
 		Execute: s.execute, Done: s.done, Step: s.stepped, Fail: s.answerFailed, Vacant: func(i int) bool { return s.core.vacant(i) },
+		Cancel: s.cancelled, Queued: func(e *entry) bool { return e.queueing },
 	})
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if len(o.States) > 0 {
 		s.states = &states{list: o.States, model: o.Model, batching: o.MaxBatchSize > 0, allocator: o.Allocator}
-		s.core.over = func(q *sequence) { q.state.end() }
+		s.core.over = func(q *sequence) { q.own.state.end() }
 		if s.states.vary() {
 			s.core.alike = s.states.alike
 		}
@@ -210,7 +211,7 @@ func (s *Scheduler) executed(e *entry) {
 	a, how := e.own.answer, &e.execution
 	how.gone, how.again = a.vanished.Load(), a.again.Load() && !a.final.Load()
 	if n := a.runs.Load(); n != 0 {
-		e.seq.life = n
+		e.seq.own.life = n
 	}
 	if how.again {
 		s.iterated(e)
@@ -285,17 +286,17 @@ func (s *Scheduler) equip(e *entry) {
 		}
 	}
 	e.own.answer.begin()
-	if e.own.answer.lived = e.seq.life; e.start {
+	if e.own.answer.lived = e.seq.own.life; e.start {
 		e.own.answer.lived = 0
 	}
 	r.Flags = flags
 	r.Inputs = s.controls.add(slices.Grow(r.Inputs, len(s.controls)), flags, true, r.Correlation)
 	if s.states != nil {
-		if e.seq.state == nil {
-			e.seq.state = &state{}
+		if e.seq.own.state == nil {
+			e.seq.own.state = &state{}
 		}
-		e.own.answer.state = e.seq.state
-		r.Inputs, e.own.answer.life = s.states.add(r.Inputs, e.seq.state, e.start)
+		e.own.answer.state = e.seq.own.state
+		r.Inputs, e.own.answer.life = s.states.add(r.Inputs, e.seq.own.state, e.start)
 	}
 }
 

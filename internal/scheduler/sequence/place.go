@@ -17,7 +17,11 @@ type sequence struct {
 	next, prev *sequence
 	line       *line
 
-	// The rest belongs to the loop.
+	own kept // the loop's
+}
+
+// kept is what the loop knows of a sequence. The batcher does not look at it.
+type kept struct {
 	state *state // nil before the first request runs
 	life  uint64 // of the instance, when a request ran last
 }

@@ -100,7 +100,7 @@ func (s *states) alike(a, b *entry) bool {
 
 // shape is that of the i-th state which the next request of a sequence will get.
 func (s *states) shape(e *entry, i int) tensor.Shape {
-	if of := e.seq.state; of != nil && !e.start {
+	if of := e.seq.own.state; of != nil && !e.start {
 		of.mu.Lock()
 		defer of.mu.Unlock()
 		if of.now != nil {
