@@ -34,7 +34,7 @@ func (s *Server) heavily(gone <-chan struct{}, heavy bool, f func() *backend.Err
 // grows with it, and the ledger may cut it off when it stands still. It is part of
 // a pooled call.
 type arrival struct {
-	line
+	transfer
 	r        io.Reader
 	hold     ledger.Hold
 	open     bool
@@ -54,7 +54,7 @@ type arrival struct {
 // arrive begins to watch a body. What has come of it is counted by somebody else.
 func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call) *arrival {
 	a := &c.in
-	a.line, a.r, a.req, a.whole, a.coded, a.open = lineOf(w, r), r.Body, nil, false, false, true
+	a.transfer, a.r, a.req, a.whole, a.coded, a.open = transferOf(w, r), r.Body, nil, false, false, true
 	a.begin, a.patience, a.n, a.granted = time.Now(), s.o.ReadTimeout, 0, 0
 	a.heavy, a.gone, a.inLane, a.inflated = s.heavy, r.Context().Done(), false, 0
 	a.hold.Open(s.ledger(), ledger.In, nil, a.cutReads)
@@ -143,7 +143,7 @@ func (a *arrival) end(h http.Header) {
 	if h != nil && a.hold.Off() {
 		h["Connection"] = closeConnection
 	}
-	a.line, a.r, a.req, a.gone = line{}, nil, nil, nil
+	a.transfer, a.r, a.req, a.gone = transfer{}, nil, nil, nil
 }
 
 // leaveLane says that there is nothing more to inflate.

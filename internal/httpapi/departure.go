@@ -26,7 +26,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request, c *call, n int) *b
 		return nil
 	}
 	if !c.out.Opened() {
-		c.out.Open(s.ledger(), ledger.Out, nil, lineOf(w, r).cutWrites)
+		c.out.Open(s.ledger(), ledger.Out, nil, transferOf(w, r).cutWrites)
 		c.out.For(c.key)
 	}
 	if !c.out.Take(int64(n)) {

@@ -245,9 +245,16 @@ func (c *conn) farewell(fault *connError) {
 // linger reads what a client still sends, for a while.
 func (c *conn) linger() {
 	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))
-	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+	if c.closeWrite() {
 		_, _ = io.CopyN(io.Discard, c.nc, maxLinger)
 	}
+}
+
+// closeWrite ends what the client reads. It reports whether that was possible: not
+// every connection has two halves.
+func (c *conn) closeWrite() bool {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
 }
 
 // farewellTime bounds farewell, and linger with maxLinger in bytes.
@@ -348,8 +355,7 @@ func (c *conn) finish() {
 	for c.writing && !c.closed {
 		c.changed.Wait()
 	}
-	half, ok := c.nc.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
+	if !c.closeWrite() {
 		c.s.running.Go(c.close)
 		return
 	}
