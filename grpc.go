@@ -64,7 +64,7 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 		restricted[category] = grpcapi.Restriction(must)
 	}
 	r.grpc, err = grpcapi.New(grpcapi.Options{
-		Restricted: restricted, TLS: secured, HTTPAt: placeOf(s.HTTP.Address), Join: s.GRPC.Join,
+		Restricted: restricted, TLS: secured, HTTPAt: frontEndAt(s.HTTP.Address), Join: s.GRPC.Join,
 		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
 		Engine: r.engine, Log: s.Log.shown(), Logger: r.log, ResponseCompression: s.GRPC.Compression,
 		HeaderForwardPattern: s.GRPC.HeaderForwardPattern,

@@ -71,7 +71,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		restricted[httpapi.Category(category)] = httpapi.Restriction{Header: must.Key, Value: must.Value}
 	}
 	r.api, err = httpapi.New(httpapi.Options{
-		Restricted: restricted, GRPCAt: placeOf(s.GRPC.Address), Join: s.HTTP.Join, TrustedHosts: s.HTTP.TrustedHosts,
+		Restricted: restricted, GRPCAt: frontEndAt(s.GRPC.Address), Join: s.HTTP.Join, TrustedHosts: s.HTTP.TrustedHosts,
 		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
 		Engine: r.engine, Customs: r.customs, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.Log.shown(), Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout,
@@ -124,9 +124,9 @@ func (s *Server) openAdmin(ctx context.Context, r *running) error {
 	return nil
 }
 
-// placeOf names what listens at an address to a client that has come to another
+// frontEndAt names what listens at an address to a client that has come to another
 // front end of this machine; empty where that is not known.
-func placeOf(address string) string {
+func frontEndAt(address string) string {
 	if strings.HasPrefix(address, "unix:") {
 		return "a Unix socket"
 	}

@@ -121,7 +121,7 @@ func (s *Server) start(ctx context.Context, q Request, sink leavable) error {
 		return err
 	}
 	if err := own(r, r.Owner.(*model.Model).Allocator(), s.running.engine.Allocator()); err != nil {
-		r.Abandon()
+		r.Discard()
 		trace.Done()
 		return err
 	}

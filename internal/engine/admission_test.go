@@ -44,14 +44,14 @@ func TestCaps(t *testing.T) {
 	wantServed(t, e, "a", -1, 1)
 	resolve(-5).Unpin()
 
-	// A request that is refused or abandoned gives back what it held.
+	// A request that is refused or discarded gives back what it held.
 	sink := infer.NewSingle()
 	r := resolve(100).NewRequest(sink)
 	r.Inputs = []tensor.Tensor{{Name: "ZZ"}}
 	if err := e.Infer(r); err == nil {
 		t.Error("no error")
 	}
-	resolve(100).NewRequest(sink).Abandon()
+	resolve(100).NewRequest(sink).Discard()
 	resolve(100).Unpin()
 }
 

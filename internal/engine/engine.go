@@ -50,8 +50,8 @@ type Engine struct {
 	cache     responsecache.Store // nil without one
 	shared    *shm.Registry
 
-	endExternal, endInternal, forsakeExternal, forsake func(*infer.Request)
-	growth                                             func(*infer.Request, int64) *backend.Error
+	endExternal, endInternal, abandonExternal, abandonInternal func(*infer.Request)
+	growth                                                     func(*infer.Request, int64) *backend.Error
 
 	watch watch
 
@@ -77,8 +77,8 @@ func New(o Options) (*Engine, error) {
 	// The owner is the version that NewRequest has set.
 	e.endInternal = func(r *infer.Request) { e.endRequest(r, false) }
 	e.endExternal = func(r *infer.Request) { e.endRequest(r, true) }
-	e.forsake = func(r *infer.Request) { e.forsakeRequest(r, false) }
-	e.forsakeExternal = func(r *infer.Request) { e.forsakeRequest(r, true) }
+	e.abandonInternal = func(r *infer.Request) { e.abandonRequest(r, false) }
+	e.abandonExternal = func(r *infer.Request) { e.abandonRequest(r, true) }
 	e.growth = e.grow
 	if e.o.Allocator == nil {
 		e.pool = memory.New(memory.Options{})

@@ -132,7 +132,7 @@ func (p Pin) Unpin() {
 }
 
 // NewRequest returns a request pinned to p's version that answers into sink.
-// The pin and its reserved bytes end with the request (also with Abandon).
+// The pin and its reserved bytes end with the request (also with Discard).
 func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 	// One of two functions made once, so that a request needs none of its own.
 	done := p.e.endInternal
@@ -140,9 +140,9 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 		done = p.e.endExternal
 	}
 	r := infer.New(sink, done)
-	r.Owner, r.Room, r.Growth, r.OnForsaken = p.Model, p.room, p.e.growth, p.e.forsake
+	r.Owner, r.Room, r.Growth, r.OnAbandoned = p.Model, p.room, p.e.growth, p.e.abandonInternal
 	if p.external {
-		r.OnForsaken = p.e.forsakeExternal
+		r.OnAbandoned = p.e.abandonExternal
 	}
 	r.Payer = p.payer
 	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
@@ -151,20 +151,20 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 
 func (e *Engine) endRequest(r *infer.Request, external bool) {
 	m := r.Owner.(*model.Model)
-	if r.Forsaken {
-		m.Forsake(false)
+	if r.Abandoned {
+		m.Abandon(false)
 		external = false // the server has ceased to count it
 	}
 	r.LeavePayer()
 	e.end(m, r.Room, external, nil)
 }
 
-// forsakeRequest ceases to count a request that has been answered, but whose
+// abandonRequest ceases to count a request that has been answered, but whose
 // execution may never come back: neither the server's stop nor that of its model
 // waits for it. Its inputs and their bytes stay taken.
-func (e *Engine) forsakeRequest(r *infer.Request, external bool) {
-	r.Forsaken = true
-	r.Owner.(*model.Model).Forsake(true)
+func (e *Engine) abandonRequest(r *infer.Request, external bool) {
+	r.Abandoned = true
+	r.Owner.(*model.Model).Abandon(true)
 	if external {
 		e.admission.leaveExternal()
 	}
@@ -205,7 +205,7 @@ func (e *Engine) end(m *model.Model, room ledger.Room, external bool, payer infe
 }
 
 // Infer is hop 2: it comes from a front end (hop 1) and goes on to model.Infer
-// (hop 3). An error is a refusal; then the request has been abandoned and its
+// (hop 3). An error is a refusal; then the request has been discarded and its
 // sink is never called.
 func (e *Engine) Infer(r *infer.Request) error {
 	m := r.Owner.(*model.Model)
@@ -214,7 +214,7 @@ func (e *Engine) Infer(r *infer.Request) error {
 		r.Ctx = context.Background()
 	}
 	if err := m.Settle(r); err != nil {
-		r.Abandon()
+		r.Discard()
 		return err
 	}
 	timeline := r.Timeline
@@ -225,7 +225,7 @@ func (e *Engine) Infer(r *infer.Request) error {
 		if timeline != nil {
 			timeline.End(r, err)
 		}
-		r.Abandon()
+		r.Discard()
 		return err
 	}
 	return nil

@@ -14,23 +14,23 @@ import (
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
-// call is the state of one ModelInfer, reused from call to call.
-type call struct {
+// inference is the state of one ModelInfer, reused from one to the next.
+type inference struct {
 	request  protowire.Request
-	meaning  kserve.Call
+	meaning  kserve.Wishes
 	response protowire.Response
 	single   *infer.Single
 	trace    *tracing.Trace // nil for a request that is not sampled
 }
 
-var calls = sync.Pool{New: func() any { return &call{single: infer.NewSingle()} }}
+var inferences = sync.Pool{New: func() any { return &inference{single: infer.NewSingle()} }}
 
 // modelInfer is hop 1 of a unary request: it leads to engine.Infer (hop 2) and
 // writes the answer (hop 7).
 func (s *Server) modelInfer(_ any, g grpc.ServerStream) error {
 	stream := transport.StreamOf(g)
 	received := backend.Now()
-	c := calls.Get().(*call)
+	c := inferences.Get().(*inference)
 	defer c.free()
 	if err := stream.RecvMsg(&c.request); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *Server) modelInfer(_ any, g grpc.ServerStream) error {
 
 // run takes the parsed request through the server and returns its one response.
 // The client's shared memory is let go then.
-func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backend.Response, bad *backend.Error) {
+func (s *Server) run(ctx context.Context, c *inference, received int64) (resp *backend.Response, bad *backend.Error) {
 	defer c.meaning.ReleaseRegions()
 	version, bad := c.request.Version()
 	if bad != nil {
@@ -84,17 +84,17 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	r.Ctx = ctx
 	if bad := protowire.Decode(&c.request, &r.Request, &c.meaning,
 		kserve.Target{Config: cfg, Allocator: m.Allocator(), Memory: s.usable(ctx)}); bad != nil {
-		r.Abandon()
+		r.Discard()
 		return nil, bad
 	}
 	if s.forward != nil {
 		if bad := s.forward.apply(ctx, r); bad != nil {
-			r.Abandon()
+			r.Discard()
 			return nil, bad
 		}
 	}
 	if err := c.meaning.ReadRegions(r, m.Allocator()); err != nil {
-		r.Abandon()
+		r.Discard()
 		return nil, backend.AsError(err)
 	}
 	c.request.Reset() // lets go of the transport's buffers while the model runs
@@ -121,10 +121,10 @@ func (s *Server) run(ctx context.Context, c *call, received int64) (resp *backen
 	return resp, nil
 }
 
-func (c *call) free() {
+func (c *inference) free() {
 	c.request.Reset()
 	c.meaning.Reset()
 	c.response = protowire.Response{}
 	c.trace = nil
-	calls.Put(c)
+	inferences.Put(c)
 }

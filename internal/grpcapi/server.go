@@ -118,7 +118,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	options := transport.Options{
-		Codec: newCodec(), Place: s.place, Compressors: compressors, TLS: o.TLS, Plain: plain(o.HTTPAt), Logger: o.Logger,
+		Codec: newCodec(), ReceiveInto: s.receiveInto, Compressors: compressors, TLS: o.TLS, Plain: plain(o.HTTPAt), Logger: o.Logger,
 		MaxMessage: s.maxMessage(), MaxSend: protowire.MaxSize, MaxStreams: int(s.o.MaxStreams),
 		Ledger: o.Engine.Ledger(), Heavy: o.Engine.Heavy(), Key: shareOf, Known: s.known,
 		StreamWindow: streamWindow, ConnWindow: connWindow, Hello: helloTimeout,

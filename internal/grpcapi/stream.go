@@ -48,7 +48,7 @@ type stream struct {
 	inflight chan struct{} // one for each request in flight
 	room     chan struct{} // one for each waiting response of a decoupled model
 	wake     chan struct{} // the writer has something to do; one place is enough
-	lanes    lanes         // of the reader
+	queues   modelQueues   // of the reader
 
 	mu sync.Mutex
 	// queue holds the responses in the order in which they will leave.
@@ -64,7 +64,7 @@ type stream struct {
 
 // outgoing is one message to send.
 type outgoing struct {
-	r     *streamCall
+	r     *streamInference
 	resp  *backend.Response
 	room  ledger.Room // of resp on the ledger
 	final bool
@@ -132,7 +132,7 @@ func (x *stream) drop(queue []outgoing) {
 // count counts an answer that is going to wait; the last answer of a call counts
 // the call, too. Without room for the answer an error takes its place. Without room
 // for the error the stream ends: its client asks, and does not read.
-func (x *stream) count(c *streamCall, resp *backend.Response, last bool) (*backend.Response, ledger.Room) {
+func (x *stream) count(c *streamInference, resp *backend.Response, last bool) (*backend.Response, ledger.Room) {
 	besides := int64(0)
 	if last {
 		besides = c.holds()
@@ -186,7 +186,7 @@ func (x *stream) read() {
 	x.readEnd = err
 	x.mu.Unlock()
 	x.notify()
-	x.lanes.wait()
+	x.queues.wait()
 }
 
 // write sends responses until the stream has ended and all are sent.
@@ -324,14 +324,14 @@ func finality(final bool) protowire.Finality {
 
 // fifo is a queue of requests.
 type fifo struct {
-	items []*streamCall
+	items []*streamInference
 	head  int
 }
 
-func (f *fifo) push(c *streamCall) { f.items = append(f.items, c) }
+func (f *fifo) push(c *streamInference) { f.items = append(f.items, c) }
 
 // front returns the oldest one, or nil.
-func (f *fifo) front() *streamCall {
+func (f *fifo) front() *streamInference {
 	if f.head == len(f.items) {
 		return nil
 	}
@@ -350,4 +350,4 @@ func (f *fifo) pop() {
 	}
 }
 
-var _ infer.Sink = (*streamCall)(nil)
+var _ infer.Sink = (*streamInference)(nil)

@@ -14,12 +14,12 @@ import (
 var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't support models with decoupled transaction policy")
 
 // admit reads as much of the body as has to be in memory, pins the model and
-// makes the request, which answers into sink, or into the call's own for nil. A
+// makes the request, which answers into sink, or into the inference's own for nil. A
 // small body is read first: a slow client then holds no pin. Of a larger one a
 // first part is, then the model is asked, and the rest is counted as it comes; its
 // binary tail is read straight into tensors. Of a compressed one nothing is
 // inflated before there is a model for it.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64,
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string, version int64,
 	sink infer.Sink,
 ) (engine.Pin, *infer.Request, error) {
 	pin, err := s.begin(w, r, c, caller, name, version)
@@ -37,7 +37,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *
 	c.flat = sink != c.sink
 	c.in.handOver(req)
 	if err := s.goOn(w, r, c, req); err != nil {
-		req.Abandon()
+		req.Discard()
 		return engine.Pin{}, nil, err
 	}
 	return pin, req, nil
@@ -46,7 +46,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *call, caller *
 // begin reads the first part of a body, which is all of a small one, into
 // c.body.Tail, and pins the model.
 func (s *Server) begin(
-	w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string, version int64,
+	w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string, version int64,
 ) (engine.Pin, error) {
 	n := r.ContentLength
 	switch {
@@ -110,7 +110,7 @@ func (s *Server) begin(
 }
 
 // goOn reads as much more of the body as has to be in memory, and divides it.
-func (s *Server) goOn(w http.ResponseWriter, r *http.Request, c *call, req *infer.Request) error {
+func (s *Server) goOn(w http.ResponseWriter, r *http.Request, c *inference, req *infer.Request) error {
 	b, n := c.body.Tail, r.ContentLength
 	switch {
 	case !c.in.open:
@@ -164,7 +164,7 @@ func coded(r *http.Request) bool {
 }
 
 // inflate reads a compressed body whole.
-func (s *Server) inflate(r *http.Request, c *call, req *infer.Request) ([]byte, error) {
+func (s *Server) inflate(r *http.Request, c *inference, req *infer.Request) ([]byte, error) {
 	if err := req.Reserve(inflating); err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *Server) inflate(r *http.Request, c *call, req *infer.Request) ([]byte, 
 }
 
 // decoded lets go of a large text whose tensors have been made.
-func (c *call) decoded(req *infer.Request) {
+func (c *inference) decoded(req *infer.Request) {
 	if c.text.Room() > 0 {
 		req.Return(c.loaded)
 		c.text.Free()

@@ -32,7 +32,7 @@ func (s *Server) heavily(gone <-chan struct{}, heavy bool, f func() *backend.Err
 
 // arrival is a body on its way in. What comes is counted as it comes, its time
 // grows with it, and the ledger may cut it off when it stands still. It is part of
-// a pooled call.
+// a pooled inference.
 type arrival struct {
 	transfer
 	r        io.Reader
@@ -52,7 +52,7 @@ type arrival struct {
 }
 
 // arrive begins to watch a body. What has come of it is counted by somebody else.
-func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call) *arrival {
+func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *inference) *arrival {
 	a := &c.in
 	a.transfer, a.r, a.req, a.whole, a.coded, a.open = transferOf(w, r), r.Body, nil, false, false, true
 	a.begin, a.patience, a.n, a.granted = time.Now(), s.o.ReadTimeout, 0, 0

@@ -29,7 +29,7 @@ const (
 	controlFactor = 3
 	// inflating is what a decoder of compressed bodies holds.
 	inflating = 64 << 10
-	// keepScratch is how much body memory a pooled call keeps.
+	// keepScratch is how much body memory a pooled inference keeps.
 	keepScratch = 256 << 10
 	// drainLimit is how much of an unwanted body is still read, so that a client
 	// which sends before it listens gets to see the reply.
@@ -90,9 +90,9 @@ func refused(err error) bool {
 }
 
 // buffer returns memory of at least n bytes that begins with the bytes of have. It
-// is the call's scratch memory. Where that would be too large, it is memory that
+// is the inference's scratch memory. Where that would be too large, it is memory that
 // counts as held while it is written to.
-func (c *call) buffer(have []byte, n int) []byte {
+func (c *inference) buffer(have []byte, n int) []byte {
 	if n > keepScratch {
 		if c.text.Room() > 0 {
 			return c.text.Grow(n)[:n] // it keeps what it has
@@ -110,7 +110,7 @@ func (c *call) buffer(have []byte, n int) []byte {
 
 // slurp reads a body of unknown length, at most limit bytes, behind what have
 // has of it. The reader counts.
-func (c *call) slurp(have []byte, r io.Reader, limit int64) ([]byte, error) {
+func (c *inference) slurp(have []byte, r io.Reader, limit int64) ([]byte, error) {
 	b := c.buffer(have, max(2*len(have), firstBytes))
 	n := len(have)
 	for {
@@ -133,7 +133,7 @@ func (c *call) slurp(have []byte, r io.Reader, limit int64) ([]byte, error) {
 
 // first reads the first part of a body of unknown length, which nobody counts,
 // and reports whether that is all of it.
-func (c *call) first(r io.Reader) (b []byte, over bool, err error) {
+func (c *inference) first(r io.Reader) (b []byte, over bool, err error) {
 	b = c.buffer(nil, firstBytes)
 	for n := 0; n < len(b); {
 		k, err := r.Read(b[n:])
@@ -157,9 +157,9 @@ func (s *Server) jsonTooLong(n int64) *backend.Error {
 		s.o.MaxInputSize)
 }
 
-// controlBody reads the JSON body of a control request, which is the call's until
+// controlBody reads the JSON body of a control request, which is the inference's until
 // it is released.
-func (s *Server) controlBody(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
+func (s *Server) controlBody(w http.ResponseWriter, r *http.Request, c *inference) ([]byte, error) {
 	if r.ContentLength > s.o.MaxInputSize {
 		s.drain(w, r)
 		return nil, s.jsonTooLong(r.ContentLength)
@@ -209,7 +209,7 @@ func (s *Server) controlBody(w http.ResponseWriter, r *http.Request, c *call) ([
 
 // turnAway reads what is left of a body that is refused with err, so that its
 // client gets to see why.
-func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, c *call, err error) {
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, c *inference, err error) {
 	c.in.end(w.Header())
 	c.body = jsonwire.Body{}
 	c.text.Free() // nobody counts it any more

@@ -19,9 +19,9 @@ type gatherer interface {
 // written tells how its client gets on.
 const slice = 1<<20 + 64<<10
 
-// hold counts n bytes of an answer until the call is released. What fits a
+// hold counts n bytes of an answer until the inference is released. What fits a
 // socket is left out: it is counted when it does not go.
-func (s *Server) hold(w http.ResponseWriter, r *http.Request, c *call, n int) *backend.Error {
+func (s *Server) hold(w http.ResponseWriter, r *http.Request, c *inference, n int) *backend.Error {
 	if n <= joinLimit {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request, c *call, n int) *b
 }
 
 // writeParts writes a large reply and bounds the time that takes.
-func (s *Server) writeParts(w http.ResponseWriter, h http.Header, c *call, first []byte, more [][]byte, moreSize int) {
+func (s *Server) writeParts(w http.ResponseWriter, h http.Header, c *inference, first []byte, more [][]byte, moreSize int) {
 	h["Content-Length"] = []string{strconv.Itoa(len(first) + moreSize)}
 	_ = s.transmit(w, c, first, more) // an error says that the client is gone
 }
@@ -44,7 +44,7 @@ func (s *Server) writeParts(w http.ResponseWriter, h http.Header, c *call, first
 // transmit writes first and more, with a deadline that each slice moves. What
 // net/http keeps of a reply goes out under the last one; package transport has its
 // own for what is small.
-func (s *Server) transmit(w http.ResponseWriter, c *call, first []byte, more [][]byte) error {
+func (s *Server) transmit(w http.ResponseWriter, c *inference, first []byte, more [][]byte) error {
 	d, begin := times(w), time.Now()
 	bound := func(sent int) {
 		if d != nil {

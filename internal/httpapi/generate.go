@@ -44,7 +44,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 	// wrong already, cancels the request.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	c := s.calls.Get().(*call)
+	c := s.inferences.Get().(*inference)
 	defer s.release(c)
 	g, err := s.decodeGenerate(ctx, w, r, c, caller, name, version)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 }
 
 // decodeGenerate reads the body and makes a request of it.
-func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, caller *auth.Caller, name string,
+func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string,
 	version int64,
 ) (generating, error) {
 	received := backend.Now()
@@ -118,7 +118,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	})
 	c.decoded(req)
 	if fault != nil {
-		g.req.Abandon()
+		g.req.Discard()
 		return generating{}, fault
 	}
 	g.id = g.req.ID
@@ -127,7 +127,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 
 // sendGenerated answers with the one response, or with the error that there is
 // not exactly one; a second response is enough to know.
-func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, resp *backend.Response,
+func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.Header, c *inference, g *generating, resp *backend.Response,
 	trace *tracing.Trace,
 ) *backend.Error {
 	if second := g.sink.Next(); resp == nil || second != nil {
@@ -161,7 +161,7 @@ func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.He
 
 // finish sends a whole reply, at once: the handler may have to wait for the
 // model before it returns.
-func (s *Server) finish(w http.ResponseWriter, h http.Header, c *call, status int, body []byte) {
+func (s *Server) finish(w http.ResponseWriter, h http.Header, c *inference, status int, body []byte) {
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
@@ -174,7 +174,7 @@ func (s *Server) finish(w http.ResponseWriter, h http.Header, c *call, status in
 // one decides about the status. Each leaves at once, unless the next one is
 // there already; a client that takes nothing for ReadTimeout is given up. It
 // returns the first error among the responses.
-func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Header, c *call, g *generating, first *backend.Response,
+func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Header, c *inference, g *generating, first *backend.Response,
 	trace *tracing.Trace,
 ) (fail *backend.Error) {
 	h["Content-Type"], h["Cache-Control"] = eventType, noCache

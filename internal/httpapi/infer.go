@@ -23,10 +23,10 @@ import (
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
-// call is the memory of one inference in this package. It is pooled.
-type call struct {
+// inference is the memory of one inference in this package. It is pooled.
+type inference struct {
 	decoder  jsonwire.Decoder
-	wishes   kserve.Call
+	wishes   kserve.Wishes
 	body     jsonwire.Body
 	reply    jsonwire.Response
 	sink     *infer.Single
@@ -44,19 +44,19 @@ type call struct {
 	lengthOf int
 }
 
-func newCall() *call { return &call{sink: infer.NewSingle()} }
+func newInference() *inference { return &inference{sink: infer.NewSingle()} }
 
 // jsonLength returns the value of the length header of c's reply. Most replies of
 // a model have the same; a value that was given away does not change.
-func (c *call) jsonLength() []string {
+func (c *inference) jsonLength() []string {
 	if n := len(c.reply.JSON); c.length == nil || n != c.lengthOf {
 		c.length, c.lengthOf = []string{strconv.Itoa(n)}, n
 	}
 	return c.length
 }
 
-// release gives everything back that the call holds.
-func (s *Server) release(c *call) {
+// release gives everything back that the inference holds.
+func (s *Server) release(c *inference) {
 	c.wishes.Reset()
 	c.body = jsonwire.Body{}
 	c.reply.Reset(keepReply)
@@ -67,13 +67,13 @@ func (s *Server) release(c *call) {
 	c.key = nil
 	s.ledger().Give(ledger.In, c.control)
 	c.control = 0
-	s.calls.Put(c)
+	s.inferences.Put(c)
 }
 
 const (
-	// keepReply is how much reply memory a pooled call keeps: the JSON of some
+	// keepReply is how much reply memory a pooled inference keeps: the JSON of some
 	// million floats, which is costly to grow again and again. The collector
-	// takes unused calls.
+	// takes unused ones.
 	keepReply = 32 << 20
 	// joinLimit is up to what size a reply is put together and written at once.
 	joinLimit = 32 << 10
@@ -84,7 +84,7 @@ const (
 // comes back from infer.Request.Respond (hop 7).
 func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64) {
 	h := w.Header()
-	c := s.calls.Get().(*call)
+	c := s.inferences.Get().(*inference)
 	defer s.release(c)
 	c.received = backend.Now()
 	c.key = caller.Share()
@@ -100,7 +100,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
 	if err := s.decode(r, c, pin, req); err != nil {
-		req.Abandon()
+		req.Discard()
 		s.turnAway(w, r, c, err)
 		s.refuse(c, w, h, jsonType, bodyError(err))
 		return
@@ -150,7 +150,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 }
 
 // decode fills the request from the body and from the headers that the model sees.
-func (s *Server) decode(r *http.Request, c *call, pin engine.Pin, req *infer.Request) error {
+func (s *Server) decode(r *http.Request, c *inference, pin engine.Pin, req *infer.Request) error {
 	target := kserve.Target{Config: pin.Model.Config(), Allocator: pin.Model.Allocator(), Reserver: req, Apart: c.text.Room() > 0}
 	if shared := s.engine.SharedMemory(); !shared.Empty() {
 		target.Memory = s.seenBy(r)
@@ -179,7 +179,7 @@ func (s *Server) decode(r *http.Request, c *call, pin engine.Pin, req *infer.Req
 
 // decodeHeavy reads a large JSON document when its turn comes. Its own function,
 // like encodeHeavy, so that the requests that need neither make no closure.
-func (s *Server) decodeHeavy(c *call, req *infer.Request, target kserve.Target) error {
+func (s *Server) decodeHeavy(c *inference, req *infer.Request, target kserve.Target) error {
 	fail := s.heavily(req.Ctx.Done(), true, func() *backend.Error {
 		if err := c.decoder.Document(&req.Request, &c.wishes, target, &c.body); err != nil {
 			return bodyError(err)
@@ -193,21 +193,21 @@ func (s *Server) decodeHeavy(c *call, req *infer.Request, target kserve.Target) 
 }
 
 // encode makes the reply of a response.
-func (s *Server) encode(r *http.Request, c *call, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
+func (s *Server) encode(r *http.Request, c *inference, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
 	if c.wishes.TextSize(resp) >= heavyText {
 		return s.encodeHeavy(r, c, pin, id, resp)
 	}
 	return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
 }
 
-func (s *Server) encodeHeavy(r *http.Request, c *call, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
+func (s *Server) encodeHeavy(r *http.Request, c *inference, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
 	return s.heavily(r.Context().Done(), true, func() *backend.Error {
 		return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
 	})
 }
 
 // refuse answers with an error, once the client's shared memory is let go.
-func (s *Server) refuse(c *call, w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
+func (s *Server) refuse(c *inference, w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
 	c.wishes.ReleaseRegions()
 	s.replyError(w, h, contentType, err)
 }
@@ -223,7 +223,7 @@ func (s *Server) startTrace(r *http.Request, req *infer.Request) *tracing.Trace 
 }
 
 // send writes the reply. Large tensors go out from where the model left them.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *call) {
+func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *inference) {
 	h["Content-Type"] = jsonType
 	if c.reply.TailSize > 0 {
 		h["Content-Type"] = binaryType

@@ -237,7 +237,7 @@ func (m *Sagemaker) fail(w http.ResponseWriter, err error) {
 }
 
 func (m *Sagemaker) load(w http.ResponseWriter, r *http.Request, caller *auth.Caller) {
-	c := m.s.calls.Get().(*call)
+	c := m.s.inferences.Get().(*inference)
 	defer m.s.release(c)
 	body, err := m.s.controlBody(w, r, c)
 	if err == nil {

@@ -74,7 +74,7 @@ type Server struct {
 	engine     *engine.Engine
 	forward    *regexp.Regexp
 	restricted [endpointCount]*Restriction
-	calls      sync.Pool
+	inferences sync.Pool
 	heavy      lane.Lane
 	clock      clock
 }
@@ -115,7 +115,7 @@ func New(o Options) (*Server, error) {
 			s.restricted[e] = &r
 		}
 	}
-	s.calls.New, s.heavy = func() any { return newCall() }, o.Engine.Heavy()
+	s.inferences.New, s.heavy = func() any { return newInference() }, o.Engine.Heavy()
 	return s, nil
 }
 
@@ -257,7 +257,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Ca
 		return
 	default:
 	}
-	c := s.calls.Get().(*call)
+	c := s.inferences.Get().(*inference)
 	defer s.release(c)
 	c.key = caller.Share()
 	var body []byte

@@ -140,11 +140,11 @@ func TestInputsLiveUntilTheLastHold(t *testing.T) {
 	}
 }
 
-func TestAbandonEndsWithoutAnAnswer(t *testing.T) {
+func TestDiscardEndsWithoutAnAnswer(t *testing.T) {
 	ended := 0
 	r := New(nil, func(*Request) { ended++ })
-	r.Abandon()
-	r.Abandon()
+	r.Discard()
+	r.Discard()
 	if ended != 1 {
 		t.Errorf("ended %d times", ended)
 	}

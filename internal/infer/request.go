@@ -37,11 +37,11 @@ type Request struct {
 	// Internal marks a request that a model has sent: a waiting model must not wait
 	// for an answer that may be its own.
 	Internal bool
-	// OnForsaken, if not nil, is called when the request has been answered but its
+	// OnAbandoned, if not nil, is called when the request has been answered but its
 	// execution does not come back: it goes on to hold its inputs and its version.
-	// Forsaken says so from then on.
-	OnForsaken func(*Request)
-	Forsaken   bool
+	// Abandoned says so from then on.
+	OnAbandoned func(*Request)
+	Abandoned   bool
 	// Cache is what the response cache has done for the request.
 	Cache Cache
 	// Timeline follows a sampled request; nil for all others.
@@ -212,9 +212,9 @@ func (r *Request) LeavePayer() {
 	}
 }
 
-// Abandon ends a request that was never answered: one that a front end could
+// Discard ends a request that was never answered: one that a front end could
 // not decode, or that was refused at once.
-func (r *Request) Abandon() {
+func (r *Request) Discard() {
 	if !r.ended.Swap(true) {
 		r.Drop()
 	}

@@ -187,8 +187,8 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 		if abandoned {
 			p.finish(e, err)
 			for _, r := range e.requests {
-				if r.OnForsaken != nil {
-					r.OnForsaken(r)
+				if r.OnAbandoned != nil {
+					r.OnAbandoned(r)
 				}
 			}
 			return true // what is left to do is done when the backend comes back, if it does
@@ -229,8 +229,8 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 	return true
 }
 
-// call runs the backend; a panic fails the batch, not the server.
-func (p *Pool) call(l *life, b *backend.Batch) (err error) {
+// invoke runs the backend; a panic fails the batch, not the server.
+func (p *Pool) invoke(l *life, b *backend.Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if p.o.Logger != nil {

@@ -27,20 +27,20 @@ type life struct {
 
 	// Below: used with a HangTimeout only.
 	mu         sync.Mutex
-	calls      map[*call]struct{} // executions that have not returned
-	delivering int                // of them, responses on their way to clients
-	idle       chan struct{}      // made by the watch, closed with the last call
-	ended      bool               // interrupted
-	gone       bool               // abandoned
+	attempts   map[*attempt]struct{} // executions that have not returned
+	delivering int                   // of them, responses on their way to clients
+	idle       chan struct{}         // made by the watch, closed with the last attempt
+	ended      bool                  // interrupted
+	gone       bool                  // abandoned
 }
 
-// call is one execution that may be abandoned.
-type call struct {
+// attempt is one execution that may be abandoned.
+type attempt struct {
 	l    *life
 	e    *execution
 	err  error
 	done chan struct{} // closed when the backend has returned
-	// given is closed when the call is abandoned.
+	// given is closed when the attempt is abandoned.
 	given     chan struct{}
 	abandoned bool // under l.mu
 }
@@ -76,16 +76,16 @@ func (l *life) end() {
 func (p *Pool) execute(l *life, e *execution) (err error, abandoned bool) {
 	if p.o.HangTimeout <= 0 {
 		l.begin(e.requests[0].Times.ComputeStart)
-		err = p.call(l, &e.batch)
+		err = p.invoke(l, &e.batch)
 		l.end()
 		return err, false
 	}
-	c := &call{l: l, e: e, done: make(chan struct{}), given: make(chan struct{})}
+	c := &attempt{l: l, e: e, done: make(chan struct{}), given: make(chan struct{})}
 	if !l.enter(c) {
 		return backend.ErrNotBegun, false // it is being replaced
 	}
 	go func() { // ends with the backend's Execute; its requests hold the version until then
-		c.err = p.call(l, &e.batch)
+		c.err = p.invoke(l, &e.batch)
 		p.leave(c)
 	}()
 	select {
@@ -102,18 +102,18 @@ func (p *Pool) execute(l *life, e *execution) (err error, abandoned bool) {
 	return c.err, false
 }
 
-// enter notes a call and has its responses pass by a gate. It fails for a life
+// enter notes an attempt and has its responses pass by a gate. It fails for a life
 // that has ended.
-func (l *life) enter(c *call) bool {
+func (l *life) enter(c *attempt) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return false
 	}
-	if l.calls == nil {
-		l.calls = map[*call]struct{}{}
+	if l.attempts == nil {
+		l.attempts = map[*attempt]struct{}{}
 	}
-	l.calls[c] = struct{}{}
+	l.attempts[c] = struct{}{}
 	l.begin(backend.Now())
 	for _, r := range c.e.requests {
 		ungate(r) // of an execution before, which has ended
@@ -127,12 +127,12 @@ func (l *life) enter(c *call) bool {
 
 // leave notes that the backend has returned. The one that was waited for hands
 // over to its waiter; an abandoned one is cleaned up here.
-func (p *Pool) leave(c *call) {
+func (p *Pool) leave(c *attempt) {
 	l := c.l
 	l.mu.Lock()
-	delete(l.calls, c)
+	delete(l.attempts, c)
 	l.end()
-	last := len(l.calls) == 0
+	last := len(l.attempts) == 0
 	if last && l.idle != nil {
 		close(l.idle)
 		l.idle = nil
@@ -175,7 +175,7 @@ func (p *Pool) errHung(l *life) *backend.Error {
 // backend gives after that is dropped, and the time of a response on its way to a
 // slow client is not the instance's.
 type gate struct {
-	c          *call
+	c          *attempt
 	next       backend.Responder
 	iterations backend.Iterations // nil for a request that does not come back
 }
@@ -189,7 +189,7 @@ func (g *gate) Respond(resp *backend.Response, final bool) error {
 		resp.Release()
 		return infer.ErrEnded
 	}
-	_, inside := l.calls[g.c] // the execution may have returned, if the model is decoupled
+	_, inside := l.attempts[g.c] // the execution may have returned, if the model is decoupled
 	if inside {
 		l.delivering++
 	}

@@ -90,7 +90,7 @@ func (l *life) quiet(now int64) time.Duration {
 // interrupt ends a life, unless it has made progress meanwhile.
 func (p *Pool) interrupt(s *slot, l *life, now int64) {
 	l.mu.Lock()
-	if len(l.calls) == 0 || l.delivering > 0 || time.Duration(now-l.since.Load()) < p.o.HangTimeout || s.ctx.Err() != nil {
+	if len(l.attempts) == 0 || l.delivering > 0 || time.Duration(now-l.since.Load()) < p.o.HangTimeout || s.ctx.Err() != nil {
 		l.mu.Unlock()
 		return
 	}
@@ -135,11 +135,11 @@ func (p *Pool) replace(s *slot, l *life, idle <-chan struct{}) {
 func (p *Pool) abandon(l *life) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.calls) == 0 {
+	if len(l.attempts) == 0 {
 		return false
 	}
 	l.gone = true
-	for c := range l.calls {
+	for c := range l.attempts {
 		c.abandoned = true
 		close(c.given)
 	}

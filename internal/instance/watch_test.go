@@ -117,8 +117,8 @@ func TestHungInstanceIsReplaced(t *testing.T) {
 				buf := tensor.NewBuffer(make([]byte, 1), &released)
 				sink := &drop{}
 				r := request(sink, 1, tensor.Tensor{Name: "A", Datatype: tensor.Uint8, Shape: tensor.Shape{1}, Buffer: buf, Data: buf.Bytes()})
-				forsaken := 0
-				r.OnForsaken = func(*infer.Request) { forsaken++ }
+				abandoned := 0
+				r.OnAbandoned = func(*infer.Request) { abandoned++ }
 				i, _ := p.TryAcquire()
 				begin := time.Now()
 				p.ExecuteOne(i, r)
@@ -131,8 +131,8 @@ func TestHungInstanceIsReplaced(t *testing.T) {
 				if took < time.Second || took > time.Second+grace+time.Second {
 					t.Errorf("answered after %v", took)
 				}
-				if forsaken != 1 || released.Load() {
-					t.Errorf("forsaken %d times, inputs released: %v", forsaken, released.Load())
+				if abandoned != 1 || released.Load() {
+					t.Errorf("abandoned %d times, inputs released: %v", abandoned, released.Load())
 				}
 				if sink, _ := executeOne(t, p); len(sink.errs) != 0 {
 					t.Errorf("the new instance answered %v", sink.errs)

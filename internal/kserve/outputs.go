@@ -87,7 +87,7 @@ func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
 // AddOutput adds a requested output and tells the core. Two requests for one
 // output may contradict each other, hence they are a fault. The result is valid
 // until the next call.
-func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byte) (*OutputRequest, *backend.Error) {
+func (c *Wishes) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byte) (*OutputRequest, *backend.Error) {
 	for i := range cfg.Outputs {
 		if cfg.Outputs[i].Name != string(name) {
 			continue
@@ -104,7 +104,7 @@ func (c *Call) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byt
 }
 
 // TextSize returns the bytes of those tensors of a response that become JSON.
-func (c *Call) TextSize(resp *backend.Response) (n int) {
+func (c *Wishes) TextSize(resp *backend.Response) (n int) {
 	for i := range resp.Outputs {
 		if o := c.Output(resp.Outputs[i].Name); !o.Binary && o.Region.IsZero() {
 			n += len(resp.Outputs[i].Data)
@@ -114,7 +114,7 @@ func (c *Call) TextSize(resp *backend.Response) (n int) {
 }
 
 // Output returns how the named output is to come back.
-func (c *Call) Output(name string) OutputRequest {
+func (c *Wishes) Output(name string) OutputRequest {
 	for i := range c.Outputs {
 		if c.Outputs[i].Name == name {
 			return c.Outputs[i]

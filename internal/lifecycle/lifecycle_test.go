@@ -137,7 +137,7 @@ func (s *steps) Pin(name string, version int64) (ensemble.Target, error) {
 func (s *steps) Infer(r *infer.Request) error {
 	err := r.Owner.(*model.Model).Infer(r)
 	if err != nil {
-		r.Abandon()
+		r.Discard()
 	}
 	return err
 }
@@ -182,7 +182,7 @@ func ask(m *Manager, name string, version int64, shape ...int64) (int64, error) 
 	r.Times.Start = backend.Now()
 	served := r.ModelVersion
 	if err := v.Infer(r); err != nil {
-		r.Abandon()
+		r.Discard()
 		return served, err
 	}
 	resp, failed := sink.Wait()

@@ -105,7 +105,7 @@ func (m *Model) lookUp(r *infer.Request) error {
 		r.Cache.End = backend.Now()
 		if e != nil {
 			r.Cache.Hit = true
-			_ = c.place(r).Respond(e.Response(), true) // it has not been answered before
+			_ = c.inOrder(r).Respond(e.Response(), true) // it has not been answered before
 			return nil
 		}
 	}
@@ -121,9 +121,9 @@ func (m *Model) lookUp(r *infer.Request) error {
 	return err
 }
 
-func (c *cache) place(r *infer.Request) backend.Responder {
+func (c *cache) inOrder(r *infer.Request) backend.Responder {
 	if c.order != nil {
-		return c.order.Place(r)
+		return c.order.InOrder(r)
 	}
 	return r
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
-	"github.com/nesoserve/neso/internal/scheduler/sequence"
 )
 
 // closing is what Close adds to the pins: far below any count.
@@ -24,19 +23,19 @@ func (m *Model) Pin() bool {
 
 // Unpin ends a Pin.
 func (m *Model) Unpin() {
-	if n := m.pins.Add(-1); n < 0 && n-closing <= m.forsaken.Load() {
+	if n := m.pins.Add(-1); n < 0 && n-closing <= m.abandoned.Load() {
 		m.signal()
 	}
 }
 
-// Forsake notes that the execution of a pinned request was abandoned, and with
+// Abandon notes that the execution of a pinned request was abandoned, and with
 // false that it has come back.
-func (m *Model) Forsake(on bool) {
+func (m *Model) Abandon(on bool) {
 	if !on {
-		m.forsaken.Add(-1)
+		m.abandoned.Add(-1)
 		return
 	}
-	m.forsaken.Add(1)
+	m.abandoned.Add(1)
 	m.signal()
 }
 
@@ -59,8 +58,8 @@ func (m *Model) Inflight() int {
 // Unfinished returns what a server that stops waits for: requests that are pinned,
 // or sequences that have not ended where those are more.
 func (m *Model) Unfinished() int {
-	if s, ok := m.scheduler.(*sequence.Scheduler); ok {
-		return max(m.Inflight(), s.Open())
+	if s := m.sequence; s != nil && s.scheduler != nil {
+		return max(m.Inflight(), s.scheduler.Open())
 	}
 	return m.Inflight()
 }
@@ -93,7 +92,7 @@ func (m *Model) Close(ctx context.Context) error {
 		if m.pool != nil {
 			m.pool.Interrupt()
 		}
-		if m.interrupted || m.Inflight() <= int(m.forsaken.Load()) { // it has had its grace
+		if m.interrupted || m.Inflight() <= int(m.abandoned.Load()) { // it has had its grace
 			cancel()
 		}
 		m.interrupted = true
@@ -125,7 +124,7 @@ func (m *Model) drain(ctx context.Context, loose bool) bool {
 		if left == 0 {
 			return true
 		}
-		if loose && left <= m.forsaken.Load() {
+		if loose && left <= m.abandoned.Load() {
 			return false
 		}
 		select {

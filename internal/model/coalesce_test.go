@@ -227,7 +227,7 @@ func TestRefusedLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.m.fail(f.land(x), backend.Errorf(backend.Unavailable, "Exceeds maximum queue size"), infer.Rejected)
-	r.Abandon()
+	r.Discard()
 	if _, err := sink.Wait(); err == nil || err.Code != backend.Unavailable {
 		t.Errorf("got %v", err)
 	}

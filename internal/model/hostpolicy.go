@@ -44,9 +44,9 @@ func (all HostPolicies) of(name string, in *backend.InstanceConfig) (*backend.Ho
 	return p, nil
 }
 
-// placeInstances finds the instances of the version and tells the backend where
+// locateInstances finds the instances of the version and tells the backend where
 // they are to run.
-func (m *Model) placeInstances(o *Options) (err error) {
+func (m *Model) locateInstances(o *Options) (err error) {
 	m.policies = o.HostPolicies
 	if m.seats, err = m.seatsOf(m.config); err != nil {
 		return err

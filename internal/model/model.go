@@ -115,9 +115,9 @@ type Model struct {
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
 	pins atomic.Int64
-	// forsaken counts those pins whose execution was abandoned.
-	forsaken atomic.Int64
-	drained  chan struct{} // one place: pins may have come down to closing
+	// abandoned counts those pins whose execution was abandoned.
+	abandoned atomic.Int64
+	drained   chan struct{} // one place: pins may have come down to closing
 
 	closing   atomic.Bool // Close has begun
 	closeLock sync.Mutex  // held by the Close that does the work
@@ -178,7 +178,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		}
 		return m, nil
 	}
-	if err := m.placeInstances(&o); err != nil {
+	if err := m.locateInstances(&o); err != nil {
 		return nil, err
 	}
 	err = instance.Guard(m.logger, "load model "+c.Name, func() (err error) {

@@ -114,7 +114,7 @@ func ask(t testing.TB, m *Model, change func(*infer.Request), inputs ...tensor.T
 		change(r)
 	}
 	if err := m.Infer(r); err != nil {
-		r.Abandon()
+		r.Discard()
 		return nil, err
 	}
 	resp, err := sink.Wait()
@@ -185,7 +185,7 @@ func BenchmarkInferIdentity(b *testing.B) {
 		inputs[0] = one // ending a request clears them
 		r := ready(ctx, infer.New(sink, done), m, inputs)
 		if err := m.Infer(r); err != nil {
-			r.Abandon()
+			r.Discard()
 			b.Fatal(err)
 		}
 		resp, err := sink.Wait()

@@ -221,9 +221,9 @@ func (m *Model) warmOnce(ctx context.Context, s *sample, run instance.Run, count
 			r := m.warmRequest(ctx, s, sink, count)
 			if err := m.io.check(r); err != nil {
 				for _, r := range requests[:i] {
-					r.Abandon()
+					r.Discard()
 				}
-				r.Abandon()
+				r.Discard()
 				return err
 			}
 			r.Inputs = append(r.Inputs, s.beside...)

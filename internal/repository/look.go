@@ -17,8 +17,8 @@ type Look struct {
 
 // Sighting is what one look saw of a model.
 type Sighting struct {
-	// Place is the path of the repository that holds it.
-	Place string
+	// Path is that of the repository that holds it.
+	Path string
 	// Mark stays the same as long as the files do.
 	Mark string
 	// Duplicate says that two or more repositories hold a model of that name.
@@ -40,7 +40,7 @@ func (r *Repository) Look(ctx context.Context) Look {
 				look.Models[name] = Sighting{Duplicate: true}
 				continue
 			}
-			look.Models[name] = Sighting{Place: s.Path(), Mark: mark}
+			look.Models[name] = Sighting{Path: s.Path(), Mark: mark}
 		}
 	}
 	return look
@@ -88,7 +88,7 @@ func (w *Watch) Take(now time.Time, look Look) (changes []Change, again time.Dur
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.models)) {
 		m, s := w.models[name], look.Models[name]
-		if _, failed := look.Failed[m.taken.Place]; failed && m.taken.Place != s.Place {
+		if _, failed := look.Failed[m.taken.Path]; failed && m.taken.Path != s.Path {
 			continue // its own repository says nothing: what is loaded goes on
 		}
 		if s != m.seen {

@@ -91,7 +91,7 @@ func parseLook(t *testing.T, w *Watch, line string) (time.Time, Look) {
 		if mark == "*" {
 			look.Models[name] = Sighting{Duplicate: true}
 		} else {
-			look.Models[name] = Sighting{Place: "place", Mark: mark}
+			look.Models[name] = Sighting{Path: "place", Mark: mark}
 		}
 	}
 	return time.Unix(0, 0).Add(seconds), look

@@ -39,7 +39,7 @@ type Server struct {
 
 // New returns a server without services. Compressors become those of the process,
 // as the library knows no others, unless there are some of the same names: call it
-// before anything makes calls. What the library has no place for is left out: Place,
+// before anything makes calls. What the library has no place for is left out: ReceiveInto,
 // Plain, Ledger but for what handlers have counted, Heavy, Key, Patience, Known.
 func New(o transport.Options) *Server {
 	register(o.Compressors)

@@ -187,18 +187,18 @@ func (c *conn) block(f frameHead, n, pad int) error {
 
 // appendHeaders frames a header block, in several frames where one does not
 // hold it. block lies behind place in b, with room for the frame's head.
-func appendHeaders(b []byte, place int, stream uint32, endStream bool, maxFrame int) []byte {
+func appendHeaders(b []byte, start int, stream uint32, endStream bool, maxFrame int) []byte {
 	flags := byte(flagEndHeaders)
 	if endStream {
 		flags |= flagEndStream
 	}
-	n := len(b) - place - frameHeaderSize
+	n := len(b) - start - frameHeaderSize
 	if n <= maxFrame {
-		appendFrameHead(b[:place], n, frameHeaders, flags, stream)
+		appendFrameHead(b[:start], n, frameHeaders, flags, stream)
 		return b
 	}
-	block := append([]byte(nil), b[place+frameHeaderSize:]...)
-	b = appendFrameHead(b[:place], maxFrame, frameHeaders, flags&^flagEndHeaders, stream)
+	block := append([]byte(nil), b[start+frameHeaderSize:]...)
+	b = appendFrameHead(b[:start], maxFrame, frameHeaders, flags&^flagEndHeaders, stream)
 	b = append(b, block[:maxFrame]...)
 	for block = block[maxFrame:]; len(block) > 0; {
 		k := min(len(block), maxFrame)

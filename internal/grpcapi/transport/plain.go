@@ -27,10 +27,10 @@ func (c *conn) sendPlainLocked(st *stream) {
 	text := fmt.Sprintf("%d: this port speaks gRPC, which is POST with content-type %s\n", st.status, header.ContentType)
 	head := func(b []byte) []byte {
 		st.headSent = true
-		place := len(b)
+		start := len(b)
 		b = append(b, make([]byte, frameHeaderSize)...)
 		b = c.table.AppendHead(b, st.status, "text/plain; charset=utf-8")
-		return appendHeaders(b, place, st.id, false, c.maxFrame)
+		return appendHeaders(b, start, st.id, false, c.maxFrame)
 	}
 	c.sendLocked(st, head, &payload{parts: plainParts(text), size: len(text), plain: true}, nil)
 }

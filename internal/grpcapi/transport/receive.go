@@ -46,7 +46,7 @@ type message struct {
 	on         ledger.Page
 }
 
-// largeMessage is from which size on Place is asked.
+// largeMessage is from which size on ReceiveInto is asked.
 const largeMessage = 64 << 10
 
 // buffers are finer than the library's, whose class above 32 KiB is 1 MiB: what
@@ -359,8 +359,8 @@ func (c *conn) piece(st *stream) bool {
 // smallBuffer is up to which size memory is left to the collector.
 const smallBuffer = 1 << 10
 
-// PlaceHead is how much Options.Place sees of a message, in bytes.
-const PlaceHead = 1 << 10
+// ReceiveHead is how much Options.ReceiveInto sees of a message, in bytes.
+const ReceiveHead = 1 << 10
 
 // room makes the memory for the message that begins, of which n bytes are in the
 // present frame at most.
@@ -378,12 +378,12 @@ func (c *conn) room(st *stream, n int) error {
 		in.parts = st.whole[:]
 		return nil
 	}
-	if in.size >= largeMessage && c.s.o.Place != nil && !in.compressed() {
-		head, err := c.rd.peek(min(n, PlaceHead))
+	if in.size >= largeMessage && c.s.o.ReceiveInto != nil && !in.compressed() {
+		head, err := c.rd.peek(min(n, ReceiveHead))
 		if err != nil {
 			return err
 		}
-		if in.parts = c.s.o.Place(st.method.name, head, in.size); in.parts != nil {
+		if in.parts = c.s.o.ReceiveInto(st.method.name, head, in.size); in.parts != nil {
 			return nil
 		}
 	}

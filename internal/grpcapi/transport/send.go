@@ -24,14 +24,14 @@ func (st *stream) head() func(b []byte) []byte {
 	return func(b []byte) []byte {
 		c := st.c
 		st.headSent = true
-		place := len(b)
+		start := len(b)
 		b = append(b, make([]byte, frameHeaderSize)...)
 		b = c.table.AppendHead(b, 200, header.ContentType)
 		if st.sendEncoding != "" {
 			b = header.AppendField(b, "grpc-encoding", st.sendEncoding)
 		}
 		b = header.AppendMetadata(b, st.header)
-		return appendHeaders(b, place, st.id, false, c.maxFrame)
+		return appendHeaders(b, start, st.id, false, c.maxFrame)
 	}
 }
 

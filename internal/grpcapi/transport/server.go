@@ -32,12 +32,12 @@ type Options struct {
 	// Tap sees the head of each call before anything of its messages is read, and
 	// may refuse it with a status. Handlers get the context that it returns.
 	Tap tap.ServerInHandle
-	// Place may give the memory that a large message is received into. It is called
+	// ReceiveInto may give the memory that a large message is received into. It is called
 	// on the goroutine that reads the connection, with the method, the message's
-	// first bytes (at most PlaceHead) and its size. What it returns has as many
+	// first bytes (at most ReceiveHead) and its size. What it returns has as many
 	// bytes, all of them writable, and is freed when the message has been read. Nil
 	// leaves the choice to the transport, as nil itself does.
-	Place func(method string, head []byte, size int) mem.BufferSlice
+	ReceiveInto func(method string, head []byte, size int) mem.BufferSlice
 	// TLS is nil for plain text.
 	TLS *tls.Config
 	// Plain is the answer to HTTP/1, a JSON object that says where that is served;

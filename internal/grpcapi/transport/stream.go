@@ -182,14 +182,14 @@ func (c *conn) answer(st *stream, s *status.Status) {
 // finishLocked appends the status of a call to out, if it has none yet.
 func (c *conn) finishLocked(st *stream, s *status.Status) {
 	if !st.finished && c.openLocked(st) {
-		place := len(c.out)
+		start := len(c.out)
 		c.out = append(c.out, make([]byte, frameHeaderSize)...)
 		if !st.headSent {
 			c.out = c.table.AppendHead(c.out, 200, header.ContentType)
 			c.out = header.AppendMetadata(c.out, st.header)
 		}
 		c.out = c.table.AppendStatus(c.out, s, st.trailer)
-		c.out = appendHeaders(c.out, place, st.id, true, c.maxFrame)
+		c.out = appendHeaders(c.out, start, st.id, true, c.maxFrame)
 		if !st.clientDone {
 			c.out = appendReset(c.out, st.id, codeNone) // it need not send the rest
 		}

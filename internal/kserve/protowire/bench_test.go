@@ -29,7 +29,7 @@ func BenchmarkProtoDecode(b *testing.B) {
 			defer pool.Close()
 			pieces := fragments(data, frame)
 			var q Request
-			var call kserve.Call
+			var call kserve.Wishes
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -42,7 +42,7 @@ func BenchmarkProtoDecode(b *testing.B) {
 				}
 				q.Reset()
 				call.Reset()
-				r.Abandon()
+				r.Discard()
 			}
 		})
 	}

@@ -296,7 +296,7 @@ func TestProtoDecode(t *testing.T) {
 	if got, want := q.InputBytes(), int64(24+6+7); got != want {
 		t.Errorf("InputBytes is %d, want %d", got, want)
 	}
-	a, call := &protoMemory{}, &kserve.Call{}
+	a, call := &protoMemory{}, &kserve.Wishes{}
 	r := infer.New(noSink{}, nil)
 	if err := Decode(&q, &r.Request, call, kserve.Target{Config: protoConfig, Allocator: a}); err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestProtoDecode(t *testing.T) {
 			t.Errorf("input %d: got %s, want %s", i, got, want[i])
 		}
 	}
-	r.Abandon()
+	r.Discard()
 	if a.live != 0 {
 		t.Errorf("%d buffers are left", a.live)
 	}
@@ -450,8 +450,8 @@ func TestProtoDecodeErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := infer.New(noSink{}, nil)
-			defer r.Abandon()
-			got := Decode(&q, &r.Request, &kserve.Call{}, kserve.Target{Config: protoConfig, Allocator: &protoMemory{}})
+			defer r.Discard()
+			got := Decode(&q, &r.Request, &kserve.Wishes{}, kserve.Target{Config: protoConfig, Allocator: &protoMemory{}})
 			if got == nil {
 				t.Fatalf("got no error, want %s", tt.want)
 			}
@@ -506,8 +506,8 @@ func FuzzProtoRequest(f *testing.F) {
 		compareParsed(t, &q, want)
 		a := &protoMemory{}
 		r := infer.New(noSink{}, nil)
-		_ = Decode(&q, &r.Request, &kserve.Call{}, kserve.Target{Config: protoConfig, Allocator: a})
-		r.Abandon()
+		_ = Decode(&q, &r.Request, &kserve.Wishes{}, kserve.Target{Config: protoConfig, Allocator: a})
+		r.Discard()
 		if a.live != 0 {
 			t.Errorf("%d buffers are left", a.live)
 		}

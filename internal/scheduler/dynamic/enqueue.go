@@ -64,9 +64,9 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	return nil
 }
 
-// Place gives a request that is answered without being executed its turn among
+// InOrder gives a request that is answered without being executed its turn among
 // those that are, and returns where its answer goes.
-func (s *Scheduler) Place(r *infer.Request) backend.Responder {
+func (s *Scheduler) InOrder(r *infer.Request) backend.Responder {
 	if s.order == nil {
 		return r
 	}

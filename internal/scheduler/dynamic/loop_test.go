@@ -142,7 +142,7 @@ func (b *bench) send(id string, change ...func(*infer.Request)) {
 	go func() {
 		if err := b.Enqueue(r); err != nil {
 			b.log.Deliver(r, &backend.Response{Err: backend.AsError(err)}, true)
-			r.Abandon()
+			r.Discard()
 		}
 	}()
 	synctest.Wait()
@@ -248,7 +248,7 @@ func TestFullQueue(t *testing.T) {
 		if err := backend.AsError(b.Enqueue(r)); err.RetryAfter == 0 || err.Message != "[request id: <id_unknown>] Exceeds maximum queue size" {
 			t.Errorf("refusal %+v", err)
 		}
-		r.Abandon()
+		r.Discard()
 		time.Sleep(2 * time.Second)
 		b.log.expect(t, `0s d Unavailable "[request id: d] Exceeds maximum queue size" `, "1s a ok", "2s b ok", "2s c ok")
 		b.end()
@@ -390,7 +390,7 @@ func hammer(s *Scheduler, rnd *rand.Rand, sink infer.Sink) bool {
 	r.Ctx, r.Priority, r.BatchSize = ctx, 1+rnd.Uint64N(3), 1+rnd.IntN(3)
 	err := s.Enqueue(r)
 	if err != nil {
-		r.Abandon()
+		r.Discard()
 	}
 	<-done
 	return err == nil

@@ -16,7 +16,7 @@ type entry struct {
 
 	next, prev *entry
 	list       *list  // where it stands, nil once it has left
-	heap       int    // place in the heap of deadlines, -1 for none
+	heap       int    // inOrder in the heap of deadlines, -1 for none
 	number     uint64 // in order of arrival, decides between equal deadlines
 
 	own scheduler.Waiting // the loop's

@@ -17,7 +17,7 @@ import (
 type Host interface {
 	// Pin keeps a model version (-1: the latest) loaded until its Unpin.
 	Pin(model string, version int64) (Target, error)
-	// Infer is hop 2. An error is a refusal; then the request has been abandoned
+	// Infer is hop 2. An error is a refusal; then the request has been discarded
 	// and its sink is never called.
 	Infer(r *infer.Request) error
 	// Ready returns nil, or why a model version is not ready.

@@ -25,11 +25,11 @@ type run struct {
 	sum     [4]int64  // nanoseconds: queue, always 0; input, infer and output of the steps
 	parked  [][]start // by step, waiting for a permit; nil without limiters
 	nPark   int
-	taken   []event        // by the driver, to be handled
-	calls   []*call        // free ones
+	taken   []event // by the driver, to be handled
+	unused  []*stepRequest
 	targets []Target       // by step: the models that are needed
 	devices bool           // one of them takes tensors on GPUs
-	line    []lane         // by step
+	queues  []stepQueue    // by step
 	work    sync.WaitGroup // goroutines that hand requests over
 
 	last *backend.Response // of a decoupled ensemble, to be delivered as the final one; or nil
@@ -48,7 +48,7 @@ type run struct {
 // event is what others tell the driver.
 type event struct {
 	at     start
-	call   *call // of an answer
+	from   *stepRequest // of an answer
 	resp   *backend.Response
 	final  bool
 	room   bool // the response is counted in live
@@ -60,7 +60,7 @@ var errStopping = errors.New("the ensemble is being unloaded")
 func newRun(s *Scheduler) *run {
 	x := &run{
 		s: s, wake: make(chan struct{}, 1), live: make([]int, s.g.labels), loose: make([]bool, s.g.labels),
-		line: make([]lane, len(s.g.steps)), targets: make([]Target, len(s.g.steps)),
+		queues: make([]stepQueue, len(s.g.steps)), targets: make([]Target, len(s.g.steps)),
 	}
 	x.room.L = &x.mu
 	if s.limits != nil {
@@ -170,22 +170,22 @@ func (x *run) handle(e event) {
 		return
 	}
 	// What the steps waited is in their own numbers: an ensemble has no queue.
-	for i, ns := range e.call.phases[1:] {
+	for i, ns := range e.from.phases[1:] {
 		x.sum[i+1] += ns
 	}
-	e.call.free(x)
+	e.from.free(x)
 	x.flow.end(e.at)
 	x.retire(e.at.scope)
 }
 
 // response takes one response of a step.
 func (x *run) response(e event, st *step) {
-	e.call.seen++
+	e.from.seen++
 	decoupled := st.makes != st.label
 	switch {
 	case e.resp.Err != nil:
 		x.fail(e.resp.Err)
-	case !decoupled && e.call.seen > 1:
+	case !decoupled && e.from.seen > 1:
 		x.fail(backend.Errorf(backend.Internal, "expected a single response of model '%s', got more", st.model))
 	}
 	if x.flow.err != nil {
@@ -195,7 +195,7 @@ func (x *run) response(e event, st *step) {
 		}
 		return
 	}
-	if opened := x.flow.put(e.at, e.resp.Outputs, e.call.follow(e.resp.Parameters)); opened != nil {
+	if opened := x.flow.put(e.at, e.resp.Outputs, e.from.follow(e.resp.Parameters)); opened != nil {
 		x.retire(opened)
 	}
 }

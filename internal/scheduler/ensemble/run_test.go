@@ -68,7 +68,7 @@ func (h *fakeHost) Infer(r *infer.Request) error {
 	h.log = append(h.log, r.ModelName)
 	h.mu.Unlock()
 	if err := h.run[r.ModelName](r); err != nil {
-		r.Abandon()
+		r.Discard()
 		return err
 	}
 	return nil

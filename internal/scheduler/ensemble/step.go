@@ -7,8 +7,8 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// call is one request to a step, as the sink of its answers.
-type call struct {
+// stepRequest is one request to a step, as the sink of its answers.
+type stepRequest struct {
 	x      *run
 	at     start
 	seen   int
@@ -17,20 +17,20 @@ type call struct {
 	phases [4]int64 // written before the final event
 }
 
-func (x *run) newCall(at start) *call {
-	if n := len(x.calls); n > 0 {
-		c := x.calls[n-1]
-		x.calls = x.calls[:n-1]
+func (x *run) newRequest(at start) *stepRequest {
+	if n := len(x.unused); n > 0 {
+		c := x.unused[n-1]
+		x.unused = x.unused[:n-1]
 		c.at = at
 		return c
 	}
-	return &call{x: x, at: at}
+	return &stepRequest{x: x, at: at}
 }
 
-// free makes the call usable for another request.
-func (c *call) free(x *run) {
-	*c = call{x: x}
-	x.calls = append(x.calls, c)
+// free makes it usable for another request.
+func (c *stepRequest) free(x *run) {
+	*c = stepRequest{x: x}
+	x.unused = append(x.unused, c)
 }
 
 // start sends a step's request, or parks it until there is a permit.
@@ -58,7 +58,7 @@ func (x *run) permit(step int) {
 // send makes a step's request and hands it to the server.
 func (x *run) send(at start) {
 	st := &x.s.g.steps[at.step]
-	c := x.newCall(at)
+	c := x.newRequest(at)
 	c.permit = x.s.limits != nil
 	target := x.targets[at.step]
 	r, cfg, o := target.NewRequest(c), target.Config(), x.r
@@ -93,7 +93,7 @@ func (x *run) send(at start) {
 
 // inputs makes the inputs of a step's request. They are the tensors
 // themselves: nothing is copied.
-func (x *run) inputs(c *call, st *step, cfg *modelconfig.Config) []tensor.Tensor {
+func (x *run) inputs(c *stepRequest, st *step, cfg *modelconfig.Config) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, 0, len(st.in))
 	for _, e := range st.in {
 		t, q, ok := x.flow.take(c.at.scope, e)
@@ -121,10 +121,10 @@ func rank(c *modelconfig.Config, dims tensor.Shape, shapeTensor bool) int {
 }
 
 // infer is hop 2 again.
-func (x *run) infer(c *call, r *infer.Request) {
+func (x *run) infer(c *stepRequest, r *infer.Request) {
 	if err := x.s.o.Host.Infer(r); err != nil {
 		c.release()
-		x.push(event{at: c.at, call: c, resp: &backend.Response{Err: backend.AsError(err)}, final: true})
+		x.push(event{at: c.at, from: c, resp: &backend.Response{Err: backend.AsError(err)}, final: true})
 	}
 }
 
@@ -157,14 +157,14 @@ func (x *run) unpin() {
 	}
 }
 
-// lane hands requests to a step one after the other.
-type lane struct {
+// stepQueue hands requests to a step one after the other.
+type stepQueue struct {
 	busy    bool
 	waiting []handover
 }
 
 type handover struct {
-	c *call
+	c *stepRequest
 	r *infer.Request
 }
 
@@ -179,8 +179,8 @@ func instances(cfg *modelconfig.Config) (n int) {
 }
 
 // queue hands a request over after those that were queued for the step before.
-func (x *run) queue(step int, c *call, r *infer.Request) {
-	l := &x.line[step]
+func (x *run) queue(step int, c *stepRequest, r *infer.Request) {
+	l := &x.queues[step]
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l.waiting = append(l.waiting, handover{c, r})
@@ -190,7 +190,7 @@ func (x *run) queue(step int, c *call, r *infer.Request) {
 	}
 }
 
-func (x *run) serve(l *lane) {
+func (x *run) serve(l *stepQueue) {
 	for {
 		x.mu.Lock()
 		if len(l.waiting) == 0 {
@@ -207,7 +207,7 @@ func (x *run) serve(l *lane) {
 }
 
 // Deliver implements infer.Sink.
-func (c *call) Deliver(r *infer.Request, resp *backend.Response, final bool) {
+func (c *stepRequest) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	x, at := c.x, c.at
 	st := &x.s.g.steps[at.step]
 	resp = x.settleOutputs(st, resp)
@@ -224,11 +224,11 @@ func (c *call) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 		}
 		c.release()
 	}
-	x.push(event{at: at, call: c, resp: resp, final: final, room: room})
+	x.push(event{at: at, from: c, resp: resp, final: final, room: room})
 }
 
 // release gives the permit back.
-func (c *call) release() {
+func (c *stepRequest) release() {
 	if c.permit {
 		c.permit = false
 		c.x.s.limits[c.at.step].give(c.at.step)
@@ -237,7 +237,7 @@ func (c *call) release() {
 
 // follow returns the sequence of what a response is made into: that of the
 // inputs, as far as the response does not say another.
-func (c *call) follow(parameters []backend.Parameter) sequence {
+func (c *stepRequest) follow(parameters []backend.Parameter) sequence {
 	q := c.q
 	for _, p := range parameters {
 		var flag backend.Flags

@@ -33,18 +33,18 @@ type batcher struct {
 	depth       int   // batches that an instance may hold
 	ordered     bool  // say whose turn it is: responses keep that order
 
-	slots    int     // of each instance
-	lanes    []*lane // of the instances, by their numbers; without slots where there is none
-	free     freeSlots
-	active   map[key]*sequence
-	idle     line // in the order in which they became idle
-	backlog  line // in order of arrival
-	waiting  int  // requests in the backlog
-	limit    int  // requests that the backlog may hold
-	nextDue  int64
-	limited  bool   // an instance needs something of the rate limiter, which is asked before a batch goes
-	assigned uint64 // correlation IDs given by the batcher
-	stopping bool   // no new sequences
+	slots     int         // of each instance
+	instances []*instance // of the instances, by their numbers; without slots where there is none
+	free      freeSlots
+	active    map[key]*sequence
+	idle      line // in the order in which they became idle
+	backlog   line // in order of arrival
+	waiting   int  // requests in the backlog
+	limit     int  // requests that the backlog may hold
+	nextDue   int64
+	limited   bool   // an instance needs something of the rate limiter, which is asked before a batch goes
+	assigned  uint64 // correlation IDs given by the batcher
+	stopping  bool   // no new sequences
 
 	// The first batch of the direct strategy waits until so many requests stand in
 	// slots, and so many in the backlog; hold is 0 once that is so.
@@ -79,7 +79,7 @@ type entry struct {
 	queued     int64 // when it entered, for oldest: when it was its turn
 	queueing   bool  // not yet issued or failed
 	cancelled  bool  // while it was queued
-	ready      bool  // oldest: it stands in its lane's line
+	ready      bool  // oldest: it stands in its instance's line
 	next       *entry
 
 	execution execution // how the last one ended
@@ -162,13 +162,13 @@ func newBatcher(size int, c *modelconfig.SequenceBatching, same *scheduler.Compa
 
 // join says that an instance takes sequences from now on.
 func (b *batcher) join(i int) {
-	for len(b.lanes) <= i {
-		b.lanes = append(b.lanes, &lane{number: len(b.lanes)})
+	for len(b.instances) <= i {
+		b.instances = append(b.instances, &instance{number: len(b.instances)})
 	}
-	l := &lane{number: i}
-	b.lanes[i] = l
+	l := &instance{number: i}
+	b.instances[i] = l
 	for n := range b.slots {
-		t := &slot{lane: l, number: n}
+		t := &slot{instance: l, number: n}
 		l.slots = append(l.slots, t)
 		b.free.put(t)
 	}
@@ -177,7 +177,7 @@ func (b *batcher) join(i int) {
 // leave says that an instance takes no further sequences, and reports whether
 // any is bound to it.
 func (b *batcher) leave(i int) (bound bool) {
-	l := b.lanes[i]
+	l := b.instances[i]
 	l.leaves = true
 	b.free.leave(l)
 	return slices.ContainsFunc(l.slots, func(t *slot) bool { return t.seq != nil })
@@ -186,11 +186,11 @@ func (b *batcher) leave(i int) (bound bool) {
 // vacant reports whether an instance that leaves has nothing to do any more, and
 // forgets it then.
 func (b *batcher) vacant(i int) bool {
-	l := b.lanes[i]
+	l := b.instances[i]
 	if l.load > 0 || l.back > 0 || slices.ContainsFunc(l.slots, func(t *slot) bool { return t.seq != nil || t.running }) {
 		return false
 	}
-	b.lanes[i] = &lane{number: i}
+	b.instances[i] = &instance{number: i}
 	return true
 }
 
@@ -266,7 +266,7 @@ func (b *batcher) cancel(e *entry, fx *effects) {
 // step follows unless the batcher is closed. Entries that are not in the batch
 // any more are reported by executed.
 func (b *batcher) done(now int64, x *batch, fx *effects) {
-	l := b.lanes[x.Instance]
+	l := b.instances[x.Instance]
 	l.load--
 	if x.Late > 0 {
 		l.back, l.ended = l.back+x.Late, now
@@ -291,7 +291,7 @@ func (b *batcher) executed(now int64, e *entry, fx *effects) {
 	if at != nil { // else the slot has been taken from it
 		at.running, at.late = false, nil
 		if e.execution.late {
-			at.lane.back--
+			at.instance.back--
 		}
 	}
 	how := e.execution
@@ -330,12 +330,12 @@ func (b *batcher) executed(now int64, e *entry, fx *effects) {
 func (b *batcher) step(now int64, fx *effects) {
 	b.expire(now, fx)
 	b.reap(now)
-	b.place(now, fx)
+	b.assign(now, fx)
 	depth := b.depth
 	if b.limited {
 		depth = 1
 	}
-	for _, l := range b.lanes {
+	for _, l := range b.instances {
 		l.wait = 0
 		if len(l.slots) == 0 || !b.endHold(l) || b.awaitBack(now, l, fx) {
 			continue
@@ -359,12 +359,12 @@ func (b *batcher) step(now int64, fx *effects) {
 			b.send(l, x, fx)
 		}
 	}
-	b.place(now, fx)
+	b.assign(now, fx)
 }
 
 // form makes the next batch of an instance; it returns nil when there is nothing
 // to run yet.
-func (b *batcher) form(now int64, l *lane) *batch {
+func (b *batcher) form(now int64, l *instance) *batch {
 	if b.direct {
 		return b.formDirect(now, l)
 	}
@@ -373,15 +373,15 @@ func (b *batcher) form(now int64, l *lane) *batch {
 
 // granted says that the rate limiter lets an instance run, for which the last
 // step has asked.
-func (b *batcher) granted(now int64, l *lane, fx *effects) {
+func (b *batcher) granted(now int64, l *instance, fx *effects) {
 	x := b.form(now, l)
 	x.Asked, l.asks = true, false
 	b.send(l, x, fx)
-	b.place(now, fx)
+	b.assign(now, fx)
 }
 
 // withdraw takes back what an instance has asked the rate limiter for.
-func (b *batcher) withdraw(l *lane, fx *effects) {
+func (b *batcher) withdraw(l *instance, fx *effects) {
 	if l.asks {
 		l.asks, l.wish, fx.Asks = false, withdrawing, true
 	}
@@ -390,7 +390,7 @@ func (b *batcher) withdraw(l *lane, fx *effects) {
 // awaitBack has an instance's next batch wait for requests of the last one that
 // come back, whose responses are on their way, and gives up those that take too
 // long. It reports whether it waits.
-func (b *batcher) awaitBack(now int64, l *lane, fx *effects) bool {
+func (b *batcher) awaitBack(now int64, l *instance, fx *effects) bool {
 	if l.back <= 0 || l.load > 0 {
 		return false
 	}
@@ -403,13 +403,13 @@ func (b *batcher) awaitBack(now int64, l *lane, fx *effects) bool {
 		return true
 	}
 	if b.direct {
-		b.forsake(l, fx)
+		b.giveUpSlow(l, fx)
 	}
 	return false
 }
 
-// forsake gives up the sequences whose clients do not take the responses.
-func (b *batcher) forsake(l *lane, fx *effects) {
+// giveUpSlow gives up the sequences whose clients do not take the responses.
+func (b *batcher) giveUpSlow(l *instance, fx *effects) {
 	for _, t := range l.slots {
 		e := t.late
 		if e == nil {
@@ -426,7 +426,7 @@ func (b *batcher) forsake(l *lane, fx *effects) {
 }
 
 // send issues the entries of a batch.
-func (b *batcher) send(l *lane, x *batch, fx *effects) {
+func (b *batcher) send(l *instance, x *batch, fx *effects) {
 	l.load++
 	x.Instance = l.number
 	for _, e := range x.Entries {
@@ -465,7 +465,7 @@ func (b *batcher) wake() int64 {
 	if s := b.idle.head; s != nil {
 		sooner(s.since + b.idleLimit)
 	}
-	for _, l := range b.lanes {
+	for _, l := range b.instances {
 		sooner(l.wait)
 	}
 	return at
@@ -474,7 +474,7 @@ func (b *batcher) wake() int64 {
 // drain ends all sequences and returns the requests that were queued, linked by
 // next.
 func (b *batcher) drain(fx *effects) *entry {
-	for _, l := range b.lanes {
+	for _, l := range b.instances {
 		for _, t := range l.slots {
 			if t.seq != nil {
 				b.give(t.seq, fx)

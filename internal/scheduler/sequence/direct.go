@@ -7,7 +7,7 @@ import "github.com/nesoserve/neso/internal/stats"
 // with a request and has none, or none that fits, is filled up with nil, as the
 // peer does: also behind the last one that fits. It returns
 // nil when there is nothing to run yet.
-func (b *batcher) formDirect(now int64, l *lane) *batch {
+func (b *batcher) formDirect(now int64, l *instance) *batch {
 	ready, last, oldest := 0, -1, now
 	var first *entry
 	for i, t := range l.slots {

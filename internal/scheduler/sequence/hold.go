@@ -12,14 +12,14 @@ func (b *batcher) holdFor(queued, backlog int) {
 		b.hold, b.holdBacklog = queued, backlog
 		return
 	}
-	for _, l := range b.lanes {
+	for _, l := range b.instances {
 		l.hold = queued
 	}
 }
 
 // endHold ends the wait of an instance for its first batch where what it waits for
 // is there. It reports whether there is nothing to wait for.
-func (b *batcher) endHold(l *lane) bool {
+func (b *batcher) endHold(l *instance) bool {
 	if b.direct {
 		if b.hold > 0 && b.inSlots() >= b.hold && b.waiting >= b.holdBacklog {
 			b.hold = 0
@@ -41,7 +41,7 @@ func (b *batcher) endHold(l *lane) bool {
 // inSlots counts the queued requests of sequences that have a slot.
 func (b *batcher) inSlots() int {
 	n := 0
-	for _, l := range b.lanes {
+	for _, l := range b.instances {
 		for _, t := range l.slots {
 			if t.seq != nil {
 				n += t.seq.len

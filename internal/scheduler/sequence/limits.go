@@ -15,7 +15,7 @@ func step(now int64, b *batcher, limits *ratelimit.Group, fx *effects) {
 		return
 	}
 	fx.Asks = false
-	for _, l := range b.lanes {
+	for _, l := range b.instances {
 		was := l.wish
 		l.wish = nothing
 		switch was {

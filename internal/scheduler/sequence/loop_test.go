@@ -129,7 +129,7 @@ func (w *world) request(ctx context.Context, id string, corr any, flags backend.
 func (w *world) send(ctx context.Context, id string, corr any, flags backend.Flags) {
 	r := w.request(ctx, id, corr, flags)
 	if err := w.Enqueue(r); err != nil {
-		r.Abandon()
+		r.Discard()
 		w.sink.mu.Lock()
 		w.sink.answers[id] = "refused: " + err.Error()
 		w.sink.mu.Unlock()
@@ -247,7 +247,7 @@ func TestRefusals(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != backend.InvalidArg || e.Message != test.want {
 			t.Errorf("%v, want %q", err, test.want)
 		}
-		r.Abandon()
+		r.Discard()
 	}
 	w.close(t)
 	r := w.request(t.Context(), "r", 5, first)
@@ -255,7 +255,7 @@ func TestRefusals(t *testing.T) {
 	if err := w.Enqueue(r); err == nil || err.Error() != stopping {
 		t.Error(err)
 	}
-	r.Abandon()
+	r.Discard()
 }
 
 func TestBacklogTimeoutAndBound(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // that there is goes at once while the oldest request is younger than the
 // delay; after that, everything that fits. It returns nil when there is nothing
 // to run yet.
-func (b *batcher) formOldest(now int64, l *lane) *batch {
+func (b *batcher) formOldest(now int64, l *instance) *batch {
 	head := l.ready.head
 	if head == nil {
 		return nil

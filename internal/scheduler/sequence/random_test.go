@@ -63,7 +63,7 @@ func random(seed uint64) string {
 					continue
 				}
 				f := fates[e]
-				if f == nil || f.state != "queued" || inFlight[e.slot] || e.slot.lane.number != x.Instance || b.direct && e.slot.number != i {
+				if f == nil || f.state != "queued" || inFlight[e.slot] || e.slot.instance.number != x.Instance || b.direct && e.slot.number != i {
 					fault = fmt.Sprintf("run: %+v", f)
 					return
 				}
@@ -94,15 +94,15 @@ func random(seed uint64) string {
 		var fx effects
 		switch k := rnd.IntN(11); {
 		case k == 10 && rnd.IntN(2) == 0: // an instance comes, with a number that is free
-			i := slices.IndexFunc(b.lanes, func(l *lane) bool { return len(l.slots) == 0 })
+			i := slices.IndexFunc(b.instances, func(l *instance) bool { return len(l.slots) == 0 })
 			if i < 0 {
-				i = len(b.lanes)
+				i = len(b.instances)
 			}
 			b.join(i)
 		case k == 10: // one of several leaves
-			i := rnd.IntN(len(b.lanes))
-			stays := func(l *lane) bool { return l.number != i && len(l.slots) > 0 && !l.leaves }
-			if l := b.lanes[i]; len(l.slots) > 0 && !l.leaves && slices.ContainsFunc(b.lanes, stays) {
+			i := rnd.IntN(len(b.instances))
+			stays := func(l *instance) bool { return l.number != i && len(l.slots) > 0 && !l.leaves }
+			if l := b.instances[i]; len(l.slots) > 0 && !l.leaves && slices.ContainsFunc(b.instances, stays) {
 				b.leave(i)
 				leaving = append(leaving, i)
 			}
@@ -116,7 +116,7 @@ func random(seed uint64) string {
 				b.release(e)
 				break
 			}
-			if e.start && e.seq.slot != nil && e.seq.slot.lane.leaves && e.seq.len == 1 && e.seq.since == 0 && !e.seq.running {
+			if e.start && e.seq.slot != nil && e.seq.slot.instance.leaves && e.seq.len == 1 && e.seq.since == 0 && !e.seq.running {
 				return "a sequence begins on an instance that leaves"
 			}
 			accepted++
@@ -167,7 +167,7 @@ func random(seed uint64) string {
 		return fmt.Sprintf("%d instances have not left", len(leaving))
 	}
 	slots := 0
-	for _, l := range b.lanes {
+	for _, l := range b.instances {
 		slots += len(l.slots)
 	}
 	if len(fates) > 0 || len(b.active) > 0 || b.waiting != 0 || b.free.len() != slots || b.idle.head != nil || accepted == 0 {

@@ -32,7 +32,7 @@ type azure struct {
 	tokens    oauth2.TokenSource // without a key; nil: anonymous
 }
 
-func openAzure(ctx context.Context, p place, c *azureCredential, o Options) (*azure, error) {
+func openAzure(ctx context.Context, p location, c *azureCredential, o Options) (*azure, error) {
 	if c == nil {
 		c = &azureCredential{
 			Account: o.getenv("AZURE_STORAGE_ACCOUNT"), Key: o.getenv("AZURE_STORAGE_KEY"),

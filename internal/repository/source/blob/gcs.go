@@ -33,7 +33,7 @@ type gcs struct {
 // openGCS takes the credentials of file, or for "" those of the environment:
 // the file that GOOGLE_APPLICATION_CREDENTIALS names, those of gcloud, the
 // machine's, or none.
-func openGCS(ctx context.Context, p place, file string, fromFile bool, o Options) (*gcs, error) {
+func openGCS(ctx context.Context, p location, file string, fromFile bool, o Options) (*gcs, error) {
 	g := &gcs{endpoint: "https://storage.googleapis.com", bucket: p.bucket}
 	g.client = client{http: o.http, pause: o.pause, prepare: g.authorize, explain: explainGCS}
 	// Token sources ask with the client that their context names.

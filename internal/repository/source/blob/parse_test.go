@@ -11,7 +11,7 @@ import (
 )
 
 func TestParseURI(t *testing.T) {
-	for uri, want := range map[string]place{
+	for uri, want := range map[string]location{
 		"s3://bucket":                        {scheme: "s3", bucket: "bucket"},
 		"s3://bucket/":                       {scheme: "s3", bucket: "bucket"},
 		"s3://bucket//a///b/":                {scheme: "s3", bucket: "bucket", prefix: "a/b/"},
@@ -28,7 +28,7 @@ func TestParseURI(t *testing.T) {
 		"as://http://127.0.0.1:10000/dev/c": {scheme: "as", endpoint: "http://127.0.0.1:10000", account: "dev", bucket: "c"},
 	} {
 		got, err := parseURI(uri)
-		if d := cmp.Diff(got, want, cmp.AllowUnexported(place{})); d != "" || err != nil {
+		if d := cmp.Diff(got, want, cmp.AllowUnexported(location{})); d != "" || err != nil {
 			t.Errorf("%s: %v\n%s", uri, err, d)
 		}
 	}

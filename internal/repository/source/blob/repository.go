@@ -37,7 +37,7 @@ type Options struct {
 // Repository is one --model-repository in an object store.
 type Repository struct {
 	uri    string
-	place  place
+	at     location
 	store  store
 	cache  *cache
 	loader *downloader
@@ -73,7 +73,7 @@ func Open(ctx context.Context, uri string, o Options) (*Repository, error) {
 	if o.pause == 0 {
 		o.pause = defaultPause
 	}
-	r := &Repository{uri: uri, place: p, http: o.http, models: map[string]*sync.Mutex{}}
+	r := &Repository{uri: uri, at: p, http: o.http, models: map[string]*sync.Mutex{}}
 	if r.store, err = connect(ctx, uri, p, o); err != nil {
 		return nil, r.unusable(err)
 	}
@@ -90,7 +90,7 @@ func Open(ctx context.Context, uri string, o Options) (*Repository, error) {
 	return r, nil
 }
 
-func connect(ctx context.Context, uri string, p place, o Options) (store, error) {
+func connect(ctx context.Context, uri string, p location, o Options) (store, error) {
 	given, err := readCredentials(o.getenv)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (r *Repository) unusable(err error) error {
 	if _, ok := errors.AsType[*backend.Error](err); ok {
 		return err
 	}
-	name := map[string]string{"s3": "S3 filesystem", "gs": "GCS", "as": "Azure filesystem"}[r.place.scheme]
+	name := map[string]string{"s3": "S3 filesystem", "gs": "GCS", "as": "Azure filesystem"}[r.at.scheme]
 	exception, message := "", err.Error()
 	if s, ok := errors.AsType[*statusError](err); ok {
 		exception, message = cmp.Or(s.code, fmt.Sprintf("HTTP status %d", s.status)), s.message
@@ -175,7 +175,7 @@ func (r *Repository) each(ctx context.Context, prefix string, shallow bool, f fu
 // List returns the first parts of the names below the repository's path.
 func (r *Repository) List(ctx context.Context) ([]string, error) {
 	found := map[string]bool{}
-	err := r.each(ctx, r.place.prefix, true, func(page listing) {
+	err := r.each(ctx, r.at.prefix, true, func(page listing) {
 		for _, p := range page.prefixes {
 			if name := r.model(p); name != "" {
 				found[name] = true
@@ -195,7 +195,7 @@ func (r *Repository) model(key string) string {
 
 // named returns the model, in the list or not, that an object belongs to, or "".
 func (r *Repository) named(key string) string {
-	rest, ok := strings.CutPrefix(key, r.place.prefix)
+	rest, ok := strings.CutPrefix(key, r.at.prefix)
 	name, _, inside := strings.Cut(rest, "/")
 	if !ok || !inside || !layout.MayLoad(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\\\x00") {
 		return ""
@@ -205,10 +205,10 @@ func (r *Repository) named(key string) string {
 
 // Has reports whether there is anything below the model's name.
 func (r *Repository) Has(ctx context.Context, model string) (bool, error) {
-	if model == "" || r.named(r.place.prefix+model+"/") != model {
+	if model == "" || r.named(r.at.prefix+model+"/") != model {
 		return false, nil
 	}
-	page, err := r.store.list(ctx, r.place.prefix+model+"/", "", false, 1)
+	page, err := r.store.list(ctx, r.at.prefix+model+"/", "", false, 1)
 	if err != nil {
 		return false, failure("failed to list "+r.uri, err)
 	}
@@ -218,7 +218,7 @@ func (r *Repository) Has(ctx context.Context, model string) (bool, error) {
 // Marks returns the names of List with digests of what the listing shows.
 func (r *Repository) Marks(ctx context.Context) (map[string]string, error) {
 	lines := map[string][]string{}
-	err := r.each(ctx, r.place.prefix, false, func(page listing) {
+	err := r.each(ctx, r.at.prefix, false, func(page listing) {
 		for _, o := range page.objects {
 			if name := r.model(o.key); name != "" {
 				lines[name] = append(lines[name], fmt.Sprintf("%q %q %d\n", o.key, o.etag, o.size))
@@ -284,7 +284,7 @@ func (r *Repository) claim(model string) (release func()) {
 // files lists a model's files. Names that would lead out of its directory fail
 // the model.
 func (r *Repository) files(ctx context.Context, model string) ([]file, error) {
-	prefix := r.place.prefix + model + "/"
+	prefix := r.at.prefix + model + "/"
 	var files []file
 	var bad error
 	err := r.each(ctx, prefix, false, func(page listing) {

@@ -46,7 +46,7 @@ type s3 struct {
 	region string // may be corrected by the server
 }
 
-func openS3(ctx context.Context, p place, c *s3Credential, o Options) (*s3, error) {
+func openS3(ctx context.Context, p location, c *s3Credential, o Options) (*s3, error) {
 	s := &s3{endpoint: p.endpoint, bucket: p.bucket, signer: v4.NewSigner()}
 	s.client = client{http: o.http, pause: o.pause, prepare: s.sign, explain: explainS3}
 	// What the SDK would print is in its errors too.

@@ -7,8 +7,8 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// place is a parsed URI.
-type place struct {
+// location is a parsed URI.
+type location struct {
 	scheme   string // "s3", "gs" or "as"
 	endpoint string // "http://host:port" of a server of one's own, or empty
 	account  string // as only
@@ -28,9 +28,9 @@ func IsURI(path string) bool {
 var hostPort = regexp.MustCompile(`^(?:(https?)://)?([0-9A-Za-z.-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})(?:/|$)`)
 
 // parseURI takes a URI apart. Slashes are collapsed.
-func parseURI(uri string) (place, error) {
+func parseURI(uri string) (location, error) {
 	scheme, rest, _ := strings.Cut(uri, "://")
-	p := place{scheme: scheme}
+	p := location{scheme: scheme}
 	missing := backend.Errorf(backend.Internal, "No bucket name found in path: %s", uri)
 	if m := hostPort.FindStringSubmatch(rest); m != nil && scheme != "gs" {
 		if m[1] == "" {

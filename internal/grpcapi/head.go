@@ -43,17 +43,17 @@ type notKnown struct {
 
 func (e *notKnown) Error() string { return e.bad.Message }
 
-// place has the large tensor of a request received where its model wants its
+// receiveInto has the large tensor of a request received where its model wants its
 // inputs. That is a guess by the message's first bytes: nothing is decided
 // before the message is there.
-func (s *Server) place(method string, head []byte, size int) mem.BufferSlice {
+func (s *Server) receiveInto(method string, head []byte, size int) mem.BufferSlice {
 	switch {
 	case method != inferMethod && method != streamMethod:
 		return nil
 	case s.guarded(): // the caller may have no right to use the model's memory
 		return nil
 	}
-	p, ok := protowire.FindPlace(head, size)
+	p, ok := protowire.FindTensor(head, size)
 	if !ok {
 		return nil
 	}

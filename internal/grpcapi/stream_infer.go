@@ -10,10 +10,10 @@ import (
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
-// streamCall is one request of a stream, and the sink of its responses.
-type streamCall struct {
+// streamInference is one request of a stream, and the sink of its responses.
+type streamInference struct {
 	x       *stream
-	meaning kserve.Call
+	meaning kserve.Wishes
 	served  *model.Model
 	// id, model and asked are as the client sent them; version is the one that
 	// serves.
@@ -32,7 +32,7 @@ type streamCall struct {
 // unknown answers a request for a model that does not exist. Only the beginning
 // of the request was read. Its place in flight is taken already.
 func (x *stream) unknown(why *notKnown) {
-	c := &streamCall{x: x, model: why.model, ordinary: true}
+	c := &streamInference{x: x, model: why.model, ordinary: true}
 	x.mu.Lock()
 	x.open++
 	x.mu.Unlock()
@@ -43,7 +43,7 @@ func (x *stream) unknown(why *notKnown) {
 // request's place in flight is taken already.
 func (x *stream) request(q *protowire.Request) {
 	received := backend.Now()
-	c := &streamCall{x: x, id: q.ID, model: q.ModelName, asked: q.ModelVersion, ordinary: true}
+	c := &streamInference{x: x, id: q.ID, model: q.ModelName, asked: q.ModelVersion, ordinary: true}
 	x.mu.Lock()
 	x.open++
 	x.mu.Unlock()
@@ -76,7 +76,7 @@ func (x *stream) request(q *protowire.Request) {
 		}
 	}
 	if bad != nil {
-		r.Abandon()
+		r.Discard()
 		c.refuse(bad)
 		return
 	}
@@ -87,18 +87,18 @@ func (x *stream) request(q *protowire.Request) {
 	}
 	r.Times.Start = backend.Now()
 	c.trace = x.s.startTrace(x.ctx, r)
-	x.lanes.run(cfg, m, r, c)
+	x.queues.run(cfg, m, r, c)
 }
 
 // infer hands the request to the engine.
-func (c *streamCall) infer(r *infer.Request) {
+func (c *streamInference) infer(r *infer.Request) {
 	if err := c.x.s.o.Engine.Infer(r); err != nil {
 		c.answerError(backend.AsError(err))
 	}
 }
 
 // refuse answers a request that has not come as far as a model.
-func (c *streamCall) refuse(err *backend.Error) {
+func (c *streamInference) refuse(err *backend.Error) {
 	if c.ordinary {
 		c.x.mu.Lock()
 		c.x.ordered.push(c)
@@ -107,12 +107,12 @@ func (c *streamCall) refuse(err *backend.Error) {
 	c.answerError(err)
 }
 
-func (c *streamCall) answerError(err *backend.Error) {
+func (c *streamInference) answerError(err *backend.Error) {
 	c.deliver(&backend.Response{Err: err}, true)
 }
 
 // Deliver takes a response of the model.
-func (c *streamCall) Deliver(r *infer.Request, resp *backend.Response, final bool) {
+func (c *streamInference) Deliver(r *infer.Request, resp *backend.Response, final bool) {
 	if !c.begun { // the writer reads it once there is an answer
 		c.begun = true
 	}
@@ -123,7 +123,7 @@ func (c *streamCall) Deliver(r *infer.Request, resp *backend.Response, final boo
 	c.deliver(resp, final)
 }
 
-func (c *streamCall) deliver(resp *backend.Response, final bool) {
+func (c *streamInference) deliver(resp *backend.Response, final bool) {
 	x := c.x
 	if c.ordinary {
 		c.deliverOrdered(resp, final)
@@ -162,7 +162,7 @@ func (c *streamCall) deliver(resp *backend.Response, final bool) {
 // the first one, as Triton does on a stream, though it answers one call alone with
 // an error when there are several. It never waits: each request in flight has a
 // place for its answer.
-func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
+func (c *streamInference) deliverOrdered(resp *backend.Response, final bool) {
 	x := c.x
 	var room ledger.Room
 	if resp != nil || final {
@@ -206,17 +206,17 @@ func (c *streamCall) deliverOrdered(resp *backend.Response, final bool) {
 const perCall = 512
 
 // holds is that, with the texts that its answers repeat.
-func (c *streamCall) holds() int64 {
+func (c *streamInference) holds() int64 {
 	return perCall + int64(len(c.id)+len(c.model)+len(c.asked))
 }
 
 // end lets go of the client's shared memory and ends the trace, once nothing of
 // the request is left to send.
-func (c *streamCall) end() {
+func (c *streamInference) end() {
 	c.meaning.Reset()
 	c.trace.Done()
 }
 
-func (c *streamCall) apply(resp *backend.Response) *backend.Error {
+func (c *streamInference) apply(resp *backend.Response) *backend.Error {
 	return kserve.ApplyWishes(&c.meaning, c.served.Config(), c.served, resp)
 }

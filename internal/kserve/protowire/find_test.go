@@ -25,24 +25,24 @@ func placedRequest(t testing.TB, version string, sizes ...int) []byte {
 	return data
 }
 
-func TestFindPlace(t *testing.T) {
+func TestFindTensor(t *testing.T) {
 	data := placedRequest(t, "3", 100_000)
 	for head, want := range map[int]bool{len(data): true, 1024: true, 80: true, 40: false, 0: false} {
-		p, ok := FindPlace(data[:head], len(data))
+		p, ok := FindTensor(data[:head], len(data))
 		if ok != want {
 			t.Errorf("%d bytes: got %v", head, ok)
 		}
-		if ok && (p != Place{"m", 3, len(data) - 100_000, 100_000}) {
+		if ok && (p != Located{"m", 3, len(data) - 100_000, 100_000}) {
 			t.Errorf("%d bytes: got %+v", head, p)
 		}
 	}
-	if _, ok := FindPlace(placedRequest(t, "", 1000), 1<<20); ok {
+	if _, ok := FindTensor(placedRequest(t, "", 1000), 1<<20); ok {
 		t.Error("a small tensor has a place")
 	}
-	if _, ok := FindPlace(placedRequest(t, "x", 100_000), 1<<20); ok {
+	if _, ok := FindTensor(placedRequest(t, "x", 100_000), 1<<20); ok {
 		t.Error("a wrong version has a place")
 	}
-	if p, ok := FindPlace(placedRequest(t, "", 100_000, 5, 70_000), 1<<20); !ok || p.Version != -1 || p.Size != 100_000 {
+	if p, ok := FindTensor(placedRequest(t, "", 100_000, 5, 70_000), 1<<20); !ok || p.Version != -1 || p.Size != 100_000 {
 		t.Errorf("got %+v, %v", p, ok)
 	}
 }
@@ -53,7 +53,7 @@ func TestPlacedTensor(t *testing.T) {
 	for _, sizes := range [][]int{{100_000}, {100_000, 5, 70_000}, {0, 100_000}} {
 		for _, same := range []bool{true, false} {
 			data := placedRequest(t, "", sizes...)
-			p, ok := FindPlace(data[:min(len(data), 1024)], len(data))
+			p, ok := FindTensor(data[:min(len(data), 1024)], len(data))
 			if sizes[0] == 0 {
 				if ok {
 					t.Error("only the first tensor has a place")
@@ -85,7 +85,7 @@ func TestPlacedTensor(t *testing.T) {
 				target.Allocator = other
 			}
 			r := infer.New(noSink{}, nil)
-			if err := Decode(&q, &r.Request, &kserve.Call{}, target); err != nil {
+			if err := Decode(&q, &r.Request, &kserve.Wishes{}, target); err != nil {
 				t.Fatal(err)
 			}
 			q.Reset()
@@ -101,7 +101,7 @@ func TestPlacedTensor(t *testing.T) {
 					t.Errorf("input %d has other bytes", i)
 				}
 			}
-			r.Abandon()
+			r.Discard()
 			if a.live != 0 || other.live != 0 {
 				t.Errorf("%d and %d buffers are left", a.live, other.live)
 			}
@@ -109,14 +109,14 @@ func TestPlacedTensor(t *testing.T) {
 	}
 }
 
-// FuzzFindPlace has what FindPlace says agree with what Parse reads.
-func FuzzFindPlace(f *testing.F) {
+// FuzzFindTensor has what FindTensor says agree with what Parse reads.
+func FuzzFindTensor(f *testing.F) {
 	f.Add(placedRequest(f, "3", 70_000), uint16(200))
 	f.Add(placedRequest(f, "", 70_000, 3)[:300], uint16(100))
 	f.Add([]byte{0x0a, 1, 'm', 0x3a, 0xff, 0xff, 0x03}, uint16(7))
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16) {
 		for _, size := range []int{len(data), len(data) + 100_000} {
-			p, ok := FindPlace(data[:min(len(data), int(cut))], size)
+			p, ok := FindTensor(data[:min(len(data), int(cut))], size)
 			if !ok {
 				continue
 			}

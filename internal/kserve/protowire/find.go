@@ -6,21 +6,21 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Place is where the first large tensor of a message that is still arriving
+// Located is where the first large tensor of a message that is still arriving
 // lies, and for which model it is.
-type Place struct {
+type Located struct {
 	ModelName string
 	Version   int64 // -1 for the latest
 	Offset    int   // of the tensor in the message
 	Size      int   // of the tensor, in bytes
 }
 
-// FindPlace looks for a large tensor in a ModelInferRequest of so many bytes, of
+// FindTensor looks for a large tensor in a ModelInferRequest of so many bytes, of
 // which head is the beginning. It reports false where there is none that begins
 // within head, or where the message cannot be what it should. What it reports
 // is good for choosing memory only: Parse reads the message, once it is there.
-func FindPlace(head []byte, size int) (Place, bool) {
-	p := Place{Version: -1}
+func FindTensor(head []byte, size int) (Located, bool) {
+	p := Located{Version: -1}
 	c := newCursor(mem.BufferSlice{mem.SliceBuffer(head)})
 	c.end = size
 	// A field is looked at only where all of it is in head.
@@ -110,7 +110,7 @@ func (p *placed) Free() { p.buffer.Release() }
 // Receive makes memory for a message of so many bytes, whose tensor at p goes
 // into memory of a: Decode takes it from there as it is if the request's
 // model has the same allocator. An error says that a has no memory now.
-func (p Place) Receive(size int, a tensor.Allocator) (mem.BufferSlice, error) {
+func (p Located) Receive(size int, a tensor.Allocator) (mem.BufferSlice, error) {
 	b, err := a.Allocate(p.Size)
 	if err != nil {
 		return nil, err

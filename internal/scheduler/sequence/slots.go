@@ -88,8 +88,8 @@ func (l *line) remove(s *sequence) {
 	s.next, s.prev, s.line = nil, nil, nil
 }
 
-// lane is one instance.
-type lane struct {
+// instance is one of those that run batches.
+type instance struct {
 	number int
 	slots  []*slot
 	load   int   // batches that it holds
@@ -114,17 +114,17 @@ const (
 
 // slot is a place for one sequence on an instance.
 type slot struct {
-	lane    *lane
-	number  int
-	seq     *sequence
-	running bool   // a request of it is in flight
-	late    *entry // that request, when it comes back after its batch
+	instance *instance
+	number   int
+	seq      *sequence
+	running  bool   // a request of it is in flight
+	late     *entry // that request, when it comes back after its batch
 
-	next, prev *slot // in lane.ready
+	next, prev *slot // in instance.ready
 	queued     bool
 }
 
-// turns is the order in which the slots of a lane got a request.
+// turns is the order in which the slots of an instance got a request.
 type turns struct{ head, tail *slot }
 
 func (t *turns) push(s *slot) {
@@ -160,11 +160,11 @@ func (t *turns) remove(s *slot) {
 type freeSlots struct{ heap []*slot }
 
 // leave takes out the slots of an instance that leaves.
-func (f *freeSlots) leave(l *lane) {
+func (f *freeSlots) leave(l *instance) {
 	left := f.heap
 	f.heap = nil
 	for _, s := range left {
-		if s.lane != l {
+		if s.instance != l {
 			f.put(s)
 		}
 	}
@@ -177,7 +177,7 @@ func (f *freeSlots) less(i, j int) bool {
 	if a.number != b.number {
 		return a.number < b.number
 	}
-	return a.lane.number < b.lane.number
+	return a.instance.number < b.instance.number
 }
 
 func (f *freeSlots) put(s *slot) {
@@ -234,9 +234,9 @@ func (b *batcher) end(s *sequence) {
 	}
 	s.gone = true
 	if t := s.slot; t != nil {
-		t.lane.ready.remove(t)
+		t.instance.ready.remove(t)
 		t.seq, s.slot = nil, nil
-		if !t.lane.leaves {
+		if !t.instance.leaves {
 			b.free.put(t)
 		}
 	}
@@ -286,9 +286,9 @@ func (b *batcher) reap(now int64) {
 	}
 }
 
-// place gives free slots to the sequences of the backlog, and finds out whose
+// assign gives free slots to the sequences of the backlog, and finds out whose
 // turn it is in the slots.
-func (b *batcher) place(now int64, fx *effects) {
+func (b *batcher) assign(now int64, fx *effects) {
 	for b.backlog.head != nil && b.free.len() > 0 {
 		s := b.backlog.head
 		b.backlog.remove(s)
@@ -307,7 +307,7 @@ func (b *batcher) turn(now int64, t *slot, fx *effects) {
 	}
 	e := t.seq.head
 	e.ready, e.queued = true, now
-	t.lane.ready.push(t)
+	t.instance.ready.push(t)
 	if b.ordered {
 		fx.Ordered = append(fx.Ordered, e)
 	}

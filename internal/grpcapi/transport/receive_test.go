@@ -20,10 +20,10 @@ func (b counted) Free() { b.live.Add(-1) }
 
 const placedSize = 100_000
 
-// placing returns options whose Place gives memory in three parts.
+// placing returns options whose ReceiveInto gives memory in three parts.
 func placing(live, asked *atomic.Int64) Options {
-	return Options{MaxMessage: 1 << 20, StreamWindow: 1 << 20, Place: func(method string, head []byte, size int) mem.BufferSlice {
-		if method != "/test.Echo/Unary" && method != "/test.Echo/Stream" || len(head) > PlaceHead || size != placedSize {
+	return Options{MaxMessage: 1 << 20, StreamWindow: 1 << 20, ReceiveInto: func(method string, head []byte, size int) mem.BufferSlice {
+		if method != "/test.Echo/Unary" && method != "/test.Echo/Stream" || len(head) > ReceiveHead || size != placedSize {
 			return nil
 		}
 		asked.Add(1)
@@ -42,7 +42,7 @@ func roomy(r *raw) {
 	r.write(appendWindowUpdate(nil, 0, 1<<20))
 }
 
-func TestPlace(t *testing.T) {
+func TestReceiveInto(t *testing.T) {
 	var live, asked atomic.Int64
 	_, addr := serve(t, placing(&live, &asked))
 	r := connect(t, addr, true)
@@ -86,7 +86,7 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	if asked.Load() != 8 {
-		t.Errorf("Place was called %d times, want 8", asked.Load())
+		t.Errorf("ReceiveInto was called %d times, want 8", asked.Load())
 	}
 	r.nc.Close()
 	if n := live.Load(); n != 0 {

@@ -8,30 +8,30 @@ import (
 	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
-// lanes run the requests of one stream. The engine may execute a request on the
+// modelQueues run the requests of one stream. The engine may execute a request on the
 // goroutine that brings it, and the reader must not wait for that: a later
 // request may be for another model or instance. Still a model with one instance
 // has to see a stream's requests in the order in which they were sent, since
 // models may keep state from one to the next.
-type lanes struct {
+type modelQueues struct {
 	work sync.WaitGroup
 	mu   sync.Mutex
-	busy map[*model.Model]*lane
+	busy map[*model.Model]*modelQueue
 }
 
-// lane is the line in front of a model with one instance. It exists while a
+// modelQueue is the line in front of a model with one instance. It exists while a
 // goroutine serves it.
-type lane struct{ waiting []laneRequest }
+type modelQueue struct{ waiting []queuedRequest }
 
-type laneRequest struct {
+type queuedRequest struct {
 	r *infer.Request
-	c *streamCall
+	c *streamInference
 }
 
 // run hands r to the engine: on the caller's goroutine where a batcher takes it
 // over at once, in order where there is one instance or a sequence, else at
 // once.
-func (l *lanes) run(cfg *modelconfig.Config, m *model.Model, r *infer.Request, c *streamCall) {
+func (l *modelQueues) run(cfg *modelconfig.Config, m *model.Model, r *infer.Request, c *streamInference) {
 	switch {
 	case cfg.Dynamic != nil || cfg.Sequence != nil:
 		r.Background = true // the stream's next request must not wait for the batch
@@ -39,7 +39,7 @@ func (l *lanes) run(cfg *modelconfig.Config, m *model.Model, r *infer.Request, c
 	case instances(cfg) > 1 && r.Correlation.IsZero():
 		l.work.Go(func() { c.infer(r) })
 	default:
-		l.inOrder(m, laneRequest{r, c})
+		l.inOrder(m, queuedRequest{r, c})
 	}
 }
 
@@ -56,7 +56,7 @@ func instances(cfg *modelconfig.Config) int {
 	return n
 }
 
-func (l *lanes) inOrder(m *model.Model, q laneRequest) {
+func (l *modelQueues) inOrder(m *model.Model, q queuedRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.busy[m]; a != nil {
@@ -64,15 +64,15 @@ func (l *lanes) inOrder(m *model.Model, q laneRequest) {
 		return
 	}
 	if l.busy == nil {
-		l.busy = map[*model.Model]*lane{}
+		l.busy = map[*model.Model]*modelQueue{}
 	}
-	a := &lane{}
+	a := &modelQueue{}
 	l.busy[m] = a
 	l.work.Go(func() { l.serve(m, a, q) })
 }
 
-// serve runs the requests of a lane until there is none.
-func (l *lanes) serve(m *model.Model, a *lane, q laneRequest) {
+// serve runs the requests of a queue until there is none.
+func (l *modelQueues) serve(m *model.Model, a *modelQueue, q queuedRequest) {
 	for {
 		q.c.infer(q.r)
 		l.mu.Lock()
@@ -82,11 +82,11 @@ func (l *lanes) serve(m *model.Model, a *lane, q laneRequest) {
 			return
 		}
 		q = a.waiting[0]
-		a.waiting[0] = laneRequest{}
+		a.waiting[0] = queuedRequest{}
 		a.waiting = a.waiting[1:]
 		l.mu.Unlock()
 	}
 }
 
 // wait returns when all requests have been handed over.
-func (l *lanes) wait() { l.work.Wait() }
+func (l *modelQueues) wait() { l.work.Wait() }
