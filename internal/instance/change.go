@@ -26,7 +26,7 @@ func (p *Pool) Reserve(all []backend.InstanceConfig) []int {
 }
 
 func newSlot(ctx context.Context, cfg backend.InstanceConfig) *slot {
-	s := &slot{cfg: cfg, empty: make(chan struct{}), vacant: make(chan struct{}, 1)} // one place: see signal
+	s := &slot{cfg: cfg, empty: make(chan struct{}), vacant: make(chan struct{}, 1)} // one is enough: see signal
 	s.ctx, s.stop = context.WithCancel(ctx)
 	s.stay = tensor.NewBuffer(nil, s)
 	s.downs.Store(shut)
@@ -196,7 +196,7 @@ func (p *Pool) clear(s *slot, patience time.Duration) bool {
 	}
 }
 
-// Number returns the place of an instance, by its name, or -1.
+// Number returns the index of an instance, by its name, or -1.
 func (p *Pool) Number(name string) int {
 	for i, s := range p.slots() {
 		if s != nil && s.cfg.Name == name {

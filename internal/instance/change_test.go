@@ -126,11 +126,11 @@ func TestInstancesComeAndGo(t *testing.T) {
 		p := openCounted(t, m, Options{}, "a", "b")
 		one, _ := p.TryAcquire()
 		if _, ok := p.TryAcquire(); one != 0 || !ok {
-			t.Fatal("no places")
+			t.Fatal("no room")
 		}
 		came := grow(t, p, "c")
 		if _, ok := p.TryAcquire(); ok || came[0] != 2 || m.alive() != 3 {
-			t.Errorf("an instance with number %d gives places before it has joined, %d are alive", came[0], m.alive())
+			t.Errorf("an instance with number %d gives room before it has joined, %d are alive", came[0], m.alive())
 		}
 		waits := make(chan int)
 		go func() {
@@ -140,21 +140,21 @@ func TestInstancesComeAndGo(t *testing.T) {
 		synctest.Wait()
 		p.Join(came)
 		if i := <-waits; i != 2 {
-			t.Errorf("who waited was given a place on %d", i)
+			t.Errorf("who waited was given room on %d", i)
 		}
 		p.Leave([]int{0})
 		gone := false
 		closed := p.Depart(0, 0, func() { gone = true })
 		p.Left(0)
 		if ended(closed) || p.Count() != 3 {
-			t.Error("an instance ends while somebody has a place on it")
+			t.Error("an instance ends while somebody has room on it")
 		}
 		p.Release(0)
 		if !ended(closed) || !gone || m.open["a"] != 0 || p.Count() != 2 || p.Health().Instances != 2 {
-			t.Errorf("after its last place: gone %v, %d there", gone, p.Count())
+			t.Errorf("after its last room: gone %v, %d there", gone, p.Count())
 		}
 		if _, ok := p.TryAcquire(); ok {
-			t.Error("an instance that has left gives places")
+			t.Error("an instance that has left gives room")
 		}
 		p.Watch(backend.Now())
 		if again := grow(t, p, "d", "e"); again[0] != 0 || again[1] != 3 || p.Number("d") != 0 || p.Number("a") != -1 {
@@ -222,7 +222,7 @@ func TestInstancesThatCannotBeMade(t *testing.T) {
 		t.Errorf("%d instances are alive, %d counted", m.alive(), p.Count())
 	}
 	if i, ok := p.TryAcquire(); i != 0 || !ok {
-		t.Error("the instance that was there has no place")
+		t.Error("the instance that was there has no room")
 	}
 	p.Release(0)
 	if again := grow(t, p, "x"); again[0] != 1 {
@@ -270,7 +270,7 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-// No instance is closed under an execution, whoever takes places while instances
+// No instance is closed under an execution, whoever takes room while instances
 // come and go.
 func TestChangesHammer(t *testing.T) {
 	m := &counted{}

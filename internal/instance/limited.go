@@ -7,8 +7,8 @@ import "github.com/nesoserve/neso/internal/ratelimit"
 // goes first. So it is from the moment on in which such an instance comes, until
 // the last one is gone: an execution that began without asking ends without.
 
-// takeLocked takes a place for the first in line.
-func (p *places) takeLocked(others *ratelimit.Turns) (int, bool) {
+// takeLocked takes room for the first in line.
+func (p *capacity) takeLocked(others *ratelimit.Turns) (int, bool) {
 	if !p.limits.Limited() {
 		p.withdrawLocked(others)
 		return p.take()
@@ -32,7 +32,7 @@ func (p *places) takeLocked(others *ratelimit.Turns) (int, bool) {
 }
 
 // idle reports whether an instance could run something, or could in a moment.
-func (p *places) idle(i int) bool {
+func (p *capacity) idle(i int) bool {
 	all := p.slots()
 	if i >= len(all) || all[i] == nil {
 		return false
@@ -41,8 +41,8 @@ func (p *places) idle(i int) bool {
 	return s.downs.Load() == 0 && (!s.fails.Load() || !p.hope()) && (s.load.Load() == 0 || s == p.giving && s.load.Load() == 1)
 }
 
-// releaseLimited gives back a place that the limits were asked for.
-func (p *places) releaseLimited(s *slot) {
+// releaseLimited gives back room that the limits were asked for.
+func (p *capacity) releaseLimited(s *slot) {
 	var others ratelimit.Turns
 	p.mu.Lock()
 	if s.asked.Swap(false) {
@@ -59,13 +59,13 @@ func (p *places) releaseLimited(s *slot) {
 }
 
 // settleLocked takes back what the limits were asked for when nobody waits.
-func (p *places) settleLocked(others *ratelimit.Turns) {
+func (p *capacity) settleLocked(others *ratelimit.Turns) {
 	if len(p.line) == 0 {
 		p.withdrawLocked(others)
 	}
 }
 
-func (p *places) withdrawLocked(others *ratelimit.Turns) {
+func (p *capacity) withdrawLocked(others *ratelimit.Turns) {
 	if p.wants {
 		p.wants = false
 		p.limits.Withdraw(others)

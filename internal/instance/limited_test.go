@@ -57,7 +57,7 @@ func TestLimitedPlaces(t *testing.T) {
 		p := openCounted(t, &counted{}, Options{Limits: registered(t, l, needing(1), needing(1))}, "a", "b")
 		rival := openCounted(t, &counted{}, Options{Limits: registered(t, l, needing(1))}, "c")
 		if _, ok := p.TryAcquire(); ok {
-			t.Error("a place is given without asking")
+			t.Error("room is given without asking")
 		}
 		i, err := p.Acquire(t.Context(), 1)
 		if err != nil || i != 0 {
@@ -127,19 +127,19 @@ func TestTheFirstLimitedInstance(t *testing.T) {
 		acquire()
 		select {
 		case i := <-got:
-			t.Fatalf("a place on %d, which is busy or lacks the resource", i)
+			t.Fatalf("room on %d, which is busy or lacks the resource", i)
 		default:
 		}
 		var others ratelimit.Turns
 		rival.Release(0, &others)
 		others.Tell()
 		if i := <-got; i != limited {
-			t.Errorf("a place on %d", i)
+			t.Errorf("room on %d", i)
 		}
 		acquire()
 		p.Release(free)
 		if i := <-got; i != free {
-			t.Errorf("a place on %d", i)
+			t.Errorf("room on %d", i)
 		}
 		closed := leave(p, limited)
 		p.Release(limited)

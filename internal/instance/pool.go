@@ -59,10 +59,10 @@ type Options struct {
 type Run func(requests []*infer.Request, count bool)
 
 // Pool holds the instances of a version. It is hop 5 of every scheduler: it
-// implements scheduler.Places, dynamic.Executor and sequence.Executor.
+// implements scheduler.Capacity, dynamic.Executor and sequence.Executor.
 type Pool struct {
 	o Options
-	places
+	capacity
 	executions sync.Pool // of *execution
 
 	ctx  context.Context // of all executions, ends with Close

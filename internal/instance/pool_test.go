@@ -81,7 +81,7 @@ func (s *saying) NewInstance(_ context.Context, c backend.InstanceConfig) (backe
 }
 
 // Passive instances are made, watched and closed like all others, whatever they
-// say of themselves, and have no places to give.
+// say of themselves, and have no room to give.
 func TestPassiveInstancesStandAside(t *testing.T) {
 	m := &saying{}
 	o := Options{
@@ -99,10 +99,10 @@ func TestPassiveInstancesStandAside(t *testing.T) {
 	}
 	p.Watch(backend.Now())
 	if i, ok := p.TryAcquire(); i != 0 || !ok {
-		t.Errorf("the first place is on %d, %v", i, ok)
+		t.Errorf("the first room is on %d, %v", i, ok)
 	}
 	if i, ok := p.TryAcquire(); ok {
-		t.Errorf("a second place is on %d", i)
+		t.Errorf("a second room is on %d", i)
 	}
 	p.Release(0)
 	o.Instances = o.Instances[1:]
@@ -171,19 +171,19 @@ func TestPlacesGoToTheLeastLoaded(t *testing.T) {
 	for range 6 {
 		i, ok := p.TryAcquire()
 		if !ok {
-			t.Fatal("no place")
+			t.Fatal("no room")
 		}
 		got = append(got, i)
 	}
 	if want := []int{0, 1, 2, 0, 1, 2}; !slices.Equal(got, want) {
-		t.Errorf("places %v, want %v", got, want)
+		t.Errorf("room on %v, want %v", got, want)
 	}
 	if _, ok := p.TryAcquire(); ok {
-		t.Error("a seventh place")
+		t.Error("room for a seventh")
 	}
 	p.Release(1)
 	if i, ok := p.TryAcquire(); !ok || i != 1 {
-		t.Errorf("place %d, %v; want 1", i, ok)
+		t.Errorf("room on %d, %v; want 1", i, ok)
 	}
 }
 
@@ -230,8 +230,8 @@ func TestWaitersStandInLine(t *testing.T) {
 	})
 }
 
-// TestPlacesHammer has many more takers than places, some of which give up.
-func TestPlacesHammer(t *testing.T) {
+// TestCapacityHammer has many more takers than room, some of which give up.
+func TestCapacityHammer(t *testing.T) {
 	p := newPool(t, Options{Capabilities: backend.Capabilities{Depth: 2}}, 2, nil)
 	var inside, most atomic.Int64
 	var wg sync.WaitGroup
@@ -259,7 +259,7 @@ func TestPlacesHammer(t *testing.T) {
 	}
 	wg.Wait()
 	if most.Load() > 4 {
-		t.Errorf("%d places were taken at once, there are 4", most.Load())
+		t.Errorf("room was taken %d times at once, there are 4", most.Load())
 	}
 	for i, s := range p.slots() {
 		if n := s.load.Load(); n != 0 {

@@ -9,7 +9,7 @@ import (
 // reporter takes what one instance says about itself, as long as it has its
 // slot.
 type reporter struct {
-	p *places
+	p *capacity
 	s *slot
 
 	mu         sync.Mutex
@@ -18,7 +18,7 @@ type reporter struct {
 
 // reports returns the reporter of a new instance in a slot; what the one before
 // it says counts no more.
-func (p *places) reports(s *slot) *reporter {
+func (p *capacity) reports(s *slot) *reporter {
 	if old := s.reporter; old != nil {
 		old.end()
 	}

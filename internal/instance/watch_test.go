@@ -88,7 +88,7 @@ func patrol(t *testing.T, p *Pool) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// executeOne runs one request as a scheduler does, on a place of its own.
+// executeOne runs one request as a scheduler does, with room of its own.
 func executeOne(t *testing.T, p *Pool) (*drop, *infer.Request) {
 	t.Helper()
 	i, err := p.Acquire(t.Context(), 0)
@@ -103,7 +103,7 @@ func executeOne(t *testing.T, p *Pool) (*drop, *infer.Request) {
 }
 
 // A backend that ignores its interruption is abandoned: the request is answered,
-// another instance takes the place, and what the request holds stays until the
+// another instance takes over, and what the request holds stays until the
 // backend comes back.
 func TestHungInstanceIsReplaced(t *testing.T) {
 	for name, failing := range map[string]int{"at once": 0, "after failures": 3} {

@@ -22,7 +22,7 @@ var showsTime = map[string]string{
 	"internal/perf/perf.go":               "times of a profile export: shown; their lengths are of drive.Now",
 	"backend/python/environment.go":       "the modification time of a file is part of a name",
 	"internal/httpapi/transport/watch.go": "a deadline in the past",
-	"internal/httpapi/line.go":            "a deadline in the past",
+	"internal/httpapi/transfer.go":        "a deadline in the past",
 	"backend/internal/worker/reading.go":  "a deadline in the past",
 }
 

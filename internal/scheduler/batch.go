@@ -117,7 +117,7 @@ func (w *Waiting) Left(v *stats.Version) {
 	}
 }
 
-// Skip gives up the request's place among those whose responses keep an order.
+// Skip gives up the turn of the request among those whose responses keep an order.
 func (w *Waiting) Skip() {
 	if w.Ticket != nil {
 		w.Ticket.Skip()

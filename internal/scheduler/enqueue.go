@@ -11,24 +11,24 @@ import (
 // Direct is the default scheduler: each request is a batch of its own and runs
 // at once, on the goroutine that brings it. There is no queue apart from
 // waiting for a free instance, which ends with the request's context. What was
-// sent to an instance that has not begun it waits again, in its old place.
+// sent to an instance that has not begun it waits again, where it stood before.
 type Direct struct {
-	executor Places
+	executor Capacity
 	stats    *stats.Version
 	life     context.Context
 	end      context.CancelFunc
 }
 
-// Places is hop 5 as the default scheduler sees it: instances that count their
-// places.
-type Places interface {
-	// TryAcquire takes a place on the instance with the least to do; it returns
-	// false when there is none, or when others wait for one.
+// Capacity is hop 5 as the default scheduler sees it: instances that count what
+// they hold.
+type Capacity interface {
+	// TryAcquire takes room on the instance with the least to do; it returns
+	// false when there is none, or when others wait for it.
 	TryAcquire() (int, bool)
-	// Acquire waits for a place until ctx ends, before those who have a later since
+	// Acquire waits for room until ctx ends, before those who have a later since
 	// (of backend.Now).
 	Acquire(ctx context.Context, since int64) (int, error)
-	// Release gives a place back.
+	// Release gives it back.
 	Release(instance int)
 	// ExecuteOne runs a request on the calling goroutine and answers it, or says that
 	// the instance has not begun it: then it is as it was.
@@ -36,7 +36,7 @@ type Places interface {
 }
 
 // NewDirect returns a default scheduler.
-func NewDirect(x Places, v *stats.Version) *Direct {
+func NewDirect(x Capacity, v *stats.Version) *Direct {
 	d := &Direct{executor: x, stats: v}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
@@ -70,7 +70,7 @@ func (d *Direct) Enqueue(r *infer.Request) error {
 	}
 }
 
-// wait acquires a place while the request counts as pending. When there is
+// wait acquires room while the request counts as pending. When there is
 // none in time the request has been answered.
 func (d *Direct) wait(r *infer.Request) (int, bool) {
 	ctx := d.life
@@ -87,7 +87,7 @@ func (d *Direct) wait(r *infer.Request) (int, bool) {
 	i, err := d.executor.Acquire(ctx, r.Times.Queue)
 	d.stats.Dequeued()
 	if err == nil && d.life.Err() != nil {
-		d.executor.Release(i) // a place that closing set free is not for new work
+		d.executor.Release(i) // what closing set free is not for new work
 		err = d.life.Err()
 	}
 	switch {
@@ -101,7 +101,7 @@ func (d *Direct) wait(r *infer.Request) (int, bool) {
 	return 0, false
 }
 
-// Change implements Scheduler: the executor counts places itself.
+// Change implements Scheduler: the executor counts itself.
 func (d *Direct) Change(_, leave []int, left func(int)) (bound []int) {
 	for _, i := range leave {
 		left(i)

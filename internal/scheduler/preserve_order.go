@@ -17,7 +17,7 @@ type Order struct {
 	delivering bool
 }
 
-// Ticket is a request's place in the order. It is the request's Responder.
+// Ticket is the turn of a request. It is the request's Responder.
 type Ticket struct {
 	order   *Order
 	request *infer.Request
@@ -33,7 +33,7 @@ type response struct {
 	final bool
 }
 
-// Add gives the request the last place.
+// Add gives the request the last turn.
 func (o *Order) Add(r *infer.Request) *Ticket {
 	t := &Ticket{order: o, request: r}
 	r.Responder, r.Held = t, t

@@ -37,7 +37,7 @@ type Instances interface {
 	Instances() int
 	// Depth returns how many batches one instance runs at once, at least 1.
 	Depth() int
-	// Limits says when an instance may run; nil when nothing but a free place is
+	// Limits says when an instance may run; nil when nothing but free room is
 	// needed. A scheduler that gets limits runs one batch at a time on an instance:
 	// it asks before and releases after.
 	Limits() *ratelimit.Group

@@ -28,7 +28,7 @@ func TestPlacesAhead(t *testing.T) {
 	} {
 		s := &slot{}
 		s.ahead.Store(15)
-		p := &places{}
+		p := &capacity{}
 		for i := range 300 {
 			s.executed(c.series[i%len(c.series)] * us)
 		}
@@ -41,7 +41,7 @@ func TestPlacesAhead(t *testing.T) {
 // An instance that has held something up is quick again after some ten quick
 // executions, and one that becomes slow gets nothing soon.
 func TestPlacesAheadChanges(t *testing.T) {
-	s, p := &slot{}, &places{}
+	s, p := &slot{}, &capacity{}
 	s.ahead.Store(15)
 	for _, c := range []struct {
 		name        string
@@ -64,7 +64,7 @@ func TestPlacesAheadChanges(t *testing.T) {
 
 // An instance that fails gets something only where all do.
 func TestFailingInstancesAreTheLast(t *testing.T) {
-	p := &places{}
+	p := &capacity{}
 	p.init(2, 1)
 	slots := []*slot{{}, {}}
 	for _, s := range slots {

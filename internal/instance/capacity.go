@@ -21,7 +21,7 @@ type slot struct {
 	fails atomic.Bool  // it refuses what it is given; it says so
 	took  atomic.Int64 // ns, what half of its executions stay below of late; 0 before the first
 
-	number   int // its place among all
+	number   int // its index among all
 	cfg      backend.InstanceConfig
 	needy    bool        // it needs something of the rate limiter; set when it begins to take requests
 	asked    atomic.Bool // what it runs the rate limiter has been asked for
@@ -38,7 +38,7 @@ type slot struct {
 	stay   *tensor.Buffer
 	empty  chan struct{} // closed with the last hold
 	done   atomic.Bool   // the scheduler has nothing for it any more; only of one that leaves
-	vacant chan struct{} // one place: it may hold nothing any more
+	vacant chan struct{} // one is enough: it may hold nothing any more
 }
 
 // shut is in downs of instances that take no requests, or none any more.
@@ -77,9 +77,9 @@ func (s *slot) executed(ns int64) {
 	s.took.Store(max(took, shortest))
 }
 
-// places hands out places on instances. While nobody waits that is one
+// capacity hands out room on instances, for one batch each. While nobody waits that is one
 // compare-and-swap. Waiters stand in line, and newcomers do not pass them.
-type places struct {
+type capacity struct {
 	table   atomic.Pointer[[]*slot] // by number, nil where there is none; never changed, but replaced under mu
 	first   int                     // how many take requests at first: the passive ones come last
 	depth   atomic.Int32
@@ -98,23 +98,23 @@ type places struct {
 }
 
 type waiter struct {
-	since int64
-	place chan int // one place: the hand-over does not wait
+	since   int64
+	granted chan int // one: the hand-over does not wait
 }
 
-func (p *places) init(active, depth int) {
+func (p *capacity) init(active, depth int) {
 	p.first = active
 	p.depth.Store(int32(min(depth, 1<<30)))
 	p.table.Store(&[]*slot{})
 }
 
-func (p *places) slots() []*slot { return *p.table.Load() }
+func (p *capacity) slots() []*slot { return *p.table.Load() }
 
 // at returns the slot of an instance that is there.
-func (p *places) at(i int) *slot { return p.slots()[i] }
+func (p *capacity) at(i int) *slot { return p.slots()[i] }
 
 // add gives a slot the lowest number that is free.
-func (p *places) add(s *slot) {
+func (p *capacity) add(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := slices.Clone(p.slots())
@@ -127,7 +127,7 @@ func (p *places) add(s *slot) {
 }
 
 // remove frees the number of a slot.
-func (p *places) remove(s *slot) {
+func (p *capacity) remove(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := slices.Clone(p.slots())
@@ -137,19 +137,19 @@ func (p *places) remove(s *slot) {
 
 // Instances returns how many instances take requests when the pool has been
 // opened, numbered from 0. Others come and go by Join and Leave.
-func (p *places) Instances() int { return p.first }
+func (p *capacity) Instances() int { return p.first }
 
 // Depth returns how many batches one instance runs at once.
-func (p *places) Depth() int { return int(p.depth.Load()) }
+func (p *capacity) Depth() int { return int(p.depth.Load()) }
 
 // Up reports whether an instance can begin something.
-func (p *places) Up(i int) bool { return p.at(i).downs.Load() == 0 }
+func (p *capacity) Up(i int) bool { return p.at(i).downs.Load() == 0 }
 
 // Ahead reports whether a busy instance may be sent one more batch.
-func (p *places) Ahead(i int) bool { return p.aheadOf(p.at(i)) > 0 }
+func (p *capacity) Ahead(i int) bool { return p.aheadOf(p.at(i)) > 0 }
 
 // aheadOf returns how many batches an instance may hold that it has not begun.
-func (p *places) aheadOf(s *slot) int32 {
+func (p *capacity) aheadOf(s *slot) int32 {
 	most := s.ahead.Load()
 	if most == 0 || p.alone.Load() {
 		return 0
@@ -162,7 +162,7 @@ func (p *places) aheadOf(s *slot) int32 {
 }
 
 // room returns how many batches an instance may hold.
-func (p *places) room(s *slot) int32 {
+func (p *capacity) room(s *slot) int32 {
 	if s.downs.Load() != 0 {
 		return 0
 	}
@@ -170,20 +170,20 @@ func (p *places) room(s *slot) int32 {
 }
 
 // OneAtATime stops sending batches to instances that are busy.
-func (p *places) OneAtATime() {
+func (p *capacity) OneAtATime() {
 	p.depth.Store(1)
 	p.alone.Store(true)
 }
 
 // OnUp has f called each time an instance can begin something again.
-func (p *places) OnUp(f func()) {
+func (p *capacity) OnUp(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.onUp = append(p.onUp, f)
 }
 
 // raise takes back one reason why an instance cannot begin anything.
-func (p *places) raise(s *slot) {
+func (p *capacity) raise(s *slot) {
 	if s.downs.Add(-1)&(shut-1) != 0 {
 		return
 	}
@@ -202,7 +202,7 @@ func (p *places) raise(s *slot) {
 }
 
 // awaitUp waits until an instance can begin something, or one of the two ends.
-func (p *places) awaitUp(i int, over, gone <-chan struct{}) {
+func (p *capacity) awaitUp(i int, over, gone <-chan struct{}) {
 	for {
 		p.mu.Lock()
 		if p.rise == nil {
@@ -223,16 +223,16 @@ func (p *places) awaitUp(i int, over, gone <-chan struct{}) {
 	}
 }
 
-// TryAcquire takes a place on the least loaded instance, unless others wait, or
+// TryAcquire takes room on the least loaded instance, unless others wait, or
 // the instances are limited.
-func (p *places) TryAcquire() (int, bool) {
+func (p *capacity) TryAcquire() (int, bool) {
 	if p.waiting.Load() > 0 || p.limits.Limited() {
 		return 0, false
 	}
 	return p.take()
 }
 
-func (p *places) take() (int, bool) {
+func (p *capacity) take() (int, bool) {
 	for {
 		best, least := p.leastLoaded(false)
 		if best == nil && !p.hope() {
@@ -252,7 +252,7 @@ func (p *places) take() (int, bool) {
 
 // leastLoaded returns an instance with room, of those that fail or of the others,
 // and its load; nil for none.
-func (p *places) leastLoaded(fails bool) (best *slot, least int32) {
+func (p *capacity) leastLoaded(fails bool) (best *slot, least int32) {
 	for _, s := range p.slots() {
 		if s == nil {
 			continue
@@ -268,12 +268,12 @@ func (p *places) leastLoaded(fails bool) (best *slot, least int32) {
 
 // hope reports whether an instance that takes requests does not fail: it is worth
 // waiting for.
-func (p *places) hope() bool {
+func (p *capacity) hope() bool {
 	return slices.ContainsFunc(p.slots(), func(s *slot) bool { return s != nil && !s.fails.Load() && s.downs.Load() < shut })
 }
 
-// drop gives a place back. Whoever shuts a slot looks at its load after, and
-// whoever takes a place looks at whether the slot is shut after: one of them sees
+// drop gives room back. Whoever shuts a slot looks at its load after, and
+// whoever takes room looks at whether the slot is shut after: one of them sees
 // the other.
 func (s *slot) drop() {
 	if s.load.Add(-1) == 0 && s.downs.Load() >= shut {
@@ -289,9 +289,9 @@ func (s *slot) signal() {
 	}
 }
 
-// Acquire waits in line for a place until ctx ends, before those who have a
+// Acquire waits in line for room until ctx ends, before those who have a
 // later since.
-func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
+func (p *capacity) Acquire(ctx context.Context, since int64) (int, error) {
 	var others ratelimit.Turns
 	p.mu.Lock()
 	// Counted before the attempt: a release that comes after it sees the waiter.
@@ -305,7 +305,7 @@ func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
 			return i, nil
 		}
 	}
-	w := &waiter{since: since, place: make(chan int, 1)}
+	w := &waiter{since: since, granted: make(chan int, 1)}
 	at := len(p.line)
 	for at > 0 && since < p.line[at-1].since {
 		at--
@@ -315,7 +315,7 @@ func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
 	others.Tell()
 
 	select {
-	case i := <-w.place:
+	case i := <-w.granted:
 		return i, nil
 	case <-ctx.Done():
 	}
@@ -329,13 +329,13 @@ func (p *places) Acquire(ctx context.Context, since int64) (int, error) {
 	p.mu.Unlock()
 	others.Tell()
 	if at < 0 {
-		p.Release(<-w.place) // it came at the same moment
+		p.Release(<-w.granted) // it came at the same moment
 	}
 	return 0, context.Cause(ctx)
 }
 
-// Release gives a place back, to the first in line if there is one.
-func (p *places) Release(i int) {
+// Release gives room back, to the first in line if there is one.
+func (p *capacity) Release(i int) {
 	s := p.at(i)
 	if s.asked.Load() {
 		p.releaseLimited(s)
@@ -345,8 +345,8 @@ func (p *places) Release(i int) {
 	p.Admit()
 }
 
-// Admit gives the places that are free to those in line.
-func (p *places) Admit() {
+// Admit gives the room that is free to those in line.
+func (p *capacity) Admit() {
 	if p.waiting.Load() == 0 {
 		return
 	}
@@ -357,7 +357,7 @@ func (p *places) Admit() {
 	others.Tell()
 }
 
-func (p *places) admitLocked(others *ratelimit.Turns) {
+func (p *capacity) admitLocked(others *ratelimit.Turns) {
 	for len(p.line) > 0 {
 		i, ok := p.takeLocked(others)
 		if !ok {
@@ -366,7 +366,7 @@ func (p *places) admitLocked(others *ratelimit.Turns) {
 		w := p.line[0]
 		p.line = slices.Delete(p.line, 0, 1)
 		p.waiting.Add(-1)
-		w.place <- i
+		w.granted <- i
 	}
 	p.settleLocked(others)
 }
