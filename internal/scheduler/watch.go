@@ -55,8 +55,8 @@ func (d *Driver[E]) watchOld() {
 	var old []watched[E]
 	n := 0
 	for n < len(u.all) && now-u.all[n].at >= int64(Patience) {
-		if x := u.all[n]; d.queuedLocked(x) && x.ctx.Done() != nil {
-			old = append(old, x)
+		if x := &u.all[n]; d.queuedLocked(x.e, x.w, x.life) && x.ctx.Done() != nil {
+			old = append(old, *x)
 		}
 		n++
 	}
@@ -79,7 +79,7 @@ func (d *Driver[E]) Watch(ctx context.Context, e *E, w *Waiting, life uint64) {
 func (d *Driver[E]) watch(x watched[E]) {
 	stop := context.AfterFunc(x.ctx, func() { d.cancel(x) })
 	d.mu.Lock()
-	if d.queuedLocked(x) {
+	if d.queuedLocked(x.e, x.w, x.life) {
 		x.w.Stop, stop = stop, nil
 	}
 	d.mu.Unlock()
@@ -91,7 +91,7 @@ func (d *Driver[E]) watch(x watched[E]) {
 // cancel says that nobody waits for the answer of a queued entry any more.
 func (d *Driver[E]) cancel(x watched[E]) {
 	d.mu.Lock()
-	if d.closed || !d.queuedLocked(x) {
+	if d.closed || !d.queuedLocked(x.e, x.w, x.life) {
 		d.mu.Unlock()
 		return
 	}
@@ -100,4 +100,6 @@ func (d *Driver[E]) cancel(x watched[E]) {
 
 // queuedLocked reports whether an entry is in the queue, in the life in which it
 // was to be watched.
-func (d *Driver[E]) queuedLocked(x watched[E]) bool { return x.w.Life == x.life && d.on.Queued(x.e) }
+func (d *Driver[E]) queuedLocked(e *E, w *Waiting, life uint64) bool {
+	return w.Life == life && d.on.Queued(e)
+}
