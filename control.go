@@ -132,9 +132,6 @@ func (s *Server) Serves(name string, version int64) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Live(); err != nil {
-		return err
-	}
 	return e.Serves(name, version)
 }
 

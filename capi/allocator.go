@@ -29,7 +29,7 @@ func TRITONSERVER_ResponseAllocatorNew(made, alloc, free, start C.uintptr_t) C.u
 	if made == 0 || alloc == 0 || free == 0 {
 		return C.uintptr_t(object.Null("the place for the allocator, and its functions,"))
 	}
-	a := &allocator{alloc: C.word(alloc), free: C.word(free), start: C.word(start)}
+	a := &allocator{alloc: alloc, free: free, start: start}
 	a.handle = C.word(allocators.New(a))
 	object.Set(uintptr(made), uintptr(a.handle))
 	return 0

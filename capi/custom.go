@@ -6,6 +6,7 @@ package capi
 import "C"
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -56,7 +57,11 @@ func TRITONSERVER_MetricFamilyNew(made C.uintptr_t, kind C.int, name, descriptio
 	}}
 	var err error
 	if f.release, err = customMetrics.Family(f.MetricFamily); err != nil {
-		return C.uintptr_t(object.FromError(err))
+		text := backend.AsError(err).Message
+		if strings.HasPrefix(text, "invalid") {
+			text = "I" + text[1:] // as the peer's begin
+		}
+		return C.uintptr_t(object.NewError(backend.AsError(err).Code, text))
 	}
 	object.Set(uintptr(made), uintptr(families.New(f)))
 	return 0

@@ -39,7 +39,7 @@ func setLogFile(path string) error {
 	if path != "" {
 		var err error
 		if f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
-			return backend.Errorf(backend.Internal, "failed to open log file: %v", err)
+			return backend.Errorf(backend.Internal, "Failed to open log file: %v", err)
 		}
 	}
 	lines.to.Store(f) // the file before is closed when it is collected: a line may be on its way into it
@@ -74,9 +74,9 @@ func TRITONSERVER_LogIsEnabled(level C.int) C.bool {
 //export TRITONSERVER_LogMessage
 func TRITONSERVER_LogMessage(level C.int, file C.uintptr_t, line C.int, message C.uintptr_t) C.uintptr_t {
 	if level < 0 || int(level) >= len(logLevels) {
-		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unknown log level '%d'", int(level)))
+		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unknown logging level '%d'", int(level)))
 	}
 	at := neso.LogSource(object.String(uintptr(file)), int(line))
-	processLog().Logger().LogAttrs(context.Background(), logLevels[level], object.String(uintptr(message)), at)
+	processLog().Logger().LogAttrs(context.Background(), logLevels[level], object.String(uintptr(message)), at) //nolint:sloglint // the program's
 	return 0
 }

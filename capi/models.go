@@ -14,6 +14,7 @@ import (
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/capi/handle"
 	"github.com/nesoserve/neso/capi/object"
 )
 
@@ -160,9 +161,9 @@ func TRITONSERVER_ServerModelMetadata(h, name C.uintptr_t, version C.int64_t, me
 
 //export TRITONSERVER_ServerModelStatistics
 func TRITONSERVER_ServerModelStatistics(h, name C.uintptr_t, version C.int64_t, message C.uintptr_t) C.uintptr_t {
-	return document(h, message, func(s *neso.Server) ([]byte, error) {
+	return document(h, message, serving(func(s *neso.Server) ([]byte, error) {
 		return s.Statistics(object.String(uintptr(name)), int64(version))
-	})
+	}))
 }
 
 //export TRITONSERVER_ServerModelConfig
@@ -181,7 +182,7 @@ func TRITONSERVER_ServerModelConfig(h, name C.uintptr_t, version C.int64_t, form
 
 //export TRITONSERVER_ServerModelIndex
 func TRITONSERVER_ServerModelIndex(h C.uintptr_t, flags C.uint32_t, message C.uintptr_t) C.uintptr_t {
-	return document(h, message, func(s *neso.Server) ([]byte, error) { return s.Index(flags&1 != 0) })
+	return document(h, message, serving(func(s *neso.Server) ([]byte, error) { return s.Index(flags&1 != 0) }))
 }
 
 //export TRITONSERVER_ServerLoadModel
@@ -212,11 +213,30 @@ func TRITONSERVER_ServerLoadModelWithParameters(h, name, parameters C.uintptr_t,
 				continue
 			}
 		}
-		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unrecognized load parameter '%s' with type '%s'", p.Name, p.Type))
+		return C.uintptr_t(notPolled(name, "unrecognized load parameter '"+p.Name+"' with type '"+p.Type.String()+"'"))
 	}
 	return ask(h, func(s *server) error {
-		return s.Load(context.Background(), object.String(uintptr(name)), config, files)
+		model := object.String(uintptr(name))
+		if model == "" {
+			return object.TakeError(notPolled(name, "the model's name is empty"))
+		}
+		return s.Load(context.Background(), model, config, files)
 	})
+}
+
+// notPolled is the error of a load that comes to nothing before it has begun.
+func notPolled(name C.uintptr_t, why string) handle.Handle {
+	return object.Errorf(backend.Internal, "failed to load '%s', failed to poll from model repository: %s", object.String(uintptr(name)), why)
+}
+
+// serving calls f while the server serves: what it has afterwards is not told.
+func serving(f func(s *neso.Server) ([]byte, error)) func(s *neso.Server) ([]byte, error) {
+	return func(s *neso.Server) ([]byte, error) {
+		if s.Live() != nil {
+			return nil, backend.Errorf(backend.Unavailable, "Server not ready")
+		}
+		return f(s)
+	}
 }
 
 //export TRITONSERVER_ServerUnloadModel

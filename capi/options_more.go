@@ -99,7 +99,7 @@ func TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(h C.uintptr_t, kind, devi
 		case !(fraction >= 0 && fraction <= 1):
 			return object.Errorf(backend.InvalidArg, "expects limit fraction to be in range [0.0, 1.0], got %f", float64(fraction))
 		case kind != 2:
-			return object.Errorf(backend.InvalidArg, "given device kind is not supported, only GPU is")
+			return object.Errorf(backend.InvalidArg, "given device kind is not supported, got: %s", kindWord(kind))
 		}
 		return 0
 	})
@@ -174,4 +174,13 @@ func TRITONSERVER_ServerOptionsSetLogFormat(h C.uintptr_t, format C.int) C.uintp
 		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unknown log format '%d'", int(format)))
 	}
 	return setLogOption(h, func(s *neso.LogSettings) { s.Format = [...]string{"default", "ISO8601"}[format] })
+}
+
+// kindWord is the word of a TRITONSERVER_InstanceGroupKind.
+func kindWord(kind C.int) string {
+	words := [...]string{"AUTO", "CPU", "GPU", "MODEL"}
+	if kind < 0 || int(kind) >= len(words) {
+		return "<invalid>"
+	}
+	return words[kind]
 }

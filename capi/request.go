@@ -259,7 +259,7 @@ func TRITONSERVER_InferenceRequestRemoveAllInputData(h, name C.uintptr_t) C.uint
 //export TRITONSERVER_InferenceRequestSetReleaseCallback
 func TRITONSERVER_InferenceRequestSetReleaseCallback(h, release, userp C.uintptr_t) C.uintptr_t {
 	return change(h, func(r *request) handle.Handle {
-		r.release, r.releaseUser = C.word(release), C.word(userp)
+		r.release, r.releaseUser = release, userp
 		return 0
 	})
 }
@@ -271,8 +271,8 @@ func TRITONSERVER_InferenceRequestSetResponseCallback(h, alloc, allocUser, respo
 		if a == nil {
 			return object.Stale("response allocator")
 		}
-		r.allocator, r.allocatorUser = a, C.word(allocUser)
-		r.respond, r.respondUser = C.word(respond), C.word(respondUser)
+		r.allocator, r.allocatorUser = a, allocUser
+		r.respond, r.respondUser = respond, respondUser
 		return 0
 	})
 }

@@ -145,7 +145,7 @@ func TRITONSERVER_InferenceResponseDelete(h C.uintptr_t) C.uintptr_t {
 		object.FreeText(l)
 	}
 	if r.failure != 0 {
-		object.TakeError(r.failure)
+		object.DeleteError(r.failure)
 	}
 	return 0
 }

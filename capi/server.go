@@ -96,17 +96,29 @@ func TRITONSERVER_ServerNew(made, options C.uintptr_t) C.uintptr_t {
 		err = s.Start(context.Background())
 	}
 	if err != nil {
-		return C.uintptr_t(object.FromError(startError(err)))
+		return C.uintptr_t(object.FromError(startError(s, err)))
 	}
 	s.handle = servers.New(s)
 	object.Set(uintptr(made), uintptr(s.handle))
 	return 0
 }
 
-// startError gives an error of the start the code of the peer, where it has none.
-func startError(err error) error {
-	var coded *backend.Error
-	if errors.As(err, &coded) {
+// startError gives an error of the start the code and the text of the peer: it says
+// of models that are named, and do not load, what it says when they are loaded later.
+func startError(s *server, err error) error {
+	if s != nil && s.mode == "explicit" {
+		if list, cut := strings.CutPrefix(err.Error(), "failed to load all models\n"); cut {
+			lines := strings.Split(list, "\n")
+			for i, line := range lines {
+				for _, name := range s.StartupModels {
+					line = strings.TrimPrefix(line, "  "+name+": ")
+				}
+				lines[i] = line
+			}
+			return backend.Errorf(backend.InvalidArg, "%s", strings.Join(lines, "\n"))
+		}
+	}
+	if _, coded := errors.AsType[*backend.Error](err); coded {
 		return err
 	}
 	return backend.Errorf(backend.Internal, "%v", err)
@@ -118,6 +130,9 @@ func (o *serverOptions) build() (*server, error) {
 	defer o.mu.Unlock()
 	if len(o.caches) > 1 {
 		return nil, backend.Errorf(backend.InvalidArg, "found multiple cache configurations, but only a single cache is currently supported")
+	}
+	if len(o.server.ModelRepositories) == 0 {
+		return nil, backend.Errorf(backend.InvalidArg, "--model-repository must be specified")
 	}
 	s := &server{
 		Server: &neso.Server{

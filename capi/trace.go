@@ -74,8 +74,8 @@ func TRITONSERVER_InferenceTraceTensorNew(made C.uintptr_t, level C.int, parent 
 		return C.uintptr_t(object.Null("the place for the trace, and its functions,"))
 	}
 	t := &traced{
-		level: uint32(level), parent: uint64(parent), activity: C.word(activity), tensors: C.word(tensors), released: C.word(release),
-		userp: C.word(userp),
+		level: uint32(level), parent: uint64(parent), activity: activity, tensors: tensors, released: release,
+		userp: userp,
 	}
 	t.open()
 	object.Set(uintptr(made), uintptr(t.handle))

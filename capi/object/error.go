@@ -57,7 +57,7 @@ func AsError(h handle.Handle) *backend.Error {
 // TakeError is AsError for an error that is the callee's to delete.
 func TakeError(h handle.Handle) *backend.Error {
 	err := AsError(h)
-	deleteError(h)
+	DeleteError(h)
 	return err
 }
 
@@ -103,9 +103,10 @@ func TRITONSERVER_ErrorNew(code C.int, message C.uintptr_t) C.uintptr_t {
 }
 
 //export TRITONSERVER_ErrorDelete
-func TRITONSERVER_ErrorDelete(e C.uintptr_t) { deleteError(handle.Handle(e)) }
+func TRITONSERVER_ErrorDelete(e C.uintptr_t) { DeleteError(handle.Handle(e)) }
 
-func deleteError(h handle.Handle) {
+// DeleteError ends an error; a handle of none is ignored.
+func DeleteError(h handle.Handle) {
 	if f := failures.Take(h); f != nil {
 		f.text.Free()
 	}

@@ -50,7 +50,7 @@ static void control(TRITONSERVER_Server* s) {
   WANT(!ready);
   TRITONSERVER_ParameterDelete(parts[0]);
   parts[0] = TRITONSERVER_ParameterNew("colour", TRITONSERVER_PARAMETER_STRING, "red");
-  REFUSED(TRITONSERVER_ServerLoadModelWithParameters(s, "made", (const TRITONSERVER_Parameter**)parts, 1), TRITONSERVER_ERROR_INVALID_ARG, "colour");
+  REFUSED(TRITONSERVER_ServerLoadModelWithParameters(s, "made", (const TRITONSERVER_Parameter**)parts, 1), TRITONSERVER_ERROR_INTERNAL, "failed to poll");
   TRITONSERVER_ParameterDelete(parts[0]);
   TRITONSERVER_ParameterDelete(parts[1]);
   REFUSED(TRITONSERVER_ServerLoadModel(s, "nobody"), TRITONSERVER_ERROR_INTERNAL, "nobody");

@@ -38,7 +38,7 @@ static void objects(void) {
   OK(TRITONSERVER_BufferAttributesDelete(b));
   REFUSED(TRITONSERVER_BufferAttributesDelete(b), TRITONSERVER_ERROR_INVALID_ARG, "deleted");
   REFUSED(TRITONSERVER_ResponseAllocatorNew(0, on_alloc, on_free, 0), TRITONSERVER_ERROR_INVALID_ARG, "null");
-  REFUSED(TRITONSERVER_LogMessage(9, "f", 1, "m"), TRITONSERVER_ERROR_INVALID_ARG, "level");
+  REFUSED(TRITONSERVER_LogMessage(9, "f", 1, "m"), TRITONSERVER_ERROR_INVALID_ARG, "unknown logging level '9'");
   WANT(!TRITONSERVER_LogIsEnabled(9));
 }
 
@@ -53,6 +53,8 @@ static void option_sets(void) {
   REFUSED(TRITONSERVER_ServerOptionsSetHostPolicy(o, "p", "colour", "red"), TRITONSERVER_ERROR_UNSUPPORTED, "'colour'");
   REFUSED(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(o, 2, -1, .5), TRITONSERVER_ERROR_INVALID_ARG, "device ID >= 0, got -1");
   REFUSED(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(o, 2, 0, 2), TRITONSERVER_ERROR_INVALID_ARG, "in range [0.0, 1.0], got 2");
+  REFUSED(TRITONSERVER_ServerNew(&s, o), TRITONSERVER_ERROR_INVALID_ARG, "--model-repository must be specified");
+  REFUSED(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(o, 1, 0, .5), TRITONSERVER_ERROR_INVALID_ARG, "not supported, got: CPU");
   OK(TRITONSERVER_ServerOptionsSetModelRepositoryPath(o, "/nowhere"));
   OK(TRITONSERVER_ServerOptionsSetModelRepositoryPath(o, "/nowhere"));
   OK(TRITONSERVER_ServerOptionsSetLogError(o, 0));
@@ -98,6 +100,8 @@ static void servers(const char* repository) {
   REFUSED(TRITONSERVER_ServerStop(s), TRITONSERVER_ERROR_INTERNAL, "Exit timeout expired. Exiting immediately.");
   REFUSED(TRITONSERVER_ServerIsLive(s, &live), TRITONSERVER_ERROR_UNAVAILABLE, "Server exiting");
   REFUSED(TRITONSERVER_ServerIsReady(s, &ready), TRITONSERVER_ERROR_UNAVAILABLE, "Server exiting");
+  REFUSED(TRITONSERVER_ServerModelIndex(s, 0, &m), TRITONSERVER_ERROR_UNAVAILABLE, "Server not ready");
+  REFUSED(TRITONSERVER_ServerModelStatistics(s, "", -1, &m), TRITONSERVER_ERROR_UNAVAILABLE, "Server not ready");
   await(&c, &c.finals, 1);
   await(&c, &c.released, 1);
   OK(TRITONSERVER_ServerDelete(s));
