@@ -55,6 +55,7 @@ capi: bin/.modules ## build/lib: libtritonserver.so, the server as a C library, 
 	@rm -f build/lib/libtritonserver.h
 	$(CC) -O2 -Wall -Wextra -o build/lib/neso-host cmd/neso-host/neso-host.c -ldl
 	@cp include/triton/core/*.h build/include/triton/core/
+	@cp include/neso.hpp build/include/
 	@sed 's|@VERSION@|$(VERSION)|' cmd/libtritonserver/tritonserver.pc.in >build/lib/pkgconfig/tritonserver.pc
 
 wheel: setup ## dist/*.whl: the Python package with the binary, and the import name pytriton

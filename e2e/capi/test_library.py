@@ -163,19 +163,21 @@ def test_no_leaks_of_the_library(repository, tmp_path):
     )
 
 
-def test_example_of_the_docs(repository, tmp_path):
+@pytest.mark.parametrize(
+    ("language", "compiler", "printed"),
+    [("c", CC, "Y[0] = 1\nY[1] = 2\nY[2] = 3\n"), ("cpp", CXX, "1\n2\n3\n1\n")],
+    ids=["c", "cpp"],
+)
+def test_example_of_the_docs(language, compiler, printed, repository, tmp_path):
+    if not compiler or not shutil.which("pkg-config"):
+        pytest.skip("needs a compiler and pkg-config")
     page = (ROOT / "docs" / "use" / "c-api.md").read_text()
-    (tmp_path / "hello.c").write_text(re.search(r"```c\n(.*?)```", page, re.S)[1])
-    flags = (
-        subprocess.run(
-            ["pkg-config", "--cflags", "--libs", "tritonserver"],
-            env={**os.environ, "PKG_CONFIG_PATH": str(LIBRARY.parent / "pkgconfig")},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        if shutil.which("pkg-config")
-        else [f"-I{ROOT / 'include'}", f"-L{LIBRARY.parent}", "-ltritonserver"]
-    )
-    subprocess.run([CC, tmp_path / "hello.c", *flags, "-pthread", "-o", tmp_path / "hello"], check=True)
-    assert run(tmp_path / "hello", repository).stdout == "Y[0] = 1\nY[1] = 2\nY[2] = 3\n"
+    source = tmp_path / f"hello.{language}"
+    source.write_text(re.search(rf"```{language}\n(.*?)```", page, re.S)[1])
+    where = {**os.environ, "PKG_CONFIG_PATH": str(LIBRARY.parent / "pkgconfig")}
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "tritonserver"], env=where, capture_output=True, text=True, check=True
+    ).stdout.split()
+    standard = ["-std=c++17", "-Wall", "-Wextra", "-Werror"] if language == "cpp" else []
+    subprocess.run([compiler, *standard, source, *flags, "-pthread", "-o", tmp_path / "hello"], check=True)
+    assert run(tmp_path / "hello", repository).stdout == printed
