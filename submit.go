@@ -3,6 +3,7 @@ package neso
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -29,7 +30,7 @@ type Follower interface {
 	// Begin is called first, with a timestamp of backend.Now. Inputs are borrowed. It
 	// returns what the model is given to tell others where its requests belong.
 	Begin(model string, version int64, id string, start int64, inputs []tensor.Tensor) (propagated string)
-	// Outputs are those of a response, borrowed.
+	// Outputs are those of a response, borrowed; an ensemble's are its steps'.
 	Outputs(outputs []tensor.Tensor)
 	// End is called last, with timestamps of backend.Now.
 	End(Moments)
@@ -99,16 +100,20 @@ func (s *submitted) ReleaseBuffer(*tensor.Buffer) {
 // followed is the timeline of a request with a follower. The request is its answerer's
 // when it is called.
 type followed struct {
-	to    Follower
-	ended sync.Once
+	to       Follower
+	ended    sync.Once
+	composed atomic.Bool // an ensemble, which computes in its steps only
 }
 
 func (f *followed) Begin(r *infer.Request) {
 	r.Trace = f.to.Begin(r.ModelName, r.ModelVersion, r.ID, r.Times.Start, r.Inputs)
 }
 
-func (f *followed) Answer(_ *infer.Request, resp *backend.Response) {
-	if resp != nil && resp.Err == nil {
+func (f *followed) Answer(r *infer.Request, resp *backend.Response) {
+	if r.Times.Steps != nil {
+		f.composed.Store(true)
+	}
+	if resp != nil && resp.Err == nil && !f.composed.Load() {
 		f.to.Outputs(resp.Outputs)
 	}
 }
@@ -119,7 +124,7 @@ func (f *followed) End(r *infer.Request, _ error) {
 		m := Moments{
 			Queue: t.Queue, ComputeStart: t.ComputeStart, InputEnd: t.InputEnd, OutputStart: t.OutputStart, ComputeEnd: t.ComputeEnd, End: t.End,
 		}
-		if t.Steps != nil { // an ensemble computes in its steps only
+		if f.composed.Load() {
 			m.ComputeStart = 0
 		}
 		if m.End == 0 {

@@ -77,6 +77,7 @@ func TRITONSERVER_LogMessage(level C.int, file C.uintptr_t, line C.int, message 
 		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unknown logging level '%d'", int(level)))
 	}
 	at := neso.LogSource(object.String(uintptr(file)), int(line))
-	processLog().Logger().LogAttrs(context.Background(), logLevels[level], object.String(uintptr(message)), at) //nolint:sloglint // the program's
+	text := object.String(uintptr(message))
+	processLog().Logger().LogAttrs(context.Background(), logLevels[level], text, at) //nolint:sloglint // the program's text
 	return 0
 }

@@ -253,7 +253,13 @@ func takeTrace(h handle.Handle) (*follower, handle.Handle) {
 }
 
 // follower shows a program one request of a trace.
-type follower struct{ t *traced }
+type follower struct {
+	t      *traced
+	queued sync.Once // that the request has left the queue is said once
+}
+
+// leaveQueue says when the request was queued.
+func (f *follower) leaveQueue(ns int64) { f.queued.Do(func() { f.t.at(queueStart, ns) }) }
 
 func (f *follower) describe(model string, version int64, id string) {
 	t := f.t
@@ -284,7 +290,7 @@ func (f *follower) Outputs(outputs []tensor.Tensor) { f.t.show(backendOutput, ou
 
 // End implements neso.Follower.
 func (f *follower) End(m neso.Moments) {
-	f.t.at(queueStart, first(m.Queue, m.End))
+	f.leaveQueue(first(m.Queue, m.End))
 	if m.ComputeStart != 0 {
 		end := first(m.ComputeEnd, m.End)
 		f.t.at(computeStart, m.ComputeStart)
@@ -305,6 +311,7 @@ func first(a, b int64) int64 {
 
 // Child implements neso.Follower.
 func (f *follower) Child() neso.Follower {
+	f.leaveQueue(backend.Now()) // the request of an ensemble, before those of its steps
 	c := f.t.spawn()
 	c.taken.Store(true)
 	return &follower{t: c}

@@ -30,12 +30,19 @@ output { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }
 output { name: "IDX" data_type: TYPE_UINT32 dims: [ 1 ] }
 model_transaction_policy { decoupled: true }
 """
+CHAIN = """platform: "ensemble"
+input { name: "X" data_type: TYPE_FP32 dims: [ -1 ] }
+output { name: "Z" data_type: TYPE_FP32 dims: [ -1 ] }
+ensemble_scheduling {
+  step { model_name: "identity" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "Z" } }
+}
+"""
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory) -> Path:
     top = tmp_path_factory.mktemp("models")
-    for name, config in {"identity": IDENTITY, "repeat": REPEAT}.items():
+    for name, config in {"identity": IDENTITY, "repeat": REPEAT, "chain": CHAIN}.items():
         (top / name / "1").mkdir(parents=True)
         (top / name / "config.pbtxt").write_text(config)
     return top
@@ -74,7 +81,7 @@ def run(made: Path, *args: str | Path, **env: str) -> subprocess.CompletedProces
     return done
 
 
-@pytest.mark.parametrize("name", ["infer", "misuse", "control"])
+@pytest.mark.parametrize("name", ["infer", "misuse", "control", "trace"])
 def test_program(name, repository, tmp_path):
     run(program(name, tmp_path), repository)
 
