@@ -54,14 +54,14 @@ func (g graph) users(names ...string) []string {
 }
 
 // exclusive returns the models that only name uses, directly or through parts
-// that only name uses, sorted.
-func (g graph) exclusive(name string) []string {
+// that only name uses, and that may go, sorted.
+func (g graph) exclusive(name string, mayGo func(part string) bool) []string {
 	gone := map[string]bool{name: true}
 	for again := true; again; {
 		again = false
 		for ensemble := range gone {
 			for _, part := range g[ensemble] {
-				if gone[part] {
+				if gone[part] || !mayGo(part) {
 					continue
 				}
 				kept := false

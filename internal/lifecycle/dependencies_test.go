@@ -48,7 +48,7 @@ func TestGraph(t *testing.T) {
 			if got := strings.Join(g.users(tc.of), " "); got != tc.users {
 				t.Errorf("users %q, want %q", got, tc.users)
 			}
-			if got := strings.Join(g.exclusive(tc.of), " "); got != tc.only {
+			if got := strings.Join(g.exclusive(tc.of, func(string) bool { return true }), " "); got != tc.only {
 				t.Errorf("exclusive %q, want %q", got, tc.only)
 			}
 		})

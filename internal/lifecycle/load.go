@@ -132,7 +132,10 @@ func (m *Manager) loadClaimed(r Request) (leaving []<-chan struct{}, err error) 
 	if err := m.checkPaths(r, p); err != nil {
 		return nil, err
 	}
-	err = m.loadOne(p, []string{r.Name})
+	served := m.serves(r.Name)
+	if err = m.loadOne(p, []string{r.Name}); err == nil && !served {
+		m.bring(r.Name, false)
+	}
 	return p.leaving, err
 }
 
@@ -160,8 +163,16 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 		} else if err != nil {
 			return partFailed(p.name, sub, err)
 		}
+		m.bring(part, true)
 		return nil
 	})
+}
+
+// bring notes who brought in a model that did not serve before.
+func (m *Manager) bring(name string, pulled bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entryLocked(name).pulled = pulled
 }
 
 // loadWithParts loads a model once its parts serve. load is called for each

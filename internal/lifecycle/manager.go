@@ -120,6 +120,8 @@ type entry struct {
 	snapshot *repository.Snapshot
 	// parts are the models that an ensemble is made of.
 	parts []string
+	// pulled says that an ensemble brought the model in, and not who asked for it.
+	pulled bool
 	// wants are the parts of the ensemble that was tried last, loaded or not.
 	wants []string
 	// failure says why the model has no version at all. unread marks one whose

@@ -124,6 +124,8 @@ func (s *startup) run(names []string) []Failure {
 				defer s.end()
 				if err := s.load(p); err != nil {
 					s.fail(name, err)
+				} else {
+					s.m.bring(name, !slices.Contains(names, name))
 				}
 			})
 		}

@@ -101,7 +101,7 @@ func (m *Manager) retired(r retired) {
 }
 
 // Unload takes a model, or with namespacing all of that name, out of service, with the ensembles that use it, and
-// with dependents also the models that only it uses. It returns once no new
+// with dependents also the models that it has brought in and only it uses. It returns once no new
 // request can reach them, before those in flight have ended. To unload what is
 // not known is no error. A load that is in the way is an error.
 func (m *Manager) Unload(name string, dependents bool) error {
@@ -115,7 +115,7 @@ func (m *Manager) Unload(name string, dependents bool) error {
 	for _, key := range m.namedLocked(name) {
 		names = append(append(names, key), g.users(key)...)
 		if dependents {
-			names = append(names, g.exclusive(key)...)
+			names = append(names, g.exclusive(key, func(part string) bool { return m.models[part] != nil && m.models[part].pulled })...)
 		}
 	}
 	for _, n := range names {

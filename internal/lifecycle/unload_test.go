@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,4 +97,39 @@ func TestDrainIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestUnloadWithDependents takes away the parts that the ensemble has brought in, and
+// leaves those that somebody had asked for before.
+func TestUnloadWithDependents(t *testing.T) {
+	for _, tc := range []struct{ startup, loads, want string }{
+		{"", "e", "a UNAVAILABLE b UNAVAILABLE"},
+		{"", "a e", "a READY b UNAVAILABLE"},
+		{"", "e a", "a UNAVAILABLE b UNAVAILABLE"}, // it served: nothing was asked for
+		{"e", "", "a UNAVAILABLE b UNAVAILABLE"},
+		{"b e", "", "a UNAVAILABLE b READY"},
+	} {
+		top := nesotest.Tree(t, map[string]string{
+			"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": "",
+			"e/config.pbtxt": ensembleConfig("a", "b"), "e/1/": "",
+		})
+		m := start(t, of(top, strings.Fields(tc.startup)...), &nesotest.Echo{Name: "echo"})
+		for _, name := range strings.Fields(tc.loads) {
+			mustLoad(t, m, Request{Name: name})
+		}
+		if err := m.Unload("e", true); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, name := range []string{"a", "b"} {
+			state := "UNAVAILABLE"
+			if m.serves(name) {
+				state = "READY"
+			}
+			got = append(got, name, state)
+		}
+		if text := strings.Join(got, " "); text != tc.want {
+			t.Errorf("startup %q, loads %q: %s, want %s", tc.startup, tc.loads, text, tc.want)
+		}
+	}
 }
