@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from .program import Lane, Program, mentions, touched
+from .program import Program, mentions, touched
 from .sides import Side
 
 LAST = re.compile(r"[A-Za-z_.]*(Error|Exception)\b.*")
@@ -151,7 +151,3 @@ def _answer(step: dict[str, Any], answer: Any, loose: set[str], refused: set[str
             if key.split()[0] not in refused
         }
     return answer
-
-
-def lanes_of(program: Program) -> list[Lane]:
-    return [lane for phase in program["phases"] for lane in phase]

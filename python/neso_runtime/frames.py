@@ -76,7 +76,6 @@ LOG_BODY = Struct("<BIHI")
 PID_STATUS = Struct("<Ii")
 U16 = Struct("<H")
 
-ENTRY_SIZE = 24
 # ENTRIES[n] is a tensor entry with its n dimensions. The receiver reads n from
 # byte 3 of the entry, so that one unpack takes it all.
 ENTRIES = tuple(Struct("<HBBIQQ%dq" % n) for n in range(256))
