@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -31,13 +32,13 @@ type group struct {
 
 	// mu is held while the process is told something.
 	mu        sync.Mutex
-	worker    *supervise.Worker // nil before the first instance, and after the last
 	models    map[uint32]*model
 	instances []*instance
 	nextModel uint32
 	next      uint32
 
-	list    sync.Mutex // guards told
+	worker  atomic.Pointer[supervise.Worker] // nil before the first instance, and after the last
+	list    sync.Mutex                       // guards told
 	told    []*instance
 	users   int // models that have not been closed; guarded by driver.mu
 	current backend.InstanceState
@@ -65,7 +66,7 @@ func (g *group) startLocked(ctx context.Context, spec supervise.Spec, first *sup
 	if err != nil {
 		return err
 	}
-	g.worker = w
+	g.worker.Store(w)
 	return nil
 }
 
@@ -119,13 +120,18 @@ func (g *group) tellLocked() {
 
 // add makes an instance, in the process that runs or in one that is started.
 func (g *group) add(ctx context.Context, i *instance, spec func() (supervise.Spec, *supervise.Session, error)) error {
+	if w := g.worker.Load(); w != nil { // without the lock, which a process that is started anew needs
+		if _, err := w.Conn(ctx); err != nil {
+			return err
+		}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.next++
 	i.number = g.next
 	g.instances = append(g.instances, i)
 	var err error
-	if g.worker == nil {
+	if g.worker.Load() == nil {
 		var s supervise.Spec
 		var first *supervise.Session
 		if s, first, err = spec(); err == nil {
@@ -137,7 +143,7 @@ func (g *group) add(ctx context.Context, i *instance, spec func() (supervise.Spe
 	}
 	if err != nil {
 		g.instances = g.instances[:len(g.instances)-1]
-		if g.worker == nil {
+		if g.worker.Load() == nil {
 			delete(g.models, i.model.number)
 		}
 		return err
@@ -149,9 +155,9 @@ func (g *group) add(ctx context.Context, i *instance, spec func() (supervise.Spe
 // joinLocked tells the process that runs of an instance, and of its model where it
 // does not know that.
 func (g *group) joinLocked(ctx context.Context, i *instance) error {
-	c, err := g.worker.Conn(ctx)
-	if err != nil {
-		return err
+	c := g.worker.Load().Living()
+	if c == nil {
+		return worker.ErrEnded
 	}
 	m := i.model
 	if g.models[m.number] == nil {
@@ -182,6 +188,15 @@ func (g *group) remove(i *instance) {
 
 // leave ends a model, and with the last one the process.
 func (g *group) leave(m *model) error {
+	w := g.drop(m)
+	if w == nil {
+		return nil
+	}
+	return w.Close() // without the lock, which a process that is started anew waits for
+}
+
+// drop forgets a model, and returns the process if it was the last one.
+func (g *group) drop(m *model) *supervise.Worker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.models[m.number] == m {
@@ -190,22 +205,21 @@ func (g *group) leave(m *model) error {
 			g.callLocked(wire.KindUnload, 0, host.Unload{Model: &m.number})
 		}
 	}
-	if len(g.models) > 0 || g.worker == nil {
+	if len(g.models) > 0 {
 		return nil
 	}
-	w := g.worker
-	g.worker = nil
-	return w.Close()
+	return g.worker.Swap(nil)
 }
 
 // callLocked tells the process of an end. One that has died needs not be told.
 func (g *group) callLocked(kind wire.Kind, instance uint32, body any) {
-	if g.worker == nil {
+	w := g.worker.Load()
+	if w == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()
-	c := g.worker.Living()
+	c := w.Living()
 	if c == nil {
 		return
 	}

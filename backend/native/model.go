@@ -217,9 +217,7 @@ func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (bac
 
 // Ready implements backend.Model.
 func (m *model) Ready() error {
-	m.group.mu.Lock()
-	w := m.group.worker
-	m.group.mu.Unlock()
+	w := m.group.worker.Load()
 	if w == nil {
 		return nil
 	}
@@ -228,14 +226,11 @@ func (m *model) Ready() error {
 
 // HostMemory implements backend.MemoryUser: the process is that of all instances.
 func (m *model) HostMemory() uint64 {
-	if m.group.key != "" || !m.group.mu.TryLock() {
+	w := m.group.worker.Load()
+	if m.group.key != "" || w == nil {
 		return 0
 	}
-	defer m.group.mu.Unlock()
-	if m.group.worker == nil {
-		return 0
-	}
-	return m.group.worker.HostMemory()
+	return w.HostMemory()
 }
 
 // Close implements backend.Model.
@@ -251,7 +246,11 @@ func (m *model) Close() error {
 
 // Execute implements backend.Instance.
 func (i *instance) Execute(ctx context.Context, batch *backend.Batch) error {
-	return i.model.group.worker.ExecuteAs(ctx, batch, func(lead *worker.Instance) *worker.Instance {
+	w := i.model.group.worker.Load()
+	if w == nil {
+		return worker.ErrEnded
+	}
+	return w.ExecuteAs(ctx, batch, func(lead *worker.Instance) *worker.Instance {
 		if in := i.at.Load(); in != nil && in.Conn() == lead.Conn() {
 			return in
 		}
