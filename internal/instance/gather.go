@@ -41,11 +41,17 @@ func (p *Pool) gather(e *execution) error {
 func (p *Pool) concatenate(b *backend.Batch, i int) (tensor.Tensor, error) {
 	t := b.Requests[0].Inputs[i]
 	t.Buffer = nil
-	size := 0
+	size, ragged := 0, p.o.Ragged[t.Name]
 	for _, r := range b.Requests {
 		in := input(r, i, t.Name)
 		if in == nil || in.Datatype != t.Datatype {
 			return t, backend.Errorf(backend.Internal, "batch with and without input '%s'", t.Name)
+		}
+		// The rows lie one behind the other: with a longer one among them each would
+		// begin in another. Schedulers form no such batch.
+		if !ragged && !p.row(in.Shape).Equal(p.row(t.Shape)) {
+			return t, backend.Errorf(backend.Internal, "batch with input '%s' of shapes %v and %v, which cannot share one", t.Name, t.Shape,
+				in.Shape)
 		}
 		size += len(in.Data)
 	}
@@ -62,13 +68,21 @@ func (p *Pool) concatenate(b *backend.Batch, i int) (tensor.Tensor, error) {
 		elements += n
 	}
 	switch {
-	case p.o.Ragged[t.Name]:
+	case ragged:
 		t.Shape = tensor.Shape{elements}
 	case p.o.Batching && len(t.Shape) > 0:
 		t.Shape = t.Shape.Clone()
 		t.Shape[0] = int64(b.Size)
 	}
 	return t, nil
+}
+
+// row is the shape of an input without its batch dimension.
+func (p *Pool) row(s tensor.Shape) tensor.Shape {
+	if p.o.Batching && len(s) > 0 {
+		return s[1:]
+	}
+	return s
 }
 
 // flatten returns a ragged input as one dimension, the form it has in a batch.

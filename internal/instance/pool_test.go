@@ -424,6 +424,37 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestGatherRefusesRowsOfOtherShapes: each row behind a longer one would begin in it,
+// so that a request got what is another's.
+func TestGatherRefusesRowsOfOtherShapes(t *testing.T) {
+	pool := memory.New(memory.Options{})
+	defer pool.Close()
+	for name, shapes := range map[string][2]tensor.Shape{
+		"other dimensions":  {{1, 2}, {1, 3}},
+		"the same elements": {{1, 2, 3}, {1, 3, 2}},
+		"another rank":      {{2}, {1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Capabilities: backend.Capabilities{Gather: true}, Batching: true, Allocator: pool}
+			p := newPool(t, o, 1, func(b *backend.Batch) error {
+				t.Errorf("executes %s", read(b.Inputs[0]))
+				return nil
+			})
+			batch := []*infer.Request{request(&drop{}, 1, numbers("A", shapes[0], 1)), request(&drop{}, 1, numbers("A", shapes[1], 7))}
+			p.Execute(0, batch)
+			want := fmt.Sprintf("batch with input 'A' of shapes %v and %v, which cannot share one", shapes[0], shapes[1])
+			for _, r := range batch {
+				if err, _ := r.Failure(); err == nil || err.Code != backend.Internal || err.Message != want {
+					t.Errorf("ended %v, failure %v, want %s", r.Ended(), err, want)
+				}
+			}
+		})
+	}
+	if leaks := pool.Leaks(); len(leaks) > 0 {
+		t.Errorf("leaks: %v", leaks)
+	}
+}
+
 // A batch that was sent ahead and ends without a word of its beginning waits no
 // more: pending requests are what autoscalers see.
 func TestWhatHasEndedDoesNotWait(t *testing.T) {
