@@ -41,7 +41,7 @@ func pages(t *testing.T) (docs, others []string) {
 	for _, p := range top {
 		others = append(others, filepath.Base(p))
 	}
-	return docs, append(others, "examples/README.md")
+	return docs, append(others, "examples/README.md", "rust/README.md")
 }
 
 // links returns the relative targets of a document's links, as paths from the

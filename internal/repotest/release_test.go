@@ -29,7 +29,7 @@ func TestCIRunsCheck(t *testing.T) {
 }
 
 // TestVersionsAgree: the newest version in CHANGELOG.md is that of the Python
-// packages, and of a server that is built without `make`.
+// packages, of the crate, and of a server that is built without `make`.
 func TestVersionsAgree(t *testing.T) {
 	versions := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(read(t, "CHANGELOG.md"), -1)
 	if len(versions) < 2 || versions[0][1] != "Unreleased" {
@@ -42,6 +42,7 @@ func TestVersionsAgree(t *testing.T) {
 	for path, line := range map[string]string{
 		"python/neso/_version.py":               `__version__ = "` + newest[1] + `"`,
 		"python/pytriton-compat/pyproject.toml": `version = "` + newest[1] + `"`,
+		"rust/Cargo.toml":                       `version = "` + newest[1] + `"`,
 		"internal/engine/engine.go":             `var Version = "` + newest[1] + `-dev"`,
 	} {
 		if !strings.Contains(read(t, path), "\n"+line+"\n") {
