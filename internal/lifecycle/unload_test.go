@@ -114,7 +114,7 @@ func TestUnloadWithDependents(t *testing.T) {
 			"e/config.pbtxt": ensembleConfig("a", "b"), "e/1/": "",
 		})
 		m := start(t, of(top, strings.Fields(tc.startup)...), &nesotest.Echo{Name: "echo"})
-		for _, name := range strings.Fields(tc.loads) {
+		for name := range strings.FieldsSeq(tc.loads) {
 			mustLoad(t, m, Request{Name: name})
 		}
 		if err := m.Unload("e", true); err != nil {
