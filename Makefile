@@ -87,7 +87,7 @@ pythons: setup build ## the Python package on every Python found here, syntax an
 	scripts/pythons.sh
 
 e2e: setup build capi ## the built binary under the official clients
-	$(PYTHON) -m pytest -q e2e
+	scripts/e2e.sh
 
 PY_DIRS = backend bench e2e examples python scripts
 
