@@ -30,7 +30,8 @@ beside() {
 }
 told() {
   wait "$pid"
-  local name=${*//[^a-z]/} code took
+  local words="$*" name code took
+  name=${words//[^a-z]/}
   cat "$aside/$name"
   read -r code took <"$aside/$name.end"
   echo "::: ran $took s beside others"

@@ -307,7 +307,7 @@ def test_async_execute(tmp_path):
         "import asyncio\n"
         + path.read_text()
         .replace("    def execute", "    async def execute")
-        .replace("        pass\n        return [", "        await asyncio.sleep(0.001)\n        return [")
+        .replace("        pass\n        results = [", "        await asyncio.sleep(0.001)\n        results = [")
     )
     assert "async def execute" in path.read_text() and "await" in path.read_text()
     with Server(tmp_path) as s:
