@@ -153,6 +153,9 @@ type Capabilities struct {
 	// Count is the preferred instance count where the configuration has none; 0
 	// means 1.
 	Count int
+	// Serial has the instances of a model made, warmed up and closed one after the
+	// other, in the order of Config.Instances, and not side by side.
+	Serial bool
 	// UsesGPU reports whether what the backend is made of can use an NVIDIA GPU:
 	// if not, KIND_AUTO means the CPU. It is asked only where there are GPUs; nil
 	// means that it can.

@@ -84,7 +84,7 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true}
+	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, Serial: true}
 }
 
 // checkParameter is what a load says of one parameter.

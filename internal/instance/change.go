@@ -37,8 +37,8 @@ func newSlot(ctx context.Context, cfg backend.InstanceConfig) *slot {
 // has ended.
 func (s *slot) ReleaseBuffer(*tensor.Buffer) { close(s.empty) }
 
-// Make makes and warms up the instances of reserved numbers, in parallel. On
-// error it discards them.
+// Make makes and warms up the instances of reserved numbers, in parallel unless the
+// backend wants them one by one. On error it discards them.
 func (p *Pool) Make(ctx context.Context, numbers []int) error {
 	// The first failure ends the making of the others, and with the load ends
 	// also a warm-up run that does not come back by itself.
@@ -55,7 +55,11 @@ func (p *Pool) Make(ctx context.Context, numbers []int) error {
 	})
 	var wg sync.WaitGroup
 	// Making an instance is mostly waiting, for a process or for storage.
-	sem := make(chan struct{}, max(4, 2*processors.Count()))
+	most := max(4, 2*processors.Count())
+	if p.o.Capabilities.Serial {
+		most = 1
+	}
+	sem := make(chan struct{}, most)
 	for _, s := range slots {
 		sem <- struct{}{}
 		wg.Go(func() {

@@ -3,6 +3,8 @@ package instance
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,7 @@ type counted struct {
 
 	mu     sync.Mutex
 	open   map[string]int
+	made   []string
 	closed []string
 }
 
@@ -42,6 +45,7 @@ func (m *counted) NewInstance(_ context.Context, c backend.InstanceConfig) (back
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open[c.Name]++
+	m.made = append(m.made, c.Name)
 	return &countedInstance{m: m, name: c.Name}, nil
 }
 
@@ -107,6 +111,23 @@ func grow(t *testing.T, p *Pool, names ...string) []int {
 		t.Fatal(err)
 	}
 	return numbers
+}
+
+// A backend that asks for it has its instances made and closed in their order, also
+// those that come later.
+func TestSerialInstances(t *testing.T) {
+	m, names := &counted{}, []string{}
+	for n := range 40 {
+		names = append(names, fmt.Sprintf("m_%d", n))
+	}
+	p := openCounted(t, m, Options{Capabilities: backend.Capabilities{Serial: true}}, names[:20]...)
+	p.Join(grow(t, p, names[20:]...))
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(m.made, names) || !slices.Equal(m.closed, names) {
+		t.Errorf("made as %v, closed as %v", m.made, m.closed)
+	}
 }
 
 func ended(c <-chan struct{}) bool {

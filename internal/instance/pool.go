@@ -77,8 +77,8 @@ type Pool struct {
 	closeErr  error
 }
 
-// Open creates and warms up the instances, in parallel. On error it closes
-// those it made.
+// Open creates and warms up the instances, see Make. On error it closes those it
+// made.
 func Open(ctx context.Context, o Options) (*Pool, error) {
 	if len(o.Instances) == 0 {
 		return nil, backend.Errorf(backend.Internal, "a model needs at least one instance")
@@ -133,7 +133,11 @@ func (p *Pool) Close() error {
 		errs := make([]error, len(all))
 		var wg sync.WaitGroup
 		for i, s := range all {
-			if s != nil {
+			switch {
+			case s == nil:
+			case p.o.Capabilities.Serial:
+				errs[i] = p.closeSlot(s)
+			default:
 				wg.Go(func() { errs[i] = p.closeSlot(s) })
 			}
 		}
