@@ -15,6 +15,7 @@ import (
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/capi/native"
 	"github.com/nesoserve/neso/capi/object"
 )
 
@@ -68,7 +69,13 @@ var logLevels = [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelError,
 
 //export TRITONSERVER_LogIsEnabled
 func TRITONSERVER_LogIsEnabled(level C.int) C.bool {
-	return level >= 0 && int(level) < len(logLevels) && C.bool(processLog().Logger().Enabled(context.Background(), logLevels[level]))
+	if level < 0 || int(level) >= len(logLevels) {
+		return false
+	}
+	if enabled, here := native.Logs(int(level)); here {
+		return C.bool(enabled)
+	}
+	return C.bool(processLog().Logger().Enabled(context.Background(), logLevels[level]))
 }
 
 //export TRITONSERVER_LogMessage
@@ -76,8 +83,14 @@ func TRITONSERVER_LogMessage(level C.int, file C.uintptr_t, line C.int, message 
 	if level < 0 || int(level) >= len(logLevels) {
 		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unknown logging level '%d'", int(level)))
 	}
-	at := neso.LogSource(object.String(uintptr(file)), int(line))
 	text := object.String(uintptr(message))
+	if enabled, here := native.Logs(int(level)); here {
+		if enabled {
+			native.Log(int(level), object.String(uintptr(file)), int(line), text)
+		}
+		return 0
+	}
+	at := neso.LogSource(object.String(uintptr(file)), int(line))
 	processLog().Logger().LogAttrs(context.Background(), logLevels[level], text, at) //nolint:sloglint // the program's text
 	return 0
 }

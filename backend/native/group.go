@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/supervise"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/backend/native/host"
+	"github.com/nesoserve/neso/internal/logging"
 )
 
 // firstModel is the number of a model that has its process for itself.
@@ -243,6 +244,7 @@ func (d *driver) loadOf(cfg *backend.Config, lib library, number uint32, complet
 	}
 	return host.Load{
 		Model: number, Library: lib.path, Directory: lib.folder, Settings: settings, View: view, Complete: complete, Preload: lib.server,
+		Verbose: d.log.Enabled(context.Background(), logging.LevelVerbose),
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 // a time.
 type worker struct {
 	server    *host.Server
+	journal   *journal
 	libraries map[string]*library // by path
 	models    map[uint32]*model
 	instances map[uint32]*instance
@@ -39,8 +40,10 @@ func neso_host_main() C.int {
 	}
 	C.neso_catch()
 	server.Watch(watch(C.NESO_OUTPUTS), watch(C.NESO_INPUTS))
+	j := &journal{server: server}
+	hosted.Store(j)
 	return C.int(server.Serve(&worker{
-		server: server, libraries: map[string]*library{}, models: map[uint32]*model{}, instances: map[uint32]*instance{},
+		server: server, journal: j, libraries: map[string]*library{}, models: map[uint32]*model{}, instances: map[uint32]*instance{},
 	}))
 }
 
@@ -50,6 +53,7 @@ func watch(kind C.int) func([]byte) {
 
 // Load implements host.Library.
 func (w *worker) Load(l *host.Load) (*host.Loaded, error) {
+	w.journal.verbose.Store(l.Verbose)
 	for _, name := range l.Preload {
 		c := object.NewText(name)
 		C.neso_known((*C.char)(at(c)))

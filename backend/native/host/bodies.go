@@ -19,6 +19,8 @@ type Load struct {
 	// Complete asks for what the model itself knows; AutoComplete says that the
 	// server may be told, now or in an earlier life.
 	Complete bool `json:"complete"`
+	// Verbose says that the server's log takes verbose messages.
+	Verbose bool `json:"verbose,omitempty"`
 	// Preload are names of the library of the server by which the backend's library
 	// asks for it.
 	Preload []string `json:"preload,omitempty"`

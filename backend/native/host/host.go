@@ -66,6 +66,19 @@ func (s *Server) Watch(outputs, inputs func([]byte)) { s.guest.Watch(outputs, in
 // Allocate returns memory for an output of so many bytes.
 func (s *Server) Allocate(size int) (*Block, error) { return s.guest.Allocate(size, InlineLimit) }
 
+// Levels of Server.Log.
+const (
+	LogInfo    = wire.LogInfo
+	LogWarn    = wire.LogWarn
+	LogError   = wire.LogError
+	LogVerbose = wire.LogVerbose
+)
+
+// Log sends a record to the server's log. Any goroutine may call it.
+func (s *Server) Log(level uint8, file string, line int, message string) error {
+	return s.guest.Log(level, file, line, message)
+}
+
 // Serve works until the server says that it is enough, or is gone. It returns the
 // exit status.
 func (s *Server) Serve(l Library) int {

@@ -195,6 +195,17 @@ func (g *Guest) json(kind wire.Kind, instance uint32, id uint64, v any) error {
 	return err
 }
 
+// Log sends a record to the server's log. Any goroutine may call it.
+func (g *Guest) Log(level uint8, file string, line int, message string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var err error
+	if g.out, err = wire.AppendLog(g.out[:0], level, file, line, message); err == nil {
+		_, err = g.descriptors.Write(g.out)
+	}
+	return err
+}
+
 func (g *Guest) cancel(handle uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

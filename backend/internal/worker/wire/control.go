@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"encoding/json"
+	"math"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/cuda"
@@ -263,6 +264,21 @@ const (
 	LogError
 	LogVerbose
 )
+
+// MaxLogMessage is how many bytes of a text AppendLog takes.
+const MaxLogMessage = 1 << 20
+
+// AppendLog appends a LOG. Texts that are too long lose their end.
+func AppendLog(dst []byte, level uint8, file string, line int, message string) ([]byte, error) {
+	file, message = file[:min(len(file), math.MaxUint16)], message[:min(len(message), MaxLogMessage)]
+	dst, base := beginFrame(dst, KindLog, 0, 0)
+	dst = append(dst, level)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(max(line, 0)))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(file)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(message)))
+	dst = append(append(dst, file...), message...)
+	return endFrame(dst, base)
+}
 
 // DecodeLog reads the body of LOG: the texts view the frame.
 func DecodeLog(body []byte) (r LogRecord, err error) {

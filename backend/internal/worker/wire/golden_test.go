@@ -217,7 +217,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	frame, err = AppendFrame(nil, KindGrow, 0, 3, []byte{0, 0, 16, 0, 0, 0, 0, 0})
 	keep("grow", frame, err)
 	keep("release", AppendRelease(nil, []Block{{0, 4096}, {FirstOutputSegment, 1 << 33}}), nil)
-	frame, err = AppendFrame(nil, KindLog, 0, 0, []byte("\x01\x0c\x00\x00\x00\x08\x00\x05\x00\x00\x00model.pyhello"))
+	frame, err = AppendLog(nil, LogWarn, "model.py", 12, "hello")
 	keep("log", frame, err)
 	text("metric", KindMetric, 0, 31, MetricBody{Op: "family", Name: "m_total", Description: "d", Kind: "counter"})
 	text("control", KindControl, 0, 32, ControlBody{Op: "is_ready", Model: "other", Version: -1})
