@@ -127,16 +127,19 @@ func TRITONBACKEND_InputPropertiesForHostPolicy(h, _, name, datatype, shape, dim
 	return TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count)
 }
 
+// A piece behind the last one is null and has no bytes, which is no error: libraries
+// ask for the first one of an input without elements.
+//
 //export TRITONBACKEND_InputBuffer
 func TRITONBACKEND_InputBuffer(h C.uintptr_t, index C.uint32_t, buffer, size, kind, id C.uintptr_t) C.uintptr_t {
 	return inputOf(h, func(i *input) C.uintptr_t {
-		if uint32(index) >= i.pieces() {
+		if uint32(index) < i.pieces() {
+			put(buffer, i.data)
+			put(size, uint64(len(i.tensor.Data)))
+		} else {
 			put[uintptr](buffer, 0)
 			put[uint64](size, 0)
-			return errorf(backend.InvalidArg, "out of bounds index %d: input '%s' has %d buffers", index, i.tensor.Name, i.pieces())
 		}
-		put(buffer, i.data)
-		put(size, uint64(len(i.tensor.Data)))
 		put(kind, memoryCPU)
 		put[int64](id, 0)
 		return 0
@@ -153,6 +156,10 @@ func TRITONBACKEND_InputBufferAttributes(h C.uintptr_t, index C.uint32_t, buffer
 	return inputOf(h, func(i *input) C.uintptr_t {
 		if err := TRITONBACKEND_InputBuffer(h, index, buffer, 0, 0, 0); err != 0 {
 			return err
+		}
+		if uint32(index) >= i.pieces() {
+			put[uintptr](attributes, 0)
+			return 0
 		}
 		i.request.mu.Lock()
 		defer i.request.mu.Unlock()

@@ -106,6 +106,20 @@ def test_request_is_described(served):
     assert r.json["outputs"][0]["data"] == [5]
 
 
+@pytest.mark.parametrize("size", [0, 3, 5000])
+def test_pieces_of_an_input(served, size):
+    """There is one, for every host policy; what is asked for behind it is null, and no error."""
+    r = ask(served, do="pieces", data=[1] * size)
+    assert r.status == 200, r
+    told = r.json["parameters"]
+    one = f"memory of {4 * size} bytes" if size else "null of 0 bytes"
+    assert told == {
+        **{"count": int(size > 0), "same": True, "on_cpu": True, "first": one, "first_of_none": one},
+        **{"first_of_other": one, "behind": "null of 0 bytes"},
+        **{"first_attributes": one, "behind_attributes": "null of 0 bytes"},
+    }
+
+
 def test_errors_of_the_backend(served):
     r = ask(served, do="error")
     assert (r.status, r.error) == (404, "nothing there")

@@ -139,6 +139,47 @@ static TRITONSERVER_Error* describe(TRITONBACKEND_Request* request) {
   return TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, NULL);
 }
 
+static TRITONSERVER_Error* note(TRITONBACKEND_Response* response, const char* what, const void* piece, uint64_t size) {
+  char text[64];
+  snprintf(text, sizeof text, "%s of %d bytes", piece ? "memory" : "null", (int)size);
+  return TRITONBACKEND_ResponseSetStringParameter(response, what, text);
+}
+
+/* The pieces of an input, asked for in every way. */
+static TRITONSERVER_Error* pieces(TRITONBACKEND_Request* request) {
+  TRITONBACKEND_Response* response;
+  TRITONBACKEND_Input* input;
+  TRITONSERVER_BufferAttributes* attributes;
+  TRITONSERVER_MemoryType type = TRITONSERVER_MEMORY_GPU;
+  int64_t id = 7;
+  uint32_t count, of_policy;
+  uint64_t size, size_of_policy;
+  size_t told = 0;
+  const void* piece;
+  TRY(TRITONBACKEND_ResponseNew(&response, request));
+  TRY(TRITONBACKEND_RequestInput(request, "IN0", &input));
+  TRY(TRITONBACKEND_InputProperties(input, NULL, NULL, NULL, NULL, &size, &count));
+  TRY(TRITONBACKEND_InputPropertiesForHostPolicy(input, "unheard_of", NULL, NULL, NULL, NULL, &size_of_policy, &of_policy));
+  TRY(TRITONBACKEND_ResponseSetIntParameter(response, "count", count));
+  TRY(TRITONBACKEND_ResponseSetBoolParameter(response, "same", count == of_policy && size == size_of_policy));
+  TRY(TRITONBACKEND_InputBuffer(input, 0, &piece, &size, &type, &id));
+  TRY(note(response, "first", piece, size));
+  TRY(TRITONBACKEND_ResponseSetBoolParameter(response, "on_cpu", type == TRITONSERVER_MEMORY_CPU && id == 0));
+  TRY(TRITONBACKEND_InputBufferForHostPolicy(input, NULL, 0, &piece, &size, &type, &id));
+  TRY(note(response, "first_of_none", piece, size));
+  TRY(TRITONBACKEND_InputBufferForHostPolicy(input, "unheard_of", 0, &piece, &size, &type, &id));
+  TRY(note(response, "first_of_other", piece, size));
+  TRY(TRITONBACKEND_InputBuffer(input, 5, &piece, &size, &type, &id));
+  TRY(note(response, "behind", piece, size));
+  TRY(TRITONBACKEND_InputBufferAttributes(input, 0, &piece, &attributes));
+  if (attributes) TRY(TRITONSERVER_BufferAttributesByteSize(attributes, &told));
+  TRY(note(response, "first_attributes", attributes, told));
+  TRY(TRITONBACKEND_InputBufferAttributes(input, 5, &piece, &attributes));
+  TRY(note(response, "behind_attributes", attributes, 0));
+  TRY(echo(request, response));
+  return TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, NULL);
+}
+
 /* The running sum of a sequence, kept by the server. */
 static TRITONSERVER_Error* sum(TRITONBACKEND_Request* request) {
   TRITONBACKEND_Input *input, *kept;
@@ -173,6 +214,8 @@ static TRITONSERVER_Error* run(TRITONBACKEND_Request* request, const char* what)
   TRITONBACKEND_Response* response;
   if (strcmp(what, "describe") == 0) {
     TRY(describe(request));
+  } else if (strcmp(what, "pieces") == 0) {
+    TRY(pieces(request));
   } else if (strcmp(what, "sum") == 0) {
     TRY(sum(request));
   } else if (strcmp(what, "error") == 0) {
