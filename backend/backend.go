@@ -153,6 +153,12 @@ type Capabilities struct {
 	// Count is the preferred instance count where the configuration has none; 0
 	// means 1.
 	Count int
+	// Preferred are the instance groups that the backend prefers, the best first, in
+	// place of Kind and Count. PreferredFor is Preferred where it depends on the model;
+	// it is asked once a load of a model whose configuration leaves groups or counts
+	// open, before Complete. nil: Preferred.
+	Preferred    []PreferredGroup
+	PreferredFor func(ctx context.Context, cfg *Config) ([]PreferredGroup, error)
 	// Serial has the instances of a model made, warmed up and closed one after the
 	// other, in the order of Config.Instances, and not side by side.
 	Serial bool
@@ -181,6 +187,17 @@ type Capabilities struct {
 	TakesDevice func(cfg *Config) bool
 	// CopiesOutputs says that Respond is never handed the memory of an input.
 	CopiesOutputs bool
+}
+
+// PreferredGroup is an instance group that a backend prefers. It is the one of a
+// configuration without instance_group if it is the first that the machine has
+// Devices for; groups of its Kind get its Count and Devices where they have none.
+type PreferredGroup struct {
+	Kind string // KIND_AUTO, KIND_CPU, KIND_GPU or KIND_MODEL
+	// Count is the number of instances, on each device; 0 for the server's choice.
+	Count int
+	// Devices are numbers of GPUs; none for the server's choice.
+	Devices []int
 }
 
 // Batch is what an instance executes: one or more requests. The value and its

@@ -248,17 +248,17 @@ func (d *driver) loadOf(cfg *backend.Config, lib library, number uint32, complet
 	}
 }
 
-// load sends LOAD and returns the completed configuration, if it was changed.
-func load(ctx context.Context, c *worker.Conn, l host.Load) ([]byte, error) {
+// load sends LOAD and returns what the library has said.
+func load(ctx context.Context, c *worker.Conn, l host.Load) (host.Loaded, error) {
 	answer, err := c.Load(ctx, wire.KindLoad, 0, l)
 	if err != nil {
-		return nil, plain(err)
+		return host.Loaded{}, plain(err)
 	}
 	var body host.Loaded
 	if err := json.Unmarshal(answer, &body); err != nil {
-		return nil, fmt.Errorf("answer of neso-host for model '%s': %w", l.View.Name, err)
+		return host.Loaded{}, fmt.Errorf("answer of neso-host for model '%s': %w", l.View.Name, err)
 	}
-	return body.Config, nil
+	return body, nil
 }
 
 // init sends INIT and makes the instance known to the connection.

@@ -103,7 +103,8 @@ func (d *driver) completeShared(ctx context.Context, cfg *backend.Config, lib li
 		return nil, err
 	}
 	defer s.Stop()
-	return load(ctx, s.Conn, d.loadOf(cfg, lib, firstModel, true))
+	loaded, err := load(ctx, s.Conn, d.loadOf(cfg, lib, firstModel, true))
+	return loaded.Config, err
 }
 
 // spec says how to start the process of a model.

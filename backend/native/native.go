@@ -62,6 +62,8 @@ type driver struct {
 	launcher *process.Launcher
 	warm     supervise.Warm
 
+	preferred preferred
+
 	mu     sync.Mutex
 	shared map[string]*group // by library
 	links  map[string]*scratch.Dir
@@ -84,7 +86,9 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
-	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, Serial: true}
+	return backend.Capabilities{
+		Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, Serial: true, PreferredFor: d.preferredFor,
+	}
 }
 
 // checkParameter is what a load says of one parameter.
@@ -150,13 +154,13 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	config, err := load(ctx, s.Conn, d.loadOf(&cfg, lib, firstModel, true))
+	loaded, err := load(ctx, s.Conn, d.loadOf(&cfg, lib, firstModel, true))
 	if err != nil {
 		s.Stop()
 		return nil, err
 	}
 	d.warm.Keep(&cfg, s)
-	return config, nil
+	return loaded.Config, nil
 }
 
 // Load implements backend.Backend.

@@ -8,6 +8,7 @@ import "C"
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
@@ -45,8 +46,7 @@ var (
 
 // attribute is a TRITONBACKEND_BackendAttribute.
 type attribute struct {
-	groups   []group
-	parallel bool
+	groups []group
 }
 
 // group is what a library prefers where the configuration says nothing.
@@ -160,6 +160,26 @@ func (l *library) attributes() *attribute {
 		return nil // what the call has set is void
 	}
 	return a
+}
+
+// preferred are the groups that a library has added, nil for one that says nothing.
+func (a *attribute) preferred() (all []backend.PreferredGroup) {
+	if a == nil {
+		return nil
+	}
+	for _, g := range a.groups {
+		p := backend.PreferredGroup{Count: int(min(g.count, math.MaxInt32))}
+		for name, kind := range kinds {
+			if kind == g.kind {
+				p.Kind = name
+			}
+		}
+		for _, id := range g.devices {
+			p.Devices = append(p.Devices, int(min(max(id, -1), math.MaxInt32)))
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // end finalizes a library. It stays open: threads of its may still run.

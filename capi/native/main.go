@@ -66,6 +66,9 @@ func (w *worker) Load(l *host.Load) (*host.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.Attributes {
+		return &host.Loaded{Preferred: lib.attributes().preferred()}, nil
+	}
 	m, err := lib.load(l)
 	if err != nil {
 		return nil, err

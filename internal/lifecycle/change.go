@@ -15,7 +15,12 @@ func (m *Manager) change(ctx context.Context, p *plan, version int64, there *mod
 		if err != nil {
 			return err
 		}
-		config, err := p.draftOf(version).ChangeInstances(there.Config(), m.o.GPUs, b.Capabilities())
+		can, err := m.capabilities(ctx, p, version, b)
+		if err != nil {
+			fits = true
+			return err
+		}
+		config, err := p.draftOf(version).ChangeInstances(there.Config(), m.o.GPUs, can)
 		if err != nil {
 			fits = true
 			return err

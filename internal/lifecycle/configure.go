@@ -104,7 +104,10 @@ func (m *Manager) draft(p *plan) (*draft.Draft, error) {
 // model itself knows, and then all of it must hold.
 func (m *Manager) complete(ctx context.Context, p *plan, version int64, b backend.Backend) (*modelconfig.Config, backend.Config, error) {
 	draft := p.draftOf(version).Clone()
-	can := b.Capabilities()
+	can, err := m.capabilities(ctx, p, version, b)
+	if err != nil {
+		return nil, backend.Config{}, err
+	}
 	if err := draft.NormalizeInstances(m.o.GPUs, can); err != nil {
 		return nil, backend.Config{}, err
 	}
@@ -123,4 +126,17 @@ func (m *Manager) complete(ctx context.Context, p *plan, version int64, b backen
 		return nil, backend.Config{}, err
 	}
 	return config, config.ToBackend(dir, versionDir, version), nil
+}
+
+// capabilities are those of a version's backend, with the instance groups that it
+// prefers for the version where they matter.
+func (m *Manager) capabilities(ctx context.Context, p *plan, version int64, b backend.Backend) (backend.Capabilities, error) {
+	can, draft := b.Capabilities(), p.draftOf(version)
+	if can.PreferredFor == nil || !draft.LacksInstances() {
+		return can, nil
+	}
+	cfg := draft.ToBackend(p.snapshot.Directory, p.snapshot.VersionDirectory(version), version)
+	var err error
+	can.Preferred, err = can.PreferredFor(ctx, &cfg)
+	return can, err
 }

@@ -19,6 +19,8 @@ type Load struct {
 	// Complete asks for what the model itself knows; AutoComplete says that the
 	// server may be told, now or in an earlier life.
 	Complete bool `json:"complete"`
+	// Attributes asks for Loaded.Preferred alone: no model is made.
+	Attributes bool `json:"attributes,omitempty"`
 	// Verbose says that the server's log takes verbose messages.
 	Verbose bool `json:"verbose,omitempty"`
 	// Preload are names of the library of the server by which the backend's library
@@ -30,6 +32,8 @@ type Load struct {
 type Loaded struct {
 	// Config is the completed configuration, where the model has changed it.
 	Config json.RawMessage `json:"config,omitempty"`
+	// Preferred are the instance groups that the library prefers.
+	Preferred []backend.PreferredGroup `json:"preferred,omitempty"`
 }
 
 // Init is the body of INIT: an instance of a model that was loaded.

@@ -62,13 +62,13 @@ func (d *Draft) NormalizeInstances(set gpu.Set, prefer backend.Capabilities) err
 		gpus[i] = set.Devices[i].Number
 	}
 	auto := len(gpus) > 0 && (prefer.UsesGPU == nil || prefer.UsesGPU()) // whether KIND_AUTO may mean a GPU
-	preferred, known := inferencepb.ModelInstanceGroup_Kind_value[prefer.Kind]
-	kind := inferencepb.ModelInstanceGroup_Kind(preferred)
+	wanted := preferences(prefer)
 	if len(pb.InstanceGroup) == 0 {
 		group := &inferencepb.ModelInstanceGroup{Name: pb.Name}
-		if known && (kind != inferencepb.ModelInstanceGroup_KIND_GPU || auto) {
-			group.Kind = kind
-			group.Count = clampCount(prefer.Count)
+		for k := range wanted {
+			if wanted[k].begin(group, gpus, auto) {
+				break
+			}
 		}
 		pb.InstanceGroup = []*inferencepb.ModelInstanceGroup{group}
 	}
@@ -82,8 +82,8 @@ func (d *Draft) NormalizeInstances(set gpu.Set, prefer backend.Capabilities) err
 				g.Kind = inferencepb.ModelInstanceGroup_KIND_CPU
 			}
 		}
-		if g.Count < 1 && prefer.Count > 0 && (!known || kind == g.Kind) {
-			g.Count = clampCount(prefer.Count)
+		for k := range wanted {
+			wanted[k].fill(g, gpus)
 		}
 		if g.Count < 1 {
 			g.Count = 1
