@@ -50,7 +50,7 @@ var Drivers []func() []backend.Driver
 // workerBinary is the neso command, which workers of a user or with limits and those
 // of `isolation: process` are started with.
 func workerBinary() string {
-	if path := os.Getenv("NESO_BINARY"); path != "" {
+	if path := environment("NESO_BINARY"); path != "" {
 		return path
 	}
 	if path := beside("neso"); path != "" {
@@ -155,7 +155,7 @@ func (o *serverOptions) build() (*server, error) {
 		s.ResponseCache = neso.ResponseCache{Name: name, Settings: maps.Clone(settings)}
 	}
 	s.Backends = all.Drivers(all.Options{
-		Python: os.Getenv("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost(),
+		Python: environment("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost(),
 	})
 	for _, more := range Drivers {
 		s.Backends = append(s.Backends, more()...)

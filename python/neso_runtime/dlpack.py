@@ -92,15 +92,16 @@ _drop_callback = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 def export(array: np.ndarray, number: int) -> Any:
     """A capsule over a contiguous array; number is its datatype (BF16 comes as uint16)."""
-    return _export(array.ctypes.data, CPU, 0, array.shape, number, array)
+    return export_memory(array.ctypes.data, CPU, 0, array.shape, number, array)
 
 
 def export_device(memory: cuda.Memory, shape: tuple[int, ...], number: int) -> Any:
     """A capsule over memory of a GPU."""
-    return _export(memory.address, memory.kind, memory.device, shape, number, memory)
+    return export_memory(memory.address, memory.kind, memory.device, shape, number, memory)
 
 
-def _export(address: int, kind: int, device: int, sizes: tuple[int, ...], number: int, owner: Any) -> Any:
+def export_memory(address: int, kind: int, device: int, sizes: tuple[int, ...], number: int, owner: Any) -> Any:
+    """A capsule over memory in C order on a device of that kind; owner lives as long as the memory is used."""
     dtype: Any = np.dtype(np.uint16) if number == BF16 else DTYPES[number]
     ndim = len(sizes)
     code = _BFLOAT if number == BF16 else _KINDS[dtype.kind]

@@ -121,7 +121,7 @@ def test_a_circle_is_seen(tmp_path, line):
     assert circles(graph(modules(["p"], {"p": tmp_path}))) == [["p.a", "p.b", "p.c"]]
 
 
-@pytest.mark.parametrize("package", ["neso", "neso.testing", "neso.client", "pytriton"])
+@pytest.mark.parametrize("package", ["neso", "neso.inprocess", "neso.testing", "neso.client", "pytriton"])
 def test_every_name_can_be_had(package, monkeypatch):
     """A name that is imported when it is first asked for is there."""
     monkeypatch.syspath_prepend(WHERE.get(package, ROOT))
