@@ -142,6 +142,9 @@ func generate(o *Options, random *rand.Rand) (Step, error) {
 		if err != nil {
 			return s, err
 		}
+		if each := elementSize(o, in.Datatype); n > mostBytes/each {
+			return s, fmt.Errorf("input '%s' has the shape %v: more than %d bytes are not generated", in.Name, in.Shape, int64(mostBytes))
+		}
 		t := Tensor{Name: in.Name, Datatype: in.Datatype, Shape: in.Shape}
 		switch {
 		case in.Datatype == tensor.Bytes:
@@ -156,6 +159,22 @@ func generate(o *Options, random *rand.Rand) (Step, error) {
 		s.Inputs = append(s.Inputs, t)
 	}
 	return s, nil
+}
+
+// mostBytes bounds a tensor that is generated: what a server asks for is not always
+// what it means.
+const mostBytes = 2 << 30
+
+// elementSize is how many bytes an element is that is generated.
+func elementSize(o *Options, d tensor.Datatype) int64 {
+	if d != tensor.Bytes {
+		return int64(d.Size())
+	}
+	const length = 4
+	if o.StringData != nil {
+		return int64(length + len(*o.StringData))
+	}
+	return int64(length + o.StringLength)
 }
 
 func text(o *Options, random *rand.Rand) string {

@@ -104,9 +104,7 @@ type Dialer struct {
 	Timeout time.Duration
 }
 
-func (d *Dialer) dial(protocol string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
-	defer cancel()
+func (d *Dialer) dial(ctx context.Context, protocol string) (net.Conn, error) {
 	network, address := "tcp", d.Address
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		network, address = "unix", path
@@ -142,15 +140,23 @@ func cause(err error) string {
 	return err.Error()
 }
 
+// Kinds of failures that more than one place looks at.
+const (
+	kindClosed  = "connection closed by the server"
+	kindReset   = "connection reset by the server"
+	kindStopped = "stopped"
+	kindGoAway  = "GOAWAY"
+)
+
 // lost is the failure of a connection that ended under a request.
 func lost(err error) *Failure {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return &Failure{Kind: "connection closed by the server", Broken: true}
+		return &Failure{Kind: kindClosed, Broken: true}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return &Failure{Kind: "connection reset by the server", Broken: true}
+		return &Failure{Kind: kindReset, Broken: true}
 	case errors.Is(err, net.ErrClosed):
-		return &Failure{Kind: "stopped", Broken: true}
+		return &Failure{Kind: kindStopped, Broken: true}
 	}
 	return &Failure{Kind: "connection lost", Text: cause(err), Broken: true}
 }
@@ -159,6 +165,12 @@ func lost(err error) *Failure {
 func malformed(format string, args ...any) *Failure {
 	return &Failure{Kind: "malformed answer", Text: fmt.Sprintf(format, args...), Broken: true}
 }
+
+// maxAnswer bounds what is kept of one answer, in bytes; what is not kept may be longer.
+const maxAnswer = 1 << 30
+
+// tooLong is the failure of an answer that is to be kept and is longer than that.
+func tooLong() *Failure { return malformed("an answer of more than %d bytes", maxAnswer) }
 
 // scratch is how many bytes of a request are copied together to be written at once.
 const scratch = 16 << 10

@@ -33,7 +33,7 @@ func (c *h2) frame() error {
 		if id == c.id && size == 4 {
 			c.ended = true
 			if c.status == "" {
-				c.status, c.detail = "RST_STREAM "+strconv.Itoa(int(binary.BigEndian.Uint32(payload))), "the server has reset the stream"
+				c.status, c.detail = "RST_STREAM", "the server has reset the stream, error "+strconv.Itoa(int(binary.BigEndian.Uint32(payload)))
 			}
 		}
 	case frameSettings:
@@ -45,7 +45,7 @@ func (c *h2) frame() error {
 	case frameGoAway:
 		c.leaving = true
 		if size >= 4 && binary.BigEndian.Uint32(payload)&(1<<31-1) < c.id && !c.ended {
-			c.ended, c.status, c.detail = true, "GOAWAY", string(payload[min(8, size):])
+			c.ended, c.status, c.detail = true, kindGoAway, string(payload[min(8, size):])
 		}
 	case frameWindow:
 		if size == 4 {
@@ -69,12 +69,18 @@ func (c *h2) settingsFrame(payload []byte, flags byte) error {
 		value := binary.BigEndian.Uint32(payload[2:])
 		switch binary.BigEndian.Uint16(payload) {
 		case settingTable:
-			c.header.peerTable = value
+			c.header.peerTable = min(c.header.peerTable, value) // once smaller it has lost our fields
 		case settingWindow:
+			if value > wholeWindow {
+				return malformed("a window of %d bytes", value)
+			}
 			c.sendStream += int64(value) - c.sendInitial
 			c.sendInitial = int64(value)
 		case settingFrame:
-			c.maxFrame = min(int(value), ourFrame)
+			if value < smallFrame {
+				return malformed("frames of at most %d bytes", value)
+			}
+			c.maxFrame = int(min(value, ourFrame))
 		}
 	}
 	return c.write(appendFrame(nil, frameSettings, flagAck, 0, 0))
@@ -89,6 +95,9 @@ func (c *h2) dataFrame(size int, flags byte, id uint32) error {
 	}
 	padding := 0
 	if flags&flagPadded != 0 {
+		if size == 0 {
+			return malformed("a frame without its padding")
+		}
 		if err := c.need(1); err != nil {
 			return err
 		}
@@ -101,6 +110,7 @@ func (c *h2) dataFrame(size int, flags byte, id uint32) error {
 	if id != c.id {
 		return c.take(size, nil)
 	}
+	c.heard = true
 	if c.onStream += size; c.onStream > wholeWindow/2 {
 		if err := c.more(c.id, &c.onStream); err != nil {
 			return err
@@ -170,6 +180,7 @@ func (c *h2) fields(block []byte, id uint32) error {
 	if id != c.id {
 		return nil
 	}
+	c.heard = true
 	if m.grpc != "" {
 		c.status, c.detail = m.grpc, m.message
 	} else if m.http != "" && m.http != "200" {

@@ -20,9 +20,6 @@ const (
 	StreamMethod = service + "ModelStreamInfer"
 )
 
-// maxMessage bounds an answer that is kept, in bytes.
-const maxMessage = 1 << 30
-
 // grpcConn makes unary calls, or has one call open as a stream of requests.
 type grpcConn struct {
 	h2
@@ -61,7 +58,8 @@ func GRPC(d *Dialer, o GRPCOptions) Conn {
 
 func (c *grpcConn) Do(r *Request, a *Answer) error {
 	a.reset()
-	if c.leaving && !c.open {
+	begun := Now()
+	if c.leaving {
 		c.drop()
 	}
 	fresh, err := c.stream.open()
@@ -74,15 +72,16 @@ func (c *grpcConn) Do(r *Request, a *Answer) error {
 	}
 	if f, ok := err.(*Failure); ok && f.Broken { //nolint:errorlint // made here, never wrapped
 		c.drop()
-		if !fresh && a.First == 0 && f.Kind == "connection closed by the server" {
+		if !fresh && a.First == 0 && c.wasIdle(f, begun) {
 			return c.Do(r, a)
 		}
 	}
+	c.used = Now()
 	return err
 }
 
 func (c *grpcConn) exchange(r *Request, a *Answer) error {
-	c.answer, c.done, c.failed = a, false, nil
+	c.answer, c.done, c.failed, c.heard = a, false, nil, false
 	if !c.open {
 		c.start()
 		c.have, c.left, c.message = 0, 0, c.message[:0]
@@ -98,28 +97,59 @@ func (c *grpcConn) exchange(r *Request, a *Answer) error {
 		return err
 	}
 	a.Sent = Now()
-	if c.r == c.w && !c.ended {
-		if err := c.fill(1); err != nil {
-			return err
-		}
+	if err := c.await(a); err != nil {
+		return err
 	}
-	a.First = Now()
-	for !c.ended && !c.done {
-		if err := c.frame(); err != nil {
-			return err
-		}
+	if a.Last = Now(); a.First == 0 && c.heard {
+		a.First = a.Last
 	}
-	a.Last = Now()
 	if c.ended {
 		c.open = false
 	}
 	if c.failed != nil {
+		if c.decoupled && c.open {
+			return c.forget()
+		}
 		return c.failed
 	}
 	if c.ended && (!c.streaming || !c.done) {
 		return c.ending()
 	}
 	return nil
+}
+
+// await reads until the request has been answered. What belongs to the connection may
+// come before the answer.
+func (c *grpcConn) await(a *Answer) error {
+	at := a.Sent
+	for !c.ended && !c.done {
+		if c.r == c.w {
+			if err := c.fill(1); err != nil {
+				return err
+			}
+			at = Now()
+		}
+		if err := c.frame(); err != nil {
+			return err
+		}
+		if a.First == 0 && c.heard {
+			a.First = at
+		}
+	}
+	return nil
+}
+
+// forget ends the stream of a request that failed while the model may go on to answer
+// it: what comes would be taken for answers to the next one.
+func (c *grpcConn) forget() error {
+	const cancelled = 8
+	c.open = false
+	b := appendFrame(c.out[:0], frameReset, 0, c.id, 4)
+	c.out = binary.BigEndian.AppendUint32(b, cancelled)
+	if err := c.flush(); err != nil {
+		return err
+	}
+	return c.failed
 }
 
 // ending is what the status of a call that is over says.
@@ -135,7 +165,10 @@ func (c *grpcConn) ending() error {
 	}
 	n, err := strconv.Atoi(c.status)
 	if err != nil {
-		return &Failure{Kind: c.status, Text: c.detail}
+		return &Failure{Kind: c.status, Text: c.detail, Broken: c.status == kindGoAway}
+	}
+	if n < 0 || n > int(codes.Unauthenticated) {
+		return &Failure{Kind: "gRPC status unknown", Text: c.status + " " + c.detail}
 	}
 	return &Failure{Kind: "gRPC " + codes.Code(n).String(), Text: c.detail}
 }
@@ -171,7 +204,10 @@ func (c *grpcConn) decompress() error {
 		r, err = zlib.NewReader(bytes.NewReader(c.message))
 	}
 	if err == nil {
-		c.message, err = io.ReadAll(io.LimitReader(r, maxMessage))
+		c.message, err = io.ReadAll(io.LimitReader(r, maxAnswer+1))
+	}
+	if err == nil && len(c.message) > maxAnswer {
+		return tooLong()
 	}
 	return err
 }
@@ -188,8 +224,8 @@ func (c *grpcConn) take5(b []byte) error {
 			}
 			c.left = int(binary.BigEndian.Uint32(c.prefix[1:]))
 			c.message = c.message[:0]
-			if c.keeps() && c.left > maxMessage {
-				return malformed("a message of %d bytes", c.left)
+			if c.keeps() && c.left > maxAnswer {
+				return tooLong()
 			}
 		}
 		n := min(c.left, len(b))

@@ -18,8 +18,11 @@ type headers struct {
 	peerTable uint32
 }
 
-// mostKnown bounds the blocks that are remembered.
-const mostKnown = 64
+// mostKnown bounds the blocks that are remembered, longKnown each of them in bytes.
+const (
+	mostKnown = 64
+	longKnown = 1 << 10
+)
 
 func newHeaders() headers {
 	return headers{decoder: hpack.NewDecoder(4096, nil), known: map[string]outcome{}, peerTable: 4096}
@@ -51,7 +54,7 @@ func (h *headers) read(block []byte) (outcome, error) {
 	}
 	if changesTable(block) {
 		clear(h.known)
-	} else if len(h.known) < mostKnown {
+	} else if len(h.known) < mostKnown && len(block) <= longKnown {
 		h.known[string(block)] = o
 	}
 	return o, nil

@@ -24,6 +24,7 @@ func HTTP(d *Dialer, events bool) Conn {
 
 func (c *httpConn) Do(r *Request, a *Answer) error {
 	a.reset()
+	begun := Now()
 	fresh, err := c.open()
 	if err != nil {
 		return err
@@ -31,11 +32,11 @@ func (c *httpConn) Do(r *Request, a *Answer) error {
 	err = c.exchange(r, a)
 	if f, ok := err.(*Failure); ok && f.Broken { //nolint:errorlint // made here, never wrapped
 		c.drop()
-		// A connection that the server has closed while it was idle is no failure.
-		if !fresh && a.First == 0 && f.Kind == "connection closed by the server" {
+		if !fresh && a.First == 0 && c.wasIdle(f, begun) {
 			return c.Do(r, a)
 		}
 	}
+	c.used = Now()
 	return err
 }
 
@@ -61,18 +62,24 @@ func (c *httpConn) exchange(r *Request, a *Answer) error {
 	}
 	a.First = Now()
 	h, err := c.head()
+	for err == nil && h.status >= 100 && h.status < 200 { // it announces another one
+		h, err = c.head()
+	}
 	if err != nil {
 		return err
 	}
 	a.Header = h.header
-	var keep *[]byte
-	if a.Keep || h.status != 200 || c.events {
-		keep = &a.Body
+	keep := 0
+	switch {
+	case h.status != 200:
+		keep = maxError
+	case a.Keep, c.events:
+		keep = maxAnswer
 	}
 	if h.chunked {
 		err = c.chunks(a, keep)
 	} else {
-		err = c.take(h.length, keep)
+		err = c.part(a, h.length, keep)
 	}
 	if err != nil {
 		return err
@@ -88,6 +95,23 @@ func (c *httpConn) exchange(r *Request, a *Answer) error {
 		return &Failure{Kind: "HTTP " + strconv.Itoa(h.status), Text: errorText(a.Body)}
 	}
 	return nil
+}
+
+// maxError bounds what is kept of an answer that is an error, in bytes.
+const maxError = 64 << 10
+
+// part reads n bytes of a body and keeps keep bytes of the whole of it at most. More
+// of an answer that is wanted is a failure.
+func (c *httpConn) part(a *Answer, n, keep int) error {
+	room := keep - len(a.Body)
+	if keep == maxAnswer && n > room {
+		return tooLong()
+	}
+	kept := min(n, room)
+	if err := c.take(kept, &a.Body); err != nil {
+		return err
+	}
+	return c.take(n-kept, nil)
 }
 
 // head is what is needed of an answer's headers.
@@ -135,7 +159,11 @@ func (c *httpConn) head() (h head, err error) {
 		}
 		text = text[n+2:]
 	}
-	if h.length < 0 && !h.chunked {
+	switch {
+	case h.status < 200:
+	case h.status == 204, h.status == 304:
+		h.length, h.chunked = 0, false
+	case h.length < 0 && !h.chunked:
 		return h, malformed("an answer without a length")
 	}
 	return h, nil
@@ -195,8 +223,9 @@ func decimal(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// chunks reads a body in chunks; of events each counts when it comes.
-func (c *httpConn) chunks(a *Answer, keep *[]byte) error {
+// chunks reads a body in chunks; of events each counts when its line has come.
+func (c *httpConn) chunks(a *Answer, keep int) error {
+	counted := 0
 	for {
 		line, err := c.line()
 		if err != nil {
@@ -206,21 +235,48 @@ func (c *httpConn) chunks(a *Answer, keep *[]byte) error {
 		if err != nil {
 			return malformed("a chunk of the size %q", line)
 		}
-		from := len(a.Body)
-		if err := c.take(int(size), keep); err != nil {
-			return err
-		}
-		if _, err := c.line(); err != nil { // behind each chunk, and behind the trailers, of which there are none
-			return err
-		}
 		if size == 0 {
-			return nil
+			return c.trailers()
+		}
+		if err := c.part(a, int(size), keep); err != nil {
+			return err
+		}
+		if line, err = c.line(); err != nil {
+			return err
+		}
+		if line != "" {
+			return malformed("%.32q behind a chunk", line)
 		}
 		if c.events {
-			now := Now()
-			for range bytes.Count(a.Body[from:], []byte("data:")) - bytes.Count(a.Body[from:], []byte("data: [DONE]")) {
-				a.response(now)
-			}
+			counted = countEvents(a, counted)
+		}
+	}
+}
+
+// trailers reads what stands behind the last chunk, up to an empty line.
+func (c *httpConn) trailers() error {
+	for size := 0; size < maxHead; {
+		line, err := c.line()
+		if err != nil || line == "" {
+			return err
+		}
+		size += len(line)
+	}
+	return malformed("trailers without end")
+}
+
+// countEvents counts the events in the lines of a.Body from the byte from on, and
+// returns where the first line begins that is not whole yet.
+func countEvents(a *Answer, from int) int {
+	for {
+		n := bytes.IndexByte(a.Body[from:], '\n')
+		if n < 0 {
+			return from
+		}
+		line := a.Body[from : from+n]
+		from += n + 1
+		if text, ok := bytes.CutPrefix(line, []byte("data:")); ok && !bytes.Equal(bytes.TrimSpace(text), []byte("[DONE]")) {
+			a.response(Now())
 		}
 	}
 }

@@ -27,6 +27,8 @@ const (
 	ourFrame    = 1 << 20   // how long a frame we take
 	wholeWindow = 1<<31 - 1 // what may be sent to us before we say more
 	firstWindow = 65535     // before settings
+	smallFrame  = 16384     // which everybody takes
+	lastStream  = 1<<31 - 1
 )
 
 // h2 is a connection of HTTP/2 with one stream at a time.
@@ -44,7 +46,7 @@ type h2 struct {
 	maxFrame    int
 	received    int // on the connection, and on the stream, since we said more
 	onStream    int
-	leaving     bool // the server takes no new stream
+	leaving     bool // the server takes no new stream, or there is no number for one
 
 	// Of the stream: how it ended, and what waits to be taken out of it.
 	ended  bool
@@ -52,6 +54,7 @@ type h2 struct {
 	detail string
 	block  []byte
 	endsAt bool // the block that continues ends the stream
+	heard  bool // the answer to the request has begun
 	sink   func(data []byte) error
 }
 
@@ -83,7 +86,7 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 // the first request on.
 func (c *h2) begin() error {
 	c.table, c.header, c.next, c.id, c.leaving = false, newHeaders(), 1, 0, false
-	c.sendConn, c.sendInitial, c.maxFrame, c.received = firstWindow, firstWindow, 16384, 0
+	c.sendConn, c.sendInitial, c.maxFrame, c.received = firstWindow, firstWindow, smallFrame, 0
 	b := append(c.out[:0], preface...)
 	b = appendFrame(b, frameSettings, 0, 0, 18)
 	for _, s := range [][2]uint32{{settingPush, 0}, {settingWindow, wholeWindow}, {settingFrame, ourFrame}} {
@@ -114,6 +117,7 @@ func appendFrame(b []byte, kind, flags byte, id uint32, size int) []byte {
 func (c *h2) start() {
 	c.id = c.next
 	c.next += 2
+	c.leaving = c.leaving || c.next > lastStream
 	c.ended, c.status, c.detail, c.sendStream, c.onStream = false, "", "", c.sendInitial, 0
 	block := c.heads.rest
 	switch {

@@ -1,9 +1,11 @@
 package drive
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // stream is a network connection with a buffer for what has been read.
@@ -16,7 +18,26 @@ type stream struct {
 
 	mu     sync.Mutex
 	conn   net.Conn // nil when there is none
+	cancel func()   // ends a dial under way; nil when there is none
 	closed bool
+	used   int64 // when the last answer had come
+}
+
+// idle is how long a connection must have had nothing to do for its end, found by the
+// next request, to be no failure of that request: servers close such connections.
+const idle = int64(time.Second)
+
+// wasIdle reports whether a request that failed by f without any answer is to be sent
+// once more, over a new connection: its connection ended while it had nothing to do,
+// or the server says that it has not looked at the request.
+func (s *stream) wasIdle(f *Failure, begun int64) bool {
+	switch f.Kind {
+	case kindClosed, kindReset:
+		return begun-s.used > idle
+	case kindGoAway:
+		return true
+	}
+	return false
 }
 
 // open dials if there is no connection; fresh reports that it has.
@@ -24,15 +45,28 @@ func (s *stream) open() (fresh bool, err error) {
 	if s.conn != nil {
 		return false, nil
 	}
-	c, err := s.dialer.dial(s.protocol)
-	if err != nil {
-		return false, err
+	stopped := &Failure{Kind: kindStopped, Broken: true}
+	ctx, cancel := context.WithTimeout(context.Background(), s.dialer.Timeout)
+	defer cancel()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return false, stopped
 	}
+	s.cancel = cancel
+	s.mu.Unlock()
+	c, err := s.dialer.dial(ctx, s.protocol)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	s.cancel = nil
+	switch {
+	case s.closed && err == nil:
 		c.Close()
-		return false, &Failure{Kind: "stopped", Broken: true}
+		return false, stopped
+	case s.closed:
+		return false, stopped
+	case err != nil:
+		return false, err
 	}
 	s.conn, s.r, s.w = c, 0, 0
 	if s.buf == nil {
@@ -57,6 +91,9 @@ func (s *stream) Close() error {
 	defer s.mu.Unlock()
 	if s.closed = true; s.conn != nil {
 		s.conn.Close() // the goroutine that reads finds it closed, and drops it
+	}
+	if s.cancel != nil {
+		s.cancel()
 	}
 	return nil
 }

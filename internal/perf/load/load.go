@@ -33,6 +33,8 @@ type Plan struct {
 	Limit int64
 	// FirstResponse has the latency of a request end with its first response.
 	FirstResponse bool
+	// Sleep is how a request that is not due yet is waited for; nil sleeps in the kernel.
+	Sleep func(time.Duration)
 }
 
 // Load is a load that runs.
@@ -40,13 +42,14 @@ type Load struct {
 	plan    Plan
 	stop    chan struct{}
 	stopped atomic.Bool
-	sent    atomic.Int64
+	taken   atomic.Int64 // of the limit
 	turn    atomic.Uint64
 	group   sync.WaitGroup
 	done    chan struct{} // closed when the last goroutine has ended
 
-	mu    sync.Mutex // guards Sequences and conns
+	mu    sync.Mutex // guards Sequences and what follows
 	conns []drive.Conn
+	ended bool // the connections have been closed, and so is each that comes
 }
 
 func newLoad(p Plan) *Load {
@@ -71,9 +74,6 @@ func (l *Load) finish() {
 // Done is closed when all requests of a limit have been answered, and after Stop.
 func (l *Load) Done() <-chan struct{} { return l.done }
 
-// Sent is how many requests have been begun.
-func (l *Load) Sent() int64 { return l.sent.Load() }
-
 // Stop ends the load: requests under way are waited for as long as grace, then their
 // connections are closed.
 func (l *Load) Stop(grace time.Duration) {
@@ -87,6 +87,7 @@ func (l *Load) Stop(grace time.Duration) {
 	case <-t.C:
 	}
 	l.mu.Lock()
+	l.ended = true
 	for _, c := range l.conns {
 		c.Close()
 	}
@@ -111,19 +112,19 @@ func (l *Load) worker() *worker {
 	w.answer.Keep = l.plan.Keep || l.plan.Check != nil
 	w.answer.Times = l.plan.Keep
 	l.mu.Lock()
-	l.conns = append(l.conns, w.conn)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	if l.conns = append(l.conns, w.conn); l.ended {
+		w.conn.Close()
+	}
 	return w
 }
 
-// next takes the next request of a slot; false says that there is none.
-func (w *worker) next(slot int) bool {
+// claim takes one request of the limit; false says that there is none left.
+func (l *Load) claim() bool { return l.plan.Limit <= 0 || l.taken.Add(1) <= l.plan.Limit }
+
+// next takes the next request of a slot.
+func (w *worker) next(slot int) {
 	l := w.l
-	if limit := l.plan.Limit; limit > 0 && l.sent.Add(1) > limit {
-		return false
-	} else if limit == 0 {
-		l.sent.Add(1)
-	}
 	if l.plan.Sequences == nil {
 		stream := l.plan.Requests[0]
 		i := 0
@@ -131,7 +132,7 @@ func (w *worker) next(slot int) bool {
 			i = int((l.turn.Add(1) - 1) % uint64(len(stream)))
 		}
 		w.request.Prepared = stream[i]
-		return true
+		return
 	}
 	l.mu.Lock()
 	w.place = l.plan.Sequences.Next(slot)
@@ -139,7 +140,6 @@ func (w *worker) next(slot int) bool {
 	w.request = drive.Request{
 		Prepared: l.plan.Requests[w.place.Stream][w.place.Step], ID: w.place.ID, Start: w.place.Start, End: w.place.End,
 	}
-	return true
 }
 
 // send sends the request that next has taken; due is when it had to be sent, 0 for now.
@@ -167,8 +167,7 @@ func (w *worker) send(slot int, due int64) {
 	w.lane.Add(&w.sample)
 	if w.l.plan.Keep {
 		w.lane.Keep(&measure.Record{
-			Start: begun, Step: w.request.Step, ID: w.request.ID, At: append([]int64(nil), a.At...), Body: append([]byte(nil), a.Body...),
-			Header: a.Header,
+			Start: begun, Step: w.request.Step, ID: w.request.ID, At: append([]int64(nil), a.At...), Body: a.Body, Header: a.Header,
 		})
 	}
 }
@@ -208,7 +207,8 @@ func (w *worker) failed(slot int, err error) {
 func (l *Load) closed(slot int) {
 	w := l.worker()
 	defer w.conn.Close()
-	for !l.stopped.Load() && w.next(slot) {
+	for !l.stopped.Load() && l.claim() {
+		w.next(slot)
 		w.send(slot, 0)
 	}
 	w.endSequence()

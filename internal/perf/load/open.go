@@ -1,7 +1,6 @@
 package load
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +13,8 @@ type open struct {
 	*Load
 	most     int
 	start    int64
-	slots    chan int // of sequences that have no request under way; nil without sequences
-	mu       sync.Mutex
+	slots    chan int      // of sequences that have no request under way; nil without sequences
+	due      chan struct{} // holds one while a goroutine waits for the next request to be due
 	arrivals schedule.Arrivals
 	waiting  atomic.Int32
 	workers  atomic.Int32
@@ -25,7 +24,10 @@ type open struct {
 // at most so many. A request that finds none free is late: its latency counts from
 // when it was due.
 func Open(p Plan, arrivals schedule.Arrivals, most, sequences int) *Load {
-	o := &open{Load: newLoad(p), most: most, arrivals: arrivals, start: drive.Now()}
+	if p.Sleep == nil {
+		p.Sleep = nap
+	}
+	o := &open{Load: newLoad(p), most: most, arrivals: arrivals, start: drive.Now(), due: make(chan struct{}, 1)}
 	if p.Sequences != nil {
 		o.slots = make(chan int, sequences)
 		for i := range sequences {
@@ -50,26 +52,30 @@ func (o *open) run() {
 	defer w.conn.Close()
 	for {
 		o.waiting.Add(1)
-		o.mu.Lock()
+		o.due <- struct{}{}
 		o.waiting.Add(-1)
-		if o.stopped.Load() {
-			o.mu.Unlock()
-			return
-		}
-		due := o.start + int64(o.arrivals.Next())
-		if !o.sleep(due) {
-			o.mu.Unlock()
-			return
-		}
-		if o.waiting.Load() == 0 && int(o.workers.Load()) < o.most {
-			o.workers.Add(1)
-			o.group.Go(o.run)
-		}
-		o.mu.Unlock()
-		if !o.sendOne(w, due) {
+		due, ok := o.nextDue()
+		<-o.due
+		if !ok || !o.sendOne(w, due) {
 			return
 		}
 	}
+}
+
+// nextDue waits until the next request is due; false says that the load was stopped.
+func (o *open) nextDue() (due int64, ok bool) {
+	if o.stopped.Load() || !o.claim() {
+		return 0, false
+	}
+	due = o.start + int64(o.arrivals.Next())
+	if !o.sleep(due) {
+		return 0, false
+	}
+	if o.waiting.Load() == 0 && int(o.workers.Load()) < o.most {
+		o.workers.Add(1)
+		o.group.Go(o.run)
+	}
+	return due, true
 }
 
 func (o *open) sendOne(w *worker, due int64) bool {
@@ -82,9 +88,7 @@ func (o *open) sendOne(w *worker, due int64) bool {
 		}
 		defer func() { o.slots <- slot }()
 	}
-	if !w.next(slot) {
-		return false
-	}
+	w.next(slot)
 	w.send(slot, due)
 	return true
 }
@@ -125,6 +129,6 @@ func (o *open) sleep(due int64) bool {
 			}
 			continue
 		}
-		nap(left)
+		o.plan.Sleep(left)
 	}
 }

@@ -4,8 +4,13 @@
 package measure
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -36,8 +41,8 @@ type Record struct {
 	Step  *data.Step
 	ID    uint64
 	At    []int64
-	Body  []byte
-	// Header is how much of Body is JSON, -1 if all is; of gRPC it is 0.
+	Body  []byte // the recorder keeps a copy
+	// Header is how much of Body is JSON, -1 if all is.
 	Header int
 }
 
@@ -113,34 +118,88 @@ func (l *Lane) Add(s *Sample) {
 	}
 }
 
-// Keep keeps a record.
+// mostKept bounds the answers that records keep, in bytes.
+const mostKept = 2 << 30
+
+// Keep keeps a record; without its answer if records hold as much of them as they may.
 func (l *Lane) Keep(r *Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.records = append(l.records, *r)
+	kept := *r
+	if room := l.recorder.most - l.recorder.kept.Add(int64(len(r.Body))); room < 0 {
+		l.recorder.kept.Add(-int64(len(r.Body)))
+		l.recorder.cut.Add(1)
+		kept.Body = nil
+	} else {
+		kept.Body = slices.Clone(r.Body)
+	}
+	l.records = append(l.records, kept)
 }
 
 // Fail counts a request that failed.
 func (l *Lane) Fail(kind, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	kind = plain(kind, longestKind)
 	e := l.errors[kind]
+	if e == nil && len(l.errors) >= mostKinds {
+		kind, text = "others", ""
+		e = l.errors[kind]
+	}
 	if e == nil {
-		e = &ErrorCount{Kind: kind, Text: text}
+		e = &ErrorCount{Kind: kind, Text: plain(text, longestText)}
 		l.errors[kind] = e
 	}
 	e.Count++
 }
+
+// Bounds of what a server has us remember of its errors.
+const (
+	mostKinds   = 64
+	longestKind = 100
+	longestText = 500
+)
+
+// plain is a text of the server's as it may be printed: of at most so many runes,
+// without what moves a terminal's cursor or the direction of the text.
+func plain(text string, most int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > most {
+			b.WriteString("...")
+			break
+		}
+		switch {
+		case r == '\n', r == '\t':
+			b.WriteByte(' ')
+		case !strconv.IsPrint(r):
+			b.WriteRune(utf8.RuneError)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Plain is a text of the server's as it may be printed.
+func Plain(text string) string { return plain(text, longestText) }
 
 // Recorder gathers what lanes count. A lane's lock is held before the recorder's.
 type Recorder struct {
 	mu        sync.Mutex
 	lanes     []*Lane
 	histogram *hdrhistogram.Histogram
+	most      int64 // bytes of answers that records keep
+	kept      atomic.Int64
+	cut       atomic.Int64
 }
 
 // NewRecorder returns one without lanes.
-func NewRecorder() *Recorder { return &Recorder{histogram: newHistogram()} }
+func NewRecorder() *Recorder { return &Recorder{histogram: newHistogram(), most: mostKept} }
+
+// Cut is how many records are kept without their answers, for their size.
+func (r *Recorder) Cut() int64 { return r.cut.Load() }
 
 // Lane returns a lane for one goroutine.
 func (r *Recorder) Lane() *Lane {
@@ -202,7 +261,15 @@ func (r *Recorder) Take() *Window {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.Histogram, r.histogram = r.histogram, newHistogram()
+	byCount(w.Errors)
 	return w
+}
+
+// byCount puts the most frequent first.
+func byCount(list []ErrorCount) {
+	slices.SortStableFunc(list, func(a, b ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
+	})
 }
 
 func addError(list []ErrorCount, e ErrorCount) []ErrorCount {

@@ -1,9 +1,7 @@
 package measure
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -125,6 +123,6 @@ func Merge(windows []*Window) *Window {
 			m.ServerCPU += w.ServerCPU
 		}
 	}
-	slices.SortFunc(m.Errors, func(a, b ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
+	byCount(m.Errors)
 	return m
 }

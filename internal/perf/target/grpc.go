@@ -47,6 +47,7 @@ func (g *overGRPC) call(ctx context.Context, method string, in, out proto.Messag
 	a := drive.Answer{Keep: true}
 	if err := c.Do(&drive.Request{Prepared: &wire.Prepared{Tail: m}}, &a); err != nil {
 		if ctx.Err() != nil {
+			delete(g.conns, method) // it is closed for good
 			return context.Cause(ctx)
 		}
 		return err

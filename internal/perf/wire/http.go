@@ -142,6 +142,9 @@ func appendElements(b []byte, t *data.Tensor) ([]byte, error) {
 		return append(b, ']'), nil
 	}
 	size := t.Datatype.Size()
+	if size <= 0 || len(t.Bytes)%size != 0 {
+		return nil, fmt.Errorf("%d bytes are no whole number of %v elements", len(t.Bytes), t.Datatype)
+	}
 	for i := 0; i < len(t.Bytes); i += size {
 		if i > 0 {
 			b = append(b, ',')
