@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/nesoserve/neso/internal/perf/options"
 )
@@ -21,16 +20,8 @@ func (s *session) write() error {
 	var all []error
 	if o.CSV != "" && o.Mode != options.Periodic {
 		all = append(all, toFile(o.CSV, r.CSV))
-		for name, rows := range r.Composing() {
-			path := filepath.Join(filepath.Dir(o.CSV), name+"."+filepath.Base(o.CSV))
-			all = append(all, toFile(path, func(w io.Writer) error {
-				for _, row := range rows {
-					if _, err := fmt.Fprintln(w, strings.Join(row, ",")); err != nil {
-						return err
-					}
-				}
-				return nil
-			}))
+		for name, write := range r.Composing() {
+			all = append(all, toFile(filepath.Join(filepath.Dir(o.CSV), name+"."+filepath.Base(o.CSV)), write))
 		}
 	}
 	if o.Export != "" {

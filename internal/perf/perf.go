@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/internal/perf/drive"
+	"github.com/nesoserve/neso/internal/perf/measure"
 	"github.com/nesoserve/neso/internal/perf/options"
 	"github.com/nesoserve/neso/internal/perf/report"
 )
@@ -60,9 +61,10 @@ func Main(ctx context.Context, args []string, env Env) int {
 	s, err := setup(ctx, o, env)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted before anything was measured")
+			fmt.Fprintln(env.Stderr, "interrupted before anything was measured")
+			return exitInterrupted
 		}
-		fmt.Fprintln(env.Stderr, "error:", err)
+		fmt.Fprintln(env.Stderr, "error:", measure.Plain(err.Error()))
 		return exitFailed
 	}
 	defer s.close()
@@ -91,7 +93,7 @@ func (s *session) run(ctx context.Context) int {
 	}
 	switch {
 	case s.failure != nil:
-		fmt.Fprintln(s.env.Stderr, "error:", s.failure)
+		fmt.Fprintln(s.env.Stderr, "error:", measure.Plain(s.failure.Error()))
 		code = exitFailed
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.env.Stderr, "interrupted: the report has what was measured until then")

@@ -117,7 +117,7 @@ func (r *Run) Result(out io.Writer, x *Result) {
 			fmt.Fprintln(out, "  Composing models: ")
 			for i := range w.Server[1:] {
 				c := &w.Server[i+1]
-				fmt.Fprintf(out, "  %s, version: %s\n", c.Name, c.Version)
+				fmt.Fprintf(out, "  %s, version: %s\n", measure.Plain(c.Name), measure.Plain(c.Version))
 				r.server(out, c, "    ")
 			}
 		}
@@ -268,7 +268,7 @@ func (g *GPU) print(out io.Writer) {
 	list := func(title string, values map[string]float64, scale float64, unit string) {
 		fmt.Fprintf(out, "    %s:\n", title)
 		for _, name := range sortedKeys(values) {
-			fmt.Fprintf(out, "      %s : %s%s\n", name, sixDigits(values[name]*scale), unit)
+			fmt.Fprintf(out, "      %s : %s%s\n", measure.Plain(name), sixDigits(values[name]*scale), unit)
 		}
 	}
 	list("Avg GPU Utilization", g.Utilization, 100, "%")

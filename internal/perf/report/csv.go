@@ -2,9 +2,11 @@ package report
 
 import (
 	"cmp"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nesoserve/neso/internal/perf/options"
@@ -24,12 +26,11 @@ func (r *Run) CSV(out io.Writer) error {
 }
 
 func writeRows(out io.Writer, rows [][]string) error {
-	for _, row := range rows {
-		if _, err := fmt.Fprintln(out, strings.Join(row, ",")); err != nil {
-			return err
-		}
+	w := csv.NewWriter(out)
+	if err := w.WriteAll(rows); err != nil { // it flushes
+		return err
 	}
-	return nil
+	return w.Error()
 }
 
 func (r *Run) withServer() bool { return r.Model != nil && r.Model.Statistics }
@@ -129,9 +130,35 @@ func (r *Run) phaseCells(c *target.Counters, total int64) []string {
 	return cells
 }
 
-// Composing are the files of the models that the model is made of: by their names, in
-// front of that of the CSV file, their contents.
-func (r *Run) Composing() map[string][][]string {
+// Composing are the files of the models that the model is made of: by what stands in
+// front of the CSV file's name, how they are written. The server says how the models
+// are called: a name stays one of a file in this directory.
+func (r *Run) Composing() map[string]func(io.Writer) error {
+	files := map[string]func(io.Writer) error{}
+	for name, rows := range r.composing() {
+		files[fileName(name)] = func(out io.Writer) error { return writeRows(out, rows) }
+	}
+	return files
+}
+
+// longestName bounds what stands in front of a file's name, in bytes.
+const longestName = 128
+
+func fileName(name string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == ':' || !strconv.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, strings.ToValidUTF8(name, "_"))
+	plain = strings.ToValidUTF8(plain[:min(len(plain), longestName)], "")
+	if strings.HasPrefix(plain, ".") {
+		plain = "_" + plain[1:]
+	}
+	return plain
+}
+
+func (r *Run) composing() map[string][][]string {
 	files := map[string][][]string{}
 	for i := range r.Results {
 		x := &r.Results[i]

@@ -40,6 +40,11 @@ type GPU struct {
 	Utilization, Power, UsedBytes, TotalBytes map[string]float64
 }
 
+// NewGPU returns one that knows of none.
+func NewGPU() GPU {
+	return GPU{map[string]float64{}, map[string]float64{}, map[string]float64{}, map[string]float64{}}
+}
+
 // Run is all there is to report.
 type Run struct {
 	Options *options.Options

@@ -1,0 +1,187 @@
+package options
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func parse(t *testing.T, line string) *Options {
+	t.Helper()
+	o, err := Parse(strings.Fields(line))
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return o
+}
+
+// TestForms: getopt's forms of one option.
+func TestForms(t *testing.T) {
+	for _, line := range []string{
+		"-m x -b 4 -i gRPC", "-mx -b4 -igrpc", "--model x --batch-size 4 --protocol grpc", "--model=x --batch-size=4 --protocol=GRPC",
+		"--batch 4 --model x --proto grpc",
+	} {
+		o := parse(t, line)
+		got := []any{o.Model, o.Batch, o.Protocol, o.URL, o.Given("batch-size"), o.Given("url")}
+		if diff := cmp.Diff(got, []any{"x", 4, "grpc", "localhost:8001", true, false}); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
+	}
+	for _, line := range []string{"-h", "-?", "--help", "-m x --help"} {
+		if _, err := Parse(strings.Fields(line)); !errors.Is(err, ErrHelp) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if _, err := Parse([]string{"--version"}); !errors.Is(err, ErrVersion) {
+		t.Error(err)
+	}
+}
+
+func TestLoads(t *testing.T) {
+	for line, want := range map[string]struct {
+		mode Mode
+		load Range
+	}{
+		"":                                 {Closed, Range{1, 1, 1}},
+		"--concurrency-range 4":            {Closed, Range{4, 4, 1}},
+		"--concurrency-range 1:8":          {Closed, Range{1, 8, 1}},
+		"--concurrency-range 1:8:2":        {Closed, Range{1, 8, 2}},
+		"--concurrency-range 1:0:2 -l 5":   {Closed, Range{1, 0, 2}},
+		"--request-rate-range 0.5:2.5:0.5": {Rate, Range{0.5, 2.5, 0.5}},
+		"--request-rate-range 100":         {Rate, Range{100, 100, 1}},
+		"-t 3":                             {Closed, Range{3, 3, 1}},
+		"-t 3 -d -c 9 -l 5":                {Closed, Range{3, 9, 1}},
+		"--concurrency-range 2:16 --binary-search -l 5": {Closed, Range{2, 16, 1}},
+	} {
+		o := parse(t, "-m x "+line)
+		if o.Mode != want.mode || o.Load != want.load {
+			t.Errorf("%q: %v %v", line, o.Mode, o.Load)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	o := parse(t, "-m x -x 3 -p 250 -s 25 -r 4 --percentile 95 -l 7 --shape A:1,2 --shape B:C:3 -H A:b -H C:d:e --sequence-id-range 5:8"+
+		" --request-parameter n:1:int --request-parameter s:a:b:string --request-parameter b:true:bool --bls-composing-models a,b:2 -v -v -v"+
+		" --trace-level TIMESTAMPS --trace-level TENSORS --trace-rate 9 --measurement-mode count_windows --max-threads 7")
+	got := []any{
+		o.Version, o.Interval, o.Stability, o.MaxTrials, o.Percentile, o.LatencyLimit, o.Shapes, o.Headers, o.SequenceStart, o.SequenceRange,
+		o.Parameters, o.Composing, o.Verbose, o.Trace, o.CountWindows, o.MaxThreads,
+	}
+	want := []any{
+		"3", 250 * time.Millisecond, 0.25, 4, 95, 7 * time.Millisecond,
+		map[string][]int64{"A": {1, 2}, "B:C": {3}},
+		[]string{"A:b", "C:d:e"},
+		uint64(5), uint64(3),
+		[]Parameter{{"n", int64(1)}, {"s", "a:b"}, {"b", true}},
+		[]string{"a", "b:2"},
+		3,
+		map[string][]string{"trace_level": {"TIMESTAMPS", "TENSORS"}, "trace_rate": {"9"}},
+		true, 7,
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Error(diff)
+	}
+	if o := parse(t, "-m x --request-count 9"); !o.CountWindows || o.WindowRequests != 9 {
+		t.Errorf("%+v", o)
+	}
+	if o := parse(t, "-m x --sequence-id-range 0:9 --async --enable-mpi"); o.SequenceStart != 1 || len(o.Notes) != 3 {
+		t.Errorf("%d, notes %q", o.SequenceStart, o.Notes)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                                                          "Failed to parse -m (model name). The value must be specified.",
+		"-m x y":                                                    "Error: Unexpected argument 'y'",
+		"-m x --concurrency-range 1:2:3:4":                          "The value does not match <start:end:step>.",
+		"-m x --concurrency-range a":                                "Failed to parse --concurrency-range. Invalid value provided: a",
+		"-m x --concurrency-range 1:2:0":                            "Failed to parse --concurrency-range. The step must be > 0.",
+		"-m x --concurrency-range 0":                                "The start of the search range must be > 0",
+		"-m x --concurrency-range -1":                               "Failed to parse --concurrency-range. Invalid value provided: -1",
+		"-m x --request-rate-range 0":                               "The start of the search range must be > 0.",
+		"-m x --concurrency-range 1:0":                              "can not be both 0",
+		"-m x --concurrency-range 1:0 --binary-search":              "can not be both 0",
+		"-m x --concurrency-range 1:4 --binary-search":              "The --latency-threshold cannot be 0 for binary search mode.",
+		"-m x --concurrency-range 4:1 --binary-search -l 1":         "The end of the range can not be less than start",
+		"-m x --concurrency-range 1 --request-rate-range 1":         "Cannot use both Concurrency and RequestRate inference load modes.",
+		"-m x --request-rate-range 1 --request-intervals /dev/null": "Cannot use both RequestRate and CustomIntervals inference load modes.",
+		"-m x --consurrency-range 1":                                "did you mean '--concurrency-range'?",
+		"-m x --request-count":                                      "Error: Missing value for option 'request-count'",
+		"-m x --request-count 5 --concurrency-range 1:2":            "--request-count not supported with multiple concurrency values in one run",
+		"-m x --request-count 5 --concurrency-range 9":              "--request-count can not be less than concurrency",
+		"-m x --warmup-request-count 1 --request-rate-range 1:2":    "--warmup-request-count not supported with multiple request rate values",
+		"-m x -b 0":                                 "Failed to parse -b (batch size). The value must be > 0.",
+		"-m x -b x":                                 "Failed to parse --batch-size. Invalid value provided: x",
+		"-m x -i udp":                               "Failed to parse -i (protocol). The value should be either HTTP or gRPC.",
+		"-m x --percentile 100":                     "in range (0, 100)",
+		"-m x --percentile 0":                       "in range (0, 100)",
+		"-m x --streaming":                          "Streaming is only allowed with gRPC protocol",
+		"-m x --async --sync":                       "Cannot specify --async and --sync simultaneously.",
+		"-m x -z --input-data /":                    "The -z flag cannot be set",
+		"-m x --input-data /no":                     "Failed to parse --input-data. Unsupported type provided: '/no'.",
+		"-m x --shape A":                            "There must be a colon after input name.",
+		"-m x --shape A:0":                          "The dimensions of input tensor must be > 0.",
+		"-m x --shape A:b":                          "Failed to parse --shape. Invalid value provided: A:b",
+		"-m x -H a":                                 "The header must be specified as 'Header:Value', got 'a'.",
+		"-m x --request-parameter a":                "The value does not match <name:value:type>.",
+		"-m x --request-parameter a:b:c":            "Unsupported type: 'c'.",
+		"-m x --request-parameter a:b:int":          "Invalid value provided: a:b:int",
+		"-m x --sequence-id-range 5:5":              "The 'end' value must be greater than 'start' value.",
+		"-m x --sequence-id-range 1:2:3":            "The value does not match <start:end>.",
+		"-m x --shared-memory cuda":                 "CUDA shared memory is not supported here",
+		"-m x --shared-memory disk":                 "The available options are 'system', 'cuda', or 'none'.",
+		"-m x --grpc-compression-algorithm gzip":    "Using compression algorithm is only allowed with gRPC protocol.",
+		"-m x --metrics-url a":                      "Must specify --collect-metrics when using the --metrics-url option.",
+		"-m x --service-kind torchserve":            "--service-kind=torchserve is not supported",
+		"-m x --service-kind openai":                "Must supply --input-data for OpenAI service kind.",
+		"-m x --service-kind openai --input-data /": "Must supply --endpoint for OpenAI service kind.",
+		"-m x --measurement-mode x":                 "Unsupported type provided: 'x'.",
+		"-m x --ssl-https-verify-host 3":            "The value must be either 0, 1, or 2.",
+		"-m x --ssl-https-ca-certificates-file /no": "The value must be a valid file path.",
+		"-m x --trace-level ALL":                    "The available options are 'OFF', 'TIMESTAMPS', or 'TENSORS'.",
+		"-m x --periodic-concurrency-range 1:2":     "--periodic-concurrency-range is not supported by this generator.",
+		"-m x --input-tensor-format json -i grpc":   "Tensors as JSON are only allowed with HTTP protocol.",
+	} {
+		_, err := Parse(strings.Fields(line))
+		if _, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", line, err, want)
+		}
+	}
+	if _, err := Parse([]string{"-m", "x", "-H", "a:b\r\nX-Evil: 1"}); err == nil {
+		t.Error("a header with a line's end is taken")
+	}
+}
+
+func TestInputData(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.json")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := parse(t, "-m x --input-data "+dir+" --input-data "+file)
+	if diff := cmp.Diff(o.InputData, []string{dir, file}); diff != "" {
+		t.Error(diff)
+	}
+	if o := parse(t, "-m x --input-data zero"); !o.Zero || o.InputData != nil {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestUsage: each option stands in the usage once, and in the names for the shell.
+func TestUsage(t *testing.T) {
+	var b strings.Builder
+	Usage(&b, "perf")
+	names := " " + strings.Join(Names(), " ") + " "
+	for _, e := range table() {
+		if len(e.name) > 1 && (strings.Count(b.String(), "--"+e.name+" ")+strings.Count(b.String(), "--"+e.name+"\n") < 1 ||
+			!strings.Contains(names, " --"+e.name)) {
+			t.Errorf("--%s is not in the usage", e.name)
+		}
+	}
+}
