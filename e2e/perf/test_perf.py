@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import threading
 
 import pytest
-from server import BINARY, free_port
+from server import BINARY, MODELS, Server, free_port
 
 SHAPE = ("--shape", "INPUT0:4,4")
 MODEL = ("-m", "identity_any_fp32", *SHAPE)
@@ -161,3 +163,68 @@ def test_rate(server, distribution):
     args = ("--request-rate-range", 200, "--request-distribution", distribution, "--request-count", 200)
     r = perf(*MODEL, *at(server, "grpc"), "--streaming", *args)
     assert r.returncode == 0 and "Request count: 200\n" in r.stdout and "Request Rate: 200, throughput: " in r.stdout, r
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_shared_memory(server, tmp_path, protocol):
+    """Tensors lie in regions, which are gone afterwards."""
+    args = ("--shared-memory", "system", "--request-count", 40, "--concurrency-range", 4, "-f", tmp_path / "o.csv")
+    r = perf(*MODEL, *at(server, protocol), *args)
+    assert r.returncode == 0 and "Request count: 40\n" in r.stdout, r
+    left = server.get("/v2/systemsharedmemory/status").json
+    assert not [region for region in left if region["name"].startswith("neso-perf")], left
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("neso-perf")]
+
+
+def test_shared_memory_too_small(server):
+    """An output of unknown size has as much room as was asked for, and the server says what it needs."""
+    args = ("--shared-memory", "system", "--output-shared-memory-size", 8, "--request-count", 3)
+    r = perf(*MODEL, *at(server, "http"), *args)
+    assert r.returncode == 99 and "Failed: 3 requests: HTTP " in r.stdout and "shared memory" in r.stdout.lower(), r
+
+
+def test_metrics(server):
+    args = ("--collect-metrics", "--metrics-url", f"127.0.0.1:{server.metrics_port}/metrics", "--metrics-interval", 20)
+    r = perf(*MODEL, *at(server, "http"), *QUICK, *args, "--verbose-csv")
+    assert r.returncode in (0, UNSTABLE) and "  Server Prometheus Metrics: \n" in r.stdout, r
+    args = ("--collect-metrics", "--metrics-url", server.http + "/nothing")
+    r = perf(*MODEL, *at(server, "http"), *QUICK, *args)
+    assert r.returncode == 99 and "the server's metrics cannot be read" in r.stderr and "404" in r.stderr, r
+
+
+def begin(*args):
+    """A run whose first window has ended."""
+    p = subprocess.Popen(
+        [BINARY, "perf", "-v", "-r", "100000", "-s", "0", "-p", "50", *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    text = ""
+    while "Pass [1]" not in text:
+        line = p.stdout.readline()
+        assert line, (text, p.stderr.read())
+        text += line
+    return p
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_interrupted(server, protocol, tmp_path):
+    """Ctrl-C keeps what was measured."""
+    p = begin(*MODEL, *at(server, protocol), "-f", tmp_path / "o.csv")
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 130 and "interrupted: the report has what was measured" in err, (out, err)
+    assert "(not stable, interrupted)" in out and len(rows(tmp_path / "o.csv")) == 1, (out, err)
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_killed_server(protocol, tmp_path):
+    """A server that is gone ends the run; what was measured is kept, and failures have their kind."""
+    with Server(MODELS, "--model-control-mode=explicit", "--load-model=identity_any_fp32") as server:
+        p = begin(*MODEL, *at(server, protocol), "-f", tmp_path / "o.csv", "--concurrency-range", 4)
+        server.process.kill()
+        out, err = p.communicate(timeout=60)
+        server.process.wait()
+    assert p.returncode == 99 and "cannot connect: connection refused" in out + err, (out, err)
+    assert "cut short)" in out and len(rows(tmp_path / "o.csv")) == 1, (out, err)

@@ -2,8 +2,6 @@ package perf
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nesoserve/neso/internal/perf/drive"
@@ -21,6 +19,8 @@ type meter struct {
 	recorder *measure.Recorder
 	names    []string
 	shown    *progress
+	watch    *watch
+	metrics  *collector // nil without
 
 	begin                int64
 	counters             []target.Counters
@@ -34,18 +34,11 @@ const (
 	looksATick = 10
 )
 
-// patience is how long all requests may fail before the measurement is given up, and
-// hopeless how many may at its very beginning.
-const (
-	patience = time.Second
-	hopeless = 10
-)
-
 // windows measures until three agree or there have been as many as allowed. cut is
 // what ended it early: context.Canceled, or why no request is answered any more.
 func (m *meter) windows(ctx context.Context) (all []*measure.Window, stable bool, cut error) {
 	for len(all) < m.o.MaxTrials {
-		w, err := m.window(ctx, len(all) == 0)
+		w, err := m.window(ctx)
 		all = append(all, w)
 		if m.o.Verbose > 0 && w.Count > 0 {
 			m.shown.clear()
@@ -80,10 +73,10 @@ func (m *meter) hopelesslyLate(all []*measure.Window) bool {
 	return true
 }
 
-func (m *meter) window(ctx context.Context, first bool) (*measure.Window, error) {
+func (m *meter) window(ctx context.Context) (*measure.Window, error) {
 	start := drive.Now()
 	before, server, client := m.counters, m.serverCPU, m.clientCPU
-	cut := m.wait(ctx, start, first)
+	cut := m.wait(ctx, start)
 	end := drive.Now()
 	w := m.recorder.Take()
 	w.Start, w.End = start, end
@@ -95,20 +88,16 @@ func (m *meter) window(ctx context.Context, first bool) (*measure.Window, error)
 	if m.serverCPU < 0 || server < 0 {
 		w.ServerCPU = -1
 	}
-	if cut != nil && w.Count == 0 && len(w.Errors) > 0 {
-		e := w.Errors[0]
-		cut = fmt.Errorf("no request is answered (any more): %s (%d times)", strings.TrimSuffix(e.Kind+": "+e.Text, ": "), e.Count)
-	}
-	return w, cut
+	return w, because(cut, w)
 }
 
 // wait waits for the end of a window.
-func (m *meter) wait(ctx context.Context, start int64, first bool) error {
+func (m *meter) wait(ctx context.Context, start int64) error {
 	t := time.NewTicker(look)
 	defer t.Stop()
 	var lastCount, lastLatency int64
-	answered, answeredAt, failedAt := int64(0), start, int64(0)
 	tickAt := start
+	m.watch.anew()
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -119,15 +108,12 @@ func (m *meter) wait(ctx context.Context, start int64, first bool) error {
 		}
 		now := drive.Now()
 		count, failed, latency := m.recorder.Counts()
-		if count > answered || failed == failedAt && answered == 0 {
-			answered, answeredAt, failedAt = count, now, failed
-		}
 		if n%looksATick == 0 {
 			m.tick(now, tickAt, count-lastCount, latency-lastLatency)
 			lastCount, lastLatency, tickAt = count, latency, now
 		}
-		if first && count == 0 && failed >= hopeless || failed > failedAt && now-answeredAt > int64(patience) {
-			return errNoAnswer
+		if err := m.watch.look(now, count, failed); err != nil {
+			return err
 		}
 		passed := time.Duration(now - start)
 		if m.o.CountWindows {
@@ -139,8 +125,6 @@ func (m *meter) wait(ctx context.Context, start int64, first bool) error {
 		}
 	}
 }
-
-var errNoAnswer = fmt.Errorf("no request is answered any more")
 
 func (m *meter) tick(now, before, count, latency int64) {
 	seconds := float64(now-before) / 1e9

@@ -136,7 +136,16 @@ func (s *session) level(ctx context.Context, level float64, gaps []time.Duration
 	if err := m.ask(ctx); err != nil {
 		return nil, err
 	}
+	if s.o.CollectMetrics {
+		metrics, err := collect(ctx, s.o.MetricsURL, s.o.MetricsInterval)
+		if err != nil {
+			return nil, err
+		}
+		defer metrics.end() //nolint:errcheck // result has asked for it
+		m.metrics = metrics
+	}
 	m.begin = drive.Now()
+	m.watch = newWatch(m.begin)
 	l, err := s.start(level, gaps, recorder, s.o.RequestCount)
 	if err != nil {
 		return nil, err
@@ -168,8 +177,21 @@ func (s *session) result(level float64, m *meter, windows []*measure.Window, sta
 		return nil, cut
 	}
 	last := used[max(0, len(used)-measure.StableWindows):]
+	var notes []string
+	if n := m.recorder.Cut(); n > 0 {
+		notes = append(notes, fmt.Sprintf("the profile export has %d requests without their outputs: all of them are too large to keep", n))
+	}
 	x := &report.Result{
+		Notes: notes, GPU: report.NewGPU(),
 		Load: level, Window: measure.Merge(last), Windows: used, Stable: stable, Met: true, Ticks: m.ticks,
+	}
+	if m.metrics != nil {
+		gpu, err := m.metrics.end()
+		if x.GPU = gpu; err != nil {
+			x.Notes = append(x.Notes, "the server's metrics could not be read to the end: "+measure.Plain(err.Error()))
+		} else if len(gpu.TotalBytes) == 0 {
+			x.Notes = append(x.Notes, "the server's metrics tell of no GPU")
+		}
 	}
 	if limit := s.o.LatencyLimit; limit > 0 && time.Duration(x.Window.Latency(s.o.Percentile)) >= limit {
 		x.Met = false
@@ -221,16 +243,27 @@ func (s *session) warmUp(ctx context.Context, level float64, gaps []time.Duratio
 	if s.o.Warmup == 0 {
 		return nil
 	}
-	l, err := s.start(level, gaps, measure.NewRecorder(), s.o.Warmup)
+	recorder := measure.NewRecorder()
+	l, err := s.start(level, gaps, recorder, s.o.Warmup)
 	if err != nil {
 		return err
 	}
-	select {
-	case <-l.Done():
-	case <-ctx.Done():
+	defer l.Stop(grace)
+	t := time.NewTicker(look)
+	defer t.Stop()
+	for w := newWatch(drive.Now()); ; {
+		select {
+		case <-l.Done():
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		answered, failed, _ := recorder.Counts()
+		if err := w.look(drive.Now(), answered, failed); err != nil {
+			return because(err, recorder.Take())
+		}
 	}
-	l.Stop(grace)
-	return nil
 }
 
 // statisticsOf names the models whose statistics are asked for.
@@ -251,7 +284,11 @@ func (m *meter) ask(ctx context.Context) error {
 	if len(m.names) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	limit := askTimeout
+	if ctx.Err() != nil {
+		limit = lastAsk
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	counters, err := target.Statistics(ctx, m.api, m.names)
 	if err != nil {

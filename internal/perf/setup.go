@@ -51,6 +51,9 @@ const dialTimeout = 10 * time.Second
 // askTimeout bounds questions beside the load.
 const askTimeout = 30 * time.Second
 
+// lastAsk bounds them once a run has been interrupted.
+const lastAsk = 2 * time.Second
+
 func setup(ctx context.Context, o *options.Options, env Env) (*session, error) {
 	p := &prepared{o: o, random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 	s := &session{prepared: p, env: env}

@@ -65,7 +65,9 @@ func (o *Options) checkBasics() error {
 		return usagef("Server-side metric collection is only supported with Triton client backend.")
 	case (o.JSONInput || o.JSONOutput) && o.Protocol != "http":
 		return usagef("Tensors as JSON are only allowed with HTTP protocol.")
-	case o.JSONInput && o.SharedMemory != "none":
+	case o.SharedMemory != "none" && o.Kind != "triton":
+		return usagef("Cannot use --shared-memory=%s with --service-kind=%s.", o.SharedMemory, o.Kind)
+	case (o.JSONInput || o.JSONOutput) && o.SharedMemory != "none":
 		return usagef("Cannot use --input-tensor-format=json or --output-tensor-format=json with --shared-memory=system or --shared-memory=cuda.")
 	}
 	for _, h := range o.Headers {
@@ -146,16 +148,11 @@ func (o *Options) checkKinds() error {
 // absent refuses what is known and not there, so that nobody takes silence for a
 // measurement.
 func (o *Options) absent() error {
-	for _, name := range []string{"collect-metrics", "periodic-concurrency-range"} {
-		if o.given[name] {
-			return usagef("--%s is not supported by this generator.", name)
-		}
-	}
 	switch {
+	case o.given["periodic-concurrency-range"]:
+		return usagef("--periodic-concurrency-range is not supported by this generator.")
 	case o.Kind == "triton_c_api":
 		return usagef("--service-kind=triton_c_api is not supported by this generator.")
-	case o.SharedMemory != "none":
-		return usagef("--shared-memory=%s is not supported by this generator.", o.SharedMemory)
 	}
 	return nil
 }
