@@ -21,13 +21,17 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 // TestPlaces: outputs lie behind each other, those of unknown size with the size given.
 func TestPlaces(t *testing.T) {
 	outputs := []data.Input{
-		{Name: "A", Datatype: tensor.FP32, Shape: tensor.Shape{3}}, {Name: "B", Datatype: tensor.Bytes, Shape: tensor.Shape{1}},
-		{Name: "C", Datatype: tensor.Int8, Shape: tensor.Shape{-1}}, {Name: "D", Datatype: tensor.Int8, Shape: tensor.Shape{1}},
+		{Name: "A", Datatype: tensor.FP32, Shape: tensor.Shape{3}},
+		{Name: "B", Datatype: tensor.Bytes, Shape: tensor.Shape{1}},
+		{Name: "C", Datatype: tensor.Int8, Shape: tensor.Shape{-1}},
+		{Name: "D", Datatype: tensor.Int8, Shape: tensor.Shape{1}},
 	}
 	all, size := places(outputs, "r", 10, true, 1000)
 	want := []wire.Output{
-		{Name: "A", Region: "r", Offset: 0, Size: 120}, {Name: "B", Region: "r", Offset: 128, Size: 1000},
-		{Name: "C", Region: "r", Offset: 1152, Size: 1000}, {Name: "D", Region: "r", Offset: 2176, Size: 10},
+		{Name: "A", Region: "r", Offset: 0, Size: 120},
+		{Name: "B", Region: "r", Offset: 128, Size: 1000},
+		{Name: "C", Region: "r", Offset: 1152, Size: 1000},
+		{Name: "D", Region: "r", Offset: 2176, Size: 10},
 	}
 	if diff := cmp.Diff(all, want); diff != "" || size != 2240 {
 		t.Errorf("%s; %d bytes", diff, size)

@@ -199,7 +199,8 @@ func TestStopWithoutAnswers(t *testing.T) {
 
 func sequences(t *testing.T, slots, length int) *schedule.Sequences {
 	t.Helper()
-	s, err := schedule.NewSequences(schedule.SequenceOptions{Slots: slots, First: 1, Length: length, Streams: []int{1}}, rand.New(rand.NewPCG(1, 2)))
+	o := schedule.SequenceOptions{Slots: slots, First: 1, Length: length, Streams: []int{1}}
+	s, err := schedule.NewSequences(o, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
 		t.Fatal(err)
 	}

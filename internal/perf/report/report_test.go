@@ -153,7 +153,8 @@ func TestExport(t *testing.T) {
 	step := &data.Step{Inputs: []data.Tensor{{Name: `I"`, Datatype: tensor.Int8, Bytes: []byte{1, 0xff}}}}
 	r.Results = r.Results[:1]
 	r.Results[0].Windows[0].Records = []measure.Record{
-		{Start: 5, Step: step, ID: 9, At: []int64{7, 8}}, {Start: 6, Step: &data.Step{Body: []byte(`{"a":1}`)}, Body: []byte("<x>"), At: []int64{9}},
+		{Start: 5, Step: step, ID: 9, At: []int64{7, 8}},
+		{Start: 6, Step: &data.Step{Body: []byte(`{"a":1}`)}, Body: []byte("<x>"), At: []int64{9}},
 	}
 	outputs := func(*measure.Record) ([]data.Tensor, error) {
 		return []data.Tensor{
