@@ -43,7 +43,8 @@ def test_concurrency(server, tmp_path, protocol):
     ), r.stdout
     assert "Request concurrency: 3\n" in r.stdout and "  Server: \n    Inference count: " in r.stdout, r.stdout
     assert re.search(
-        r"Inferences/Second vs. Client Average Batch Latency\nConcurrency: 1, throughput: \S+ infer/sec, latency \d+ usec( \(not stable\))?\n",
+        r"Inferences/Second vs. Client Average Batch Latency\n"
+        r"Concurrency: 1, throughput: \S+ infer/sec, latency \d+ usec( \(not stable\))?\n",
         r.stdout,
     )
     table = rows(tmp_path / "o.csv")
