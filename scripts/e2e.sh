@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 second=$(mktemp -d)
 chmod 755 "$second" # tests run as another user, too
 trap 'kill "$pid" 2>/dev/null; rm -rf "$second"' EXIT
-halves=("backends capi differential operate" "hostile perf protocol scheduling")
+halves=("backends operate" "capi differential hostile perf protocol scheduling")
 # What is in neither is no test, or is run by scripts/frameworks.sh.
 for path in e2e/*/test_*.py; do
   suite=${path#e2e/} suite=${suite%%/*}
