@@ -117,8 +117,9 @@ def export_memory(address: int, kind: int, device: int, sizes: tuple[int, ...], 
     tensor.device = _Device(kind, device)
     tensor.ndim = ndim
     tensor.dtype = _DType(code, dtype.itemsize * 8, 1)
-    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
-    tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+    # Not by ctypes.cast, which leaves a circle for the garbage collector.
+    tensor.shape = shape
+    tensor.strides = strides
     managed.deleter = ctypes.cast(_release_callback, ctypes.c_void_p)
     at = ctypes.addressof(managed)
     _exported[at] = (managed, shape, strides, owner)
