@@ -142,9 +142,10 @@ def test_isolated_backends(tmp_path, backend):
         def places():
             found = []
             for pid in isolated(s.process.pid):
-                every = {(tuple(cpus), bound) for cpus, bound in threads(pid).values()}
-                assert len(every) == 1, every
-                found.append(every.pop())
+                # OpenVINO pins threads of its own to one of these processors while they work.
+                every = threads(pid).values()
+                (bound,) = {bound for _, bound in every}
+                found.append((tuple(sorted({cpu for cpus, _ in every for cpu in cpus})), bound))
             return sorted(found)
 
         wanted = sorted([((one,), False), (tuple(everywhere), numa), (tuple(everywhere), False)])
