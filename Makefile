@@ -10,7 +10,13 @@ LDFLAGS  = -s -w -X github.com/nesoserve/neso/internal/engine.Version=$(VERSION)
 # with it the linker keeps every method of every type, 10 MB of them.
 TAGS     = grpcnotrace
 PYTHON   = .venv/bin/python
+# One set of flags for all that calls Go: what one step has compiled, the next one
+# finds in Go's cache. What debuggers read is written into no binary (-w), and need
+# not be compiled, a tenth of the time. Flags of the user's stay.
+FLAGS   := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(filter-out $(FLAGS),$(shell $(GO) env GOFLAGS 2>/dev/null)) $(FLAGS)
 LINT     = .tools/bin/golangci-lint
+VET      = .tools/bin/vet
 # How long the tests of one Go package may take: the longest take a minute, on a
 # machine that has nothing else to do.
 PATIENCE = 30m
@@ -40,27 +46,72 @@ bin/.modules: go.mod go.sum
 # What is released, and what `make bench` measures, is built with a profile of the
 # server under load: some percent less CPU a request, a minute more to build.
 PGO ?= off
-wheel bench: export PGO = $(CURDIR)/cmd/neso/neso.pgo
+wheel bench images release: export PGO = $(CURDIR)/cmd/neso/neso.pgo
 
 build: bin/.modules ## bin/neso, one static-as-can-be binary without cgo
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PGO) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/neso ./cmd/neso
+	CGO_ENABLED=0 $(GO) build -pgo=$(PGO) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/neso ./cmd/neso
 
 # The library that C programs link: its headers and what pkg-config reads lie beside it.
 CAPI_LINK = -Wl,-soname,libtritonserver.so -Wl,--version-script=$(CURDIR)/cmd/libtritonserver/exports.map
 capi: bin/.modules ## build/lib: libtritonserver.so, the server as a C library, and neso-host, with cgo; build/include
 	@mkdir -p build/lib/pkgconfig build/include/triton/core
-	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared -tags '$(TAGS)' -ldflags '$(LDFLAGS) -extldflags "$(CAPI_LINK)"' \
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -tags '$(TAGS)' -ldflags '$(LDFLAGS) -extldflags "$(CAPI_LINK)"' \
 	  -o build/lib/libtritonserver.so ./cmd/libtritonserver
 	@rm -f build/lib/libtritonserver.h
-	$(CC) -O2 -Wall -Wextra -o build/lib/neso-host cmd/neso-host/neso-host.c -ldl
-	@cp include/triton/core/*.h build/include/triton/core/
-	@cp include/neso.hpp build/include/
+	$(CC) -O2 -Wall -Wextra -o build/lib/neso-host.new cmd/neso-host/neso-host.c -ldl
+	@mv build/lib/neso-host.new build/lib/neso-host # one may be running
+	@install -C -m 644 include/triton/core/*.h build/include/triton/core/
+	@install -C -m 644 include/neso.hpp build/include/
 	@sed 's|@VERSION@|$(VERSION)|' cmd/libtritonserver/tritonserver.pc.in >build/lib/pkgconfig/tritonserver.pc
+
+java: capi ## java/target: the Java layer over build/lib, with its tests; needs Maven, a JDK of 17 or newer, a C++ compiler
+	scripts/java.sh
+
+edge: bin/.modules ## bin/neso-edge: the server without object stores, Redis and OpenTelemetry's protocol
+	CGO_ENABLED=0 $(GO) build -pgo=$(PGO) -tags '$(TAGS),edge' -ldflags '$(LDFLAGS)' -o bin/neso-edge ./cmd/neso
+
+arm64: bin/.modules ## bin/neso-arm64, and .tools/arm64: an emulator and a Python that test it; needs Debian's apt
+	scripts/arm64.sh
+
+# The same commit gives the same digests. UPDATE=1 takes Debian's newest packages.
+IMAGE_PLATFORMS = amd64 arm64
+images: bin/.modules ## build/images: container images of the server, and with Python, for amd64 and arm64; needs Debian's apt and a Python with pip
+	@mkdir -p build/images/programs
+	@for a in $(IMAGE_PLATFORMS); do \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$a $(GO) build -trimpath -pgo=$(PGO) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' \
+	    -o build/images/programs/neso-$$a ./cmd/neso || exit 1; done
+	$(GO) run ./internal/cli/image/release -programs build/images/programs -version '$(VERSION)' -architectures '$(shell echo $(IMAGE_PLATFORMS) | tr ' ' ,)' \
+	  -python $(firstword $(wildcard $(PYTHON)) python3) -time "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" $(if $(UPDATE),-update)
+
+chart: ## the manifests of deploy, rendered by Helm's code and held against the schemas; rules by promtool where there is one. UPDATE=1 writes the renders anew
+	cd tools/chart && CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w . $(if $(UPDATE),-update)
+	@if command -v promtool >/dev/null; then promtool test rules deploy/prometheus/neso.test.yaml; \
+	  else echo 'promtool is not there (Debian: prometheus): the alert rules are not tested' >&2; fi
 
 wheel: setup ## dist/*.whl: the Python package with the binary, and the import name pytriton
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python/pytriton-compat
+
+# One machine makes all of it. Version 0.1.0-79-g54416d38 is 0.1.0+79.g54416d38 in packages.
+RELEASE_VERSION = $(shell echo '$(VERSION)' | sed -E 's/-([0-9]+)-g/+\1.g/; s/-dirty/.dirty/')
+RELEASE_TIME = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+RELEASE_PLATFORMS = linux-amd64 linux-arm64 musl-amd64 musl-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
+release: setup build ## dist: archives, wheels, .deb, .rpm, Homebrew and winget recipes of every platform, checksums; signed with NESO_RELEASE_KEY
+	@rm -rf dist build/release && mkdir -p dist build/release/programs build/release/texts
+	@for s in bash zsh fish; do bin/neso completion $$s >build/release/texts/completion.$$s || exit 1; done
+	@bin/neso --help >build/release/texts/help.txt && bin/neso serve --help >build/release/texts/help-serve.txt
+	@for p in $(RELEASE_PLATFORMS); do os=$${p%-*} tags='$(TAGS)' suffix= libc=; \
+	  case $$os in musl) os=linux tags=$$tags,nopurego libc=musl ;; windows) suffix=.exe ;; esac; \
+	  echo "build $$p"; f=build/release/programs/neso-$$p$$suffix; \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$${p#*-} $(GO) build -pgo=$(PGO) -tags $$tags -ldflags '$(LDFLAGS)' -o $$f ./cmd/neso && \
+	  $(GO) run ./internal/cli/image/sbom -title neso-$$p -time $(RELEASE_TIME) $$f >build/release/texts/$$p.spdx.json && \
+	  SOURCE_DATE_EPOCH=$(RELEASE_TIME) NESO_BINARY=$(CURDIR)/$$f NESO_LIBC=$$libc GOOS=$$os GOARCH=$${p#*-} \
+	    $(PYTHON) -m build --no-isolation --wheel --outdir dist python || exit 1; done
+	SOURCE_DATE_EPOCH=$(RELEASE_TIME) $(PYTHON) -m build --no-isolation --wheel --outdir dist python/pytriton-compat
+	cd tools/release && CGO_ENABLED=0 $(GO) build -o ../../build/release/release .
+	build/release/release -version '$(RELEASE_VERSION)' -commit "$$(git rev-parse HEAD)" -time $(RELEASE_TIME) \
+	  -programs build/release/programs -texts build/release/texts
 
 serve: .venv/.examples build ## serve examples/models on ports 8000, 8001, 8002
 	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'
@@ -74,8 +125,12 @@ test: setup build ## all tests: Go with the race detector and invariants, Python
 	$(PYTHON) -m pytest -q python/tests_neso
 	$(MAKE) --no-print-directory e2e
 
-test-nocgo: bin/.modules ## the Go tests as users build: no cgo, no invariants
-	CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -timeout $(PATIENCE) ./...
+test-nocgo: bin/.modules ## all Go tests as users build: no cgo, no invariants
+	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' -ldflags=-w -timeout $(PATIENCE) ./...
+
+test-differing: bin/.modules ## the Go tests of what differs without cgo, race detector and invariants, as users build
+	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' -ldflags=-w -timeout $(PATIENCE) $$(scripts/differing.sh)
+	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS),edge' -ldflags=-w -run LeftOut ./internal/repository ./internal/responsecache ./internal/tracing
 
 test-frameworks: build ## PyTorch, TensorFlow and scikit-learn models with the real libraries (7 GB in .venv-frameworks)
 	scripts/frameworks.sh $(FRAMEWORKS)
@@ -89,18 +144,35 @@ pythons: setup build ## the Python package on every Python found here, syntax an
 e2e: setup build capi ## the built binary under the official clients
 	scripts/e2e.sh
 
+bin/cluster: $(wildcard tools/cluster/*.go) tools/cluster/go.mod
+	@mkdir -p bin
+	cd tools/cluster && CGO_ENABLED=0 $(GO) build -o ../../bin/cluster .
+
+.PHONY: cluster-up cluster-down e2e-cluster
+cluster-up: bin/cluster ## a real Kubernetes of two nodes on this machine (docs/internals/cluster.md); needs root and, once, twenty minutes
+	bin/cluster up
+
+cluster-down: bin/cluster ## end it
+	bin/cluster down
+
+e2e-cluster: setup build cluster-up ## the chart on that cluster, under load; needs make images
+	bin/cluster client $(PYTHON) -m pytest -q e2e/cluster
+
 PY_DIRS = backend bench e2e examples python scripts
 
 lint: $(LINT) ## golangci-lint, go vet for every platform, ruff
-	$(LINT) run ./...
+	@# Without -trimpath: with it, Go's cache gives one checkout what cgo wrote in
+	@# another, with the paths of that one, and the linter opens them.
+	GOFLAGS='$(filter-out -trimpath,$(GOFLAGS))' $(LINT) run ./...
 	$(MAKE) --no-print-directory cross
 	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check $(PY_DIRS) && .venv/bin/ruff format --check -q $(PY_DIRS); fi
 	@if [ -x .venv/bin/mypy ]; then cd python && ../.venv/bin/mypy; fi
+	scripts/web.sh check
 
 $(LINT): tools/go.mod
 	@mkdir -p .tools/bin
 	@cd tools && ../scripts/retry.sh $(GO) mod download || true
-	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd tools && CGO_ENABLED=0 $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; says so when the database cannot be reached
 	scripts/vuln.sh
@@ -108,18 +180,35 @@ vuln: .tools/bin/govulncheck ## known vulnerabilities in what the code calls; sa
 .tools/bin/govulncheck: tools/go.mod
 	@mkdir -p .tools/bin
 	@cd tools && ../scripts/retry.sh $(GO) mod download || true
-	cd tools && $(GO) build -o ../.tools/bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+	cd tools && CGO_ENABLED=0 $(GO) build -o ../.tools/bin/govulncheck golang.org/x/vuln/cmd/govulncheck
 
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-cross: ## build and vet for every platform
-	@for p in $(PLATFORMS); do echo "vet $$p"; \
-	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || exit 1; \
-	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags '$(TAGS)' -o /dev/null ./cmd/neso || exit 1; done
+# Every platform is vetted, with the tests; then one of each system is built, so that
+# it links. Nobody runs these: without the optimizer the libraries compile in half the
+# time. `make cross BUILT='windows/arm64'` builds others.
+BUILT = linux/arm64 darwin/arm64 windows/amd64
+
+cross: $(VET) ## vet for every platform, build for one of each system
+	cd tools && CGO_ENABLED=0 $(GO) test ./vet
+	cd tools/release && CGO_ENABLED=0 $(GO) vet . && CGO_ENABLED=0 $(GO) test .
+	$(VET) -tags '$(TAGS)' $(PLATFORMS)
+	$(VET) -tags '$(TAGS),edge' linux/arm64
+	@for p in $(BUILT); do echo "build $$p"; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags '$(TAGS)' -gcflags='all=-N -l -dwarf=false' -ldflags='-s -w' \
+	    -o /dev/null ./cmd/neso || exit 1; done
+
+$(VET): tools/go.mod $(wildcard tools/vet/*.go)
+	@mkdir -p .tools/bin
+	@cd tools && ../scripts/retry.sh $(GO) mod download || true
+	cd tools && CGO_ENABLED=0 $(GO) build -o ../$(VET) ./vet
 
 fmt: $(LINT) ## format Go and Python
 	$(LINT) fmt ./...
 	.venv/bin/ruff format -q $(PY_DIRS)
+
+web: ## internal/dashboard/assets, the dashboard, from web/; needs Node.js with npm
+	scripts/web.sh build
 
 generate: ## protobuf code; needs protoc (Debian: protobuf-compiler)
 	proto/generate.sh
@@ -128,7 +217,10 @@ FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz.sh $(FUZZTIME)
 
-bench: setup build ## compare with the real Triton in the same run; writes bench/RESULTS.md
+bench-adaptive: bin/.modules ## bench/ADAPTIVE.md: latency objectives against fixed batching, in simulated time
+	$(GO) test -count=1 ./internal/scheduler/dynamic -run TestObjectiveAgainstFixedSettings -report $(CURDIR)/bench/ADAPTIVE.md
+
+bench: setup build capi ## compare with the real Triton in the same run; writes bench/RESULTS.md
 	$(PYTHON) bench/compare.py
 
 profile: setup ## cmd/neso/neso.pgo, made anew from the load of make bench
@@ -158,4 +250,4 @@ check: ## exactly what CI runs; the tree must be at the end as it was
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build capi wheel serve test test-nocgo test-frameworks minilm pythons e2e lint cross vuln fmt generate fuzz bench bench-bound soak overload differential conformance check clean
+.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive soak overload differential conformance check clean edge arm64 release

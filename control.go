@@ -3,6 +3,7 @@ package neso
 import (
 	"context"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/engine"
 )
 
@@ -142,6 +143,24 @@ func (s *Server) Labels(model string, version int64, output string) []string {
 		return nil
 	}
 	return e.Labels(model, version, output)
+}
+
+// document answers what a model asks of the server.
+func (s *Server) document(q backend.Question) ([]byte, error) {
+	switch q.About {
+	case backend.AboutServer:
+		return s.Metadata()
+	case backend.AboutIndex, backend.AboutReadyIndex:
+		return s.Index(q.About == backend.AboutReadyIndex)
+	case backend.AboutModel:
+		return s.ModelMetadata(q.Model, q.Version)
+	case backend.AboutConfig:
+		return s.ModelConfig(q.Model, q.Version)
+	case backend.AboutStatistics:
+		return s.Statistics(q.Model, q.Version)
+	default:
+		return nil, backend.Errorf(backend.InvalidArg, "the server is asked about '%s', which it does not know", q.About)
+	}
 }
 
 func (s *Server) started() (*engine.Engine, error) {

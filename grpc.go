@@ -66,7 +66,7 @@ func (s *Server) openGRPC(ctx context.Context, r *running) error {
 	r.grpc, err = grpcapi.New(grpcapi.Options{
 		Restricted: restricted, TLS: secured, HTTPAt: frontEndAt(s.HTTP.Address), Join: s.GRPC.Join,
 		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
-		Engine: r.engine, Log: s.Log.shown(), Logger: r.log, ResponseCompression: s.GRPC.Compression,
+		Engine: r.engine, Words: s.words(), Log: s.Log.shown(), Logger: r.log, ResponseCompression: s.GRPC.Compression,
 		HeaderForwardPattern: s.GRPC.HeaderForwardPattern,
 		KeepaliveTime:        s.GRPC.KeepaliveTime, KeepaliveTimeout: s.GRPC.KeepaliveTimeout,
 		KeepalivePermitWithoutCalls: s.GRPC.PingsWithoutCalls,

@@ -32,6 +32,11 @@ type HTTP struct {
 	// browser, knows the server, as patterns with `*`; without them requests that
 	// change it, and come from a page or for an unknown name, are refused.
 	TrustedHosts []string
+	// NoDescription leaves out /openapi.json, which describes the API with the models
+	// that are loaded, and /docs, which shows that.
+	NoDescription bool
+	// OpenAI serves the models that take or make text at /v1/, as OpenAI's API does.
+	OpenAI bool
 	// TLS makes the listener speak HTTPS; nil means plain text.
 	TLS *TLS
 	// Restricted holds the header that requests of a category must bring. The
@@ -64,6 +69,9 @@ type TLS struct {
 	ClientCA string
 }
 
+// httpService is what the log calls the HTTP front end.
+const httpService = "HTTPService"
+
 func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	var err error
 	restricted := map[httpapi.Category]httpapi.Restriction{}
@@ -73,9 +81,10 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	r.api, err = httpapi.New(httpapi.Options{
 		Restricted: restricted, GRPCAt: frontEndAt(s.GRPC.Address), Join: s.HTTP.Join, TrustedHosts: s.HTTP.TrustedHosts,
 		Guard: r.guard, ManagedElsewhere: s.AdminAddress != "",
-		Engine: r.engine, Customs: r.customs, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
+		Engine: r.engine, Words: s.words(),
+		Customs: r.customs, MaxInputSize: s.HTTP.MaxInputSize, HeaderForwardPattern: s.HTTP.HeaderForwardPattern,
 		Log: s.Log.shown(), Logger: r.log, MaxConnectionAge: s.HTTP.MaxConnectionAge, HeaderTimeout: s.HTTP.HeaderTimeout,
-		ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout,
+		ReadTimeout: s.HTTP.ReadTimeout, IdleTimeout: s.HTTP.IdleTimeout, NoDescription: s.HTTP.NoDescription, OpenAI: s.HTTP.OpenAI,
 	})
 	if err == nil {
 		err = s.openAdmin(ctx, r)
@@ -87,7 +96,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	if err != nil {
 		return err
 	}
-	l = r.watchdog.Watch("HTTPService", l, s.HTTP.ReusePort)
+	l = r.watchdog.Watch(httpService, l, s.HTTP.ReusePort)
 	if l, err = listen.Secure(l, (*listen.TLS)(s.HTTP.TLS), r.log); err != nil {
 		return err
 	}
@@ -100,7 +109,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		r.quiet.Watch(h.Server)
 		r.http = h
 	}
-	r.serve("HTTPService", l, r.http.Serve)
+	r.serve(httpService, l, r.http.Serve)
 	return nil
 }
 

@@ -27,6 +27,12 @@ type Metrics struct {
 	NoGPU bool
 	// Config holds settings such as "summary_latencies=true".
 	Config []string
+	// NoDashboard leaves out /dashboard, a page that shows the server.
+	NoDashboard bool
+	// DashboardAddress, "host:port" or "unix:/path", is a listener for the dashboard
+	// alone, with the TLS of the metrics. Empty serves it beside the metrics, where
+	// other machines read only, unless AuthFile or TLS.ClientCA is set.
+	DashboardAddress string
 	// Custom are the metrics that models and the program publish; servers may share
 	// them. nil means some of the server's own.
 	Custom *CustomMetrics
@@ -74,9 +80,9 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 		readings = r.gpus.Read
 	}
 	r.metrics = metrics.New(metrics.Options{
-		GPUs: readings, Auth: counts, Refusals: r.engine.Refusals(), Ledger: r.engine.Ledger(), Models: r.models,
+		GPUs: readings, Texts: r.api.Texts(), Auth: counts, Refusals: r.engine.Refusals(), Ledger: r.engine.Ledger(), Models: r.models,
 		Customs: r.customs.List, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(),
-		DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, ServerVersion: engine.Version,
+		DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, Words: s.words(), ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {
 		return nil
@@ -92,6 +98,9 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 	r.metricsHTTP = &http.Server{
 		Handler: r.api.Guarded(auth.Metrics, r.metrics), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute,
+	}
+	if r.dashboard != nil && s.Metrics.DashboardAddress == "" {
+		r.metricsHTTP = r.dashboardServer(r.metricsHTTP.Handler)
 	}
 	r.quiet.Watch(r.metricsHTTP)
 	r.serve("Metrics Service", l, r.metricsHTTP.Serve)

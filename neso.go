@@ -41,8 +41,10 @@ type Server struct {
 	Backends []backend.Driver
 	// BackendDirectory is where python-based and native backends lie.
 	BackendDirectory string
-	// RepositoryAgentDirectory is named by the error of a repository agent that is
-	// not part of the server.
+	// Libraries runs repository agents and response caches that are libraries; see
+	// package backend/all. nil knows those that are part of the server.
+	Libraries backend.Libraries
+	// RepositoryAgentDirectory is where libraries of repository agents lie.
 	RepositoryAgentDirectory string
 	// GPU says which GPUs models may use.
 	GPU GPU
@@ -156,6 +158,11 @@ type Server struct {
 	Sagemaker Sagemaker
 	VertexAI  VertexAI
 
+	// OptionPrefix is what messages put before the name of a setting: "--" where it
+	// is an option of a command. A setting's name is that of the option of the neso
+	// command: max-queued-bytes for MaxQueuedBytes.
+	OptionPrefix string
+
 	// Logger takes the log; default that of Log, else slog.Default().
 	Logger *slog.Logger
 	// Log is the log whose settings clients read and change (/v2/logging); nil means
@@ -168,8 +175,9 @@ type Server struct {
 
 // ResponseCache configures the response cache; the zero value is none.
 type ResponseCache struct {
-	// Name is "local" (memory of this process) or "redis".
-	Name string
+	// Name is "local" (memory of this process), "redis", or that of a library in
+	// Directory.
+	Name, Directory string
 	// Settings are those of --cache-config: "size" in bytes for "local"; "host",
 	// "port" and more for "redis", see docs/models/response-cache.md.
 	Settings map[string]string

@@ -46,9 +46,9 @@ func repository(t *testing.T, models map[string]string) string {
 	return dir
 }
 
-func start(t *testing.T, s *neso.Server) {
+func start(t *testing.T, s *neso.Server, more ...backend.Driver) {
 	t.Helper()
-	s.Backends = []backend.Driver{identity.New(), repeat.New()}
+	s.Backends = append([]backend.Driver{identity.New(), repeat.New()}, more...)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -2,42 +2,45 @@ package neso
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/instance"
-	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/metrics"
-	"github.com/nesoserve/neso/internal/model"
-	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
-// engineOptions hands each field of the server to whose settings it is one of.
+// engineOptions hands the settings of the server to who obeys them: each one to the
+// field of its name, below what is there under another name or means something else.
 func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options {
-	return engine.Options{
-		LoadSettings: lifecycle.LoadSettings{
-			ServerSettings: model.ServerSettings{
-				Settings:           instance.Settings{HangTimeout: s.HangTimeout},
-				WarmupInStatistics: s.WarmupInStatistics, StrictOutputs: s.StrictOutputs, HostPolicies: s.HostPolicies,
-				HoldRequests: s.HoldRequests, HoldBacklog: s.HoldBacklog,
-			},
-			DisableAutoComplete: s.DisableAutoComplete, AgentDir: s.RepositoryAgentDirectory,
-			LoadThreads: s.LoadThreads, LoadRetries: s.LoadRetries, NewObserver: newObserver(config),
-		},
-		Settings: repository.Settings{
-			ConfigName: s.ModelConfigName, Readable: s.ReadableModelFiles, CacheDir: s.RepositoryCacheDirectory,
-			Namespacing: s.ModelNamespacing, RequireManifest: s.RequireManifest,
-		},
-		ID: s.ID, Repositories: s.ModelRepositories, NoRepository: s.NoRepository || len(s.early) > 0,
-		Backends: s.Backends, BackendDir: s.BackendDirectory, BackendSettings: s.BackendSettings,
-		ControlMode: s.ControlMode, PollInterval: s.PollInterval, PollSettle: s.PollSettle, StartupModels: s.StartupModels,
-		ExitOnError: !s.KeepGoing, StrictReadiness: !s.LooseReadiness, WatchInterval: s.WatchInterval,
-		MaxQueuedBytes: s.MaxQueuedBytes, MaxQueuedRequests: s.MaxQueuedRequests,
-		Cache: s.ResponseCache.Name, CacheSettings: s.ResponseCache.Settings,
-		RefuseFiles: s.RefuseModelFiles, RefuseModels: s.refuseModelLoads(),
-		Customs: r.customs, Allocator: r.pool, Tracer: r.tracer, Logger: r.log,
+	var o engine.Options
+	handOn(reflect.ValueOf(&o).Elem(), reflect.ValueOf(s).Elem())
+	o.Words, o.NewObserver = s.words(), newObserver(config)
+	o.AgentDir, o.BackendDir, o.CacheDir = s.RepositoryAgentDirectory, s.BackendDirectory, s.RepositoryCacheDirectory
+	o.Repositories, o.NoRepository = s.ModelRepositories, s.NoRepository || len(s.early) > 0
+	o.ConfigName, o.Readable, o.Namespacing = s.ModelConfigName, s.ReadableModelFiles, s.ModelNamespacing
+	o.ExitOnError, o.StrictReadiness = !s.KeepGoing, !s.LooseReadiness
+	o.Cache, o.CacheSettings, o.CacheLibraries = s.ResponseCache.Name, s.ResponseCache.Settings, s.ResponseCache.Directory
+	o.RefuseFiles, o.RefuseModels = s.RefuseModelFiles, s.refuseModelLoads()
+	o.Customs, o.Documents, o.Allocator, o.Tracer, o.Logger = r.customs, s.document, r.pool, r.tracer, r.log
+	return o
+}
+
+// handOn sets the fields of to, and of the structs that it embeds, to those of from
+// that have the same name and a type that fits.
+func handOn(to, from reflect.Value) {
+	for i := range to.NumField() {
+		field := to.Type().Field(i)
+		if field.Anonymous {
+			handOn(to.Field(i), from)
+		} else if value := from.FieldByName(field.Name); value.IsValid() && value.Type().AssignableTo(field.Type) {
+			to.Field(i).Set(value)
+		}
 	}
 }
+
+// words are what messages call settings.
+func (s *Server) words() setting.Words { return setting.Words(s.OptionPrefix) }
 
 // refuseModelLoads says whether models may not load and unload others.
 func (s *Server) refuseModelLoads() bool {

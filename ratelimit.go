@@ -5,7 +5,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/ratelimit"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // RateLimitResource is how many units there are of a resource that instances
@@ -34,6 +33,6 @@ func (s *Server) rateLimiter() (*ratelimit.Limiter, error) {
 		return ratelimit.New(capacities), nil
 	default:
 		return nil, backend.Errorf(backend.InvalidArg,
-			"invalid argument for "+setting.Name("rate-limit")+": got %q, expected one of off, execution_count", s.RateLimit)
+			"invalid argument for "+s.words().Name("rate-limit")+": got %q, expected one of off, execution_count", s.RateLimit)
 	}
 }

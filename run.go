@@ -13,6 +13,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/dashboard"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/grpcapi"
@@ -44,12 +45,16 @@ type running struct {
 	http        httpServer
 	metricsHTTP *http.Server
 	admin       *http.Server
-	clouds      []*http.Server
-	vertex      *httpapi.Vertex
-	quiet       listen.Quiet // connections of all of them
-	grpc        *grpcapi.Server
-	watchdog    *watchdog.Watchdog
-	listeners   map[string]net.Listener // by front end
+
+	dashboard     *dashboard.Server // nil without
+	dashboardHTTP *http.Server      // of its own listener
+
+	clouds    []*http.Server
+	vertex    *httpapi.Vertex
+	quiet     listen.Quiet // connections of all of them
+	grpc      *grpcapi.Server
+	watchdog  *watchdog.Watchdog
+	listeners map[string]net.Listener // by front end
 
 	serving sync.WaitGroup
 	failed  chan error // the first front end that stopped by itself
@@ -138,6 +143,9 @@ func (s *Server) open(ctx context.Context, r *running) error {
 	if err := s.openGRPC(ctx, r); err != nil {
 		return serviceError("GRPC", err)
 	}
+	if err := s.openDashboard(ctx, r); err != nil {
+		return serviceError("Dashboard", err)
+	}
 	if err := s.openMetrics(ctx, r, config); err != nil {
 		return serviceError("Metrics", err)
 	}
@@ -188,13 +196,29 @@ func (r *running) leave(grace time.Duration) error {
 	}
 	r.engine.Leave()
 	r.log.Info("not ready from now on, still serving", "seconds", grace.Seconds())
+	// Balancers have noticed by the half of it: connections that move then move to
+	// others, and none is in use when calls are refused.
+	half := time.NewTimer(grace / 2)
+	defer half.Stop()
 	t := time.NewTimer(grace)
 	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case failure := <-r.failed:
-		return failure
+	for {
+		select {
+		case <-half.C:
+			r.part()
+		case <-t.C:
+			return nil
+		case failure := <-r.failed:
+			return failure
+		}
+	}
+}
+
+// part asks clients to take new connections; all that comes is served.
+func (r *running) part() {
+	r.engine.Part()
+	if r.grpc != nil {
+		r.grpc.Part()
 	}
 }
 
@@ -230,10 +254,15 @@ func (r *running) closeWithin(timeout time.Duration) error {
 			drained = r.engine.CloseWith(ctx, away)
 			away() // an engine that was closed before has not called it
 		}
+		if r.dashboard != nil {
+			r.dashboard.Close()
+		}
 		r.quiet.Close()
 		front := r.httpServers()
-		if r.metricsHTTP != nil {
-			front = append(front, r.metricsHTTP)
+		for _, h := range []*http.Server{r.metricsHTTP, r.dashboardHTTP} {
+			if h != nil {
+				front = append(front, h)
+			}
 		}
 		for _, h := range front {
 			wg.Go(func() {

@@ -27,12 +27,17 @@ type Receiver interface {
 // Follower sees a request, and those that serve it, pass through the server. Its
 // methods are called from several goroutines, but for one request in turn.
 type Follower interface {
-	// Begin is called first, with a timestamp of backend.Now. Inputs are borrowed. It
-	// returns what the model is given to tell others where its requests belong.
-	Begin(model string, version int64, id string, start int64, inputs []tensor.Tensor) (propagated string)
-	// Outputs are those of a response, borrowed; an ensemble's are its steps'.
+	// Begin is called first, with a timestamp of backend.Now. It returns what the model
+	// is given to tell others where its requests belong.
+	Begin(model string, version int64, id string, start int64) (propagated string)
+	// Queue is called before the request waits for the model, with inputs that are
+	// borrowed. One that the response cache answers need not come to it.
+	Queue(at int64, inputs []tensor.Tensor)
+	// Outputs are those of a response of a request that serves the one that was sent,
+	// borrowed. The Receiver has those of that one.
 	Outputs(outputs []tensor.Tensor)
-	// End is called last, with timestamps of backend.Now.
+	// End is called last, with timestamps of backend.Now: for the request that was sent
+	// once the Receiver has taken its last response.
 	End(Moments)
 	// Child returns the follower of a request that serves this one, or nil.
 	Child() Follower
@@ -57,7 +62,8 @@ func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Foll
 	sink.memory.Reset(nil, tensor.Region{}, sink)
 	r.Keep(&sink.memory)
 	if follow != nil {
-		r.Timeline = &followed{to: follow}
+		sink.followed = &followed{to: follow, sent: true}
+		r.Timeline = sink.followed
 	}
 	if trace != nil {
 		sink.ended = trace.Done
@@ -77,6 +83,7 @@ type submitted struct {
 	memory   tensor.Buffer // what is let go with the request's inputs
 	ended    func()        // nil without a trace of the server's
 	answered bool
+	followed *followed // nil without a follower
 }
 
 // Deliver implements infer.Sink.
@@ -88,6 +95,9 @@ func (s *submitted) Deliver(_ *infer.Request, resp *backend.Response, final bool
 		}
 	}
 	s.to.Respond(resp, final)
+	if final && s.followed != nil {
+		s.followed.to.End(s.followed.moments)
+	}
 }
 
 // ReleaseBuffer is called when the request's inputs have been let go.
@@ -101,36 +111,42 @@ func (s *submitted) ReleaseBuffer(*tensor.Buffer) {
 // when it is called.
 type followed struct {
 	to       Follower
+	sent     bool    // it is the request that Submit has sent, whose end comes with its last response
+	moments  Moments // of that one
 	ended    sync.Once
 	composed atomic.Bool // an ensemble, which computes in its steps only
 }
 
 func (f *followed) Begin(r *infer.Request) {
-	r.Trace = f.to.Begin(r.ModelName, r.ModelVersion, r.ID, r.Times.Start, r.Inputs)
+	r.Trace = f.to.Begin(r.ModelName, r.ModelVersion, r.ID, r.Times.Start)
 }
+
+func (f *followed) Queue(r *infer.Request) { f.to.Queue(backend.Now(), r.Inputs) }
 
 func (f *followed) Answer(r *infer.Request, resp *backend.Response) {
 	if r.Times.Steps != nil {
 		f.composed.Store(true)
 	}
-	if resp != nil && resp.Err == nil && !f.composed.Load() {
+	if resp != nil && resp.Err == nil && !f.sent && !f.composed.Load() {
 		f.to.Outputs(resp.Outputs)
 	}
 }
 
-func (f *followed) End(r *infer.Request, _ error) {
+func (f *followed) End(r *infer.Request, refused error) {
 	f.ended.Do(func() {
 		t := &r.Times
-		m := Moments{
+		f.moments = Moments{
 			Queue: t.Queue, ComputeStart: t.ComputeStart, InputEnd: t.InputEnd, OutputStart: t.OutputStart, ComputeEnd: t.ComputeEnd, End: t.End,
 		}
 		if f.composed.Load() {
-			m.ComputeStart = 0
+			f.moments.ComputeStart = 0
 		}
-		if m.End == 0 {
-			m.End = backend.Now()
+		if f.moments.End == 0 {
+			f.moments.End = backend.Now()
 		}
-		f.to.End(m)
+		if !f.sent || refused != nil {
+			f.to.End(f.moments)
+		}
 	})
 }
 

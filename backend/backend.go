@@ -66,10 +66,17 @@ type Settings struct {
 	Values map[string]string
 	// Directory is --backend-directory.
 	Directory string
+	// OptionPrefix is what messages put before the name of a setting of the server,
+	// "--" where it is an option of the command; see Option.
+	OptionPrefix string `json:",omitempty"`
 	// Of returns the values for another backend, for a driver that runs those of
 	// others; nil where there are none.
 	Of func(backend string) map[string]string `json:"-"`
 }
+
+// Option returns what messages call a setting of the server, such as
+// "backend-config".
+func (s *Settings) Option(name string) string { return s.OptionPrefix + name }
 
 // Backend loads models. Its methods are called concurrently.
 type Backend interface {
@@ -132,6 +139,27 @@ type MemoryUser interface {
 	HostMemory() uint64
 }
 
+// BatchFormer is a Model that may have a say in which requests the dynamic batcher
+// puts into one batch.
+type BatchFormer interface {
+	// FormsBatches reports whether it has. It is asked once, when its instances are there.
+	FormsBatches() bool
+	// Joins says how many of the requests, from the first one on, may form one batch: at
+	// least 1. They stand in the order of the queue and fit into one batch as far as the
+	// server knows; the model reads them while Joins runs, and answers none. It is called
+	// by one goroutine at a time and takes a few seconds at most. With an error the server
+	// forms the batch without it, and who returns the error has logged why.
+	Joins(requests []*Request) (int, error)
+}
+
+// ProcessUser is an Instance that runs in a process of its own, or a Model whose
+// instances share one.
+type ProcessUser interface {
+	// Process returns the number of the process, 0 for none at present. It may be
+	// called as MemoryUser.HostMemory may.
+	Process() int
+}
+
 // Capabilities tells the server how to use a backend. The zero value is the
 // plainest one.
 type Capabilities struct {
@@ -162,6 +190,9 @@ type Capabilities struct {
 	// Serial has the instances of a model made, warmed up and closed one after the
 	// other, in the order of Config.Instances, and not side by side.
 	Serial bool
+	// Parallel reports whether, in spite of Serial, the instances of a model are made and
+	// warmed up side by side. It is asked when a model is loaded; nil: never.
+	Parallel func(cfg *Config) bool
 	// UsesGPU reports whether what the backend is made of can use an NVIDIA GPU:
 	// if not, KIND_AUTO means the CPU. It is asked only where there are GPUs; nil
 	// means that it can.
@@ -234,6 +265,9 @@ type Batch struct {
 
 // Progress follows a batch on its way into a model.
 type Progress interface {
+	// Taken says that the batch has its place among what the instance is given: whatever
+	// is executed from now on comes behind it. Workers call it.
+	Taken()
 	// Waits says that the batch was sent ahead: the instance has others to do first,
 	// and has not begun it.
 	Waits()
@@ -324,6 +358,9 @@ type InstanceConfig struct {
 	// Restarted, if not nil, is called whenever a process of the instance is started in
 	// place of one that died, also where that comes to nothing.
 	Restarted func() `json:"-"`
+	// GivenUp, if not nil, is closed when the server stops and waits for nothing any more:
+	// what its Close then still waits for, such as a model's finalize, is cut short.
+	GivenUp <-chan struct{} `json:"-"`
 }
 
 // HostPolicy says on which processors an instance runs and where its memory lies.

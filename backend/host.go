@@ -25,6 +25,13 @@ type Host interface {
 	Unload(ctx context.Context, model string, dependents bool) error
 	// Ready reports whether the version (-1 for the latest) of a model is ready.
 	Ready(model string, version int64) bool
+	// Document answers a question about the server or one of its models, in the JSON
+	// of the protocol.
+	Document(q Question) ([]byte, error)
+	// Activity notes on the timeline of a traced request, by its Request.Trace, that
+	// something happened at a moment of Now. One that is not traced, or is over, is no
+	// error.
+	Activity(trace, name string, at int64)
 	// MetricFamily registers a family, whose Buckets are ignored: until release,
 	// which may be called more than once, nobody gives the name another kind. The
 	// description is that of whoever was first. A family without metrics is not
@@ -35,6 +42,31 @@ type Host interface {
 	// the metric is shown as long as there is one.
 	Metric(family MetricFamily, labels map[string]string) (Metric, error)
 }
+
+// Question is what Host.Document is asked.
+type Question struct {
+	About   Subject `json:"about"`
+	Model   string  `json:"model,omitempty"`
+	Version int64   `json:"version,omitempty"` // -1 for the latest, or for all
+	Output  string  `json:"output,omitempty"`  // of AboutLabels
+}
+
+// Subject says what a question is about.
+type Subject string
+
+// The subjects of questions. Those without a document are answered with null, or an error.
+const (
+	AboutServer     Subject = "server"      // its metadata
+	AboutLive       Subject = "live"        // without a document
+	AboutReady      Subject = "ready"       // without a document
+	AboutIndex      Subject = "index"       // of the repositories
+	AboutReadyIndex Subject = "ready_index" // of what is ready there
+	AboutModel      Subject = "model"       // its metadata
+	AboutConfig     Subject = "config"
+	AboutStatistics Subject = "statistics" // of all models where none is named
+	AboutLabels     Subject = "labels"     // of an output: a list of texts
+	AboutService    Subject = "service"    // whether a request would be taken: {"decoupled": bool, "version": number}
+)
 
 // MetricKind is counter, gauge or histogram.
 type MetricKind uint8

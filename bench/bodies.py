@@ -1,5 +1,7 @@
 """Request bodies for the load generators, and the check that a server answers them rightly."""
 
+import base64
+import json
 import pathlib
 import queue
 import struct
@@ -52,7 +54,7 @@ def strings(model, elements):
 
 def payload(model, elements):
     """What the model of that name is asked; the models are those of bench/models."""
-    if model in ("py_add_sub", "onnx_add_sub"):
+    if model in ("py_add_sub", "nvidia_add_sub", "onnx_add_sub"):
         return add_sub(model)
     if model == "ens_strings":
         return strings(model, elements)
@@ -61,7 +63,7 @@ def payload(model, elements):
         return Payload(model, {"INPUT0": values}, {"OUTPUT0": frameworks.mlp_answer(values)}, 1e-5)
     if model in engines.MODELS:
         return Payload(model, engines.inputs_of(model), *engines.answers_of(model))
-    return identity(model, elements, batched=model not in ("noop", "repeat"))
+    return identity(model, elements, batched=model not in ("noop", "repeat", "native_identity"))
 
 
 def http_tensors(payload, binary):
@@ -96,6 +98,23 @@ def http_body(payload, binary, path):
 def frame(message):
     """A gRPC message frame: not compressed, length, message."""
     return b"\0" + struct.pack(">I", len(message)) + message
+
+
+def perf_data(payload, path):
+    """Writes the data of neso perf for the same request; None where a request has more than one row, or no row at all."""
+    inputs = {}
+    for name, values in payload.inputs.items():
+        if payload.model not in ("noop", "repeat"):
+            if values.shape[0] != 1:
+                return None
+            values = values[0]
+        shape = list(values.shape)
+        if values.dtype == np.object_:
+            inputs[name] = {"content": [value.decode() for value in values.reshape(-1)], "shape": shape}
+        else:
+            inputs[name] = {"b64": base64.b64encode(values.tobytes()).decode(), "shape": shape}
+    path.write_text(json.dumps({"data": [inputs]}), encoding="utf-8")
+    return path
 
 
 def grpc_body(payload, path):

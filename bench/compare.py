@@ -21,10 +21,12 @@ import sys
 import endurance
 import engines
 import frameworks
+import generators
 import library_runner
 import lifecycle
 import many
 import measure
+import native
 import peer as peers
 import pipelines
 import report
@@ -36,7 +38,11 @@ from servers import Launcher, ServerFailed
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "bench" / "models"
 WORK = ROOT / "build" / "bench"
-FLAGS = {"cache": ["--cache-config=local,size=67108864"], **engines.FLAGS}  # by repository, both sides alike
+FLAGS = {
+    "cache": ["--cache-config=local,size=67108864"],
+    **engines.FLAGS,
+    **native.FLAGS,
+}  # by repository, both sides alike
 LIFECYCLE = "start, load, stop, size"
 
 
@@ -59,6 +65,12 @@ def parse_arguments(argv):
         "--endurance-seconds",
         type=float,
         help="length of the runs at 256 connections (60; quick: 5)",
+    )
+    parser.add_argument(
+        "--generator",
+        choices=["auto", "perf", "classic"],
+        default="auto",
+        help="neso perf, or wrk and h2load; auto: neso perf for each protocol in which it agrees with them within 10 %% in this run",
     )
     parser.add_argument("--no-peer", action="store_true", help="Neso alone")
     parser.add_argument("--no-neso", action="store_true", help="the peer alone")
@@ -146,8 +158,8 @@ def build_launchers(args, peer):
 class Fleet:
     """Servers by side and repository, started at first use and stopped together."""
 
-    def __init__(self, stack, launchers):
-        self.stack, self.launchers = stack, launchers
+    def __init__(self, stack, launchers, peer):
+        self.stack, self.launchers, self.peer = stack, launchers, peer
         self.servers = {}
 
     def get(self, side, repository):
@@ -155,6 +167,8 @@ class Fleet:
         key = (side, repository)
         if key not in self.servers:
             server = self.launchers[side].server(repository, FLAGS.get(repository, ()))
+            if repository in native.FLAGS:
+                server.environment = native.environment(side, server.environment, self.peer)
             self.stack.callback(server.stop)
             try:
                 server.start()
@@ -175,20 +189,46 @@ def pairs(scenario, launchers):
             yield side, model, repository
 
 
+def check_generators(args, neso, results):
+    """By protocol, the command of neso perf where it makes the load."""
+    perf = [args.neso, "perf"]
+    if args.generator == "perf":
+        return dict.fromkeys(("http", "json", "grpc"), perf)
+    if args.generator == "classic" or not neso:
+        return {}
+    server = neso.server("noop")
+    server.start()
+    try:
+        found = generators.check(server, perf, WORK, rounds=1 if args.quick else 5)
+    finally:
+        server.stop()
+    results["generators"] = found
+    for protocol, entry in found.items():
+        generators.table(f"generators {protocol}", protocol, generators.CONNECTIONS, entry["rows"])
+    use = {protocol: perf for protocol, entry in found.items() if entry["near"]}
+    return use | ({"json": perf} if "http" in use else {})
+
+
 def run_load(args, launchers, chosen, peer, results):
+    perf = check_generators(args, launchers["neso"], results) if chosen else {}
     with contextlib.ExitStack() as stack:
-        fleet = Fleet(stack, launchers)
+        fleet = Fleet(stack, launchers, peer)
         for number, scenario in enumerate(chosen, 1):
             runners, entry = {}, {}
             for side, model, repository in pairs(scenario, launchers):
                 if reason := engines.missing(repository):
                     entry[side] = measure.Side(model, failure=reason).as_dict()
                     continue
+                if scenario in native.IN_PROCESS:
+                    runners[side] = native.Runner(scenario, side, launchers[side].environment, WORK / "generated", peer)
+                    stack.callback(runners[side].stop)
+                    continue
                 server = fleet.get(side, repository)
                 if isinstance(server, ServerFailed):
                     entry[side] = measure.Side(model, failure=str(server)).as_dict()
                 else:
                     runners[side] = special.runner(scenario, server, model, WORK)
+                    runners[side].use_perf(perf.get(scenario.protocol))
             if scenario.library and "neso" in runners:
                 runners["library"] = library_runner.LibraryRunner(scenario, runners["neso"], WORK)
                 stack.callback(runners["library"].stop)
@@ -252,7 +292,12 @@ def main(argv=None):
     names = re.compile(args.only or "", re.IGNORECASE)
     chosen = [
         s
-        for s in SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES + sentences.SENTENCES
+        for s in SCENARIOS
+        + pipelines.PIPELINES
+        + frameworks.FRAMEWORKS
+        + engines.ENGINES
+        + sentences.SENTENCES
+        + native.NATIVE
         if names.search(s.name)
     ]
     long_runs = [s for s in ENDURANCE if names.search(s.name)]
@@ -275,6 +320,8 @@ def main(argv=None):
     if any(s in sentences.SENTENCES for s in chosen):
         sentences.generate()
     engines.generate([s for s in chosen if s.library])
+    if any(s in native.NATIVE for s in chosen):
+        native.generate(WORK / "generated", MODELS, peer)
 
     results = {
         "meta": {

@@ -2,6 +2,7 @@
 
 import engines
 import frameworks
+import native
 import pipeline_goals
 from verdicts import MET, MISSED, UNKNOWN, Row, absolute, clean, failure_of, judge, median_of, no_errors, relative
 
@@ -165,6 +166,7 @@ def evaluate(results):
         pipeline_goals.rows,
         frameworks.goals,
         engines.goals,
+        native.goals,
         _lifecycle,
         _endurance,
     ):

@@ -8,12 +8,13 @@ import sys
 import engines
 import measure
 import numpy as np
+import program
 import servers
 from load import Sample
 
 
-class LibraryRunner(measure.Runner):
-    """Runs the loop by turns with the server's load. It stands where a server stands."""
+class LibraryRunner(program.Runner):
+    """Runs the loop by turns with the server's load."""
 
     BATCHES = (1, 2, 4, 8, 16, 32)
 
@@ -21,27 +22,12 @@ class LibraryRunner(measure.Runner):
         kind, file = scenario.library
         self.scenario, self.neso, self.work = scenario, neso, pathlib.Path(work)
         self.side = measure.Side(f"loop over {kind}")
-        self.batch, self.process = 0, None
+        self.batch = 0
         python = str(engines.FRAMEWORKS_PYTHON) if kind == "torch" else sys.executable
         path = engines.GENERATED / scenario.repository / file
         inputs = self.work / "library_inputs.npz"
         self.side.command = [python, engines.ROOT / "bench" / "programs" / "library_loop.py", kind, path, inputs]
         self.inputs = inputs
-
-    @property
-    def server(self):
-        return self
-
-    def alive(self):
-        return self.process is None or self.process.poll() is None
-
-    def restart_if_dead(self):
-        return False
-
-    def stop(self):
-        if self.process:
-            self.process.stdin.close()
-            self.process.wait()
 
     def check(self):
         np.savez(self.inputs, **engines.inputs_of(self.neso.side.model))

@@ -1,5 +1,7 @@
-"""Runs the load generators, wrk for HTTP and h2load for gRPC, and reads what they print."""
+"""Runs the load generators, neso perf, wrk for HTTP and h2load for gRPC, and reads what they print."""
 
+import csv
+import json
 import os
 import pathlib
 import re
@@ -195,3 +197,76 @@ def answer_size(url, body, headers, log, h1=False):
     if good != 1 or data == 0:
         raise LoadError(f"no answer from {url}:\n{text}")
     return data
+
+
+def perf_command(binary, address, protocol, model, data, connections, seconds=None, requests=None):
+    """One window of so many seconds, or exactly so many requests; binary is the command's first words."""
+    command = [
+        *binary,
+        "-m",
+        model,
+        "-u",
+        address,
+        "-i",
+        "grpc" if protocol == "grpc" else "http",
+        "--input-data",
+        str(data),
+    ]
+    command += ["--concurrency-range", str(connections)]
+    if protocol == "json":
+        command += ["--input-tensor-format", "json", "--output-tensor-format", "json"]
+    if requests:
+        return [*command, "--request-count", str(requests)]
+    return [*command, "-p", str(round(seconds * 1000)), "-r", "1"]
+
+
+UNSTABLE = 2  # one window alone is never stable
+
+
+def parse_perf(text):
+    """A report of neso perf as JSON."""
+    [x] = json.loads(text)["results"]
+    latency = x["latency_us"]
+    return Sample(
+        requests=x["requests"],
+        seconds=x["measured_seconds"],
+        p50_us=latency["p50"],
+        p99_us=latency["p99"],
+        max_us=latency["max"],
+        errors=x["failed"],
+        generator_cores=x.get("client_cpu_us_per_request", 0.0) * x["requests"] / 1e6 / (x["measured_seconds"] or 1),
+    )
+
+
+def run_perf(command, seconds):
+    done = subprocess.run(
+        [*command, "--format=json"], capture_output=True, text=True, timeout=seconds + 120, check=False
+    )
+    if done.returncode not in (0, UNSTABLE):
+        raise LoadError(f"{command[0]} perf ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+    return parse_perf(done.stdout)
+
+
+def run_analyzer(command, seconds, file):
+    """The real perf_analyzer; how many requests it counted stands in its text alone."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Of one window it writes no file: three that need not agree.
+    command = [*command[: command.index("-r")], "-r", "3", "-s", "999", "-f", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3 * seconds + 120, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise LoadError(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+    with open(file, encoding="utf-8") as opened:
+        [values] = csv.DictReader(opened)
+    rate = float(values["Inferences/Second"])
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    requests = int(re.search(r"Request count: (\d+)", done.stdout)[1])
+    return Sample(
+        requests=requests,
+        seconds=requests / rate,
+        p50_us=float(values["p50 latency"]),
+        p99_us=float(values["p99 latency"]),
+        max_us=0.0,
+        errors=0,
+        generator_cores=cpu * rate / requests,
+    )

@@ -46,6 +46,14 @@ class Runner:
         self.log = self.work / "h2load.log"
         self.payload = bodies.payload(model, scenario.elements)
         self.body, self.answer_bytes, self.rate = None, 0, 0.0
+        self.perf = None  # the command of neso perf, where it stands for wrk and h2load, and its data
+        self.data = None
+
+    def use_perf(self, command):
+        """Has neso perf make the load, if it can: one request a connection, of one row."""
+        if type(self) is Runner and command and self.scenario.streams == 1:
+            self.data = bodies.perf_data(self.payload, self.work / f"perf.{self.server.name}.json")
+            self.perf = command if self.data else None
 
     @property
     def url(self):
@@ -75,6 +83,9 @@ class Runner:
 
     def warm_up(self):
         """A first run that is thrown away; it gives the rate from which request counts are set."""
+        if self.perf:
+            self.rate = self._perf(seconds=1).rps
+            return
         if not self.counted:
             load.run_wrk(
                 self.url,
@@ -91,6 +102,14 @@ class Runner:
         # Few requests on cold connections give a low rate: a second, longer run corrects it.
         self.rate = self._h2load(count).rps
         self.rate = self._h2load(self.requests_for(0.5)).rps
+
+    def _perf(self, **length):
+        s = self.scenario
+        address = self.server.grpc_address if s.protocol == "grpc" else self.server.http_address
+        self.side.command = load.perf_command(
+            self.perf, address, s.protocol, self.side.model, self.data, s.connections, **length
+        )
+        return load.run_perf(self.side.command, 600)
 
     def _h2load(self, requests):
         s = self.scenario
@@ -114,6 +133,12 @@ class Runner:
     def generate(self, seconds):
         """One run of the load generator, about seconds long."""
         s = self.scenario
+        if self.perf:
+            if self.counted:
+                sample = self._perf(requests=self.requests_for(seconds))
+                self.rate = sample.rps or self.rate
+                return sample
+            return self._perf(seconds=max(1, round(seconds)))
         if not self.counted:
             length = max(1, round(seconds))
             self.side.command = load.wrk_command(self.url, self.body.path, self.body.headers, s.connections, length)

@@ -135,6 +135,25 @@ def absolutes(scenarios):
     return table(head, rows) if rows else ""
 
 
+def load_generators(found):
+    rows = [
+        [
+            protocol,
+            name,
+            number(r["rps"]),
+            latency(r["p50_us"]),
+            latency(r["p99_us"]),
+            number(r["client_us"], 1),
+            number(r["server_us"], 1),
+        ]
+        + [f"{entry['ratio']:.2f}, {'used' if entry['near'] else 'not used'}" if name == "neso perf" else ""]
+        for protocol, entry in found.items()
+        for name, r in entry["rows"].items()
+    ]
+    head = ["protocol", "generator", "requests/s", "p50 ms", "p99 ms", "its CPU µs", "server CPU µs", "ratio"]
+    return table(head, rows) if rows else ""
+
+
 def _faults(side):
     text = str(side["errors"])
     if side["crashes"]:
@@ -315,6 +334,12 @@ def render(results):
             "Load",
             "`generator cores`: what the load generator took from the same machine.",
             absolutes(scenarios),
+        ),
+        (
+            "Load generators",
+            "By turns against Neso's no-op, 8 connections. `neso perf` makes the load of a protocol in which its throughput is within "
+            "10 % of the other's; else wrk and h2load do. The command lines below say which it was.",
+            load_generators(results.get("generators", {})),
         ),
         ("256 connections", GAINED, endurance(long_runs)),
         (

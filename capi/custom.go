@@ -13,16 +13,41 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/native"
 	"github.com/nesoserve/neso/capi/object"
 )
 
 // metricFamily is a TRITONSERVER_MetricFamily.
 type metricFamily struct {
 	backend.MetricFamily
-	release func()
+	home    familyHome
 	mu      sync.Mutex
 	metrics int // that have not been deleted
 	gone    atomic.Bool
+}
+
+// familyHome is where a family lives: among those of this process or, in neso-host, in
+// the server that has started it.
+type familyHome interface {
+	Metric(described backend.MetricFamily, labels map[string]string) (backend.Metric, error)
+	Release()
+}
+
+// ownFamily is one of this process.
+type ownFamily struct{ release func() }
+
+func (f ownFamily) Release() { f.release() }
+
+func (ownFamily) Metric(described backend.MetricFamily, labels map[string]string) (backend.Metric, error) {
+	return customMetrics.Metric(described, labels)
+}
+
+func newFamily(f backend.MetricFamily) (familyHome, error) {
+	if made, here, err := native.NewFamily(f); here {
+		return made, err
+	}
+	release, err := customMetrics.Family(f)
+	return ownFamily{release}, err
 }
 
 // metric is a TRITONSERVER_Metric.
@@ -56,7 +81,7 @@ func TRITONSERVER_MetricFamilyNew(made C.uintptr_t, kind C.int, name, descriptio
 		Name: object.String(uintptr(name)), Description: object.String(uintptr(description)), Kind: backend.MetricKind(kind),
 	}}
 	var err error
-	if f.release, err = customMetrics.Family(f.MetricFamily); err != nil {
+	if f.home, err = newFamily(f.MetricFamily); err != nil {
 		text := backend.AsError(err).Message
 		if strings.HasPrefix(text, "invalid") {
 			text = "I" + text[1:] // as the peer's begin
@@ -83,7 +108,7 @@ func TRITONSERVER_MetricFamilyDelete(h C.uintptr_t) C.uintptr_t {
 		return C.uintptr_t(object.Stale("metric family"))
 	}
 	f.gone.Store(true)
-	f.release()
+	f.home.Release()
 	return 0
 }
 
@@ -130,7 +155,7 @@ func TRITONSERVER_MetricArgsSetHistogram(h, buckets C.uintptr_t, count C.uint64_
 
 //export TRITONSERVER_MetricArgsDelete
 func TRITONSERVER_MetricArgsDelete(h C.uintptr_t) C.uintptr_t {
-	if argsTables.Take(handle.Handle(h)) == nil {
+	if h != 0 && argsTables.Take(handle.Handle(h)) == nil { // libraries end what they have not made: that is no error there
 		return C.uintptr_t(object.Stale("metric arguments"))
 	}
 	return 0
@@ -169,7 +194,7 @@ func TRITONSERVER_MetricNewWithArgs(made, h, labels C.uintptr_t, count C.uint64_
 	if f.gone.Load() {
 		return C.uintptr_t(object.Stale("metric family"))
 	}
-	m, err := customMetrics.Metric(family, names)
+	m, err := f.home.Metric(family, names)
 	if err != nil {
 		return C.uintptr_t(object.FromError(err))
 	}

@@ -9,6 +9,8 @@ import "C"
 import (
 	"encoding/binary"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/nesoserve/neso"
@@ -32,6 +34,7 @@ type flight struct {
 	allocator            *allocator
 	allocatorUser        C.word
 	tensors              []tensor.Tensor
+	follow               *follower // nil without a trace
 }
 
 var errInFlight = backend.Errorf(backend.Internal, "the inference request is in flight: it is the server's until it is released")
@@ -53,7 +56,7 @@ func TRITONSERVER_ServerInferAsync(h, req, trace C.uintptr_t) C.uintptr_t {
 }
 
 func inferAsync(h, req handle.Handle, follow *follower) handle.Handle {
-	s, r := servers.Get(h), requests.Get(req)
+	s, r := serverOf(h), requests.Get(req)
 	switch {
 	case s == nil:
 		return object.Stale("server")
@@ -67,7 +70,7 @@ func inferAsync(h, req handle.Handle, follow *follower) handle.Handle {
 	var to neso.Follower
 	if follow != nil {
 		follow.describe(r.model, r.version, r.id)
-		to = follow
+		to, f.follow = follow, follow
 	}
 	if err := s.Submit(&f.ctx, q, f, to); err != nil {
 		r.land()
@@ -138,12 +141,15 @@ func (r *request) land() {
 func (in *input) tensor(*server) (tensor.Tensor, error) {
 	t := tensor.Tensor{Name: in.name, Datatype: in.datatype, Shape: in.shape}
 	pieces, size := in.pieces, in.size
-	if len(pieces) == 0 {
-		for _, some := range in.policies { // whatever policy it is for, there is no other
-			for _, p := range some {
-				pieces, size = append(pieces, p), size+len(p)
-			}
-			break
+	if len(pieces) == 0 && len(in.policies) > 0 {
+		// All copies are the same tensor: that of instances on the CPU, whose policy has
+		// this name where nobody has given it another, is as good as the others.
+		some, known := in.policies["cpu"]
+		if !known {
+			some = in.policies[slices.Min(slices.Collect(maps.Keys(in.policies)))]
+		}
+		for _, p := range some {
+			pieces, size = append(pieces, p), size+len(p)
 		}
 	}
 	switch len(pieces) {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/capi/handle"
 	"github.com/nesoserve/neso/capi/object"
@@ -139,9 +138,10 @@ func properties(h, name C.uintptr_t, version C.int64_t, flags, reserved C.uintpt
 		return C.uintptr_t(object.Null("the model's name and the place for the flags"))
 	}
 	return ask(h, func(s *server) error {
-		f, err := s.facts(object.String(uintptr(name)), int64(version))
+		model := object.String(uintptr(name))
+		f, err := s.facts(model, int64(version))
 		if err != nil {
-			return err
+			return missed(s, model, int64(version), err)
 		}
 		object.Set(uintptr(flags), of(f))
 		object.Set(uintptr(reserved), uintptr(0))
@@ -154,14 +154,16 @@ func TRITONSERVER_ServerModelMetadata(h, name C.uintptr_t, version C.int64_t, me
 	if name == 0 {
 		return C.uintptr_t(object.Null("the model's name"))
 	}
-	return document(h, message, func(s *neso.Server) ([]byte, error) {
-		return s.ModelMetadata(object.String(uintptr(name)), int64(version))
+	return document(h, message, func(s serving) ([]byte, error) {
+		model := object.String(uintptr(name))
+		text, err := s.ModelMetadata(model, int64(version))
+		return text, missed(s, model, int64(version), err)
 	})
 }
 
 //export TRITONSERVER_ServerModelStatistics
 func TRITONSERVER_ServerModelStatistics(h, name C.uintptr_t, version C.int64_t, message C.uintptr_t) C.uintptr_t {
-	return document(h, message, serving(func(s *neso.Server) ([]byte, error) {
+	return document(h, message, whileLive(func(s serving) ([]byte, error) {
 		return s.Statistics(object.String(uintptr(name)), int64(version))
 	}))
 }
@@ -175,14 +177,27 @@ func TRITONSERVER_ServerModelConfig(h, name C.uintptr_t, version C.int64_t, form
 		return C.uintptr_t(object.Errorf(backend.InvalidArg, "model configuration version %d not supported, supported versions are: 1",
 			uint32(format)))
 	}
-	return document(h, message, func(s *neso.Server) ([]byte, error) {
-		return s.ModelConfig(object.String(uintptr(name)), int64(version))
+	return document(h, message, func(s serving) ([]byte, error) {
+		model := object.String(uintptr(name))
+		text, err := s.ModelConfig(model, int64(version))
+		return text, missed(s, model, int64(version), err)
 	})
+}
+
+// missed is the error of a question about a model. A server that has stopped says that
+// it has the model no more, and not that it is not ready: so does the peer's.
+func missed(s serving, model string, version int64, err error) error {
+	if b := backend.AsError(err); b != nil && b.Code == backend.Unavailable {
+		if gone := s.Serves(model, version); gone != nil {
+			return gone
+		}
+	}
+	return err
 }
 
 //export TRITONSERVER_ServerModelIndex
 func TRITONSERVER_ServerModelIndex(h C.uintptr_t, flags C.uint32_t, message C.uintptr_t) C.uintptr_t {
-	return document(h, message, serving(func(s *neso.Server) ([]byte, error) { return s.Index(flags&1 != 0) }))
+	return document(h, message, whileLive(func(s serving) ([]byte, error) { return s.Index(flags&1 != 0) }))
 }
 
 //export TRITONSERVER_ServerLoadModel
@@ -229,9 +244,9 @@ func notPolled(name C.uintptr_t, why string) handle.Handle {
 	return object.Errorf(backend.Internal, "failed to load '%s', failed to poll from model repository: %s", object.String(uintptr(name)), why)
 }
 
-// serving calls f while the server serves: what it has afterwards is not told.
-func serving(f func(s *neso.Server) ([]byte, error)) func(s *neso.Server) ([]byte, error) {
-	return func(s *neso.Server) ([]byte, error) {
+// whileLive calls f while the server serves: what it has afterwards is not told.
+func whileLive(f func(s serving) ([]byte, error)) func(s serving) ([]byte, error) {
+	return func(s serving) ([]byte, error) {
 		if s.Live() != nil {
 			return nil, backend.Errorf(backend.Unavailable, "Server not ready")
 		}

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
@@ -68,6 +69,9 @@ func (f *flight) response(from *backend.Response) handle.Handle {
 	if err == nil {
 		err = r.fill(from.Outputs, f.allocatorUser)
 	}
+	if err == nil && f.follow != nil {
+		f.follow.Outputs(r.placed(from.Outputs))
+	}
 	if err != nil {
 		r.releaseOutputs()
 		r.failure = object.FromError(err)
@@ -103,6 +107,15 @@ func (r *response) fill(outputs []tensor.Tensor, userp C.word) *backend.Error {
 		}
 	}
 	return nil
+}
+
+// placed are the outputs where the program has them now.
+func (r *response) placed(outputs []tensor.Tensor) []tensor.Tensor {
+	list := slices.Clone(outputs)
+	for i := range list {
+		list[i].Data, _ = object.Bytes(uintptr(r.outputs[i].at.buffer), uint64(r.outputs[i].size))
+	}
+	return list
 }
 
 func (r *response) releaseOutputs() {

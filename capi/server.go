@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -28,7 +29,8 @@ import (
 
 // server is a TRITONSERVER_Server.
 type server struct {
-	*neso.Server
+	serving              // what answers for it
+	own     *neso.Server // the same, unless it is that of another process
 	handle  handle.Handle
 	mode    string
 	metrics bool
@@ -38,7 +40,37 @@ type server struct {
 	flights flights
 }
 
+// serving is what a server does for a program: one of this process, or in neso-host
+// the one that has started it.
+type serving interface {
+	Live() error
+	Ready() error
+	Metadata() ([]byte, error)
+	WriteMetrics(w io.Writer) error
+	Index(ready bool) ([]byte, error)
+	ModelReady(name string, version int64) error
+	ModelMetadata(name string, version int64) ([]byte, error)
+	ModelConfig(name string, version int64) ([]byte, error)
+	Statistics(name string, version int64) ([]byte, error)
+	Labels(model string, version int64, output string) []string
+	Load(ctx context.Context, name, config string, files map[string][]byte) error
+	Unload(ctx context.Context, name string, dependents bool) error
+	RegisterRepository(path string, names map[string]string) error
+	UnregisterRepository(path string) error
+	Poll(ctx context.Context) error
+	Serves(name string, version int64) error
+	Submit(ctx context.Context, q neso.Request, to neso.Receiver, follow neso.Follower) error
+}
+
 var servers = handle.NewTable[server](handle.Server)
+
+// serverOf returns the server of a handle, nil where there is none.
+func serverOf(h handle.Handle) *server {
+	if s := servers.Get(h); s != nil {
+		return s
+	}
+	return hostedServer(h)
+}
 
 // customMetrics are the process's: a program makes them without a server.
 var customMetrics = neso.NewCustomMetrics()
@@ -93,7 +125,7 @@ func TRITONSERVER_ServerNew(made, options C.uintptr_t) C.uintptr_t {
 	}
 	s, err := o.build()
 	if err == nil {
-		err = s.Start(context.Background())
+		err = s.own.Start(context.Background())
 	}
 	if err != nil {
 		return C.uintptr_t(object.FromError(startError(s, err)))
@@ -110,7 +142,7 @@ func startError(s *server, err error) error {
 		if list, cut := strings.CutPrefix(err.Error(), "failed to load all models\n"); cut {
 			lines := strings.Split(list, "\n")
 			for i, line := range lines {
-				for _, name := range s.StartupModels {
+				for _, name := range s.own.StartupModels {
 					line = strings.TrimPrefix(line, "  "+name+": ")
 				}
 				lines[i] = line
@@ -135,7 +167,7 @@ func (o *serverOptions) build() (*server, error) {
 		return nil, backend.Errorf(backend.InvalidArg, "--model-repository must be specified")
 	}
 	s := &server{
-		Server: &neso.Server{
+		own: &neso.Server{
 			ID: o.server.ID, ModelRepositories: append([]string(nil), o.server.ModelRepositories...),
 			ControlMode: o.server.ControlMode, StartupModels: append([]string(nil), o.server.StartupModels...),
 			DisableAutoComplete: o.server.DisableAutoComplete, ModelConfigName: o.server.ModelConfigName,
@@ -148,17 +180,17 @@ func (o *serverOptions) build() (*server, error) {
 		},
 		mode: o.server.ControlMode, metrics: o.metrics,
 	}
-	s.Metrics.Custom = customMetrics
+	s.serving = s.own
+	s.own.Metrics.Custom = customMetrics
 	// Bounded by what stop passes to CloseWithin; see there.
 	s.exit.Store(int64(o.exit))
 	for name, settings := range o.caches {
-		s.ResponseCache = neso.ResponseCache{Name: name, Settings: maps.Clone(settings)}
+		s.own.ResponseCache = neso.ResponseCache{Name: name, Directory: o.cacheDir, Settings: maps.Clone(settings)}
 	}
-	s.Backends = all.Drivers(all.Options{
-		Python: environment("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost(),
-	})
+	with := all.Options{Python: environment("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost()}
+	s.own.Backends, s.own.Libraries = all.Drivers(with), all.Plugins(with)
 	for _, more := range Drivers {
-		s.Backends = append(s.Backends, more()...)
+		s.own.Backends = append(s.own.Backends, more()...)
 	}
 	return s, nil
 }
@@ -174,7 +206,7 @@ func clone(all map[string]map[string]string) map[string]map[string]string {
 // stop ends the server; every call returns what the first one does.
 func (s *server) stop() error {
 	s.end.Do(func() {
-		s.ended = s.CloseWithin(time.Duration(s.exit.Load()))
+		s.ended = s.own.CloseWithin(time.Duration(s.exit.Load()))
 		s.flights.cancel() // those that it has not waited for
 	})
 	return s.ended
@@ -182,7 +214,12 @@ func (s *server) stop() error {
 
 //export TRITONSERVER_ServerStop
 func TRITONSERVER_ServerStop(h C.uintptr_t) C.uintptr_t {
-	return ask(h, func(s *server) error { return s.stop() })
+	return ask(h, func(s *server) error {
+		if s.own == nil {
+			return errElsewhere
+		}
+		return s.stop()
+	})
 }
 
 //export TRITONSERVER_ServerDelete
@@ -199,7 +236,7 @@ func TRITONSERVER_ServerDelete(h C.uintptr_t) C.uintptr_t {
 
 // ask calls f with the server of a handle. What f returns is the error.
 func ask(h C.uintptr_t, f func(s *server) error) C.uintptr_t {
-	s := servers.Get(handle.Handle(h))
+	s := serverOf(handle.Handle(h))
 	if s == nil {
 		return C.uintptr_t(object.Stale("server"))
 	}
@@ -216,21 +253,21 @@ func TRITONSERVER_ServerSetExitTimeout(h C.uintptr_t, seconds C.uint) C.uintptr_
 
 //export TRITONSERVER_ServerIsLive
 func TRITONSERVER_ServerIsLive(h, live C.uintptr_t) C.uintptr_t {
-	return health(h, live, (*neso.Server).Live)
+	return health(h, live, serving.Live)
 }
 
 //export TRITONSERVER_ServerIsReady
 func TRITONSERVER_ServerIsReady(h, ready C.uintptr_t) C.uintptr_t {
-	return health(h, ready, (*neso.Server).Ready)
+	return health(h, ready, serving.Ready)
 }
 
 // health answers a question about the server: while it stops, with an error.
-func health(h, answer C.uintptr_t, question func(*neso.Server) error) C.uintptr_t {
+func health(h, answer C.uintptr_t, question func(serving) error) C.uintptr_t {
 	if answer == 0 {
 		return C.uintptr_t(object.Null("the place for the answer"))
 	}
 	return ask(h, func(s *server) error {
-		err := question(s.Server)
+		err := question(s.serving)
 		object.Set(uintptr(answer), C.bool(err == nil))
 		if b := backend.AsError(err); b != nil && b.Code == backend.Unavailable {
 			return b
@@ -241,16 +278,16 @@ func health(h, answer C.uintptr_t, question func(*neso.Server) error) C.uintptr_
 
 //export TRITONSERVER_ServerMetadata
 func TRITONSERVER_ServerMetadata(h, message C.uintptr_t) C.uintptr_t {
-	return document(h, message, (*neso.Server).Metadata)
+	return document(h, message, serving.Metadata)
 }
 
 // document gives the caller a message.
-func document(h, message C.uintptr_t, of func(s *neso.Server) ([]byte, error)) C.uintptr_t {
+func document(h, message C.uintptr_t, of func(s serving) ([]byte, error)) C.uintptr_t {
 	if message == 0 {
 		return C.uintptr_t(object.Null("the place for the message"))
 	}
 	return ask(h, func(s *server) error {
-		text, err := of(s.Server)
+		text, err := of(s.serving)
 		if err == nil {
 			object.Set(uintptr(message), uintptr(object.NewMessage(text)))
 		}

@@ -46,6 +46,8 @@ type traced struct {
 	activity, tensors, released C.word
 	userp                       C.word
 	taken                       atomic.Bool
+	note                        func(ns uint64, activity string) error // of a trace of another process
+	propagated                  string                                 // what requests of it carry there
 
 	mu             sync.Mutex
 	model, request string
@@ -54,6 +56,14 @@ type traced struct {
 	modelText      object.Text
 	requestText    object.Text
 	contextText    object.Text
+}
+
+// traceOf returns the trace of a handle, nil where there is none.
+func traceOf(h handle.Handle) *traced {
+	if t := traces.Get(h); t != nil {
+		return t
+	}
+	return hostedTrace(h)
 }
 
 var (
@@ -94,7 +104,7 @@ func (t *traced) spawn() *traced {
 	defer t.mu.Unlock()
 	c := &traced{
 		level: t.level, parent: t.id, activity: t.activity, tensors: t.tensors, released: t.released, userp: t.userp,
-		model: t.model, version: t.version, request: t.request, context: t.context,
+		model: t.model, version: t.version, request: t.request, context: t.context, propagated: t.propagated,
 	}
 	c.open()
 	return c
@@ -130,13 +140,19 @@ func (t *traced) show(activity C.int, list []tensor.Tensor) {
 
 // give hands the trace back to the program.
 func (t *traced) give() {
+	if t.released == 0 { // of another process, which has nothing to give it back to
+		if traces.Take(t.handle) != nil {
+			t.free()
+		}
+		return
+	}
 	t.taken.Store(false)
 	C.call_trace_release(t.released, C.word(t.handle), t.userp)
 }
 
 // trace calls f with the trace of a handle. What f returns is the error.
 func trace(h C.uintptr_t, f func(t *traced) handle.Handle) C.uintptr_t {
-	t := traces.Get(handle.Handle(h))
+	t := traceOf(handle.Handle(h))
 	if t == nil {
 		return C.uintptr_t(object.Stale("inference trace"))
 	}
@@ -158,7 +174,7 @@ func say[T any](h, to C.uintptr_t, of func(t *traced) T) C.uintptr_t {
 
 //export TRITONSERVER_InferenceTraceDelete
 func TRITONSERVER_InferenceTraceDelete(h C.uintptr_t) C.uintptr_t {
-	t := traces.Get(handle.Handle(h))
+	t := traceOf(handle.Handle(h))
 	switch {
 	case t == nil:
 		return C.uintptr_t(object.Stale("inference trace"))
@@ -167,10 +183,14 @@ func TRITONSERVER_InferenceTraceDelete(h C.uintptr_t) C.uintptr_t {
 	case traces.Take(handle.Handle(h)) == nil:
 		return C.uintptr_t(object.Stale("inference trace"))
 	}
+	t.free()
+	return 0
+}
+
+func (t *traced) free() {
 	t.modelText.Free()
 	t.requestText.Free()
 	t.contextText.Free()
-	return 0
 }
 
 //export TRITONSERVER_InferenceTraceId
@@ -214,7 +234,7 @@ func TRITONSERVER_InferenceTraceSetContext(h, context C.uintptr_t) C.uintptr_t {
 
 //export TRITONSERVER_InferenceTraceSpawnChildTrace
 func TRITONSERVER_InferenceTraceSpawnChildTrace(h, child C.uintptr_t) C.uintptr_t {
-	t := traces.Get(handle.Handle(h))
+	t := traceOf(handle.Handle(h))
 	switch {
 	case t == nil:
 		return C.uintptr_t(object.Stale("inference trace"))
@@ -226,10 +246,13 @@ func TRITONSERVER_InferenceTraceSpawnChildTrace(h, child C.uintptr_t) C.uintptr_
 }
 
 //export TRITONSERVER_InferenceTraceReportActivity
-func TRITONSERVER_InferenceTraceReportActivity(h C.uintptr_t, ns C.uint64_t, _ C.uintptr_t) C.uintptr_t {
-	t := traces.Get(handle.Handle(h))
+func TRITONSERVER_InferenceTraceReportActivity(h C.uintptr_t, ns C.uint64_t, activity C.uintptr_t) C.uintptr_t {
+	t := traceOf(handle.Handle(h))
 	if t == nil {
 		return C.uintptr_t(object.Stale("inference trace"))
+	}
+	if t.note != nil {
+		return C.uintptr_t(object.FromError(t.note(uint64(ns), object.String(uintptr(activity)))))
 	}
 	if t.times() {
 		C.call_activity(t.activity, C.word(t.handle), customActivity, ns, t.userp)
@@ -242,7 +265,7 @@ func takeTrace(h handle.Handle) (*follower, handle.Handle) {
 	if h == 0 {
 		return nil, 0
 	}
-	t := traces.Get(h)
+	t := traceOf(h)
 	if t == nil {
 		return nil, object.Stale("inference trace")
 	}
@@ -252,14 +275,13 @@ func takeTrace(h handle.Handle) (*follower, handle.Handle) {
 	return &follower{t: t}, 0
 }
 
-// follower shows a program one request of a trace.
+// follower shows a program one request of a trace, in the order of the peer: activities
+// of the request until it waits when they are, those of its execution with their times
+// once the program has its response, as a backend reports them there.
 type follower struct {
 	t      *traced
-	queued sync.Once // that the request has left the queue is said once
+	queued bool
 }
-
-// leaveQueue says when the request was queued.
-func (f *follower) leaveQueue(ns int64) { f.queued.Do(func() { f.t.at(queueStart, ns) }) }
 
 func (f *follower) describe(model string, version int64, id string) {
 	t := f.t
@@ -278,11 +300,20 @@ func (f *follower) abandon() {
 }
 
 // Begin implements neso.Follower.
-func (f *follower) Begin(model string, version int64, id string, start int64, inputs []tensor.Tensor) string {
+func (f *follower) Begin(model string, version int64, id string, start int64) string {
 	f.describe(model, version, id)
 	f.t.at(requestStart, start)
-	f.t.show(queueInput, inputs)
+	if f.t.propagated != "" {
+		return f.t.propagated
+	}
 	return f.t.context
+}
+
+// Queue implements neso.Follower.
+func (f *follower) Queue(at int64, inputs []tensor.Tensor) {
+	f.queued = true
+	f.t.at(queueStart, at)
+	f.t.show(queueInput, inputs)
 }
 
 // Outputs implements neso.Follower.
@@ -290,7 +321,9 @@ func (f *follower) Outputs(outputs []tensor.Tensor) { f.t.show(backendOutput, ou
 
 // End implements neso.Follower.
 func (f *follower) End(m neso.Moments) {
-	f.leaveQueue(first(m.Queue, m.End))
+	if !f.queued && m.Queue != 0 {
+		f.t.at(queueStart, m.Queue)
+	}
 	if m.ComputeStart != 0 {
 		end := first(m.ComputeEnd, m.End)
 		f.t.at(computeStart, m.ComputeStart)
@@ -311,7 +344,6 @@ func first(a, b int64) int64 {
 
 // Child implements neso.Follower.
 func (f *follower) Child() neso.Follower {
-	f.leaveQueue(backend.Now()) // the request of an ensemble, before those of its steps
 	c := f.t.spawn()
 	c.taken.Store(true)
 	return &follower{t: c}

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/client"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
@@ -37,12 +39,33 @@ const config = `{"name": "id", "backend": "identity", "max_batch_size": 4,
  "input": [{"name": "X", "data_type": "TYPE_INT32", "dims": [-1]}, {"name": "S", "data_type": "TYPE_STRING", "dims": [-1], "optional": true}],
  "output": [{"name": "X", "data_type": "TYPE_INT32", "dims": [-1]}, {"name": "S", "data_type": "TYPE_STRING", "dims": [-1]}]}`
 
-// server starts a server in explicit mode at address with model id loaded.
-func server(t *testing.T, address string) *client.Client {
+// repeatConfig is of a decoupled model that gives back the elements of IN one by one.
+const repeatConfig = `{"name": "repeat", "backend": "repeat", "max_batch_size": 0, "model_transaction_policy": {"decoupled": true},
+ "input": [{"name": "IN", "data_type": "TYPE_INT32", "dims": [-1]}, {"name": "DELAY", "data_type": "TYPE_UINT32", "dims": [-1]},
+ {"name": "WAIT", "data_type": "TYPE_UINT32", "dims": [1]}],
+ "output": [{"name": "OUT", "data_type": "TYPE_INT32", "dims": [1]}, {"name": "IDX", "data_type": "TYPE_UINT32", "dims": [1]}]}`
+
+// newServer returns a server in explicit mode that has the backends of the models.
+func newServer() *neso.Server {
+	return &neso.Server{
+		NoRepository: true, ControlMode: "explicit", Logger: slog.New(slog.DiscardHandler),
+		Backends: []backend.Driver{identity.New(), repeat.New()},
+		HTTP:     neso.HTTP{Address: "127.0.0.1:0"}, GRPC: neso.GRPC{Address: "127.0.0.1:0"},
+	}
+}
+
+// loadModels loads id and repeat.
+func loadModels(ctx context.Context, srv *neso.Server) error {
+	file := map[string][]byte{"1/x": nil}
+	return errors.Join(srv.Load(ctx, "id", config, file), srv.Load(ctx, "repeat", repeatConfig, file))
+}
+
+// start starts a server with the models, and returns its addresses. prepare may change it.
+func start(t *testing.T, prepare func(*neso.Server)) map[string]string {
 	t.Helper()
-	srv := &neso.Server{
-		NoRepository: true, ControlMode: "explicit", Logger: slog.New(slog.DiscardHandler), Backends: []backend.Driver{identity.New()},
-		HTTP: neso.HTTP{Address: address},
+	srv := newServer()
+	if prepare != nil {
+		prepare(srv)
 	}
 	if err := srv.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -52,19 +75,40 @@ func server(t *testing.T, address string) *client.Client {
 			t.Error(err)
 		}
 	})
-	c := client.New(srv.Addresses()["http"])
-	if strings.HasPrefix(address, "unix:") {
-		c = client.New(address)
-		t.Cleanup(c.HTTP.CloseIdleConnections)
-	}
-	if err := c.Load(t.Context(), "id", &client.Override{Config: config, Files: map[string][]byte{"1/x": nil}}); err != nil {
+	if err := loadModels(t.Context(), srv); err != nil {
 		t.Fatal(err)
 	}
+	return srv.Addresses()
+}
+
+// open returns a client that is closed at the end.
+func open(t *testing.T, c *client.Client) *client.Client {
+	t.Helper()
+	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-func TestInfer(t *testing.T) {
-	c := server(t, "127.0.0.1:0")
+// server returns a client over HTTP of a server of its own.
+func server(t *testing.T, address string) *client.Client {
+	t.Helper()
+	a := start(t, func(s *neso.Server) { s.HTTP.Address = address })
+	return open(t, client.New(a["http"]))
+}
+
+// both runs a test over HTTP and over gRPC, each with a server of its own.
+func both(t *testing.T, test func(t *testing.T, c *client.Client)) {
+	t.Helper()
+	for _, scheme := range []string{"http", "grpc"} {
+		t.Run(scheme, func(t *testing.T) {
+			a := start(t, nil)
+			test(t, open(t, client.New(scheme+"://"+a[scheme])))
+		})
+	}
+}
+
+func TestInfer(t *testing.T) { both(t, testInfer) }
+
+func testInfer(t *testing.T, c *client.Client) {
 	text := tensor.AppendElement(nil, "hi")
 	q := &client.Request{Model: "id", Version: "1", ID: "7", Inputs: []client.Input{
 		{Name: "X", Datatype: tensor.Int32, Shape: tensor.Shape{1, 2}, JSON: json.RawMessage("[1, 2]")},
@@ -74,12 +118,16 @@ func TestInfer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &client.Response{Model: "id", Version: "1", ID: "7", Outputs: []client.Output{
+	want := &client.Response{Model: "id", Version: "1", ID: "7", Final: true, Outputs: []client.Output{
 		{Name: "X", Datatype: tensor.Int32, Shape: tensor.Shape{1, 2}, Data: []byte{1, 0, 0, 0, 2, 0, 0, 0}},
 		{Name: "S", Datatype: tensor.Bytes, Shape: tensor.Shape{1, 1}, Data: text},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	q.JSONOutputs = true
+	if got, err = c.Infer(t.Context(), q); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("as JSON: %v: %+v", err, got)
 	}
 	q.Outputs = []string{"S"}
 	if got, err = c.Infer(t.Context(), q); err != nil || len(got.Outputs) != 1 || got.Output("S") == nil || got.Output("X") != nil {
@@ -87,8 +135,9 @@ func TestInfer(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
-	c := server(t, "127.0.0.1:0")
+func TestErrors(t *testing.T) { both(t, testErrors) }
+
+func testErrors(t *testing.T, c *client.Client) {
 	_, err := c.Infer(t.Context(), &client.Request{Model: "nope/../id"})
 	var answer *client.Error
 	if !errors.As(err, &answer) || answer.Status/100 != 4 || answer.Message == "" {
@@ -101,8 +150,10 @@ func TestErrors(t *testing.T) {
 		answer.Status != http.StatusNotImplemented {
 		t.Errorf("a server that logs elsewhere: got %v", err)
 	}
-	if _, err := client.New("127.0.0.1:1").Ready(t.Context()); err == nil {
-		t.Error("no server: no error")
+	for _, address := range []string{"127.0.0.1:1", "grpc://127.0.0.1:1"} {
+		if _, err := open(t, client.New(address)).Ready(t.Context()); err == nil || errors.As(err, &answer) {
+			t.Errorf("no server at %s: got %v", address, err)
+		}
 	}
 }
 
@@ -111,7 +162,10 @@ func TestReadiness(t *testing.T) {
 	r, err := c.Readiness(t.Context())
 	want := &client.Readiness{
 		Ready: true, State: "READY",
-		Models: []client.ModelReadiness{{Name: "id", Version: "1", State: "READY", Ready: true}},
+		Models: []client.ModelReadiness{
+			{Name: "id", Version: "1", State: "READY", Ready: true},
+			{Name: "repeat", Version: "1", State: "READY", Ready: true},
+		},
 	}
 	if diff := cmp.Diff(want, r); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
@@ -129,7 +183,26 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestRepository(t *testing.T) {
-	c := server(t, "unix:"+filepath.Join(t.TempDir(), "s"))
+	both(t, testRepository)
+	for scheme, prefix := range map[string]string{"http": "unix:", "grpc": "grpc+unix:"} {
+		t.Run(scheme+" over a Unix socket", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			start(t, func(s *neso.Server) {
+				*map[string]*string{"http": &s.HTTP.Address, "grpc": &s.GRPC.Address}[scheme] = "unix:" + path
+			})
+			testRepository(t, open(t, client.New(prefix+path)))
+		})
+	}
+}
+
+func testRepository(t *testing.T, c *client.Client) {
+	if err := c.Unload(t.Context(), "repeat", false); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"1/x": nil, "1/y": []byte("content")}
+	if err := c.Load(t.Context(), "id", &client.Override{Config: config, Files: files}); err != nil {
+		t.Fatal(err)
+	}
 	list, err := c.Index(t.Context(), true)
 	if want := []client.IndexEntry{{Name: "id", Version: "1", State: "READY"}}; err != nil || !cmp.Equal(list, want) {
 		t.Errorf("%v: %+v", err, list)

@@ -1,18 +1,19 @@
 package client
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/nesoserve/neso/client/internal/events"
 )
 
-// GenerateStream asks a model for a stream of responses (generate_stream), the
-// way to a decoupled model over HTTP. fields are its inputs by name, each a
-// number, string, boolean or flat list, and further parameters.
+// GenerateStream asks a model for a stream of responses (generate_stream), a way to
+// a decoupled model over HTTP. fields are its inputs by name, each a number, string,
+// boolean or flat list, and further parameters. InferStream is the same with tensors.
 //
 // each is called with every response as it comes: a JSON object of the outputs,
 // an output of one element as a bare value, others as flat lists; `id`,
@@ -22,34 +23,53 @@ import (
 func (c *Client) GenerateStream(ctx context.Context, model, version string, fields map[string]any,
 	each func(response json.RawMessage) error,
 ) error {
+	h, err := c.overHTTP("GenerateStream")
+	if err != nil {
+		return err
+	}
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}
-	resp, err := c.send(ctx, http.MethodPost, modelPath(model, version)+"/generate_stream", nil, body)
+	return h.generateStream(ctx, model, version, nil, body, func(event json.RawMessage, fault *Error) error {
+		if fault != nil {
+			return fault
+		}
+		return each(bytes.Clone(event))
+	})
+}
+
+// generateStream calls each with every event, or with the error in its place; an
+// event is valid until each returns.
+func (h *overHTTP) generateStream(ctx context.Context, model, version string, header http.Header, body []byte,
+	each func(event json.RawMessage, fault *Error) error,
+) error {
+	var resp *http.Response
+	err := h.c.Retry.attempt(ctx, stateless, func() (err error) {
+		//nolint:bodyclose // below
+		resp, err = h.send(ctx, http.MethodPost, modelPath(model, version)+"/generate_stream", header, [][]byte{body})
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, maxAnswer)
-	for lines.Scan() {
-		event, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
-		if !ok {
-			continue // the empty line between events
+	for event, err := range events.Read(resp.Body, maxAnswer) {
+		if err != nil {
+			return err
 		}
 		event = bytes.TrimSpace(event)
-		if fault := eventError(event); fault != "" {
-			return &Error{Status: resp.StatusCode, Message: fault}
-		}
-		if !json.Valid(event) {
+		var fault *Error
+		if text := eventError(event); text != "" {
+			fault = &Error{Status: resp.StatusCode, Message: text}
+		} else if !json.Valid(event) {
 			return fmt.Errorf("the stream has an event that is no JSON: %.100q", event)
 		}
-		if err := each(bytes.Clone(event)); err != nil {
+		if err := each(event, fault); err != nil {
 			return err
 		}
 	}
-	return lines.Err()
+	return nil
 }
 
 // eventError returns the text of an event that is an error: an object of that

@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"math"
 	"net/http"
-	"slices"
-	"strconv"
+	"time"
 
+	"github.com/nesoserve/neso/internal/elements"
 	"github.com/nesoserve/neso/tensor"
 )
-
-const headerLength = "Inference-Header-Content-Length"
 
 // Request is one inference request.
 type Request struct {
@@ -27,24 +25,165 @@ type Request struct {
 	// answer. They are wanted in addition to Outputs; when that is empty, nothing
 	// else is.
 	OutputRegions map[string]Region
-	// Parameters hold strings, numbers and booleans: sequence_id, priority,
-	// timeout (microseconds), and those of the model.
+	// Classes asks, by the names of outputs, for so many of the highest values as
+	// texts "value:index:label" (BYTES) in place of the output. They are wanted as
+	// those of OutputRegions are.
+	Classes map[string]int
+	// JSONOutputs asks for outputs as JSON over HTTP, for servers that know no bytes.
+	// What Response has is the same. FP16 and BF16 cannot be sent so.
+	JSONOutputs bool
+	// Sequence is what the request is a step of, nil if of none.
+	Sequence *Sequence
+	// Priority of the request in the model's queue, 1 is the highest; 0: the model's default.
+	Priority uint64
+	// Timeout is how long the request may wait in the model's queue; 0: the model's
+	// default. The context ends the whole call.
+	Timeout time.Duration
+	// EmptyFinal asks a decoupled model for a last response that may be empty, which
+	// says that it is the last (Response.Final); for Stream, where many requests share
+	// one stream.
+	EmptyFinal bool
+	// Parameters hold strings, numbers and booleans for the model, and those of the
+	// protocol that have no field.
 	Parameters map[string]any
+	// Header is added to the request, in addition to that of the Client; not on a
+	// Stream, whose headers are sent when it is opened.
+	Header http.Header
 }
 
-// Input is a tensor of a request: its bytes, or its elements as JSON.
+// Sequence says what sequence a request belongs to, by a number or a text, and
+// whether it is its first or last.
+type Sequence struct {
+	ID uint64
+	// Name is the sequence in place of ID, at most 128 bytes.
+	Name       string
+	Start, End bool
+}
+
+// The names of parameters that have a meaning in the protocol.
+const (
+	paramSequenceID    = "sequence_id"
+	paramSequenceStart = "sequence_start"
+	paramSequenceEnd   = "sequence_end"
+	paramPriority      = "priority"
+	paramTimeout       = "timeout"
+	paramEmptyFinal    = "triton_enable_empty_final_response"
+	paramFinal         = "triton_final_response"
+	paramBinaryOutputs = "binary_data_output"
+	paramBinary        = "binary_data"
+	paramBinarySize    = "binary_data_size"
+	paramClasses       = "classification"
+)
+
+// parameters returns Parameters with those that have fields.
+func (q *Request) parameters() (map[string]any, error) {
+	if len(q.Parameters) == 0 && q.Sequence == nil && q.Priority == 0 && q.Timeout <= 0 && !q.EmptyFinal {
+		return nil, nil
+	}
+	all := make(map[string]any, len(q.Parameters)+4)
+	for name, value := range q.Parameters {
+		plain, err := parameter(value)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %q: %w", name, err)
+		}
+		all[name] = plain
+	}
+	if s := q.Sequence; s != nil {
+		switch {
+		case s.Name != "" && s.ID != 0:
+			return nil, fmt.Errorf("the sequence has an ID, %d, and a Name, %q: expected one of them", s.ID, s.Name)
+		case s.Name != "":
+			all[paramSequenceID] = s.Name
+		default:
+			all[paramSequenceID] = s.ID
+		}
+		all[paramSequenceStart], all[paramSequenceEnd] = s.Start, s.End
+	}
+	if q.Priority != 0 {
+		all[paramPriority] = q.Priority
+	}
+	if q.Timeout > 0 {
+		all[paramTimeout] = max(q.Timeout.Microseconds(), 1)
+	}
+	if q.EmptyFinal {
+		all[paramEmptyFinal] = true
+	}
+	return all, nil
+}
+
+// parameter returns a value as bool, string, int64, uint64 or float64.
+func parameter(value any) (any, error) {
+	switch x := value.(type) {
+	case bool, string, int64, uint64, float64:
+		return x, nil
+	case int:
+		return int64(x), nil
+	case int32:
+		return int64(x), nil
+	case uint32:
+		return int64(x), nil
+	case uint:
+		return uint64(x), nil
+	case float32:
+		return float64(x), nil
+	case json.Number:
+		return number(string(x))
+	case json.RawMessage:
+		var any any
+		if err := json.Unmarshal(x, &any); err != nil {
+			return nil, err
+		}
+		if _, ok := any.(float64); ok {
+			return number(string(x))
+		}
+		if any == nil {
+			break
+		}
+		return parameter(any)
+	}
+	return nil, fmt.Errorf("expected a string, number or boolean, got %T", value)
+}
+
+func number(text string) (any, error) {
+	n := json.Number(text)
+	if i, err := n.Int64(); err == nil {
+		return i, nil
+	}
+	return n.Float64()
+}
+
+// Input is a tensor of a request: its bytes, or its elements as JSON. Tensor makes
+// one of Go's values.
 type Input struct {
 	Name     string
 	Datatype tensor.Datatype
 	// Shape includes the batch dimension of a model that batches.
 	Shape tensor.Shape
 	// Data holds the elements, little-endian, row-major; BYTES elements each
-	// behind their length as uint32.
+	// behind their length as uint32. See Memory above for how long it is used.
 	Data []byte
-	// JSON holds the elements as a JSON array, nested or flat, instead of Data.
+	// JSON holds the elements as a JSON array, nested or flat, instead of Data. Over
+	// gRPC the client makes Data of it.
 	JSON json.RawMessage
 	// Region is where the elements lie, in the form of Data, instead of Data.
 	Region *Region
+
+	fault error // of the Tensor that it was made of
+}
+
+// bytes returns the elements of an input that is not in shared memory.
+func (in *Input) bytes() ([]byte, error) {
+	if in.JSON == nil {
+		return in.Data, nil
+	}
+	n, err := in.Shape.Elements()
+	if err == nil {
+		var data []byte
+		if data, err = elements.Parse(in.Datatype, in.JSON, n); err == nil {
+			return data, nil
+		}
+	}
+	return nil, fmt.Errorf("input %q: %w", in.Name, err)
 }
 
 // Response is the answer to a request.
@@ -52,6 +191,9 @@ type Response struct {
 	Model, Version, ID string
 	Outputs            []Output
 	Parameters         map[string]any
+	// Final says that a stream has no further response to the request. Of a request
+	// without EmptyFinal it may be that no response is.
+	Final bool
 }
 
 // Output is a tensor of a response; Data as in Input.
@@ -74,128 +216,54 @@ func (r *Response) Output(name string) *Output {
 	return nil
 }
 
-// The wire forms of a request's and a response's JSON.
-type (
-	wireOutput struct {
-		Name       string         `json:"name"`
-		Parameters map[string]any `json:"parameters"`
-	}
-	wireRequest struct {
-		ID         string         `json:"id,omitempty"`
-		Parameters map[string]any `json:"parameters,omitempty"`
-		Inputs     []wireInput    `json:"inputs"`
-		Outputs    []wireOutput   `json:"outputs,omitempty"`
-	}
-	wireInput struct {
-		Name       string          `json:"name"`
-		Datatype   string          `json:"datatype"`
-		Shape      tensor.Shape    `json:"shape"`
-		Parameters map[string]any  `json:"parameters,omitempty"`
-		Data       json.RawMessage `json:"data,omitempty"`
-	}
-	wireResponse struct {
-		ModelName    string         `json:"model_name"`
-		ModelVersion string         `json:"model_version"`
-		ID           string         `json:"id"`
-		Parameters   map[string]any `json:"parameters"`
-		Outputs      []struct {
-			Name       string       `json:"name"`
-			Datatype   string       `json:"datatype"`
-			Shape      tensor.Shape `json:"shape"`
-			Parameters struct {
-				Size *int `json:"binary_data_size"`
-			} `json:"parameters"`
-		} `json:"outputs"`
-	}
-)
-
 // Infer sends a request and returns its answer; tensors travel as bytes.
 func (c *Client) Infer(ctx context.Context, q *Request) (*Response, error) {
-	head, tail, err := encode(q)
-	if err != nil {
+	if err := q.check(); err != nil {
 		return nil, err
 	}
-	header := http.Header{headerLength: {strconv.Itoa(len(head))}}
-	body := head
-	for _, data := range tail {
-		body = append(body, data...)
+	k := stateless
+	if q.Sequence != nil || q.Parameters[paramSequenceID] != nil {
+		k = unsentOnly
 	}
-	resp, err := c.send(ctx, http.MethodPost, modelPath(q.Model, q.Version)+"/infer", header, body)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := readAll(resp.Body, 1<<40) // the model's business
-	if err != nil {
-		return nil, err
-	}
-	return decode(answer, resp.Header.Get(headerLength), q.OutputRegions)
+	return call(ctx, c, k, func(t transport, ctx context.Context) (*Response, error) { return t.infer(ctx, q) })
 }
 
-func encode(q *Request) (head []byte, tail [][]byte, err error) {
-	w := wireRequest{ID: q.ID, Parameters: map[string]any{}, Inputs: []wireInput{}}
-	maps.Copy(w.Parameters, q.Parameters)
-	if len(q.Outputs) == 0 && len(q.OutputRegions) == 0 {
-		w.Parameters["binary_data_output"] = true
-	}
-	for _, in := range q.Inputs {
-		t := wireInput{Name: in.Name, Datatype: in.Datatype.String(), Shape: in.Shape}
-		if t.Shape == nil {
-			t.Shape = tensor.Shape{}
+func (q *Request) check() error {
+	for i := range q.Inputs {
+		if in := &q.Inputs[i]; in.fault != nil {
+			return in.fault
 		}
-		switch {
-		case in.Region != nil:
-			t.Parameters = in.Region.parameters()
-		case in.JSON != nil:
-			t.Data = in.JSON
-		default:
-			t.Parameters = map[string]any{"binary_data_size": len(in.Data)}
-			tail = append(tail, in.Data)
+	}
+	for name, n := range q.Classes {
+		if _, both := q.OutputRegions[name]; both || n < 1 || n > math.MaxInt32 {
+			return fmt.Errorf("output %q: %d classes: expected at least 1, and no region", name, n)
 		}
-		w.Inputs = append(w.Inputs, t)
 	}
-	for _, name := range q.Outputs {
-		w.Outputs = append(w.Outputs, wireOutput{Name: name, Parameters: map[string]any{"binary_data": true}})
-	}
-	for _, name := range slices.Sorted(maps.Keys(q.OutputRegions)) {
-		region := q.OutputRegions[name]
-		w.Outputs = append(w.Outputs, wireOutput{Name: name, Parameters: region.parameters()})
-	}
-	head, err = json.Marshal(w)
-	return head, tail, err
+	return nil
 }
 
-// decode takes an answer apart. length is the JSON's; "" means all of it. Of
-// outputs that were to go into regions it holds no bytes.
-func decode(answer []byte, length string, regions map[string]Region) (*Response, error) {
-	head, tail := answer, []byte(nil)
-	if length != "" {
-		n, err := strconv.Atoi(length)
-		if err != nil || n < 0 || n > len(answer) {
-			return nil, fmt.Errorf("the answer's %s is %q: expected a number from 0 to %d", headerLength, length, len(answer))
+// checkOutput holds what a server says of an output against the bytes that it sent.
+func checkOutput(o *Output) error {
+	n, err := o.Shape.Elements()
+	if err != nil {
+		return fmt.Errorf("output %q: shape %s: %w", o.Name, o.Shape, err)
+	}
+	size, err := tensor.ByteSize(o.Datatype, o.Shape)
+	if err != nil {
+		return fmt.Errorf("output %q: shape %s: %w", o.Name, o.Shape, err)
+	}
+	if o.Datatype == tensor.Bytes {
+		count, err := tensor.CountBytes(o.Data)
+		if err == nil && int64(count) != n {
+			err = fmt.Errorf("expected %d elements for shape %s, got %d", n, o.Shape, count)
 		}
-		head, tail = answer[:n], answer[n:]
-	}
-	var w wireResponse
-	if err := json.Unmarshal(head, &w); err != nil {
-		return nil, fmt.Errorf("the answer's JSON: %w", err)
-	}
-	r := &Response{Model: w.ModelName, Version: w.ModelVersion, ID: w.ID, Parameters: w.Parameters}
-	for _, o := range w.Outputs {
-		d, err := tensor.ParseDatatype(o.Datatype)
 		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", o.Name, err)
+			return fmt.Errorf("output %q: %w", o.Name, err)
 		}
-		if region, ok := regions[o.Name]; ok {
-			r.Outputs = append(r.Outputs, Output{Name: o.Name, Datatype: d, Shape: o.Shape, Region: &region})
-			continue
-		}
-		n := o.Parameters.Size
-		if n == nil || *n < 0 || *n > len(tail) {
-			return nil, fmt.Errorf("output %q: expected its bytes, %d are left of the answer", o.Name, len(tail))
-		}
-		r.Outputs = append(r.Outputs, Output{Name: o.Name, Datatype: d, Shape: o.Shape, Data: tail[:*n:*n]})
-		tail = tail[*n:]
+		return nil
 	}
-	return r, nil
+	if size != int64(len(o.Data)) {
+		return fmt.Errorf("output %q: expected %d bytes for %s of shape %s, got %d", o.Name, size, o.Datatype, o.Shape, len(o.Data))
+	}
+	return nil
 }

@@ -2,10 +2,7 @@ package client
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"net/http"
-	"net/url"
 )
 
 // IndexEntry is one version of a model in the server's repository. Version and
@@ -19,12 +16,7 @@ type IndexEntry struct {
 
 // Index lists the models of the repository; with ready only those that are ready.
 func (c *Client) Index(ctx context.Context, ready bool) ([]IndexEntry, error) {
-	text, err := c.call(ctx, http.MethodPost, "/v2/repository/index", map[string]bool{"ready": ready})
-	if err != nil {
-		return nil, err
-	}
-	var list []IndexEntry
-	return list, json.Unmarshal(text, &list)
+	return call(ctx, c, control, func(t transport, ctx context.Context) ([]IndexEntry, error) { return t.index(ctx, ready) })
 }
 
 // Override replaces what the repository says of a model that is loaded.
@@ -38,51 +30,31 @@ type Override struct {
 
 // Load loads or reloads a model and returns when it is ready. o may be nil.
 func (c *Client) Load(ctx context.Context, model string, o *Override) error {
-	parameters := map[string]string{}
-	if o != nil {
-		if o.Config != "" {
-			parameters["config"] = o.Config
-		}
-		for path, content := range o.Files {
-			parameters["file:"+path] = base64.StdEncoding.EncodeToString(content)
-		}
+	if o == nil {
+		o = &Override{}
 	}
-	_, err := c.call(ctx, http.MethodPost, repositoryPath(model, "load"), map[string]any{"parameters": parameters})
-	return err
+	return c.do(ctx, func(t transport) error { return t.load(ctx, model, o) })
 }
 
 // Unload unloads a model; with dependents also the models an ensemble is made of.
 // It returns before the model is gone.
 func (c *Client) Unload(ctx context.Context, model string, dependents bool) error {
-	body := map[string]any{"parameters": map[string]bool{"unload_dependents": dependents}}
-	_, err := c.call(ctx, http.MethodPost, repositoryPath(model, "unload"), body)
-	return err
-}
-
-func repositoryPath(model, action string) string {
-	return "/v2/repository/models/" + url.PathEscape(model) + "/" + action
+	return c.do(ctx, func(t transport) error { return t.unload(ctx, model, dependents) })
 }
 
 // LogSettings changes the settings named in change, none if it is empty, and
 // returns all of them as JSON.
 func (c *Client) LogSettings(ctx context.Context, change map[string]any) (json.RawMessage, error) {
-	return c.settings(ctx, "/v2/logging", change)
+	return call(ctx, c, control, func(t transport, ctx context.Context) (json.RawMessage, error) {
+		return t.logSettings(ctx, change)
+	})
 }
 
 // TraceSettings changes the trace settings named in change of a model, or of
-// the server for model "", and returns all of them as JSON. A nil value clears
-// a setting.
+// the server for model "", and returns all of them as JSON. A value is a string, or
+// a list of strings for trace_level; a nil value clears a setting.
 func (c *Client) TraceSettings(ctx context.Context, model string, change map[string]any) (json.RawMessage, error) {
-	path := "/v2/trace/setting"
-	if model != "" {
-		path = modelPath(model, "") + "/trace/setting"
-	}
-	return c.settings(ctx, path, change)
-}
-
-func (c *Client) settings(ctx context.Context, path string, change map[string]any) (json.RawMessage, error) {
-	if len(change) == 0 {
-		return c.call(ctx, http.MethodGet, path, nil)
-	}
-	return c.call(ctx, http.MethodPost, path, change)
+	return call(ctx, c, control, func(t transport, ctx context.Context) (json.RawMessage, error) {
+		return t.traceSettings(ctx, model, change)
+	})
 }

@@ -1,9 +1,9 @@
 package client_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,20 +13,36 @@ import (
 )
 
 // TestSharedMemory: tensors that both sides see travel by name, in and out.
-func TestSharedMemory(t *testing.T) {
-	c := server(t, "127.0.0.1:0")
+func TestSharedMemory(t *testing.T) { both(t, testSharedMemory) }
+
+func testSharedMemory(t *testing.T, c *client.Client) {
 	key := fmt.Sprintf("neso_client_test_%d", os.Getpid())
-	file := filepath.Join("/dev/shm", key)
-	if err := os.WriteFile(file, []byte{1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}, 0o600); err != nil {
+	memory, err := client.NewSharedMemory(key, 17)
+	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("no /dev/shm here: ", err)
 	}
-	defer os.Remove(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	copy(memory.Bytes(), []byte{1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9})
+	if _, err := client.NewSharedMemory(key, 17); !errors.Is(err, os.ErrExist) {
+		t.Errorf("once more: got %v", err)
+	}
 	if err := c.RegisterSystemSharedMemory(t.Context(), "mine", key, 0, 17); err != nil {
 		t.Fatal(err)
 	}
-	list, err := c.SystemSharedMemory(t.Context())
-	if want := []client.SystemRegion{{Name: "mine", Key: key, Size: 17}}; err != nil || !cmp.Equal(list, want) {
-		t.Errorf("got %v, %v, want %v", list, err, want)
+	for _, names := range [][]string{nil, {"mine"}} {
+		list, err := c.SystemSharedMemory(t.Context(), names...)
+		if want := []client.SystemRegion{{Name: "mine", Key: key, Size: 17}}; err != nil || !cmp.Equal(list, want) {
+			t.Errorf("%q: got %v, %v, want %v", names, list, err, want)
+		}
+	}
+	if _, err := c.SystemSharedMemory(t.Context(), "other"); err == nil {
+		t.Error("a region that is not there: no error")
+	}
+	if err := c.RegisterCUDASharedMemory(t.Context(), "gpu", make([]byte, 64), 0, 17); err == nil {
+		t.Error("a handle of no GPU: no error")
 	}
 	resp, err := c.Infer(t.Context(), &client.Request{
 		Model: "id", Inputs: []client.Input{{
@@ -45,14 +61,24 @@ func TestSharedMemory(t *testing.T) {
 	if diff := cmp.Diff(want, resp.Outputs); diff != "" {
 		t.Error(diff)
 	}
-	got, err := os.ReadFile(file)
-	if want := []byte{1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9}; err != nil || !cmp.Equal(got, want) {
-		t.Errorf("got %v, %v, want %v", got, err, want)
+	if want := []byte{1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9}; !cmp.Equal(memory.Bytes(), want) {
+		t.Errorf("got %v, want %v", memory.Bytes(), want)
 	}
-	if err := c.UnregisterSystemSharedMemory(t.Context(), ""); err != nil {
+	if _, err := client.Read[int32](resp, "X"); err == nil {
+		t.Error("an output in shared memory is read: no error")
+	}
+	if err := errors.Join(c.UnregisterSystemSharedMemory(t.Context(), ""), c.UnregisterCUDASharedMemory(t.Context(), "")); err != nil {
 		t.Error(err)
 	}
 	if list, err := c.SystemSharedMemory(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("left: %v, %v", list, err)
+	}
+	if err := errors.Join(memory.Close(), memory.Close()); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "/", "a/b", ".."} {
+		if _, err := client.NewSharedMemory(bad, 1); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 """Puts the server's binary into the wheel: builds ``cmd/neso`` for the platform of the wheel.
 
-``NESO_BINARY`` names a binary that is built already; ``GOOS`` and ``GOARCH`` build for another platform.
+``NESO_BINARY`` names a binary that is built already; ``GOOS`` and ``GOARCH`` build for another platform,
+``NESO_LIBC=musl`` for Linux with musl instead of glibc.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# Platform tags of wheels. The binary needs no C library of its own on Linux, and opens one at run time only for
-# backends that need it.
+# Platform tags of wheels. The binary for glibc loads it, in order to open C libraries at run time for backends that
+# need them. The binary for musl is static, and opens none.
 TAGS = {
     ("linux", "amd64"): "manylinux_2_17_x86_64.manylinux2014_x86_64",
     ("linux", "arm64"): "manylinux_2_17_aarch64.manylinux2014_aarch64",
+    ("musl", "amd64"): "musllinux_1_1_x86_64",
+    ("musl", "arm64"): "musllinux_1_1_aarch64",
     ("darwin", "amd64"): "macosx_11_0_x86_64",
     ("darwin", "arm64"): "macosx_11_0_arm64",
     ("windows", "amd64"): "win_amd64",
@@ -39,6 +42,10 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
                 "Building neso needs Go (https://go.dev/dl), or NESO_BINARY with the path of a built binary"
             )
         goos, goarch = self._platform(go)
+        libc = os.environ.get("NESO_LIBC", "")
+        if libc not in ("", "glibc", "musl"):
+            raise RuntimeError(f"NESO_LIBC: expected glibc or musl, got {libc!r}")
+        system = "musl" if libc == "musl" and goos == "linux" else goos
         name = "neso.exe" if goos == "windows" else "neso"
         if version == "editable":
             target = root / "neso" / "bin" / name
@@ -50,10 +57,10 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
         if given:
             shutil.copyfile(given, target)
         else:
-            self._build(str(go), target, goos, goarch)
+            self._build(str(go), target, goos, goarch, system)
         target.chmod(0o755)
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{TAGS[goos, goarch]}"
+        build_data["tag"] = f"py3-none-{TAGS[system, goarch]}"
         if version != "editable":
             build_data["force_include"][str(target)] = f"neso/bin/{name}"
 
@@ -73,7 +80,7 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
         out = subprocess.run([go, "env", "GOOS", "GOARCH"], check=True, capture_output=True, text=True).stdout.split()
         return out[0], out[1]
 
-    def _build(self, go: str, target: pathlib.Path, goos: str, goarch: str) -> None:
+    def _build(self, go: str, target: pathlib.Path, goos: str, goarch: str, system: str) -> None:
         source = pathlib.Path(self.root).parent
         if not (source / "cmd" / "neso").is_dir():
             raise RuntimeError("Building neso needs the whole repository: the Go sources lie beside python/")
@@ -88,7 +95,7 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
                 "-trimpath",
                 f"-pgo={os.environ.get('PGO', 'off')}",
                 "-tags",
-                "grpcnotrace",
+                "grpcnotrace,nopurego" if system == "musl" else "grpcnotrace",
                 "-ldflags",
                 flags,
                 "-o",

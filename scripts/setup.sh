@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes .venv with what examples/models need, and with the argument `tests` also
 # with what tests need. As root on Debian it installs Python's venv where that is
-# missing, and for the tests a C compiler for the race detector, and the Redis that
-# tests of the response cache start. Safe to run again: after a setup that was
+# missing, and for the tests a C compiler for the race detector, the Redis that
+# tests of the response cache start, and a JDK with Maven. Safe to run again: after a setup that was
 # broken off too.
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,6 +25,15 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     command -v c++ >/dev/null || missing="$missing g++" # PyTorch compiles with it
     command -v curl >/dev/null || missing="$missing curl"
     command -v redis-server >/dev/null || missing="$missing redis-server"
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null || missing="$missing chromium chromium-driver"
+    command -v curl-config >/dev/null || missing="$missing libcurl4-openssl-dev" # what the dashboard writes in C++ is compiled
+    command -v javac >/dev/null || missing="$missing default-jdk-headless"
+    command -v mvn >/dev/null || missing="$missing maven"
+    command -v valgrind >/dev/null || missing="$missing valgrind"
+    # What the programs of docs/use/*-client.md need.
+    command -v grpc_cpp_plugin >/dev/null || missing="$missing libgrpc++-dev protobuf-compiler protobuf-compiler-grpc pkg-config"
+    [ -e /usr/include/nlohmann/json.hpp ] || missing="$missing nlohmann-json3-dev"
+    [ -e /usr/share/java/gson.jar ] || missing="$missing libgoogle-gson-java"
   fi
   export DEBIAN_FRONTEND=noninteractive
   apt() { scripts/retry.sh apt-get -qq -o Acquire::Retries=3 -o Acquire::http::Timeout=60 -o DPkg::Lock::Timeout=300 "$@"; }
@@ -62,4 +71,10 @@ fi
 if command -v npm >/dev/null && [ ! -x .tools/azurite/node_modules/.bin/azurite-blob ]; then
   RETRY_PAUSES=5 scripts/retry.sh npm install --silent --no-fund --no-audit --fetch-retries=2 --fetch-timeout=60000 --prefix .tools/azurite azurite@3 ||
     echo "setup: azurite is not installed" >&2
+fi
+# What the programs of docs/use/javascript.md and of docs/use/openai.md need.
+if command -v npm >/dev/null && [ ! -d .tools/javascript/node_modules/openai ]; then
+  RETRY_PAUSES=5 scripts/retry.sh npm install --silent --no-fund --no-audit --fetch-retries=2 --fetch-timeout=60000 --prefix .tools/javascript \
+    @grpc/grpc-js@1 grpc-js-reflection-client@1 openai ||
+    echo "setup: the packages for JavaScript are not installed" >&2
 fi

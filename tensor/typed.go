@@ -23,9 +23,9 @@ func (l List) Get(name string) *Tensor {
 }
 
 // Element is a Go type whose values are elements of tensors: bool of BOOL,
-// string of BYTES, float32 of FP32, int64 of INT64, ...
+// string of BYTES, float32 of FP32, int64 of INT64, Float16 of FP16, ...
 type Element interface {
-	bool | uint8 | uint16 | uint32 | uint64 | int8 | int16 | int32 | int64 | float32 | float64 | string
+	bool | uint8 | uint16 | uint32 | uint64 | int8 | int16 | int32 | int64 | float32 | float64 | string | Float16 | BFloat16
 }
 
 // native says that memory holds numbers in the byte order of tensors.
@@ -56,6 +56,10 @@ func datatypeOf[T Element]() Datatype {
 		return FP32
 	case float64:
 		return FP64
+	case Float16:
+		return FP16
+	case BFloat16:
+		return BF16
 	}
 	return Bytes
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/process"
 	"github.com/nesoserve/neso/backend/isolate"
 	"github.com/nesoserve/neso/backend/native"
+	"github.com/nesoserve/neso/backend/native/plugins"
 	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/backend/openvino"
 	"github.com/nesoserve/neso/backend/python"
 	"github.com/nesoserve/neso/backend/repeat"
 	"github.com/nesoserve/neso/backend/sleep"
 	"github.com/nesoserve/neso/backend/square"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the built-in backends.
@@ -37,20 +37,26 @@ type Options struct {
 	// DeviceMemory and CUDALibrary are those of package backend/python.
 	DeviceMemory map[int]int64
 	CUDALibrary  string
+	// OptionPrefix is that of the server, see neso.Server: drivers have it of the
+	// server itself, the methods and Describe from here.
+	OptionPrefix string
 }
+
+// option returns what messages call a setting of the server.
+func (o *Options) option(name string) string { return o.OptionPrefix + name }
 
 // Check reports what of the options no worker could be started with.
 func (o *Options) Check() error {
-	if _, err := process.FindUser(o.WorkerUser); err != nil {
+	if _, err := process.FindUser(o.WorkerUser, o.option("worker-user")); err != nil {
 		return err
 	}
-	return process.CheckEnvironment(o.WorkerEnvironment)
+	return process.CheckEnvironment(o.WorkerEnvironment, o.option("worker-env"))
 }
 
 // Warnings are what the operator of a server with these options should know.
 func (o *Options) Warnings() []string {
 	if err := process.Apart(); o.WorkerUser != "" && err != nil {
-		return []string{"workers of user '" + o.WorkerUser + "' (" + setting.Name("worker-user") +
+		return []string{"workers of user '" + o.WorkerUser + "' (" + o.option("worker-user") +
 			") are not kept apart, models can look into each other's: " + err.Error()}
 	}
 	return nil
@@ -58,11 +64,11 @@ func (o *Options) Warnings() []string {
 
 // Apart says whether workers of another user are kept apart from each other, and
 // why not.
-func Apart() (text string, kept bool) {
+func (o *Options) Apart() (text string, kept bool) {
 	if err := process.Apart(); err != nil {
-		return "workers of another user (" + setting.Name("worker-user") + ") are not kept apart: " + err.Error(), false
+		return "workers of another user (" + o.option("worker-user") + ") are not kept apart: " + err.Error(), false
 	}
-	return "workers of another user (" + setting.Name("worker-user") + ") are kept apart from each other", true
+	return "workers of another user (" + o.option("worker-user") + ") are kept apart from each other", true
 }
 
 // Drivers returns all built-in backends.
@@ -80,9 +86,7 @@ func Drivers(o Options) []backend.Driver {
 		square.New(),
 	}
 	drivers = append(drivers, hosted.Drivers(hosts)...)
-	drivers = append(drivers, native.New(native.Options{
-		Host: o.NativeHost, WorkerBinary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment,
-	}))
+	drivers = append(drivers, native.New(o.native()))
 	workers := isolate.Options{Binary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
 	if o.Python != "" {
 		workers.Env = []string{"NESO_PYTHON=" + o.Python}
@@ -91,6 +95,15 @@ func Drivers(o Options) []backend.Driver {
 		drivers = append(drivers, isolate.Wrap(d, workers))
 	}
 	return drivers
+}
+
+// Plugins runs repository agents and response caches that are shared libraries.
+func Plugins(o Options) backend.Libraries { return plugins.New(o.native()) }
+
+func (o *Options) native() native.Options {
+	return native.Options{
+		Host: o.NativeHost, WorkerBinary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment,
+	}
 }
 
 // Isolatable returns the backends that can run in a worker of their own, as

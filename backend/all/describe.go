@@ -27,17 +27,18 @@ var specs = []*library.Spec{&fil.Spec, &onnxruntime.Spec, &openvino.Spec}
 // Describe looks for what each built-in backend needs; directory is
 // --backend-directory, or "".
 func Describe(ctx context.Context, o Options, directory string) []Report {
+	server := backend.Settings{Directory: directory, OptionPrefix: o.OptionPrefix}
 	reports := []Report{
 		describePython(ctx, o),
-		fil.Describe(fil.Options{Interpreter: interpreter(o)}, directory),
-		onnxruntime.Describe(onnxruntime.Options{Interpreter: interpreter(o)}, directory),
-		openvino.Describe(openvino.Options{Interpreter: interpreter(o)}, directory),
+		fil.Describe(fil.Options{Interpreter: interpreter(o)}, server),
+		onnxruntime.Describe(onnxruntime.Options{Interpreter: interpreter(o)}, server),
+		openvino.Describe(openvino.Options{Interpreter: interpreter(o)}, server),
 	}
-	reports = append(reports, hosted.Reports(ctx, python.Options{Python: o.Python})...)
+	reports = append(reports, hosted.Reports(ctx, python.Options{Python: o.Python}, server)...)
 	reports = append(reports, describeNative(o))
 	for _, d := range Drivers(o) {
 		if d.Name == "dali" { // only an explanation
-			_, err := d.Open(ctx, nil, backend.Settings{})
+			_, err := d.Open(ctx, nil, server)
 			reports = append(reports, Report{Backend: d.Name, Err: err})
 			continue
 		}
@@ -57,7 +58,7 @@ func describeNative(o Options) Report {
 
 func describePython(ctx context.Context, o Options) Report {
 	r := Report{Backend: "python", Devices: []string{"CPU"}}
-	path, err := python.DefaultInterpreter(o.Python)
+	path, err := python.DefaultInterpreter(o.Python, o.option("python"))
 	if err != nil {
 		r.Err = err
 		return r
@@ -73,9 +74,10 @@ func describePython(ctx context.Context, o Options) Report {
 	return r
 }
 
-// interpreter returns the function that finds the interpreter when it is needed.
-func interpreter(o Options) func() (string, error) {
-	return func() (string, error) { return python.DefaultInterpreter(o.Python) }
+// interpreter returns the function that finds the interpreter when it is needed;
+// its error calls the setting option.
+func interpreter(o Options) func(option string) (string, error) {
+	return func(option string) (string, error) { return python.DefaultInterpreter(o.Python, option) }
 }
 
 // Libraries names the backends whose library Add can install.

@@ -73,6 +73,12 @@ func (h *host) Unload(context.Context, string, bool) error {
 
 func (h *host) Ready(model string, _ int64) bool { return model == HostModel }
 
+func (h *host) Activity(string, string, int64) {}
+
+func (h *host) Document(backend.Question) ([]byte, error) {
+	return nil, backend.Errorf(backend.Unsupported, "the suite has no documents")
+}
+
 func (h *host) MetricFamily(backend.MetricFamily) (func(), error) {
 	return nil, backend.Errorf(backend.Unsupported, "the suite keeps no metrics")
 }

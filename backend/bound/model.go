@@ -206,6 +206,14 @@ func (m *model) Ready() error {
 	return nil
 }
 
+// Process implements backend.ProcessUser: the process that has bound the callable.
+func (m *model) Process() int {
+	if m.bound.session.conn.Err() != nil {
+		return 0
+	}
+	return m.bound.session.pid
+}
+
 // HostMemory implements backend.MemoryUser: the resident memory of the process,
 // all of it.
 func (m *model) HostMemory() uint64 {

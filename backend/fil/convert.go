@@ -15,7 +15,6 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/limits"
 	"github.com/nesoserve/neso/backend/internal/worker/process"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 //go:embed convert.py
@@ -46,12 +45,12 @@ func (d *driver) convert(ctx context.Context, cfg *backend.Config, path string) 
 		return fail(backend.Unsupported,
 			"a pickle may run any code when it is read: it is refused unless the server is started with %s; do that only for files that you "+
 				"trust, or convert it once, where it was trained, with treelite.sklearn.import_model(model).serialize('checkpoint.tl')",
-			setting.Name("allow-pickle"))
+			d.server.Option("allow-pickle"))
 	}
 	if d.options.Interpreter == nil {
 		return fail(backend.Unavailable, "a Python interpreter is needed, which this program does not name")
 	}
-	interpreter, err := d.options.Interpreter()
+	interpreter, err := d.options.Interpreter(d.server.Option("python"))
 	if err != nil {
 		return fail(backend.Unavailable, "%v", err)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/backend/internal/worker/process"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the backend; the zero value uses a library of the backend
 // directory, the environment or the system.
 type Options struct {
 	// Interpreter returns the Python interpreter whose packages are searched for
-	// the library, and which reads pickles; may be nil.
-	Interpreter func() (string, error)
+	// the library, and which reads pickles; may be nil. Its error calls the
+	// setting option.
+	Interpreter func(option string) (string, error)
 	// WorkerUser and WorkerEnvironment are those of package backend/python, for the
 	// process that reads pickles.
 	WorkerUser        string
@@ -34,11 +34,11 @@ func New(o Options) backend.Driver {
 			if err != nil {
 				return nil, err
 			}
-			user, err := process.FindUser(o.WorkerUser)
+			user, err := process.FindUser(o.WorkerUser, s.Option("worker-user"))
 			if err != nil {
 				return nil, err
 			}
-			return &driver{options: o, host: host, settings: set, user: user}, nil
+			return &driver{options: o, host: host, server: s, settings: set, user: user}, nil
 		},
 	}
 }
@@ -47,6 +47,7 @@ func New(o Options) backend.Driver {
 type driver struct {
 	options  Options
 	host     backend.Host
+	server   backend.Settings
 	settings settings
 	user     *process.User // of the process that reads pickles; nil for the server's
 
@@ -58,7 +59,6 @@ const settingPickle = "allow-pickle"
 
 // settings are the --backend-config=fil,... values.
 type settings struct {
-	directory    string
 	maxBatchSize int  // of models that do not say how much
 	allowPickle  bool // read files that run code
 }
@@ -68,14 +68,14 @@ type settings struct {
 const defaultMaxBatchSize = 32768
 
 func parseSettings(s backend.Settings) (settings, error) {
-	set := settings{directory: s.Directory, maxBatchSize: defaultMaxBatchSize}
+	set := settings{maxBatchSize: defaultMaxBatchSize}
 	if err := completion.Number(Spec.Backend, s, completion.MaxBatchSize, &set.maxBatchSize); err != nil {
 		return set, err
 	}
 	if text, ok := s.Values[settingPickle]; ok {
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			return set, backend.Errorf(backend.InvalidArg, setting.Name("backend-config")+"=fil,allow-pickle=%s: expected true or false", text)
+			return set, backend.Errorf(backend.InvalidArg, s.Option("backend-config")+"=fil,allow-pickle=%s: expected true or false", text)
 		}
 		set.allowPickle = v
 	}

@@ -46,7 +46,7 @@ func legacy(t testing.TB) []byte {
 
 func open(t testing.TB, values map[string]string) backend.Backend {
 	t.Helper()
-	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), values, io.Discard)
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Named}), values, io.Discard)
 	return b
 }
 
@@ -132,7 +132,7 @@ func TestLegacyModelAnswersAsItsFrameworkDid(t *testing.T) {
 
 func TestSuite(t *testing.T) {
 	backendtest.Run(t, backendtest.Suite{
-		Driver: New(Options{Interpreter: librarytest.Interpreter}),
+		Driver: New(Options{Interpreter: librarytest.Named}),
 		Slow: func(t *testing.T) (backend.Config, []tensor.Tensor) {
 			cfg := configFor(t, "xgboost.model", legacy(t))
 			cfg.MaxBatchSize = 1 << 30

@@ -20,7 +20,6 @@ import (
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/backend/internal/modelfile"
 	"github.com/nesoserve/neso/backend/python"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Drivers returns the backends of the table.
@@ -46,12 +45,12 @@ func (f *framework) usesGPU(o python.Options) bool {
 	case ".":
 		return true
 	}
-	interpreter := func() (string, error) { return python.DefaultInterpreter(o.Python) }
+	interpreter := func() (string, error) { return python.DefaultInterpreter(o.Python, "") }
 	return library.PackageHas(interpreter, f.cuda) && (f.withoutCUDA == "" || !library.PackageHas(interpreter, f.withoutCUDA))
 }
 
 // check finds the model's file.
-func (f *framework) check(cfg *backend.Config, settings map[string]string) (string, error) {
+func (f *framework) check(cfg *backend.Config, settings *backend.Settings) (string, error) {
 	names := f.files
 	if cfg.Filename != "" {
 		names = append([]string{cfg.Filename}, f.instead(cfg.Filename)...)
@@ -93,9 +92,9 @@ func (f *framework) instead(name string) []string {
 }
 
 // Reports says of each backend whether the interpreter has its package.
-func Reports(ctx context.Context, o python.Options) []library.Report {
+func Reports(ctx context.Context, o python.Options, server backend.Settings) []library.Report {
 	reports := make([]library.Report, len(table))
-	path, err := python.DefaultInterpreter(o.Python)
+	path, err := python.DefaultInterpreter(o.Python, server.Option("python"))
 	found := map[string]string{}
 	if err == nil {
 		found = versions(ctx, path)
@@ -149,11 +148,12 @@ print(json.dumps(found))`
 // dali is a backend of Triton that Neso does not have: its models say so at
 // load, and what to use.
 func dali() backend.Driver {
-	return backend.Driver{Name: "dali", Explains: true, Open: func(context.Context, backend.Host, backend.Settings) (backend.Backend, error) {
+	open := func(_ context.Context, _ backend.Host, s backend.Settings) (backend.Backend, error) {
 		return nil, backend.Errorf(backend.Unsupported,
 			"backend 'dali' is not there: NVIDIA DALI pipelines (model.dali) need Triton's own backend. "+
 				"Decode and scale in a Python model in place of it (backend: \"python\", for example with Pillow, OpenCV or nvidia-dali's own "+
 				"pipelines in initialize), and put it in front of the network with an ensemble; or put libtriton_dali.so into %s: "+
-				"docs/models/native-backends.md", setting.Name("backend-directory"))
-	}}
+				"docs/models/native-backends.md", s.Option("backend-directory"))
+	}
+	return backend.Driver{Name: "dali", Explains: true, Open: open}
 }

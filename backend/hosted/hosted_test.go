@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 				}
 			}
 			cfg := &backend.Config{Name: "m", Version: 3, VersionDirectory: dir, Filename: c.filename}
-			path, err := find(t, c.backend).check(cfg, c.settings)
+			path, err := find(t, c.backend).check(cfg, &backend.Settings{Values: c.settings})
 			if c.fault == "" {
 				if err != nil || path != filepath.Join(dir, c.want) {
 					t.Fatalf("got %q, %v, want %s", path, err, c.want)
@@ -115,7 +115,7 @@ func TestDaliSaysWhatToUse(t *testing.T) {
 }
 
 func TestReports(t *testing.T) {
-	for _, r := range Reports(t.Context(), python.Options{Python: "no-such-python"}) {
+	for _, r := range Reports(t.Context(), python.Options{Python: "no-such-python"}, backend.Settings{}) {
 		if r.Err == nil || !strings.Contains(r.Err.Error(), "no-such-python") {
 			t.Errorf("%s: got %v", r.Backend, r.Err)
 		}

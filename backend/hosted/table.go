@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // framework is what the server knows of a backend without a worker.
@@ -30,7 +29,7 @@ type framework struct {
 	// names are those of parameters that name a file of the model.
 	names []string
 	// refuse says no to a file, before a worker touches it.
-	refuse func(cfg *backend.Config, name string, settings map[string]string) error
+	refuse func(cfg *backend.Config, name string, settings *backend.Settings) error
 }
 
 const settingPickle = "allow-pickle"
@@ -69,15 +68,15 @@ var table = []framework{
 
 // refusePickle refuses files that may run code when they are read, unless who
 // started the server allows it: whatever is no .skops is read as a pickle.
-func refusePickle(cfg *backend.Config, name string, settings map[string]string) error {
+func refusePickle(cfg *backend.Config, name string, settings *backend.Settings) error {
 	if strings.EqualFold(filepath.Ext(name), ".skops") {
 		return nil
 	}
-	switch strings.ToLower(settings[settingPickle]) {
+	switch strings.ToLower(settings.Values[settingPickle]) {
 	case "true", "1", "yes", "on":
 		return nil
 	}
 	return backend.Errorf(backend.InvalidArg,
 		"'%s/%d/%s' is a pickle, which can run any code when it is read: it is refused. Save the model with skops.io.dump as model.skops, "+
-			"or, if you trust who can write to the repository, start the server with "+setting.Name("allow-pickle"), cfg.Name, cfg.Version, name)
+			"or, if you trust who can write to the repository, start the server with "+settings.Option("allow-pickle"), cfg.Name, cfg.Version, name)
 }

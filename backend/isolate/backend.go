@@ -17,7 +17,6 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/supervise"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/internal/processors"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Param is the parameter of a model configuration that says where a model runs:
@@ -66,7 +65,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 		if err != nil {
 			return nil, err
 		}
-		user, err := process.FindUser(o.WorkerUser)
+		user, err := process.FindUser(o.WorkerUser, s.Option("worker-user"))
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +76,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 		case "server":
 			ownCode = nil
 		default:
-			return nil, backend.Errorf(backend.InvalidArg, setting.Name("backend-config")+"=%s,%s=%s: expected worker or server", d.Name,
+			return nil, backend.Errorf(backend.InvalidArg, s.Option("backend-config")+"=%s,%s=%s: expected worker or server", d.Name,
 				SettingOwnCode, v)
 		}
 		return &wrapped{
@@ -132,7 +131,7 @@ func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
 		if code == "" {
 			return false, nil
 		}
-		why = fmt.Sprintf("code of its own (%s), which runs in a worker unless the server is started with "+setting.Name("backend-config")+
+		why = fmt.Sprintf("code of its own (%s), which runs in a worker unless the server is started with "+w.settings.Option("backend-config")+
 			"=%s,%s=server", code, w.name, SettingOwnCode)
 	case "process":
 	default:

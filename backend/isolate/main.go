@@ -155,6 +155,8 @@ func (host) Infer(*backend.Request) error                                  { ret
 func (host) Load(context.Context, string, string, map[string][]byte) error { return errAlone }
 func (host) Unload(context.Context, string, bool) error                    { return errAlone }
 func (host) Ready(string, int64) bool                                      { return false }
+func (host) Activity(string, string, int64)                                {}
+func (host) Document(backend.Question) ([]byte, error)                     { return nil, errAlone }
 func (host) MetricFamily(backend.MetricFamily) (func(), error)             { return nil, errAlone }
 func (host) Metric(backend.MetricFamily, map[string]string) (backend.Metric, error) {
 	return nil, errAlone

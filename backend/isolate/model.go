@@ -80,7 +80,7 @@ func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (bac
 	}
 	spec := w.spec(&m.cfg, &in)
 	spec.Restarted = in.Restarted
-	spec.Report = in.Report
+	spec.Report, spec.GivenUp = in.Report, in.GivenUp
 	first := w.warm.Take(&m.cfg, in.Name)
 	if first != nil && in.HostPolicy != nil { // it runs anywhere
 		first.Stop()

@@ -3,6 +3,7 @@
 // one for all models of a library (parameter `isolation: shared`).
 //
 // It owns where a library is searched (search.go), the process with all that it was
-// told (process.go), and what the server sees of it (model.go). What runs in the
-// process is package backend/native/host. Open native.go first.
+// told (group.go), what says which requests come into a batch (batching.go), and what
+// the server sees of it (model.go). What runs in the process is package
+// backend/native/host. Open native.go first.
 package native

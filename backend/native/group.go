@@ -31,12 +31,13 @@ type group struct {
 	driver *driver
 	key    string // in driver.shared, "" for a process of one model
 
-	// mu is held while the process is told something.
+	// mu is held while the process is told something, but by what besides does.
 	mu        sync.Mutex
-	models    map[uint32]*model
+	models    map[uint32]*model // of which a new process is told
 	instances []*instance
 	nextModel uint32
 	next      uint32
+	telling   int // calls of besides that are under way
 
 	worker  atomic.Pointer[supervise.Worker] // nil before the first instance, and after the last
 	list    sync.Mutex                       // guards told
@@ -75,10 +76,8 @@ func (g *group) startLocked(ctx context.Context, spec supervise.Spec, first *sup
 // returns stands for the process: no batch is sent to it.
 func (g *group) setupLocked(ctx context.Context, c *worker.Conn, loaded bool) (*worker.Instance, error) {
 	for number, m := range g.models {
-		if !loaded || number != firstModel {
-			if _, err := load(ctx, c, g.driver.loadOf(&m.cfg, m.library, number, false)); err != nil {
-				return nil, err
-			}
+		if err := m.tell(ctx, c, loaded && number == firstModel); err != nil {
+			return nil, err
 		}
 	}
 	for _, i := range g.instances {
@@ -86,7 +85,32 @@ func (g *group) setupLocked(ctx context.Context, c *worker.Conn, loaded bool) (*
 			return nil, err
 		}
 	}
-	return c.Attach(worker.Instance{Number: 0, Name: "neso-host"}), nil
+	lead := worker.Instance{Number: 0, Name: "neso-host", InlineLimit: segment.DefaultInlineLimit}
+	if m := g.models[firstModel]; m != nil { // then there is no other: calls that no instance makes are the model's
+		lead.Caller, lead.Arena = backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version}, m.arena
+	}
+	return c.Attach(lead), nil
+}
+
+// tell tells a process of the model, unless it knows it. Where loaded is set it has had
+// the LOAD.
+func (m *model) tell(ctx context.Context, c *worker.Conn, loaded bool) error {
+	m.loading.Lock()
+	defer m.loading.Unlock()
+	if m.loaded == c {
+		return nil
+	}
+	if !loaded {
+		if _, err := load(ctx, c, m.driver.loadOf(&m.cfg, m.library, m.number, false)); err != nil {
+			return err
+		}
+	}
+	if err := m.batcher.init(ctx, c, m); err != nil {
+		m.group.call(c, wire.KindUnload, 0, host.Unload{Model: &m.number})
+		return err
+	}
+	m.loaded = c
+	return nil
 }
 
 // report passes on how the process is.
@@ -96,10 +120,19 @@ func (g *group) report(s backend.InstanceState) {
 	g.current = s
 	g.list.Unlock()
 	for _, i := range told {
-		if i.config.Report != nil {
-			i.config.Report(s)
-		}
+		i.report(s)
 	}
+}
+
+// report passes on how the process is, with what the instance in it can be sent ahead.
+func (i *instance) report(s backend.InstanceState) {
+	if i.config.Report == nil {
+		return
+	}
+	if in := i.at.Load(); in != nil && !s.Down {
+		s.Ahead = in.Ahead()
+	}
+	i.config.Report(s)
 }
 
 func (g *group) restarted() {
@@ -127,47 +160,90 @@ func (g *group) add(ctx context.Context, i *instance, spec func() (supervise.Spe
 		}
 	}
 	g.mu.Lock()
+	g.numberLocked(i)
+	if g.key != "" || i.model.parallel {
+		return g.besideLocked(ctx, i, spec)
+	}
 	defer g.mu.Unlock()
-	g.next++
-	i.number = g.next
 	g.instances = append(g.instances, i)
 	var err error
 	if g.worker.Load() == nil {
-		var s supervise.Spec
-		var first *supervise.Session
-		if s, first, err = spec(); err == nil {
-			g.models[i.model.number] = i.model
-			err = g.startLocked(ctx, s, first)
-		}
+		err = g.firstLocked(ctx, i, spec)
+	} else if c := g.worker.Load().Living(); c == nil {
+		err = worker.ErrEnded
 	} else {
-		err = g.joinLocked(ctx, i)
+		err = i.init(ctx, c)
 	}
 	if err != nil {
 		g.instances = g.instances[:len(g.instances)-1]
-		if g.worker.Load() == nil {
-			delete(g.models, i.model.number)
-		}
 		return err
 	}
 	g.tellLocked()
 	return nil
 }
 
-// joinLocked tells the process that runs of an instance, and of its model where it
-// does not know that.
-func (g *group) joinLocked(ctx context.Context, i *instance) error {
-	c := g.worker.Load().Living()
-	if c == nil {
-		return worker.ErrEnded
+// numberLocked gives an instance its number in the process, and its model's batching
+// library.
+func (g *group) numberLocked(i *instance) {
+	if b := i.model.batcher; b != nil && b.number == 0 {
+		g.next++
+		b.number = g.next
 	}
-	m := i.model
-	if g.models[m.number] == nil {
-		if _, err := load(ctx, c, g.driver.loadOf(&m.cfg, m.library, m.number, false)); err != nil {
+	g.next++
+	i.number = g.next
+}
+
+// firstLocked starts the process. One of a single model is told of that, and of the
+// instances that there are.
+func (g *group) firstLocked(ctx context.Context, i *instance, spec func() (supervise.Spec, *supervise.Session, error)) error {
+	s, first, err := spec()
+	if err != nil {
+		return err
+	}
+	if g.key == "" {
+		g.models[i.model.number] = i.model
+	}
+	s.GivenUp = i.config.GivenUp
+	if err = g.startLocked(ctx, s, first); err != nil {
+		delete(g.models, i.model.number)
+	}
+	return err
+}
+
+// besideLocked makes an instance without the lock, which it lets go of: other instances
+// are made meanwhile, and models of the process, which the library may ask for while
+// it makes this one. A process that is started anew meanwhile is told again.
+func (g *group) besideLocked(ctx context.Context, i *instance, spec func() (supervise.Spec, *supervise.Session, error)) error {
+	g.telling++
+	defer func() {
+		g.telling--
+		g.mu.Unlock()
+	}()
+	if g.worker.Load() == nil {
+		if err := g.firstLocked(ctx, i, spec); err != nil {
 			return err
 		}
-		g.models[m.number] = m
 	}
-	return i.init(ctx, c)
+	w := g.worker.Load()
+	for {
+		g.mu.Unlock()
+		c, err := w.Conn(ctx)
+		if err == nil {
+			if err = i.model.tell(ctx, c, false); err == nil {
+				err = i.init(ctx, c)
+			}
+		}
+		g.mu.Lock()
+		switch {
+		case err != nil:
+			return err
+		case w.Living() == c:
+			g.models[i.model.number] = i.model
+			g.instances = append(g.instances, i)
+			g.tellLocked()
+			return nil
+		}
+	}
 }
 
 // remove ends an instance.
@@ -178,7 +254,7 @@ func (g *group) remove(i *instance) {
 		if other == i {
 			g.instances = append(g.instances[:k:k], g.instances[k+1:]...)
 			g.tellLocked()
-			g.callLocked(wire.KindUnload, i.number, host.Unload{})
+			g.callLocked(wire.KindUnload, i.number, host.Unload{Of: i.model.number})
 			if in := i.at.Load(); in != nil {
 				in.Conn().Detach(in)
 			}
@@ -200,13 +276,18 @@ func (g *group) leave(m *model) error {
 func (g *group) drop(m *model) *supervise.Worker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.models[m.number] == m {
-		delete(g.models, m.number)
-		if len(g.models) > 0 || g.key == "" {
+	delete(g.models, m.number)
+	m.loading.Lock()
+	w := g.worker.Load()
+	knows := w != nil && m.loaded != nil && w.Living() == m.loaded
+	m.loading.Unlock()
+	if knows {
+		m.batcher.end(g, m)
+		if len(g.models) > 0 || g.telling > 0 || g.key == "" {
 			g.callLocked(wire.KindUnload, 0, host.Unload{Model: &m.number})
 		}
 	}
-	if len(g.models) > 0 {
+	if len(g.models) > 0 || g.telling > 0 {
 		return nil
 	}
 	return g.worker.Swap(nil)
@@ -214,16 +295,17 @@ func (g *group) drop(m *model) *supervise.Worker {
 
 // callLocked tells the process of an end. One that has died needs not be told.
 func (g *group) callLocked(kind wire.Kind, instance uint32, body any) {
-	w := g.worker.Load()
-	if w == nil {
+	if w := g.worker.Load(); w != nil {
+		g.call(w.Living(), kind, instance, body)
+	}
+}
+
+func (g *group) call(c *worker.Conn, kind wire.Kind, instance uint32, body any) {
+	if c == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()
-	c := w.Living()
-	if c == nil {
-		return
-	}
 	if _, err := c.Call(ctx, kind, instance, body); err != nil && c.Err() == nil {
 		g.driver.log.Warn("a backend library reports an error of its end", slog.Any("error", plain(err)))
 	}
@@ -264,14 +346,16 @@ func load(ctx context.Context, c *worker.Conn, l host.Load) (host.Loaded, error)
 // init sends INIT and makes the instance known to the connection.
 func (i *instance) init(ctx context.Context, c *worker.Conn) error {
 	m := i.model
+	board := c.NewBoard()
 	body := host.Init{
 		Model: m.number, Config: m.cfg.JSON, Instance: i.config, Inputs: m.tables.Inputs, Outputs: m.tables.Outputs,
-		Decoupled: m.cfg.Decoupled, Iterative: m.cfg.Iterative,
+		Decoupled: m.cfg.Decoupled, Iterative: m.cfg.Iterative, Board: board.Offset(), Parallel: m.parallel,
 	}
 	if m.cfg.Decoupled {
 		body.Window = stream.Window
 	}
 	if _, err := c.Load(ctx, wire.KindInit, i.number, body); err != nil {
+		c.FreeBoard(board)
 		return plain(err)
 	}
 	i.at.Store(c.Attach(worker.Instance{
@@ -279,7 +363,7 @@ func (i *instance) init(ctx context.Context, c *worker.Conn) error {
 			Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: i.config.Name,
 		},
 		Tables: m.tables, Decoupled: m.cfg.Decoupled, Window: m.cfg.Decoupled, Arena: m.arena, InlineLimit: segment.DefaultInlineLimit,
-		Limit: i.limit,
+		Limit: i.limit, Board: board,
 	}))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,11 +27,17 @@ type model struct {
 	driver  *driver
 	cfg     backend.Config
 	library library
+	batcher *batcher // nil for a model without a batching library
 	arena   *segment.Arena
 	tables  wire.Tables
 	group   *group
 	number  uint32
 	closed  atomic.Bool
+	// parallel says that instances are initialized beside each other.
+	parallel bool
+
+	loading sync.Mutex   // held while a process is told of the model
+	loaded  *worker.Conn // the one that was, guarded by loading
 }
 
 // instance is one instance of the library's.
@@ -43,12 +50,15 @@ type instance struct {
 	closed atomic.Bool
 }
 
-func newModel(d *driver, cfg backend.Config, lib library) *model {
+func newModel(d *driver, cfg backend.Config, lib, batching library) *model {
 	var small tensor.Allocator
 	if d.host != nil {
 		small = d.host.Allocator()
 	}
 	m := &model{driver: d, cfg: cfg, library: lib, arena: segment.NewArena(small, segment.DefaultInlineLimit, 0)}
+	if batching.path != "" {
+		m.batcher = &batcher{library: batching}
+	}
 	for _, list := range [][]backend.IO{cfg.Inputs, cfg.BatchInputs} {
 		for i := range list {
 			m.tables.Inputs = append(m.tables.Inputs, list[i].Name)
@@ -210,9 +220,7 @@ func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (bac
 	if err != nil {
 		return nil, err
 	}
-	if in.Report != nil {
-		in.Report(backend.InstanceState{})
-	}
+	i.report(backend.InstanceState{})
 	return i, nil
 }
 
@@ -223,6 +231,14 @@ func (m *model) Ready() error {
 		return nil
 	}
 	return w.Ready()
+}
+
+// Process implements backend.ProcessUser: that of all instances.
+func (m *model) Process() int {
+	if w := m.group.worker.Load(); w != nil {
+		return w.Process()
+	}
+	return 0
 }
 
 // HostMemory implements backend.MemoryUser: the process is that of all instances.

@@ -45,7 +45,7 @@ type Options struct {
 // New returns the driver.
 func New(o Options) backend.Driver {
 	return backend.Driver{
-		Name: Name, Finds: o.finds, CheckParameter: checkParameter, Paths: []string{paramBatching},
+		Name: Name, Finds: o.finds, CheckParameter: checkParameter, Files: []string{paramBatching},
 		Open: func(_ context.Context, host backend.Host, settings backend.Settings) (backend.Backend, error) {
 			return open(o, host, settings)
 		},
@@ -70,7 +70,7 @@ type driver struct {
 }
 
 func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, error) {
-	user, err := process.FindUser(o.WorkerUser)
+	user, err := process.FindUser(o.WorkerUser, s.Option("worker-user"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,8 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
 	return backend.Capabilities{
-		Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, Serial: true, PreferredFor: d.preferredFor,
+		Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, Serial: true, Parallel: d.parallel,
+		PreferredFor: d.preferredFor,
 	}
 }
 
@@ -115,7 +116,7 @@ func isShared(cfg *backend.Config) (bool, error) {
 		return true, nil
 	case "none":
 		return false, backend.Errorf(backend.Unsupported,
-			"model '%s' has 'isolation: none', which is for programs that use the C library: expected process or shared", cfg.Name)
+			"model '%s' has 'isolation: none': a backend library always has a process of its own, expected process or shared", cfg.Name)
 	default:
 		return false, backend.Errorf(backend.InvalidArg, "parameter 'isolation' of model '%s' is '%s', expected process or shared", cfg.Name,
 			cfg.Parameters[paramIsolation])
@@ -124,9 +125,6 @@ func isShared(cfg *backend.Config) (bool, error) {
 
 // check refuses what no process need be started for.
 func (d *driver) check(cfg *backend.Config) (library, error) {
-	if err := d.checkBatching(cfg); err != nil {
-		return library{}, err
-	}
 	for _, name := range append(slices.Clone(limits.Parameters), paramIsolation, paramLimit) {
 		if _, ok := cfg.Parameters[name]; ok {
 			if err := checkParameter(cfg, name); err != nil {
@@ -169,7 +167,13 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 	if err != nil {
 		return nil, err
 	}
-	return newModel(d, cfg, lib), nil
+	batching, err := d.batching(&cfg, lib)
+	if err != nil {
+		return nil, err
+	}
+	m := newModel(d, cfg, lib, batching)
+	m.parallel = d.parallel(&cfg)
+	return m, nil
 }
 
 // Close implements backend.Backend.

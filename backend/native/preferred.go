@@ -10,10 +10,14 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/supervise"
+	"github.com/nesoserve/neso/backend/native/host"
 )
 
 // attributesEntry is the function by which a library says what it prefers.
 const attributesEntry = "TRITONBACKEND_GetBackendAttribute"
+
+// attributesLimit is how long it may take to say so.
+const attributesLimit = time.Minute
 
 // preferred remembers what libraries prefer: a library is opened in a process that
 // ends then, since the process of a model needs to know its instances first.
@@ -24,18 +28,19 @@ type preferred struct {
 
 // preference is what one library prefers.
 type preference struct {
-	mu     sync.Mutex // held while the library is asked
-	time   time.Time  // of the file
-	size   int64
-	groups []backend.PreferredGroup
+	mu       sync.Mutex // held while the library is asked
+	time     time.Time  // of the file
+	size     int64
+	groups   []backend.PreferredGroup
+	parallel bool
 }
 
-// of returns the groups that the library of a model prefers, from ask for a file
-// that was not asked before.
-func (p *preferred) of(path string, ask func() ([]backend.PreferredGroup, error)) ([]backend.PreferredGroup, error) {
+// of returns what the library of a model prefers, from ask for a file that was not
+// asked before.
+func (p *preferred) of(path string, ask func() (host.Loaded, error)) (groups []backend.PreferredGroup, parallel bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	p.mu.Lock()
 	if p.all == nil {
@@ -50,39 +55,56 @@ func (p *preferred) of(path string, ask func() ([]backend.PreferredGroup, error)
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	if one.time.Equal(info.ModTime()) && one.size == info.Size() {
-		return slices.Clone(one.groups), nil
+		return slices.Clone(one.groups), one.parallel, nil
 	}
-	groups, err := ask()
+	l, err := ask()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	one.time, one.size, one.groups = info.ModTime(), info.Size(), groups
-	return slices.Clone(groups), nil
+	one.time, one.size, one.groups, one.parallel = info.ModTime(), info.Size(), l.Preferred, l.Parallel
+	return slices.Clone(one.groups), one.parallel, nil
 }
 
 // preferredFor is backend.Capabilities.PreferredFor.
 func (d *driver) preferredFor(ctx context.Context, cfg *backend.Config) ([]backend.PreferredGroup, error) {
+	groups, _, err := d.attributes(ctx, cfg)
+	return groups, err
+}
+
+// parallel is backend.Capabilities.Parallel. A library that cannot be asked is found out
+// when it is loaded.
+func (d *driver) parallel(cfg *backend.Config) bool {
+	if len(cfg.Instances) < 2 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), attributesLimit)
+	defer cancel()
+	_, parallel, _ := d.attributes(ctx, cfg)
+	return parallel
+}
+
+// attributes returns what the library of a model says of itself.
+func (d *driver) attributes(ctx context.Context, cfg *backend.Config) (groups []backend.PreferredGroup, parallel bool, err error) {
 	lib, err := d.check(cfg)
 	if err != nil {
-		return nil, nil // Complete or Load says why
+		return nil, false, nil // Complete or Load says why
 	}
 	if !exports(lib.path, attributesEntry) {
-		return nil, nil
+		return nil, false, nil
 	}
-	return d.preferred.of(lib.path, func() ([]backend.PreferredGroup, error) {
+	return d.preferred.of(lib.path, func() (host.Loaded, error) {
 		spec, err := d.spec(cfg, lib)
 		if err != nil {
-			return nil, err
+			return host.Loaded{}, err
 		}
 		s, err := supervise.Launch(ctx, spec)
 		if err != nil {
-			return nil, err
+			return host.Loaded{}, err
 		}
 		defer s.Stop()
 		l := d.loadOf(cfg, lib, firstModel, false)
 		l.Attributes = true
-		loaded, err := load(ctx, s.Conn, l)
-		return loaded.Preferred, err
+		return load(ctx, s.Conn, l)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // library is what runs a model.
@@ -93,7 +92,7 @@ func (d *driver) library(cfg *backend.Config) (library, error) {
 	if path == "" {
 		// Clients see this: the folders are named as seen from the repository.
 		return library{}, backend.Errorf(backend.InvalidArg,
-			"unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of "+setting.Name("backend-directory"),
+			"unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of "+d.settings.Option("backend-directory"),
 			file, cfg.Name, cfg.Name, cfg.Version, cfg.Name, cfg.Backend)
 	}
 	path, err := filepath.Abs(path)

@@ -147,27 +147,27 @@ func minorOf(version string) int {
 }
 
 // later returns a function that libraries have from a version on, or 0.
-func (a *api) later(place, since int) library.Function {
+func (a *api) later(fn, since int) library.Function {
 	if a.minor < since {
 		return 0
 	}
-	return *(*library.Function)(unsafe.Add(library.Pointer(a.base), uintptr(place)*unsafe.Sizeof(uintptr(0))))
+	return *(*library.Function)(unsafe.Add(library.Pointer(a.base), uintptr(fn)*unsafe.Sizeof(uintptr(0))))
 }
 
 // call calls a function that returns a status.
 //
 //go:uintptrescapes
-func (a *api) call(place int, args ...uintptr) error {
-	if status := a.table[place].Call(args...); status != 0 {
+func (a *api) call(fn int, args ...uintptr) error {
+	if status := a.table[fn].Call(args...); status != 0 {
 		return a.failure(status)
 	}
 	return nil
 }
 
 // release calls a function that frees an object; NULL is none.
-func (a *api) release(place int, object uintptr) {
+func (a *api) release(fn int, object uintptr) {
 	if object != 0 {
-		a.table[place].Call(object)
+		a.table[fn].Call(object)
 	}
 }
 

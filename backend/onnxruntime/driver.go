@@ -7,15 +7,15 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/backend/internal/library"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the backend; the zero value uses a library of the backend
 // directory, the environment or the system.
 type Options struct {
 	// Interpreter returns the Python interpreter whose packages are searched for
-	// the library; may be nil.
-	Interpreter func() (string, error)
+	// the library; may be nil. Its error calls the
+	// setting option.
+	Interpreter func(option string) (string, error)
 }
 
 // New returns the driver.
@@ -31,7 +31,7 @@ func New(o Options) backend.Driver {
 			if err != nil {
 				return nil, err
 			}
-			return &driver{options: o, host: host, settings: set}, nil
+			return &driver{options: o, host: host, server: s, settings: set}, nil
 		},
 	}
 }
@@ -41,6 +41,7 @@ func New(o Options) backend.Driver {
 type driver struct {
 	options      Options
 	host         backend.Host
+	server       backend.Settings
 	settings     settings
 	environments library.Opened[*environment]
 	ready        completion.Ready[*session]
@@ -51,14 +52,13 @@ const settingThreads = "enable-global-threadpool"
 
 // settings are the --backend-config=onnxruntime,... values.
 type settings struct {
-	directory     string
 	maxBatchSize  int // of models that can batch and do not say how much
 	sharedThreads bool
 	intra, inter  int // 0: the default
 }
 
 func parseSettings(s backend.Settings) (settings, error) {
-	set := settings{directory: s.Directory, maxBatchSize: 4}
+	set := settings{maxBatchSize: 4}
 	number := func(key string, into *int) error { return completion.Number(Spec.Backend, s, key, into) }
 	if err := errors.Join(number(completion.MaxBatchSize, &set.maxBatchSize), number(paramIntraThreads, &set.intra),
 		number(paramInterThreads, &set.inter)); err != nil {
@@ -67,7 +67,7 @@ func parseSettings(s backend.Settings) (settings, error) {
 	if text, ok := s.Values[settingThreads]; ok {
 		var err error
 		if set.sharedThreads, err = parseBool(text); err != nil {
-			return set, backend.Errorf(backend.InvalidArg, setting.Name("backend-config")+"=onnxruntime,enable-global-threadpool: %v", err)
+			return set, backend.Errorf(backend.InvalidArg, s.Option("backend-config")+"=onnxruntime,enable-global-threadpool: %v", err)
 		}
 	}
 	return set, nil
@@ -82,7 +82,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 // usesGPU looks for the CUDA provider, which is a library of its own: to open
 // ONNX Runtime for the question would keep it out of no process.
 func (d *driver) usesGPU() bool {
-	return Spec.Beside(Spec.PlacesFor(nil, d.settings.directory, d.options.Interpreter), "*onnxruntime_providers_cuda*")
+	return Spec.Beside(Spec.PlacesFor(nil, d.server, d.options.Interpreter), "*onnxruntime_providers_cuda*")
 }
 
 // Close frees what no model uses any more.

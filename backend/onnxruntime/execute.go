@@ -17,19 +17,19 @@ import (
 
 // instance runs one batch at a time.
 type instance struct {
-	session *session
-	place   *processors.Place // nil for anywhere
-	placed  func() error      // invokes fnRun
-	shared  *session          // the model's, perhaps the same
-	plan    *plan
-	memory  tensor.Allocator
-	options uintptr // OrtRunOptions
-	running running
-	watch   *watch
-	closing sync.Once
-	pins    runtime.Pinner // of the tensors' memory, for one run
-	kept    runtime.Pinner // of the memory of bound tensors
-	// By place in the plan: what small tensors are copied to and from.
+	session   *session
+	affinity  *processors.Affinity // nil for anywhere
+	invokeRun func() error         // invokes fnRun
+	shared    *session             // the model's, perhaps the same
+	plan      *plan
+	memory    tensor.Allocator
+	options   uintptr // OrtRunOptions
+	running   running
+	watch     *watch
+	closing   sync.Once
+	pins      runtime.Pinner // of the tensors' memory, for one run
+	kept      runtime.Pinner // of the memory of bound tensors
+	// By index in the plan: what small tensors are copied to and from.
 	boundInputs, boundOutputs []bound
 	scratch
 }
@@ -40,10 +40,10 @@ type scratch struct {
 	inputNames, inputs   []uintptr // names and values that are passed
 	outputNames, outputs []uintptr
 	own                  []uintptr        // of inputs, those to release after the run
-	bounds               []*bound         // by place in picked; nil for an output that is not bound
-	given                []*tensor.Tensor // by place in the plan; nil for an optional one that is missing
-	picked               []int            // places in the plan of the outputs that are asked for
-	buffers              []*tensor.Buffer // of the outputs whose memory is ours, by place in picked
+	bounds               []*bound         // by index in picked; nil for an output that is not bound
+	given                []*tensor.Tensor // by index in the plan; nil for an optional one that is missing
+	picked               []int            // indices in the plan of the outputs that are asked for
+	buffers              []*tensor.Buffer // of the outputs whose memory is ours, by index in picked
 	shapes               []tensor.Shape   // likewise
 	dims                 []int64
 	nothing              []byte     // where empty tensors lie
@@ -55,7 +55,7 @@ type scratch struct {
 func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 	p := m.plan
 	in := &instance{
-		session: s, place: o.place, shared: m.shared, plan: p, memory: m.driver.host.Allocator(), watch: &m.driver.watch,
+		session: s, affinity: o.affinity, shared: m.shared, plan: p, memory: m.driver.host.Allocator(), watch: &m.driver.watch,
 		boundInputs: make([]bound, len(p.inputs)), boundOutputs: make([]bound, len(p.outputs)), scratch: scratch{
 			inputNames: make([]uintptr, 0, len(p.inputs)), inputs: make([]uintptr, 0, len(p.inputs)),
 			outputNames: make([]uintptr, 0, len(p.outputs)), outputs: make([]uintptr, 0, len(p.outputs)),
@@ -68,7 +68,7 @@ func newInstance(m *model, s *session, o *sessionOptions) (*instance, error) {
 	if err := s.env.call(fnCreateRunOptions, uintptr(unsafe.Pointer(&in.options))); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
-	in.placed = func() error { return in.invoke(fnRun, 8) }
+	in.invokeRun = func() error { return in.invoke(fnRun, 8) }
 	if o.shrink != "" {
 		name, value := library.CString(paramShrink), library.CString(o.shrink)
 		if err := s.env.call(fnAddRunConfigEntry, in.options, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(value))); err != nil {
@@ -179,14 +179,14 @@ func (in *instance) call() error {
 		uintptr(unsafe.Pointer(unsafe.SliceData(in.outputNames))), uintptr(len(in.outputNames)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(in.outputs))),
 	}
-	return in.place.Run(in.placed) // this thread takes part in the work
+	return in.affinity.Run(in.invokeRun) // this thread takes part in the work
 }
 
 // invoke calls a function with the first n of args. They point to memory of the
 // instance, which is allocated and stays where it is, or to what is pinned.
-func (in *instance) invoke(place, n int) error {
+func (in *instance) invoke(fn, n int) error {
 	e := in.session.env
-	status := e.table[place].CallWith(in.args[:n])
+	status := e.table[fn].CallWith(in.args[:n])
 	runtime.KeepAlive(in)
 	if status != 0 {
 		return e.failure(status)

@@ -66,7 +66,7 @@ func numbers(name string, d tensor.Datatype, shape tensor.Shape, values any) ten
 func open(t testing.TB, values map[string]string) (*driver, *nesotest.Log) {
 	t.Helper()
 	log := &nesotest.Log{}
-	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), values, log)
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Named}), values, log)
 	return b.(*driver), log
 }
 

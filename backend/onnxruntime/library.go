@@ -24,7 +24,7 @@ var Spec = library.Spec{
 // process-wide state.
 func (d *driver) environment(cfg *backend.Config) (*environment, error) {
 	silence()
-	return d.environments.Get(&Spec, Spec.PlacesFor(cfg, d.settings.directory, d.options.Interpreter),
+	return d.environments.Get(&Spec, Spec.PlacesFor(cfg, d.server, d.options.Interpreter),
 		func(lib *library.Library) (*environment, error) {
 			log := d.host.Logger()
 			e, err := newEnvironment(lib, &d.settings, log)
@@ -37,9 +37,9 @@ func (d *driver) environment(cfg *backend.Config) (*environment, error) {
 }
 
 // Describe looks for the library and says what it has.
-func Describe(o Options, directory string) library.Report {
+func Describe(o Options, server backend.Settings) library.Report {
 	silence()
-	return Spec.Describe(directory, o.Interpreter, func(lib *library.Library, r *library.Report) error {
+	return Spec.Describe(server, o.Interpreter, func(lib *library.Library, r *library.Report) error {
 		a, err := openAPI(lib)
 		if err != nil {
 			return err

@@ -84,8 +84,8 @@ type sessionOptions struct {
 	perInstance          bool     // instances have a session each
 	shrink               string   // run configuration entry
 	cudaParameters       map[string]string
-	place                *processors.Place // nil for anywhere
-	policy               string            // what place was made of
+	affinity             *processors.Affinity // nil for anywhere
+	policy               string               // what affinity was made of
 }
 
 // readOptions takes the options out of a configuration. instances are those of
@@ -93,7 +93,7 @@ type sessionOptions struct {
 func (d *driver) readOptions(cfg *backend.Config, c *modelConfig, in backend.InstanceConfig) (*sessionOptions, error) {
 	o := &sessionOptions{level: optimizeAll, kind: in.Kind, device: in.Device, shrink: cfg.Parameters[paramShrink]}
 	if in.HostPolicy != nil {
-		o.place, o.policy = processors.NewPlace(in.HostPolicy.Processors, in.HostPolicy.Node), policyOf(in)
+		o.affinity, o.policy = processors.NewAffinity(in.HostPolicy.Processors, in.HostPolicy.Node), policyOf(in)
 	}
 	if g := c.Optimization.Graph; g != nil {
 		switch g.Level {
@@ -240,7 +240,7 @@ func (o *sessionOptions) addEntries(parameters map[string]string) {
 // another.
 func (o *sessionOptions) key() string {
 	c := *o
-	c.memArena, c.memPattern, c.place = nil, nil, nil
+	c.memArena, c.memPattern, c.affinity = nil, nil, nil
 	return fmt.Sprintf("%+v %s %s", c, show(o.memArena), show(o.memPattern))
 }
 

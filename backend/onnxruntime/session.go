@@ -70,12 +70,12 @@ func (e *environment) newSession(cfg *backend.Config, o *sessionOptions) (*sessi
 	s := &session{env: e, stamp: modelfile.Stamp(path), options: o.key()}
 	p := pathArgument(path)
 	// The threads of the session stay where the one is that makes it.
-	misplaced := o.place.Run(func() error {
+	fault := o.affinity.Run(func() error {
 		err = e.call(fnCreateSession, e.env, uintptr(unsafe.Pointer(p)), options, uintptr(unsafe.Pointer(&s.handle)))
 		return nil
 	})
-	if misplaced != nil {
-		return nil, backend.Errorf(backend.InvalidArg, "%v", misplaced)
+	if fault != nil {
+		return nil, backend.Errorf(backend.InvalidArg, "%v", fault)
 	}
 	if err != nil {
 		return nil, explain(err, cfg, path, e)

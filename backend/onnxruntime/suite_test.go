@@ -12,7 +12,7 @@ import (
 
 func TestSuite(t *testing.T) {
 	backendtest.Run(t, backendtest.Suite{
-		Driver: New(Options{Interpreter: librarytest.Interpreter}),
+		Driver: New(Options{Interpreter: librarytest.Named}),
 		Identity: func(t *testing.T, d tensor.Datatype, batch int) backend.Config {
 			name := "identity_" + strings.ToLower(d.String())
 			if batch == 0 {

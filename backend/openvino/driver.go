@@ -12,8 +12,9 @@ import (
 // directory, the environment or the system.
 type Options struct {
 	// Interpreter returns the Python interpreter whose packages are searched for
-	// the library; may be nil.
-	Interpreter func() (string, error)
+	// the library; may be nil. Its error calls the
+	// setting option.
+	Interpreter func(option string) (string, error)
 }
 
 // New returns the driver.
@@ -22,7 +23,7 @@ func New(o Options) backend.Driver {
 		Name: Spec.Backend, Parameters: parameters(), Settings: []string{completion.MaxBatchSize},
 		Files: []string{Spec.Parameter, paramExtension}, Paths: []string{"CACHE_DIR"}, OwnCode: ownCode, CheckParameter: checkParameter,
 		Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
-			d := &driver{options: o, host: host, settings: settings{directory: s.Directory, maxBatchSize: 4}}
+			d := &driver{options: o, host: host, server: s, settings: settings{maxBatchSize: 4}}
 			if err := completion.Number(Spec.Backend, s, completion.MaxBatchSize, &d.settings.maxBatchSize); err != nil {
 				return nil, err
 			}
@@ -35,13 +36,13 @@ func New(o Options) backend.Driver {
 type driver struct {
 	options   Options
 	host      backend.Host
+	server    backend.Settings
 	settings  settings
 	libraries library.Opened[*api]
 }
 
 // settings are the --backend-config=openvino,... values.
 type settings struct {
-	directory    string
 	maxBatchSize int // of models that can batch and do not say how much
 }
 

@@ -18,7 +18,7 @@ import (
 // TestErrorsAreThoseOfTheirModels: the library's last message is one for all
 // threads.
 func TestErrorsAreThoseOfTheirModels(t *testing.T) {
-	d := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil, io.Discard)
+	d := librarytest.Open(t, New(Options{Interpreter: librarytest.Named}), nil, io.Discard)
 	var loads sync.WaitGroup
 	for i := range 8 {
 		dir := filepath.Join(t.TempDir(), fmt.Sprint("model", i), "1")
@@ -48,7 +48,7 @@ func TestErrorsAreThoseOfTheirModels(t *testing.T) {
 // TestFailuresBesideGoodRequests: who fails does not keep others from running,
 // not even while nobody can ask for a message, and is answered in any case.
 func TestFailuresBesideGoodRequests(t *testing.T) {
-	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil, io.Discard)
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Named}), nil, io.Discard)
 	cfg := configFor(t, ir{element: "f32", shape: "?,?", layer: "MatMul", layers: 1}.String(), tensor.FP32, 0, -1, -1)
 	run := func(in backend.Instance, rows, columns int64) error {
 		data := make([]byte, 4*rows*columns)

@@ -22,12 +22,12 @@ var Spec = library.Spec{
 
 // library returns the opened library that a model uses.
 func (d *driver) library(cfg *backend.Config) (*api, error) {
-	return d.libraries.Get(&Spec, Spec.PlacesFor(cfg, d.settings.directory, d.options.Interpreter), openAPI)
+	return d.libraries.Get(&Spec, Spec.PlacesFor(cfg, d.server, d.options.Interpreter), openAPI)
 }
 
 // Describe looks for the library and says what it has.
-func Describe(o Options, directory string) library.Report {
-	return Spec.Describe(directory, o.Interpreter, func(lib *library.Library, r *library.Report) (err error) {
+func Describe(o Options, server backend.Settings) library.Report {
+	return Spec.Describe(server, o.Interpreter, func(lib *library.Library, r *library.Report) (err error) {
 		a, err := openAPI(lib)
 		if err != nil {
 			return err

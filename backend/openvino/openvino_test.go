@@ -105,7 +105,7 @@ func configFor(t testing.TB, content string, d tensor.Datatype, batch int, dims 
 
 func TestSuite(t *testing.T) {
 	backendtest.Run(t, backendtest.Suite{
-		Driver: New(Options{Interpreter: librarytest.Interpreter}),
+		Driver: New(Options{Interpreter: librarytest.Named}),
 		Identity: func(t *testing.T, d tensor.Datatype, batch int) backend.Config {
 			if words[d] == "" {
 				t.Skipf("the backend has no tensors of %s", d)
@@ -162,7 +162,7 @@ func TestThreads(t *testing.T) {
 }
 
 func TestDatatypesThatTheProtocolLacks(t *testing.T) {
-	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Interpreter}), nil, io.Discard)
+	b := librarytest.Open(t, New(Options{Interpreter: librarytest.Named}), nil, io.Discard)
 	for element, want := range map[string]string{
 		"string": "unsupported datatype of 'IN' for model 'model': OpenVINO's C library gives no access to strings (put a tokenizer",
 		"u4":     "OpenVINO's element type u4, which the protocol does not have",

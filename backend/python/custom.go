@@ -39,7 +39,7 @@ func (d *driver) customFolder(cfg *backend.Config) string {
 	if cfg.Backend == "" || cfg.Backend == ownName || d.hosted != nil {
 		return ""
 	}
-	return filepath.Join(d.directory, cfg.Backend)
+	return filepath.Join(d.server.Directory, cfg.Backend)
 }
 
 // environmentOf returns the EXECUTION_ENV_PATH of the model: its own, else that

@@ -195,7 +195,8 @@ func TestWorkerEnvironment(t *testing.T) {
 }
 
 func TestDefaultInterpreter(t *testing.T) {
-	if _, err := defaultInterpreter("/nowhere/python"); err == nil || !strings.Contains(err.Error(), "'/nowhere/python' is not found") {
+	_, err := defaultInterpreter("python", "/nowhere/python")
+	if err == nil || !strings.Contains(err.Error(), "'/nowhere/python' is not found") {
 		t.Errorf("got %v", err)
 	}
 	dir := t.TempDir()
@@ -209,11 +210,11 @@ func TestDefaultInterpreter(t *testing.T) {
 		stale: "is not found: it is a link to '" + stale[:len(stale)-len("stale")] + "python3.old'",
 		text:  "may not be run by the server's user",
 	} {
-		if _, err := defaultInterpreter(name); err == nil || !strings.HasSuffix(err.Error(), want) {
+		if _, err := defaultInterpreter("python", name); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := defaultInterpreter("", ""); err == nil || !strings.Contains(err.Error(), "with numpy") {
+	if _, err := defaultInterpreter("python", "", ""); err == nil || !strings.Contains(err.Error(), "with numpy") {
 		t.Errorf("got %v", err)
 	}
 	local := filepath.Join(dir, ".venv", "bin", "python")
@@ -221,10 +222,10 @@ func TestDefaultInterpreter(t *testing.T) {
 		os.WriteFile(filepath.Join(dir, "python3"), nil, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if in, err := defaultInterpreter("", ""); err != nil || in.path != local {
+	if in, err := defaultInterpreter("python", "", ""); err != nil || in.path != local {
 		t.Errorf("got %v, %v", in, err)
 	}
-	if in, err := defaultInterpreter("", filepath.Join(dir, "python3")); err != nil || in.path != filepath.Join(dir, "python3") {
+	if in, err := defaultInterpreter("python", "", filepath.Join(dir, "python3")); err != nil || in.path != filepath.Join(dir, "python3") {
 		t.Errorf("got %v, %v", in, err)
 	}
 }

@@ -39,6 +39,10 @@ func (h *testHost) Load(context.Context, string, string, map[string][]byte) erro
 	return errors.New("no models")
 }
 func (h *testHost) Unload(context.Context, string, bool) error { return errors.New("no models") }
+func (h *testHost) Activity(string, string, int64)             {}
+
+func (h *testHost) Document(backend.Question) ([]byte, error) { return nil, errors.New("no documents") }
+
 func (h *testHost) MetricFamily(backend.MetricFamily) (func(), error) {
 	return nil, errors.New("no metrics")
 }

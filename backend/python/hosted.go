@@ -22,8 +22,8 @@ type Hosted struct {
 	// Files are those of Parameters that name files of the model.
 	Files []string
 	// Check refuses what no worker need be started for and returns the path of the
-	// model's file; settings are those of --backend-config.
-	Check func(cfg *backend.Config, settings map[string]string) (path string, err error)
+	// model's file; settings are the backend's.
+	Check func(cfg *backend.Config, settings *backend.Settings) (path string, err error)
 	// UsesGPU reports whether the framework that is there can use an NVIDIA GPU.
 	UsesGPU func() bool
 }

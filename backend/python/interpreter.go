@@ -13,7 +13,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/processors"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // interpreter is a Python executable, and the root of the environment that it
@@ -37,20 +36,20 @@ func (d *driver) interpreterFor(cfg *backend.Config) (interpreter, error) {
 		}
 		return d.envs.interpreter(path)
 	}
-	return defaultInterpreter(d.options.Python, os.Getenv("NESO_PYTHON"))
+	return defaultInterpreter(d.server.Option("python"), d.options.Python, os.Getenv("NESO_PYTHON"))
 }
 
 // DefaultInterpreter returns the path of the interpreter that runs models which
 // name none: named if it is not empty, else as Options.Python says. The error
-// says what to do where there is none.
-func DefaultInterpreter(named string) (string, error) {
-	found, err := defaultInterpreter(named, os.Getenv("NESO_PYTHON"))
+// says what to do where there is none, and calls the setting option.
+func DefaultInterpreter(named, option string) (string, error) {
+	found, err := defaultInterpreter(option, named, os.Getenv("NESO_PYTHON"))
 	return found.path, err
 }
 
 // defaultInterpreter returns the first of: what the options name, what the
 // environment names, the virtual environment of the working directory, python3.
-func defaultInterpreter(named ...string) (interpreter, error) {
+func defaultInterpreter(option string, named ...string) (interpreter, error) {
 	for _, name := range named {
 		if name == "" {
 			continue
@@ -74,7 +73,7 @@ func defaultInterpreter(named ...string) (interpreter, error) {
 		}
 	}
 	return interpreter{}, backend.Errorf(backend.NotFound,
-		"no Python interpreter is found: install Python 3.9 or later with numpy, and name it with %s or NESO_PYTHON", setting.Name("python"))
+		"no Python interpreter is found: install Python 3.9 or later with numpy, and name it with %s or NESO_PYTHON", option)
 }
 
 // whyNot says what keeps the interpreter at name from running, for which looking

@@ -224,7 +224,7 @@ func TestImplements(t *testing.T) {
 
 func TestCustomBackend(t *testing.T) {
 	d, _ := newDriver(t, nil)
-	d.directory = writeCustom(t, "mine", `
+	d.server.Directory = writeCustom(t, "mine", `
 import os
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -268,7 +268,7 @@ class TritonPythonModel:
 	if got := d.environmentOf(&m.cfg); got != "" {
 		t.Errorf("environment %s without an archive", got)
 	}
-	archive := filepath.Join(d.directory, "mine", "pb_exec_env_model.py.tar.gz")
+	archive := filepath.Join(d.server.Directory, "mine", "pb_exec_env_model.py.tar.gz")
 	if err := os.WriteFile(archive, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

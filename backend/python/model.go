@@ -57,7 +57,7 @@ func (d *driver) check(cfg *backend.Config) (path string, err error) {
 			return "", backend.Errorf(backend.InvalidArg,
 				"model '%s' is decoupled, which the %s backend does not support: its models give one response", cfg.Name, d.hosted.Name)
 		}
-		return d.hosted.Check(cfg, d.values)
+		return d.hosted.Check(cfg, &d.server)
 	}
 	if folder := d.customFolder(cfg); folder != "" {
 		path = filepath.Join(folder, modelFile)
@@ -110,7 +110,7 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 // spec says how to start the worker of an instance of the model.
 func (d *driver) spec(cfg *backend.Config, command process.Command, instance string) supervise.Spec {
 	limit, _ := limitOf(cfg, d.settings.limit) // checked before
-	load, _ := limits.LoadLimitOf(cfg.Parameters, d.values)
+	load, _ := limits.LoadLimitOf(cfg.Parameters, d.server.Values)
 	return supervise.Spec{
 		Launcher: d.launcher, Command: command, Name: instance, Host: d.host,
 		Logger:       d.log.With(slog.String("model", cfg.Name), slog.String("instance", instance)),
@@ -127,7 +127,7 @@ func (m *model) NewInstance(ctx context.Context, ic backend.InstanceConfig) (bac
 	spec := m.driver.spec(&m.cfg, m.command, ic.Name)
 	first := m.driver.warm.Take(&m.cfg, ic.Name)
 	asks := &probe{}
-	spec.Report, spec.Restarted = ic.Report, ic.Restarted
+	spec.Report, spec.Restarted, spec.GivenUp = ic.Report, ic.Restarted, ic.GivenUp
 	setup := func(ctx context.Context, c *worker.Conn) (*worker.Instance, error) {
 		if first == nil || c != first.Conn {
 			if _, err := m.driver.loadModel(ctx, c, &m.cfg, false); err != nil {
@@ -188,7 +188,7 @@ func (d *driver) loadModel(ctx context.Context, c *worker.Conn, cfg *backend.Con
 		Config: cfg.JSON, Complete: complete, Inputs: []string{}, Outputs: []string{}, InlineLimit: segment.DefaultInlineLimit,
 	}
 	if d.hosted != nil {
-		body.Framework, body.Settings = d.hosted.Name, d.values
+		body.Framework, body.Settings = d.hosted.Name, d.server.Values
 	}
 	answer, err := c.Load(ctx, wire.KindLoad, 0, body)
 	if err != nil {

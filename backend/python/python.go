@@ -64,21 +64,19 @@ const scratchPrefix = "neso-python-"
 // driver is the opened backend.
 type driver struct {
 	options  Options
-	hosted   *Hosted           // nil: models are code of the user
-	values   map[string]string // --backend-config
+	hosted   *Hosted          // nil: models are code of the user
+	server   backend.Settings // Directory is where python-based backends lie
 	settings settings
-	// directory is --backend-directory, where python-based backends lie.
-	directory string
-	user      *process.User // of workers; nil for the server's
-	host      backend.Host
-	log       *slog.Logger
-	env       []string // of the server, for workers
-	launcher  *process.Launcher
-	envs      environments
-	devices   *segment.DevicePool // nil for frameworks, whose outputs are on the host
-	grace     time.Duration       // for the end of a worker; 0 is the worker's default
-	finalize  time.Duration       // for finalize; 0 is the worker's default
-	warm      supervise.Warm
+	user     *process.User // of workers; nil for the server's
+	host     backend.Host
+	log      *slog.Logger
+	env      []string // of the server, for workers
+	launcher *process.Launcher
+	envs     environments
+	devices  *segment.DevicePool // nil for frameworks, whose outputs are on the host
+	grace    time.Duration       // for the end of a worker; 0 is the worker's default
+	finalize time.Duration       // for finalize; 0 is the worker's default
+	warm     supervise.Warm
 
 	mu     sync.Mutex
 	files  *scratch.Dir // directory of the worker's sources, made for the first model
@@ -91,7 +89,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	if err != nil {
 		return nil, err
 	}
-	user, err := process.FindUser(o.WorkerUser)
+	user, err := process.FindUser(o.WorkerUser, s.Option("worker-user"))
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +105,15 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 			slog.String("because", ignoredSettings[name]))
 	}
 	d := &driver{
-		options: o, hosted: hosted, values: s.Values, settings: parsed, directory: s.Directory, host: host, log: log, user: user,
+		options: o, hosted: hosted, server: s, settings: parsed, host: host, log: log, user: user,
 		env:      process.Environment(os.Environ(), o.WorkerEnvironment, user),
 		launcher: &process.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
 	}
 	if hosted == nil {
-		d.devices = segment.NewDevicePool(segment.DeviceOptions{Limits: o.DeviceMemory, Library: o.CUDALibrary, Logger: log})
+		d.devices = segment.NewDevicePool(segment.DeviceOptions{
+			Limits: o.DeviceMemory, OptionPrefix: s.OptionPrefix, Library: o.CUDALibrary, Logger: log,
+		})
 	}
 	return d, nil
 }

@@ -47,3 +47,16 @@ def test_strings_travel_as_the_client_sends_them(tmp_path):
     other = np.array([[b"word number 0", b"word number 1", b""]], np.object_)
     with pytest.raises(bodies.WrongAnswer):
         bodies.compare(payload, types.SimpleNamespace(as_numpy=lambda name: other))
+
+
+def test_perf_data_is_the_same_request(tmp_path):
+    """Without the batch dimension, which neso perf adds; of several rows, or none, there is no such data."""
+    path = bodies.perf_data(bodies.add_sub("py_add_sub"), tmp_path / "d.json")
+    [entry] = json.loads(path.read_text())["data"]
+    assert set(entry) == {"INPUT0", "INPUT1"} and entry["INPUT0"]["shape"] == [16]
+    [entry] = json.loads(bodies.perf_data(bodies.strings("ens_strings", 3), path).read_text())["data"]
+    assert entry["INPUT0"] == {"content": ["word number 0", "word number 1", "word number 2"], "shape": [3]}
+    [entry] = json.loads(bodies.perf_data(bodies.payload("noop", 4), path).read_text())["data"]
+    assert entry["INPUT0"]["shape"] == [4]
+    rows = bodies.Payload("m", {"I": np.zeros((2, 3), np.float32)}, {})
+    assert bodies.perf_data(rows, path) is None

@@ -1,3 +1,5 @@
+import json
+
 import load
 import pytest
 
@@ -74,3 +76,29 @@ def test_commands_name_what_they_do():
     h2load = load.h2load_command("http://h:1/x", "body", {"te": "trailers"}, 4, 32, 1280, "log", h1=True)
     assert h2load[-1] == "http://h:1/x" and "te: trailers" in h2load and "--h1" in h2load
     assert h2load[1:7] == ["-n", "1280", "-c", "4", "-m", "32"]
+
+
+def test_perf_result():
+    report = {
+        "results": [
+            {
+                "requests": 500,
+                "failed": 2,
+                "measured_seconds": 2.5,
+                "client_cpu_us_per_request": 10.0,
+                "latency_us": {"p50": 100.5, "p99": 900, "max": 1000},
+            }
+        ]
+    }
+    got = load.parse_perf(json.dumps(report))
+    assert (got.requests, got.errors, got.rps, got.p50_us, got.p99_us, got.max_us) == (500, 2, 200, 100.5, 900, 1000)
+    assert got.generator_cores == pytest.approx(0.002)
+
+
+def test_perf_commands():
+    words = load.perf_command(["neso", "perf"], "h:1", "json", "m", "d.json", 8, seconds=2)
+    assert (
+        words[:2] == ["neso", "perf"] and words[-4:] == ["-p", "2000", "-r", "1"] and "--input-tensor-format" in words
+    )
+    words = load.perf_command(["neso", "perf"], "h:1", "grpc", "m", "d.json", 8, requests=7)
+    assert words[-2:] == ["--request-count", "7"] and words[words.index("-i") + 1] == "grpc"

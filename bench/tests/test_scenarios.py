@@ -1,13 +1,21 @@
 import engines
 import frameworks
 import goals
+import native
 import networks
 import pipelines
 import pytest
 import scenarios
 import sentences
 
-ALL = scenarios.SCENARIOS + pipelines.PIPELINES + frameworks.FRAMEWORKS + engines.ENGINES + sentences.SENTENCES
+ALL = (
+    scenarios.SCENARIOS
+    + pipelines.PIPELINES
+    + frameworks.FRAMEWORKS
+    + engines.ENGINES
+    + sentences.SENTENCES
+    + native.NATIVE
+)
 
 
 def test_names_are_unique():
@@ -27,6 +35,8 @@ def test_every_model_lies_in_its_repository(tmp_path, monkeypatch):
     used = {(r, m) for s in ALL for m, r in zip((s.neso, s.peer), s.repositories, strict=True)}
     assert {m for _, m in used} >= {"noop", "py_identity", "py_add_sub", "ens_floats", "bls", "repeat", "sums"}
     frameworks.generate(tmp_path)
+    monkeypatch.setattr(native, "WORK", tmp_path / "work")
+    monkeypatch.setattr(native, "BACKENDS", tmp_path / "work" / "backends")
     # Folders and configurations are looked at here, not what takes long to write into them.
     monkeypatch.setattr(engines, "GENERATED", tmp_path)
     for name in ("resnet50", "forest"):
@@ -34,6 +44,7 @@ def test_every_model_lies_in_its_repository(tmp_path, monkeypatch):
     monkeypatch.setattr(engines.subprocess, "run", lambda *a, **k: None)
     engines.generate(engines.ENGINES)
     sentences.generate()
+    native.generate(tmp_path, compare.MODELS, None)
     for repository, model in used:
         if not model or engines.missing(repository):
             continue  # a side that has no such backend, or a framework that is not installed

@@ -97,10 +97,11 @@ func TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(a C.uintptr_t, kind
 }
 
 //export TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading
-func TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(a C.uintptr_t, _ C.uint8_t) C.uintptr_t {
-	// Instances are initialised one after the other, which any library can take.
-	if attributes.Get(handle.Handle(a)) == nil {
+func TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(a C.uintptr_t, enabled C.uint8_t) C.uintptr_t {
+	to := attributes.Get(handle.Handle(a))
+	if to == nil {
 		return stale("the backend attribute")
 	}
+	to.parallel = enabled != 0
 	return 0
 }

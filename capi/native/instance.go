@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/native/host"
@@ -19,26 +20,33 @@ import (
 // instance is a TRITONBACKEND_ModelInstance.
 type instance struct {
 	handle    handle.Handle
+	number    uint32 // in the worker
 	model     *model
 	server    *host.Server
 	config    backend.InstanceConfig
 	iterative bool
 	state     uintptr
+	latest    atomic.Pointer[host.Request] // one of the batch that it has, or had last
 	name      object.Text
 	profiles  []object.Text
+	outputs   []string // of the configuration
+	blocks    blocks
+	batch     []C.uintptr_t // room for that which runs
 }
 
 var instances = handle.NewTable[instance](kindInstance)
 
 // instance makes an instance of the model, whose configuration is complete by now.
-func (m *model) instance(i *host.Init, server *host.Server) (*instance, error) {
+func (m *model) instance(number uint32, i *host.Init, server *host.Server) (*instance, error) {
 	m.mu.Lock()
 	m.config, m.may = string(i.Config), false
 	m.mu.Unlock()
 	in := &instance{
-		model: m, server: server, config: i.Instance, iterative: i.Iterative, profiles: make([]object.Text, len(i.Instance.Profiles)),
+		number: number, model: m, server: server, config: i.Instance, iterative: i.Iterative,
+		profiles: make([]object.Text, len(i.Instance.Profiles)), outputs: i.Outputs,
 	}
 	in.handle = instances.New(in)
+	m.up.joins(in)
 	if err := call(m.library.entry.instanceInitialize, in.handle); err != nil {
 		in.free()
 		return nil, err
@@ -54,6 +62,8 @@ func (in *instance) end() error {
 
 func (in *instance) free() {
 	instances.Take(in.handle)
+	in.model.up.leaves(in)
+	in.blocks.free()
 	in.name.Free()
 	for k := range in.profiles {
 		in.profiles[k].Free()
@@ -62,12 +72,14 @@ func (in *instance) free() {
 
 // execute runs a batch.
 func (in *instance) execute(batch []*host.Request) error {
-	list := make([]C.uintptr_t, len(batch))
-	made := make([]*request, len(batch))
-	for k, r := range batch {
-		made[k] = newRequest(in, r)
-		list[k] = C.uintptr_t(made[k].handle)
+	list, room := in.batch[:0], [1]*request{}
+	made := room[:0]
+	in.latest.Store(batch[0])
+	for _, r := range batch {
+		q := newRequest(in, r)
+		made, list = append(made, q), append(list, C.uintptr_t(q.handle))
 	}
+	in.batch = list
 	err := taken(C.neso_execute(in.model.library.entry.execute, C.uintptr_t(in.handle), &list[0], C.uint32_t(len(list))))
 	if err != nil { // then they are ours again
 		for _, r := range made {

@@ -21,6 +21,7 @@ import (
 type library struct {
 	handle               handle.Handle
 	manager              handle.Handle
+	server               *host.Server
 	path, folder, name   string
 	folderText, nameText object.Text
 	config               string
@@ -28,7 +29,6 @@ type library struct {
 	policy               C.int
 	dl                   unsafe.Pointer
 	entry                entries
-	models               int
 	initializing, ready  bool
 }
 
@@ -46,7 +46,8 @@ var (
 
 // attribute is a TRITONBACKEND_BackendAttribute.
 type attribute struct {
-	groups []group
+	groups   []group
+	parallel bool
 }
 
 // group is what a library prefers where the configuration says nothing.
@@ -58,13 +59,15 @@ type group struct {
 
 // open returns the library of a model, opened and initialized.
 func (w *worker) open(l *host.Load) (*library, error) {
+	w.opening.Lock()
+	defer w.opening.Unlock()
 	if lib := w.libraries[l.Library]; lib != nil {
 		if lib.name != l.View.Backend {
 			return nil, backend.Errorf(backend.InvalidArg, "library '%s' is that of backend '%s' already", l.Library, lib.name)
 		}
 		return lib, nil
 	}
-	lib := &library{path: l.Library, folder: l.Directory, name: l.View.Backend, config: commandLine(l)}
+	lib := &library{server: w.server, path: l.Library, folder: l.Directory, name: l.View.Backend, config: commandLine(l)}
 	if err := lib.link(); err != nil {
 		return nil, err
 	}
@@ -98,20 +101,8 @@ func commandLine(l *host.Load) string {
 }
 
 // link opens the library and looks up its functions.
-func (l *library) link() error {
-	path := object.NewText(l.path)
-	defer object.FreeText(path)
-	why := make([]byte, 2048)
-	said := func() string { return C.GoString((*C.char)(unsafe.Pointer(&why[0]))) }
-	l.dl = C.neso_open((*C.char)(at(path)), (*C.char)(unsafe.Pointer(&why[0])), C.size_t(len(why)))
-	if l.dl == nil {
-		return backend.Errorf(backend.NotFound, "unable to load shared library: %s%s", said(), hint(said()))
-	}
-	for _, f := range []struct {
-		name     string
-		to       *unsafe.Pointer
-		required bool
-	}{
+func (l *library) link() (err error) {
+	l.dl, err = Link(l.path, []Entry{
 		{"TRITONBACKEND_Initialize", &l.entry.initialize, false},
 		{"TRITONBACKEND_Finalize", &l.entry.finalize, false},
 		{"TRITONBACKEND_GetBackendAttribute", &l.entry.attribute, false},
@@ -120,16 +111,8 @@ func (l *library) link() error {
 		{"TRITONBACKEND_ModelInstanceInitialize", &l.entry.instanceInitialize, false},
 		{"TRITONBACKEND_ModelInstanceFinalize", &l.entry.instanceFinalize, false},
 		{"TRITONBACKEND_ModelInstanceExecute", &l.entry.execute, true},
-	} {
-		name := object.NewText(f.name)
-		*f.to = C.neso_symbol(l.dl, (*C.char)(at(name)), (*C.char)(unsafe.Pointer(&why[0])), C.size_t(len(why)))
-		object.FreeText(name)
-		if *f.to == nil && f.required {
-			C.neso_close(l.dl)
-			return backend.Errorf(backend.NotFound, "unable to find required entrypoint '%s' in shared library: %s", f.name, said())
-		}
-	}
-	return nil
+	})
+	return err
 }
 
 // call calls a function that takes one object, if the library has it.
@@ -141,12 +124,7 @@ func call(f unsafe.Pointer, h handle.Handle) error {
 }
 
 // taken returns the error that a library's function returned, which is ours then.
-func taken(e C.uintptr_t) error {
-	if err := object.TakeError(handle.Handle(e)); err != nil {
-		return err
-	}
-	return nil
-}
+func taken(e C.uintptr_t) error { return object.Taken(handle.Handle(e)) }
 
 // attributes asks the library what it prefers.
 func (l *library) attributes() *attribute {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,9 +36,27 @@ uintptr_t neso_call1(void* f, uintptr_t a) { return ((uintptr_t(*)(uintptr_t))f)
 
 uintptr_t neso_call2(void* f, uintptr_t a, uintptr_t b) { return ((uintptr_t(*)(uintptr_t, uintptr_t))f)(a, b); }
 
-uintptr_t neso_execute(void* f, uintptr_t instance, uintptr_t* requests, uint32_t count) {
-  return ((uintptr_t(*)(uintptr_t, uintptr_t*, uint32_t))f)(instance, requests, count);
+uintptr_t neso_out(void* f, uintptr_t a, int where, uintptr_t* to) {
+  return where ? neso_call2(f, a, (uintptr_t)to) : neso_call2(f, (uintptr_t)to, a);
 }
+
+uintptr_t neso_includes(void* f, uintptr_t request, uintptr_t batch, int* whether) {
+  bool include = false;
+  uintptr_t failure = ((uintptr_t(*)(uintptr_t, uintptr_t, bool*))f)(request, batch, &include);
+  *whether = include;
+  return failure;
+}
+
+static __thread uintptr_t executing;
+
+uintptr_t neso_execute(void* f, uintptr_t instance, uintptr_t* requests, uint32_t count) {
+  executing = instance;
+  uintptr_t failure = ((uintptr_t(*)(uintptr_t, uintptr_t*, uint32_t))f)(instance, requests, count);
+  executing = 0;
+  return failure;
+}
+
+uintptr_t neso_executing(void) { return executing; }
 
 enum { WATCHED = 4096 };
 static struct { _Atomic(const char*) base; size_t size; int kind; } watched[WATCHED];

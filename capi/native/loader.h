@@ -13,20 +13,17 @@ void neso_known(const char* name);
 
 uintptr_t neso_call1(void* f, uintptr_t a);
 uintptr_t neso_call2(void* f, uintptr_t a, uintptr_t b);
+/* neso_out calls a function that puts a pointer where its argument of that number, from 0, points to. */
+uintptr_t neso_out(void* f, uintptr_t a, int where, uintptr_t* to);
+uintptr_t neso_includes(void* f, uintptr_t request, uintptr_t batch, int* whether);
 uintptr_t neso_execute(void* f, uintptr_t instance, uintptr_t* requests, uint32_t count);
+/* neso_executing is the instance whose neso_execute this thread is in, 0 for none. */
+uintptr_t neso_executing(void);
 
 /* neso_catch says, when the process dies of a bad access, whose fault it was if it was at a place that neso_watch
  * was told of, and then lets it die. */
 void neso_catch(void);
 enum { NESO_OUTPUTS = 1, NESO_INPUTS = 2 };
 void neso_watch(const void* base, size_t size, int kind);
-
-uintptr_t TRITONSERVER_MessageNewFromSerializedJson(uintptr_t* message, const char* base, size_t size);
-uintptr_t TRITONSERVER_MessageSerializeToJson(uintptr_t message, const char** base, size_t* size);
-uintptr_t TRITONSERVER_BufferAttributesNew(uintptr_t* attributes);
-uintptr_t TRITONSERVER_BufferAttributesDelete(uintptr_t attributes);
-uintptr_t TRITONSERVER_BufferAttributesSetMemoryType(uintptr_t attributes, int type);
-uintptr_t TRITONSERVER_BufferAttributesSetMemoryTypeId(uintptr_t attributes, int64_t id);
-uintptr_t TRITONSERVER_BufferAttributesSetByteSize(uintptr_t attributes, size_t size);
 
 #endif

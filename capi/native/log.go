@@ -11,15 +11,27 @@ import (
 	"github.com/nesoserve/neso/backend/native/host"
 )
 
+// Logger sends records to the server's log, as host.Server does.
+type Logger interface {
+	Log(level uint8, file string, line int, message string) error
+}
+
 // journal is the server's log, as a library in neso-host writes to it.
 type journal struct {
-	server  *host.Server
+	server  Logger
 	verbose atomic.Bool // the server's log took verbose messages when a model was loaded
 }
 
 // hosted is the journal of this process, if it is neso-host. Libraries log through
 // functions that name no object.
 var hosted atomic.Pointer[journal]
+
+// LogTo has the libraries of this process, which is a neso-host, log to a server.
+func LogTo(l Logger, verbose bool) {
+	j := &journal{server: l}
+	j.verbose.Store(verbose)
+	hosted.Store(j)
+}
 
 // Logs reports whether this process is neso-host, whose libraries log to the server,
 // and whether they need to say messages of a TRITONSERVER_LogLevel.

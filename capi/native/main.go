@@ -9,6 +9,8 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
@@ -17,14 +19,18 @@ import (
 	"github.com/nesoserve/neso/capi/object"
 )
 
-// worker is what neso-host has loaded. The methods of host.Library are called one at
-// a time.
+// worker is what neso-host has loaded.
 type worker struct {
-	server    *host.Server
-	journal   *journal
+	server  *host.Server
+	journal *journal
+
+	opening   sync.Mutex          // held while a library is opened and initialized
 	libraries map[string]*library // by path
+
+	mu        sync.Mutex // guards what follows; no function of a library is called under it
 	models    map[uint32]*model
 	instances map[uint32]*instance
+	batchers  map[uint32]*batcher
 	order     []uint32 // of the instances, as they were made
 }
 
@@ -38,12 +44,13 @@ func neso_host_main() C.int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	C.neso_catch()
+	Catch()
 	server.Watch(watch(C.NESO_OUTPUTS), watch(C.NESO_INPUTS))
 	j := &journal{server: server}
 	hosted.Store(j)
 	return C.int(server.Serve(&worker{
 		server: server, journal: j, libraries: map[string]*library{}, models: map[uint32]*model{}, instances: map[uint32]*instance{},
+		batchers: map[uint32]*batcher{},
 	}))
 }
 
@@ -54,12 +61,8 @@ func watch(kind C.int) func([]byte) {
 // Load implements host.Library.
 func (w *worker) Load(l *host.Load) (*host.Loaded, error) {
 	w.journal.verbose.Store(l.Verbose)
-	for _, name := range l.Preload {
-		c := object.NewText(name)
-		C.neso_known((*C.char)(at(c)))
-		object.FreeText(c)
-	}
-	if w.models[l.Model] != nil {
+	Preload(l.Preload)
+	if w.model(l.Model) != nil {
 		return nil, backend.Errorf(backend.Internal, "worker protocol: model %d was loaded before", l.Model)
 	}
 	lib, err := w.open(l)
@@ -67,30 +70,50 @@ func (w *worker) Load(l *host.Load) (*host.Loaded, error) {
 		return nil, err
 	}
 	if l.Attributes {
-		return &host.Loaded{Preferred: lib.attributes().preferred()}, nil
+		a := lib.attributes()
+		return &host.Loaded{Preferred: a.preferred(), Parallel: a != nil && a.parallel}, nil
 	}
 	m, err := lib.load(l)
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
 	w.models[l.Model] = m
-	lib.models++
+	w.mu.Unlock()
 	if !m.changed {
 		return &host.Loaded{}, nil
 	}
 	return &host.Loaded{Config: []byte(m.config)}, nil
 }
 
+func (w *worker) model(number uint32) *model {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.models[number]
+}
+
 // Init implements host.Library.
 func (w *worker) Init(number uint32, i *host.Init) (func([]*host.Request) error, error) {
-	m := w.models[i.Model]
+	m := w.model(i.Model)
 	if m == nil {
 		return nil, backend.Errorf(backend.Internal, "worker protocol: model %d was not loaded", i.Model)
 	}
-	in, err := m.instance(i, w.server)
+	if i.Batching != "" {
+		b, err := m.batching(i, w.server)
+		if err != nil {
+			return nil, err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.batchers[number] = b
+		return b.execute, nil
+	}
+	in, err := m.instance(number, i, w.server)
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.instances[number] = in
 	w.order = append(w.order, number)
 	return in.execute, nil
@@ -98,28 +121,39 @@ func (w *worker) Init(number uint32, i *host.Init) (func([]*host.Request) error,
 
 // End implements host.Library.
 func (w *worker) End(number uint32) error {
-	in := w.instances[number]
+	w.mu.Lock()
+	b, in := w.batchers[number], w.instances[number]
+	delete(w.batchers, number)
 	delete(w.instances, number)
-	if in == nil {
-		return nil
+	w.order = slices.DeleteFunc(w.order, func(n uint32) bool { return n == number })
+	w.mu.Unlock()
+	switch {
+	case b != nil:
+		return b.end()
+	case in != nil:
+		return in.end()
 	}
-	return in.end()
+	return nil
 }
 
 // Unload implements host.Library.
 func (w *worker) Unload(number uint32) error {
+	w.mu.Lock()
 	m := w.models[number]
 	delete(w.models, number)
+	w.mu.Unlock()
 	if m == nil {
 		return nil
 	}
-	m.library.models--
 	return m.end()
 }
 
-// Exit implements host.Library.
+// Exit implements host.Library. Nothing else is called any more.
 func (w *worker) Exit() {
-	for _, number := range w.order {
+	for _, number := range slices.Clone(w.order) {
+		_ = w.End(number)
+	}
+	for number := range w.batchers {
 		_ = w.End(number)
 	}
 	for number := range w.models {
@@ -162,4 +196,5 @@ const (
 	kindStatistics
 	kindState
 	kindServer
+	kindTrace
 )

@@ -7,10 +7,9 @@ package native
 import "C"
 
 import (
-	"unsafe"
-
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/object"
 )
 
 // The types of memory.
@@ -54,38 +53,23 @@ func TRITONBACKEND_MemoryManagerFree(m, buffer C.uintptr_t, kind C.int, _ C.int6
 
 // buffers are the TRITONSERVER_BufferAttributes of an object, made when first asked
 // for.
-type buffers struct{ made C.uintptr_t }
+type buffers struct{ made handle.Handle }
 
 func (b *buffers) put(to C.uintptr_t, size int) C.uintptr_t {
 	if b.made == 0 {
-		var made C.uintptr_t
-		if err := C.TRITONSERVER_BufferAttributesNew(&made); err != 0 {
-			return err
-		}
-		b.made = made
-		if err := C.TRITONSERVER_BufferAttributesSetByteSize(made, C.size_t(size)); err != 0 {
-			return err
-		}
+		b.made = object.NewAttributes(object.Memory{Type: object.CPU, Size: uint64(size)})
 	}
 	put(to, b.made)
 	return 0
 }
 
 func (b *buffers) free() {
-	if b.made != 0 {
-		C.TRITONSERVER_BufferAttributesDelete(b.made)
-		b.made = 0
-	}
+	object.DeleteAttributes(b.made)
+	b.made = 0
 }
 
 // message puts a new TRITONSERVER_Message of a JSON text.
 func message(to C.uintptr_t, json string) C.uintptr_t {
-	var made C.uintptr_t
-	p := C.CString(json)
-	defer C.free(unsafe.Pointer(p))
-	if err := C.TRITONSERVER_MessageNewFromSerializedJson(&made, p, C.size_t(len(json))); err != 0 {
-		return err
-	}
-	put(to, made)
+	put(to, object.NewMessage([]byte(json)))
 	return 0
 }

@@ -2,7 +2,6 @@
 
 package native
 
-// #include <stdlib.h>
 // #include "loader.h"
 import "C"
 
@@ -10,7 +9,6 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
-	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/native/host"
@@ -22,6 +20,7 @@ import (
 type model struct {
 	handle  handle.Handle
 	server  handle.Handle
+	up      Upstream
 	library *library
 	cfg     backend.Config
 	state   uintptr
@@ -37,14 +36,15 @@ type model struct {
 
 var (
 	models  = handle.NewTable[model](kindModel)
-	servers = handle.NewTable[model](kindServer)
+	servers = handle.NewTable[Upstream](kindServer)
 )
 
 // load makes a model.
 func (l *library) load(load *host.Load) (*model, error) {
 	m := &model{library: l, cfg: load.View, config: string(load.View.JSON), may: load.Complete}
 	l.attributes()
-	m.handle, m.server = models.New(m), servers.New(m)
+	m.up.server = l.server
+	m.handle, m.server = models.New(m), servers.New(&m.up)
 	if err := call(l.entry.modelInitialize, m.handle); err != nil {
 		m.free()
 		return nil, err
@@ -138,12 +138,10 @@ func TRITONBACKEND_ModelSetConfig(h C.uintptr_t, version C.uint32_t, config C.ui
 		if err := supported(version); err != 0 {
 			return err
 		}
-		var base *C.char
-		var size C.size_t
-		if err := C.TRITONSERVER_MessageSerializeToJson(config, &base, &size); err != 0 {
-			return err
+		now, ok := object.MessageText(handle.Handle(config))
+		if !ok {
+			return stale("the message")
 		}
-		now := string(unsafe.Slice((*byte)(unsafe.Pointer(base)), int(size)))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.config, m.changed = now, true

@@ -34,9 +34,19 @@ func (o *output) free() {
 	object.FreeText(o.shape)
 }
 
+// output returns the name of an output; those of the configuration need no copy.
+func (in *instance) output(name C.uintptr_t) string {
+	for _, known := range in.outputs {
+		if object.Equal(uintptr(name), known) {
+			return known
+		}
+	}
+	return object.String(uintptr(name))
+}
+
 // newTensor checks what the library says of a tensor that it makes.
-func newTensor(name C.uintptr_t, datatype C.int, shape C.uintptr_t, dims C.uint32_t) (tensor.Tensor, error) {
-	t := tensor.Tensor{Name: object.String(uintptr(name)), Shape: tensor.Shape(object.Int64s(uintptr(shape), uint64(dims)))}
+func (in *instance) newTensor(name C.uintptr_t, datatype C.int, shape C.uintptr_t, dims C.uint32_t) (tensor.Tensor, error) {
+	t := tensor.Tensor{Name: in.output(name), Shape: tensor.Shape(object.Int64s(uintptr(shape), uint64(dims)))}
 	if datatype > 0 && datatype < 256 {
 		t.Datatype = tensor.Datatype(datatype)
 	}
@@ -61,7 +71,7 @@ func newTensor(name C.uintptr_t, datatype C.int, shape C.uintptr_t, dims C.uint3
 //export TRITONBACKEND_ResponseOutput
 func TRITONBACKEND_ResponseOutput(h, to, name C.uintptr_t, datatype C.int, shape C.uintptr_t, dims C.uint32_t) C.uintptr_t {
 	return responseOf(h, func(p *response) C.uintptr_t {
-		t, err := newTensor(name, datatype, shape, dims)
+		t, err := p.request.instance.newTensor(name, datatype, shape, dims)
 		if err != nil {
 			return result(err)
 		}
@@ -70,7 +80,11 @@ func TRITONBACKEND_ResponseOutput(h, to, name C.uintptr_t, datatype C.int, shape
 				return errorf(backend.InvalidArg, "the response has output '%s' already", t.Name)
 			}
 		}
-		o := &output{Tensor: t, response: p}
+		o := &p.first
+		if len(p.outputs) > 0 {
+			o = &output{}
+		}
+		o.Tensor, o.response = t, p
 		o.handle = outputs.New(o)
 		p.outputs = append(p.outputs, o)
 		put(to, o.handle)

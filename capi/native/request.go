@@ -28,16 +28,21 @@ type request struct {
 	instance *instance
 	of       *host.Request
 	inputs   []input
-	memory   uintptr // of C: what its inputs have that is not in shared memory
+	memory   block // of C: what its inputs have that is not in shared memory
 
 	id, correlation object.Text
+	trace           handle.Handle // 0 before it is asked for
 	parameters      []parameter
+
+	lookedAt bool // by a batching library, which may do nothing but read it
 
 	mu       sync.Mutex
 	released bool
 	ended    bool // the final answer was given
 	ways     int  // responses that were not sent, and factories
 	states   []*state
+
+	room [2]input // for the inputs, where there are no more
 }
 
 // parameter is what a request's parameter is read from.
@@ -49,7 +54,14 @@ type parameter struct {
 var requests = handle.NewTable[request](kindRequest)
 
 func newRequest(in *instance, of *host.Request) *request {
-	r := &request{instance: in, of: of, inputs: make([]input, len(of.Inputs)), parameters: make([]parameter, len(of.Parameters))}
+	r := &request{instance: in, of: of}
+	if r.inputs = r.room[:]; len(of.Inputs) > len(r.room) {
+		r.inputs = make([]input, len(of.Inputs))
+	}
+	r.inputs = r.inputs[:len(of.Inputs)]
+	if len(of.Parameters) > 0 {
+		r.parameters = make([]parameter, len(of.Parameters))
+	}
 	size := 0
 	for k := range of.Inputs {
 		size += 8 * len(of.Inputs[k].Shape)
@@ -58,9 +70,9 @@ func newRequest(in *instance, of *host.Request) *request {
 		}
 	}
 	if size > 0 {
-		r.memory = uintptr(C.malloc(C.size_t(size + tensor.Alignment)))
+		r.memory = in.blocks.take(size + tensor.Alignment)
 	}
-	place := (r.memory + tensor.Alignment - 1) &^ (tensor.Alignment - 1)
+	place := (r.memory.at + tensor.Alignment - 1) &^ (tensor.Alignment - 1)
 	for k := range of.Inputs {
 		t := &of.Inputs[k]
 		i := &r.inputs[k]
@@ -90,6 +102,7 @@ func (r *request) free() {
 	for _, s := range r.states {
 		s.free()
 	}
+	endTrace(r.trace)
 	r.id.Free()
 	r.correlation.Free()
 	for k := range r.parameters {
@@ -98,8 +111,8 @@ func (r *request) free() {
 		p.value.Free()
 		object.FreeText(p.number)
 	}
-	object.FreeText(r.memory)
-	r.memory = 0
+	r.instance.blocks.give(r.memory)
+	r.memory = block{}
 }
 
 // abandon takes back a request that the library has returned with an error.
@@ -160,6 +173,9 @@ func TRITONBACKEND_RequestRelease(h C.uintptr_t, flags C.uint32_t) C.uintptr_t {
 	if r == nil {
 		fmt.Fprintln(os.Stderr, "neso-host: a backend library released a request that it does not have: it did so twice, or never had it")
 		return stale("the request")
+	}
+	if r.lookedAt {
+		return toRead()
 	}
 	again := flags&releaseAgain != 0
 	if again && !r.instance.iterative {
@@ -224,11 +240,6 @@ func TRITONBACKEND_InferenceRequestTimeoutMicroseconds(h, timeout C.uintptr_t) C
 //export TRITONBACKEND_RequestIsCancelled
 func TRITONBACKEND_RequestIsCancelled(h, cancelled C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { put(cancelled, r.of.Cancelled()); return 0 })
-}
-
-//export TRITONBACKEND_RequestTrace
-func TRITONBACKEND_RequestTrace(h, trace C.uintptr_t) C.uintptr_t {
-	return requestOf(h, func(*request) C.uintptr_t { put[uintptr](trace, 0); return 0 })
 }
 
 //export TRITONBACKEND_RequestParameterCount

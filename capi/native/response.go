@@ -19,6 +19,12 @@ type response struct {
 	request    *request
 	outputs    []*output
 	parameters []backend.Parameter
+
+	// room for one output, and the answer: most responses have no more.
+	first  output
+	list   [1]*output
+	answer host.Answer
+	sent   [1]host.Output
 }
 
 // factory is a TRITONBACKEND_ResponseFactory.
@@ -52,7 +58,11 @@ func factoryOf(h C.uintptr_t, f func(f *factory) C.uintptr_t) C.uintptr_t {
 }
 
 func (r *request) respond(to C.uintptr_t) C.uintptr_t {
+	if r.lookedAt {
+		return toRead()
+	}
 	p := &response{request: r}
+	p.outputs = p.list[:0]
 	p.handle = responses.New(p)
 	r.mu.Lock()
 	r.ways++
@@ -99,7 +109,8 @@ func TRITONBACKEND_ResponseSend(h C.uintptr_t, flags C.uint32_t, failure C.uintp
 		return stale("the response")
 	}
 	r := p.request
-	a := &host.Answer{Parameters: p.parameters, Err: object.AsError(handle.Handle(failure))}
+	a := &p.answer
+	a.Parameters, a.Err, a.Outputs = p.parameters, object.AsError(handle.Handle(failure)), p.sent[:0]
 	if a.Err == nil {
 		a.Err = p.outputsOf(a)
 	}
@@ -217,6 +228,9 @@ func TRITONBACKEND_ResponseSetDoubleParameter(h, name C.uintptr_t, value C.doubl
 //export TRITONBACKEND_ResponseFactoryNew
 func TRITONBACKEND_ResponseFactoryNew(to, h C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
+		if r.lookedAt {
+			return toRead()
+		}
 		f := &factory{request: r}
 		f.handle = factories.New(f)
 		r.mu.Lock()

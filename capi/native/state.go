@@ -35,7 +35,7 @@ func (s *state) free() {
 //export TRITONBACKEND_StateNew
 func TRITONBACKEND_StateNew(to, h, name C.uintptr_t, datatype C.int, shape C.uintptr_t, dims C.uint32_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
-		t, err := newTensor(name, datatype, shape, dims)
+		t, err := r.instance.newTensor(name, datatype, shape, dims)
 		if err != nil {
 			return result(err)
 		}

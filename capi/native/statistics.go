@@ -6,27 +6,55 @@ package native
 import "C"
 
 import (
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/native/host"
 	"github.com/nesoserve/neso/capi/handle"
 )
 
-// The server counts requests, executions and their times itself, from what it sends
-// to the process and gets from it. What libraries report is taken and checked.
+// Of the times that libraries report the server takes when a batch was computed: before
+// that is compute input, behind it compute output. How many there were, and when they
+// began and ended, it counts itself, and responses too.
 
 // statistics is a TRITONBACKEND_ModelInstanceResponseStatistics.
 type statistics struct{}
 
 var reports = handle.NewTable[statistics](kindStatistics)
 
+// computed checks what was reported of a request or a batch.
+func computed(of *host.Request, whole bool, times ...C.uint64_t) C.uintptr_t {
+	for k := 1; k < len(times); k++ {
+		if times[k] < times[k-1] {
+			return errorf(backend.InvalidArg,
+				"the times of statistics, start and end of the execution and of the computation in it, are not in order: %v", times)
+		}
+	}
+	of.Computed(uint64(times[1]), uint64(times[2]), whole)
+	return 0
+}
+
 //export TRITONBACKEND_ModelInstanceReportStatistics
-func TRITONBACKEND_ModelInstanceReportStatistics(h, r C.uintptr_t, _1 C.uint8_t, _2, _3, _4, _5 C.uint64_t) C.uintptr_t {
+func TRITONBACKEND_ModelInstanceReportStatistics(h, r C.uintptr_t, success C.uint8_t, start, computeStart, computeEnd, end C.uint64_t,
+) C.uintptr_t {
 	return instanceOf(h, func(*instance) C.uintptr_t {
-		return requestOf(r, func(*request) C.uintptr_t { return 0 })
+		return requestOf(r, func(r *request) C.uintptr_t {
+			if success == 0 {
+				return 0
+			}
+			return computed(r.of, false, start, computeStart, computeEnd, end)
+		})
 	})
 }
 
 //export TRITONBACKEND_ModelInstanceReportBatchStatistics
-func TRITONBACKEND_ModelInstanceReportBatchStatistics(h C.uintptr_t, _1, _2, _3, _4, _5 C.uint64_t) C.uintptr_t {
-	return instanceOf(h, func(*instance) C.uintptr_t { return 0 })
+func TRITONBACKEND_ModelInstanceReportBatchStatistics(h C.uintptr_t, _ C.uint64_t, start, computeStart, computeEnd, end C.uint64_t,
+) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t {
+		of := in.latest.Load()
+		if of == nil {
+			return errorf(backend.InvalidArg, "instance '%s' has not executed a batch yet", in.config.Name)
+		}
+		return computed(of, true, start, computeStart, computeEnd, end)
+	})
 }
 
 //export TRITONBACKEND_ModelInstanceResponseStatisticsNew

@@ -61,6 +61,14 @@ func TakeError(h handle.Handle) *backend.Error {
 	return err
 }
 
+// Taken is TakeError as an error, which is nil where there is none.
+func Taken(h handle.Handle) error {
+	if err := TakeError(h); err != nil {
+		return err
+	}
+	return nil
+}
+
 // Stale is the error for a handle of no object.
 func Stale(what string) handle.Handle {
 	return Errorf(backend.InvalidArg, "%s has been deleted, or never was one", what)

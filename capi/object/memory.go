@@ -123,6 +123,20 @@ func String(at uintptr) string {
 	return C.GoStringN(p, C.int(C.strnlen(p, math.MaxInt32)))
 }
 
+// Equal reports whether a string of C is s. It reads no further than that does.
+func Equal(at uintptr, s string) bool {
+	if at == 0 {
+		return false
+	}
+	p := pointer(at)
+	for i := range len(s) {
+		if c := *(*byte)(unsafe.Add(p, i)); c != s[i] || c == 0 {
+			return false
+		}
+	}
+	return *(*byte)(unsafe.Add(p, len(s))) == 0
+}
+
 // Int64s copies n numbers of C's memory.
 func Int64s(at uintptr, n uint64) []int64 {
 	if at == 0 || n == 0 {

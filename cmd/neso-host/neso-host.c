@@ -1,5 +1,6 @@
-/* neso-host runs backend libraries for the server, which starts it: it opens libtritonserver.so, which lies beside it
- * or in ../lib, and has it do the rest. It is a program of C since it may be the only one here with a runtime of Go. */
+/* neso-host runs libraries for the server, which starts it: backends, or what its argument says, a repository agent or
+ * a cache. It opens libtritonserver.so, which lies beside it or in ../lib, and has it do the rest. It is a program of C
+ * since it may be the only one here with a runtime of Go. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <libgen.h>
@@ -25,14 +26,15 @@ static void* open_server(void) {
 }
 
 int main(int argc, char** argv) {
-  (void)argc;
-  (void)argv;
+  const char* what = argc > 1 ? argv[1] : "host";
+  char symbol[64];
+  snprintf(symbol, sizeof symbol, "neso_%s_main", what);
   void* server = open_server();
   if (!server) {
     fprintf(stderr, "neso-host: libtritonserver.so, which lies beside it, cannot be opened: %s\n", dlerror());
     return 1;
   }
-  int (*run)(void) = (int (*)(void))dlsym(server, "neso_host_main");
+  int (*run)(void) = (int (*)(void))dlsym(server, symbol);
   if (!run) {
     fprintf(stderr, "neso-host: the libtritonserver.so that was found is not Neso's: %s\n", dlerror());
     return 1;

@@ -11,6 +11,7 @@ import joblib
 import lightgbm
 import numpy as np
 import pytest
+import threadpoolctl
 import xgboost
 from clients import CLIENTS, connected, tensors
 from repository import settled, until
@@ -64,6 +65,13 @@ SKLEARN = {
     "hist_multi": (ensemble.HistGradientBoostingClassifier, "multi"),
     "isolation": (ensemble.IsolationForest, "reg"),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """The frameworks' threads wait for each other in loops: on a busy machine a small model takes many times what it takes one thread."""
+    with threadpoolctl.threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="module")

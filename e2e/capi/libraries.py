@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 from pathlib import Path
+
+from server import descendants
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent / "backends"
@@ -15,10 +18,10 @@ output [ { name: "OUT0" data_type: TYPE_INT32 dims: [ -1 ] } ]
 
 
 def compile(source, to: Path, *options: str) -> Path:
-    """Compiles a file of backends/, or a text of C, to a library."""
+    """Compiles a file of backends/ or, with its folder, of another one, or a text of C, to a library."""
     to.parent.mkdir(parents=True, exist_ok=True)
-    path = SOURCES / source if (SOURCES / source).suffix in (".c", ".cc") else None
-    if path is None:
+    path = (SOURCES.parent if "/" in source else SOURCES) / source
+    if "\n" in source:
         path = to.with_suffix(".c")
         path.write_text(source)
     compiler = "g++" if path.suffix == ".cc" else "gcc"
@@ -31,7 +34,7 @@ def compile(source, to: Path, *options: str) -> Path:
         "-Wextra",
         "-Werror",
         f"-I{ROOT / 'include'}",
-        f"-I{SOURCES}",
+        f"-I{SOURCES if path.parent == to.parent else path.parent}",
     ]
     subprocess.run([*command, "-o", to, path, *options, "-lpthread"], check=True)
     return to
@@ -47,6 +50,16 @@ def model(repository: Path, name: str, of: str, extra: str = "", io: str = IO, b
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text(f'backend: "{of}"\nmax_batch_size: {batch}\n{io}{extra}')
     return folder
+
+
+def hosts(pid: int) -> list[int]:
+    """The processes of neso-host that a server has."""
+    found = []
+    for p in descendants(pid):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if b"neso-host" in Path(f"/proc/{p}/cmdline").read_bytes():
+                found.append(p)
+    return found
 
 
 def have_host() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import queue
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
 from libraries import backend, have_host, model
-from repository import until
+from repository import metric, until
 from server import Server, descendants
 
 SEQUENCE = """sequence_batching { max_sequence_idle_microseconds: 60000000
@@ -32,6 +33,7 @@ def served(tmp_path_factory):
     model(repo, "behave", "behave")
     model(repo, "batched", "ident", "dynamic_batching { max_queue_delay_microseconds: 100 }\n")
     model(repo, "other", "behave", 'parameters { key: "EXECUTION_TIMEOUT_SECONDS" value { string_value: "0.5" } }\n')
+    model(repo, "waits", "behave", 'parameters { key: "EXECUTION_TIMEOUT_SECONDS" value { string_value: "2" } }\n')
     model(repo, "throws", "throws")
     model(repo, "many", "behave", DECOUPLED)
     model(repo, "sum", "behave", SEQUENCE)
@@ -172,7 +174,7 @@ def test_one_process_for_a_library(served):
     answered(served, "shared_a")
     answered(served, "shared_b")
     hosts = [pid for pid in descendants(served.process.pid) if "neso-host" in open(f"/proc/{pid}/comm").read()]
-    assert len(hosts) == 9  # one for each of eight models, and one for two
+    assert len(hosts) == 10  # one for each of nine models, and one for two
 
 
 DEATHS = {
@@ -209,6 +211,25 @@ def test_a_library_that_hangs(served):
     r = ask(served, "other", "hang")
     assert r.status == 500 and "execute did not return within 500ms" in r.error, r
     answered(served, "other")
+
+
+def test_what_waits_survives(served):
+    """Quick requests are sent ahead; those that a library has not begun when it hangs count as pending, and are served by the
+    next process."""
+    with ThreadPoolExecutor(16) as pool:
+        for _ in range(4):
+            assert {r.status for r in pool.map(lambda _: ask(served, "waits"), range(64))} == {200}
+        before = served.log().count("it hangs")
+        doomed = pool.submit(ask, served, "waits", "hang")
+        assert until(lambda: served.log().count("it hangs") > before)
+        behind = [pool.submit(ask, served, "waits", data=[k]) for k in range(8)]
+        assert until(lambda: metric(served, "nv_inference_pending_request_count", model="waits", version="1") == 8)
+        assert not doomed.done()
+        for k, r in enumerate(behind):
+            assert r.result().status == 200 and r.result().json["outputs"][0]["data"] == [k], r.result()
+        assert doomed.result().status == 500 and "execute did not return within 2s" in doomed.result().error, (
+            doomed.result()
+        )
 
 
 MISUSES = {

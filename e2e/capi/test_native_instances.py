@@ -60,3 +60,55 @@ def test_instances(told, name):
     lines = re.findall(r"order: (begin|end) (\S+) (\w+)", log)
     for what in ("begin", "end"):
         assert [(n, k) for w, n, k in lines if w == what and n in names] == [(n, kind) for n in names], lines
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A server without models, and what it may load."""
+    have_host()
+    top = tmp_path_factory.mktemp("begun")
+    backend(top / "backends", "together", "together.c", "-DPARALLEL", "-DINSTANCES=4")
+    backend(top / "backends", "alone", "together.c", "-DINSTANCES=4")
+    backend(top / "backends", "nests", "together.c")
+    shared = 'parameters { key: "isolation" value { string_value: "shared" } }\n'
+    four = "instance_group { kind: KIND_CPU count: 4 }\n"
+    for name, of, extra in (
+        ("together", "together", four),
+        ("shares", "together", four + shared),
+        ("alone", "alone", four),
+        ("outer", "nests", shared),
+        ("inner", "nests", shared),
+        ("ender", "nests", shared),
+    ):
+        model(top / "models", name, of, extra)
+    options = ["--model-control-mode=explicit", f"--backend-directory={top / 'backends'}"]
+    with Server(top / "models", *options) as s:
+        yield s
+
+
+@pytest.mark.parametrize("name,how", [("together", "together"), ("shares", "together"), ("alone", "alone")])
+def test_instances_begin_together_if_the_library_says_so(begun, name, how):
+    r = begun.post(f"/v2/repository/models/{name}/load", {})
+    assert r.status == 200, r
+    lines = re.findall(rf"initialized: {name}_0_(\d) (\w+)", begun.log())
+    assert len(lines) == 4 and (how == "alone" or all(k == how for _, k in lines)), lines
+    if how == "alone":
+        assert [n for n, _ in lines] == list("0123") and [k for _, k in lines[:3]] == ["alone"] * 3, lines
+    r = begun.post(f"/v2/repository/models/{name}/unload", {})
+    assert r.status == 200, r
+
+
+def test_an_instance_loads_another_model_of_its_process(begun):
+    r = begun.post("/v2/repository/models/outer/load", {})
+    assert r.status == 200, r
+    assert begun.get("/v2/models/inner/ready").status == 200
+    lines = re.findall(r"initialized: (\w+)_0 ", begun.log())
+    assert lines[-2:] == ["inner", "outer"], lines
+
+
+def test_a_process_that_ends_meanwhile(begun):
+    """The models that it has besides are served by the next one, and the one that ended it is not loaded."""
+    r = begun.post("/v2/repository/models/ender/load", {})
+    assert r.status == 400 and "exited with code 3" in r.error, r
+    r = begun.infer("inner", {"inputs": [{"name": "IN0", "datatype": "INT32", "shape": [1, 1], "data": [1]}]})
+    assert "it only begins" in r.error, r

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from pathlib import Path
 
-import pytest
 from libraries import ROOT, backend, have_host
+from nvidia import python_backend
 from server import Server
 
 ADD = """import triton_python_backend_utils as pb_utils
@@ -37,17 +34,8 @@ def test_example(tmp_path):
 
 def test_python_backend_of_nvidia(tmp_path):
     """The peer's own binary, with its stub, serves a model.py under this server."""
-    packages = next(Path(os.environ.get("PEER", "/nowhere")).glob("lib/python3*/site-packages"), None)
-    if packages is None:
-        pytest.skip("PEER names no environment with nvidia-pytriton==0.7.0")
+    libs, environment = python_backend(tmp_path)
     have_host()
-    peer, version = packages / "pytriton" / "tritonserver", packages.parent.name.removeprefix("python")
-    libs = tmp_path / "a" / "b" / "c"  # its libraries are four folders up from it, in nvidia_pytriton.libs
-    shutil.copytree(peer / "backends" / "python", libs / "python")
-    (tmp_path / "nvidia_pytriton.libs").symlink_to(packages / "nvidia_pytriton.libs")
-    stub = libs / "python" / "triton_python_backend_stub"
-    shutil.copy(peer / "python_backend_stubs" / version / "triton_python_backend_stub", stub)
-    stub.chmod(0o755)
     folder = tmp_path / "models" / "add"
     (folder / "1").mkdir(parents=True)
     (folder / "1" / "model.py").write_text(ADD)
@@ -56,10 +44,6 @@ def test_python_backend_of_nvidia(tmp_path):
         + "".join(f'input {{ name: "{n}" data_type: TYPE_FP32 dims: [ -1 ] }}\n' for n in "AB")
         + 'output { name: "SUM" data_type: TYPE_FP32 dims: [ -1 ] }\n'
     )
-    environment = {
-        "PATH": f"{packages.parents[2] / 'bin'}:{os.environ['PATH']}",
-        "LD_LIBRARY_PATH": str(packages / "nvidia_pytriton.libs"),
-    }
     with Server(tmp_path / "models", f"--backend-directory={libs}", env=environment) as s:
         for n in (1, 5, 100_000):
             values = list(range(n))

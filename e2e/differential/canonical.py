@@ -44,6 +44,8 @@ def loosen(program: Program, result: Any) -> Any:
                 continue
             if name in ending:
                 events = _real(events)
+                if together:
+                    _unnumber(events)
             phase["saw"][name] = _events(events, together or _many(program, name), called)
             if together and _whole_batches(_model(program, name)):
                 phase["saw"][name] = "batches of chance"
@@ -116,6 +118,13 @@ def _real(events: list[Any]) -> list[Any]:
         for e in events
     ]
     return [e for e in apart if e.get("requests", [e])]
+
+
+def _unnumber(events: list[Any]) -> None:
+    """Takes out the correlation ids: requests without one are numbered by the server as they arrive, which is chance."""
+    for event in events:
+        for request in event.get("requests", []):
+            request["inputs"] = [[n, t, s, "numbered" if n == "CORRID" else d] for n, t, s, d in request["inputs"]]
 
 
 def _is_null(request: dict[str, Any]) -> bool:

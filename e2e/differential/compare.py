@@ -49,6 +49,9 @@ def _apart(left: Any, right: Any, path: tuple[Any, ...], found: list[tuple[tuple
         for key in [*left, *(k for k in right if k not in left)]:
             _apart(left.get(key, ABSENT), right.get(key, ABSENT), (*path, key), found)
         return
+    if isinstance(left, list) and isinstance(right, list) and len(path) == 4 and path[2] == "saw":
+        _starts_apart(left, right, path, found)
+        left, right = ([e for e in side if not _is_start(e)] for side in (left, right))
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for number, (one, other) in enumerate(zip(left, right)):
             _apart(one, other, (*path, number), found)
@@ -62,6 +65,19 @@ def _apart(left: Any, right: Any, path: tuple[Any, ...], found: list[tuple[tuple
             found.append(((*path, "length"), len(left), len(right)))
         return
     found.append((path, left, right))
+
+
+def _is_start(event: Any) -> bool:
+    return isinstance(event, dict) and event.get("event") == "initialize"
+
+
+def _starts_apart(
+    left: list[Any], right: list[Any], path: tuple[Any, ...], found: list[tuple[tuple[Any, ...], Any, Any]]
+) -> None:
+    """The starts of a model that one side alone has: their order is chance, and one more does not shift the others."""
+    starts = [[e for e in side if _is_start(e)] for side in (left, right)]
+    found += [((*path, "start"), e, ABSENT) for e in starts[0] if e not in starts[1]]
+    found += [((*path, "start"), ABSENT, e) for e in starts[1] if e not in starts[0]]
 
 
 def place(path: tuple[Any, ...]) -> tuple[Any, ...]:

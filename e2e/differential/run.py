@@ -89,17 +89,23 @@ def _clear(side: Side, program: Program, prefix: str) -> dict[str, Any]:
 
 
 def run_both(peer: Pool, ours: Pool, program: Program) -> tuple[Result, Result]:
-    """Both sides at the same time."""
+    """Both sides at the same time. What keeps one of them from running is raised: it says nothing of a difference."""
     results: dict[str, Result] = {}
+    errors: list[RuntimeError] = []
 
     def go(name: str, pool: Pool) -> None:
-        results[name] = run(pool, program)
+        try:
+            results[name] = run(pool, program)
+        except RuntimeError as error:
+            errors.append(error)
 
     threads = [threading.Thread(target=go, args=item) for item in (("peer", peer), ("ours", ours))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if errors:
+        raise errors[0]
     return results["peer"], results["ours"]
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 
 import numpy as np
 import pytest
@@ -183,28 +187,30 @@ def test_infer_of_a_decoupled_model(server, tmp_path):
     (tmp_path / "model.py").write_text(COUNT)
     files = ("--config", str(tmp_path / "config.json"), "--file", f"1/model.py={tmp_path / 'model.py'}")
     ok(server, "load", "count", *files)
-    assert ok(server, "infer", "count", "--input", "N=[1, 7]") == "response 0\nI INT32\n0\nALL INT32\n[1,7]\n"
+    assert ok(server, "infer", "count", "--input", "N=[1, 7]") == (
+        "response 0\nI INT32 [1,1]\n[[0]]\nALL INT32 [1,2]\n[[1, 7]]\n"
+    )
     assert ok(server, "infer", "count", "--input", "N=3", "--output", "I").split() == (
-        "response 0 I INT32 0 response 1 I INT32 1 response 2 I INT32 2".split()
+        "response 0 I INT32 [1,1] [[0]] response 1 I INT32 [1,1] [[1]] response 2 I INT32 [1,1] [[2]]".split()
     )
     np.save(tmp_path / "n.npy", np.array([[3, 4]], np.int32))
     lines = ok(
         server, "infer", "count:1", "--input", f"N=@{tmp_path / 'n.npy'}", "--json", "--id", "seven"
     ).splitlines()
-    assert [(json.loads(x)["I"], json.loads(x)["ALL"], json.loads(x)["id"]) for x in lines] == [
-        (i, [3, 4], "seven") for i in range(3)
+    assert [([o["data"] for o in json.loads(x)["outputs"]], json.loads(x)["id"]) for x in lines] == [
+        ([[i], [3, 4]], "seven") for i in range(3)
     ]
     r = neso(server, "infer", "count", "--input", "N=2", "--output", "I")
     assert r.returncode == 1 and "response 1" in r.stdout and "no more" in r.stderr, r
     # Each row of a batch is a sample of its own, asked one after the other.
     r = ok(server, "infer", "count", "--input", "N=[[1],[3],[1]]", "--output", "I")
     assert r.split("\n") == [
-        *("sample 0 response 0", "I INT32", "0"),
-        *(line for i in range(3) for line in (f"sample 1 response {i}", "I INT32", str(i))),
-        *("sample 2 response 0", "I INT32", "0", ""),
+        *("sample 0 response 0", "I INT32 [1,1]", "[[0]]"),
+        *(line for i in range(3) for line in (f"sample 1 response {i}", "I INT32 [1,1]", f"[[{i}]]")),
+        *("sample 2 response 0", "I INT32 [1,1]", "[[0]]", ""),
     ]
     lines = ok(server, "infer", "count", "--input", "N=[[1, 5],[3, 6]]", "--json").splitlines()
-    assert [json.loads(x)["ALL"] for x in lines] == [[1, 5], [3, 6], [3, 6], [3, 6]]
+    assert [json.loads(x)["outputs"][1]["data"] for x in lines] == [[1, 5], [3, 6], [3, 6], [3, 6]]
     r = neso(server, "infer", "count", "--input", "N=[[1],[2],[1]]", "--output", "I")
     assert r.returncode == 1 and "sample 1 response 1" in r.stdout and "sample 2 response 0" in r.stdout, r
     assert r.stderr == "neso: sample 1: no more\n", r
@@ -259,6 +265,83 @@ def test_stats_and_log_settings(server):
     assert json.loads(ok(server, "log", "log_verbose_level=1"))["log_verbose_level"] == 1
     assert json.loads(ok(server, "log"))["log_verbose_level"] == 1
     ok(server, "log", "log_verbose_level=0")
+
+
+def top(server, *args, **kw):
+    return neso(server, "top", f"--metrics-url=127.0.0.1:{server.metrics_port}/metrics", *args, **kw)
+
+
+def test_top(server):
+    r = top(server, "--count=2", "--interval=100ms")
+    assert r.returncode == 0, r
+    first, second = r.stdout.split("\n\n")
+    assert first.startswith(server.http) and "\x1b" not in r.stdout
+    rows = {line.split()[0]: line.split() for line in second.splitlines()[1:]}
+    assert rows["add_sub"][1:3] == ["1", "READY"] and rows["MODEL"][3] == "REQ/S"
+    assert rows["add_sub"][-2] == "0", "what waits is in the metrics"
+    for wrong, fault in (
+        (["--sort=nobody"], "--sort=nobody: expected one of requests, "),
+        (["--interval=1ms"], "--interval=1ms: expected at least 100ms"),
+        (["--count=-1"], "--count=-1: expected 0"),
+        (["--url=127.0.0.1:1"], "no server answers at 127.0.0.1:1"),
+        (["--metrics-url=127.0.0.1:1/metrics"], "--metrics-url: "),
+    ):
+        r = top(server, *wrong)
+        assert r.returncode == 1 and fault in r.stderr and r.stdout == "", r
+
+
+def test_top_counts_what_is_done(server):
+    body = {"inputs": [{"name": n, "datatype": "FP32", "shape": [1, 4], "data": [1] * 4} for n in ("INPUT0", "INPUT1")]}
+    env = {**os.environ, "NESO_URL": server.http}
+    watcher = subprocess.Popen(
+        [BINARY, "top", "--count=20", "--interval=500ms"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+    )
+    try:
+        for line in watcher.stdout:  # until a table has seen the requests
+            if line.startswith("add_sub "):
+                if float(line.split()[3]) > 0:
+                    break
+                assert server.infer("add_sub", body).status == 200
+        else:
+            raise AssertionError("no table had a request: " + watcher.stderr.read())
+        watcher.send_signal(signal.SIGINT)
+        rest, errors = watcher.communicate(timeout=60)
+        assert (watcher.returncode, errors) == (0, "")
+    finally:
+        watcher.kill()
+        watcher.wait()
+
+
+def test_top_on_a_terminal(server):
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 30, 0, 0))
+    env = {**os.environ, "NESO_URL": server.http, "TERM": "xterm"}
+    p = subprocess.Popen([BINARY, "top", "--count=1", "--interval=100ms"], stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    assert p.wait(60) == 0
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert shown.startswith("\x1b[H\x1b[2J")
+    lines = shown.removeprefix("\x1b[H\x1b[2J").removesuffix("\r\n").split("\r\n")
+    assert len(lines) == 4 and max(map(len, lines)) <= 30 and lines[3].startswith("and "), lines
+
+
+def test_top_ends_with_the_server(tmp_path):
+    python_model(tmp_path, "m")
+    with Server(tmp_path) as s:
+        p = subprocess.Popen(
+            [BINARY, "top", "--url", s.http, "--interval=100ms"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert p.stdout.readline().startswith(s.http)
+    out, errors = p.communicate(timeout=120)
+    assert p.returncode == 1 and errors.startswith("neso: "), errors
 
 
 def test_completion(server):

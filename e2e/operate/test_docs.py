@@ -26,10 +26,10 @@ def examples():
     for page in PAGES:
         for i, (language, text) in enumerate(BLOCK.findall(page.read_text())):
             name = f"{page.name}-{i}"
-            if "KEY" in text:  # with keys, see test_keys
+            if page.name == "python-client.md" or "KEY" in text:  # see test_the_python_clients, and with keys test_keys
                 continue
             if language == "sh" and re.match(
-                r"(curl|bin/neso config|bin/neso backends$|bin/neso perf|bin/neso test-model|\.venv/bin/python examples/client)",
+                r"(curl|bin/neso config|bin/neso backends$|bin/neso (perf|tune|test-model)|\.venv/bin/python examples/client)",
                 text,
             ):
                 yield pytest.param("sh", text, id=name)
@@ -183,9 +183,12 @@ def test_every_documented_option_exists():
     known = set(re.findall(r"^  (--[a-z0-9-]+)", usage("serve"), re.M))
     for command in commands():
         known |= set(re.findall(r"(--[a-z0-9-]+)", usage(*command)))
+    # Of the benchmarks, and of Java's launcher.
+    others = {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer", "--formats", "--generator"}
+    others |= {"--enable-native-access"}
     for page in PAGES:
         for option in re.findall(r"`(--[a-z0-9-]+)", page.read_text()):
-            if option not in known | {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer", "--formats"}:
+            if option not in known | others:
                 matches = [k for k in known if k.startswith(option)]
                 assert len(matches) == 1, f"{page.name} names {option}, which neso serve does not have"
 
@@ -273,6 +276,35 @@ def test_the_go_example_serves(tmp_path):
             p.stderr.read()
     assert r.returncode == 0 and '"data":[9,18,27,36]' in r.stdout.replace(".0", ""), r.stdout + r.stderr
     assert p.returncode == 0
+
+
+def test_the_go_client(example_server, tmp_path):
+    """The program of docs/use/go-client.md, over both of its transports."""
+    page = (ROOT / "docs" / "use" / "go-client.md").read_text()
+    assert (ROOT / "examples" / "goclient" / "main.go").read_text() in [t for n, t in BLOCK.findall(page) if n == "go"]
+    build = ["go", "build", "-o", tmp_path / "goclient", "./examples/goclient"]
+    subprocess.run(build, cwd=ROOT, check=True, timeout=600, env={**os.environ, "CGO_ENABLED": "0"})
+    promised = console("use/go-client.md", "go run ./examples/goclient -url grpc://localhost:8001")
+    for url in (f"http://{example_server.http}", f"grpc://{example_server.grpc}"):
+        r = subprocess.run([tmp_path / "goclient", f"-url={url}"], capture_output=True, text=True, timeout=60)
+        assert (r.returncode, r.stdout.splitlines()) == (0, promised), r.stdout + r.stderr
+
+
+def test_the_python_clients(example_server):
+    """The programs of docs/use/python-client.md print what stands below each."""
+    page = (ROOT / "docs" / "use" / "python-client.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```\n\n```console\n(.*?)^```", page, re.M | re.S)
+    assert len(programs) == page.count("```python") >= 4
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    running = []
+    for text, _ in programs:
+        text = text.replace("localhost:8000", example_server.http).replace("localhost:8001", example_server.grpc)
+        command = [sys.executable, "-c", text]
+        running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    for p, (_, promised) in zip(running, programs):
+        with p:
+            out, err = p.communicate(timeout=180)
+        assert (p.returncode, out) == (0, promised), err
 
 
 def test_the_tests_of_security_exist():

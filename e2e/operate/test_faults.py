@@ -19,6 +19,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import pytest
 import tritonclient.grpc as tgrpc
 from repository import Gate, Sent, X, answer, identity_model, metric, python_model, until
@@ -456,6 +457,33 @@ def test_stop_with_a_grace(tmp_path):
     finally:
         s.process.kill()
         s.stop()
+
+
+def test_connections_move_before_the_grace_is_over(tmp_path):
+    """Those that are busy when it ends would lose what is on its way then."""
+    identity_model(tmp_path, "go")
+    s = Server(tmp_path, "--drain-grace-secs=8")
+    kept = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=120)
+
+    def ask():
+        kept.request("GET", "/v2/health/live")
+        r = kept.getresponse()
+        r.read()
+        return r.status, r.getheader("connection")
+
+    gone = threading.Event()
+    with grpc.insecure_channel(s.grpc) as channel:
+        grpc.channel_ready_future(channel).result(60)
+        channel.subscribe(lambda state: state is not grpc.ChannelConnectivity.READY and gone.set())
+        assert ask() == (200, None)
+        s.process.send_signal(signal.SIGTERM)
+        assert until(lambda: ask() == (200, "close"))  # it answers, and only its last connections are asked to end
+        assert gone.wait(60)
+        assert s.get("/v2/health/live").status == 200
+    with tgrpc.InferenceServerClient(s.grpc) as client:
+        assert client.is_server_live()
+    assert s.process.wait(60) == 0, s.log()
+    s.stop()
 
 
 def test_what_is_in_flight_when_the_grace_is_over(tmp_path):

@@ -71,6 +71,36 @@ def test_loads_of_related_models_wait_for_each_other(tmp_path):
         assert all(s.get(f"/v2/models/{m}/ready").status == 200 for m in ("part", "one", "two"))
 
 
+@pytest.mark.parametrize("taken", ["served", "slow"])
+def test_an_unload_of_a_part_comes_after_the_load_of_its_ensemble(tmp_path, taken):
+    """As Triton's: the load does not fail for it, and the unload takes the ensemble too."""
+    gate = tmp_path / "gate"
+    gate.touch()
+    models = tmp_path / "models"
+    python_model(models, "served")
+    python_model(models, "slow", init=f"import os\n        while os.path.exists({str(gate)!r}): time.sleep(0.005)")
+    ensemble(models, "chain", "served", "slow")
+    with Server(models, "--model-control-mode=explicit", "--load-model=served") as s:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            load = pool.submit(s.post, "/v2/repository/models/chain/load", {})
+            assert until(lambda: index(s).get(("slow", "1"), ("",))[0] == "LOADING"), index(s)
+            unload = pool.submit(s.post, f"/v2/repository/models/{taken}/unload", {})
+            early, _ = concurrent.futures.wait([load, unload], timeout=0.2)
+            gate.unlink()
+            replies = load.result(), unload.result()
+        assert not early, [f.result() for f in early]
+        assert [r.status for r in replies] == [200, 200], [r.error for r in replies]
+        assert s.get("/v2/models/chain/ready").status == s.get(f"/v2/models/{taken}/ready").status == 400
+        left = "slow" if taken == "served" else "served"
+        assert s.get(f"/v2/models/{left}/ready").status == 200
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            for action, ready in (("load", 200), ("unload", 400)):
+                paths = [f"/v2/repository/models/{m}/{action}" for m in ("chain", taken)]
+                replies = list(pool.map(lambda path: s.post(path, {}), paths))
+                assert [r.status for r in replies] == [200, 200], [r.error for r in replies]
+                assert {s.get(f"/v2/models/{m}/ready").status for m in ("chain", taken)} == {ready}
+
+
 def test_load_with_config_and_files(tmp_path):
     config = {
         "backend": "python",

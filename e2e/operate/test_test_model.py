@@ -75,8 +75,8 @@ def test_broken_models_and_samples(tmp_path):
             '{"inputs":[{"name":"INPUT0","datatype":"FP32","shape":[2],"data":[1]}]}',
             "data has 1 elements, shape [2] has 2",
         ),
-        ('{"inputs":[{"name":"INPUT0","datatype":"INT8","shape":[1],"data":[200]}]}', "200 is too large for INT8"),
-        ('{"inputs":[{"name":"INPUT0","datatype":"FP32","shape":[1],"data":["x"]}]}', "x cannot be an element of FP32"),
+        ('{"inputs":[{"name":"INPUT0","datatype":"INT8","shape":[1],"data":[200]}]}', "expected INT8, got 200"),
+        ('{"inputs":[{"name":"INPUT0","datatype":"FP32","shape":[1],"data":["x"]}]}', "expected FP32, got x"),
     ):
         bad = tmp_path / "bad.json"
         bad.write_text(text)

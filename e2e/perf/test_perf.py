@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -103,6 +105,16 @@ def test_mistakes(args, text):
     assert r.returncode == 99 and text in r.stderr, r
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_unknown_composing_models(server, protocol):
+    """As perf_analyzer does it: before anything is measured."""
+    at = ("-i", "grpc", "-u", server.grpc) if protocol == "grpc" else ("-u", server.http)
+    for name, said in (("add_sub,UNKNOWN", "'UNKNOWN' is not found"), ("add_sub:7", "version 7 is not found")):
+        r = perf(*MODEL, *at, *QUICK, f"--bls-composing-models={name}")
+        assert r.returncode == 99 and "--bls-composing-models" in r.stderr and said in r.stderr, r
+        assert "throughput" not in r.stdout
+
+
 def test_no_server(server, tmp_path):
     port = free_port()
     r = perf("-m", "x", "-u", f"127.0.0.1:{port}")
@@ -193,8 +205,8 @@ def test_metrics(server):
     assert r.returncode == 99 and "the server's metrics cannot be read" in r.stderr and "404" in r.stderr, r
 
 
-def begin(*args):
-    """A run whose first window has ended."""
+def begin(*args, until="Pass [1]"):
+    """A run that has printed so much: by default what its first window has measured."""
     p = subprocess.Popen(
         [BINARY, "perf", "-v", "-r", "100000", "-s", "0", "-p", "50", *map(str, args)],
         stdout=subprocess.PIPE,
@@ -202,7 +214,7 @@ def begin(*args):
         text=True,
     )
     text = ""
-    while "Pass [1]" not in text:
+    while until not in text:
         line = p.stdout.readline()
         assert line, (text, p.stderr.read())
         text += line
@@ -227,5 +239,45 @@ def test_killed_server(protocol, tmp_path):
         server.process.kill()
         out, err = p.communicate(timeout=60)
         server.process.wait()
-    assert p.returncode == 99 and "cannot connect: connection refused" in out + err, (out, err)
+    assert p.returncode == 99 and "connection refused" in out + err, (out, err)
     assert "cut short)" in out and len(rows(tmp_path / "o.csv")) == 1, (out, err)
+
+
+def test_progress_needs_a_terminal(server):
+    """A line that is written over and over is for terminals: nothing of it is in a file, and --no-progress keeps it away."""
+    args = [BINARY, "perf", *MODEL, "-u", server.http, "-p", "600", "-r", "1"]
+    r = subprocess.run(args, capture_output=True, text=True, timeout=60)
+    assert r.returncode == UNSTABLE and "\x1b" not in r.stderr + r.stdout, r
+    for more, shown in (([], True), (["--no-progress"], False)):
+        ours, theirs = pty.openpty()
+        try:
+            r = subprocess.run([*args, *more], stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=60)
+            os.close(theirs)
+            text = b""
+            with contextlib.suppress(OSError):  # the other end is closed
+                while part := os.read(ours, 65536):
+                    text += part
+        finally:
+            os.close(ours)
+        assert (b"requests/s, mean" in text) == shown and "\x1b" not in r.stdout, text
+
+
+def test_trace_settings(server):
+    """--trace-level and its like are settings of the model on the server, over both protocols."""
+    for protocol in ("http", "grpc"):
+        r = perf(
+            "-m",
+            "identity_any_int16",
+            *SHAPE,
+            *at(server, protocol),
+            "--request-count",
+            2,
+            "--trace-rate",
+            7,
+            "--log-frequency",
+            9,
+        )
+        assert r.returncode == 0, r
+        settings = server.get("/v2/models/identity_any_int16/trace/setting").json
+        assert (settings["trace_rate"], settings["log_frequency"]) == ("7", "9"), settings
+        server.post("/v2/models/identity_any_int16/trace/setting", {"trace_rate": None, "log_frequency": None})

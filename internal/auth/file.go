@@ -28,6 +28,7 @@ type Entry struct {
 	Burst              int64    `json:"burst,omitempty"`
 	ConcurrentRequests int64    `json:"concurrent_requests,omitempty"`
 	QueuedBytes        int64    `json:"queued_bytes,omitempty"`
+	TokensPerMinute    int64    `json:"tokens_per_minute,omitempty"`
 }
 
 var keyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -36,6 +37,7 @@ var keyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func (e *Entry) Key() (*Key, error) {
 	k := &Key{Name: e.Name, Quota: Quota{
 		RequestsPerSecond: e.RequestsPerSecond, Burst: e.Burst, ConcurrentRequests: e.ConcurrentRequests, QueuedBytes: e.QueuedBytes,
+		TokensPerMinute: e.TokensPerMinute,
 	}}
 	if !keyName.MatchString(e.Name) {
 		return nil, fmt.Errorf("name: %q is not 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", e.Name)
@@ -82,6 +84,8 @@ func (e *Entry) Key() (*Key, error) {
 		return nil, fmt.Errorf("concurrent_requests: %d is negative", e.ConcurrentRequests)
 	case e.QueuedBytes < 0:
 		return nil, fmt.Errorf("queued_bytes: %d is negative", e.QueuedBytes)
+	case e.TokensPerMinute < 0 || e.TokensPerMinute > 1e12:
+		return nil, fmt.Errorf("tokens_per_minute: %d is not between 0 and 1000000000000", e.TokensPerMinute)
 	}
 	return k, nil
 }

@@ -49,6 +49,10 @@ func TestParseErrors(t *testing.T) {
 			"slow burst", `{"keys": [{"name": "a", "sha256": "` + hash + `", "burst": 1000000000, "requests_per_second": 0.00001}]}`,
 			"line 1: keys[0].burst: 1000000000 requests at 1e-05 a second take too long to come back",
 		},
+		{
+			"tokens", `{"keys": [{"name": "a", "sha256": "` + hash + `", "tokens_per_minute": -1}]}`,
+			"line 1: keys[0].tokens_per_minute: -1 is not between 0 and 1000000000000",
+		},
 		{"negative", `{"keys": [{"name": "a", "sha256": "` + hash + `", "queued_bytes": -1}]}`, "line 1: keys[0].queued_bytes: -1 is negative"},
 		{
 			"two names", `{"keys": [{"name": "a", "sha256": "` + hash + `"}, {"name": "a", "sha256": "` + digest("l") + `"}]}`,

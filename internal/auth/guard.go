@@ -213,6 +213,15 @@ func (c *Caller) may(at *standing, op Operation, model string) *backend.Error {
 	return nil
 }
 
+// Can reports whether the caller's key has a scope for op, and counts no refusal.
+func (c *Caller) Can(op Operation) bool {
+	if c == nil {
+		return true
+	}
+	k := c.at.Load().key
+	return k != nil && k.Scopes&needs[op] != 0
+}
+
 // refreshed looks the caller's key up where the file has changed: a stream may
 // live longer than its key. A key that is gone stays so.
 func (c *Caller) refreshed() *standing {

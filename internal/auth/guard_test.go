@@ -136,6 +136,34 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+func TestQuotaOfTokens(t *testing.T) {
+	u := &Usage{name: "k"}
+	q := &Quota{TokensPerMinute: 60}
+	u.quota.Store(q)
+	const second = int64(time.Second)
+	for i, c := range []struct {
+		at, spend int64
+		want      string
+	}{
+		{0, 59, "ok"}, // the first: before it nothing is spent
+		{0, 1, "ok"},
+		{0, 0, "Resource exhausted in 1s"}, // a minute's tokens are gone; one comes back in a second
+		{2 * second, 30, "ok"},
+		{2 * second, 0, "Resource exhausted in 28s"}, // tokens are known afterwards: it has a debt
+		{31 * second, 1 << 50, "ok"},
+		{31 * second, 0, "Resource exhausted in 59m59s"}, // however many, an hour from where it stood
+	} {
+		got := words(u.enter(q, 0, 0, c.at))
+		if got != c.want {
+			t.Errorf("step %d: got %s, want %s", i, got, c.want)
+		}
+		u.spend(c.spend, c.at)
+	}
+	if n := u.numbers(); n.Refused["tokens"] != 3 {
+		t.Errorf("numbers are %+v", n)
+	}
+}
+
 // TestRateNeverExceeded compares the bucket with a count over every window.
 func TestRateNeverExceeded(t *testing.T) {
 	u := &Usage{name: "k"}

@@ -18,6 +18,10 @@ type Quota struct {
 	// ConcurrentRequests bounds the requests in the server, QueuedBytes the bytes
 	// of their inputs, and once more those of answers that are not read.
 	ConcurrentRequests, QueuedBytes int64
+	// TokensPerMinute bounds the tokens that language models read and write for
+	// OpenAI's routes. They are known afterwards: a request is refused while those of
+	// the ones before are more.
+	TokensPerMinute int64
 }
 
 // reasons why a request was refused, as the metrics name them.
@@ -29,10 +33,11 @@ const (
 	byRate
 	byConcurrency
 	byBytes
+	byTokens
 	reasonCount
 )
 
-var reasonNames = [reasonCount]string{"scope", "model", "rate", "concurrency", "bytes"}
+var reasonNames = [reasonCount]string{"scope", "model", "rate", "concurrency", "bytes", "tokens"}
 
 // Usage counts what one key uses. It outlives a new version of the file: what
 // is in flight goes on counting.
@@ -42,6 +47,7 @@ type Usage struct {
 	// next is when the bucket of the rate is full again, in ns of backend.Now: the
 	// generic cell rate algorithm, which needs one number.
 	next            atomic.Int64
+	spent           atomic.Int64 // the same of tokens
 	requests, bytes atomic.Int64
 	share           ledger.Share
 	admitted        atomic.Uint64
@@ -102,6 +108,13 @@ func (u *Usage) enter(q *Quota, bytes, declared, now int64) *backend.Error {
 		u.Leave(bytes)
 		return u.tooMany(declared, q.QueuedBytes)
 	}
+	if wait := u.spent.Load() - now - int64(time.Minute); q.TokensPerMinute > 0 && wait >= 0 {
+		u.Leave(bytes)
+		u.refused[byTokens].Add(1)
+		e := backend.Errorf(backend.ResourceExhausted, "key '%s' has used more than its %d tokens per minute", u.name, q.TokensPerMinute)
+		e.RetryAfter = max(time.Second, time.Duration(wait))
+		return e
+	}
 	if wait := u.take(q, now); wait > 0 {
 		u.Leave(bytes)
 		u.refused[byRate].Add(1)
@@ -111,6 +124,32 @@ func (u *Usage) enter(q *Quota, bytes, declared, now int64) *backend.Error {
 	}
 	u.admitted.Add(1)
 	return nil
+}
+
+// mostDebt is how long one request, however large, keeps its key waiting at most.
+const mostDebt = time.Hour
+
+// Spend counts tokens that have been read and written for the caller's key.
+func (c *Caller) Spend(tokens int64) {
+	if c == nil || c.usage == nil || tokens <= 0 {
+		return
+	}
+	c.usage.spend(tokens, backend.Now())
+}
+
+func (u *Usage) spend(tokens, now int64) {
+	q := u.quota.Load()
+	if q.TokensPerMinute <= 0 {
+		return
+	}
+	took := min(float64(tokens)/float64(q.TokensPerMinute)*float64(time.Minute), float64(mostDebt))
+	for {
+		spent := u.spent.Load()
+		next := min(max(spent, now)+int64(took), now+int64(time.Minute+mostDebt))
+		if u.spent.CompareAndSwap(spent, next) {
+			return
+		}
+	}
 }
 
 // take takes one request from the bucket, or returns how long to wait.

@@ -9,12 +9,22 @@ import (
 
 // setAdminAddress takes host:port or unix:/path.
 func setAdminAddress(o *serveOptions, s string) error {
+	o.server.AdminAddress = s
+	return checkAddress("admin-address", s)
+}
+
+// setDashboardAddress takes the same.
+func setDashboardAddress(o *serveOptions, s string) error {
+	o.server.Metrics.DashboardAddress = s
+	return checkAddress("dashboard-address", s)
+}
+
+func checkAddress(name, s string) error {
 	if !strings.HasPrefix(s, "unix:") {
 		if _, port, err := net.SplitHostPort(s); err != nil || port == "" {
-			return fmt.Errorf("invalid argument for --admin-address: got %q, expected host:port or unix:/path", s)
+			return fmt.Errorf("invalid argument for --%s: got %q, expected host:port or unix:/path", name, s)
 		}
 	}
-	o.server.AdminAddress = s
 	return nil
 }
 

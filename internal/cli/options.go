@@ -251,6 +251,14 @@ func setCacheConfig(o *serveOptions, s string) error {
 	return nil
 }
 
+func setCacheDirectory(o *serveOptions, s string) error {
+	if s == "" {
+		return errors.New("--cache-directory can not be empty")
+	}
+	o.server.ResponseCache.Directory = s
+	return nil
+}
+
 // setCacheSize is --cache-config=local,size=<bytes> under its old name.
 func setCacheSize(o *serveOptions, s string) error {
 	n, err := parseInt(s)
@@ -260,7 +268,8 @@ func setCacheSize(o *serveOptions, s string) error {
 	if n <= 0 {
 		return fmt.Errorf("expected a number of bytes, got %d", n)
 	}
-	o.server.ResponseCache = neso.ResponseCache{Name: "local", Settings: map[string]string{"size": strconv.Itoa(n)}}
+	c := &o.server.ResponseCache
+	c.Name, c.Settings = "local", map[string]string{"size": strconv.Itoa(n)}
 	return nil
 }
 

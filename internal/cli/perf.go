@@ -15,6 +15,7 @@ import (
 func runPerf(ctx context.Context, env Env, args []string, program string) int {
 	return perf.Main(ctx, args, perf.Env{
 		Stdout: env.Stdout, Stderr: env.Stderr, Program: program, Version: neso.Version(), Terminal: terminal.Is(env.Stderr),
+		Serve: servePerf(env.Stderr),
 	})
 }
 

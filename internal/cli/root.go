@@ -19,10 +19,11 @@ import (
 	"github.com/nesoserve/neso/internal/cli/configcheck"
 	"github.com/nesoserve/neso/internal/cli/configs"
 	"github.com/nesoserve/neso/internal/cli/doctor"
+	"github.com/nesoserve/neso/internal/cli/image"
 	"github.com/nesoserve/neso/internal/cli/key"
 	"github.com/nesoserve/neso/internal/cli/remote"
 	"github.com/nesoserve/neso/internal/cli/testmodel"
-	"github.com/nesoserve/neso/internal/setting"
+	"github.com/nesoserve/neso/internal/cli/tuning"
 	"github.com/nesoserve/neso/internal/spelling"
 )
 
@@ -41,7 +42,6 @@ func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code
 // and a link named tritonserver mean `neso serve`, one named serve `neso sagemaker`,
 // one named perf_analyzer `neso perf`.
 func Main(ctx context.Context, env Env) int {
-	setting.AsOptions()
 	args := env.Args[1:]
 	name := strings.TrimSuffix(filepath.Base(env.Args[0]), ".exe")
 	if name == "serve" { // what the cloud starts a container with
@@ -51,6 +51,9 @@ func Main(ctx context.Context, env Env) int {
 		return runPerf(ctx, env, args, name)
 	}
 	asTriton := name == "tritonserver"
+	if !asTriton && len(args) > 0 && args[0] == "tritonserver" { // as containers of Triton's are given a command
+		asTriton, args = true, args[1:]
+	}
 	if asTriton || len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--help" && args[0] != "--version" {
 		return serve(ctx, env, args, asTriton)
 	}
@@ -63,6 +66,9 @@ func Main(ctx context.Context, env Env) int {
 	if exit, ok := err.(*exitError); ok { //nolint:errorlint // made here, never wrapped
 		return exit.code
 	}
+	if exit, ok := err.(*tuning.ExitError); ok { //nolint:errorlint // never wrapped
+		return exit.Code
+	}
 	for _, said := range []error{remote.ErrNotReady, configcheck.ErrFaults, testmodel.ErrFailed, doctor.ErrMissing} {
 		if errors.Is(err, said) {
 			return 1
@@ -70,6 +76,11 @@ func Main(ctx context.Context, env Env) int {
 	}
 	fmt.Fprintln(env.Stderr, "neso:", err)
 	return 1
+}
+
+// checkModels says what is wrong with a repository that becomes a part of an image.
+func checkModels(out io.Writer, repository string) (bool, error) {
+	return configcheck.Check(out, []string{repository}, backends.Directory(""), false)
 }
 
 // rootCommand is `neso` with all its commands.
@@ -85,8 +96,10 @@ func rootCommand(env Env) *cobra.Command {
 	root.SetErr(env.Stderr)
 	root.AddCommand(serveCommand(env), sagemakerCommand(env), configs.Command(env.Stdout, env.Stderr),
 		testmodel.Command(env.Stdout, env.Stderr), backends.Command(env.Stdout, env.Stderr), isolateCommand(), confineCommand(),
-		versionCommand(env))
-	root.AddCommand(doctor.Command(env.Stdout), key.Command(env.Stdout), perfCommand(env))
+		versionCommand(env), protoCommand(env))
+	root.AddCommand(doctor.Command(env.Stdout), key.Command(env.Stdout), perfCommand(env),
+		tuning.Command(env.Stdout, env.Stderr, neso.Version()))
+	root.AddCommand(image.Command(env.Stdout, env.Stderr, checkModels))
 	root.AddCommand(remote.Commands(env.Stdout)...)
 	explainUsage(root)
 	return root

@@ -18,14 +18,17 @@ import (
 	"github.com/nesoserve/neso/internal/cli/backends"
 	"github.com/nesoserve/neso/internal/cli/orphans"
 	"github.com/nesoserve/neso/internal/cli/signals"
+	"github.com/nesoserve/neso/internal/cli/systemd"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/startpages"
 )
 
 func defaults() *serveOptions {
 	return &serveOptions{
 		server: neso.Server{
-			ExitTimeout: 30 * time.Second, ControlMode: "none", PollInterval: 15 * time.Second, PollSettle: 2 * time.Second, LoadThreads: 4,
+			OptionPrefix: setting.Options,
+			ExitTimeout:  30 * time.Second, ControlMode: "none", PollInterval: 15 * time.Second, PollSettle: 2 * time.Second, LoadThreads: 4,
 			HTTP: neso.HTTP{MaxInputSize: 64 << 20}, GPU: neso.GPU{MinComputeCapability: 6},
 		},
 		log:         neso.LogSettings{Format: logFormats[0]},
@@ -65,12 +68,12 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 	defer orphans.Adopt()()
 	for _, opt := range table {
 		if opt.unused != "" && slices.Contains(given, opt.name) {
-			logger.Warn("option has no effect", "option", "--"+opt.name, "because", opt.unused)
+			logger.Warn("option has no effect", "option", setting.Options+opt.name, "because", opt.unused)
 		}
 	}
 	with := all.Options{
 		Python: o.python, WorkerBinary: workerBinary(), WorkerUser: o.workerUser, WorkerEnvironment: o.workerEnv,
-		DeviceMemory: o.deviceMemory, CUDALibrary: o.cudaLibrary,
+		DeviceMemory: o.deviceMemory, CUDALibrary: o.cudaLibrary, OptionPrefix: setting.Options,
 	}
 	for _, w := range append(o.warnings, with.Warnings()...) {
 		logger.Warn(w) //nolint:sloglint // texts of our own
@@ -83,7 +86,7 @@ func serve(ctx context.Context, env Env, args []string, asTriton bool) int {
 		fmt.Fprintln(env.Stderr, err)
 		return 1
 	}
-	o.server.Backends = all.Drivers(with)
+	o.server.Backends, o.server.Libraries = all.Drivers(with), all.Plugins(with)
 	return o.run(ctx, env, log, single, asTriton)
 }
 
@@ -137,6 +140,8 @@ func (o *serveOptions) run(ctx context.Context, env Env, log *neso.Log, single *
 	}
 	ctx, stop := signals.Context(ctx, logger)
 	defer stop()
+	manager := systemd.Open(ctx, logger)
+	defer manager.Close()
 	if err := o.server.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			logger.Info("stopped before the models were loaded")
@@ -162,6 +167,7 @@ func (o *serveOptions) run(ctx context.Context, env Env, log *neso.Log, single *
 		logger.Debug("pages of the start stay", "error", err)
 	}
 	single.report(env.Stdout, &o.server)
+	manager.Ready(o.server.Live)
 	err = control(ctx, o, logger)
 	if err != nil {
 		logger.Error("failed to stop server", "error", err.Error())

@@ -27,11 +27,16 @@ func modelPaths(args []string) (paths, rest []string) {
 		if strings.HasPrefix(arg, "--") {
 			return args[:i], args[i:]
 		}
-		if _, err := os.Stat(arg); err != nil {
+		if _, path := modelpath.Named(arg); !exists(path) {
 			return args[:i], args[i:]
 		}
 	}
 	return args, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // misplaced adds to the error for an argument that is no option why it was not

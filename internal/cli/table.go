@@ -372,8 +372,8 @@ func serveTable() []option {
 		},
 		{
 			name: "repoagent-directory", kind: "string", group: groupAgent,
-			help: "The global directory searched for repository agent shared libraries.", set: setAgentDirectory,
-			unused: "the checksum agent is part of the server, there are no others",
+			help: "The global directory searched for repository agent shared libraries. The checksum agent is part of the server.",
+			set:  setAgentDirectory,
 		},
 		{
 			name: "cache-config", kind: "<string>,<string>=<string>", group: groupCache,
@@ -383,8 +383,9 @@ func serveTable() []option {
 			set: setCacheConfig,
 		},
 		{
-			name: "cache-directory", kind: "string", group: groupCache, help: "The global directory searched for cache shared libraries.",
-			unused: "the caches are part of the server",
+			name: "cache-directory", kind: "string", group: groupCache,
+			help: "The global directory searched for cache shared libraries. The caches \"local\" and \"redis\" are part of the server.",
+			set:  setCacheDirectory,
 		},
 		{
 			name: "rate-limit", kind: "string", group: groupRate,
@@ -573,6 +574,27 @@ func serveTable() []option {
 		{
 			name: "metrics-tls-client-ca", kind: "string", group: groupNeso, help: "As --http-tls-client-ca, for the metrics listener.",
 			set: stringVar(func(o *serveOptions) *string { return &o.metricsTLS.ClientCA }),
+		},
+		{
+			name: "allow-dashboard", kind: "boolean", group: groupNeso,
+			help: "Serve /dashboard, a page that shows the server, beside the metrics. Without --auth-file other machines read there only. " +
+				"Default: true.", set: notVar(func(o *serveOptions) *bool { return &o.server.Metrics.NoDashboard }),
+		},
+		{
+			name: "dashboard-address", kind: "string", group: groupNeso,
+			help: "A listener, host:port or unix:/path, for the dashboard alone, with the TLS of the metrics: whoever reaches it may do what the " +
+				"HTTP API lets them. Default: beside the metrics.", set: setDashboardAddress,
+		},
+		{
+			name: "http-docs", kind: "boolean", group: groupNeso,
+			help: "Describe the HTTP API, with the models that are loaded, at /openapi.json (OpenAPI 3.1) and show it at /docs. Default: true.",
+			set:  notVar(func(o *serveOptions) *bool { return &o.server.HTTP.NoDescription }),
+		},
+		{
+			name: "openai", kind: "boolean", group: groupNeso,
+			help: "Serve models of text at /v1/ of the HTTP port, as OpenAI's API does: chat/completions, completions, responses, embeddings, " +
+				"models. docs/use/openai.md says which models. Default: false.",
+			set: boolVar(func(o *serveOptions) *bool { return &o.server.HTTP.OpenAI }),
 		},
 		{
 			name: "grpc-reflection", kind: "boolean", group: groupNeso,

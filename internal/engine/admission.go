@@ -23,11 +23,14 @@ type admission struct {
 	// they have ended, while requests of models to other models still pass.
 	external atomic.Int64
 	refuse   atomic.Bool
-	empty    chan struct{} // one place: said once is enough
+	option   string        // what refusals call the setting of maxRequests
+	empty    chan struct{} // of capacity 1: said once is enough
 }
 
-func newAdmission(maxBytes, maxRequests int64) *admission {
-	return &admission{ledger: ledger.New(maxBytes), maxRequests: maxRequests, empty: make(chan struct{}, 1)}
+func newAdmission(maxBytes, maxRequests int64, words setting.Words) *admission {
+	l := ledger.New(maxBytes)
+	l.Option = words.Name("max-queued-bytes")
+	return &admission{ledger: l, maxRequests: maxRequests, option: words.Name("max-queued-requests"), empty: make(chan struct{}, 1)}
 }
 
 // enter lets a request of bytes in, or says why not. whole says that they are all
@@ -38,8 +41,8 @@ func (a *admission) enter(by ledger.Asker, bytes int64, whole bool) (ledger.Room
 		a.requests.Add(-1)
 		return ledger.Room{}, &backend.Error{
 			Code: backend.Unavailable, RetryAfter: retryAfter,
-			Message: backend.Errorf(backend.Unavailable, "the server holds its maximum of %d requests ("+setting.Name("max-queued-requests")+")",
-				a.maxRequests).Message,
+			Message: backend.Errorf(backend.Unavailable, "the server holds its maximum of %d requests (%s)",
+				a.maxRequests, a.option).Message,
 		}
 	}
 	on := ledger.In

@@ -16,10 +16,10 @@ import (
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/recent"
 	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/responsecache"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
@@ -38,10 +38,12 @@ type Engine struct {
 	continuing atomic.Bool
 	// leaving says that the server serves, but is about to stop: not ready.
 	leaving   atomic.Bool
+	parting   atomic.Bool // clients are asked to take new connections
 	faults    faults
 	admission *admission
 	heavy     lane.Lane
 	refusals  *refusals.Book
+	recent    *recent.Book
 	deadlocks deadlock.Detector
 	repo      *repository.Repository
 	life      *lifecycle.Manager
@@ -70,8 +72,8 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		o: o, log: o.Logger, heavy: lane.New(), refusals: refusals.New(o.Logger),
-		admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests), shared: shm.New(o.SharedMemory),
+		o: o, log: o.Logger, heavy: lane.New(), refusals: refusals.New(o.Logger), recent: recent.New(),
+		admission: newAdmission(o.MaxQueuedBytes, o.MaxQueuedRequests, o.Words), shared: shm.New(o.SharedMemory),
 		stopped: make(chan struct{}),
 	}
 	// The owner is the version that NewRequest has set.
@@ -105,7 +107,8 @@ func New(o Options) (*Engine, error) {
 	e.repo = repo
 	o.warnOfSettings()
 	e.life = lifecycle.New(lifecycle.Options{
-		LoadSettings: o.LoadSettings, Repository: repo, Backends: o.Backends, Host: &host{e}, Steps: steps{e}, Cache: e.cache,
+		LoadSettings: o.LoadSettings, Repository: repo, Backends: o.Backends, Libraries: o.Libraries, Host: &host{e}, Steps: steps{e},
+		Cache:    e.cache,
 		Refusals: e.refusals, Settings: e.o.settings, Allocator: e.o.Allocator, Logger: o.Logger,
 	})
 	if o.ControlMode == "poll" {
@@ -189,8 +192,8 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 		return err
 	}
 	if e.o.RefuseFiles && len(r.Files) > 0 {
-		e.refusals.Refused(refusals.ModelFiles, textNoFiles(), slog.String("model", r.Name))
-		return backend.Errorf(backend.PermissionDenied, "%s", textNoFiles())
+		e.refusals.Refused(refusals.ModelFiles, e.textNoFiles(), slog.String("model", r.Name))
+		return backend.Errorf(backend.PermissionDenied, "%s", e.textNoFiles())
 	}
 	plain := make(map[string][]byte, len(r.Files))
 	for path, content := range r.Files {
@@ -204,13 +207,13 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 // What the operator of the server refuses is refused here, where every way of
 // loading comes by; package lifecycle refuses configurations that name files
 // outside of the model.
-func textNoFiles() string {
-	return "this server takes no model files over the API (" + setting.Name("allow-model-files") + "=false)"
+func (e *Engine) textNoFiles() string {
+	return "this server takes no model files over the API (" + e.o.Words.Name("allow-model-files") + "=false)"
 }
 
-func textNoModels() string {
+func (e *Engine) textNoModels() string {
 	return "models may not load or unload models on this server (" +
-		setting.Name("allow-model-loads") + "=false, the default with " + setting.Name("admin-address") + ")"
+		e.o.Words.Name("allow-model-loads") + "=false, the default with " + e.o.Words.Name("admin-address") + ")"
 }
 
 // refuseModels is the answer to a model that wants to load or unload, or nil.
@@ -218,8 +221,8 @@ func (e *Engine) refuseModels(model string) error {
 	if !e.o.RefuseModels {
 		return nil
 	}
-	e.refusals.Refused(refusals.ModelLoads, textNoModels(), slog.String("model", model))
-	return backend.Errorf(backend.PermissionDenied, "%s", textNoModels())
+	e.refusals.Refused(refusals.ModelLoads, e.textNoModels(), slog.String("model", model))
+	return backend.Errorf(backend.PermissionDenied, "%s", e.textNoModels())
 }
 
 // Unload unloads a model (explicit control mode only), after the loads that are

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 
 	"github.com/nesoserve/neso/backend"
@@ -172,6 +173,32 @@ func (h *host) Unload(_ context.Context, model string, dependents bool) error {
 // work may call others that still serve.
 func (h *host) Ready(model string, version int64) bool {
 	return h.e.modelReady(model, version) == nil
+}
+
+func (h *host) Activity(trace, name string, at int64) { h.e.o.Tracer.Note(trace, name, at) }
+
+// Document answers what it can itself, and has the owner of the engine write the rest.
+func (h *host) Document(q backend.Question) ([]byte, error) {
+	switch q.About {
+	case backend.AboutLive:
+		return nil, h.e.Live()
+	case backend.AboutReady:
+		return nil, h.e.Ready()
+	case backend.AboutLabels:
+		return json.Marshal(h.e.Labels(q.Model, q.Version, q.Output))
+	case backend.AboutService:
+		m := h.e.life.PinFor("", q.Model, q.Version)
+		if m == nil {
+			return nil, h.e.life.Explain(q.Model, q.Version)
+		}
+		defer m.Unpin()
+		return json.Marshal(map[string]any{"decoupled": m.Config().Decoupled, "version": m.Version()})
+	default:
+		if h.e.o.Documents == nil {
+			return nil, backend.Errorf(backend.Unsupported, "the server has no documents")
+		}
+		return h.e.o.Documents(q)
+	}
 }
 
 func (h *host) MetricFamily(family backend.MetricFamily) (release func(), err error) {

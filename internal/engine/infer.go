@@ -151,6 +151,7 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 
 func (e *Engine) endRequest(r *infer.Request, external bool) {
 	m := r.Owner.(*model.Model)
+	e.recent.Ended(r)
 	if r.Abandoned {
 		m.Abandon(false)
 		external = false // the server has ceased to count it
@@ -214,6 +215,7 @@ func (e *Engine) Infer(r *infer.Request) error {
 		r.Ctx = context.Background()
 	}
 	if err := m.Settle(r); err != nil {
+		e.recent.Refused(r, err)
 		r.Discard()
 		return err
 	}
@@ -225,6 +227,7 @@ func (e *Engine) Infer(r *infer.Request) error {
 		if timeline != nil {
 			timeline.End(r, err)
 		}
+		e.recent.Refused(r, err)
 		r.Discard()
 		return err
 	}

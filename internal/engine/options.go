@@ -11,7 +11,6 @@ import (
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/repository"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/tracing"
 	"github.com/nesoserve/neso/tensor"
@@ -28,7 +27,10 @@ type Options struct {
 	// models all come over the API or are bound by a program.
 	NoRepository bool
 	Backends     []backend.Driver
-	BackendDir   string
+	// Libraries runs repository agents and response caches that are libraries; nil
+	// where the server cannot.
+	Libraries  backend.Libraries
+	BackendDir string
 	// BackendSettings holds --backend-config values by backend name; "" holds the
 	// global ones.
 	BackendSettings map[string]map[string]string
@@ -51,10 +53,10 @@ type Options struct {
 	// RefuseFiles refuses loads that bring the model's files, whoever asks for them;
 	// RefuseModels refuses loads and unloads that models ask for.
 	RefuseFiles, RefuseModels bool
-	// Cache is the name of the response cache, "local" or "redis", and
-	// CacheSettings what --cache-config says to it; empty means none.
-	Cache         string
-	CacheSettings map[string]string
+	// Cache is the name of the response cache, "local", "redis" or that of a library in
+	// CacheLibraries, and CacheSettings what --cache-config says to it; empty means none.
+	Cache, CacheLibraries string
+	CacheSettings         map[string]string
 	// SharedMemory says which clients may share memory with the server.
 	SharedMemory shm.Options
 	// Customs takes the metrics that backends publish; nil means one that nobody
@@ -63,6 +65,9 @@ type Options struct {
 	// Allocator gives ordinary memory for tensors; nil means a pool of the
 	// engine's own.
 	Allocator tensor.Allocator
+	// Documents answers what backends ask of the server, but for backend.AboutLive,
+	// AboutReady, AboutLabels and AboutService; nil means that it is not there.
+	Documents func(q backend.Question) ([]byte, error)
 	// Tracer follows the sampled requests; nil means one that never samples any.
 	// Whoever made it closes it, after the front ends.
 	Tracer *tracing.Tracer
@@ -99,14 +104,14 @@ func (o *Options) fill() error {
 		o.ControlMode = "none"
 	case "explicit", "poll":
 	default:
-		return backend.Errorf(backend.InvalidArg, "invalid argument for %s", setting.Name("model-control-mode"))
+		return backend.Errorf(backend.InvalidArg, "invalid argument for %s", o.Words.Name("model-control-mode"))
 	}
 	if len(o.Repositories) == 0 && !o.NoRepository {
-		return backend.Errorf(backend.InvalidArg, "%s must be specified", setting.Name("model-repository"))
+		return backend.Errorf(backend.InvalidArg, "%s must be specified", o.Words.Name("model-repository"))
 	}
 	if len(o.StartupModels) > 0 && o.ControlMode != "explicit" {
-		return backend.Errorf(backend.InvalidArg, "Use of '%s' requires setting '%s=explicit' as well.", setting.Name("load-model"),
-			setting.Name("model-control-mode"))
+		return backend.Errorf(backend.InvalidArg, "Use of '%s' requires setting '%s=explicit' as well.", o.Words.Name("load-model"),
+			o.Words.Name("model-control-mode"))
 	}
 	if len(o.StartupModels) > 1 {
 		if slices.Contains(o.StartupModels, allModels) {

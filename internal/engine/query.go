@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/recent"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -147,6 +149,23 @@ func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) 
 	}
 }
 
+// Explain says what the batcher of a model with a latency objective has learnt, and
+// why its last batches were closed, as JSON.
+func (e *Engine) Explain(name string, version int64) ([]byte, error) {
+	if s := e.State(); s != Ready {
+		return nil, notReady()
+	}
+	m := pick(e.life.Lookup(name), version)
+	if m == nil {
+		return nil, e.life.Explain(name, version)
+	}
+	what, err := m.Explain()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(what)
+}
+
 // IndexEntry is one line of the repository index.
 type IndexEntry struct {
 	Name, Version, State, Reason string
@@ -197,12 +216,8 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 			if ready && v.State != lifecycle.Ready {
 				continue
 			}
-			entry := IndexEntry{Name: v.Name, State: v.State.String(), Reason: v.Reason}
-			if v.State == lifecycle.Ready && v.Model != nil {
-				if gone, err := e.life.Ready(v.Key, v.Version, v.Model); err != nil && !gone { // loaded, but its worker keeps dying, say
-					entry.State, entry.Reason = lifecycle.Unavailable.String(), err.Error()
-				}
-			}
+			entry := IndexEntry{Name: v.Name}
+			entry.State, entry.Reason = e.standing(&v)
 			if v.Version > 0 {
 				entry.Version = strconv.FormatInt(v.Version, 10)
 			}
@@ -214,6 +229,45 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 	})
 	return index, nil
 }
+
+// standing is the state of a version as the index has it, and the reason for it.
+func (e *Engine) standing(v *lifecycle.Version) (state, reason string) {
+	if v.State == lifecycle.Ready && v.Model != nil {
+		if gone, err := e.life.Ready(v.Key, v.Version, v.Model); err != nil && !gone { // loaded, but its worker keeps dying, say
+			return lifecycle.Unavailable.String(), err.Error()
+		}
+	}
+	return v.State.String(), v.Reason
+}
+
+// Standing is a version that the server has loaded, or has tried to.
+type Standing struct {
+	lifecycle.Version
+	// State and Reason are those of the index.
+	State, Reason string
+}
+
+// Standings returns how the versions of a model are, or for the empty name those of
+// all models, by name and version. It asks no repository.
+func (e *Engine) Standings(name string) []Standing {
+	versions := e.life.Versions(name)
+	all := make([]Standing, len(versions))
+	for i := range versions {
+		all[i].Version = versions[i]
+		all[i].State, all[i].Reason = e.standing(&versions[i])
+	}
+	return all
+}
+
+// Given returns the configuration file of a version as it lies in its directory, and
+// the file's name; nil where there is none.
+func (e *Engine) Given(m *model.Model) (file string, text []byte) { return m.Given(e.o.ConfigName) }
+
+// ControlMode is that of the options.
+func (e *Engine) ControlMode() string { return e.o.ControlMode }
+
+// Recent keeps the last requests that failed, and the slowest.
+func (e *Engine) Recent() *recent.Book { return e.recent }
 
 // Labels returns the class labels of an output of a ready version, or nil.
 func (e *Engine) Labels(name string, version int64, output string) []string {

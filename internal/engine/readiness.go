@@ -13,6 +13,13 @@ import (
 // turn away before Close refuses requests. Live stays true.
 func (e *Engine) Leave() { e.leaving.Store(true) }
 
+// Part has front ends ask clients with each reply to take a new connection. None is
+// closed before: a request may be coming on it.
+func (e *Engine) Part() { e.parting.Store(true) }
+
+// Parting reports whether clients are to take new connections.
+func (e *Engine) Parting() bool { return e.parting.Load() }
+
 func errLeaving() *backend.Error {
 	return backend.Errorf(backend.Unavailable, "the server is about to stop")
 }

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/lifecycle"
 )
 
 // Register adds the model repository at path while the server runs (explicit
@@ -39,32 +37,11 @@ func (e *Engine) Unregister(path string) error {
 	return e.repo.Unregister(path)
 }
 
-// unloadPoll is how often UnloadWait looks.
-const unloadPoll = 20 * time.Millisecond
-
 // UnloadWait unloads a model with its parts and waits until its requests in
 // flight have ended and its memory is given back, or ctx ends.
 func (e *Engine) UnloadWait(ctx context.Context, name string) error {
 	if err := e.Unload(ctx, name, true); err != nil {
 		return err
 	}
-	tick := time.NewTicker(unloadPoll)
-	defer tick.Stop()
-	for e.unloading(name) {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-	return nil
-}
-
-func (e *Engine) unloading(name string) bool {
-	for _, v := range e.life.Versions(name) {
-		if v.State == lifecycle.Unloading {
-			return true
-		}
-	}
-	return false
+	return e.life.Unloaded(ctx, name)
 }

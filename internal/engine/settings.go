@@ -7,7 +7,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig/platform"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/spelling"
 )
 
@@ -21,7 +20,7 @@ func (o *Options) settings(name string) backend.Settings {
 	for _, of := range []string{"", name} {
 		maps.Copy(values, o.BackendSettings[of])
 	}
-	return backend.Settings{Values: values, Directory: o.BackendDir}
+	return backend.Settings{Values: values, Directory: o.BackendDir, OptionPrefix: string(o.Words)}
 }
 
 // warnOfSettings reports the names in --backend-config that nothing reads.
@@ -37,7 +36,7 @@ func (o *Options) warnOfSettings() {
 		if name != "" {
 			d := o.driver(name)
 			if d == nil {
-				o.Logger.Warn(setting.Name("backend-config")+" names a backend that this server does not have",
+				o.Logger.Warn(o.Words.Name("backend-config")+" names a backend that this server does not have",
 					slog.String("backend", name), spelling.Meant(platform.NearestBackend(name, names), names))
 				continue
 			}
@@ -48,7 +47,7 @@ func (o *Options) warnOfSettings() {
 		}
 		for _, key := range slices.Sorted(maps.Keys(o.BackendSettings[name])) {
 			if !spelling.Known(key, known) {
-				o.Logger.Warn(setting.Name("backend-config")+" has a setting that is not known and has no effect",
+				o.Logger.Warn(o.Words.Name("backend-config")+" has a setting that is not known and has no effect",
 					slog.String("backend", name), slog.String("setting", key), spelling.Meant(key, known))
 			}
 		}

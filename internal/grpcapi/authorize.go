@@ -88,8 +88,8 @@ func (s *Server) identify(ctx context.Context, name string, call *tap.Info) (con
 		auth.Note(s.o.Engine.Refusals(), err, from(ctx, name)...)
 		return nil, statusOf(err)
 	case s.o.ManagedElsewhere && ok && op.Changes():
-		s.o.Engine.Refusals().Refused(refusals.Listener, kserve.TextManagedElsewhere(), from(ctx, name)...)
-		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere())
+		s.o.Engine.Refusals().Refused(refusals.Listener, kserve.TextManagedElsewhere(s.o.Words), from(ctx, name)...)
+		return nil, status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere(s.o.Words))
 	case s.o.Guard == nil:
 		return ctx, nil
 	}
@@ -142,8 +142,8 @@ func (s *Server) authorize(ctx context.Context, name string, message any) error 
 		return nil
 	}
 	if s.o.ManagedElsewhere && op.Changes() {
-		s.o.Engine.Refusals().Refused(refusals.Listener, kserve.TextManagedElsewhere(), from(ctx, name)...)
-		return status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere())
+		s.o.Engine.Refusals().Refused(refusals.Listener, kserve.TextManagedElsewhere(s.o.Words), from(ctx, name)...)
+		return status.Error(codes.PermissionDenied, kserve.TextManagedElsewhere(s.o.Words))
 	}
 	if bad := callerOf(ctx).May(op, model); bad != nil {
 		auth.Note(s.o.Engine.Refusals(), bad, from(ctx, name)...)

@@ -8,8 +8,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/structpb"
-
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // bindingDesc describes the one call that Triton lacks, in a service of our own
@@ -28,7 +26,7 @@ func bindingDesc(s *Server) *grpc.ServiceDesc {
 // and with which token: the fields "socket" and "token".
 func (s *Server) repositoryBind(context.Context, *emptypb.Empty) (*structpb.Struct, error) {
 	if s.o.Join == nil {
-		return nil, unsupported("binding models to this server is not allowed. Start it with '" + setting.Name("allow-bind") +
+		return nil, unsupported("binding models to this server is not allowed. Start it with '" + s.o.Words.Name("allow-bind") +
 			"=true' to enable.")
 	}
 	socket, token, err := s.o.Join()

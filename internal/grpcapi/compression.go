@@ -162,8 +162,8 @@ func (s *Server) compression(stream transport.Stream) {
 }
 
 // encodingsOf returns the encodings of a compression level in order of
-// preference: low is fast, the others are small.
-func encodingsOf(level string) ([]string, error) {
+// preference: low is fast, the others are small. The error is in these words.
+func encodingsOf(level string, words setting.Words) ([]string, error) {
 	switch level {
 	case "", "none":
 		return nil, nil
@@ -172,6 +172,6 @@ func encodingsOf(level string) ([]string, error) {
 	case "medium", "high":
 		return []string{nameDeflate, nameGzip}, nil
 	}
-	return nil, backend.Errorf(backend.InvalidArg, "invalid argument for "+setting.Name("grpc-infer-response-compression-level")+
-		": '%s', expected none, low, medium or high", level)
+	return nil, backend.Errorf(backend.InvalidArg, "invalid argument for %s: '%s', expected none, low, medium or high",
+		words.Name("grpc-infer-response-compression-level"), level)
 }

@@ -20,14 +20,14 @@ var reserved = []string{"sequence_id", "sequence_start", "sequence_end", "priori
 // forward makes request parameters of the client's metadata.
 type forward struct{ pattern *regexp.Regexp }
 
-// newForward returns nil for the empty pattern.
-func newForward(pattern string) (*forward, error) {
+// newForward returns nil for the empty pattern. The error is in these words.
+func newForward(pattern string, words setting.Words) (*forward, error) {
 	if pattern == "" {
 		return nil, nil
 	}
 	re, err := regexp.Compile("(?i)" + pattern)
 	if err != nil {
-		return nil, backend.Errorf(backend.InvalidArg, "invalid "+setting.Name("grpc-header-forward-pattern")+": %v", err)
+		return nil, backend.Errorf(backend.InvalidArg, "invalid %s: %v", words.Name("grpc-header-forward-pattern"), err)
 	}
 	return &forward{pattern: re}, nil
 }

@@ -20,11 +20,14 @@ import (
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the front end. The zero values are Triton's defaults.
 type Options struct {
 	Engine *engine.Engine
+	// Words are what messages call settings of the server.
+	Words setting.Words
 	// Log is what LogSettings shows and changes; without it the call is not
 	// supported.
 	Log *logging.Log
@@ -111,10 +114,10 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, stopping: make(chan struct{}), stopped: make(chan struct{})}
 	var err error
-	if s.forward, err = newForward(o.HeaderForwardPattern); err != nil {
+	if s.forward, err = newForward(o.HeaderForwardPattern, o.Words); err != nil {
 		return nil, err
 	}
-	if s.encodings, err = encodingsOf(o.ResponseCompression); err != nil {
+	if s.encodings, err = encodingsOf(o.ResponseCompression, o.Words); err != nil {
 		return nil, err
 	}
 	options := transport.Options{
@@ -182,6 +185,14 @@ func (s *Server) Serve(l net.Listener) error {
 		return nil
 	}
 	return err
+}
+
+// Part asks clients to take new connections, while all calls are served: those that
+// come now are asked soon. The library knows no way to do that.
+func (s *Server) Part() {
+	if t, ok := s.grpc.(*transport.Server); ok {
+		t.Part()
+	}
 }
 
 // Shutdown refuses new inference requests, lets those in flight end, and closes

@@ -17,7 +17,6 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/ledger"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 const (
@@ -139,17 +138,17 @@ func (x *stream) count(c *streamInference, resp *backend.Response, last bool) (*
 	}
 	resp, room, why, ok := infer.Count(x.s.o.Engine.Ledger(), x.by, resp, besides)
 	if !ok {
-		x.abandon(status.Error(codes.ResourceExhausted, textUnread(why)))
+		x.abandon(status.Error(codes.ResourceExhausted, x.s.textUnread(why)))
 	}
 	return resp, room
 }
 
 // textUnread says why a stream ends whose client does not read.
-func textUnread(why ledger.Reason) string {
+func (s *Server) textUnread(why ledger.Reason) string {
 	if why == ledger.Key {
 		return "its key has more answers that are not read than the server can keep for one key beside others"
 	}
-	return "the stream has more answers that are not read than the server can keep (" + setting.Name("max-queued-bytes") + ")"
+	return "the stream has more answers that are not read than the server can keep (" + s.o.Words.Name("max-queued-bytes") + ")"
 }
 
 // uncount gives back what count has counted.

@@ -14,7 +14,7 @@ import (
 // Replies ask for another connection from the age on, a tenth earlier or later.
 func TestConnectionAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{o: Options{MaxConnectionAge: 10 * time.Second}}
+		s := &Server{o: Options{MaxConnectionAge: 10 * time.Second}, engine: &engine.Engine{}}
 		reply := func(ctx context.Context) string {
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/nothing", nil))

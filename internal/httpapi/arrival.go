@@ -9,7 +9,6 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/ledger"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 const (
@@ -128,7 +127,7 @@ func (a *arrival) count(n int64) error {
 
 func (a *arrival) refusal() error {
 	return &backend.Error{Code: backend.Unavailable, Message: "the request body came too slowly for a server that is nearly full (" +
-		setting.Name("max-queued-bytes") + ")", RetryAfter: time.Second}
+		a.hold.Ledger().Option + ")", RetryAfter: time.Second}
 }
 
 // end ends the watch: the body is there, or not wanted any more. A connection

@@ -21,6 +21,7 @@ var operations = [endpointCount]auth.Operation{
 	modelMetadata:       auth.Inspect,
 	modelConfig:         auth.Inspect,
 	modelStats:          auth.Observe,
+	modelExplain:        auth.Observe,
 	modelInfer:          auth.Inference,
 	modelGenerate:       auth.Inference,
 	modelGenerateStream: auth.Inference,
@@ -34,6 +35,14 @@ var operations = [endpointCount]auth.Operation{
 	memoryStatus:        auth.Observe,
 	memoryRegister:      auth.Control,
 	memoryUnregister:    auth.Control,
+	apiDescription:      auth.Inspect,
+	apiViewer:           auth.Probe,
+	openAIModels:        auth.Inspect,
+	openAIModel:         auth.Inspect,
+	openAICompletions:   auth.Inference,
+	openAIChat:          auth.Inference,
+	openAIEmbeddings:    auth.Inference,
+	openAIResponses:     auth.Inference,
 }
 
 // operation says what r means: what reads with GET changes something with POST.
@@ -55,7 +64,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*a
 		if reason, why := s.foreign(r); why != "" {
 			s.refused(r, reason, why)
 			s.drain(w, r)
-			s.replyError(w, w.Header(), jsonType, refusal(why))
+			s.replyError(w, w.Header(), jsonType, s.refusal(why))
 			return nil, false
 		}
 	}
@@ -70,9 +79,9 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*a
 	if err == nil && s.o.ManagedElsewhere {
 		switch {
 		case op.Changes() && !t.admin:
-			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextManagedElsewhere()}
+			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextManagedElsewhere(s.o.Words)}
 		case op == auth.Inference && t.admin:
-			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextOnlyManaged()}
+			err = &backend.Error{Code: backend.PermissionDenied, Message: kserve.TextOnlyManaged(s.o.Words)}
 		}
 		if err != nil {
 			s.refused(r, refusals.Listener, err.Message)
@@ -120,19 +129,4 @@ func first(values []string) string {
 // inference is not.
 func (s *Server) Admin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handle(w, r, true) })
-}
-
-// Guarded is h for callers that may do op.
-func (s *Server) Guarded(op auth.Operation, h http.Handler) http.Handler {
-	if s.o.Guard == nil {
-		return h
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.enter(r, op, ""); err != nil {
-			s.drain(w, r)
-			s.replyError(w, w.Header(), jsonType, err)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/logging"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
@@ -141,7 +140,7 @@ func appendLogging(l logging.Settings) []byte {
 func (s *Server) join() ([]byte, error) {
 	if s.o.Join == nil {
 		return nil, backend.Errorf(backend.Unsupported, "binding models to this server is not allowed. Start it with '%s=true' to enable.",
-			setting.Name("allow-bind"))
+			s.o.Words.Name("allow-bind"))
 	}
 	socket, token, err := s.o.Join()
 	if err != nil {

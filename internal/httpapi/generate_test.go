@@ -135,6 +135,9 @@ func TestEventsLeaveAtOnce(t *testing.T) {
 			t.Errorf("after the last event: %q", lines.Text())
 		}
 	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestSecondResponseEndsGenerate checks that the client need not wait for a

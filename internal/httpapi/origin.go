@@ -12,7 +12,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/refusals"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/shm"
 )
 
@@ -74,10 +73,10 @@ func (s *Server) trusted(host string) bool {
 	return false
 }
 
-func refusal(why string) *backend.Error {
+func (s *Server) refusal(why string) *backend.Error {
 	return backend.Errorf(backend.PermissionDenied,
 		"this request changes the server, and %s: it is refused. Names by which a proxy or a page of yours knows the server go into "+
-			setting.Name("http-trusted-host"), why)
+			s.o.Words.Name("http-trusted-host"), why)
 }
 
 // peer returns the address of the sender of r and its network. The address of a

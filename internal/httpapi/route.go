@@ -3,6 +3,7 @@ package httpapi
 import (
 	"strings"
 
+	"github.com/nesoserve/neso/internal/openapi"
 	"github.com/nesoserve/neso/internal/shm"
 )
 
@@ -18,6 +19,7 @@ const (
 	modelMetadata
 	modelConfig
 	modelStats
+	modelExplain
 	modelInfer
 	modelGenerate
 	modelGenerateStream
@@ -31,6 +33,14 @@ const (
 	memoryStatus
 	memoryRegister
 	memoryUnregister
+	apiDescription
+	apiViewer
+	openAIModels
+	openAIModel
+	openAICompletions
+	openAIChat
+	openAIEmbeddings
+	openAIResponses
 	endpointCount
 )
 
@@ -63,6 +73,7 @@ var endpoints = [endpointCount]struct {
 	modelMetadata:       {get: true, category: Metadata},
 	modelConfig:         {get: true, category: ModelConfig},
 	modelStats:          {get: true, category: Statistics},
+	modelExplain:        {get: true, category: Statistics},
 	modelInfer:          {post: true, category: Inference},
 	modelGenerate:       {post: true, category: Inference},
 	modelGenerateStream: {post: true, category: Inference},
@@ -76,6 +87,14 @@ var endpoints = [endpointCount]struct {
 	memoryStatus:        {get: true, category: SharedMemory},
 	memoryRegister:      {post: true, category: SharedMemory},
 	memoryUnregister:    {post: true, category: SharedMemory},
+	apiDescription:      {get: true, category: Metadata},
+	apiViewer:           {get: true},
+	openAIModels:        {get: true, category: Metadata},
+	openAIModel:         {get: true, category: Metadata},
+	openAICompletions:   {post: true, category: Inference},
+	openAIChat:          {post: true, category: Inference},
+	openAIEmbeddings:    {post: true, category: Inference},
+	openAIResponses:     {post: true, category: Inference},
 }
 
 // target is a routed path. Names are as they stand in the path, not decoded.
@@ -94,7 +113,7 @@ type target struct {
 func route(path string) target {
 	rest, ok := strings.CutPrefix(path, "/v2")
 	if !ok {
-		return target{}
+		return routeDescription(path)
 	}
 	if rest == "" {
 		return target{endpoint: serverMetadata}
@@ -127,6 +146,17 @@ func route(path string) target {
 		return routeMemory(shm.System, rest)
 	case "cudasharedmemory":
 		return routeMemory(shm.CUDA, rest)
+	}
+	return target{}
+}
+
+// routeDescription finds what describes the API, and is not part of it.
+func routeDescription(path string) target {
+	if path == "/openapi.json" {
+		return target{endpoint: apiDescription}
+	}
+	if _, ok := openapi.Viewer(path); ok {
+		return target{endpoint: apiViewer}
 	}
 	return target{}
 }
@@ -175,6 +205,8 @@ func routeModel(rest string) target {
 		t.endpoint = modelConfig
 	case "/stats":
 		t.endpoint = modelStats
+	case "/explain":
+		t.endpoint = modelExplain
 	case "/generate":
 		t.endpoint = modelGenerate
 	case "/generate_stream":

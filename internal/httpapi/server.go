@@ -8,22 +8,28 @@ import (
 	"path"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/openai"
 	"github.com/nesoserve/neso/internal/refusals"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options configure the front end. Only Engine is needed.
 type Options struct {
 	Engine *engine.Engine
+	// Words are what messages call settings of the server.
+	Words setting.Words
 	// MaxInputSize is --http-max-input-size: the bound of JSON, of an input given
 	// as JSON, of a raw input and of a decompressed body. 0 means 64 MiB.
 	MaxInputSize int64
@@ -59,6 +65,10 @@ type Options struct {
 	// HeaderTimeout bounds the arrival of the headers; 0 leaves that to
 	// ReadTimeout, which costs one timer less a request.
 	HeaderTimeout time.Duration
+	// NoDescription leaves out /openapi.json and /docs.
+	NoDescription bool
+	// OpenAI serves OpenAI's routes at /v1/.
+	OpenAI bool
 	// MaxConnectionAge is after how long a connection is asked to end, with its next
 	// reply, give or take a tenth; 0 means never.
 	MaxConnectionAge time.Duration
@@ -77,6 +87,8 @@ type Server struct {
 	inferences sync.Pool
 	heavy      lane.Lane
 	clock      clock
+	started    time.Time
+	texts      generation.Book
 }
 
 const (
@@ -97,7 +109,7 @@ func New(o Options) (*Server, error) {
 	if o.Customs == nil {
 		o.Customs = metrics.NewCustoms()
 	}
-	s := &Server{o: o, engine: o.Engine}
+	s := &Server{o: o, engine: o.Engine, started: time.Now()}
 	if o.HeaderForwardPattern != "" {
 		re, err := regexp.Compile("(?i)" + o.HeaderForwardPattern)
 		if err != nil {
@@ -124,6 +136,15 @@ func setDefault[T comparable](v *T, def T) {
 	if *v == zero {
 		*v = def
 	}
+}
+
+// Texts are the counts of what models write for OpenAI's routes; nil where these are
+// not served.
+func (s *Server) Texts() *generation.Book {
+	if !s.o.OpenAI {
+		return nil
+	}
+	return &s.texts
 }
 
 // HTTPServer returns a server for s with bounded headers and times. Its
@@ -160,7 +181,7 @@ func (s *Server) handler() slog.Handler {
 // protocol, and the status says so.
 const about = `{"error":"Not Found: this is Neso, an inference server with the interface of Triton (Open Inference protocol, KServe v2)",` +
 	`"endpoints":["GET /v2","GET /v2/health/ready?verbose","POST /v2/repository/index","GET /v2/models/{model}","GET ` +
-	`/v2/models/{model}/config","POST /v2/models/{model}/infer","GET /v2/models/stats"],` +
+	`/v2/models/{model}/config","POST /v2/models/{model}/infer","GET /v2/models/stats","GET /openapi.json","GET /docs"],` +
 	`"documentation":"https://github.com/nesoserve/neso/tree/main/docs/use/http.md"}`
 
 // ServeHTTP answers one request.
@@ -171,10 +192,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handle(w,
 func (s *Server) handle(w http.ResponseWriter, r *http.Request, admin bool) {
 	h := w.Header()
 	h["Date"] = s.clock.date()
-	if s.o.MaxConnectionAge > 0 && aged(r.Context()) {
+	if s.engine.Parting() || s.o.MaxConnectionAge > 0 && aged(r.Context()) {
 		h["Connection"] = closeConnection
 	}
 	t := route(r.URL.EscapedPath())
+	if s.o.NoDescription && (t.endpoint == apiDescription || t.endpoint == apiViewer) {
+		t = target{}
+	}
+	if t.endpoint == notFound && s.o.OpenAI {
+		path := r.URL.EscapedPath()
+		if t = routeOpenAI(path); strings.HasPrefix(path, openAIPrefix) {
+			w = &openai.Writer{ResponseWriter: w}
+		}
+	}
 	if t.endpoint == notFound {
 		if r.Method == "PRI" { // HTTP/2's first words, which net/http lets through
 			text := "this is the HTTP port, which speaks HTTP/1.1"
@@ -224,6 +254,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 	if !s.allowed(w, r, t) {
 		return
 	}
+	if t.endpoint == apiViewer { // it says nothing of this server, and is where a key is given
+		s.viewer(w, r)
+		return
+	}
 	caller, ok := s.authorize(w, r, t)
 	if !ok {
 		return
@@ -243,6 +277,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 		s.infer(w, r, caller, t.name, version)
 	case modelGenerate, modelGenerateStream:
 		s.generate(w, r, caller, t.name, version, t.endpoint == modelGenerateStream)
+	case openAIModels, openAIModel, openAICompletions, openAIChat, openAIEmbeddings, openAIResponses:
+		s.openAI(w.(*openai.Writer), r, caller, t)
 	default:
 		s.control(w, r, caller, t, version)
 	}
@@ -288,12 +324,16 @@ func (s *Server) answer(r *http.Request, caller *auth.Caller, t target, version 
 	switch t.endpoint {
 	case serverMetadata:
 		return s.metadata(), nil
+	case apiDescription:
+		return s.description(r, caller)
 	case modelMetadata:
 		return s.modelMetadata(t.name, version)
 	case modelConfig:
 		return s.modelConfig(t.name, version)
 	case modelStats:
 		return s.statistics(caller, t.name, version)
+	case modelExplain:
+		return s.engine.Explain(t.name, version)
 	case allStats:
 		return s.statistics(caller, "", -1)
 	case logSettings:

@@ -137,7 +137,8 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		v.s.serve(w, r, t)
-	case serverMetadata, serverLive, serverReady, modelReady, modelMetadata, modelConfig, modelStats, allStats, repositoryIndex, memoryStatus:
+	case serverMetadata, serverLive, serverReady, modelReady, modelMetadata, modelConfig, modelStats, modelExplain, allStats,
+		repositoryIndex, memoryStatus:
 		v.s.serve(w, r, t)
 	case repositoryLoad, repositoryUnload, repositoryBind, memoryRegister, memoryUnregister:
 		v.s.drain(w, r)

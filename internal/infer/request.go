@@ -49,6 +49,10 @@ type Request struct {
 	// Held, if not nil, is the scheduler that holds responses of the request back, or
 	// takes the request back.
 	Held Held
+	// Taken, if not nil, is called when the request has its place on an instance:
+	// requests that are executed from now on come behind it. It does not wait, and may be
+	// called again.
+	Taken func()
 	// Payer is whose quotas the request uses, where the server asks for keys; else
 	// nil.
 	Payer Payer

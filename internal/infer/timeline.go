@@ -9,6 +9,9 @@ type Timeline interface {
 	// Begin is called at hop 2. It sets r.Trace to what the model is given of the
 	// trace, and borrows the inputs.
 	Begin(r *Request)
+	// Queue is called at the end of hop 3, when the scheduler is handed the request: not
+	// for one that is answered without it. It borrows the inputs.
+	Queue(r *Request)
 	// Answer is called with each response before it is delivered, and with nil for
 	// a mere final mark. It borrows the outputs.
 	Answer(r *Request, resp *backend.Response)

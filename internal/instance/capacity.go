@@ -91,14 +91,16 @@ type capacity struct {
 	line []*waiter
 	// wants says that limits have been asked for those in line; giving is a slot that
 	// is just being given back.
-	wants  bool
-	giving *slot
-	onUp   []func()
-	rise   chan struct{} // closed when an instance is up again; nil while nobody waits for that
+	wants    bool
+	giving   *slot
+	entering int // ordered ones that have room and not yet their place on the instance
+	onUp     []func()
+	rise     chan struct{} // closed when an instance is up again; nil while nobody waits for that
 }
 
 type waiter struct {
 	since   int64
+	ordered bool     // it is let in alone, see AcquireInOrder
 	granted chan int // one: the hand-over does not wait
 }
 
@@ -229,14 +231,15 @@ func (p *capacity) TryAcquire() (int, bool) {
 	if p.waiting.Load() > 0 || p.limits.Limited() {
 		return 0, false
 	}
-	return p.take()
+	return p.take(false)
 }
 
-func (p *capacity) take() (int, bool) {
+// take takes room; ordered says that it is not to be ahead of what the instance has begun.
+func (p *capacity) take(ordered bool) (int, bool) {
 	for {
-		best, least := p.leastLoaded(false)
+		best, least := p.leastLoaded(false, ordered)
 		if best == nil && !p.hope() {
-			best, least = p.leastLoaded(true)
+			best, least = p.leastLoaded(true, ordered)
 		}
 		switch {
 		case best == nil:
@@ -252,12 +255,16 @@ func (p *capacity) take() (int, bool) {
 
 // leastLoaded returns an instance with room, of those that fail or of the others,
 // and its load; nil for none.
-func (p *capacity) leastLoaded(fails bool) (best *slot, least int32) {
+func (p *capacity) leastLoaded(fails, ordered bool) (best *slot, least int32) {
 	for _, s := range p.slots() {
 		if s == nil {
 			continue
 		}
-		if n := s.load.Load(); (best == nil || n < least) && n < p.room(s) && !s.needy && s.fails.Load() == fails {
+		room := p.room(s)
+		if ordered {
+			room -= p.aheadOf(s) // what is sent ahead may come back, behind others
+		}
+		if n := s.load.Load(); (best == nil || n < least) && n < room && !s.needy && s.fails.Load() == fails {
 			if best, least = s, n; n == 0 {
 				break
 			}
@@ -292,12 +299,16 @@ func (s *slot) signal() {
 // Acquire waits in line for room until ctx ends, before those who have a
 // later since.
 func (p *capacity) Acquire(ctx context.Context, since int64) (int, error) {
+	return p.acquire(ctx, &waiter{since: since})
+}
+
+func (p *capacity) acquire(ctx context.Context, w *waiter) (int, error) {
 	var others ratelimit.Turns
 	p.mu.Lock()
 	// Counted before the attempt: a release that comes after it sees the waiter.
 	p.waiting.Add(1)
-	if len(p.line) == 0 || since < p.line[0].since {
-		if i, ok := p.takeLocked(&others); ok {
+	if len(p.line) == 0 || w.since < p.line[0].since {
+		if i, ok := p.admitOneLocked(w, &others); ok {
 			p.waiting.Add(-1)
 			p.settleLocked(&others)
 			p.mu.Unlock()
@@ -305,22 +316,73 @@ func (p *capacity) Acquire(ctx context.Context, since int64) (int, error) {
 			return i, nil
 		}
 	}
-	w := &waiter{since: since, granted: make(chan int, 1)}
+	p.joinLocked(w)
+	p.mu.Unlock()
+	others.Tell()
+	return p.wait(ctx, w)
+}
+
+// AcquireInOrder is Acquire for requests of which the one that gets room first is to be
+// the first on its instance: the next one gets room once the one before has its place
+// there, which Entered says for each that has got room, once. Nothing is sent ahead.
+func (p *capacity) AcquireInOrder(ctx context.Context, since int64) (int, error) {
+	return p.acquire(ctx, &waiter{since: since, ordered: true})
+}
+
+// TryAcquireInOrder is AcquireInOrder without a wait.
+func (p *capacity) TryAcquireInOrder() (i int, ok bool) {
+	var others ratelimit.Turns
+	p.mu.Lock()
+	if len(p.line) == 0 {
+		i, ok = p.admitOneLocked(&waiter{ordered: true}, &others)
+		p.settleLocked(&others)
+	}
+	p.mu.Unlock()
+	others.Tell()
+	return i, ok
+}
+
+// Entered lets the next one in.
+func (p *capacity) Entered() {
+	var others ratelimit.Turns
+	p.mu.Lock()
+	p.entering--
+	p.admitLocked(&others)
+	p.mu.Unlock()
+	others.Tell()
+}
+
+func (p *capacity) joinLocked(w *waiter) {
+	w.granted = make(chan int, 1)
 	at := len(p.line)
-	for at > 0 && since < p.line[at-1].since {
+	for at > 0 && w.since < p.line[at-1].since {
 		at--
 	}
 	p.line = slices.Insert(p.line, at, w)
-	p.mu.Unlock()
-	others.Tell()
+}
 
+// admitOneLocked takes room for one that waits.
+func (p *capacity) admitOneLocked(w *waiter, others *ratelimit.Turns) (int, bool) {
+	if w.ordered && p.entering > 0 {
+		return 0, false
+	}
+	i, ok := p.takeLocked(w.ordered, others)
+	if ok && w.ordered {
+		p.entering++
+	}
+	return i, ok
+}
+
+// wait waits for room until ctx ends.
+func (p *capacity) wait(ctx context.Context, w *waiter) (int, error) {
 	select {
 	case i := <-w.granted:
 		return i, nil
 	case <-ctx.Done():
 	}
+	var others ratelimit.Turns
 	p.mu.Lock()
-	at = slices.Index(p.line, w)
+	at := slices.Index(p.line, w)
 	if at >= 0 {
 		p.line = slices.Delete(p.line, at, at+1)
 		p.waiting.Add(-1)
@@ -330,6 +392,9 @@ func (p *capacity) Acquire(ctx context.Context, since int64) (int, error) {
 	others.Tell()
 	if at < 0 {
 		p.Release(<-w.granted) // it came at the same moment
+		if w.ordered {
+			p.Entered()
+		}
 	}
 	return 0, context.Cause(ctx)
 }
@@ -359,11 +424,11 @@ func (p *capacity) Admit() {
 
 func (p *capacity) admitLocked(others *ratelimit.Turns) {
 	for len(p.line) > 0 {
-		i, ok := p.takeLocked(others)
+		w := p.line[0]
+		i, ok := p.admitOneLocked(w, others)
 		if !ok {
 			return
 		}
-		w := p.line[0]
 		p.line = slices.Delete(p.line, 0, 1)
 		p.waiting.Add(-1)
 		w.granted <- i

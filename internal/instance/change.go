@@ -56,7 +56,7 @@ func (p *Pool) Make(ctx context.Context, numbers []int) error {
 	var wg sync.WaitGroup
 	// Making an instance is mostly waiting, for a process or for storage.
 	most := max(4, 2*processors.Count())
-	if p.o.Capabilities.Serial {
+	if p.o.Capabilities.Serial && !p.o.Parallel {
 		most = 1
 	}
 	sem := make(chan struct{}, most)

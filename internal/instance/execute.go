@@ -111,6 +111,15 @@ func (p *Pool) refuse(requests []*infer.Request, err error) {
 	}
 }
 
+// Taken implements backend.Progress.
+func (e *execution) Taken() {
+	for _, r := range e.requests {
+		if r.Taken != nil {
+			r.Taken()
+		}
+	}
+}
+
 // Waits implements backend.Progress.
 func (e *execution) Waits() {
 	e.waits = true
@@ -175,6 +184,9 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 		}
 		b.Requests = append(b.Requests, &r.Request)
 		b.Size += r.Size()
+	}
+	if p.Depth() > 1 || s.open.Load() == 0 {
+		e.Taken() // else several may be on their way to it, and its worker says when they are there
 	}
 	l := s.life.Load()
 	err := p.gather(e)

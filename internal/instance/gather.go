@@ -25,6 +25,9 @@ func (p *Pool) gather(e *execution) error {
 		}
 		return p.describe(b)
 	}
+	if err := sameInputs(b.Requests); err != nil {
+		return err
+	}
 	b.Inputs = make([]tensor.Tensor, 0, len(first.Inputs)+len(p.o.BatchInputs))
 	for i := range first.Inputs {
 		t, err := p.concatenate(b, i)
@@ -36,6 +39,27 @@ func (p *Pool) gather(e *execution) error {
 	return p.describe(b)
 }
 
+// sameInputs refuses a batch in which one request has an input that another one has
+// not: rows of it would be missing, or, where the first request has none, what others
+// sent would not reach the model. Schedulers form no such batch, in which optional
+// inputs are the same for all.
+func sameInputs(requests []*backend.Request) error {
+	first := requests[0]
+	for _, r := range requests[1:] {
+		for i := range first.Inputs {
+			if name := first.Inputs[i].Name; input(r, i, name) == nil {
+				return backend.Errorf(backend.Internal, "batch with and without input '%s'", name)
+			}
+		}
+		for i := range r.Inputs {
+			if name := r.Inputs[i].Name; input(first, i, name) == nil {
+				return backend.Errorf(backend.Internal, "batch with and without input '%s'", name)
+			}
+		}
+	}
+	return nil
+}
+
 // concatenate joins the i-th input of the first request with the inputs of the
 // same name of the others, along the batch axis.
 func (p *Pool) concatenate(b *backend.Batch, i int) (tensor.Tensor, error) {
@@ -44,8 +68,8 @@ func (p *Pool) concatenate(b *backend.Batch, i int) (tensor.Tensor, error) {
 	size, ragged := 0, p.o.Ragged[t.Name]
 	for _, r := range b.Requests {
 		in := input(r, i, t.Name)
-		if in == nil || in.Datatype != t.Datatype {
-			return t, backend.Errorf(backend.Internal, "batch with and without input '%s'", t.Name)
+		if in.Datatype != t.Datatype {
+			return t, backend.Errorf(backend.Internal, "batch with input '%s' of datatypes %s and %s", t.Name, t.Datatype, in.Datatype)
 		}
 		// The rows lie one behind the other: with a longer one among them each would
 		// begin in another. Schedulers form no such batch.

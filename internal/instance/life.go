@@ -8,7 +8,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // life is one instance from its making to its end, or to its interruption: an
@@ -167,7 +166,7 @@ func (l *life) interrupted() bool {
 }
 
 func (p *Pool) errHung(l *life) *backend.Error {
-	return backend.Errorf(backend.Internal, "instance '%s' has made no progress for %v ("+setting.Name("instance-hang-timeout")+
+	return backend.Errorf(backend.Internal, "instance '%s' has made no progress for %v ("+p.o.Words.Name("instance-hang-timeout")+
 		") and was interrupted", l.slot.cfg.Name, p.o.HangTimeout)
 }
 

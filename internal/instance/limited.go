@@ -8,10 +8,10 @@ import "github.com/nesoserve/neso/internal/ratelimit"
 // the last one is gone: an execution that began without asking ends without.
 
 // takeLocked takes room for the first in line.
-func (p *capacity) takeLocked(others *ratelimit.Turns) (int, bool) {
+func (p *capacity) takeLocked(ordered bool, others *ratelimit.Turns) (int, bool) {
 	if !p.limits.Limited() {
 		p.withdrawLocked(others)
-		return p.take()
+		return p.take(ordered)
 	}
 	for {
 		p.wants = true

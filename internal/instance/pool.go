@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/ratelimit"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/stats"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -26,6 +27,10 @@ type Settings struct {
 	// and replaced if it ignores that; 0 means never. Executions run on goroutines of
 	// their own then, since one that never returns must not hold a client's.
 	HangTimeout time.Duration
+	// Words are what messages call settings of the server.
+	Words setting.Words
+	// GivenUp is that of backend.InstanceConfig.
+	GivenUp <-chan struct{}
 }
 
 // Options say what to make instances of.
@@ -43,6 +48,8 @@ type Options struct {
 	// Batching says whether tensors have a batch dimension.
 	Batching  bool
 	Decoupled bool
+	// Parallel has instances made side by side although the backend is serial.
+	Parallel bool
 	// Limits says when an instance may run; nil without a rate limiter. Executions
 	// of warm-up samples do not ask.
 	Limits *ratelimit.Group
@@ -106,7 +113,7 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 
 func (p *Pool) newInstance(ctx context.Context, s *slot) (in backend.Instance, err error) {
 	cfg := s.cfg
-	cfg.Report = p.reports(s).take
+	cfg.Report, cfg.GivenUp = p.reports(s).take, p.o.GivenUp
 	if p.o.Stats != nil {
 		cfg.Restarted = p.o.Stats.Restarted
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -445,6 +446,46 @@ func TestGatherRefusesRowsOfOtherShapes(t *testing.T) {
 			want := fmt.Sprintf("batch with input 'A' of shapes %v and %v, which cannot share one", shapes[0], shapes[1])
 			for _, r := range batch {
 				if err, _ := r.Failure(); err == nil || err.Code != backend.Internal || err.Message != want {
+					t.Errorf("ended %v, failure %v, want %s", r.Ended(), err, want)
+				}
+			}
+		})
+	}
+	if leaks := pool.Leaks(); len(leaks) > 0 {
+		t.Errorf("leaks: %v", leaks)
+	}
+}
+
+// TestGatherRefusesOtherInputs: what only some requests of a batch have is neither
+// left out nor made up.
+func TestGatherRefusesOtherInputs(t *testing.T) {
+	pool := memory.New(memory.Options{})
+	defer pool.Close()
+	one := func(names string) *infer.Request {
+		var inputs []tensor.Tensor
+		for name := range strings.FieldsSeq(names) {
+			inputs = append(inputs, numbers(name, tensor.Shape{1}, 1))
+		}
+		return request(&drop{}, 1, inputs...)
+	}
+	for _, test := range []struct{ first, second, third, odd string }{
+		{"A", "A B", "A B", "B"},
+		{"A B", "A B", "A", "B"},
+		{"A", "A", "B A", "B"},
+		{"A B", "B A", "B C A", "C"},
+		{"", "A", "A", "A"},
+	} {
+		t.Run(test.first+","+test.second+","+test.third, func(t *testing.T) {
+			o := Options{Capabilities: backend.Capabilities{Gather: true}, Batching: true, Allocator: pool}
+			p := newPool(t, o, 1, func(b *backend.Batch) error {
+				t.Errorf("executes with %d inputs", len(b.Inputs))
+				return nil
+			})
+			batch := []*infer.Request{one(test.first), one(test.second), one(test.third)}
+			p.Execute(0, batch)
+			for _, r := range batch {
+				err, _ := r.Failure()
+				if want := "batch with and without input '" + test.odd + "'"; err == nil || err.Code != backend.Internal || err.Message != want {
 					t.Errorf("ended %v, failure %v, want %s", r.Ended(), err, want)
 				}
 			}

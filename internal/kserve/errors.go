@@ -69,11 +69,11 @@ func RequestPrefix(id string) string {
 }
 
 // TextManagedElsewhere is what front ends say where the server is managed elsewhere.
-func TextManagedElsewhere() string {
-	return "this server is managed at the address of " + setting.Name("admin-address") + ", not here"
+func TextManagedElsewhere(words setting.Words) string {
+	return "this server is managed at the address of " + words.Name("admin-address") + ", not here"
 }
 
 // TextOnlyManaged is what that other place says to inference.
-func TextOnlyManaged() string {
-	return "inference is not served at " + setting.Name("admin-address")
+func TextOnlyManaged(words setting.Words) string {
+	return "inference is not served at " + words.Name("admin-address")
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Page is a side of the ledger.
@@ -70,6 +69,10 @@ type Ledger struct {
 	mu sync.Mutex
 	// watched are the holds that are large enough to be worth cutting off.
 	watched [pages]map[*Hold]struct{}
+
+	// Option is what refusals call the setting of the limit; it may be
+	// set before the ledger is used.
+	Option string
 }
 
 // account is one page. Requests of all processors write to it: the padding
@@ -84,7 +87,7 @@ type account struct {
 // New returns a ledger whose pages hold limit bytes each, answers at least 64 MiB,
 // and a 64th of that more for what is small.
 func New(limit int64) *Ledger {
-	l := &Ledger{}
+	l := &Ledger{Option: "max-queued-bytes"}
 	l.page[In].limit, l.page[Out].limit = limit, max(limit, leastOut)
 	l.page[InReserve].limit, l.page[OutReserve].limit = reserveOf(l.page[In].limit), reserveOf(l.page[Out].limit)
 	for p := range l.watched {
@@ -158,11 +161,11 @@ func (l *Ledger) RefusalFor(p Page, why Reason, n int64) *backend.Error {
 		return &backend.Error{Code: backend.ResourceExhausted, RetryAfter: retryAfter, Message: backend.Errorf(backend.ResourceExhausted,
 			"an answer of %d bytes is more than the server can keep for one key beside others that its clients have not read", n).Message}
 	}
-	text := "%d bytes of input are more than the server can queue at present, its maximum is %d bytes (" + setting.Name("max-queued-bytes") +
+	text := "%d bytes of input are more than the server can queue at present, its maximum is %d bytes (" + l.Option +
 		")"
 	if p == Out {
 		text = "an answer of %d bytes is more than the server can keep beside others that clients have not read, its maximum is %d bytes (" +
-			setting.Name("max-queued-bytes") + ")"
+			l.Option + ")"
 	}
 	return &backend.Error{
 		Code: backend.Unavailable, RetryAfter: retryAfter,

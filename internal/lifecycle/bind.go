@@ -47,7 +47,7 @@ func (m *Manager) bind(b Bound) error {
 	if b.Version < 1 {
 		return backend.Errorf(backend.InvalidArg, "version %d of model '%s' is not a positive number", b.Version, b.Name)
 	}
-	if err := m.claim(b.Name); err != nil {
+	if err := m.claim(b.Name, true); err != nil {
 		return err
 	}
 	defer m.unclaim(b.Name)
@@ -89,7 +89,7 @@ func (m *Manager) bind(b Bound) error {
 }
 
 func (m *Manager) unbind(name string, version int64, of backend.Backend) error {
-	if err := m.claim(name); err != nil {
+	if err := m.claim(name, true); err != nil {
 		return err
 	}
 	defer m.unclaim(name)

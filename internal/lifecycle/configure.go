@@ -9,7 +9,6 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
-	"github.com/nesoserve/neso/internal/repository/agent"
 	"github.com/nesoserve/neso/internal/repository/inspect"
 	"github.com/nesoserve/neso/internal/repository/layout"
 )
@@ -25,7 +24,7 @@ func (m *Manager) configure(p *plan) error {
 		p.ensemble, p.parts = draft.IsEnsemble(), draft.Parts()
 		return m.inspect(p, draft, err).Faults
 	}
-	if err := agent.Load(p.snapshot.Directory, draft.Agents(), m.o.AgentDir); err != nil {
+	if err := m.runAgents(p, draft); err != nil {
 		return err
 	}
 	if err := m.prove(p, draft); err != nil {
@@ -65,7 +64,7 @@ func (m *Manager) inspect(p *plan, draft *draft.Draft, err error) inspect.Model 
 		Name: p.snapshot.Name, Directory: p.snapshot.Directory, Shown: p.snapshot.Name, Strict: m.o.DisableAutoComplete, GPUs: &m.o.GPUs,
 		Options: inspect.Options{
 			Backends: m.backends.names(), Driver: m.backends.driver,
-			Parameters: model.Parameters, CheckParameter: model.CheckParameter,
+			Parameters: model.Parameters, CheckParameter: model.CheckParameter, Words: m.o.Words,
 		},
 	}, err)
 }

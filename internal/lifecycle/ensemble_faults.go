@@ -97,3 +97,30 @@ func (s *survey) lookup(name string, version int64) *modelconfig.Config {
 func (s *survey) faults(p *plan) []string {
 	return ensemble.Faults(p.draft.View(), s.lookup, s.unknown)
 }
+
+func cycleError(path []string) error {
+	return backend.Errorf(backend.InvalidArg, "%s%s", circular, strings.Join(path, " -> "))
+}
+
+const circular = "circular dependency between ensembles: "
+
+// partFailed is the error of an ensemble whose part was read and did not load.
+func partFailed(ensemble string, part *plan, err error) error {
+	reason := strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part.name))
+	switch {
+	case strings.HasPrefix(reason, circular):
+		return backend.Errorf(backend.InvalidArg, "%s", reason)
+	case part.ensemble:
+		return backend.Errorf(backend.InvalidArg,
+			"ensemble '%s' depends on '%s' which is not valid. Model '%s' failed with error: %s", ensemble, part.name, part.name, reason)
+	}
+	return partError(ensemble, part.name, err)
+}
+
+func partError(ensemble, part string, err error) error {
+	if backend.AsError(err).Code == backend.NotFound {
+		return backend.Errorf(backend.InvalidArg, "ensemble %s contains models that are not available or ambiguous: %s", ensemble, part)
+	}
+	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading "+
+		"failed with error: %s", ensemble, part, part, strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part)))
+}

@@ -114,7 +114,7 @@ func (m *Manager) loadKey(ctx context.Context, r Request) error {
 }
 
 func (m *Manager) loadClaimed(r Request) (leaving []<-chan struct{}, err error) {
-	if err := m.claim(r.Name); err != nil {
+	if err := m.claim(r.Name, r.Nested); err != nil {
 		return nil, err
 	}
 	defer m.unclaim(r.Name)
@@ -142,11 +142,12 @@ func (m *Manager) loadClaimed(r Request) (leaving []<-chan struct{}, err error) 
 // loadOne loads a model that the caller has claimed, after those parts of it
 // that do not serve yet. path leads here from the model that was asked for.
 func (m *Manager) loadOne(p *plan, path []string) error {
-	return m.loadWithParts(p, func(part string) error {
+	p.path = path
+	return m.loadWithParts(p, !p.nested, func(part string) error {
 		if i := slices.Index(path, part); i >= 0 {
 			return cycleError(append(path[i:len(path):len(path)], part))
 		}
-		if err := m.claim(part); err != nil {
+		if err := m.claim(part, p.nested); err != nil {
 			if isBusy(err) && !p.nested {
 				return err // to begin again, without a claim, when the part is free
 			}
@@ -164,6 +165,7 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 			return partFailed(p.name, sub, err)
 		}
 		m.bring(part, true)
+		m.hold(p, part)
 		return nil
 	})
 }
@@ -175,18 +177,24 @@ func (m *Manager) bring(name string, pulled bool) {
 	m.entryLocked(name).pulled = pulled
 }
 
-// loadWithParts loads a model once its parts serve. load is called for each
-// part that does not, and returns the error for the ensemble.
-func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
+// loadWithParts loads a model once its parts serve, which stay as they are until
+// it does. load is called for each part that does not serve, and returns the error
+// for the ensemble.
+func (m *Manager) loadWithParts(p *plan, mayWait bool, load func(part string) error) error {
 	m.mu.Lock()
 	m.entryLocked(p.name).wants = p.parts
 	m.mu.Unlock()
 	if !p.ensemble {
 		return m.apply(p)
 	}
+	defer m.letGo(p)
 	var faults faultList
 	for _, part := range p.parts {
-		if !m.serves(part) {
+		// All of them: the load of one takes its time, and may bring others.
+		if err := m.holdServing(p, mayWait); err != nil {
+			return err
+		}
+		if !slices.Contains(p.holds, part) {
 			err := load(part)
 			if isBusy(err) {
 				return err
@@ -194,7 +202,7 @@ func (m *Manager) loadWithParts(p *plan, load func(part string) error) error {
 			faults.add(err)
 		}
 	}
-	// Claims do not cover parts that serve already: two loads could make a circle.
+	// Two loads that hold each other's ensembles could make a circle.
 	err := m.compose(p)
 	if err == nil {
 		defer m.composed(p)
@@ -261,7 +269,7 @@ func (m *Manager) apply(p *plan) error {
 	}
 	wanted, changes := m.prepare(p, serve)
 	if len(wanted) > 0 && len(p.bound) == 0 {
-		for _, idle := range inspect.Idle(p.draft, p.snapshot.Directory) {
+		for _, idle := range inspect.Idle(p.draft, p.snapshot.Directory, m.o.Words) {
 			m.log.Warn("the model's configuration asks for what has no effect",
 				"model", p.name, "field", idle.Field, "because", idle.Because)
 		}
@@ -270,7 +278,10 @@ func (m *Manager) apply(p *plan) error {
 	if err := m.failed(p, opened); err != nil {
 		return err
 	}
+	before := m.agentsOf(p.name)
 	m.swap(p, serve, opened)
+	before.Unload()
+	p.snapshot.Agents.Complete()
 	for _, o := range opened {
 		if o.change != nil {
 			p.leaving = append(p.leaving, o.change.Commit(m.o.DrainTimeout)...)
@@ -294,6 +305,7 @@ func (m *Manager) prepare(p *plan, serve []int64) (wanted []int64, changes map[i
 	e := m.entryLocked(p.name)
 	e.failure, e.unread = "", false
 	changes = map[int64]*model.Model{}
+	agented := p.snapshot.Agents.Libraries() || e.snapshot != nil && e.snapshot.Agents.Libraries()
 	for _, n := range serve {
 		v := e.versions[n]
 		if v == nil {
@@ -301,7 +313,7 @@ func (m *Manager) prepare(p *plan, serve []int64) (wanted []int64, changes map[i
 			e.versions[n] = v
 		}
 		// An ensemble also depends on what its parts are now.
-		if !p.ensemble && v.state == Ready && e.snapshot != nil && p.snapshot.SameConfig(e.snapshot) &&
+		if !p.ensemble && v.state == Ready && e.snapshot != nil && !agented && p.snapshot.SameConfig(e.snapshot) &&
 			p.snapshot.SameVersion(e.snapshot, n) {
 			continue
 		}
@@ -309,7 +321,8 @@ func (m *Manager) prepare(p *plan, serve []int64) (wanted []int64, changes map[i
 		switch {
 		case v.state != Ready:
 			v.move(Loading, "")
-		case !p.ensemble && e.snapshot != nil && p.snapshot.SameFiles(e.snapshot, n) && p.draftOf(n).SameModel(v.draft, v.model.Config()):
+		case !p.ensemble && e.snapshot != nil && !agented && p.snapshot.SameFiles(e.snapshot, n) &&
+			p.draftOf(n).SameModel(v.draft, v.model.Config()):
 			changes[n] = v.model
 		}
 	}
@@ -461,33 +474,6 @@ func loadError(name, reason string) error {
 }
 
 func loadPrefix(name string) string { return "load failed for model '" + name + "': " }
-
-func cycleError(path []string) error {
-	return backend.Errorf(backend.InvalidArg, "%s%s", circular, strings.Join(path, " -> "))
-}
-
-const circular = "circular dependency between ensembles: "
-
-// partFailed is the error of an ensemble whose part was read and did not load.
-func partFailed(ensemble string, part *plan, err error) error {
-	reason := strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part.name))
-	switch {
-	case strings.HasPrefix(reason, circular):
-		return backend.Errorf(backend.InvalidArg, "%s", reason)
-	case part.ensemble:
-		return backend.Errorf(backend.InvalidArg,
-			"ensemble '%s' depends on '%s' which is not valid. Model '%s' failed with error: %s", ensemble, part.name, part.name, reason)
-	}
-	return partError(ensemble, part.name, err)
-}
-
-func partError(ensemble, part string, err error) error {
-	if backend.AsError(err).Code == backend.NotFound {
-		return backend.Errorf(backend.InvalidArg, "ensemble %s contains models that are not available or ambiguous: %s", ensemble, part)
-	}
-	return backend.Errorf(backend.InvalidArg, "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' loading "+
-		"failed with error: %s", ensemble, part, part, strings.TrimPrefix(strings.TrimSuffix(err.Error(), "\n"), loadPrefix(part)))
-}
 
 func withCode(err error) string {
 	e := backend.AsError(err)

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
 	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/repository"
+	"github.com/nesoserve/neso/internal/repository/agent"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/internal/stats"
@@ -28,7 +28,7 @@ import (
 type LoadSettings struct {
 	model.ServerSettings
 	DisableAutoComplete bool
-	// AgentDir is named by the error of a repository agent that is not there.
+	// AgentDir is where libraries of repository agents lie.
 	AgentDir string
 	// GPUs are those that models may use.
 	GPUs gpu.Set
@@ -49,6 +49,8 @@ type Options struct {
 	LoadSettings
 	Repository *repository.Repository
 	Backends   []backend.Driver
+	// Libraries runs repository agents that are libraries; it may be nil.
+	Libraries backend.Libraries
 	// Host is given to every backend.
 	Host backend.Host
 	// Settings returns what the command line says to a backend.
@@ -75,6 +77,7 @@ type Manager struct {
 	table    atomic.Pointer[table]
 	book     *stats.Book
 	backends *backends
+	agents   *agent.Set
 	slots    chan struct{} // one for each version that may load at once
 	starting atomic.Pointer[startup]
 
@@ -92,11 +95,10 @@ type Manager struct {
 	closed      chan struct{}
 	closeErr    error
 
-	mu      sync.Mutex
-	refuse  bool // no further loads or unloads
-	models  map[string]*entry
-	claimed map[string]bool // models that a load or unload is working on
-	freed   chan struct{}   // closed, and made anew, when a claim ends
+	mu     sync.Mutex
+	refuse bool // no further loads or unloads
+	models map[string]*entry
+	claims claims
 	// bound is what programs serve, by name and version; the inner maps are never
 	// changed. generation counts the bindings ever made.
 	bound      map[string]map[int64]binding
@@ -137,8 +139,9 @@ type entry struct {
 type version struct {
 	state  State
 	reason string
-	moves  int          // tells a drain whether it still speaks for the version
-	model  *model.Model // set while ready
+	moves  int           // tells a drain whether it still speaks for the version
+	left   chan struct{} // while unloading: closed by the next move
+	model  *model.Model  // set while ready
 	source *repository.Snapshot
 	draft  *draft.Draft // what it was loaded from; set while ready
 	took   time.Duration
@@ -171,14 +174,16 @@ func New(o Options) *Manager {
 	m := &Manager{
 		o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), slots: make(chan struct{}, max(1, o.LoadThreads)),
 		closed: make(chan struct{}),
-		models: map[string]*entry{}, claimed: map[string]bool{}, freed: make(chan struct{}),
+		models: map[string]*entry{}, claims: newClaims(),
 		bound: map[string]map[int64]binding{}, composing: map[string][]string{},
 		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
 	}
 	m.backends = newBackends(o)
+	m.agents = agent.NewSet(o.AgentDir, o.Libraries, o.Logger)
 	m.table.Store(&table{models: map[string]*served{}})
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.drains, m.stopDrains = context.WithCancel(context.Background())
+	m.o.GivenUp = m.drains.Done()
 	m.ended, m.end = context.WithCancel(context.Background())
 	return m
 }
@@ -274,66 +279,4 @@ func (m *Manager) unread(name string) bool {
 	defer m.mu.Unlock()
 	e := m.models[name]
 	return e != nil && e.unread
-}
-
-// busy is the error of a load or unload that another one stands in the way of.
-type busy struct{ error }
-
-func (b busy) Unwrap() error { return b.error }
-
-func isBusy(err error) bool { return errors.As(err, new(busy)) }
-
-func busyError(model string) error {
-	return busy{backend.Errorf(backend.Internal, "a related model '%s' to a load/unload request is currently loading or unloading", model)}
-}
-
-// patiently does what another load or unload stands in the way of again when one
-// has ended: two loads of a model come one after the other, as the peer's do. The
-// caller holds no claim, or two could wait for each other. A request of a model
-// must not wait: what it waits for may be its own load.
-func (m *Manager) patiently(ctx context.Context, do func() error) error {
-	for {
-		m.mu.Lock()
-		freed := m.freed
-		m.mu.Unlock()
-		err := do()
-		if !isBusy(err) {
-			return err
-		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return err
-		case <-m.ctx.Done():
-			return err
-		}
-	}
-}
-
-// claim reserves models for one load or unload. All or none are taken.
-func (m *Manager) claim(names ...string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.refuse {
-		return backend.Errorf(backend.Unavailable, "Server not ready")
-	}
-	for _, n := range names {
-		if m.claimed[n] {
-			return busyError(n)
-		}
-	}
-	for _, n := range names {
-		m.claimed[n] = true
-	}
-	return nil
-}
-
-func (m *Manager) unclaim(names ...string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, n := range names {
-		delete(m.claimed, n)
-	}
-	close(m.freed)
-	m.freed = make(chan struct{})
 }

@@ -17,11 +17,15 @@ import (
 type plan struct {
 	name     string
 	nested   bool
+	bare     bool // see Request
 	snapshot *repository.Snapshot
 	draft    *draft.Draft
 	policy   modelconfig.VersionPolicy
 	ensemble bool
 	parts    []string // of an ensemble
+	// path leads here from the model that was asked for; holds are the parts that stay
+	// as they are until the load has ended.
+	path, holds []string
 	// Of a model that programs serve: what runs each version, and its configuration.
 	bound  map[int64]binding
 	drafts map[int64]*draft.Draft
@@ -42,7 +46,7 @@ func (m *Manager) poll(r Request) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{name: r.Name, nested: r.Nested, snapshot: snapshot}
+	p := &plan{name: r.Name, nested: r.Nested, bare: r.bare, snapshot: snapshot}
 	if err := m.configure(p); err != nil {
 		if p.ensemble && !r.bare {
 			err = m.explain(p, err)

@@ -61,13 +61,16 @@ func (m *Manager) usedLocked(gone []string) (used, free []string) {
 	return used, free
 }
 
-// serves reports whether a part of an ensemble can be had without loading it. One
-// that is about to be unloaded cannot: the ensemble would go with it.
 func (m *Manager) serves(part string) bool {
 	m.mu.Lock()
-	leaves := slices.Contains(m.leaving, part)
-	m.mu.Unlock()
-	return !leaves && len(m.Lookup(part)) > 0
+	defer m.mu.Unlock()
+	return m.servesLocked(part)
+}
+
+// servesLocked reports whether a part of an ensemble can be had without loading it.
+// One that is about to be unloaded cannot: the ensemble would go with it.
+func (m *Manager) servesLocked(part string) bool {
+	return !slices.Contains(m.leaving, part) && len(m.Lookup(part)) > 0
 }
 
 // wantersLocked returns the ensembles that use any of the names, directly or

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // checkRuntime refuses a model whose configuration names a runtime that is
@@ -41,6 +40,6 @@ func (m *Manager) checkRuntime(p *plan, version int64) error {
 	}
 	// Clients see this: the folders are named as seen from the repository.
 	return backend.Errorf(backend.InvalidArg, "unable to find backend library '%s' for model '%s', searched: '%s/%d' '%s' '%s' of "+
-		setting.Name("backend-directory")+"; backend '%s' is built in and needs no runtime",
+		m.o.Words.Name("backend-directory")+"; backend '%s' is built in and needs no runtime",
 		runtime, p.name, p.name, version, p.name, name, name)
 }

@@ -243,11 +243,12 @@ func (m *Manager) unreadable(name string, level slog.Level, err error) {
 }
 
 func (s *startup) load(p *plan) error {
-	if err := s.m.claim(p.name); err != nil {
+	if err := s.m.claim(p.name, true); err != nil {
 		return err
 	}
 	defer s.m.unclaim(p.name)
-	return s.m.loadWithParts(p, func(part string) error {
+	// The order of a startup sees to it that parts have been loaded.
+	return s.m.loadWithParts(p, false, func(part string) error {
 		if path := s.graph.cycle(p.name); path != nil {
 			return cycleError(path)
 		}

@@ -43,6 +43,13 @@ func (v *version) move(to State, reason string) {
 	if !moves[v.state][to] {
 		panic(fmt.Sprintf("lifecycle: move from %s to %s", v.state, to))
 	}
+	if v.left != nil {
+		close(v.left)
+		v.left = nil
+	}
+	if to == Unloading {
+		v.left = make(chan struct{})
+	}
 	v.state, v.reason = to, reason
 	v.moves++
 }

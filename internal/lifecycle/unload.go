@@ -71,6 +71,7 @@ func (m *Manager) retireLocked(old map[string][]retired) {
 }
 
 func (m *Manager) retire(ctx context.Context, r retired) {
+	r.source.Agents.Unload()
 	err := r.model.Close(ctx)
 	if err != nil {
 		m.log.Warn(fmt.Sprintf("unloading '%s' version %d: %v", r.name, r.model.Version(), err),
@@ -119,8 +120,8 @@ func (m *Manager) Unload(name string, dependents bool) error {
 		}
 	}
 	for _, n := range names {
-		if m.claimed[n] {
-			return busyError(n)
+		if m.claims.blocks(n, false) {
+			return busyError(n, false)
 		}
 	}
 	m.unloadLocked(names)
@@ -130,6 +131,38 @@ func (m *Manager) Unload(name string, dependents bool) error {
 // UnloadAfter is Unload, after the loads that are in the way.
 func (m *Manager) UnloadAfter(ctx context.Context, name string, dependents bool) error {
 	return m.patiently(ctx, func() error { return m.Unload(name, dependents) })
+}
+
+// Unloaded waits until no version of a model is unloading, or ctx ends.
+func (m *Manager) Unloaded(ctx context.Context, name string) error {
+	for {
+		left := m.unloading(name)
+		if left == nil {
+			return nil
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// unloading returns what is closed when one of the versions that unload has
+// done so; nil if there are none.
+func (m *Manager) unloading(name string) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range m.keysLocked(name) {
+		if e := m.models[key]; e != nil {
+			for _, v := range e.versions {
+				if v.left != nil {
+					return v.left
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // unloadLocked takes all versions of the models out of service.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -132,4 +133,64 @@ func TestUnloadWithDependents(t *testing.T) {
 			t.Errorf("startup %q, loads %q: %s, want %s", tc.startup, tc.loads, text, tc.want)
 		}
 	}
+}
+
+// TestUnloaded: the wait ends with the last request in flight, with its context, or
+// when the model is loaded again; for what is not unloading there is none.
+func TestUnloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, release := make(chan struct{}), make(chan struct{})
+		echo := &nesotest.Echo{Name: "echo", OnExecute: func(context.Context, backend.Config, *backend.Batch) (bool, error) {
+			entered <- struct{}{}
+			<-release
+			return false, nil
+		}}
+		top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
+		m := start(t, of(top, "a"), echo)
+		for _, name := range []string{"a", "none"} {
+			if err := m.Unloaded(t.Context(), name); err != nil {
+				t.Errorf("%s does not unload: %v", name, err)
+			}
+		}
+		for _, again := range []bool{false, true} {
+			answer, waited := make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := ask(m, "a", -1)
+				answer <- err
+			}()
+			<-entered
+			if err := m.Unload("a", false); err != nil {
+				t.Fatal(err)
+			}
+			go func() { waited <- m.Unloaded(t.Context(), "a") }()
+			synctest.Wait()
+			select {
+			case err := <-waited:
+				t.Fatal("a request was in flight, the wait ended with", err)
+			default:
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := m.Unloaded(ctx, "a"); !errors.Is(err, context.Canceled) {
+				t.Error("got", err, "want that of the context")
+			}
+			if again {
+				mustLoad(t, m, Request{Name: "a"})
+				if err := <-waited; err != nil {
+					t.Error(err)
+				}
+				release <- struct{}{}
+			} else {
+				release <- struct{}{}
+				if err := <-waited; err != nil {
+					t.Error(err)
+				}
+				wantIndex(t, m, "a 1 UNAVAILABLE unloaded\n")
+				mustLoad(t, m, Request{Name: "a"})
+			}
+			if err := <-answer; err != nil {
+				t.Error("the request in flight failed:", err)
+			}
+		}
+	})
 }

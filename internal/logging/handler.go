@@ -76,6 +76,9 @@ func (h *handler) Handle(_ context.Context, rec slog.Record) error {
 	defer l.mu.Unlock()
 	l.lines = l.appendLine(l.lines[:0], l.settings.Load().Format, rec, at, attrs)
 	_, err := l.out.Write(l.lines)
+	if l.tail != nil {
+		l.tail.add(rec.Time, rec.Level, l.lines)
+	}
 	if cap(l.lines) > 64<<10 {
 		l.lines = nil // one long message must not hold its memory for ever
 	}

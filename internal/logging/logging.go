@@ -63,6 +63,7 @@ type Log struct {
 	out   io.Writer
 	file  *os.File
 	lines []byte
+	tail  *tail // nil: not kept
 }
 
 // Open returns a log that writes to s.File, or to fallback when that is empty.

@@ -3,6 +3,7 @@ package logging
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -154,5 +155,31 @@ func TestBlocks(t *testing.T) {
 	l.Logger().Error("long", Block("traceback", strings.Repeat("x", 10<<20)+"\nthe end"))
 	if n := out.Len(); n > maxBlock+1000 || !strings.HasSuffix(out.String(), "\n    the end\n") {
 		t.Errorf("%d bytes", n)
+	}
+}
+
+func TestTail(t *testing.T) {
+	l, err := Open(DefaultSettings(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Logger().Info("before")
+	if got := l.Tail(0); got != nil {
+		t.Errorf("kept without being asked: %v", got)
+	}
+	l.KeepTail()
+	for i := range mostLines + 5 {
+		l.Logger().Warn("line", "number", i)
+	}
+	all := l.Tail(0)
+	if len(all) != mostLines || all[0].Number != 6 || !strings.Contains(all[0].Text, "number=5") || all[0].Level != slog.LevelWarn {
+		t.Errorf("%d lines, the first %+v", len(all), all[0])
+	}
+	if newer := l.Tail(all[len(all)-2].Number); len(newer) != 1 || newer[0] != all[len(all)-1] {
+		t.Errorf("newer than the last but one: %+v", newer)
+	}
+	l.Logger().Info("long", "text", strings.Repeat("x", 3*mostLine))
+	if got := l.Tail(mostLines + 5); len(got) != 1 || len(got[0].Text) != mostLine {
+		t.Errorf("a long line: %d of them", len(got))
 	}
 }

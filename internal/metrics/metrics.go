@@ -13,11 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/responsecache"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -77,6 +79,8 @@ type Options struct {
 	Refusals *refusals.Book
 	// Ledger counts what is held for clients; nil shows none.
 	Ledger *ledger.Ledger
+	// Texts has what language models write; nil shows none.
+	Texts *generation.Book
 	// Auth returns what the keys have used; nil without keys.
 	Auth func() *auth.Snapshot
 	// GPUs reads those of the machine; nil shows none.
@@ -84,6 +88,8 @@ type Options struct {
 	// CPU shows nv_cpu_utilization and the memory of the machine.
 	CPU    bool
 	Config Config
+	// Words are what texts call settings of the server.
+	Words setting.Words
 	// ServerVersion is shown in neso_build_info.
 	ServerVersion string
 }
@@ -197,6 +203,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	if m.options.Auth != nil {
 		collectAuth(ch, m.options.Auth())
+	}
+	if m.options.Texts != nil {
+		collectTexts(ch, m.options.Texts.Snapshot())
 	}
 	if m.options.Models != nil {
 		m.collectModels(ch, m.options.Models())

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -170,7 +169,7 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
 		return float64(model.Stuck)
 	}}, prometheus.GaugeValue)
 	emit(family{"neso_instance_hangs_total", "Instances interrupted by " +
-		setting.Name("instance-hang-timeout"), func(*stats.Snapshot) float64 { return float64(model.Hangs) }}, prometheus.CounterValue)
+		m.options.Words.Name("instance-hang-timeout"), func(*stats.Snapshot) float64 { return float64(model.Hangs) }}, prometheus.CounterValue)
 	emit(family{
 		"neso_worker_restarts_total", "Starts of worker processes in place of those that died, also those that failed",
 		func(s *stats.Snapshot) float64 { return float64(s.Restarts) },
@@ -178,6 +177,9 @@ func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
 	closed := prometheus.NewDesc("neso_batch_closed_total", "Batches by the reason why the batcher did not wait for one more request",
 		append(slices.Clip(names), "reason"), nil)
 	for why, n := range s.BatchesClosed {
+		if why == stats.ClosedStrategy && n == 0 {
+			continue // few models have one
+		}
 		ch <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(n), append(slices.Clip(values), why.String())...)
 	}
 	odd := prometheus.NewDesc("neso_output_mismatches_total",

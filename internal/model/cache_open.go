@@ -7,7 +7,6 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/responsecache"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // coalesceParameter, in the model's configuration, lets identical requests that
@@ -34,7 +33,7 @@ func (m *Model) openCache(ctx context.Context, o *Options) error {
 		m.logger.Warn("the response cache is not used for a decoupled ensemble", "model", c.Name)
 		store = nil
 	case store == nil:
-		m.logger.Warn("the model asks for the response cache, and the server has none", "model", c.Name, "option", setting.Name("cache-config"))
+		m.logger.Warn("the model asks for the response cache, and the server has none", "model", c.Name, "option", m.words.Name("cache-config"))
 	}
 	if store == nil && !coalesce {
 		return nil

@@ -46,7 +46,7 @@ func (m *Model) seatsOf(c *modelconfig.Config) (all []seat, err error) {
 }
 
 // match finds for each seat that is wanted one that is there, by name if it can.
-// It returns those that have to be made, by their place in wanted, and those that
+// It returns those that have to be made, by their index in wanted, and those that
 // nothing is left for.
 func match(there, wanted []seat) (come []int, leave []seat) {
 	taken := make([]bool, len(there))

@@ -68,7 +68,7 @@ func (o *io) init(c *modelconfig.Config) {
 	}
 }
 
-// input returns the place of an input in the configuration, or -1. Requests
+// input returns the index of an input in the configuration, or -1. Requests
 // mostly name inputs in the configuration's order, hence the guess.
 func (o *io) input(name string, guess int) int {
 	c := o.config

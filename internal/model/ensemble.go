@@ -15,6 +15,14 @@ func (m *Model) openEnsemble(o *Options) {
 	m.scheduler = ensemble.New(ensemble.Options{Graph: o.Graph, Host: o.Host, Stats: m.stats, Logger: m.logger})
 }
 
+// Edges returns what has gone along the edges of an ensemble; nil of other models.
+func (m *Model) Edges() []ensemble.Passed {
+	if s, ok := m.scheduler.(*ensemble.Scheduler); ok {
+		return s.Edges()
+	}
+	return nil
+}
+
 // NewRequest returns a request of an ensemble's step. Whoever calls it has a
 // pin; the request has another one.
 func (m *Model) NewRequest(sink infer.Sink) *infer.Request {

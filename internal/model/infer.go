@@ -26,16 +26,23 @@ func (m *Model) Infer(r *infer.Request) error {
 
 // enqueue hands the request to the scheduler.
 func (m *Model) enqueue(r *infer.Request) error {
-	if m.lingers || r.Detached && !m.quick && m.waits() {
+	if r.Timeline != nil {
+		r.Timeline.Queue(r)
+	}
+	switch {
+	case r.Detached && m.line != nil && !m.quick:
+		m.line.Add(r)
+	case r.Detached && m.waits() && !m.quick, m.lingers && (!r.Detached || m.waits()):
 		// It ends with the request, whose pin holds the version.
 		go func() {
 			if err := m.scheduler.Enqueue(r); err != nil {
 				r.Fail(err, infer.Rejected)
 			}
 		}()
-		return nil
+	default:
+		return m.scheduler.Enqueue(r)
 	}
-	return m.scheduler.Enqueue(r)
+	return nil
 }
 
 // waits reports whether the scheduler may run the model, or wait for it, on the

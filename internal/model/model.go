@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
@@ -27,7 +28,7 @@ import (
 
 // Parameters are those of a configuration that the server itself reads, whatever
 // the model's backend.
-var Parameters = []string{coalesceParameter, paramBacklog, paramStrict}
+var Parameters = []string{coalesceParameter, paramBacklog, paramStrict, paramObjective}
 
 // CheckParameter returns what a load says of the value of one of Parameters.
 func CheckParameter(c *modelconfig.Config, name string) (err error) {
@@ -38,6 +39,8 @@ func CheckParameter(c *modelconfig.Config, name string) (err error) {
 		_, err = backlogOf(c)
 	case paramStrict:
 		_, err = strictOutputs(c, &Options{})
+	case paramObjective:
+		_, err = latencyObjective(c)
 	}
 	return err
 }
@@ -101,12 +104,15 @@ type Model struct {
 	limits    *ratelimit.Group // nil without a rate limiter
 	policies  HostPolicies
 	scheduler scheduler.Scheduler
+	objective time.Duration   // within which requests are to be answered; 0 for none
+	line      *scheduler.Line // before the default scheduler; nil with another one
 	stats     *stats.Version
 	labels    map[string][]string
 	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
-	lingers   bool // see backend.Capabilities
-	quick     bool // of Capabilities.Quick
+	words     setting.Words // of messages
+	lingers   bool          // see backend.Capabilities
+	quick     bool          // of Capabilities.Quick
 	devices   devices
 	cache     *cache
 	identity  func() responsecache.Identity
@@ -117,7 +123,7 @@ type Model struct {
 	pins atomic.Int64
 	// abandoned counts those pins whose execution was abandoned.
 	abandoned atomic.Int64
-	drained   chan struct{} // one place: pins may have come down to closing
+	drained   chan struct{} // of capacity 1: pins may have come down to closing
 
 	closing   atomic.Bool // Close has begun
 	closeLock sync.Mutex  // held by the Close that does the work
@@ -136,7 +142,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	m := &Model{
-		config: c, version: o.BackendConfig.Version, logger: o.Logger,
+		config: c, version: o.BackendConfig.Version, directory: o.BackendConfig.Directory, logger: o.Logger, words: o.Words,
 		stats: stats.NewVersion(o.Observer, c.HistogramBuckets[modelconfig.FirstResponseFamily]...), drained: make(chan struct{}, 1),
 	}
 	m.current.Store(c)
@@ -154,10 +160,13 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	if m.io.strict, err = strictOutputs(c, &o); err != nil {
 		return nil, err
 	}
+	if m.objective, err = latencyObjective(c); err != nil {
+		return nil, err
+	}
 	m.io.odd = func(outputs []string, found string) {
 		m.logger.Warn("output is not as configured, it is passed on", "output", strings.Join(outputs, ","), "found", found, "model", c.Name,
 			"version", m.version,
-			"hint", setting.Name("strict-outputs")+", or the model's parameter "+paramStrict+", makes it an error")
+			"hint", m.words.Name("strict-outputs")+", or the model's parameter "+paramStrict+", makes it an error")
 	}
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
 		return nil, err
@@ -205,7 +214,6 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 // start makes the instances and the scheduler.
 func (m *Model) start(ctx context.Context, o *Options) error {
 	c := m.config
-	m.directory = o.BackendConfig.Directory
 	samples, err := m.warmupSamples(m.directory)
 	if err != nil {
 		return err
@@ -223,8 +231,8 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	p := instance.Options{
 		Settings: o.Settings, Model: m.loaded, Capabilities: can, Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0,
-		Decoupled: c.Decoupled,
-		Limits:    m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
+		Decoupled: c.Decoupled, Parallel: can.Parallel != nil && can.Parallel(&o.BackendConfig),
+		Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {
 		p.Warm = func(ctx context.Context, run instance.Run) error {
@@ -249,14 +257,35 @@ func (m *Model) newScheduler(o *Options) scheduler.Scheduler {
 	if c.Dynamic != nil {
 		s := dynamic.New(dynamic.Options{
 			Config: c.Dynamic, MaxBatchSize: c.MaxBatchSize, Compatible: scheduler.NewCompatibility(c),
-			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests,
+			Executor: m.pool, Stats: m.stats, Hold: o.HoldRequests, Joins: m.joins(), Objective: m.objective,
 		})
 		if m.cache != nil && c.Dynamic.PreserveOrdering {
 			m.cache.order = s
 		}
 		return s
 	}
-	return scheduler.NewDirect(m.pool, m.stats)
+	s := scheduler.NewDirect(m.pool, m.stats)
+	m.line = scheduler.NewLine(s, m.stats)
+	return s
+}
+
+// joins is the model's own say in which requests come into a batch; nil for most.
+func (m *Model) joins() func([]*backend.Request) (int, error) {
+	f, ok := m.loaded.(backend.BatchFormer)
+	if !ok || !f.FormsBatches() {
+		return nil
+	}
+	if m.objective > 0 {
+		m.logger.Warn("a model with a latency objective has no batching strategy of its own", "model", m.config.Name, "version", m.version)
+		return nil
+	}
+	return func(requests []*backend.Request) (n int, err error) {
+		err = instance.Guard(m.logger, "batching strategy of model "+m.config.Name, func() error {
+			n, err = f.Joins(requests)
+			return err
+		})
+		return n, err
+	}
 }
 
 // Config returns the configuration, with the instances that there are now.

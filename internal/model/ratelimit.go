@@ -14,7 +14,7 @@ func limit(seats []seat, l *ratelimit.Limiter) (*ratelimit.Group, error) {
 	return l.Register(all)
 }
 
-// InstanceNumber returns the place of an instance in Limits, by its name, or -1.
+// InstanceNumber returns the index of an instance in Limits, by its name, or -1.
 func (m *Model) InstanceNumber(name string) int {
 	if m.pool == nil {
 		return -1

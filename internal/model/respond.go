@@ -9,7 +9,6 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -47,7 +46,7 @@ func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 			lenient.strict, lenient.loose = false, true
 			lenient.odd, lenient.stats = nil, nil
 			if lenient.checkResponse(r, resp) == nil {
-				hint = "without " + setting.Name("strict-outputs") + " and the model's parameter " + paramStrict +
+				hint = "without " + m.words.Name("strict-outputs") + " and the model's parameter " + paramStrict +
 					" other datatypes and shapes, and missing outputs, pass, as with Triton"
 			}
 		}

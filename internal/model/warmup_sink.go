@@ -9,7 +9,7 @@ import (
 
 // warmSink drops the responses of a warm-up batch and keeps the first error.
 type warmSink struct {
-	done chan struct{} // a place for each request: Deliver does not wait
+	done chan struct{} // of as many as there are requests: Deliver does not wait
 
 	mu  sync.Mutex
 	err *backend.Error

@@ -26,7 +26,14 @@ type meter struct {
 	counters             []target.Counters
 	serverCPU, clientCPU float64
 	ticks                []report.Tick
+	done, last           tally // until the window under way began, and until the last tick
+	tickAt               int64
+	looks                int
 }
+
+// tally is how many requests have been answered and have failed, and the sum of the
+// latencies.
+type tally struct{ answered, failed, latency int64 }
 
 // look is how often the counts are looked at; each tick of the time line has some.
 const (
@@ -80,6 +87,7 @@ func (m *meter) window(ctx context.Context) (*measure.Window, error) {
 	end := drive.Now()
 	w := m.recorder.Take()
 	w.Start, w.End = start, end
+	m.done = tally{m.done.answered + w.Count, m.done.failed + w.Failed(), m.done.latency + w.Sums.Latency}
 	if err := m.ask(ctx); err != nil && cut == nil {
 		cut = err
 	}
@@ -95,10 +103,8 @@ func (m *meter) window(ctx context.Context) (*measure.Window, error) {
 func (m *meter) wait(ctx context.Context, start int64) error {
 	t := time.NewTicker(look)
 	defer t.Stop()
-	var lastCount, lastLatency int64
-	tickAt := start
 	m.watch.anew()
-	for n := 1; ; n++ {
+	for {
 		select {
 		case <-ctx.Done():
 			return context.Canceled
@@ -108,9 +114,8 @@ func (m *meter) wait(ctx context.Context, start int64) error {
 		}
 		now := drive.Now()
 		count, failed, latency := m.recorder.Counts()
-		if n%looksATick == 0 {
-			m.tick(now, tickAt, count-lastCount, latency-lastLatency)
-			lastCount, lastLatency, tickAt = count, latency, now
+		if m.looks++; m.looks%looksATick == 0 {
+			m.tick(now, tally{m.done.answered + count, m.done.failed + failed, m.done.latency + latency})
 		}
 		if err := m.watch.look(now, count, failed); err != nil {
 			return err
@@ -126,9 +131,21 @@ func (m *meter) wait(ctx context.Context, start int64) error {
 	}
 }
 
-func (m *meter) tick(now, before, count, latency int64) {
-	seconds := float64(now-before) / 1e9
-	k := report.Tick{Seconds: float64(now-m.begin) / 1e9, Rate: float64(count) / seconds, MeanNS: latency / max(count, 1)}
-	m.ticks = append(m.ticks, k)
+// tick adds a moment to the time line: what has been counted since the last one.
+func (m *meter) tick(now int64, t tally) {
+	seconds := float64(now-m.tickAt) / 1e9
+	count := t.answered - m.last.answered
+	k := report.Tick{
+		Seconds: float64(now-m.begin) / 1e9, Rate: float64(count) / seconds, MeanNS: (t.latency - m.last.latency) / max(count, 1),
+		Failures: float64(t.failed-m.last.failed) / seconds,
+	}
+	m.ticks, m.last, m.tickAt = append(m.ticks, k), t, now
 	m.shown.show(k, len(m.ticks))
+}
+
+// lastTick is the moment at the end, if it is long enough behind the one before.
+func (m *meter) lastTick() {
+	if now := drive.Now(); now-m.tickAt > int64(look) {
+		m.tick(now, m.done)
+	}
 }

@@ -35,11 +35,37 @@ type Env struct {
 	// Terminal reports whether Stderr is one that progress is shown on.
 	Terminal bool
 	// Serve starts a server within the process; nil where that is not possible.
-	Serve func(ctx context.Context, repository, model string) (Server, error)
+	// The server has the model and those in with; ctx bounds the start.
+	Serve func(ctx context.Context, repository, model string, with []string) (Server, error)
 }
 
 // Main runs the command and returns its exit status.
 func Main(ctx context.Context, args []string, env Env) int {
+	out := &keeping{w: env.Stdout}
+	env.Stdout = out
+	code := run(ctx, args, env)
+	if out.err != nil && code != exitInterrupted {
+		fmt.Fprintln(env.Stderr, "error: the report could not be printed:", out.err)
+		code = exitFailed
+	}
+	return code
+}
+
+// keeping is a writer that keeps its first error.
+type keeping struct {
+	w   io.Writer
+	err error
+}
+
+func (k *keeping) Write(p []byte) (int, error) {
+	n, err := k.w.Write(p)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
+}
+
+func run(ctx context.Context, args []string, env Env) int {
 	o, err := options.Parse(args)
 	switch {
 	case errors.Is(err, options.ErrHelp):
@@ -51,6 +77,10 @@ func Main(ctx context.Context, args []string, env Env) int {
 	case err != nil:
 		fmt.Fprintf(env.Stderr, "%s\nUsage: %s -m MODEL [options] ('%s -h' says more)\n", err, env.Program, env.Program)
 		return exitFailed
+	}
+	report := env.Stdout
+	if o.ReportOut() {
+		env.Stdout = env.Stderr
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -68,6 +98,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 		return exitFailed
 	}
 	defer s.close()
+	s.out = report
 	return s.run(ctx)
 }
 
@@ -76,8 +107,10 @@ type session struct {
 	*prepared
 	env      Env
 	report   *report.Run
-	failure  error // what ended the run early
+	out      io.Writer // of the report, if it has no file
+	failure  error     // what ended the run early
 	unstable bool
+	zero     int64 // when the first load began
 }
 
 func (s *session) run(ctx context.Context) int {

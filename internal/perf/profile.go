@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/nesoserve/neso/internal/perf/drive"
@@ -32,6 +33,10 @@ func (s *session) profile(ctx context.Context) {
 		}
 		search = schedule.Linear(schedule.MeanRate(gaps), schedule.MeanRate(gaps), 1)
 	}
+	if o.Mode == options.Periodic { // one load, that grows
+		search = schedule.Linear(o.Load.End, o.Load.End, 1)
+	}
+	defer s.limitThreads()()
 	met := true
 	for ctx.Err() == nil && s.failure == nil {
 		level, more := search.Next(met)
@@ -79,7 +84,7 @@ func (s *session) start(level float64, gaps []time.Duration, r *measure.Recorder
 		FirstResponse: s.model != nil && s.model.Decoupled,
 	}
 	slots := int(level)
-	if o.Mode != options.Closed {
+	if o.Mode == options.Rate || o.Mode == options.Intervals {
 		slots = o.Sequences
 	}
 	if s.model != nil && s.model.Sequence {
@@ -88,8 +93,13 @@ func (s *session) start(level float64, gaps []time.Duration, r *measure.Recorder
 			return nil, err
 		}
 	}
-	if o.Mode == options.Closed {
+	switch o.Mode {
+	case options.Closed:
 		return load.Closed(plan, slots), nil
+	case options.Periodic:
+		r := o.Load
+		return load.Ramped(plan, schedule.NewRamp(int(r.Start), int(r.End), int(r.Step), o.RequestPeriod), o.RequestPeriod), nil
+	default:
 	}
 	most := mostConnections
 	if o.MaxThreads > 0 {
@@ -145,6 +155,9 @@ func (s *session) level(ctx context.Context, level float64, gaps []time.Duration
 		m.metrics = metrics
 	}
 	m.begin = drive.Now()
+	if m.tickAt = m.begin; s.zero == 0 {
+		s.zero = m.begin
+	}
 	m.watch = newWatch(m.begin)
 	l, err := s.start(level, gaps, recorder, s.o.RequestCount)
 	if err != nil {
@@ -152,6 +165,7 @@ func (s *session) level(ctx context.Context, level float64, gaps []time.Duration
 	}
 	m.load = l
 	windows, stable, cut := m.windows(ctx)
+	m.lastTick()
 	l.Stop(grace)
 	m.shown.clear()
 	return s.result(level, m, windows, stable, cut)
@@ -183,7 +197,7 @@ func (s *session) result(level float64, m *meter, windows []*measure.Window, sta
 	}
 	x := &report.Result{
 		Notes: notes, GPU: report.NewGPU(),
-		Load: level, Window: measure.Merge(last), Windows: used, Stable: stable, Met: true, Ticks: m.ticks,
+		Load: level, Window: measure.Merge(last), Windows: used, Stable: stable, Met: true, Ticks: m.ticks, Began: float64(m.begin-s.zero) / 1e9,
 	}
 	if m.metrics != nil {
 		gpu, err := m.metrics.end()
@@ -222,16 +236,15 @@ func (s *session) sayUnstable(level float64, last []*measure.Window) {
 	fmt.Fprintf(s.env.Stderr, " The last windows differ by %.0f%% from their mean.\n", 100*measure.Spread(last))
 }
 
-// busy is the share of the machine from which on the generator may be the limit.
+// busy is the share of the processors that it may use from which on the generator may be the limit.
 const busy = 0.85
 
 // judge says what keeps a result from being the server's alone.
 func (s *session) judge(x *report.Result) {
 	w := x.Window
 	cores := w.ClientCPU / max(w.Seconds(), 1e-9)
-	if w.Seconds() > 0.2 && cores > busy*float64(measure.Processors()) && s.o.Kind != "triton_c_api" {
-		x.Notes = append(x.Notes, fmt.Sprintf("the generator itself used %.1f of %d processors: it may be the limit, not the server",
-			cores, measure.Processors()))
+	if all := runtime.GOMAXPROCS(0); w.Seconds() > 0.2 && cores > busy*float64(all) && s.o.Kind != "triton_c_api" {
+		x.Notes = append(x.Notes, fmt.Sprintf("the generator itself used %.1f of %d processors: it may be the limit, not the server", cores, all))
 	}
 	if w.Count > 0 && w.Count < 20 {
 		x.Notes = append(x.Notes, fmt.Sprintf("only %d requests were measured: percentiles mean little", w.Count))

@@ -34,7 +34,8 @@ type prepared struct {
 	requests [][]*wire.Prepared
 	call     *wire.Call
 	dial     func() drive.Conn
-	server   int // the process of the server, 0 where it cannot be seen
+	secure   bool // connections have TLS
+	server   int  // the process of the server, 0 where it cannot be seen
 	random   *rand.Rand
 	closers  []func()
 }
@@ -57,25 +58,27 @@ const lastAsk = 2 * time.Second
 func setup(ctx context.Context, o *options.Options, env Env) (*session, error) {
 	p := &prepared{o: o, random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 	s := &session{prepared: p, env: env}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	if err := p.prepare(ctx, env); err != nil {
+	prepare := p.prepare
+	if o.Kind == "triton_c_api" {
+		prepare = p.prepareLocal
+	}
+	if err := prepare(ctx, env); err != nil {
 		p.close()
 		return nil, err
 	}
-	s.report = &report.Run{Options: o, Model: p.model, Version: env.Version, Epoch: epoch()}
+	s.report = &report.Run{Options: o, Model: p.model, Version: env.Version, Epoch: epoch(), Time: time.Now()}
 	return s, nil
 }
 
-func (p *prepared) prepare(ctx context.Context, env Env) error {
+func (p *prepared) prepare(ctx context.Context, _ Env) error {
 	o := p.o
-	if o.Kind == "triton_c_api" {
-		return p.prepareLocal(ctx, env)
-	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	d, err := dialer(o)
 	if err != nil {
 		return err
 	}
+	p.secure = d.TLS != nil
 	var headers [][2]string
 	for _, h := range o.Headers {
 		name, value, _ := strings.Cut(h, ":")
@@ -91,15 +94,7 @@ func (p *prepared) prepare(ctx context.Context, env Env) error {
 	}
 	p.api = api(o, d, headers)
 	p.closers = append(p.closers, func() { p.api.Close() })
-	if p.model, err = target.Describe(ctx, p.api, o.Model, o.Version); err != nil {
-		return reached(o, err)
-	}
-	if len(o.Trace) > 0 {
-		if err := p.api.Trace(ctx, o.Model, o.Trace); err != nil {
-			return fmt.Errorf("failed to set the trace settings: %w", err)
-		}
-	}
-	if err := p.load(); err != nil {
+	if err := p.describe(ctx); err != nil {
 		return err
 	}
 	if o.SharedMemory == "system" {
@@ -237,7 +232,7 @@ func (p *prepared) load() error {
 		return fmt.Errorf("batch size %d is larger than the model's maximum, %d", o.Batch, m.MaxBatch)
 	}
 	if m.Sequence && o.Batch > 1 {
-		return errors.New("sequence models do not support batching")
+		return errors.New("can not specify batch size > 1 when using a sequence model")
 	}
 	set, err := data.New(data.Options{
 		Inputs: m.Inputs, Outputs: m.Outputs, Paths: o.InputData, Zero: o.Zero, Shapes: o.Shapes, StringLength: o.StringLength,

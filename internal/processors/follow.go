@@ -24,6 +24,10 @@ const (
 	// calmWindows in a row have to be calm before processors are given up, so that
 	// a pause between requests does not do it.
 	calmWindows = 2
+	// busyWindows in a row have to be busy before all processors are used: the wait
+	// for a core comes in bursts where others have work, too, and each time all are
+	// used they stay so for stay windows, at a quarter more CPU a request.
+	busyWindows = 2
 	// stay is how many windows all processors stay in use after they were needed:
 	// changing the number stops the world for a moment.
 	stay = 20
@@ -33,6 +37,7 @@ const (
 // is a window.
 type rules struct {
 	calm  int // calm windows in a row
+	busy  int // busy windows in a row
 	stays int // windows for which nothing is given up
 }
 
@@ -44,11 +49,15 @@ func (r *rules) next(used, waited float64, now, all int) int {
 	switch {
 	case used < idleShare:
 		return now
-	case now < all && used+waited > busyShare*float64(now):
-		r.calm, r.stays = 0, stay
-		return all
-	case now < all:
+	case now < all && used+waited <= busyShare*float64(now):
+		r.busy = 0
 		return now
+	case now < all:
+		if r.busy++; r.busy < busyWindows {
+			return now
+		}
+		r.busy, r.calm, r.stays = 0, 0, stay
+		return all
 	case used > calmShare*float64(low) || r.stays > 0:
 		r.calm = 0
 		return all

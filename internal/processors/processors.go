@@ -13,7 +13,7 @@
 // for as long as files are read, [Keep] for good once there are calls into C
 // libraries. [Count] is how many there are, whatever is used at the moment.
 //
-// [Place] keeps threads to some of the processors.
+// [Affinity] keeps threads to some of the processors.
 //
 // Open follow.go for the rules.
 package processors

@@ -34,15 +34,18 @@ func TestRules(t *testing.T) {
 		},
 		"more than the lower number may have":                 {2, [][]step{steady(0.91, 4, 2)}},
 		"what would be too much to go down is enough to stay": {2, [][]step{{{0.5, 2, 0}, {0.5, 1, 0}}, steady(0.94, 3, 1)}},
-		"busy ones get all at once, and keep them a second": {2, [][]step{
-			{{0.5, 2, 0}, {0.5, 1, 0}, {0.96, 2, 0}},
+		"busy ones get all after two windows, and keep them a second": {2, [][]step{
+			{{0.5, 2, 0}, {0.5, 1, 0}, {0.96, 1, 0}, {0.96, 2, 0}},
 			steady(0.5, 20, 2),
 			{{0.5, 1, 0}},
 		}},
-		"others take the cores":      {2, [][]step{{{0.5, 2, 0.4}, {0.5, 1, 0.4}, {0.5, 1, 0.4}, {0.5, 2, 0.5}}}},
+		"a burst of waiting is none": {2, [][]step{{{0.5, 2, 0}, {0.5, 1, 0}, {0.96, 1, 0}, {0.5, 1, 0}, {0.5, 1, 0.5}, {0.5, 1, 0}}}},
+		"others take the cores":      {2, [][]step{{{0.5, 2, 0.4}, {0.5, 1, 0.4}, {0.5, 1, 0.4}, {0.5, 1, 0.5}, {0.5, 2, 0.5}}}},
 		"an odd number":              {3, [][]step{{{0.7, 3, 0}, {0.7, 1, 0}}}},
-		"many":                       {16, [][]step{{{7.1, 16, 0}, {7.1, 8, 0}, {7.5, 8, 0}, {7.7, 16, 0}}, steady(7.1, 20, 16), {{7.1, 8, 0}}}},
-		"one has nothing to give up": {1, [][]step{{{0.1, 1, 0}, {0.1, 1, 0}, {1, 1, 0}}}},
+		"many": {
+			16, [][]step{{{7.1, 16, 0}, {7.1, 8, 0}, {7.5, 8, 0}, {7.7, 8, 0}, {7.7, 16, 0}}, steady(7.1, 20, 16), {{7.1, 8, 0}}},
+		},
+		"one has nothing to give up": {1, [][]step{{{0.1, 1, 0}, {0.1, 1, 0}, {1, 1, 0}, {1, 1, 0}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, now, i := rules{}, c.all, 0

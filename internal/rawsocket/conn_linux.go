@@ -35,6 +35,10 @@ type Conn struct {
 	outErr  error
 	waited  bool // Full has been called
 	writeIt func(fd uintptr) bool
+
+	asked      bool // out has been written, or its end is for Write
+	written    func()
+	exchangeIt func(fd uintptr) bool
 }
 
 const (
@@ -56,7 +60,7 @@ func New(c net.Conn) *Conn {
 		return nil
 	}
 	s := &Conn{Conn: c, raw: raw}
-	s.readIt, s.writeIt = s.readOnce, s.writeAll
+	s.readIt, s.writeIt, s.exchangeIt = s.readOnce, s.writeAll, s.exchangeOnce
 	return s
 }
 
@@ -94,6 +98,62 @@ func (s *Conn) readOnce(fd uintptr) bool {
 			s.inErr = os.NewSyscallError("read", errno)
 			return true
 		}
+	}
+}
+
+// Exchange writes out, calls written, and reads into in, which is not empty, what
+// comes then. It waits for that at once, where a Read would look in vain first: it is
+// for questions to which nothing has been answered yet.
+func (s *Conn) Exchange(out, in []byte, written func()) (int, error) {
+	s.in, s.got, s.inErr = in[:min(len(in), maxCall)], 0, nil
+	s.one[0] = out
+	s.out, s.wrote, s.outErr, s.asked, s.written = s.one[:], 0, nil, false, written
+	err := s.raw.Read(s.exchangeIt)
+	var rest []byte // of out: the list lies in s.one
+	if len(s.out) > 0 {
+		rest = s.out[0]
+	}
+	s.in, s.out, s.one[0] = nil, nil, nil
+	switch {
+	case err != nil:
+		return 0, err
+	case s.outErr != nil:
+		return 0, s.outErr
+	case s.inErr != nil:
+		return 0, s.inErr
+	case len(rest) > 0: // the socket was full
+		if _, err := s.Write(rest); err != nil {
+			return 0, err
+		}
+		written()
+		return s.Read(in)
+	case s.got == 0:
+		return 0, io.EOF
+	}
+	return s.got, nil
+}
+
+// exchangeOnce writes when it is called first, and says that there is nothing to read:
+// the caller has begun to listen before, and so misses nothing.
+func (s *Conn) exchangeOnce(fd uintptr) bool {
+	if s.asked {
+		return s.readOnce(fd)
+	}
+	s.asked = true
+	for {
+		n, errno := s.writeOnce(fd)
+		switch {
+		case errno == syscall.EINTR:
+		case errno == syscall.EAGAIN:
+			return true
+		case errno != 0:
+			s.outErr = os.NewSyscallError("write", errno)
+			return true
+		case n == 0:
+			s.written()
+			return false
+		}
+		s.consume(n)
 	}
 }
 

@@ -122,6 +122,51 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// A question is written, however long, and what comes then is read.
+func TestExchange(t *testing.T) {
+	pairs(t, func(t *testing.T, raw *Conn, far net.Conn) {
+		for _, size := range []int{1, 1000, maxCall + 1, 16 << 20} {
+			question := bytes.Repeat([]byte{byte(size)}, size)
+			var answerer sync.WaitGroup
+			answerer.Go(func() {
+				got := make([]byte, size)
+				if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, question) {
+					t.Errorf("read %v, the same %v", err, bytes.Equal(got, question))
+				}
+				_, _ = io.WriteString(far, "yes")
+			})
+			in, written := make([]byte, 100), 0
+			n, err := raw.Exchange(question, in, func() { written++ })
+			if string(in[:n]) != "yes" || err != nil || written != 1 {
+				t.Errorf("%d bytes: %q, %v, written %d times", size, in[:n], err, written)
+			}
+			answerer.Wait()
+		}
+		b := make([]byte, 1)
+		_ = raw.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if _, err := raw.Exchange([]byte{1}, b, func() {}); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("no answer in time: %v", err)
+		}
+		_ = raw.SetReadDeadline(time.Time{})
+		if err := far.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := raw.Read(b); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("the end: %d, %v", n, err)
+		}
+		far.Close()
+		for range 2 { // the first may still be taken by the kernel
+			if _, err := raw.Exchange([]byte{1}, b, func() {}); err == nil {
+				t.Error("an answer of one who has gone")
+			}
+		}
+		_ = raw.Close()
+		if _, err := raw.Exchange([]byte{1}, b, func() {}); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
 // Who does not read is noticed once for each write, which may end by that.
 func TestFull(t *testing.T) {
 	pairs(t, func(t *testing.T, raw *Conn, _ net.Conn) {

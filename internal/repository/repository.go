@@ -12,7 +12,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/repository/source"
-	"github.com/nesoserve/neso/internal/repository/source/blob"
 	"github.com/nesoserve/neso/internal/repository/source/local"
 )
 
@@ -78,8 +77,8 @@ func Open(o Options) (*Repository, error) {
 }
 
 func open(path, cacheDir string) (source.Source, error) {
-	if blob.IsURI(path) {
-		return blob.Open(context.Background(), path, blob.Options{CacheDir: cacheDir}) // it has a bound of its own
+	if scheme, _, ok := strings.Cut(path, "://"); ok && slices.Contains([]string{"s3", "gs", "as"}, scheme) {
+		return openStore(path, cacheDir)
 	}
 	return local.Open(path)
 }

@@ -63,8 +63,6 @@ func TestOpenPaths(t *testing.T) {
 	_, err = Open(Options{Paths: []string{filepath.Join(top, "file")}})
 	wantError(t, err, backend.InvalidArg, "repository path is not a valid directory: "+filepath.Join(top, "file")+
 		" is a file (expected a directory of models)")
-	_, err = Open(Options{Paths: []string{"s3://"}})
-	wantError(t, err, backend.Internal, "No bucket name found in path: s3://")
 }
 
 func TestListFindsDuplicates(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/repository/agent"
 	"github.com/nesoserve/neso/internal/repository/source"
 	"github.com/nesoserve/neso/internal/repository/source/memory"
 )
@@ -37,6 +38,9 @@ type Snapshot struct {
 	Renamed bool
 	// Overridden says that files of a request stand in place of the repository's.
 	Overridden bool
+	// Agents are the repository agents that were told of the load, nil for none. They are
+	// told of its end with the last Release.
+	Agents *agent.Chain
 
 	bound bool // by a program
 
@@ -167,16 +171,27 @@ func (s *Snapshot) readConfig(configName string) error {
 // VersionDirectory returns the directory of a version.
 func (s *Snapshot) VersionDirectory(version int64) string { return s.directories[version] }
 
+// Move has the model loaded from another directory, where an agent has put its files.
+// The name stays, whatever that directory is called.
+func (s *Snapshot) Move(directory string, log *slog.Logger) error {
+	s.Directory, s.Renamed = directory, true
+	return s.readVersions(log)
+}
+
 // Retain keeps the directory for one more user.
 func (s *Snapshot) Retain() *Snapshot {
 	s.refs.Add(1)
 	return s
 }
 
-// Release ends a use of the directory. The last one removes what was made for
-// the snapshot.
+// Release ends a use of the directory. The last one tells the agents, which takes its
+// time where there are any, and removes what was made for the snapshot.
 func (s *Snapshot) Release() {
-	if s.refs.Add(-1) == 0 && s.release != nil {
+	if s.refs.Add(-1) > 0 {
+		return
+	}
+	s.Agents.End()
+	if s.release != nil {
 		_ = s.release() // a temporary directory that stays is the worst case
 	}
 }

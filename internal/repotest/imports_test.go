@@ -28,6 +28,7 @@ var rows = []string{
 	"internal/filestamp",
 	"internal/hostmemory",
 	"tensor",
+	"internal/elements",
 	"backend",
 	"internal/modelconfig/...",
 
@@ -39,6 +40,8 @@ var rows = []string{
 	"internal/stats",
 	"internal/tracing",
 	"internal/refusals",
+	"internal/recent",
+	"internal/generation",
 
 	"internal/ratelimit",
 	"internal/responsecache",
@@ -61,6 +64,9 @@ var rows = []string{
 	"internal/kserve",
 	"internal/kserve/jsonwire",
 	"internal/kserve/protowire",
+	"internal/openapi",
+	"internal/openai",
+	"internal/openai/flight",
 	"internal/httpapi/transport",
 	"internal/httpapi",
 	"internal/grpcapi/transport/dispatch",
@@ -69,9 +75,14 @@ var rows = []string{
 	"internal/grpcapi/transport",
 	"internal/grpcapi/library",
 	"internal/grpcapi",
+	"internal/dashboard",
 
 	"python", // the worker's files, embedded
 	".",      // the public server
+	"client/internal/plainjson",
+	"client/internal/events",
+	"client/internal/bounded",
+	"client/internal/mapping",
 	"client",
 
 	"capi/handle",
@@ -82,6 +93,9 @@ var rows = []string{
 	"capi",
 	"cmd/libtritonserver",
 
+	"internal/image",
+
+	"internal/perf/plot",
 	"internal/perf/options",
 	"internal/perf/schedule",
 	"internal/perf/data",
@@ -92,12 +106,22 @@ var rows = []string{
 	"internal/perf/load",
 	"internal/perf/report",
 	"internal/perf",
+
+	"internal/tune/search",
+	"internal/tune/trial",
+	"internal/tune/knobs",
+	"internal/tune/overlay",
+	"internal/tune/server",
+	"internal/tune/checkpoint",
+	"internal/tune/analyzer",
+	"internal/tune/report",
+	"internal/tune",
 }
 
 // backends is row 8: it sees the vocabulary, processors, procfs, rawsocket, memory, cuda, shm, python and itself.
 var backends = []string{
-	"internal/invariants", "internal/setting", "internal/logging", "internal/processors", "internal/procfs", "internal/rawsocket",
-	"internal/scratch", "tensor", "backend", "internal/memory",
+	"internal/invariants", "internal/logging", "internal/processors", "internal/procfs", "internal/rawsocket", "internal/scratch",
+	"tensor", "backend", "internal/memory",
 	"internal/cuda", "internal/shm", "python",
 }
 
@@ -126,8 +150,8 @@ var forExamples = []string{"tensor", "backend", "backend/all", ".", "client"}
 
 // onlyFor names packages that few may import, whatever the order allows.
 var onlyFor = map[string][]string{
-	"internal/inferencepb":      {"internal/modelconfig", "internal/kserve/protowire", "internal/grpcapi", "internal/perf/target"},
-	"internal/kserve/jsonwire":  {"internal/httpapi", "internal/grpcapi"},
+	"internal/inferencepb":      {"internal/modelconfig", "internal/kserve/protowire", "internal/grpcapi", "internal/perf/target", "client"},
+	"internal/kserve/jsonwire":  {"internal/httpapi", "internal/grpcapi", "internal/openai/flight"},
 	"internal/kserve/protowire": {"internal/grpcapi"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,8 +17,9 @@ var peerTexts = []string{
 	"--metrics-config option format is",
 }
 
-// TestOnlyTheCommandSpeaksOfOptions: what is below the command names a setting
-// (setting.Name), since a program that embeds the server has no options.
+// TestOnlyTheCommandSpeaksOfOptions: what is below the command names a setting in the
+// words of its server (setting.Words, backend.Settings.Option), since a program that
+// embeds the server has no options. The names are those of options.
 func TestOnlyTheCommandSpeaksOfOptions(t *testing.T) {
 	named := regexp.MustCompile(`--([a-z][a-z-]*[a-z])`)
 	options := map[string]bool{}
@@ -33,6 +35,11 @@ func TestOnlyTheCommandSpeaksOfOptions(t *testing.T) {
 			return
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if name := namedSetting(call); name != "" && !options[name] {
+					t.Errorf("%s speaks of a setting %q, and there is no such option", file, name)
+				}
+			}
 			l, ok := n.(*ast.BasicLit)
 			if !ok || l.Kind != token.STRING {
 				return true
@@ -50,4 +57,18 @@ func TestOnlyTheCommandSpeaksOfOptions(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// namedSetting returns the setting that a call of Words.Name or Settings.Option
+// names, or "".
+func namedSetting(call *ast.CallExpr) string {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) != 1 || !slices.Contains([]string{"Name", "Option", "option"}, f.Sel.Name) {
+		return ""
+	}
+	l, ok := call.Args[0].(*ast.BasicLit)
+	if !ok || l.Kind != token.STRING {
+		return ""
+	}
+	return strings.Trim(l.Value, `"`)
 }

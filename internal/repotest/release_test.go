@@ -43,6 +43,7 @@ func TestVersionsAgree(t *testing.T) {
 		"python/neso/_version.py":               `__version__ = "` + newest[1] + `"`,
 		"python/pytriton-compat/pyproject.toml": `version = "` + newest[1] + `"`,
 		"rust/Cargo.toml":                       `version = "` + newest[1] + `"`,
+		"java/pom.xml":                          "  <artifactId>neso</artifactId>\n  <version>" + newest[1] + "</version>",
 		"internal/engine/engine.go":             `var Version = "` + newest[1] + `-dev"`,
 	} {
 		if !strings.Contains(read(t, path), "\n"+line+"\n") {

@@ -51,7 +51,7 @@ func sources(t *testing.T, visit func(path string, text []byte)) {
 			return nil
 		}
 		switch filepath.Ext(name) {
-		case ".go", ".py", ".c", ".h", ".js":
+		case ".go", ".py", ".c", ".h", ".js", ".ts":
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err

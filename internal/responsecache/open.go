@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // minLocal is the least size of a local cache. The peer's library refuses what
@@ -24,19 +23,18 @@ func Open(ctx context.Context, o Options) (Store, error) {
 	case "redis":
 		return openRedis(ctx, o)
 	}
-	return nil, backend.Errorf(backend.InvalidArg, "unable to find 'libtritoncache_%s.so' for cache: "+setting.Name("cache-config")+
-		" knows the caches 'local' and 'redis'", o.Name)
+	return openLibrary(ctx, o)
 }
 
 func openLocal(o Options) (Store, error) {
 	text, ok := o.Settings["size"]
 	if !ok {
 		return nil, backend.Errorf(backend.InvalidArg,
-			"Failed to initialize LocalCache: config didn't contain a valid 'size' field. (%s local,size=<bytes>)", setting.Name("cache-config"))
+			"Failed to initialize LocalCache: config didn't contain a valid 'size' field. (%s local,size=<bytes>)", o.Words.Name("cache-config"))
 	}
 	size, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || size < minLocal || size > math.MaxInt64/2 {
-		return nil, backend.Errorf(backend.InvalidArg, "Failed to initialize LocalCache: "+setting.Name("cache-config")+
+		return nil, backend.Errorf(backend.InvalidArg, "Failed to initialize LocalCache: "+o.Words.Name("cache-config")+
 			" local,size=%s is not a number of bytes from %d on", text, minLocal)
 	}
 	unknown(o, []string{"size"})
@@ -48,7 +46,7 @@ func openLocal(o Options) (Store, error) {
 func unknown(o Options, known []string) {
 	for _, name := range slices.Sorted(maps.Keys(o.Settings)) {
 		if !slices.Contains(known, name) {
-			o.Logger.Warn("setting of the response cache has no effect", "option", setting.Name("cache-config")+" "+o.Name+","+name, "because",
+			o.Logger.Warn("setting of the response cache has no effect", "option", o.Words.Name("cache-config")+" "+o.Name+","+name, "because",
 				"there is no such setting")
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build !edge
+
 package responsecache
 
 import (
@@ -13,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Environment variables with the credentials; settings win over them.
@@ -49,11 +50,12 @@ type redisConfig struct {
 type settings struct {
 	values map[string]string
 	err    error
+	option string
 }
 
 func (s *settings) fault(name, want string) {
 	if s.err == nil {
-		s.err = backend.Errorf(backend.InvalidArg, "Failed to initialize RedisCache: "+setting.Name("cache-config")+" redis,%s=%s is not %s",
+		s.err = backend.Errorf(backend.InvalidArg, "Failed to initialize RedisCache: "+s.option+" redis,%s=%s is not %s",
 			name, s.values[name], want)
 	}
 }
@@ -80,13 +82,13 @@ func (s *settings) millis(name string, otherwise time.Duration) time.Duration {
 }
 
 // parseRedis reads and checks the settings of --cache-config redis,... .
-func parseRedis(values map[string]string, getenv func(string) string) (*redisConfig, error) {
+func parseRedis(values map[string]string, option string, getenv func(string) string) (*redisConfig, error) {
 	if values["host"] == "" || values["port"] == "" {
 		return nil, backend.Errorf(backend.InvalidArg,
 			"Failed to initialize RedisCache, didn't specify address. Must at a minimum specify 'host' and 'port' "+
-				"in the configuration - e.g. %[1]s redis,host=redis %[1]s redis,port=6379", setting.Name("cache-config"))
+				"in the configuration - e.g. %[1]s redis,host=redis %[1]s redis,port=6379", option)
 	}
-	s := &settings{values: values}
+	s := &settings{values: values, option: option}
 	c := &redisConfig{}
 	c.Addr = net.JoinHostPort(values["host"], strconv.Itoa(s.number("port", 0, 1, 65535)))
 	c.Username, c.Password = getenv(UserVariable), getenv(PasswordVariable)

@@ -1,3 +1,5 @@
+//go:build !edge
+
 package responsecache
 
 import (
@@ -264,7 +266,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	c, err := parseRedis(with("connection_timeout", "7", "socket_timeout", "0", "wait_timeout", "9", "pool_size", "3", "user", "u"),
-		func(string) string { return "env" })
+		"cache-config", func(string) string { return "env" })
 	if err != nil || c.Addr != "h:6379" || c.DialTimeout != 7*time.Millisecond || c.ReadTimeout != defaultSocket ||
 		c.PoolTimeout != 9*time.Millisecond || c.PoolSize != 3 || c.Username != "u" || c.Password != "env" {
 		t.Errorf("%+v, %v", c, err)

@@ -1,175 +1,37 @@
+//go:build !edge
+
 package responsecache
 
 import (
-	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	// maxPending and maxPendingBytes bound the entries on their way to Redis;
-	// further ones are dropped.
-	maxPending      = 1024
-	maxPendingBytes = 128 << 20
-	// maxBatch is how many entries go in one trip.
-	maxBatch      = 64
-	maxBatchBytes = 4 << 20
-)
-
-// writer brings entries to Redis. Until they are there it answers look-ups from
-// what it holds: a client that has had its answer finds it in the cache.
-type writer struct {
-	r       *remote
-	dropped atomic.Uint64
-	// refusing says that Redis refuses to store (out of memory, read-only) and that
-	// this has been logged.
-	refusing bool
-
-	life context.Context
-	end  context.CancelFunc
-	wg   sync.WaitGroup
-	wake chan struct{} // one place: there is something to write
-
-	mu      sync.Mutex
-	entries map[Key]*Entry
-	queue   []write
-	bytes   int
-	closed  bool
-}
-
-type write struct {
-	key  Key
-	size int
-}
-
-func (w *writer) init(r *remote) {
-	w.r, w.entries, w.wake = r, map[Key]*Entry{}, make(chan struct{}, 1)
-	w.life, w.end = context.WithCancel(context.Background())
-	w.wg.Go(w.run)
-}
-
-// pending returns an entry that is on its way, with a reference, or nil.
-func (w *writer) pending(k Key) *Entry {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e := w.entries[k]; e != nil {
-		return e.Retain()
-	}
-	return nil
-}
-
-// add consumes a reference of e, whose encoded size is given.
-func (w *writer) add(k Key, e *Entry, size int) Outcome {
-	w.mu.Lock()
-	outcome := Stored
-	switch {
-	case w.closed || len(w.queue) >= maxPending || w.bytes+size > maxPendingBytes:
-		outcome = Refused
-		w.dropped.Add(1)
-	case w.entries[k] != nil:
-		outcome = Present
-	default:
-		w.entries[k] = e
-		w.queue = append(w.queue, write{k, size})
-		w.bytes += size
-	}
-	w.mu.Unlock()
-	if outcome != Stored {
-		e.Release()
-		return outcome
-	}
-	select {
-	case w.wake <- struct{}{}:
-	default: // it is awake
-	}
-	return Stored
-}
-
-// run writes until close.
-func (w *writer) run() {
-	for {
-		select {
-		case <-w.life.Done():
-			return
-		case <-w.wake:
-		}
-		for batch := w.take(); len(batch) > 0 && w.life.Err() == nil; batch = w.take() {
-			w.write(batch)
-			w.written(batch)
-		}
-	}
-}
-
-// take returns the next entries, which stay pending.
-func (w *writer) take() []write {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, bytes := 0, 0
-	for n < min(len(w.queue), maxBatch) && (n == 0 || bytes+w.queue[n].size <= maxBatchBytes) {
-		bytes += w.queue[n].size
-		n++
-	}
-	batch := w.queue[:n:n]
-	w.queue = w.queue[n:]
-	return batch
-}
-
 // write sends a batch in one trip.
-func (w *writer) write(batch []write) {
-	if !w.r.circuit.closed() {
-		w.dropped.Add(uint64(len(batch)))
+func (r *remote) write(batch []write) {
+	if !r.circuit.closed() {
+		r.writer.dropped.Add(uint64(len(batch)))
 		return
 	}
-	p := w.r.client.Pipeline()
+	p := r.client.Pipeline()
 	for _, x := range batch {
-		w.mu.Lock()
-		e := w.entries[x.key] // only this goroutine takes it out
-		w.mu.Unlock()
-		p.Set(w.life, prefix+x.key.String(), encode(make([]byte, 0, x.size), x.key, e), w.r.ttl)
+		p.Set(r.writer.life, prefix+x.key.String(), encode(make([]byte, 0, x.size), x.key, r.writer.entry(x)), r.ttl)
 	}
-	_, err := p.Exec(w.life)
+	_, err := p.Exec(r.writer.life)
 	var refusal redis.Error
 	switch {
 	case err == nil:
-		w.refusing = false
-	case w.life.Err() != nil:
+		r.refusing = false
+	case r.writer.life.Err() != nil:
 	case errors.As(err, &refusal):
-		w.dropped.Add(uint64(len(batch)))
-		if !w.refusing {
-			w.refusing = true
-			w.r.o.Logger.Warn("the response cache refuses to store responses", "address", w.r.circuit.address, "error", err)
+		r.writer.dropped.Add(uint64(len(batch)))
+		if !r.refusing {
+			r.refusing = true
+			r.o.Logger.Warn("the response cache refuses to store responses", "address", r.circuit.address, "error", err)
 		}
 	default:
-		w.dropped.Add(uint64(len(batch)))
-		w.r.circuit.open(err)
+		r.writer.dropped.Add(uint64(len(batch)))
+		r.circuit.open(err)
 	}
-}
-
-// written lets go of a batch.
-func (w *writer) written(batch []write) {
-	for _, x := range batch {
-		w.mu.Lock()
-		e := w.entries[x.key]
-		delete(w.entries, x.key)
-		w.bytes -= x.size
-		w.mu.Unlock()
-		e.Release()
-	}
-}
-
-func (w *writer) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.end()
-	w.wg.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, e := range w.entries {
-		e.Release()
-	}
-	w.entries, w.queue = nil, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -56,10 +58,19 @@ type Numbers struct {
 
 // Options say which store to open.
 type Options struct {
-	// Name is "local" or "redis", and Settings are those of --cache-config.
+	// Name is "local", "redis" or that of a library, and Settings are those of
+	// --cache-config.
 	Name     string
 	Settings map[string]string
+	// Directory is where libraries of caches lie, and Libraries runs them; nil where
+	// the server cannot.
+	Directory string
+	Libraries backend.Libraries
+	// Host takes the metrics that a library makes.
+	Host backend.Host
 	// Allocator gives the memory of entries that are read from elsewhere.
 	Allocator tensor.Allocator
 	Logger    *slog.Logger
+	// Words are what messages call settings of the server.
+	Words setting.Words
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -33,6 +34,11 @@ type Capacity interface {
 	// ExecuteOne runs a request on the calling goroutine and answers it, or says that
 	// the instance has not begun it: then it is as it was.
 	ExecuteOne(instance int, r *infer.Request) (begun bool)
+	// AcquireInOrder is Acquire for requests that keep their order: the next one gets room
+	// when Entered has been called for the one before.
+	AcquireInOrder(ctx context.Context, since int64) (int, error)
+	TryAcquireInOrder() (int, bool)
+	Entered()
 }
 
 // NewDirect returns a default scheduler.
@@ -47,6 +53,10 @@ func (d *Direct) Enqueue(r *infer.Request) error {
 	if d.life.Err() != nil {
 		return ErrStopping(r)
 	}
+	if r.Taken != nil {
+		d.inOrder(r)
+		return nil
+	}
 	for {
 		if r.Cancelled() {
 			r.Fail(ErrCancelled(), infer.Canceled)
@@ -54,7 +64,7 @@ func (d *Direct) Enqueue(r *infer.Request) error {
 		}
 		i, ok := d.executor.TryAcquire()
 		if !ok {
-			if i, ok = d.wait(r); !ok {
+			if i, ok = d.wait(r, d.executor.Acquire); !ok {
 				return nil
 			}
 		}
@@ -70,9 +80,44 @@ func (d *Direct) Enqueue(r *infer.Request) error {
 	}
 }
 
+// inOrder is Enqueue for a request that keeps its order.
+func (d *Direct) inOrder(r *infer.Request) {
+	for taken := r.Taken; ; {
+		switch {
+		case r.Cancelled():
+			r.Fail(ErrCancelled(), infer.Canceled)
+			return
+		case d.life.Err() != nil:
+			r.Fail(ErrStopping(r), infer.Other)
+			return
+		}
+		i, ok := d.executor.TryAcquireInOrder()
+		if !ok {
+			if i, ok = d.wait(r, d.executor.AcquireInOrder); !ok {
+				return
+			}
+		}
+		var entered atomic.Bool
+		r.Taken = func() {
+			if !entered.Swap(true) {
+				taken()
+				d.executor.Entered()
+			}
+		}
+		begun := d.executor.ExecuteOne(i, r)
+		if !entered.Swap(true) { // it came to no place there
+			d.executor.Entered()
+		}
+		d.executor.Release(i)
+		if begun {
+			return
+		}
+	}
+}
+
 // wait acquires room while the request counts as pending. When there is
 // none in time the request has been answered.
-func (d *Direct) wait(r *infer.Request) (int, bool) {
+func (d *Direct) wait(r *infer.Request, acquire func(ctx context.Context, since int64) (int, error)) (int, bool) {
 	ctx := d.life
 	if r.Ctx != nil && r.Ctx.Done() != nil {
 		both, cancel := context.WithCancel(r.Ctx)
@@ -84,11 +129,14 @@ func (d *Direct) wait(r *infer.Request) (int, bool) {
 		r.Times.Queue = backend.Now()
 	}
 	d.stats.Enqueued()
-	i, err := d.executor.Acquire(ctx, r.Times.Queue)
+	i, err := acquire(ctx, r.Times.Queue)
 	d.stats.Dequeued()
 	if err == nil && d.life.Err() != nil {
+		if r.Taken != nil {
+			d.executor.Entered()
+		}
 		d.executor.Release(i) // what closing set free is not for new work
-		err = d.life.Err()
+		err = ErrStopping(r)
 	}
 	switch {
 	case err == nil:

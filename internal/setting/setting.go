@@ -2,21 +2,16 @@
 // embeds the server knows them by their names, as max-queued-bytes for
 // Server.MaxQueuedBytes; who runs the command knows the options of these names.
 //
-// Which of them it is belongs to the program, not to one of its servers: so the
-// command says it once, before it makes any, and it is handed to nobody.
+// Which of them it is comes with the settings, so that each server of a process
+// speaks in its own words.
 package setting
 
-import "sync/atomic"
+// Words are what messages call settings: what stands before their names. The
+// zero value stands for the bare names.
+type Words string
 
-var options atomic.Bool
-
-// AsOptions has messages call settings as options of a command line from now on.
-func AsOptions() { options.Store(true) }
+// Options are the words of the command.
+const Options = "--"
 
 // Name returns what messages call a setting.
-func Name(name string) string {
-	if options.Load() {
-		return "--" + name
-	}
-	return name
-}
+func (w Words) Name(name string) string { return string(w) + name }

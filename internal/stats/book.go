@@ -145,7 +145,7 @@ func (b *Book) Close(t Title, v *Version) {
 	if i < 0 {
 		return
 	}
-	s := v.totals()
+	s := v.Totals()
 	s.Pending = 0
 	p.gone.Add(&s)
 	if p.live[i].Health != nil {
@@ -171,7 +171,7 @@ func (b *Book) Read() []Page {
 		r := Page{Title: p.title, Observer: p.observer, Cached: p.last.Cached, LoadTime: p.last.LoadTime, Hangs: p.hangs, Failed: !p.opened}
 		r.Numbers.Add(&p.gone)
 		for _, l := range p.live {
-			s := l.Numbers.totals()
+			s := l.Numbers.Totals()
 			r.Numbers.Add(&s)
 			if l.Health != nil {
 				stuck, hangs := l.Health()

@@ -14,12 +14,14 @@ const (
 	ClosedSequence                   // more requests wait, behind others of their sequence that are in the batch
 	ClosedDrained                    // no delay is configured, and this was all there was
 	ClosedShare                      // the rest is for the other instances of a model whose batches take long
+	ClosedStrategy                   // the model's own batching strategy refused the next request
+	ClosedObjective                  // a larger one would have kept its oldest request too long
 	closings
 )
 
 // String returns the reason as a label value.
 func (c Closing) String() string {
-	return [...]string{"full", "preferred", "utilization", "delay", "shape", "sequence", "drained", "share"}[c]
+	return [...]string{"full", "preferred", "utilization", "delay", "shape", "sequence", "drained", "share", "strategy", "objective"}[c]
 }
 
 // FormsBatches says that the version has a batcher: what it closes is shown.

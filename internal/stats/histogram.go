@@ -102,3 +102,31 @@ func (h *Histogram) snapshot() HistogramSnapshot {
 	}
 	return s
 }
+
+// Since returns what was counted after an earlier snapshot of the same histogram.
+func (s HistogramSnapshot) Since(before HistogramSnapshot) HistogramSnapshot {
+	d := HistogramSnapshot{Bounds: s.Bounds, Counts: slices.Clone(s.Counts), Sum: s.Sum - before.Sum}
+	for i := range min(len(d.Counts), len(before.Counts)) {
+		d.Counts[i] -= min(d.Counts[i], before.Counts[i])
+	}
+	return d
+}
+
+// Quantile returns the value below which the fraction q of all values lies, as if
+// those of a bucket were spread evenly; the last bound for what is above it, and
+// false where there are none.
+func (s HistogramSnapshot) Quantile(q float64) (float64, bool) {
+	total := s.Count()
+	if total == 0 || len(s.Bounds) == 0 {
+		return 0, false
+	}
+	rank, below, lower := q*float64(total), 0.0, 0.0
+	for i, n := range s.Counts[:len(s.Bounds)] {
+		upper := float64(s.Bounds[i])
+		if n > 0 && below+float64(n) >= rank {
+			return lower + (upper-lower)*max(0, rank-below)/float64(n), true
+		}
+		below, lower = below+float64(n), upper
+	}
+	return lower, true
+}

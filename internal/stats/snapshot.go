@@ -56,7 +56,7 @@ type ResponseSnapshot struct {
 // Snapshot reads all counters. They are read one after the other, so a request
 // that ends meanwhile may be in some and not in others.
 func (v *Version) Snapshot() Snapshot {
-	s := v.totals()
+	s := v.Totals()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for size, c := range v.batches {
@@ -72,9 +72,25 @@ func (v *Version) Snapshot() Snapshot {
 	return s
 }
 
-// totals is Snapshot without what no metric shows: batch sizes and response
+// Activity changes whenever something was counted that Totals shows, and is much
+// cheaper.
+type Activity struct {
+	events uint64
+	// Pending is how many requests wait.
+	Pending int64
+}
+
+// Activity returns the present one.
+func (v *Version) Activity() Activity {
+	return Activity{
+		v.success.count.Load() + v.fail.count.Load() + v.executionCount.Load() + v.warmups.Load() + v.restarts.Load() +
+			v.cacheHit.count.Load() + v.cacheMiss.count.Load(), v.pending.Load(),
+	}
+}
+
+// Totals is Snapshot without what no metric shows: batch sizes and response
 // indices, of which there may be thousands.
-func (v *Version) totals() Snapshot {
+func (v *Version) Totals() Snapshot {
 	s := Snapshot{
 		LastInference:   v.lastInference.Load(),
 		InferenceCount:  v.inferenceCount.Load(),

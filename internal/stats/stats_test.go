@@ -154,3 +154,22 @@ func TestResponsesAreCountedByWhatTheyAre(t *testing.T) {
 		t.Errorf("want, got:\n%s", diff)
 	}
 }
+
+func TestQuantile(t *testing.T) {
+	h := HistogramSnapshot{Bounds: []int64{10, 20, 40}, Counts: []uint64{0, 10, 10, 0}}
+	for q, want := range map[float64]float64{0: 10, 0.25: 15, 0.5: 20, 0.75: 30, 1: 40} {
+		if got, ok := h.Quantile(q); !ok || got != want {
+			t.Errorf("quantile %v: %v, %v, want %v", q, got, ok, want)
+		}
+	}
+	if got, _ := (HistogramSnapshot{Bounds: []int64{10}, Counts: []uint64{0, 5}}).Quantile(0.5); got != 10 {
+		t.Errorf("above the last bound: %v, want the bound", got)
+	}
+	if _, ok := (HistogramSnapshot{Bounds: []int64{10}, Counts: []uint64{0, 0}}).Quantile(0.5); ok {
+		t.Error("a quantile of nothing")
+	}
+	d := h.Since(HistogramSnapshot{Bounds: h.Bounds, Counts: []uint64{0, 4, 10, 0}})
+	if d.Count() != 6 || h.Count() != 20 {
+		t.Errorf("since: %v of %v", d.Counts, h.Counts)
+	}
+}

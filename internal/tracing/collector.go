@@ -1,3 +1,5 @@
+//go:build !edge
+
 package tracing
 
 import (
@@ -5,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,68 +15,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// Collector is where spans go, and how; zero values are the peer's defaults.
-type Collector struct {
-	// URL is that of an OTLP/HTTP receiver; default http://localhost:4318/v1/traces.
-	URL string
-	// Resource describes the server; default service.name=triton-inference-server.
-	Resource []Attribute
-	// MaxQueueSize bounds the spans that wait, default 2048. Further spans are
-	// dropped and counted.
-	MaxQueueSize int
-	// ScheduleDelay is the longest pause between exports, default 5 s. Below 0
-	// exports do not pause.
-	ScheduleDelay time.Duration
-	// MaxExportBatch bounds the spans of an export, default 512.
-	MaxExportBatch int
-	// Headers go with each export, a key for example.
-	Headers []Attribute
-}
-
-// Attribute is one fact about the server.
-type Attribute struct{ Key, Value string }
-
-const (
-	defaultURL       = "http://localhost:4318/v1/traces"
-	defaultService   = "triton-inference-server"
-	exportTimeout    = 10 * time.Second
-	defaultQueue     = 2048
-	defaultDelay     = 5 * time.Second
-	defaultBatch     = 512
-	serviceAttribute = "service.name"
-)
-
-func (c *Collector) url() string {
-	switch {
-	case c.URL == "":
-		return defaultURL
-	case !strings.Contains(c.URL, "://"):
-		return "http://" + c.URL
-	}
-	return c.URL
-}
-
-func (c *Collector) queue() int {
-	if c.MaxQueueSize <= 0 {
-		return defaultQueue
-	}
-	return c.MaxQueueSize
-}
-
-func (c *Collector) delay() time.Duration {
-	if c.ScheduleDelay <= 0 {
-		return defaultDelay
-	}
-	return c.ScheduleDelay
-}
-
-// batch is not more than waits, or an export would never begin.
-func (c *Collector) batch() int {
-	if c.MaxExportBatch <= 0 {
-		return min(defaultBatch, c.queue())
-	}
-	return min(c.MaxExportBatch, c.queue())
-}
+const exportTimeout = 10 * time.Second
 
 // collector exports spans in batches, from a goroutine that the first trace
 // starts.
@@ -89,7 +29,7 @@ type collector struct {
 
 	ctx     context.Context // of exports
 	cancel  context.CancelFunc
-	wake    chan struct{} // there is a batch; one place is enough
+	wake    chan struct{} // there is a batch; one is enough
 	closing chan struct{}
 	stopped chan struct{}
 	broken  bool // the last export failed, which has been said; of the goroutine
@@ -152,6 +92,8 @@ func (c *collector) export(tr *Trace) {
 }
 
 func (c *collector) retire(*sampler) {}
+
+func (c *collector) lost() uint64 { return c.dropped.n.Load() }
 
 // run exports until the collector is closed and nothing waits.
 func (c *collector) run() {

@@ -18,15 +18,15 @@ type (
 // maxContext bounds what a model may send as the context of a request.
 const maxContext = 8 << 10
 
-// place is where a span is: the trace, and the span above it.
-type place struct {
+// position is where a span is: the trace, and the span above it.
+type position struct {
 	trace traceID
 	span  spanID // zero at the top
 	state string
 }
 
 // valid reports whether there is a span above.
-func (p place) valid() bool { return p.trace.IsValid() && p.span.IsValid() }
+func (p position) valid() bool { return p.trace.IsValid() && p.span.IsValid() }
 
 // headers reads W3C headers through a function.
 type headers func(name string) string
@@ -39,27 +39,27 @@ func (h headers) Set(string, string) {}
 // Keys returns nothing: the propagator asks for names.
 func (h headers) Keys() []string { return nil }
 
-// fromHeaders returns the place that a client's headers name, or the zero place.
-func fromHeaders(header func(name string) string) place {
+// fromHeaders returns the position that a client's headers name, or the zero position.
+func fromHeaders(header func(name string) string) position {
 	if header == nil || header("traceparent") == "" {
-		return place{}
+		return position{}
 	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), headers(header))
 	sc := trace.SpanContextFromContext(ctx)
-	return place{trace: sc.TraceID(), span: sc.SpanID(), state: sc.TraceState().String()}
+	return position{trace: sc.TraceID(), span: sc.SpanID(), state: sc.TraceState().String()}
 }
 
 // fromContext is fromHeaders for what a model has been given.
-func fromContext(text string) place {
+func fromContext(text string) position {
 	var fields map[string]string
 	if len(text) > maxContext || json.Unmarshal([]byte(text), &fields) != nil {
-		return place{}
+		return position{}
 	}
 	return fromHeaders(func(name string) string { return fields[name] })
 }
 
 // context is what a model is given at a span: the W3C headers as JSON.
-func (p place) context(span spanID) string {
+func (p position) context(span spanID) string {
 	b := make([]byte, 0, 80+len(p.state))
 	b = append(b, `{"traceparent":"00-`...)
 	b = hex.AppendEncode(b, p.trace[:])
@@ -73,12 +73,12 @@ func (p place) context(span spanID) string {
 	return string(append(b, '}'))
 }
 
-// place puts the outermost span of a trace below parent, or begins a trace.
-func (tr *Trace) place(parent place) {
+// put has the outermost span of a trace below parent, or begins a trace.
+func (tr *Trace) put(parent position) {
 	tr.remote = parent
-	tr.at = place{trace: parent.trace, span: newSpanID(), state: parent.state}
+	tr.at = position{trace: parent.trace, span: newSpanID(), state: parent.state}
 	if !parent.valid() {
-		tr.remote = place{}
+		tr.remote = position{}
 		tr.at.state = ""
 		tr.at.trace = newTraceID()
 	}

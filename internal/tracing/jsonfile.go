@@ -105,6 +105,8 @@ func (f *jsonFile) send(j job) bool {
 	}
 }
 
+func (f *jsonFile) lost() uint64 { return f.dropped.n.Load() }
+
 func (f *jsonFile) retire(s *sampler) {
 	f.mu.Lock()
 	idle := f.jobs == nil

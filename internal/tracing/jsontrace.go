@@ -23,9 +23,9 @@ func appendTrace(b []byte, tr *Trace) []byte {
 	}
 	stamp := func(id uint64, name string, ns int64) {
 		object(id)
-		b = append(b, `,"timestamps":[{"name":"`...)
-		b = append(b, name...)
-		b = append(b, `","ns":`...)
+		b = append(b, `,"timestamps":[{"name":`...)
+		b = appendString(b, name) // it may be a model's
+		b = append(b, `,"ns":`...)
 		b = strconv.AppendInt(b, ns+steady, 10)
 		b = append(b, `}]}`...)
 	}

@@ -15,6 +15,8 @@ const (
 	maxNodes = 4096
 	// maxEvents bounds what the front end notes, two for each response.
 	maxEvents = 8192
+	// maxActivities bounds what a model notes of one request.
+	maxActivities = 1024
 	// maxText bounds the tensors of one timeline, as text.
 	maxText = 32 << 20
 )
@@ -31,8 +33,8 @@ type Trace struct {
 	tracer  *Tracer
 	sampler *sampler
 	front   *Frontend // nil for a trace that begins inside the server
-	// at is the place below the outermost span, and remote the client's above it.
-	at, remote place
+	// at is the position below the outermost span, and remote the client's above it.
+	at, remote position
 	sent       int // how many of events are of the arrival
 
 	mu     sync.Mutex
@@ -62,6 +64,7 @@ type node struct {
 	times          infer.Times
 	composed       bool // an ensemble, which computes in its steps only
 	tensors        []tensorText
+	activities     []event // that the model has noted
 	fault          string
 }
 
@@ -161,6 +164,17 @@ func (n *node) Begin(r *infer.Request) {
 	n.note("TENSOR_QUEUE_INPUT", r.Inputs)
 }
 
+// activity notes what the model says happened.
+func (n *node) activity(name string, ns int64) {
+	tr := n.trace
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if !n.ended && len(n.activities) < maxActivities && tr.text+len(name) <= maxText {
+		tr.text += len(name)
+		n.activities = append(n.activities, event{name, ns})
+	}
+}
+
 // note keeps tensors as text, where the level asks for it. The caller holds mu.
 func (n *node) note(activity string, tensors []tensor.Tensor) {
 	tr := n.trace
@@ -178,6 +192,9 @@ func (n *node) note(activity string, tensors []tensor.Tensor) {
 		n.tensors = append(n.tensors, tensorText{activity, text})
 	}
 }
+
+// Queue implements infer.Timeline: when it was stands among the times of the request.
+func (n *node) Queue(*infer.Request) {}
 
 // Answer implements infer.Timeline.
 func (n *node) Answer(r *infer.Request, resp *backend.Response) {
@@ -256,6 +273,9 @@ func (n *node) phases(yield func(name string, ns int64, compute bool)) {
 		}
 		yield("COMPUTE_START", t.ComputeStart, true)
 		yield("COMPUTE_INPUT_END", input, true)
+		for _, a := range n.activities {
+			yield(a.name, a.ns, true)
+		}
 		yield("COMPUTE_OUTPUT_START", output, true)
 		yield("COMPUTE_END", end, true)
 	}

@@ -33,6 +33,8 @@ type exporter interface {
 	// retire says that a sampler makes no more traces; those it made are to be
 	// where users look for them when it returns, or a moment later.
 	retire(s *sampler)
+	// lost returns how many traces or spans could not be exported.
+	lost() uint64
 	// close flushes, for as long as ctx lives.
 	close(ctx context.Context) error
 }
@@ -335,7 +337,7 @@ func (t *Tracer) Start(r *infer.Request, front *Frontend, header func(name strin
 	if !s.on {
 		return nil
 	}
-	var parent place
+	var parent position
 	if t.config.Collector != nil {
 		parent = fromHeaders(header)
 	}
@@ -351,7 +353,7 @@ func (t *Tracer) Start(r *infer.Request, front *Frontend, header func(name strin
 	switch {
 	case t.config.Collector == nil:
 	case front != nil:
-		tr.place(parent)
+		tr.put(parent)
 	case parent.valid():
 		tr.at = parent
 	default:
@@ -386,6 +388,19 @@ func (t *Tracer) Called(context string) infer.Timeline {
 	tr := &Trace{tracer: t, sampler: all.server}
 	tr.at = parent
 	return tr.add(nil)
+}
+
+// Note notes something on the timeline of a request, which context names.
+func (t *Tracer) Note(context, name string, at int64) {
+	if t == nil || context == "" {
+		return
+	}
+	t.liveMu.Lock()
+	n := t.live[context]
+	t.liveMu.Unlock()
+	if n != nil {
+		n.activity(name, at)
+	}
 }
 
 func (t *Tracer) remember(n *node) {
@@ -441,11 +456,8 @@ func (d *dropped) add(n int, why string) {
 
 // Dropped returns how many traces or spans could not be exported.
 func (t *Tracer) Dropped() uint64 {
-	switch out := t.outOrNil().(type) {
-	case *jsonFile:
-		return out.dropped.n.Load()
-	case *collector:
-		return out.dropped.n.Load()
+	if out := t.outOrNil(); out != nil {
+		return out.lost()
 	}
 	return 0
 }

@@ -358,6 +358,13 @@ def test_batches_on_the_way(name, kind):
     assert frames.frame(kind, want["instance"], want["id"]) == data
 
 
+@pytest.mark.parametrize(("name", "kind"), [("times", frames.TIMES), ("activity", frames.ACTIVITY)])
+def test_what_only_others_send(name, kind):
+    """Python workers know the number, and neither send nor take these frames."""
+    want, data = load(name)
+    assert frames.HEADER.unpack_from(data)[2] == kind and want["kind"] == name.upper()
+
+
 @pytest.mark.parametrize("name", ["infer", "infer_device"])
 def test_infer(name):
     want, data = load(name)

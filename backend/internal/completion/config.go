@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Config is a configuration that is being completed.
@@ -85,7 +84,7 @@ func Number(backendName string, s backend.Settings, key string, into *int) error
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return backend.Errorf(backend.InvalidArg, setting.Name("backend-config")+"=%s,%s=%s: expected a whole number", backendName, key, text)
+		return backend.Errorf(backend.InvalidArg, s.Option("backend-config")+"=%s,%s=%s: expected a whole number", backendName, key, text)
 	}
 	*into = int(n)
 	return nil

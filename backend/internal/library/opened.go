@@ -75,10 +75,12 @@ func (s *Spec) OfModel(cfg *backend.Config) string {
 }
 
 // PlacesFor are where the library of a model is searched: cfg may name it with
-// the parameter of the Spec, directory is --backend-directory, python as in
-// Places. A nil cfg is one that names nothing.
-func (s *Spec) PlacesFor(cfg *backend.Config, directory string, python func() (string, error)) Places {
-	p := Places{BackendDirectory: directory, Python: python, Getenv: os.Getenv}
+// the parameter of the Spec, server has the settings, python is as in Places. A nil cfg is one that names nothing.
+func (s *Spec) PlacesFor(cfg *backend.Config, server backend.Settings, python func(option string) (string, error)) Places {
+	p := Places{BackendDirectory: server.Directory, OptionPrefix: server.OptionPrefix, Getenv: os.Getenv}
+	if python != nil {
+		p.Python = func() (string, error) { return python(server.Option("python")) }
+	}
 	if cfg != nil {
 		p.Named, p.Base = cfg.Parameters[s.Parameter], cfg.Directory
 	}

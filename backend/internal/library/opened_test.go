@@ -25,7 +25,7 @@ func TestOpenedOnce(t *testing.T) {
 		}
 	}
 	cfg := &backend.Config{Directory: t.TempDir(), Parameters: map[string]string{"c_library": "missing.so"}}
-	if _, err := o.Get(&c, c.PlacesFor(cfg, "", nil), open); backend.AsError(err).Code != backend.NotFound {
+	if _, err := o.Get(&c, c.PlacesFor(cfg, backend.Settings{}, nil), open); backend.AsError(err).Code != backend.NotFound {
 		t.Errorf("a library that is named and missing: %v", err)
 	}
 	if opens != 1 {

@@ -1,5 +1,7 @@
 package library
 
+import "github.com/nesoserve/neso/backend"
+
 // Report is what `neso backends` says of a backend.
 type Report struct {
 	// Backend is its name, Version that of the library.
@@ -15,9 +17,9 @@ type Report struct {
 
 // Describe looks for the library of a backend, opens it, and lets ask fill in
 // the version and the devices. The arguments are those of PlacesFor.
-func (s *Spec) Describe(directory string, python func() (string, error), ask func(*Library, *Report) error) Report {
+func (s *Spec) Describe(server backend.Settings, python func(option string) (string, error), ask func(*Library, *Report) error) Report {
 	r := Report{Backend: s.Backend}
-	lib, err := s.Open(s.PlacesFor(nil, directory, python))
+	lib, err := s.Open(s.PlacesFor(nil, server, python))
 	if err != nil {
 		r.Err = err
 		return r

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // find walks the places and returns the first file, who named it, and the
@@ -24,13 +23,13 @@ func (s *Spec) find(p Places) (path, source string, tried []string, err error) {
 		for _, dir := range []string{filepath.Join(p.BackendDirectory, s.Backend), p.BackendDirectory} {
 			for _, place := range append([]string{dir}, s.below(dir)...) {
 				if path := s.in(place); path != "" {
-					return path, setting.Name("backend-directory"), nil, nil
+					return path, p.OptionPrefix + "backend-directory", nil, nil
 				}
 			}
 		}
-		tried = append(tried, setting.Name("backend-directory")+"="+p.BackendDirectory)
+		tried = append(tried, p.OptionPrefix+"backend-directory"+"="+p.BackendDirectory)
 	} else {
-		tried = append(tried, setting.Name("backend-directory")+" (not given)")
+		tried = append(tried, p.OptionPrefix+"backend-directory"+" (not given)")
 	}
 	if p.Getenv != nil {
 		if named := p.Getenv(s.Variable()); named != "" {

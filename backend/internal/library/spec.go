@@ -43,6 +43,8 @@ type Places struct {
 	Named, Base string
 	// BackendDirectory is --backend-directory, or "".
 	BackendDirectory string
+	// OptionPrefix is what messages put before the name of a setting of the server.
+	OptionPrefix string
 	// Python returns the interpreter whose site-packages are searched; may be nil.
 	Python func() (string, error)
 	// Getenv is os.Getenv; nil means that no variable is set.

@@ -26,8 +26,11 @@ func Interpreter() (string, error) {
 			}
 		}
 	}
-	return python.DefaultInterpreter("")
+	return python.DefaultInterpreter("", "python")
 }
+
+// Named is Interpreter for a driver, which says what messages call the setting.
+func Named(string) (string, error) { return Interpreter() }
 
 // Config puts content as a file of the name into the version directory of a
 // model, and returns a configuration without tensors, with one instance on the

@@ -43,21 +43,22 @@ type discard struct{}
 func (discard) Respond(resp *backend.Response, _ bool) error { resp.Release(); return nil }
 func (discard) Cancelled() bool                              { return false }
 
-// BenchmarkConn is one round trip through the connection to a child that does
-// next to nothing: what the Go side costs.
-func BenchmarkConn(b *testing.B) {
+// roundTrip starts a child that does next to nothing, and returns what sends a batch of
+// one request to it and waits for the answer.
+func roundTrip(t testing.TB) func() error {
+	t.Helper()
 	l := &process.Launcher{}
-	defer l.Close()
-	s, err := supervise.Launch(b.Context(), supervise.Spec{
+	t.Cleanup(l.Close)
+	s, err := supervise.Launch(t.Context(), supervise.Spec{
 		Launcher: l, Name: "m_0_0",
-		Command: process.Command{Path: nesotest.Python(b), Args: []string{"-c", echoWorker}},
+		Command: process.Command{Path: nesotest.Python(t), Args: []string{"-c", echoWorker}},
 	})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	defer s.Kill()
+	t.Cleanup(s.Kill)
 	arena := segment.NewArena(nil, segment.DefaultInlineLimit, 0)
-	defer arena.Close()
+	t.Cleanup(func() { arena.Close() })
 	inst := s.Conn.Attach(worker.Instance{
 		Name: "m_0_0", Tables: wire.Tables{Inputs: []string{"IN"}, Outputs: []string{"OUT"}}, Arena: arena,
 		InlineLimit: segment.DefaultInlineLimit,
@@ -66,10 +67,30 @@ func BenchmarkConn(b *testing.B) {
 		Inputs:    []tensor.Tensor{{Name: "IN", Datatype: tensor.FP32, Shape: tensor.Shape{16}, Data: make([]byte, 64)}},
 		Requested: []string{"OUT"}, Responder: discard{},
 	}}}
+	return func() error { return inst.Execute(context.Background(), batch) }
+}
+
+// BenchmarkConn is one round trip through the connection to a child that does
+// next to nothing: what the Go side costs.
+func BenchmarkConn(b *testing.B) {
+	execute := roundTrip(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := inst.Execute(context.Background(), batch); err != nil {
+		if err := execute(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestConnAllocationCeiling: a round trip allocates the answer and nothing else.
+func TestConnAllocationCeiling(t *testing.T) {
+	execute := roundTrip(t)
+	got := testing.AllocsPerRun(1000, func() {
+		if err := execute(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 1 {
+		t.Errorf("%v allocations for a round trip", got)
 	}
 }

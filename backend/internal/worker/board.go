@@ -59,6 +59,12 @@ func (c *Conn) NewBoard() *board.Slot {
 	return boards.memory.Take(s.lastID) // what was sent to the instance that had it before
 }
 
+// FreeBoard gives back the board of an instance that was not made after all.
+func (c *Conn) FreeBoard(part *board.Slot) {
+	c.lock().work.boards.free(part)
+	c.unlock()
+}
+
 // newBoard makes board and bell and hands them to the worker.
 func (s *sharedMemory) newBoard() (*board.Board, error) {
 	made, heard, err := board.New()

@@ -23,6 +23,7 @@ import (
 // progress notes what a batch is told, in letters.
 type progress struct{ waits, begins, frees atomic.Int32 }
 
+func (*progress) Taken()    {}
 func (p *progress) Waits()  { p.waits.Add(1) }
 func (p *progress) Begins() { p.begins.Add(1) }
 func (p *progress) Frees()  { p.frees.Add(1) }

@@ -122,7 +122,7 @@ var (
 func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 	var raw syscall.RawConn
 	var in *channel.Reader
-	control, err := channel.WriteOnly(ch.Control)
+	control, err := channel.Unpolled(ch.Control)
 	if err == nil {
 		ch.Control = control
 		raw, err = ch.Control.SyscallConn()
@@ -170,7 +170,7 @@ func (s *state) init(c *Conn, raw syscall.RawConn) {
 	s.turns.election.Take()
 	s.work.out, s.work.shared, s.work.turns = &s.out, &s.shared, &s.turns
 	s.work.instances, s.work.batches = instances{}, inflight.New[*Instance]()
-	s.work.cancels = time.AfterFunc(time.Hour, c.sendCancels)
+	s.work.contextEnded, s.work.cancels = c.contextEnded, time.AfterFunc(time.Hour, c.sendCancels)
 }
 
 // init gives the reader, and what takes the frames, what they may touch.

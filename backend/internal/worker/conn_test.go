@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -395,6 +396,17 @@ func TestCallsOutOfTheWorker(t *testing.T) {
 	}); kind != wire.KindReady || host.loaded[0] != "xdata" {
 		t.Errorf("load: %s %v", kind, host.loaded)
 	}
+	about := func(model string) wire.ControlBody {
+		return wire.ControlBody{Op: "document", Question: &backend.Question{About: backend.AboutModel, Model: model, Version: 3}}
+	}
+	if kind, v := f.call(wire.KindControl, 9, about("m")); kind != wire.KindReady ||
+		!reflect.DeepEqual(v["document"], map[string]any{"about": "model", "model": "m", "version": 3.0}) {
+		t.Errorf("document: %v", v)
+	}
+	if kind, v := f.call(wire.KindControl, 10, about("secret")); kind != wire.KindFailed || v["message"] != "no such model" ||
+		v["code"] != float64(backend.NotFound) {
+		t.Errorf("document that fails: %v", v)
+	}
 	if kind, v := f.call(wire.KindControl, 8, wire.ControlBody{Op: "unload", Model: "x"}); kind != wire.KindFailed ||
 		v["message"] != "no such model" {
 		t.Errorf("unload: %s %v", kind, v)
@@ -453,7 +465,7 @@ func TestInfer(t *testing.T) {
 		if decoupled {
 			kind = wire.InferWindow
 		}
-		f.send(f.enc.AppendInfer(nil, id, kind, &backend.Request{
+		f.send(f.enc.AppendInfer(nil, 0, id, kind, &backend.Request{
 			ModelName: model, ModelVersion: -1,
 			Inputs: []tensor.Tensor{fp32("IN", tensor.Shape{2})},
 		}, nil, inline))

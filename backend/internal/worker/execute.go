@@ -261,7 +261,7 @@ func (c *Conn) send(ctx context.Context, b *batch) error {
 		w.boards.lookSoon()
 	}
 	w.limitBegun(i, id)
-	w.watch(ctx, b, c.contextEnded)
+	w.watch(ctx, b)
 	w.cancelSoon()
 	b.Batch.InputEnd = backend.Now()
 	s.out.flush()

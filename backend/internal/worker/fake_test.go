@@ -289,6 +289,19 @@ func (h *fakeHost) Load(_ context.Context, model, _ string, files map[string][]b
 
 func (h *fakeHost) Unload(context.Context, string, bool) error { return errors.New("no such model") }
 
+func (h *fakeHost) Activity(trace, name string, _ int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.loaded = append(h.loaded, trace+name)
+}
+
+func (h *fakeHost) Document(q backend.Question) ([]byte, error) {
+	if q.Model == "secret" {
+		return nil, backend.Errorf(backend.NotFound, "no such model")
+	}
+	return json.Marshal(q)
+}
+
 func (h *fakeHost) MetricFamily(f backend.MetricFamily) (func(), error) {
 	if f.Name == "taken" {
 		return nil, errors.New("another kind")

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"encoding/json"
+	"errors"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
@@ -54,7 +56,11 @@ func (c *Conn) writeAnswer(a *hostcalls.Answer, wait bool) (unsent []hostcalls.S
 func (c *Conn) reply(id uint64, value any, err error) error {
 	kind := wire.KindReady
 	if err != nil {
-		kind, value = wire.KindFailed, wire.FailedBody{Message: err.Error()}
+		failed := wire.FailedBody{Message: err.Error()}
+		if e, ok := errors.AsType[*backend.Error](err); ok {
+			failed.Code = int(e.Code)
+		}
+		kind, value = wire.KindFailed, failed
 	} else if value == nil {
 		value = struct{}{}
 	}

@@ -190,6 +190,10 @@ func (r *reading) handle(h wire.Header, body []byte, in *wire.Chunk) error {
 		return r.batches.notBegun(h)
 	case wire.KindFree:
 		r.batches.freed(h)
+	case wire.KindTimes:
+		return r.batches.times(h, body)
+	case wire.KindActivity:
+		return r.calls.activity(body)
 	case wire.KindRelease:
 		return r.memory.released(body)
 	case wire.KindLog:

@@ -24,7 +24,10 @@ type work struct {
 	batches   inflight.Batches[*Instance]
 	place     placement // while a batch is encoded
 	watches   []watch
-	boards    boards
+	// contextEnded is called with the Done of a context that has ended while batches of
+	// it were there. One value for all of them: a method value is an allocation a batch.
+	contextEnded func(<-chan struct{})
+	boards       boards
 
 	cancels *time.Timer // looks for cancelled requests; armed while there are any and never otherwise
 	armed   bool
@@ -112,9 +115,9 @@ type watch struct {
 	stop    func() bool
 }
 
-// watch calls ended, with the channel of ctx, when that ends while the worker has the
+// watch calls contextEnded, with the channel of ctx, when that ends while the worker has the
 // batch.
-func (w *work) watch(ctx context.Context, b *batch, ended func(<-chan struct{})) {
+func (w *work) watch(ctx context.Context, b *batch) {
 	b.Context = ctx.Done()
 	if b.Context == nil {
 		return
@@ -134,7 +137,7 @@ func (w *work) watch(ctx context.Context, b *batch, ended func(<-chan struct{}))
 	}
 	w.watches = kept
 	if !found {
-		done := b.Context
+		done, ended := b.Context, w.contextEnded
 		w.watches = append(w.watches, watch{done, 1, context.AfterFunc(ctx, func() { ended(done) })})
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/backend/internal/worker/channel"
 	"github.com/nesoserve/neso/backend/internal/worker/guest"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -27,8 +25,9 @@ type (
 // ErrOverrun is what Block.Check says of memory that was written to behind its end.
 var ErrOverrun = guest.ErrOverrun
 
-// Library loads models and runs them. Its methods are called one at a time; what
-// Init returns is called by a thread of the instance's own.
+// Library loads models and runs them. Its methods are called one at a time for each
+// model, and Init beside others of its model where Init.Parallel says so; what Init
+// returns is called by a thread of the instance's own.
 type Library interface {
 	Load(l *Load) (*Loaded, error)
 	Init(number uint32, i *Init) (execute func([]*Request) error, err error)
@@ -50,12 +49,11 @@ const InlineLimit = segment.DefaultInlineLimit
 
 // Connect takes over the inherited channels.
 func Connect() (*Server, error) {
-	control, descriptors, err := channel.Inherited()
-	if err != nil {
-		return nil, fmt.Errorf("neso-host is started by the server: %w", err)
-	}
 	s := &Server{}
-	s.guest = guest.New(control, descriptors, s)
+	var err error
+	if s.guest, err = guest.Connect(s); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -83,11 +81,7 @@ func (s *Server) Log(level uint8, file string, line int, message string) error {
 // exit status.
 func (s *Server) Serve(l Library) int {
 	s.library = l
-	if err := s.guest.Serve(); err != nil {
-		fmt.Fprintln(os.Stderr, "neso-host:", err)
-		return 1
-	}
-	return 0
+	return s.guest.Run()
 }
 
 // Call implements guest.Handler.
@@ -118,6 +112,17 @@ func (s *Server) Call(kind wire.Kind, instance uint32, body json.RawMessage) (an
 	}
 }
 
+// Lane implements guest.Laned: models are loaded, begun and ended beside each other, as
+// one may load another.
+func (s *Server) Lane(kind wire.Kind, _ uint32, body json.RawMessage) (lane uint32, beside bool) {
+	var b struct {
+		Model, Of uint32
+		Parallel  bool
+	}
+	_ = json.Unmarshal(body, &b) // Call says what is wrong with it
+	return b.Model | b.Of, kind == wire.KindInit && b.Parallel
+}
+
 func (s *Server) init(number uint32, body json.RawMessage) error {
 	var i Init
 	if err := json.Unmarshal(body, &i); err != nil {
@@ -127,11 +132,10 @@ func (s *Server) init(number uint32, body json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	s.guest.Attach(number, guest.Served{
+	return s.guest.Attach(number, guest.Served{
 		Tables: wire.Tables{Inputs: i.Inputs, Outputs: i.Outputs}, Decoupled: i.Decoupled, Window: i.Window,
-		InlineLimit: InlineLimit, Execute: execute,
+		Board: i.Board, InlineLimit: InlineLimit, Execute: execute,
 	})
-	return nil
 }
 
 // Instance implements guest.Handler: all instances are served ones.

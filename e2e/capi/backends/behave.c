@@ -230,6 +230,7 @@ static TRITONSERVER_Error* run(TRITONBACKEND_Request* request, const char* what)
   } else if (strcmp(what, "exit") == 0) {
     _exit(3);
   } else if (strcmp(what, "hang") == 0) {
+    fprintf(stderr, "behave: it hangs\n");
     for (;;) pause();
   } else if (strcmp(what, "overrun") == 0) {
     TRY(overrun(request, 60, 4));

@@ -9,7 +9,6 @@
 TRITONSERVER_Error* TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend* backend, TRITONBACKEND_BackendAttribute* a) {
   static const uint64_t nowhere[] = {7777};
   (void)backend, (void)nowhere;
-  TRY(TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(a, true));
   PREFERS;
   return NULL;
 }

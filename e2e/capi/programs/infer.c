@@ -61,6 +61,25 @@ static void raw(TRITONSERVER_Server* s) {
   OK(TRITONSERVER_InferenceResponseDelete(c.last));
 }
 
+/* copies for host policies stand in for data for all: those of the CPU first */
+static void policies(TRITONSERVER_Server* s) {
+  static const float other[16];
+  int64_t n = 16;
+  Call c = NEW_CALL;
+  request(&c, s, "identity");
+  OK(TRITONSERVER_InferenceRequestAddInput(c.request, "X", TRITONSERVER_TYPE_FP32, &n, 1));
+  for (int i = 0; i < 2; i++) {
+    OK(TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(c.request, "X", other + 8 * i, 32, TRITONSERVER_MEMORY_CPU, 0, "another"));
+    OK(TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(c.request, "X", values + 8 * i, 32, TRITONSERVER_MEMORY_CPU, 0, "cpu"));
+  }
+  OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
+  await(&c, &c.finals, 1);
+  await(&c, &c.released, 1);
+  output(&c, values, sizeof values);
+  OK(TRITONSERVER_InferenceRequestDelete(c.request));
+  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+}
+
 /* what is refused stays the program's, and calls nothing */
 static void refused(TRITONSERVER_Server* s) {
   Call c = NEW_CALL;
@@ -141,6 +160,7 @@ int main(int argc, char** argv) {
   TRITONSERVER_Server *s = serve(o, "identity"), *other = serve(options(argv[1]), "identity");
   reuse(s);
   raw(s);
+  policies(s);
   refused(s);
   stream(s);
   cancel(s);

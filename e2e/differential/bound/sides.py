@@ -90,7 +90,7 @@ class OursBound(Bound):
 class PyTriton(Bound):
     name = "peer"
     rest = Peers.rest
-    attempts = 3  # on a busy machine its processes do not find each other in time
+    attempts = 6  # on a busy machine its processes do not find each other in time
 
     def __init__(self, peer: peers.Peer):
         super().__init__()

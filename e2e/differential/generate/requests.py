@@ -58,6 +58,13 @@ def good(rng: random.Random, model: Model, number: int, **do: Any) -> Step:
     return step
 
 
+def numbers_sequences(model: Model) -> bool:
+    """Whether the model is told a sequence's correlation id as a number."""
+    controls = config_of(model).get("sequence_batching", {}).get("control_input", [])
+    kinds = [kind for tensor in controls for kind in tensor["control"] if kind["kind"] == "CONTROL_SEQUENCE_CORRID"]
+    return any(kind["data_type"] != "TYPE_STRING" for kind in kinds)
+
+
 def ask(step: Step, **do: Any) -> None:
     """Orders for the model, in the parameter that it reads."""
     step["parameters"] = {**step.get("parameters", {}), "do": json.dumps(do)}
@@ -103,7 +110,9 @@ def wrong(rng: random.Random, model: Model, number: int) -> Step:
     elif fault == "twice":
         step["inputs"].append(dict(first))
     elif fault == "control":
-        step["parameters"] = {"sequence_id": rng.choice([7, "seven"]), "sequence_start": True}
+        # Triton reads a text's bytes as the number of a control (docs/differences.md).
+        ids = [7, 7] if numbers_sequences(model) else [7, "seven"]
+        step["parameters"] = {"sequence_id": rng.choice(ids), "sequence_start": True}
     else:
         first["shape"] = [-1, *first["shape"][1:]]
     return step

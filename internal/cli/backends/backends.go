@@ -19,6 +19,7 @@ import (
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/backend/python"
 	"github.com/nesoserve/neso/internal/cli/modelpath"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Command is `neso backends`, which prints to stdout; what pip says goes to stderr.
@@ -31,7 +32,7 @@ func Command(stdout, stderr io.Writer) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0) // pads all but the last column, which is long
 			fmt.Fprintln(w, "BACKEND\tVERSION\tDEVICES\tLIBRARY, OR WHAT TO INSTALL")
-			for _, r := range all.Describe(cmd.Context(), all.Options{Python: interpreter}, Directory(directory)) {
+			for _, r := range all.Describe(cmd.Context(), all.Options{Python: interpreter, OptionPrefix: setting.Options}, Directory(directory)) {
 				where := r.Library
 				if r.Err != nil {
 					where = r.Err.Error()
@@ -92,7 +93,7 @@ by itself. Backends: ` + strings.Join(all.Libraries(), ", ") + ".",
 
 // fetchWheel lets pip fetch the wheel of a package for this machine.
 func fetchWheel(ctx context.Context, stderr io.Writer, interpreter, name, dir string) (string, error) {
-	path, err := python.DefaultInterpreter(interpreter)
+	path, err := python.DefaultInterpreter(interpreter, setting.Options+"python")
 	if err != nil {
 		return "", err
 	}

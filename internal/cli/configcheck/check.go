@@ -21,6 +21,7 @@ import (
 	"github.com/nesoserve/neso/internal/modelconfig/fault"
 	"github.com/nesoserve/neso/internal/repository/inspect"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // ErrFaults says that faults, or with --strict warnings, have been printed.
@@ -48,7 +49,7 @@ Exit status 0 without faults, 1 with one, or when a PATH cannot be read; with
 		Example: "  neso config check models\n  neso config check --strict models/digits/config.pbtxt",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, paths []string) error {
-			ok, err := check(out, paths, backends(directory), strict)
+			ok, err := Check(out, paths, backends(directory), strict)
 			if err == nil && !ok {
 				err = ErrFaults
 			}
@@ -60,10 +61,11 @@ Exit status 0 without faults, 1 with one, or when a PATH cannot be read; with
 	return c
 }
 
-// check prints what is wrong with the models of the paths. It reports
-// whether all is well.
-func check(out io.Writer, paths []string, directory string, strict bool) (ok bool, err error) {
-	o := inspect.Options{Parameters: model.Parameters, CheckParameter: model.CheckParameter, Repositories: paths}
+// Check prints what is wrong with the models of the paths; python-based backends are
+// looked for in directory. It reports whether all is well, with strict whether there is
+// no warning either.
+func Check(out io.Writer, paths []string, directory string, strict bool) (ok bool, err error) {
+	o := inspect.Options{Parameters: model.Parameters, CheckParameter: model.CheckParameter, Repositories: paths, Words: setting.Options}
 	drivers := all.Drivers(all.Options{})
 	for i := range drivers {
 		if drivers[i].Finds == nil {

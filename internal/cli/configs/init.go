@@ -18,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/internal/cli/backends"
 	"github.com/nesoserve/neso/internal/cli/modelpath"
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 func initCommand(stdout io.Writer) *cobra.Command {
@@ -109,6 +110,7 @@ func inferConfig(ctx context.Context, name, path string, o all.Options, director
 	}
 	defer remove()
 	s := &neso.Server{
+		OptionPrefix:      setting.Options,
 		ModelRepositories: repositories, Backends: all.Drivers(o), BackendDirectory: directory, GPU: neso.GPU{Disabled: true},
 		BackendSettings: map[string]map[string]string{"": {"allow-pickle": strconv.FormatBool(pickles)}},
 		ControlMode:     "explicit", StartupModels: []string{name}, Logger: slog.New(slog.DiscardHandler),

@@ -26,6 +26,7 @@ import (
 	"github.com/nesoserve/neso/internal/modelconfig/fault"
 	"github.com/nesoserve/neso/internal/repository/inspect"
 	"github.com/nesoserve/neso/internal/repository/layout"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Command is `neso config`, which prints to stdout; logs and hints go to stderr.
@@ -153,7 +154,7 @@ func complete(file, name string, content map[string]bool) (*modelconfig.Config, 
 // allFaults returns the error of a configuration with all that neso config check
 // tells of it, so that one round shows everything.
 func allFaults(path string, err error) error {
-	report, failed := inspect.Check(path, inspect.Options{})
+	report, failed := inspect.Check(path, inspect.Options{Words: setting.Options})
 	if failed != nil || len(report.Models) != 1 {
 		return err
 	}

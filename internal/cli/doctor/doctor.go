@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -46,6 +47,7 @@ status 1 when something that models need is missing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fine := true
+			out := bufio.NewWriter(out) // it keeps its first error
 			fmt.Fprintf(out, "neso %s, %s/%s, %d cores\n", neso.Version(), runtime.GOOS, runtime.GOARCH, processors.Count())
 			for _, f := range examine(cmd.Context(), interpreter) {
 				mark := "ok  "
@@ -61,6 +63,9 @@ status 1 when something that models need is missing.`,
 						fmt.Fprintf(out, "%17s%s\n", "", line)
 					}
 				}
+			}
+			if err := out.Flush(); err != nil {
+				return err
 			}
 			if !fine {
 				return ErrMissing
@@ -94,7 +99,7 @@ func examinePython(ctx context.Context, named string) finding {
 		advice: "Install Python 3.9 or later with numpy (python3 -m pip install numpy) and name it with --python or NESO_PYTHON. Models of " +
 			"other backends do not need it.",
 	}
-	path, err := python.DefaultInterpreter(named)
+	path, err := python.DefaultInterpreter(named, "--python")
 	if err != nil {
 		f.text = err.Error()
 		return f

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nesoserve/neso/backend/all"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 const wantedDescriptors = 4096 // for some thousand connections beside models and logs
@@ -35,7 +36,8 @@ func examineLimits() []finding {
 	if err != nil {
 		f.text = fmt.Sprintf("memory files cannot be made or sealed: %v", err)
 	}
-	text, kept := all.Apart()
+	o := all.Options{OptionPrefix: setting.Options}
+	text, kept := o.Apart()
 	list = append(list, f, finding{
 		what: "limits", ok: kept, text: text,
 		advice: "Models whose workers run as one user can look into each other's. Linux 6.12 or later keeps them apart, where Landlock is " +

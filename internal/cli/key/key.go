@@ -53,6 +53,7 @@ within a second of the next request.`,
 	f.Int64Var(&e.Burst, "burst", 0, "inference requests at once after a pause; default those of a second")
 	f.Int64Var(&e.ConcurrentRequests, "concurrent-requests", 0, "inference requests in the server at once; 0 means no bound")
 	f.Int64Var(&e.QueuedBytes, "queued-bytes", 0, "input bytes in the server at once; 0 means no bound")
+	f.Int64Var(&e.TokensPerMinute, "tokens-per-minute", 0, "tokens of language models in a minute; 0 means no bound")
 	group := &cobra.Command{Use: "key", Short: "Make keys for clients, see --auth-file"}
 	group.AddCommand(create)
 	return group

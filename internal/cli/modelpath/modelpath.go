@@ -94,6 +94,7 @@ func Read(path string) (*Model, error) {
 		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
 		"model.tflite", "model.pdmodel",
 		"model.skops", "model.joblib", "xgboost.json", "xgboost.ubj", "xgboost.model", "model.txt", "checkpoint.tl", "model.pkl",
+		"model.bst", "model.ubj", "model.json",
 	} {
 		if has(name) {
 			m := &Model{Name: modelName(filepath.Join(abs, name)), version: abs}
@@ -103,7 +104,43 @@ func Read(path string) (*Model, error) {
 			return m, nil
 		}
 	}
+	if file := onlyFile(entries); file != "" {
+		return modelOfFile(filepath.Join(abs, file))
+	}
 	return nil, ErrRepository
+}
+
+// onlyFile returns the one model file of a directory that has no directories and no
+// other model file: what downloads of a single file leave. Text and JSON may be
+// anything, and are no models here.
+func onlyFile(entries []os.DirEntry) string {
+	found := ""
+	for _, e := range entries {
+		ending := strings.ToLower(filepath.Ext(e.Name()))
+		switch {
+		case e.IsDir():
+			return ""
+		case strings.HasPrefix(e.Name(), ".") || backendOf[ending] == "" || ending == ".txt" || ending == ".json":
+		case found != "":
+			return ""
+		default:
+			found = e.Name()
+		}
+	}
+	return found
+}
+
+// Named splits NAME=PATH, by which a model gets a name that is not its path's. A path
+// that exists as it stands is one, whatever is in its name.
+func Named(arg string) (name, path string) {
+	if _, err := os.Stat(arg); err == nil {
+		return "", arg
+	}
+	name, path, ok := strings.Cut(arg, "=")
+	if !ok || strings.HasPrefix(name, "-") || modelName(name+".onnx") != name {
+		return "", arg
+	}
+	return name, path
 }
 
 // modelOfFile says how a single file is served. A file of a model directory
@@ -209,12 +246,13 @@ func link(target, place string) error {
 
 // Repository makes a repository of models that are named by
 // themselves, below the system's temporary directory. Paths that are
-// repositories are returned as they are.
+// repositories are returned as they are, also behind a NAME=, which then names nothing.
 func Repository(paths []string) (repositories []string, models []string, remove func(), err error) {
 	remove = func() {}
 	dir := ""
 	taken := map[string]string{} // paths by the names of their models
 	for _, path := range paths {
+		name, path := Named(path)
 		m, err := Read(path)
 		if errors.Is(err, ErrRepository) {
 			repositories = append(repositories, path)
@@ -227,6 +265,9 @@ func Repository(paths []string) (repositories []string, models []string, remove 
 				remove = func() { _ = made.Remove() } // links only: what they lead to stays
 				repositories = append(repositories, dir)
 			}
+		}
+		if err == nil && name != "" {
+			m.Name = name
 		}
 		if err == nil && taken[m.Name] != "" {
 			err = fmt.Errorf("%s and %s would both be the model '%s': rename one of them", taken[m.Name], path, m.Name)

@@ -49,3 +49,44 @@ func TestPathsThatCannotBeServed(t *testing.T) {
 		})
 	}
 }
+
+// TestNames: the one model file of a directory is the model, and NAME=PATH names it.
+func TestNames(t *testing.T) {
+	for _, c := range []struct {
+		name, prefix string
+		files        []string
+		want         string // the model, or "" for a repository
+	}{
+		{"a file of any name", "", []string{"d/iris.onnx"}, "iris"},
+		{"one with a name", "net=", []string{"d/iris.onnx", "d/README.txt", "d/.hidden.onnx"}, "net"},
+		{"a model by its kind", "net=", []string{"d/model.bst"}, "net"},
+		{"a model's directory", "net=", []string{"d/1/model.onnx", "d/config.pbtxt"}, "net"},
+		{"a repository", "net=", []string{"d/m/1/model.onnx"}, ""},
+		{"a repository with a file", "", []string{"d/m/1/model.onnx", "d/iris.onnx"}, ""},
+		{"two files", "", []string{"d/a.onnx", "d/b.onnx"}, ""},
+		{"notes alone", "", []string{"d/notes.txt", "d/more.json"}, ""},
+		{"a name with blanks", "a b=", []string{"d/iris.onnx"}, "refused"},
+		{"no name", "=", []string{"d/iris.onnx"}, "refused"},
+		{"a path as a name", "../up=", []string{"d/iris.onnx"}, "refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			top := t.TempDir()
+			touch(t, top, c.files...)
+			_, models, remove, err := Repository([]string{c.prefix + filepath.Join(top, "d")})
+			if err != nil {
+				if c.want != "refused" {
+					t.Error(err)
+				}
+				return
+			}
+			defer remove()
+			if got := strings.Join(models, " "); got != c.want {
+				t.Errorf("expected the model %q, got %q", c.want, got)
+			}
+		})
+	}
+	dir := filepath.Dir(touch(t, t.TempDir(), "a=b/iris.onnx")[0])
+	if name, path := Named(dir); name != "" || path != dir {
+		t.Errorf("expected that %s is a path, got the name %q and the path %s", dir, name, path)
+	}
+}

@@ -131,6 +131,11 @@ func appendResponse(b []byte, resp *client.Response) []byte {
 	if resp.ID != "" {
 		b = append(append(b, `,"id":`...), text(resp.ID)...)
 	}
+	if len(resp.Parameters) > 0 {
+		if parameters, err := json.Marshal(resp.Parameters); err == nil { // strings, numbers and booleans
+			b = append(append(b, `,"parameters":`...), parameters...)
+		}
+	}
 	b = append(b, `,"outputs":[`...)
 	for i := range resp.Outputs {
 		o := &resp.Outputs[i]

@@ -54,7 +54,7 @@ asked for itself, one after the other.`,
 		q.Model, q.Version = model, version
 		resp, err := c.Infer(cmd.Context(), q)
 		if isDecoupled(err) {
-			return f.stream(cmd.Context(), out, c, q, meta)
+			return f.stream(cmd.Context(), out, c, q)
 		}
 		if err != nil {
 			return err

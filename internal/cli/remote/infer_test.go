@@ -136,36 +136,46 @@ func FuzzNPY(f *testing.F) {
 	})
 }
 
-func TestFlatElements(t *testing.T) {
+func TestSplitInput(t *testing.T) {
+	texts := tensor.AppendElement(tensor.AppendElement(nil, "long"), "")
 	for name, c := range map[string]struct {
 		in    client.Input
-		model []int64
-		want  string
-		shape tensor.Shape
+		want  []string
+		fault string
 	}{
-		"nested": {in: client.Input{JSON: []byte(`[[1, 2.5], [3, 4]]`)}, model: []int64{-1, 2}, want: "1 2.5 3 4", shape: tensor.Shape{2, 2}},
-		"one":    {in: client.Input{JSON: []byte(`[5]`)}, model: []int64{-1, -1}, want: "5", shape: tensor.Shape{1, 1}},
-		"texts":  {in: client.Input{JSON: []byte(`["[a", "b"]`)}, model: []int64{-1, -1}, want: `"[a" "b"`, shape: tensor.Shape{1, 2}},
-		"empty":  {in: client.Input{JSON: []byte(`[]`)}, model: []int64{-1}, shape: tensor.Shape{0}},
-		"bytes": {
-			in: client.Input{Datatype: tensor.Int16, Data: []byte{1, 0, 255, 255}}, model: []int64{2}, want: "1 -1",
-			shape: tensor.Shape{2},
+		"nested": {
+			in:   client.Input{Datatype: tensor.Int8, Shape: tensor.Shape{2, 2}, JSON: []byte(`[[1, 2], [3, -1]]`)},
+			want: []string{"\x01\x02", "\x03\xff"},
 		},
-		"words": {
-			in: client.Input{Datatype: tensor.Bytes, Data: tensor.AppendElement(nil, []byte("é"))}, model: []int64{-1, 1}, want: `"é"`,
-			shape: tensor.Shape{1, 1},
+		"flat":  {in: client.Input{Datatype: tensor.Int8, Shape: tensor.Shape{2, 1}, JSON: []byte(`[1, 2]`)}, want: []string{"\x01", "\x02"}},
+		"bytes": {in: client.Input{Datatype: tensor.Int16, Shape: tensor.Shape{2}, Data: []byte("abcd")}, want: []string{"ab", "cd"}},
+		"texts": {
+			in:   client.Input{Datatype: tensor.Bytes, Shape: tensor.Shape{2, 1}, Data: texts},
+			want: []string{"\x04\x00\x00\x00long", "\x00\x00\x00\x00"},
 		},
+		"empty":  {in: client.Input{Datatype: tensor.FP32, Shape: tensor.Shape{2, 0}, JSON: []byte("[]")}, want: []string{"", ""}},
+		"other":  {in: client.Input{Datatype: tensor.Int8, Shape: tensor.Shape{3}, Data: []byte("abc")}, fault: "expected 2 samples"},
+		"few":    {in: client.Input{Datatype: tensor.Int8, Shape: tensor.Shape{2, 2}, Data: []byte("abc")}, fault: "expected 4 elements"},
+		"torn":   {in: client.Input{Datatype: tensor.Int16, Shape: tensor.Shape{2}, Data: []byte("abc")}, fault: "not whole elements"},
+		"words":  {in: client.Input{Datatype: tensor.Bytes, Shape: tensor.Shape{2, 2}, Data: texts}, fault: "expected 4 elements"},
+		"scalar": {in: client.Input{Datatype: tensor.Int8, Data: []byte("a")}, fault: "expected 2 samples"},
 	} {
-		flat, err := flatElements(&c.in)
+		pieces, err := splitInput(&c.in, 2)
+		if c.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v, want %s", name, err, c.fault)
+			}
+			continue
+		}
 		var got []string
-		for _, e := range flat {
-			got = append(got, string(e))
+		for _, p := range pieces {
+			got = append(got, string(p.Data))
+			if p.Shape[0] != 1 {
+				t.Errorf("%s: shape %s", name, p.Shape)
+			}
 		}
-		if err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%s: got %q, %v, want %s", name, got, err, c.want)
-		}
-		if shape := streamShape(c.model, len(flat)); !shape.Equal(c.shape) {
-			t.Errorf("%s: shape %s, want %s", name, shape, c.shape)
+		if err != nil || !cmp.Equal(got, c.want) {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
 		}
 	}
 }

@@ -38,8 +38,11 @@ func readyCommand(out io.Writer) *cobra.Command {
 		case err != nil:
 			return err
 		case ready:
-			fmt.Fprintln(out, "ready")
-			return nil
+			if err := recognize(cmd.Context(), c, cmd.Flag("url").Value.String()); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(out, "ready")
+			return err
 		}
 		fmt.Fprintln(out, "not ready")
 		if reason := whyNot(cmd.Context(), c, model, version); reason != "" {

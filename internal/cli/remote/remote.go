@@ -71,7 +71,13 @@ func command(c *cobra.Command, run func(cmd *cobra.Command, c *client.Client, ar
 		if err != nil {
 			return err
 		}
-		return r.explain(run(cmd, to, args))
+		err = run(cmd, to, args)
+		if _, noJSON := errors.AsType[*json.SyntaxError](err); noJSON {
+			if foreign := recognize(cmd.Context(), to, r.url); foreign != nil {
+				return foreign
+			}
+		}
+		return r.explain(err)
 	}
 	if strings.Contains(c.Use, "MODEL") {
 		c.ValidArgsFunction = r.completeModel
@@ -79,11 +85,23 @@ func command(c *cobra.Command, run func(cmd *cobra.Command, c *client.Client, ar
 	return r.flags(c)
 }
 
+// recognize returns an error if what answers at url is no server of the protocol: a
+// page of some other server, with the status that says success.
+func recognize(ctx context.Context, c *client.Client, url string) error {
+	if text, err := c.ServerMetadata(ctx); err == nil && !json.Valid(text) {
+		return fmt.Errorf("%s is no server of the KServe v2 protocol: what it answers is no JSON", url)
+	}
+	return nil // what else is wrong, the command meets itself
+}
+
 // explain says of a server that cannot be reached what to do about it.
 func (r *remote) explain(err error) error {
 	failed, ok := errors.AsType[*net.OpError](err)
 	if bad, is := errors.AsType[*url.Error](err); is && !ok && (bad.Op == "parse" || strings.Contains(bad.Err.Error(), "no Host")) {
 		return fmt.Errorf("--url %s: expected HOST:PORT, a URL, or unix:/path: %w", r.url, bad.Err)
+	}
+	if bad, is := errors.AsType[*url.Error](err); is && notHTTP(bad.Err) {
+		return fmt.Errorf("the server at %s does not speak HTTP, or not this way: --url names another port", r.url)
 	}
 	if !ok || failed.Op != "dial" {
 		return err
@@ -93,6 +111,13 @@ func (r *remote) explain(err error) error {
 		why = system.Err
 	}
 	return fmt.Errorf("no server answers at %s: %w\nStart one with 'neso serve', or say where it is with --url or $NESO_URL", r.url, why)
+}
+
+// notHTTP reports whether a call failed for an answer that is none of HTTP, as package
+// net/http says it, which ends the connection under a request that is still being sent.
+func notHTTP(err error) bool {
+	text := err.Error()
+	return errors.Is(err, net.ErrClosed) || strings.Contains(text, "malformed HTTP") || strings.Contains(text, "readLoopPeekFailLocked")
 }
 
 // completeModel offers the shell the names of the server's models.
@@ -125,7 +150,7 @@ const completionTimeout = 500 * time.Millisecond
 func Commands(out io.Writer) []*cobra.Command {
 	return []*cobra.Command{
 		readyCommand(out), indexCommand(out), loadCommand(out), unloadCommand(out), statsCommand(out),
-		logCommand(out), traceCommand(out), inferCommand(out),
+		topCommand(out), logCommand(out), traceCommand(out), inferCommand(out),
 	}
 }
 
@@ -175,6 +200,9 @@ func loadCommand(out io.Writer) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
 		o, err := override(config, files)
+		if err == nil {
+			err = recognize(cmd.Context(), c, cmd.Flag("url").Value.String())
+		}
 		if err == nil {
 			err = c.Load(cmd.Context(), args[0], o)
 		}
@@ -247,10 +275,14 @@ func unloadCommand(out io.Writer) *cobra.Command {
 		Short: "Unload a model of a running server",
 		Args:  cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
-		if err := known(cmd.Context(), c, args[0]); err != nil {
+		err := recognize(cmd.Context(), c, cmd.Flag("url").Value.String())
+		if err == nil {
+			err = known(cmd.Context(), c, args[0])
+		}
+		if err != nil {
 			return err
 		}
-		err := c.Unload(cmd.Context(), args[0], dependents)
+		err = c.Unload(cmd.Context(), args[0], dependents)
 		if err == nil {
 			_, err = fmt.Fprintln(out, "unloading", args[0])
 		}

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/client"
+	"github.com/nesoserve/neso/internal/elements"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -24,70 +23,60 @@ func isDecoupled(err error) bool {
 
 // stream asks a decoupled model, one sample of a batch after the other, and prints
 // each response as it comes.
-func (f *inferFlags) stream(ctx context.Context, out io.Writer, c *client.Client, q *client.Request, meta *client.Metadata) error {
+func (f *inferFlags) stream(ctx context.Context, out io.Writer, c *client.Client, q *client.Request) error {
 	if len(f.save) > 0 {
 		return errors.New("--save: a stream of responses is not saved; --json prints each on a line")
 	}
-	samples, err := splitSamples(ctx, c, q, meta)
+	samples, err := splitSamples(ctx, c, q)
 	if err != nil {
 		return err
 	}
 	var failed []error
-	for i, fields := range samples {
-		maps.Copy(fields, q.Parameters)
-		if q.ID != "" {
-			fields["id"] = q.ID
-		}
+	for i, inputs := range samples {
+		sample := *q
+		sample.Inputs = inputs
 		label := "response"
 		if len(samples) > 1 {
 			label = fmt.Sprintf("sample %d response", i)
 		}
-		n := 0
-		err := c.GenerateStream(ctx, q.Model, q.Version, fields, func(response json.RawMessage) error {
-			b, err := f.appendStreamed(nil, response, fmt.Sprintf("%s %d\n", label, n), q, meta)
-			if err != nil {
-				return err
-			}
-			n++
-			_, err = out.Write(append(b, '\n'))
-			return err
-		})
+		err := f.streamOne(ctx, out, c, &sample, label)
 		if err != nil && len(samples) > 1 {
 			err = fmt.Errorf("sample %d: %w", i, err)
 		}
-		if _, refused := errors.AsType[*client.Error](err); err != nil && !refused {
-			return errors.Join(append(failed, err)...)
+		if err == nil {
+			continue
 		}
-		if err != nil { // of this sample alone
-			failed = append(failed, err)
+		failed = append(failed, err)
+		if _, refused := errors.AsType[*client.Error](err); !refused { // it is not of this sample alone
+			break
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// appendStreamed appends a response of a stream without its last line end.
-func (f *inferFlags) appendStreamed(b []byte, response json.RawMessage, title string, q *client.Request, meta *client.Metadata) ([]byte,
-	error,
-) {
-	if f.asJSON {
-		return append(b, response...), nil
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(response, &members); err != nil {
-		return nil, err
-	}
-	b = append(b, title...)
-	for _, o := range meta.Outputs {
-		if value := members[o.Name]; value != nil && (len(q.Outputs) == 0 || slices.Contains(q.Outputs, o.Name)) {
-			b = fmt.Appendf(b, "%s %s\n%s\n", o.Name, o.Datatype, value)
+// streamOne prints the responses to one request up to the first error.
+func (f *inferFlags) streamOne(ctx context.Context, out io.Writer, c *client.Client, q *client.Request, label string) error {
+	n := 0
+	for resp, err := range c.InferStream(ctx, q) {
+		if err != nil {
+			return err
 		}
+		if !f.asJSON {
+			if _, err := fmt.Fprintf(out, "%s %d\n", label, n); err != nil {
+				return err
+			}
+		}
+		if err := f.show(out, resp); err != nil {
+			return err
+		}
+		n++
 	}
-	return b[:len(b)-1], nil
+	return nil
 }
 
-// splitSamples returns the inputs of each sample of a request, as generate_stream
+// splitSamples returns the inputs of each sample of a request, as a stream over HTTP
 // takes them: of a model that batches each element of the first dimension is one.
-func splitSamples(ctx context.Context, c *client.Client, q *client.Request, meta *client.Metadata) ([]map[string]any, error) {
+func splitSamples(ctx context.Context, c *client.Client, q *client.Request) ([][]client.Input, error) {
 	count := 1
 	if first := &q.Inputs[0]; len(first.Shape) > 0 && first.Shape[0] > 1 {
 		batches, err := batching(ctx, c, q)
@@ -98,31 +87,17 @@ func splitSamples(ctx context.Context, c *client.Client, q *client.Request, meta
 			count = int(first.Shape[0])
 		}
 	}
-	samples := make([]map[string]any, 0, count)
+	if count == 1 {
+		return [][]client.Input{q.Inputs}, nil
+	}
+	samples := make([][]client.Input, count)
 	for i := range q.Inputs {
-		in := &q.Inputs[i]
-		flat, err := flatElements(in)
+		pieces, err := splitInput(&q.Inputs[i], count)
 		if err != nil {
-			return nil, fmt.Errorf("--input %s: %w", in.Name, err)
+			return nil, fmt.Errorf("--input %s: %w", q.Inputs[i].Name, err)
 		}
-		shape := slices.Clone(in.Shape)
-		if count > 1 {
-			if len(shape) == 0 || shape[0] != int64(count) || len(flat)%count != 0 {
-				return nil, fmt.Errorf("--input %s: expected %d samples, as input %s has, got shape %s with %d elements", in.Name, count,
-					q.Inputs[0].Name, in.Shape, len(flat))
-			}
-			shape[0] = 1
-		}
-		k := slices.IndexFunc(meta.Inputs, func(m client.TensorMetadata) bool { return m.Name == in.Name })
-		each := len(flat) / count
-		if server := streamShape(meta.Inputs[k].Shape, each); !server.Equal(shape) {
-			return nil, fmt.Errorf("--input %s: the model streams, and takes %d elements over HTTP as %s, not as %s", in.Name, each, server, shape)
-		}
-		for n := range count {
-			if i == 0 {
-				samples = append(samples, map[string]any{})
-			}
-			samples[n][in.Name] = flat[n*each : (n+1)*each]
+		for n, piece := range pieces {
+			samples[n] = append(samples[n], piece)
 		}
 	}
 	return samples, nil
@@ -142,62 +117,59 @@ func batching(ctx context.Context, c *client.Client, q *client.Request) (bool, e
 	return config.MaxBatchSize > 0, err
 }
 
-// flatElements returns the elements of an input, without the lists in which
-// they stand.
-func flatElements(in *client.Input) ([]json.RawMessage, error) {
-	text := []byte(in.JSON)
-	if in.JSON == nil {
-		o := client.Output{Datatype: in.Datatype, Shape: in.Shape, Data: in.Data}
-		b, _ := appendElements([]byte("["), &o, math.MaxInt, func(b []byte, i int) []byte {
-			if i > 0 {
-				b = append(b, ',')
+// splitInput cuts an input along its first dimension, which is to be count.
+func splitInput(in *client.Input, count int) ([]client.Input, error) {
+	total, err := in.Shape.Elements()
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Shape) == 0 || in.Shape[0] != int64(count) {
+		return nil, fmt.Errorf("expected %d samples, as the first input has, got shape %s", count, in.Shape)
+	}
+	data := in.Data
+	if in.JSON != nil {
+		if data, err = elements.Parse(in.Datatype, in.JSON, total); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkSize(in, data, total); err != nil {
+		return nil, err
+	}
+	each := int(total) / count
+	pieces := make([]client.Input, count)
+	for n := range pieces {
+		size := each * in.Datatype.Size()
+		if in.Datatype == tensor.Bytes {
+			size = 0
+			for i, e := range tensor.Elements(data) {
+				if i == each {
+					break
+				}
+				size += 4 + len(e)
 			}
-			return b
-		})
-		text = append(b, ']')
-	}
-	var flat []json.RawMessage
-	var flatten func(text []byte) error
-	flatten = func(text []byte) error {
-		if len(text) == 0 || text[0] != '[' {
-			flat = append(flat, text)
-			return nil
 		}
-		var list []json.RawMessage
-		if err := json.Unmarshal(text, &list); err != nil {
-			return err
-		}
-		for _, e := range list {
-			if err := flatten(e); err != nil {
-				return err
-			}
-		}
-		return nil
+		pieces[n] = client.Input{Name: in.Name, Datatype: in.Datatype, Shape: slices.Clone(in.Shape), Data: data[:size:size]}
+		pieces[n].Shape[0] = 1
+		data = data[size:]
 	}
-	err := flatten(text)
-	if flat == nil {
-		flat = []json.RawMessage{}
-	}
-	return flat, err
+	return pieces, nil
 }
 
-// streamShape returns the shape that the server gives to n elements: of the
-// open dimensions the last takes what is left, the others are 1.
-func streamShape(model []int64, n int) tensor.Shape {
-	shape := slices.Clone(tensor.Shape(model))
-	left, open := int64(n), -1
-	for i, d := range slices.Backward(shape) {
-		switch {
-		case d > 0:
-			left /= d
-		case d < 0 && open < 0:
-			open = i
-		case d < 0:
-			shape[i] = 1
+// checkSize holds the bytes of an input against its shape.
+func checkSize(in *client.Input, data []byte, total int64) error {
+	size := int64(in.Datatype.Size())
+	have := int64(len(data)) / max(1, size)
+	if in.Datatype == tensor.Bytes {
+		n, err := tensor.CountBytes(data)
+		if err != nil {
+			return err
 		}
+		have = int64(n)
+	} else if have*size != int64(len(data)) {
+		return fmt.Errorf("%d bytes are not whole elements of %s", len(data), in.Datatype)
 	}
-	if open >= 0 {
-		shape[open] = left
+	if have != total {
+		return fmt.Errorf("expected %d elements for shape %s, got %d", total, in.Shape, have)
 	}
-	return shape
+	return nil
 }

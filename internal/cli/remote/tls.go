@@ -1,10 +1,7 @@
 package remote
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -28,38 +25,21 @@ func (i *identity) flags(c *cobra.Command) {
 
 // apply makes c use them.
 func (i *identity) apply(c *client.Client) error {
-	if i.authority == "" && i.certificate == "" {
-		if i.key != "" {
-			return fmt.Errorf("--cert-key %s needs --cert", i.key)
-		}
-		return nil
+	if i.key != "" && i.certificate == "" {
+		return fmt.Errorf("--cert-key %s needs --cert", i.key)
 	}
-	if c.HTTP != nil {
+	if i.authority == "" && i.certificate == "" || c.HTTP != nil {
 		return nil // a Unix socket has no TLS
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if i.authority != "" {
-		text, err := os.ReadFile(i.authority)
-		if err != nil {
-			return fmt.Errorf("--cacert: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("--cacert %s: expected certificates in PEM form, found none", i.authority)
-		}
+	config, err := client.TLSFiles{CA: i.authority}.Config()
+	if err != nil {
+		return fmt.Errorf("--cacert: %w", err)
 	}
-	if i.certificate != "" {
-		key := i.key
-		if key == "" {
-			key = i.certificate
-		}
-		pair, err := tls.LoadX509KeyPair(i.certificate, key)
-		if err != nil {
-			return fmt.Errorf("--cert %s: %w", i.certificate, err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+	own, err := client.TLSFiles{Cert: i.certificate, Key: i.key}.Config()
+	if err != nil {
+		return fmt.Errorf("--cert %w", err)
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}
-	c.HTTP = &http.Client{Transport: transport}
+	config.Certificates = own.Certificates
+	c.TLS = config
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 // shown is how many elements of a tensor are printed.
 const shown = 16
 
-// elements prints the first elements of a tensor.
-func elements(t *tensor.Tensor) string {
+// printed prints the first elements of a tensor.
+func printed(t *tensor.Tensor) string {
 	head := *t
 	total := 0
 	if size := t.Datatype.Size(); size > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/elements"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -119,106 +120,26 @@ func (t *sampleTensor) tensor() (tensor.Tensor, error) {
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
-	values, err := scalars(t.Data)
-	if err != nil {
-		return tensor.Tensor{}, err
-	}
 	want, err := t.Shape.Elements()
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
-	if want != int64(len(values)) {
-		return tensor.Tensor{}, fmt.Errorf("data has %d elements, shape %s has %d", len(values), t.Shape, want)
+	data, count, err := t.elements(datatype)
+	if err != nil {
+		return tensor.Tensor{}, err
 	}
-	made := tensor.Tensor{Name: t.Name, Datatype: datatype, Shape: t.Shape, Data: []byte{}}
-	for i, v := range values {
-		if made.Data, err = appendScalar(made.Data, datatype, v); err != nil {
-			return tensor.Tensor{}, fmt.Errorf("element %d: %w", i, err)
-		}
+	if want != count {
+		return tensor.Tensor{}, fmt.Errorf("data has %d elements, shape %s has %d", count, t.Shape, want)
 	}
-	return made, nil
+	return tensor.Tensor{Name: t.Name, Datatype: datatype, Shape: t.Shape, Data: data}, nil
 }
 
-// scalars returns the elements of arrays within arrays, in order.
-func scalars(data json.RawMessage) ([]any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var all []any
-	for {
-		token, err := d.Token()
-		switch token := token.(type) {
-		case nil:
-			if errors.Is(err, io.EOF) {
-				return all, nil
-			}
-			if err == nil {
-				err = errors.New("data holds null")
-			}
-			return nil, err
-		case json.Delim:
-			if token == '{' {
-				return nil, errors.New("data holds an object")
-			}
-		default:
-			all = append(all, token)
-		}
+// elements returns the bytes of data, and how many elements it has: none if there is none.
+func (t *sampleTensor) elements(d tensor.Datatype) ([]byte, int64, error) {
+	if t.Data == nil {
+		return []byte{}, 0, nil
 	}
-}
-
-// appendScalar appends one element.
-func appendScalar(b []byte, d tensor.Datatype, value any) ([]byte, error) {
-	put := func(bits uint64) ([]byte, error) {
-		for i := range d.Size() {
-			b = append(b, byte(bits>>(8*i)))
-		}
-		return b, nil
-	}
-	switch v := value.(type) {
-	case string:
-		if d == tensor.Bytes {
-			return tensor.AppendElement(b, v), nil
-		}
-	case bool:
-		if d == tensor.Bool {
-			if v {
-				return append(b, 1), nil
-			}
-			return append(b, 0), nil
-		}
-	case json.Number:
-		switch d {
-		case tensor.FP32, tensor.FP64, tensor.BF16:
-			f, err := v.Float64()
-			if err != nil {
-				return b, err
-			}
-			switch d {
-			case tensor.FP64:
-				return put(math.Float64bits(f))
-			case tensor.BF16:
-				return put(uint64(math.Float32bits(float32(f)) >> 16))
-			default:
-				return put(uint64(math.Float32bits(float32(f))))
-			}
-		case tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64:
-			n, err := v.Int64()
-			if limit := int64(1) << (8*d.Size() - 1); err == nil && d != tensor.Int64 && (n < -limit || n >= limit) {
-				err = fmt.Errorf("%d is too large for %s", n, d)
-			}
-			if err != nil {
-				return b, err
-			}
-			return put(uint64(n))
-		case tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64:
-			var n uint64
-			if _, err := fmt.Sscan(v.String(), &n); err != nil || n>>(8*d.Size()-1)>>1 != 0 {
-				return b, fmt.Errorf("%s is no %s", v, d)
-			}
-			return put(n)
-		default: // no number
-		}
-	}
-	return b, fmt.Errorf("%v cannot be an element of %s", value, d)
+	return elements.Read(d, t.Data, math.MaxInt64)
 }
 
 // check compares what came with what is expected; without an expectation,
@@ -270,15 +191,15 @@ func (e *expectation) output(want *sampleTensor, responses []*backend.Response) 
 	case want.Data == nil:
 		return nil
 	}
-	values, err := scalars(want.Data)
+	data, count, err := want.elements(got.Datatype)
 	if err != nil {
 		return fmt.Errorf("expected output '%s': %w", want.Name, err)
 	}
 	found := decode(got)
-	if len(found) != len(values) {
-		return fmt.Errorf("output '%s': expected %d elements, found %d", want.Name, len(values), len(found))
+	if int64(len(found)) != count {
+		return fmt.Errorf("output '%s': expected %d elements, found %d", want.Name, count, len(found))
 	}
-	for i, v := range values {
+	for i, v := range decode(&tensor.Tensor{Datatype: got.Datatype, Data: data}) {
 		if !e.same(v, found[i]) {
 			return fmt.Errorf("output '%s', element %d: expected %v, found %v", want.Name, i, v, found[i])
 		}
@@ -286,17 +207,15 @@ func (e *expectation) output(want *sampleTensor, responses []*backend.Response) 
 	return nil
 }
 
-// same compares an element of JSON with one of a tensor.
+// same compares two elements of a tensor.
 func (e *expectation) same(want, got any) bool {
-	n, ok := want.(json.Number)
-	f, isFloat := got.(float64)
-	if !ok || !isFloat {
-		return fmt.Sprint(want) == fmt.Sprint(got)
+	w, ok := want.(float64)
+	if !ok {
+		return want == got
 	}
-	w, err := n.Float64()
 	tolerance := e.Tolerance
 	if tolerance == 0 {
 		tolerance = 1e-5
 	}
-	return err == nil && math.Abs(w-f) <= tolerance*max(1, math.Abs(w))
+	return math.Abs(w-got.(float64)) <= tolerance*max(1, math.Abs(w))
 }

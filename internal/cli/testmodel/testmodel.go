@@ -226,7 +226,7 @@ func outputLines(responses []*backend.Response) []string {
 		}
 		for k := range r.Outputs {
 			o := &r.Outputs[k]
-			lines = append(lines, fmt.Sprintf("%s%s %s %s: %s", prefix, o.Name, o.Datatype, o.Shape, elements(o)))
+			lines = append(lines, fmt.Sprintf("%s%s %s %s: %s", prefix, o.Name, o.Datatype, o.Shape, printed(o)))
 		}
 		if len(r.Outputs) == 0 {
 			lines = append(lines, prefix+"no outputs")

@@ -12,9 +12,23 @@ func (c *conn) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.afterLocked(timerKeepalive, c.s.o.KeepaliveTime, c.ping)
-	if age := c.s.o.MaxConnectionAge; age > 0 {
+	age := c.s.o.MaxConnectionAge
+	if c.s.parting.Load() && (age <= 0 || age > partAge) {
+		age = partAge
+	}
+	if age > 0 {
 		// Connections that began together must not end together.
 		c.afterLocked(timerAge, time.Duration(float64(age)*(0.9+0.2*rand.Float64())), c.old)
+	}
+}
+
+// part drains a connection. One that is not greeted will be asked by keep.
+func (c *conn) part() {
+	c.mu.Lock()
+	greeted := c.greeted
+	c.mu.Unlock()
+	if greeted {
+		c.old()
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -143,6 +145,7 @@ type Server struct {
 	ahead    atomic.Int64 // memory that is made for messages before they come
 	work     chan *stream // to handlers that wait for calls
 	watching atomic.Bool
+	parting  atomic.Bool   // connections are asked to end soon
 	wake     chan struct{} // to watch, once for each change of watching to true
 
 	mu        sync.Mutex
@@ -280,11 +283,22 @@ func (s *Server) begin() []*conn {
 	for l := range s.listeners {
 		l.Close()
 	}
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
+	return slices.Collect(maps.Keys(s.conns))
+}
+
+// partAge is how old connections get once the server parts from them.
+const partAge = time.Second
+
+// Part has clients take new connections, while all calls are served. One that comes
+// now, or has not been greeted, gets partAge.
+func (s *Server) Part() {
+	s.parting.Store(true)
+	s.mu.Lock()
+	conns := slices.Collect(maps.Keys(s.conns))
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.part()
 	}
-	return conns
 }
 
 // GracefulStop takes no new connections and calls, and returns when those there

@@ -123,6 +123,13 @@ func (d *Decoder) generateInput(r *backend.Request, m kserve.Target, body *Body,
 	n := d.countElements()
 	shape, ok := generateShape(in.Dims, m.Config.MaxBatchSize > 0, n)
 	if !ok {
+		// Of strings the peer takes the length first, which tells what is none.
+		if in.Datatype == tensor.Bytes {
+			text, err := d.s.strings(d.text[:0])
+			if d.text = text; err != nil {
+				return err
+			}
+		}
 		return kserve.Invalid("The schema can not convert input '" + in.Name + "' to tensor with proper shape")
 	}
 	for i := range r.Inputs {

@@ -3,6 +3,7 @@ package jsonwire
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -125,6 +126,20 @@ func TestGenerateValues(t *testing.T) {
 	for i, p := range params {
 		if r.Parameters[i] != p {
 			t.Errorf("parameter %d: got %v, want %v", i, r.Parameters[i], p)
+		}
+	}
+}
+
+// TestGenerateFaults has values of which each has two faults: the peer's order holds.
+func TestGenerateFaults(t *testing.T) {
+	const shape, text = "to tensor with proper shape", "attempt to access JSON non-string as string"
+	for body, want := range map[string]string{
+		`{"s":["a"]}`: shape, `{"s":"a"}`: shape, `{"s":1}`: text, `{"s":[1]}`: text, `{"s":["a",2,"b"]}`: text,
+		`{"b":["a","b"]}`: shape, `{"s":[]}`: "",
+	} {
+		_, err := decodeGenerate(t, generateConfig(), body)
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", body, got, want)
 		}
 	}
 }

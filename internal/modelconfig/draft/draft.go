@@ -72,7 +72,7 @@ func (d *Draft) Platform() string { return d.pb.Platform }
 // File returns the name of the file that it was read from.
 func (d *Draft) File() string { return d.from.File }
 
-// Fault makes a fault of a field, with the place of the field or of the nearest
+// Fault makes a fault of a field, with the position of the field or of the nearest
 // field around it.
 func (d *Draft) Fault(path, text, expected, found string) fault.Fault {
 	return d.from.Fault(path, text, expected, found)

@@ -32,7 +32,7 @@ type Fault struct {
 }
 
 // Error returns the fault in one line: Triton's text, where it has one,
-// then the place, what was expected and what was found.
+// then the position, what was expected and what was found.
 func (f Fault) Error() string {
 	detail := f.detail()
 	if f.Text == "" {
@@ -46,8 +46,8 @@ func (f Fault) Error() string {
 
 func (f Fault) detail() string {
 	var where []string
-	if place := f.place(); place != "" {
-		where = append(where, place)
+	if position := f.position(); position != "" {
+		where = append(where, position)
 	}
 	if f.Path != "" {
 		where = append(where, "field "+f.Path)
@@ -78,9 +78,9 @@ func (f Fault) detail() string {
 	return text
 }
 
-// place is file:line, with the column where the fault is one of syntax: only
+// position is file:line, with the column where the fault is one of syntax: only
 // there the column says more than the line.
-func (f Fault) place() string {
+func (f Fault) position() string {
 	switch {
 	case f.Line == 0:
 		return f.File
@@ -135,8 +135,8 @@ func (fs List) Err() error {
 	return fs
 }
 
-// SortByPlace puts faults in the order of the file, those without a place last.
-func (fs List) SortByPlace() {
+// SortByPosition puts faults in the order of the file, those without a position last.
+func (fs List) SortByPosition() {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		if (a.Line == 0) != (b.Line == 0) {
 			return cmp.Compare(b.Line, a.Line)

@@ -53,7 +53,7 @@ func TestList(t *testing.T) {
 	if !errors.As(l.Err(), &e) || e.Code != backend.Unsupported {
 		t.Errorf("got %v", e)
 	}
-	l.SortByPlace()
+	l.SortByPosition()
 	if got := strings.ReplaceAll(l.Error(), "\n", " "); got != "first (:1) second (:1) third (:2) none" {
 		t.Errorf("got %s", got)
 	}
@@ -70,8 +70,8 @@ func TestSource(t *testing.T) {
 	for path, want := range map[string]string{
 		"name": "f:1", "input[1].dims[0]": "f:4", "input[0].name": "f:3", "backend": "f", "output[0].name": "auto-completed",
 	} {
-		if f := s.Fault(path, "t", "", ""); f.place() != want {
-			t.Errorf("%s: got %s, want %s", path, f.place(), want)
+		if f := s.Fault(path, "t", "", ""); f.position() != want {
+			t.Errorf("%s: got %s, want %s", path, f.position(), want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Position is a place in a file; both count from 1.
+// Position is where something is in a file; both count from 1.
 type Position struct{ Line, Column int }
 
 // Source is where the fields of one configuration come from.
@@ -26,7 +26,7 @@ func (s *Source) Clone() *Source {
 	return &Source{File: s.File, Places: maps.Clone(s.Places), Merged: maps.Clone(s.Merged), Gaps: s.Gaps}
 }
 
-// Fault makes a fault of a field, with the place of the field or of the
+// Fault makes a fault of a field, with the position of the field or of the
 // nearest field around it.
 func (s *Source) Fault(path, text, expected, found string) Fault {
 	f := Fault{Text: text, Path: path, Expected: expected, Found: found, File: s.File}

@@ -25,7 +25,7 @@ func Text(text []byte, filename string, to protoreflect.Message) (*fault.Source,
 		return nil, notText(filename, plain[:i])
 	}
 	s := scan(string(plain), filename, to)
-	s.faults.SortByPlace()
+	s.faults.SortByPosition()
 	if s.broken {
 		return nil, s.faults
 	}

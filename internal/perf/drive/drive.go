@@ -59,6 +59,14 @@ func (a *Answer) reset() {
 	a.Body, a.At = a.Body[:0], a.At[:0]
 }
 
+// ended is when a request was over that came to err.
+func (a *Answer) ended(err error) int64 {
+	if err != nil {
+		return Now()
+	}
+	return a.Last
+}
+
 // response counts a response that has come in whole.
 func (a *Answer) response(now int64) {
 	if a.Responses++; a.Responses == 1 {

@@ -271,8 +271,34 @@ func TestEvents(t *testing.T) {
 	c := HTTP(&Dialer{Address: strings.TrimPrefix(s.URL, "http://"), Timeout: 10 * time.Second}, true)
 	defer c.Close()
 	a := Answer{Times: true}
-	if err := c.Do(httpRequest(t, 1), &a); err != nil || a.Responses != 3 || len(a.At) != 3 {
-		t.Errorf("%v, %d responses", err, a.Responses)
+	// The fourth is the end of the stream.
+	if err := c.Do(httpRequest(t, 1), &a); err != nil || a.Responses != 3 || len(a.At) != 4 {
+		t.Errorf("%v, %d responses, times %v", err, a.Responses, a.At)
+	}
+}
+
+// TestEventError: an event that tells an error fails the request, whose answer is read
+// to its end; one that has the word does not.
+func TestEventError(t *testing.T) {
+	for text, want := range map[string]string{
+		"data: {\"error\": {\"message\": \"why\"}}\n\ndata: [DONE]\n\n": `error in the stream: {"message": "why"}`,
+		"data: {\"error\": \"why\"}\n\n":                                `error in the stream: why`,
+		"data: {\"a\": \"\\\"error\\\"\", \"error\": null}\n\n":         "",
+		"data: \"error\"\n\n":                                           "",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+		c := HTTP(&Dialer{Address: strings.TrimPrefix(s.URL, "http://"), Timeout: 10 * time.Second}, true)
+		for range 2 { // the connection goes on
+			got := ""
+			if err := c.Do(httpRequest(t, 1), &Answer{}); err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("%q: %q, want %q", text, got, want)
+			}
+		}
+		c.Close()
+		s.Close()
 	}
 }
 

@@ -70,13 +70,9 @@ func (c *grpcConn) Do(r *Request, a *Answer) error {
 	if err == nil {
 		err = c.exchange(r, a)
 	}
-	if f, ok := err.(*Failure); ok && f.Broken { //nolint:errorlint // made here, never wrapped
-		c.drop()
-		if !fresh && a.First == 0 && c.wasIdle(f, begun) {
-			return c.Do(r, a)
-		}
+	if c.over(a, err, fresh, begun) {
+		return c.Do(r, a)
 	}
-	c.used = Now()
 	return err
 }
 
@@ -93,11 +89,21 @@ func (c *grpcConn) exchange(r *Request, a *Answer) error {
 	if c.compression != "" {
 		compressed = c.compress(r)
 	}
-	if err := c.h2.message(r.Prepared, r, compressed, !c.streaming); err != nil {
+	err := c.h2.message(r.Prepared, r, compressed, !c.streaming)
+	var at int64
+	switch {
+	case err != nil:
 		return err
+	case len(c.out) > 0:
+		if a.Sent, err = c.turn(c.out); err != nil {
+			return err
+		}
+		at = Now()
+	default:
+		a.Sent = Now()
+		at = a.Sent
 	}
-	a.Sent = Now()
-	if err := c.await(a); err != nil {
+	if err := c.await(a, at); err != nil {
 		return err
 	}
 	if a.Last = Now(); a.First == 0 && c.heard {
@@ -118,10 +124,9 @@ func (c *grpcConn) exchange(r *Request, a *Answer) error {
 	return nil
 }
 
-// await reads until the request has been answered. What belongs to the connection may
-// come before the answer.
-func (c *grpcConn) await(a *Answer) error {
-	at := a.Sent
+// await reads until the request has been answered; at is when what is buffered had come.
+// What belongs to the connection may come before the answer.
+func (c *grpcConn) await(a *Answer, at int64) error {
 	for !c.ended && !c.done {
 		if c.r == c.w {
 			if err := c.fill(1); err != nil {

@@ -14,6 +14,9 @@ const maxHead = 256 << 10
 type httpConn struct {
 	stream
 	events bool
+	failed *Failure // what an event of the answer says
+	known  []byte   // the headers of the last answer, and what they said
+	said   head
 }
 
 // HTTP returns a connection that speaks HTTP/1.1 and dials with the first request.
@@ -30,35 +33,29 @@ func (c *httpConn) Do(r *Request, a *Answer) error {
 		return err
 	}
 	err = c.exchange(r, a)
-	if f, ok := err.(*Failure); ok && f.Broken { //nolint:errorlint // made here, never wrapped
-		c.drop()
-		if !fresh && a.First == 0 && c.wasIdle(f, begun) {
-			return c.Do(r, a)
-		}
+	if c.over(a, err, fresh, begun) {
+		return c.Do(r, a)
 	}
-	c.used = Now()
 	return err
 }
 
 func (c *httpConn) exchange(r *Request, a *Answer) error {
+	c.failed = nil
 	c.out = r.AppendHead(c.out[:0], r.ID, r.Start, r.End)
 	tail := r.Tail
 	if len(c.out)+len(tail) <= scratch {
 		c.out, tail = append(c.out, tail...), nil
 	}
-	if err := c.write(c.out); err != nil {
-		return err
-	}
+	last := c.out
 	if len(tail) > 0 {
-		if err := c.write(tail); err != nil {
+		if err := c.write(c.out); err != nil {
 			return err
 		}
+		last = tail
 	}
-	a.Sent = Now()
-	if c.r == c.w {
-		if err := c.fill(1); err != nil {
-			return err
-		}
+	var err error
+	if a.Sent, err = c.turn(last); err != nil {
+		return err
 	}
 	a.First = Now()
 	h, err := c.head()
@@ -79,7 +76,9 @@ func (c *httpConn) exchange(r *Request, a *Answer) error {
 	if h.chunked {
 		err = c.chunks(a, keep)
 	} else {
-		err = c.part(a, h.length, keep)
+		if err = c.part(a, h.length, keep); err == nil && c.events {
+			c.countEvents(a, 0, 0)
+		}
 	}
 	if err != nil {
 		return err
@@ -93,6 +92,9 @@ func (c *httpConn) exchange(r *Request, a *Answer) error {
 	}
 	if h.status != 200 {
 		return &Failure{Kind: "HTTP " + strconv.Itoa(h.status), Text: errorText(a.Body)}
+	}
+	if c.failed != nil {
+		return c.failed
 	}
 	return nil
 }
@@ -126,8 +128,13 @@ var (
 	protocol = []byte("HTTP/1.")
 )
 
-// head reads status and headers.
+// head reads status and headers. Most are those of the answer before, to the byte: a
+// date changes once a second.
 func (c *httpConn) head() (h head, err error) {
+	if n := len(c.known); n > 0 && bytes.HasPrefix(c.buffered(), c.known) {
+		c.r += n
+		return c.said, nil
+	}
 	var end int
 	for {
 		if end = bytes.Index(c.buffered(), headEnd); end >= 0 {
@@ -141,7 +148,17 @@ func (c *httpConn) head() (h head, err error) {
 		}
 	}
 	text := c.buffered()[:end+2]
+	c.known = append(c.known[:0], c.buffered()[:end+len(headEnd)]...)
 	c.r += end + len(headEnd)
+	if h, err = readHead(text); err != nil {
+		c.known = c.known[:0]
+	}
+	c.said = h
+	return h, err
+}
+
+// readHead reads status and headers, each with its end.
+func readHead(text []byte) (h head, err error) {
 	if len(text) < 14 || !bytes.Equal(text[:len(protocol)], protocol) {
 		return h, malformed("expected HTTP/1.1, got %q", text[:min(32, len(text))])
 	}
@@ -225,7 +242,7 @@ func decimal(b []byte) (n int, ok bool) {
 
 // chunks reads a body in chunks; of events each counts when its line has come.
 func (c *httpConn) chunks(a *Answer, keep int) error {
-	counted := 0
+	counted, seen := 0, 0
 	for {
 		line, err := c.line()
 		if err != nil {
@@ -248,7 +265,14 @@ func (c *httpConn) chunks(a *Answer, keep int) error {
 			return malformed("%.32q behind a chunk", line)
 		}
 		if c.events {
-			counted = countEvents(a, counted)
+			if counted = c.countEvents(a, counted, seen); len(a.Body)-counted > maxEvent {
+				return malformed("an event of more than %d bytes", maxEvent)
+			}
+			if !a.Keep { // an event is forgotten once it has been counted
+				a.Body = a.Body[:copy(a.Body, a.Body[counted:])]
+				counted = 0
+			}
+			seen = len(a.Body)
 		}
 	}
 }
@@ -265,20 +289,46 @@ func (c *httpConn) trailers() error {
 	return malformed("trailers without end")
 }
 
-// countEvents counts the events in the lines of a.Body from the byte from on, and
-// returns where the first line begins that is not whole yet.
-func countEvents(a *Answer, from int) int {
+// maxEvent bounds an event, in bytes.
+const maxEvent = 16 << 20
+
+// countEvents counts the events in the lines of a.Body from the byte from on, of which
+// no line ends before seen, and returns where the first line begins that is not whole
+// yet. An event that tells an error fails the request.
+func (c *httpConn) countEvents(a *Answer, from, seen int) int {
 	for {
-		n := bytes.IndexByte(a.Body[from:], '\n')
+		n := bytes.IndexByte(a.Body[seen:], '\n')
 		if n < 0 {
 			return from
 		}
-		line := a.Body[from : from+n]
-		from += n + 1
-		if text, ok := bytes.CutPrefix(line, []byte("data:")); ok && !bytes.Equal(bytes.TrimSpace(text), []byte("[DONE]")) {
+		line := a.Body[from : seen+n]
+		seen += n + 1
+		from = seen
+		text, ok := bytes.CutPrefix(line, []byte("data:"))
+		switch text = bytes.TrimSpace(text); {
+		case !ok:
+		case bytes.Equal(text, []byte("[DONE]")):
+			if a.Times { // the peer's export has it
+				a.At = append(a.At, Now())
+			}
+		default:
+			if c.failed == nil && bytes.Contains(text, []byte(`"error"`)) {
+				c.failed = eventError(text)
+			}
 			a.response(Now())
 		}
 	}
+}
+
+// eventError is the failure that an event tells, nil if it tells none.
+func eventError(text []byte) *Failure {
+	var event struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(text, &event) != nil || len(event.Error) == 0 || string(event.Error) == "null" {
+		return nil
+	}
+	return &Failure{Kind: "error in the stream", Text: errorText(text)}
 }
 
 func (c *httpConn) line() (string, error) {

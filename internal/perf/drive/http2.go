@@ -150,7 +150,7 @@ func (c *h2) message(p *wire.Prepared, r *Request, compressed []byte, end bool) 
 		c.out = append(c.out, tail...)
 		c.sendConn -= int64(whole)
 		c.sendStream -= int64(whole)
-		return c.write(c.out)
+		return nil
 	}
 	// Prefix and head first, then the tail, each as frames and windows allow.
 	first := appendPrefix(nil, size, compressed != nil)

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/nesoserve/neso/internal/rawsocket"
 )
 
 // stream is a network connection with a buffer for what has been read.
@@ -15,6 +17,10 @@ type stream struct {
 	buf      []byte
 	r, w     int
 	out      []byte // what is written next
+
+	raw     *rawsocket.Conn // the connection by cheaper calls; nil where there are none
+	sent    int64           // when the last turn had been written
+	written func()          // sets it; made once
 
 	mu     sync.Mutex
 	conn   net.Conn // nil when there is none
@@ -26,6 +32,20 @@ type stream struct {
 // idle is how long a connection must have had nothing to do for its end, found by the
 // next request, to be no failure of that request: servers close such connections.
 const idle = int64(time.Second)
+
+// over ends a request that begun then, over a connection that may be fresh, and came
+// to err. A connection that is broken is dropped; again says to send the request once
+// more, over a new one.
+func (s *stream) over(a *Answer, err error, fresh bool, begun int64) (again bool) {
+	if f, ok := err.(*Failure); ok && f.Broken { //nolint:errorlint // made here, never wrapped
+		s.drop()
+		if !fresh && a.First == 0 && s.wasIdle(f, begun) {
+			return true
+		}
+	}
+	s.used = a.ended(err)
+	return false
+}
 
 // wasIdle reports whether a request that failed by f without any answer is to be sent
 // once more, over a new connection: its connection ended while it had nothing to do,
@@ -68,6 +88,12 @@ func (s *stream) open() (fresh bool, err error) {
 	case err != nil:
 		return false, err
 	}
+	if s.raw = rawsocket.New(c); s.raw != nil {
+		c = s.raw
+		if s.written == nil {
+			s.written = func() { s.sent = Now() }
+		}
+	}
 	s.conn, s.r, s.w = c, 0, 0
 	if s.buf == nil {
 		s.buf = make([]byte, 64<<10)
@@ -103,6 +129,26 @@ func (s *stream) write(b []byte) error {
 		return lost(err)
 	}
 	return nil
+}
+
+// turn writes b and reads the beginning of what comes then, if nothing is buffered; it
+// returns when b had been written, 0 if it has not been.
+func (s *stream) turn(b []byte) (sent int64, err error) {
+	if s.raw == nil || s.r != s.w {
+		if err := s.write(b); err != nil {
+			return 0, err
+		}
+		sent = Now()
+		if s.r == s.w {
+			err = s.fill(1)
+		}
+		return sent, err
+	}
+	s.r, s.w, s.sent = 0, 0, 0
+	if s.w, err = s.raw.Exchange(b, s.buf, s.written); err != nil {
+		err = lost(err)
+	}
+	return s.sent, err
 }
 
 // buffered is what has been read and not been taken.

@@ -3,8 +3,6 @@
 package measure
 
 import (
-	"runtime"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -16,6 +14,3 @@ func ClientCPU() float64 {
 	}
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
-
-// Processors is how many processors this process may use.
-func Processors() int { return runtime.NumCPU() }

@@ -21,6 +21,12 @@ func (o *Options) finish() error {
 		o.SequenceStart = 1
 		o.note("a sequence cannot have the id 0, ids begin with 1")
 	}
+	if o.Mode == Periodic {
+		if o.RequestCount > 0 || o.Warmup > 0 {
+			o.note("--request-count and --warmup-request-count have no effect with --periodic-concurrency-range: its end is the number of requests")
+		}
+		o.RequestCount, o.Warmup = int(o.Load.End), 0
+	}
 	if o.RequestCount > 0 {
 		o.CountWindows, o.WindowRequests = true, o.RequestCount
 	}
@@ -35,7 +41,7 @@ func (o *Options) finish() error {
 			o.MetricsURL = net.JoinHostPort(host, "8002") + "/metrics"
 		}
 	}
-	for _, check := range []func() error{o.absent, o.checkBasics, o.checkRange, o.checkCounts, o.checkKinds} {
+	for _, check := range []func() error{o.checkBasics, o.checkRange, o.checkCounts, o.checkKinds} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -85,7 +91,7 @@ func (o *Options) checkRange() error {
 		return usagef("Failed to parse --request-rate-range. The start of the search range must be > 0.")
 	case o.Load.Start <= 0 || math.IsNaN(o.Load.End):
 		return usagef("The start of the search range must be > 0")
-	case o.Mode == Periodic && !o.Streaming:
+	case o.Mode == Periodic && !o.Streaming && o.Kind != "triton_c_api":
 		return usagef("The --periodic-concurrency-range option requires bi-directional gRPC streaming.")
 	case o.Mode == Periodic && o.Export == "":
 		return usagef("Must provide --profile-export-file when using the --periodic-concurrency-range option.")
@@ -141,18 +147,6 @@ func (o *Options) checkKinds() error {
 		case o.Batch != 1:
 			return usagef("Batching is not currently supported with OpenAI service-kind")
 		}
-	}
-	return nil
-}
-
-// absent refuses what is known and not there, so that nobody takes silence for a
-// measurement.
-func (o *Options) absent() error {
-	switch {
-	case o.given["periodic-concurrency-range"]:
-		return usagef("--periodic-concurrency-range is not supported by this generator.")
-	case o.Kind == "triton_c_api":
-		return usagef("--service-kind=triton_c_api is not supported by this generator.")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -23,8 +24,24 @@ func ranged(name string, m Mode) func(*Options, string) error {
 		}
 		r, err := parseRange(name, s, m != Rate)
 		o.Load = r
-		return err
+		if err != nil || m != Periodic {
+			return err
+		}
+		return checkPeriodic(s, r)
 	}
+}
+
+func checkPeriodic(text string, r Range) error {
+	const failed = "Failed to parse --periodic-concurrency-range. "
+	switch {
+	case !strings.Contains(text, ":"):
+		return usagef(failed + "Both <start> and <end> values must be provided.")
+	case r.Start > r.End:
+		return usagef(failed + "The <start> must be <= <end>.")
+	case math.Mod(r.End-r.Start, r.Step) != 0:
+		return usagef(failed + "The <step> value must be a factor of the range size (<end> - <start>).")
+	}
+	return nil
 }
 
 func measureTable() []entry {

@@ -94,7 +94,9 @@ type Options struct {
 	Trace           map[string][]string // settings of the server
 
 	Verbose    int
-	CSV        string
+	Report     string // the file of -f
+	Format     string // of the report: csv, json or html
+	Plots      []string
 	VerboseCSV bool
 	Export     string
 	NoProgress bool
@@ -140,7 +142,8 @@ func defaults() *Options {
 		Kind: "triton", URL: "localhost:8000", Protocol: "http", Batch: 1, Load: Range{1, 1, 1}, Distribution: "constant", RequestPeriod: 10,
 		Interval: 5 * time.Second, WindowRequests: 50, Stability: 0.1, MaxTrials: 10, Percentile: -1, Sequences: 4, LengthVariation: 20,
 		SequenceStart: 1, StringLength: 128, Shapes: map[string][]int64{}, SharedMemory: "none", OutputRegion: 102400, Compression: "none",
-		TLS: TLS{VerifyPeer: true, VerifyHost: true}, MetricsURL: "localhost:8002/metrics", MetricsInterval: time.Second,
+		Format: "csv",
+		TLS:    TLS{VerifyPeer: true, VerifyHost: true}, MetricsURL: "localhost:8002/metrics", MetricsInterval: time.Second,
 		Trace: map[string][]string{}, given: map[string]bool{},
 	}
 }
@@ -183,10 +186,23 @@ func Parse(args []string) (*Options, error) {
 		return nil, ErrVersion
 	case err != nil:
 		return nil, unknown(err)
-	case fs.NArg() > 0:
-		return nil, usagef("Error: Unexpected argument '%s'", fs.Arg(0))
 	}
+	o.arguments(fs.Args())
 	return o, o.finish()
+}
+
+// arguments takes what stands beside the options, which the peer ignores: the value of
+// its help for a flag that takes none, and what has no meaning.
+func (o *Options) arguments(args []string) {
+	for _, a := range args {
+		switch {
+		case o.given["ssl-grpc-use-ssl"] && a == "true":
+		case o.given["ssl-grpc-use-ssl"] && a == "false":
+			o.TLS.GRPC = false
+		default:
+			o.note("the argument '%s' has no effect", a)
+		}
+	}
 }
 
 // explain is the text of a value that is no good: set's own, or what the peer says
@@ -240,6 +256,10 @@ func unknown(err error) error {
 
 // Given reports whether an option was on the command line.
 func (o *Options) Given(name string) bool { return o.given[name] }
+
+// ReportOut reports whether the report goes to standard output, and what else is said
+// goes beside it.
+func (o *Options) ReportOut() bool { return o.given["format"] && o.Report == "" }
 
 // note keeps what is said once of an option that means nothing here.
 func (o *Options) note(format string, args ...any) {

@@ -98,7 +98,6 @@ func TestValues(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                                          "Failed to parse -m (model name). The value must be specified.",
-		"-m x y":                                                    "Error: Unexpected argument 'y'",
 		"-m x --concurrency-range 1:2:3:4":                          "The value does not match <start:end:step>.",
 		"-m x --concurrency-range a":                                "Failed to parse --concurrency-range. Invalid value provided: a",
 		"-m x --concurrency-range 1:2:0":                            "Failed to parse --concurrency-range. The step must be > 0.",
@@ -116,37 +115,42 @@ func TestMistakes(t *testing.T) {
 		"-m x --request-count 5 --concurrency-range 1:2":            "--request-count not supported with multiple concurrency values in one run",
 		"-m x --request-count 5 --concurrency-range 9":              "--request-count can not be less than concurrency",
 		"-m x --warmup-request-count 1 --request-rate-range 1:2":    "--warmup-request-count not supported with multiple request rate values",
-		"-m x -b 0":                                 "Failed to parse -b (batch size). The value must be > 0.",
-		"-m x -b x":                                 "Failed to parse --batch-size. Invalid value provided: x",
-		"-m x -i udp":                               "Failed to parse -i (protocol). The value should be either HTTP or gRPC.",
-		"-m x --percentile 100":                     "in range (0, 100)",
-		"-m x --percentile 0":                       "in range (0, 100)",
-		"-m x --streaming":                          "Streaming is only allowed with gRPC protocol",
-		"-m x --async --sync":                       "Cannot specify --async and --sync simultaneously.",
-		"-m x -z --input-data /":                    "The -z flag cannot be set",
-		"-m x --input-data /no":                     "Failed to parse --input-data. Unsupported type provided: '/no'.",
-		"-m x --shape A":                            "There must be a colon after input name.",
-		"-m x --shape A:0":                          "The dimensions of input tensor must be > 0.",
-		"-m x --shape A:b":                          "Failed to parse --shape. Invalid value provided: A:b",
-		"-m x -H a":                                 "The header must be specified as 'Header:Value', got 'a'.",
-		"-m x --request-parameter a":                "The value does not match <name:value:type>.",
-		"-m x --request-parameter a:b:c":            "Unsupported type: 'c'.",
-		"-m x --request-parameter a:b:int":          "Invalid value provided: a:b:int",
-		"-m x --sequence-id-range 5:5":              "The 'end' value must be greater than 'start' value.",
-		"-m x --sequence-id-range 1:2:3":            "The value does not match <start:end>.",
-		"-m x --shared-memory cuda":                 "CUDA shared memory is not supported here",
-		"-m x --shared-memory disk":                 "The available options are 'system', 'cuda', or 'none'.",
-		"-m x --grpc-compression-algorithm gzip":    "Using compression algorithm is only allowed with gRPC protocol.",
-		"-m x --metrics-url a":                      "Must specify --collect-metrics when using the --metrics-url option.",
-		"-m x --service-kind torchserve":            "--service-kind=torchserve is not supported",
-		"-m x --service-kind openai":                "Must supply --input-data for OpenAI service kind.",
-		"-m x --service-kind openai --input-data /": "Must supply --endpoint for OpenAI service kind.",
-		"-m x --measurement-mode x":                 "Unsupported type provided: 'x'.",
-		"-m x --ssl-https-verify-host 3":            "The value must be either 0, 1, or 2.",
-		"-m x --ssl-https-ca-certificates-file /no": "The value must be a valid file path.",
-		"-m x --trace-level ALL":                    "The available options are 'OFF', 'TIMESTAMPS', or 'TENSORS'.",
-		"-m x --periodic-concurrency-range 1:2":     "--periodic-concurrency-range is not supported by this generator.",
-		"-m x --input-tensor-format json -i grpc":   "Tensors as JSON are only allowed with HTTP protocol.",
+		"-m x -b 0":                                                 "Failed to parse -b (batch size). The value must be > 0.",
+		"-m x -b x":                                                 "Failed to parse --batch-size. Invalid value provided: x",
+		"-m x -i udp":                                               "Failed to parse -i (protocol). The value should be either HTTP or gRPC.",
+		"-m x --percentile 100":                                     "in range (0, 100)",
+		"-m x --percentile 0":                                       "in range (0, 100)",
+		"-m x --streaming":                                          "Streaming is only allowed with gRPC protocol",
+		"-m x --async --sync":                                       "Cannot specify --async and --sync simultaneously.",
+		"-m x -z --input-data /":                                    "The -z flag cannot be set",
+		"-m x --input-data /no":                                     "Failed to parse --input-data. Unsupported type provided: '/no'.",
+		"-m x --shape A":                                            "There must be a colon after input name.",
+		"-m x --shape A:0":                                          "The dimensions of input tensor must be > 0.",
+		"-m x --shape A:b":                                          "Failed to parse --shape. Invalid value provided: A:b",
+		"-m x -H a":                                                 "The header must be specified as 'Header:Value', got 'a'.",
+		"-m x --request-parameter a":                                "The value does not match <name:value:type>.",
+		"-m x --request-parameter a:b:c":                            "Unsupported type: 'c'.",
+		"-m x --request-parameter a:b:int":                          "Invalid value provided: a:b:int",
+		"-m x --sequence-id-range 5:5":                              "The 'end' value must be greater than 'start' value.",
+		"-m x --sequence-id-range 1:2:3":                            "The value does not match <start:end>.",
+		"-m x --shared-memory cuda":                                 "CUDA shared memory is not supported here",
+		"-m x --shared-memory disk":                                 "The available options are 'system', 'cuda', or 'none'.",
+		"-m x --grpc-compression-algorithm gzip":                    "Using compression algorithm is only allowed with gRPC protocol.",
+		"-m x --metrics-url a":                                      "Must specify --collect-metrics when using the --metrics-url option.",
+		"-m x --service-kind torchserve":                            "--service-kind=torchserve is not supported",
+		"-m x --service-kind openai":                                "Must supply --input-data for OpenAI service kind.",
+		"-m x --service-kind openai --input-data /":                 "Must supply --endpoint for OpenAI service kind.",
+		"-m x --measurement-mode x":                                 "Unsupported type provided: 'x'.",
+		"-m x --ssl-https-verify-host 3":                            "The value must be either 0, 1, or 2.",
+		"-m x --ssl-https-ca-certificates-file /no":                 "The value must be a valid file path.",
+		"-m x --trace-level ALL":                                    "The available options are 'OFF', 'TIMESTAMPS', or 'TENSORS'.",
+		"-m x --periodic-concurrency-range 1":                       "Both <start> and <end> values must be provided.",
+		"-m x --periodic-concurrency-range 5:2":                     "The <start> must be <= <end>.",
+		"-m x --periodic-concurrency-range 1:4:2":                   "The <step> value must be a factor of the range size (<end> - <start>).",
+		"-m x --periodic-concurrency-range 1:2":                     "requires bi-directional gRPC streaming.",
+		"-m x -i grpc --streaming --periodic-concurrency-range 1:2": "Must provide --profile-export-file",
+		"-m x --service-kind triton_c_api":                          "--model-repository should not be empty",
+		"-m x --input-tensor-format json -i grpc":                   "Tensors as JSON are only allowed with HTTP protocol.",
 	} {
 		_, err := Parse(strings.Fields(line))
 		if _, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(err.Error(), want) {
@@ -183,5 +187,19 @@ func TestUsage(t *testing.T) {
 			!strings.Contains(names, " --"+e.name)) {
 			t.Errorf("--%s is not in the usage", e.name)
 		}
+	}
+}
+
+// TestArguments: the peer's help gives a flag a value, and people write it.
+func TestArguments(t *testing.T) {
+	for args, want := range map[string]bool{"": true, " true": true, " false": false} {
+		o, err := Parse(strings.Fields("-m x -i grpc --ssl-grpc-use-ssl" + args))
+		if err != nil || o.TLS.GRPC != want || len(o.Notes) != 0 {
+			t.Errorf("%q: %v, TLS %v, %q", args, err, o.TLS.GRPC, o.Notes)
+		}
+	}
+	o, err := Parse([]string{"-m", "x", "y"})
+	if err != nil || len(o.Notes) != 1 || o.Notes[0] != "the argument 'y' has no effect" {
+		t.Errorf("%v, %q", err, o.Notes)
 	}
 }

@@ -2,6 +2,7 @@ package options
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,7 +171,13 @@ func serverTable() []entry {
 		{"trace-count", "", "N", server, "the server's trace setting", trace("trace_count")},
 		{"log-frequency", "", "N", server, "the server's trace setting", trace("log_frequency")},
 
-		{"filename", "f", "FILE", reports, "a CSV file with perf_analyzer's columns", text(func(o *Options) *string { return &o.CSV })},
+		{"filename", "f", "FILE", reports, "the report; CSV has perf_analyzer's columns", text(func(o *Options) *string { return &o.Report })},
+		{
+			"format", "", "csv|json|html", reports, "of the report; without -f it goes to standard output, the rest to standard error",
+			word("--format", "The available options are 'csv', 'json', or 'html'.", []string{"csv", "json", "html"},
+				func(o *Options) *string { return &o.Format }),
+		},
+		{"plot", "", "FILE.svg|FILE.png", reports, "the plots of the HTML report as a picture; repeatable", setPlot},
 		{"verbose-csv", "", "", reports, "more columns", flag(func(o *Options) *bool { return &o.VerboseCSV })},
 		{
 			"profile-export-file", "", "FILE", reports, "every request with its times, as JSON",
@@ -238,4 +245,12 @@ func tlsTable() []entry {
 			der("ssl-https-private-key-type", func(o *Options) *bool { return &o.TLS.KeyDER }),
 		},
 	}
+}
+
+func setPlot(o *Options, s string) error {
+	if ext := strings.ToLower(filepath.Ext(s)); ext != ".svg" && ext != ".png" {
+		return usagef("Failed to parse --plot. The name must end in .svg or .png, got '%s'.", s)
+	}
+	o.Plots = append(o.Plots, s)
+	return nil
 }

@@ -185,7 +185,11 @@ func (r *Run) library(p func(string, ...any), w *measure.Window) {
 
 // cpu prints processor time, where it can be seen.
 func (r *Run) cpu(p func(string, ...any), w *measure.Window) {
-	if w.ClientCPU < 0 || w.Count == 0 || r.Options.Kind == "triton_c_api" {
+	if w.ClientCPU < 0 || w.Count == 0 {
+		return
+	}
+	if !r.apart() {
+		p("CPU: %s usec a request, of generator and server", sixDigits(round1(w.ClientCPU*1e6/float64(w.Count))))
 		return
 	}
 	text := fmt.Sprintf("CPU: client %s usec a request", sixDigits(round1(w.ClientCPU*1e6/float64(w.Count))))

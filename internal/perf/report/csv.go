@@ -36,7 +36,7 @@ func writeRows(out io.Writer, rows [][]string) error {
 func (r *Run) withServer() bool { return r.Model != nil && r.Model.Statistics }
 
 func (r *Run) loadName() string {
-	if r.Options.Mode == options.Closed {
+	if r.Options.Mode == options.Closed || r.Options.Mode == options.Periodic {
 		return "Concurrency"
 	}
 	return "Request Rate"

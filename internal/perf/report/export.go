@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/nesoserve/neso/internal/perf/data"
 	"github.com/nesoserve/neso/internal/perf/measure"
@@ -26,7 +27,11 @@ func (r *Run) Export(out io.Writer, outputs func(*measure.Record) ([]data.Tensor
 		if r.Options.Mode == options.Closed || r.Options.Mode == options.Periodic {
 			mode = "concurrency"
 		}
-		w.WriteString(`{"experiment":{"mode":"` + mode + `","value":` + sixDigits(x.Load) + `},"requests":[`) //nolint:errcheck // as above
+		value := sixDigits(x.Load)
+		if r.Options.Mode == options.Periodic {
+			value = "1" // whatever the range, as the peer has it
+		}
+		w.WriteString(`{"experiment":{"mode":"` + mode + `","value":` + value + `},"requests":[`) //nolint:errcheck // as above
 		first := true
 		var boundaries []byte
 		for k, win := range x.Windows {
@@ -74,8 +79,7 @@ func (r *Run) request(x *measure.Record, outputs func(*measure.Record) ([]data.T
 	}
 	b = append(b, `],"response_outputs":[`...)
 	if x.Step.Body != nil {
-		text, _ := json.Marshal(string(x.Body)) // a string never fails
-		b = append(append(append(b, `{"response":`...), text...), '}')
+		b = appendBodies(b, x)
 	} else if tensors, err := outputs(x); err == nil {
 		b = appendTensors(b, tensors)
 	}
@@ -92,4 +96,26 @@ func appendTensors(b []byte, list []data.Tensor) []byte {
 		b = append(append(append(b, name...), ':'), wire.Elements(&list[i])...)
 	}
 	return append(b, '}')
+}
+
+// appendBodies appends the answer of a protocol that is not KServe's: each event of a
+// stream alone, as many as there are times.
+func appendBodies(b []byte, x *measure.Record) []byte {
+	var events []string
+	for line := range strings.Lines(string(x.Body)) {
+		if strings.HasPrefix(line, "data:") {
+			events = append(events, strings.TrimRight(line, "\r\n")+"\n\n")
+		}
+	}
+	if len(events) != len(x.At) {
+		events = []string{string(x.Body)}
+	}
+	for i, e := range events {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		text, _ := json.Marshal(e) // a string never fails
+		b = append(append(append(b, `{"response":`...), text...), '}')
+	}
+	return b
 }

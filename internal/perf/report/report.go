@@ -5,6 +5,7 @@ package report
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/nesoserve/neso/internal/perf/measure"
 	"github.com/nesoserve/neso/internal/perf/options"
@@ -21,7 +22,9 @@ type Result struct {
 	Stable  bool
 	Met     bool // the limit of latency
 	Ticks   []Tick
-	GPU     GPU
+	// Began is when the first window did, in seconds since the run began.
+	Began float64
+	GPU   GPU
 	// Notes say what keeps the numbers from being the server's alone.
 	Notes []string
 	// Cut says that the measurement was ended early, and why.
@@ -33,6 +36,8 @@ type Tick struct {
 	Seconds float64 // since the first window began
 	Rate    float64 // answers a second
 	MeanNS  int64
+	// Failures a second.
+	Failures float64
 }
 
 // GPU is what the server's metrics say of its GPUs, by their names.
@@ -51,8 +56,10 @@ type Run struct {
 	Model   *target.Model
 	Results []Result
 	Version string
-	// Started is the wall clock's time of drive.Now's zero in nanoseconds since 1970.
+	// Epoch is the wall clock's time of drive.Now's zero in nanoseconds since 1970.
 	Epoch int64
+	// Time is when the run began.
+	Time time.Time
 }
 
 // Latency is what decides about r, in nanoseconds.

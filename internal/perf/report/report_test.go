@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	nethtml "golang.org/x/net/html"
 
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/internal/perf/data"
@@ -79,13 +81,13 @@ func run(t *testing.T, line string) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Run{Options: o, Model: &target.Model{Name: "m", Statistics: true}, Version: "1.2.3", Epoch: 1e18}
+	r := &Run{Options: o, Model: &target.Model{Name: "m", Statistics: true}, Version: "1.2.3", Epoch: 1e18, Time: time.Unix(1e9, 0)}
 	for i, load := range []float64{1, 2} {
 		w := window(int64(i)*second, 100, int64(i+1)*10_000)
 		w.Server = []target.Counters{counters("m", "1", 100), counters(hostile, "1", 50)}
 		x := Result{
 			Load: load, Window: w, Windows: []*measure.Window{w}, Stable: i == 0, Met: true,
-			Ticks: []Tick{{0.5, 90, 500_000}, {1, 110, 600_000}},
+			Ticks: []Tick{{0.5, 90, 500_000, 0}, {1, 110, 600_000, float64(i)}}, Began: float64(i) * 2,
 		}
 		if i == 1 {
 			x.Notes = []string{"a note"}
@@ -148,6 +150,87 @@ func TestCSV(t *testing.T) {
 	}
 }
 
+func TestJSON(t *testing.T) {
+	r := run(t, "--concurrency-range 1:2")
+	text := golden(t, "report.json", r.JSON)
+	if !json.Valid([]byte(text)) || strings.ContainsAny(text, "\x1b\u202e") {
+		t.Error("the report is no JSON, or has what a terminal obeys")
+	}
+	r.Results = nil
+	golden(t, "nothing.json", r.JSON)
+}
+
+// TestHTML: whatever the server says, the page has the elements that we wrote, asks
+// nobody for anything and runs nothing.
+func TestHTML(t *testing.T) {
+	for _, line := range []string{"--concurrency-range 1:2", "-i grpc --request-rate-range 1:2 --percentile 97 -b 2"} {
+		r := run(t, line)
+		r.Options.Model, r.Results[0].Notes = hostile, []string{hostile}
+		r.Results[0].Window.Errors = []measure.ErrorCount{{Kind: hostile, Text: hostile, Count: 3}}
+		var b bytes.Buffer
+		if err := r.HTML(&b); err != nil {
+			t.Fatal(err)
+		}
+		if dir := os.Getenv("PLOT_TEST_DIR"); dir != "" {
+			if err := os.WriteFile(filepath.Join(dir, "report.html"), b.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.ContainsAny(b.String(), "\x1b\u202e") {
+			t.Error("what turns the direction of a text is in the page")
+		}
+		doc, err := nethtml.Parse(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]int{}
+		for n := range doc.Descendants() {
+			if n.Type != nethtml.ElementNode {
+				continue
+			}
+			found[n.Data]++
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "src" || a.Key == "href" {
+					t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
+				}
+			}
+		}
+		for _, bad := range []string{"script", "img", "link", "iframe", "b", "object", "image", "use"} {
+			if found[bad] > 0 {
+				t.Errorf("%d <%s>", found[bad], bad)
+			}
+		}
+		if found["svg"] != 6 || found["table"] != 3 {
+			t.Errorf("%v", found)
+		}
+	}
+	r := run(t, "--concurrency-range 1:2")
+	r.Results = nil
+	if err := r.HTML(io.Discard); err != nil || len(r.Charts()) != 0 {
+		t.Error(err, r.Charts())
+	}
+}
+
+// TestBars: no latency is lost, and ranges follow each other.
+func TestBars(t *testing.T) {
+	for _, step := range []int64{1, 10_000, 33_333_333} {
+		w := window(0, 1000, step)
+		total, list := int64(0), bars(w)
+		for i, b := range list {
+			total += b.Count
+			if b.From >= b.To || i > 0 && b.From < list[i-1].To {
+				t.Errorf("step %d: %v", step, list)
+			}
+		}
+		if total != 1000 || len(list) > barsInAll {
+			t.Errorf("step %d: %d of 1000 in %d bars", step, total, len(list))
+		}
+	}
+	if got := bars(measure.Merge(nil)); got != nil {
+		t.Error(got)
+	}
+}
+
 func TestExport(t *testing.T) {
 	r := run(t, "--profile-export-file x")
 	step := &data.Step{Inputs: []data.Tensor{{Name: `I"`, Datatype: tensor.Int8, Bytes: []byte{1, 0xff}}}}
@@ -155,6 +238,10 @@ func TestExport(t *testing.T) {
 	r.Results[0].Windows[0].Records = []measure.Record{
 		{Start: 5, Step: step, ID: 9, At: []int64{7, 8}},
 		{Start: 6, Step: &data.Step{Body: []byte(`{"a":1}`)}, Body: []byte("<x>"), At: []int64{9}},
+		{
+			Start: 7, Step: &data.Step{Body: []byte(`{}`)}, At: []int64{9, 10, 11},
+			Body: []byte(": hello\n\ndata: {\"a\":1}\r\n\r\ndata:{}\n\nevent: x\n\ndata: [DONE]\n\n"),
+		},
 	}
 	outputs := func(*measure.Record) ([]data.Tensor, error) {
 		return []data.Tensor{

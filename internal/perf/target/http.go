@@ -1,7 +1,6 @@
 package target
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,11 +32,7 @@ func path(model, version string) string {
 }
 
 func (h *overHTTP) get(ctx context.Context, path string) ([]byte, error) {
-	return h.do(ctx, http.MethodGet, path, nil)
-}
-
-func (h *overHTTP) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, h.c.URL+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.c.URL+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +90,7 @@ func (h *overHTTP) Trace(ctx context.Context, model string, settings map[string]
 			body[name] = values[0]
 		}
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	_, err = h.do(ctx, http.MethodPost, path(model, "")+"/trace/setting", text)
+	_, err := h.c.TraceSettings(ctx, model, body)
 	return err
 }
 

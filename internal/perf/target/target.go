@@ -6,7 +6,6 @@ package target
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,6 +114,18 @@ func Describe(ctx context.Context, api API, name, version string) (*Model, error
 	return model, compose(ctx, api, c, model, 0)
 }
 
+// Known asks for the models in names, each a name or name:version, and says which one
+// the server does not have.
+func Known(ctx context.Context, api API, names []string) error {
+	for _, n := range names {
+		name, version, _ := strings.Cut(n, ":")
+		if _, err := readConfig(ctx, api, name, version); err != nil {
+			return fmt.Errorf("%s: %w", n, err)
+		}
+	}
+	return nil
+}
+
 func readConfig(ctx context.Context, api API, name, version string) (*config, error) {
 	text, err := api.Config(ctx, name, version)
 	if err != nil {
@@ -180,6 +191,3 @@ func hasStatistics(ctx context.Context, api API) bool {
 	var server struct{ Extensions []string }
 	return err == nil && json.Unmarshal(text, &server) == nil && slices.Contains(server.Extensions, "statistics")
 }
-
-// ErrUnsupported says that a server cannot be asked for something this way.
-var ErrUnsupported = errors.New("not supported")

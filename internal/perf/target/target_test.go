@@ -36,10 +36,14 @@ func (x texts) Statistics(_ context.Context, m, v string) ([]byte, error) {
 	return x.get(strings.TrimSuffix("statistics "+m+":"+v, ":"))
 }
 
-func (x texts) Register(context.Context, string, string, int64) error    { return ErrUnsupported }
-func (x texts) Unregister(context.Context, string) error                 { return ErrUnsupported }
-func (x texts) Trace(context.Context, string, map[string][]string) error { return ErrUnsupported }
-func (x texts) Close() error                                             { return nil }
+func (x texts) Register(context.Context, string, string, int64) error { return errors.ErrUnsupported }
+
+func (x texts) Unregister(context.Context, string) error { return errors.ErrUnsupported }
+
+func (x texts) Trace(context.Context, string, map[string][]string) error {
+	return errors.ErrUnsupported
+}
+func (x texts) Close() error { return nil }
 
 // TestDescribe reads numbers as either protocol writes them, and all models of an ensemble.
 func TestDescribe(t *testing.T) {
@@ -86,6 +90,19 @@ func TestDescribeMistakes(t *testing.T) {
 	} {
 		if _, err := Describe(t.Context(), c.api, "m", "2"); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestKnown(t *testing.T) {
+	api := texts{"config a": "{}", "config b:2": "{}"}
+	if err := Known(t.Context(), api, []string{"a", "b:2"}); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"b", "a:7", "UNKNOWN"} {
+		err := Known(t.Context(), api, []string{"a", name})
+		if err == nil || !strings.HasPrefix(err.Error(), name+": failed to get model config: unknown") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

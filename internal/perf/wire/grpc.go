@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/nesoserve/neso/internal/perf/data"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // The fields of inference.ModelInferRequest and the messages in it.
@@ -44,13 +45,7 @@ func GRPC(c *Call, step *data.Step) *Prepared {
 		t = appendMessage(t, fieldParameters, parameter("triton_enable_empty_final_response", true))
 	}
 	for _, in := range step.Inputs {
-		m := appendString(nil, inputName, in.Name)
-		m = appendString(m, inputDatatype, in.Datatype.String())
-		var dims []byte
-		for _, d := range in.Shape {
-			dims = protowire.AppendVarint(dims, uint64(d))
-		}
-		m = appendMessage(m, inputShape, dims)
+		m := describe(in.Name, in.Datatype, in.Shape)
 		if in.Region != "" {
 			m = appendPlaceIn(m, inputParameters, in.Region, in.Offset, int64(len(in.Bytes)))
 		}
@@ -70,6 +65,17 @@ func GRPC(c *Call, step *data.Step) *Prepared {
 	}
 	p.Tail = t
 	return p
+}
+
+// describe is the message of a tensor, without its parameters and contents.
+func describe(name string, d tensor.Datatype, shape tensor.Shape) []byte {
+	m := appendString(nil, inputName, name)
+	m = appendString(m, inputDatatype, d.String())
+	var dims []byte
+	for _, n := range shape {
+		dims = protowire.AppendVarint(dims, uint64(n))
+	}
+	return appendMessage(m, inputShape, dims)
 }
 
 // appendPlace appends a parameter whose value is kept free, and says where it is.

@@ -120,3 +120,14 @@ func output(m []byte) (t data.Tensor) {
 	})
 	return t
 }
+
+// AppendResponse appends what Outputs reads of an inference.ModelInferResponse.
+func AppendResponse(b []byte, outputs []tensor.Tensor) []byte {
+	for _, o := range outputs {
+		b = appendMessage(b, responseOutputs, describe(o.Name, o.Datatype, o.Shape))
+	}
+	for _, o := range outputs {
+		b = appendMessage(b, responseRaw, o.Data)
+	}
+	return b
+}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
@@ -70,7 +71,7 @@ func TestChecksum(t *testing.T) {
 			"unable to find 'libtritonrepoagent_nosuch.so' for repo agent 'nosuch', searched: /agents",
 		},
 	} {
-		err := Load(dir, c.agents, "/agents")
+		_, err := NewSet("/agents", nil, slog.New(slog.DiscardHandler)).Load(t.Context(), &Model{Name: "m", Agents: c.agents, Directory: dir})
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

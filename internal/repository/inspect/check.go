@@ -14,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/internal/modelconfig/fault"
 	"github.com/nesoserve/neso/internal/modelconfig/read"
 	"github.com/nesoserve/neso/internal/repository/layout"
+	"github.com/nesoserve/neso/internal/setting"
 )
 
 // Options say what is known of the server that would load the models.
@@ -29,6 +30,8 @@ type Options struct {
 	CheckParameter func(c *modelconfig.Config, name string) error
 	// Repositories are looked for the models of an ensemble's steps, besides its own.
 	Repositories []string
+	// Words are what messages call settings of the server.
+	Words setting.Words
 }
 
 // Report is what [Check] found.

@@ -31,7 +31,7 @@ func (c *inspector) advise() {
 	if c.Custom {
 		directory = ""
 	}
-	for _, idle := range Idle(c.draft, directory) {
+	for _, idle := range Idle(c.draft, directory, c.Options.Words) {
 		c.hintOf(idle.Field, "%s", idle)
 	}
 	if config.Ensemble == nil {
@@ -56,8 +56,9 @@ func (c *inspector) advise() {
 const stub = "triton_python_backend_stub"
 
 // Idle returns what a draft asks for, and what its directory has, without effect.
-// The directory is "" where it says nothing about the model.
-func Idle(d *draft.Draft, directory string) []draft.Idle {
+// The directory is "" where it says nothing about the model; words are
+// what the reasons call settings of the server.
+func Idle(d *draft.Draft, directory string, words setting.Words) []draft.Idle {
 	all := d.Idle()
 	if directory == "" {
 		return all
@@ -65,7 +66,7 @@ func Idle(d *draft.Draft, directory string) []draft.Idle {
 	if _, err := os.Stat(filepath.Join(directory, stub)); err == nil {
 		all = append(all, draft.Idle{
 			Field:   stub,
-			Because: "Python models run in an interpreter, by EXECUTION_ENV_PATH or " + setting.Name("python") + ", and need no stub",
+			Because: "Python models run in an interpreter, by EXECUTION_ENV_PATH or " + words.Name("python") + ", and need no stub",
 		})
 	}
 	return all

@@ -67,7 +67,7 @@ func Draft(d *draft.Draft, of Subject, err error) Model {
 		c.files()
 	}
 	if unread {
-		c.report.Faults.SortByPlace()
+		c.report.Faults.SortByPosition()
 	} else {
 		c.report.Declared = d.View()
 	}

@@ -13,6 +13,8 @@ import (
 type batcher struct {
 	queue
 	pace
+	strategy
+	goal
 	max       int   // requests' sizes add up to no more
 	preferred []int // ascending
 	delay     int64 // ns
@@ -104,6 +106,9 @@ func (b *batcher) enqueue(now int64, e *entry) bool {
 	if p.AllowTimeoutOverride && r.Timeout > 0 && r.Timeout < uint64(timeout)/1000 {
 		timeout = int64(r.Timeout) * 1000
 	}
+	if b.Goal != nil {
+		timeout = b.Limit() // then it is late at any rate
+	}
 	if timeout > 0 {
 		e.deadline = now + timeout
 	}
@@ -151,6 +156,7 @@ func (b *batcher) step(now int64, fx *effects) {
 	if !b.limited {
 		b.withdraw(fx) // nobody has to ask any more
 	}
+	b.unsure = false
 	if b.len > 0 && b.len >= b.hold {
 		b.hold = 0
 		b.sendAll(now, fx)
@@ -168,7 +174,8 @@ func (b *batcher) granted(now int64, instance int, fx *effects) {
 
 // rest ends a step.
 func (b *batcher) rest(fx *effects) {
-	if b.len == 0 || b.wait != 0 {
+	b.fresh = false
+	if b.len == 0 || b.wait != 0 || b.unsure {
 		b.withdraw(fx) // those that wanted to run have left the queue
 	}
 }
@@ -188,7 +195,15 @@ func (b *batcher) sendAll(now int64, fx *effects) {
 		if slot < 0 {
 			return
 		}
-		f := b.form(now)
+		most := b.most(now, fx)
+		if most == 0 {
+			return
+		}
+		f := b.form(now, most)
+		if f.asks {
+			b.ask()
+			return
+		}
 		if !idle && !b.ahead(f) {
 			return
 		}
@@ -241,15 +256,24 @@ func (b *batcher) expire(now int64, fx *effects) {
 		if l.policy.Action == modelconfig.Delay {
 			l.delayed.push(e)
 			b.len++
+			b.waiting += e.size
 			continue
 		}
-		if fx.LastFailed == nil {
-			fx.Failed = e
-		} else {
-			fx.LastFailed.next = e
+		if b.Goal != nil {
+			b.Dropped()
 		}
-		fx.LastFailed = e
+		b.fail(e, fx)
 	}
+}
+
+// fail has an entry answered that has left the queue.
+func (b *batcher) fail(e *entry, fx *effects) {
+	if fx.LastFailed == nil {
+		fx.Failed = e
+	} else {
+		fx.LastFailed.next = e
+	}
+	fx.LastFailed = e
 }
 
 // pick returns the instance for the next batch: an idle one, else, with
@@ -278,6 +302,7 @@ func (b *batcher) send(now int64, slot int, f formed, fx *effects) {
 		b.remove(e)
 		x.Entries = append(x.Entries, e)
 	}
+	b.sent(now, slot, f.size)
 	b.recent = b.recent<<16 | uint64(min(f.count, 0xFFFF))
 	b.load[slot]++
 	fx.Send(x)

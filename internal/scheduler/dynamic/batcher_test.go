@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 // TestTranscripts plays testdata/*.txt. Unindented lines are events, the
 // indented lines below them what the batcher does.
 //
-//	batcher max=8 [preferred=4,8] [delay=100us] [instances=1] [depth=1] [hold=0] [levels=2]
+//	batcher max=8 [objective=50ms] [preferred=4,8] [delay=100us] [instances=1] [depth=1] [hold=0] [levels=2]
 //	        [policy=SPEC] [policy.1=SPEC]      SPEC: timeout:10us/action:delay/override/size:2
 //	        [limit=1]            units of a resource, of which each instance and a rival need one
 //	@TIME enqueue NAME [size=1] [level=1] [timeout=US] [shape=3] [without]
@@ -32,6 +32,7 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 //	@TIME join 2    an instance gets batches from now on
 //	@TIME leave 0   an instance gets none any more
 //	@TIME tick
+//	@TIME answer 2  the model's own strategy, of a batcher with `strategy`, has two of those asked join
 //	@TIME rival takes    another model asks for a unit
 //	@TIME rival frees
 //	close
@@ -105,6 +106,12 @@ func newPlayer(words []string) *player {
 		b:       newBatcher(transcript.Number(o["max"], 0), c, same, slots, transcript.Number(o["depth"], 1), transcript.Number(o["hold"], 0)),
 		entries: map[string]*entry{}, running: map[string]*batch{}, slots: slots,
 	}
+	if limit := transcript.Duration(o["objective"]); limit > 0 {
+		p.b.aimFor(limit)
+	}
+	if _, on := o["strategy"]; on {
+		p.b.strategize()
+	}
 	if n := transcript.Number(o["limit"], 0); n > 0 {
 		p.limit(n)
 	}
@@ -125,8 +132,13 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 	var fx effects
 	switch words[1] {
 	case "enqueue":
+		r := makeRequest(words[2], transcript.Options(words[3:]))
+		if retry, ok := p.b.admits(now, r.Size()); !ok {
+			fmt.Fprintf(out, "  refuse %s, again in %v\n", words[2], retry.Round(time.Millisecond))
+			return
+		}
 		e := p.b.entries.Take()
-		e.request = makeRequest(words[2], transcript.Options(words[3:]))
+		e.request = r
 		if !p.b.enqueue(now, e) {
 			fmt.Fprintf(out, "  full %s\n", words[2])
 			p.b.free(e)
@@ -154,6 +166,8 @@ func (p *player) event(words []string, out *bytes.Buffer) {
 		} else {
 			p.b.change(nil, []int{i})
 		}
+	case "answer":
+		p.b.answered(transcript.Number(words[2], 0))
 	case "tick":
 	default:
 		panic("unknown event " + words[1])
@@ -214,6 +228,14 @@ func (p *player) print(fx *effects, out *bytes.Buffer) {
 		}
 		out.WriteByte('\n')
 		p.running[x.Entries[0].request.ID] = x
+	}
+	if len(p.b.due) > 0 {
+		out.WriteString("  ask")
+		for _, e := range p.b.due {
+			fmt.Fprintf(out, " %s", e.request.ID)
+		}
+		out.WriteByte('\n')
+		p.b.due = p.b.due[:0]
 	}
 	if at := p.b.wake(); at != 0 {
 		fmt.Fprintf(out, "  wake @%v\n", time.Duration(at-1))

@@ -23,6 +23,10 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.drive.Unlock()
 		return scheduler.ErrStopping(r)
 	}
+	if retry, ok := s.core.admits(now, r.Size()); !ok {
+		s.drive.Unlock()
+		return s.tooLate(r, retry)
+	}
 	e := s.core.entries.Take()
 	e.request = r
 	if !s.core.enqueue(now, e) {
@@ -62,6 +66,14 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.drive.Run(x)
 	}
 	return nil
+}
+
+// tooLate is the answer to a request that cannot be answered in time.
+func (s *Scheduler) tooLate(r *infer.Request, retry time.Duration) *backend.Error {
+	return &backend.Error{
+		Code: backend.Unavailable, RetryAfter: max(retry, time.Millisecond),
+		Message: r.LogPrefix() + "cannot be answered within the latency objective of " + s.objective.String(),
+	}
 }
 
 // InOrder gives a request that is answered without being executed its turn among

@@ -2,6 +2,8 @@ package dynamic
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -20,6 +22,12 @@ type Options struct {
 	Stats        *stats.Version
 	// Hold makes the batcher wait once until so many requests are queued.
 	Hold int
+	// Joins, if not nil, is the model's say in which requests come into a batch; see
+	// backend.BatchFormer.
+	Joins func(requests []*backend.Request) (int, error)
+	// Objective, if not 0, is within what time requests are to be answered. It replaces
+	// the delay and the preferred sizes of Config; Joins must be nil.
+	Objective time.Duration
 }
 
 // Executor is hop 5 as the dynamic batcher, which counts the batches of each
@@ -50,6 +58,10 @@ type Scheduler struct {
 	limits   *ratelimit.Group // nil without a rate limiter
 	order    *scheduler.Order // nil unless responses keep the order of requests
 	drive    *scheduler.Driver[entry]
+	// objective is that of Options.
+	objective time.Duration
+	joins     func([]*backend.Request) (int, error) // nil for a model that has no say in its batches
+	asking    sync.WaitGroup                        // of what asks it
 
 	// Guarded by the driver's lock.
 	core *batcher
@@ -59,10 +71,16 @@ type Scheduler struct {
 func New(o Options) *Scheduler {
 	const depth = 2 // most
 	s := &Scheduler{
-		executor: o.Executor, stats: o.Stats, limits: o.Executor.Limits(),
+		executor: o.Executor, stats: o.Stats, objective: o.Objective, limits: o.Executor.Limits(),
 		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, o.Executor.Instances(), depth, o.Hold),
 	}
 	s.core.up, s.core.second = o.Executor.Up, s.second
+	if o.Objective > 0 {
+		s.core.aimFor(o.Objective)
+	}
+	if s.joins = o.Joins; s.joins != nil {
+		s.core.strategize()
+	}
 	s.drive = scheduler.NewDriver(o.Executor, o.Stats, scheduler.Events[entry]{
 		Execute: s.execute, Done: s.done, Step: s.stepped, Fail: s.expired, Vacant: func(i int) bool { return s.core.load[i] == 0 },
 		Cancel: s.cancelled, Queued: func(e *entry) bool { return e.list != nil },
@@ -82,6 +100,7 @@ func (s *Scheduler) second(i int) bool { return s.executor.Depth() > 1 || s.exec
 // the lock held.
 func (s *Scheduler) stepped(now int64, fx *effects) (wake int64) {
 	step(now, s.core, s.limits, fx)
+	s.askLocked()
 	return s.core.wake()
 }
 
@@ -96,6 +115,7 @@ func (s *Scheduler) done(now int64, x *batch, fx *effects) (wake int64) {
 		s.queuedAgainLocked(now, x)
 	}
 	done(now, s.core, s.limits, x, fx)
+	s.askLocked()
 	return s.core.wake()
 }
 
@@ -160,7 +180,11 @@ func (s *Scheduler) execute(x *batch) {
 func (s *Scheduler) expired(e *entry) {
 	for e != nil {
 		next := e.next
-		s.fail(e, backend.Errorf(backend.Unavailable, "Request timeout expired"), infer.Rejected)
+		err := backend.Errorf(backend.Unavailable, "Request timeout expired")
+		if s.objective > 0 {
+			err = s.tooLate(e.request, 0)
+		}
+		s.fail(e, err, infer.Rejected)
 		e = next
 	}
 }
@@ -205,5 +229,5 @@ func (s *Scheduler) Close(ctx context.Context) error {
 		queued := s.core.drain(fx)
 		withdraw(s.limits, fx)
 		return queued
-	}, s.refuse, nil)
+	}, s.refuse, s.asking.Wait)
 }

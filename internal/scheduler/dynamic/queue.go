@@ -86,6 +86,7 @@ type queue struct {
 	levels    []level
 	deadlines deadlines
 	len       int
+	waiting   int // the entries' sizes
 }
 
 // push adds an entry, unless its level is full.
@@ -96,6 +97,7 @@ func (q *queue) push(e *entry) bool {
 	}
 	l.fresh.push(e)
 	q.len++
+	q.waiting += e.size
 	if e.deadline != 0 {
 		q.deadlines.push(e)
 	}
@@ -106,6 +108,7 @@ func (q *queue) push(e *entry) bool {
 func (q *queue) putBack(e *entry) {
 	q.levels[e.level].fresh.insert(e)
 	q.len++
+	q.waiting += e.size
 	if e.deadline != 0 {
 		q.deadlines.push(e)
 	}
@@ -114,6 +117,7 @@ func (q *queue) putBack(e *entry) {
 func (q *queue) remove(e *entry) {
 	e.list.remove(e)
 	q.len--
+	q.waiting -= e.size
 	if e.heap >= 0 {
 		q.deadlines.remove(e)
 	}

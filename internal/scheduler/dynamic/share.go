@@ -46,6 +46,7 @@ func (b *batcher) finished(now int64, x *batch) {
 	b.gathered(b.len + b.running)
 	b.running -= answered
 	b.long = max(took, b.long-b.long/8)
+	b.learnt(now, x, took)
 	returning := min(answered, int(b.arrived-b.seen))
 	b.seen, b.parts = b.arrived, b.here
 	if answered > 1 && 2*returning >= answered { // of one alone nobody can tell who came in its place

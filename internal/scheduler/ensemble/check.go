@@ -30,6 +30,7 @@ func NewGraph(c *modelconfig.Config, parts Lookup) (*Graph, error) {
 		wanted[i] = 1
 	}
 	k.g.all = k.g.trace(wanted)
+	k.g.number()
 	return k.g, nil
 }
 

@@ -58,12 +58,13 @@ type Scheduler struct {
 	mu      sync.Mutex
 	closed  bool
 	runs    map[*run]struct{}
+	passed  []uint64      // by edge
 	drained chan struct{} // closed when closed and without runs
 }
 
 // New returns a scheduler.
 func New(o Options) *Scheduler {
-	s := &Scheduler{o: o, g: o.Graph, runs: map[*run]struct{}{}, drained: make(chan struct{})}
+	s := &Scheduler{o: o, g: o.Graph, runs: map[*run]struct{}{}, passed: make([]uint64, o.Graph.edges), drained: make(chan struct{})}
 	if o.Logger == nil {
 		s.o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -99,6 +100,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 
 	s.mu.Lock()
 	delete(s.runs, x)
+	s.tallyLocked(x)
 	if s.closed && len(s.runs) == 0 {
 		close(s.drained)
 	}

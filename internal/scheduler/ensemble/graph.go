@@ -22,6 +22,8 @@ type Graph struct {
 	outLabel int
 	inflight int   // max_inflight_requests; 0: no bound of its own
 	all      *need // of a request for all outputs
+	edges    int   // how many there are, into steps and into the response
+	last     int   // number of the first edge into the response
 
 	mu    sync.Mutex
 	needs map[string]*need // of requests for some outputs
@@ -32,6 +34,7 @@ type step struct {
 	model   string
 	version int64 // -1: the latest when the step starts
 	in, out []edge
+	first   int // number of the edge of in[0]
 	label   int // of the inputs
 	makes   int // label of the outputs: another than label for a decoupled step
 	// unbound marks a decoupled step whose model, or one it is made of, is used
@@ -115,7 +118,7 @@ type need struct {
 	request [][]string // outputs to ask of each step
 	spare   []bool     // tensors that all who read them can do without
 	spares  []int      // how many of the last of request are spare, for each step
-	outputs []int      // places in Graph.outputs
+	outputs []int      // indices of Graph.outputs
 }
 
 // maxNeeds bounds the sets of outputs that are remembered; others are worked

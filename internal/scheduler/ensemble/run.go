@@ -30,11 +30,12 @@ type run struct {
 	targets []Target       // by step: the models that are needed
 	devices bool           // one of them takes tensors on GPUs
 	queues  []stepQueue    // by step
+	passed  []uint32       // by edge: tensors that have gone along it, not tallied yet
 	work    sync.WaitGroup // goroutines that hand requests over
 
 	last *backend.Response // of a decoupled ensemble, to be delivered as the final one; or nil
 
-	wake chan struct{} // one place: there are events
+	wake chan struct{} // of capacity 1: there are events
 
 	mu     sync.Mutex
 	room   sync.Cond // on mu: a scope is gone, or the run has failed
@@ -61,6 +62,7 @@ func newRun(s *Scheduler) *run {
 	x := &run{
 		s: s, wake: make(chan struct{}, 1), live: make([]int, s.g.labels), loose: make([]bool, s.g.labels),
 		queues: make([]stepQueue, len(s.g.steps)), targets: make([]Target, len(s.g.steps)),
+		passed: make([]uint32, s.g.edges),
 	}
 	x.room.L = &x.mu
 	if s.limits != nil {
@@ -188,6 +190,11 @@ func (x *run) response(e event, st *step) {
 	case !decoupled && e.from.seen > 1:
 		x.fail(backend.Errorf(backend.Internal, "expected a single response of model '%s', got more", st.model))
 	}
+	if decoupled { // there may be many before the request ends
+		x.s.mu.Lock()
+		x.s.tallyLocked(x)
+		x.s.mu.Unlock()
+	}
 	if x.flow.err != nil {
 		e.resp.Release()
 		if e.room {
@@ -239,6 +246,7 @@ func (x *run) answer() {
 		outputs, q := x.flow.outputs(s, nil)
 		x.retire(s)
 		x.tell(outputs)
+		x.leave()
 		s = x.flow.answer()
 		resp := &backend.Response{Outputs: outputs, Parameters: x.parameters(q)}
 		if s == nil && x.flow.done() && !x.r.Cancelled() {
@@ -293,6 +301,7 @@ func (x *run) finish() {
 			(&backend.Response{Outputs: outputs}).Release()
 		} else {
 			x.tell(outputs)
+			x.leave()
 		}
 	}
 	switch {

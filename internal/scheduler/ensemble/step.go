@@ -95,11 +95,12 @@ func (x *run) send(at start) {
 // themselves: nothing is copied.
 func (x *run) inputs(c *stepRequest, st *step, cfg *modelconfig.Config) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, 0, len(st.in))
-	for _, e := range st.in {
+	for i, e := range st.in {
 		t, q, ok := x.flow.take(c.at.scope, e)
 		if !ok {
 			continue // an optional input that was not given
 		}
+		x.passed[st.first+i]++
 		if q.set {
 			c.q = q
 		}

@@ -15,9 +15,10 @@ import (
 // ordinary system call wakes the scheduler's watchdog thread, which may hand the
 // processor's work to another thread, twice a request: see package rawsocket.
 
-// WriteOnly returns the socket of f as a file that the poller does not watch: the poller
-// would wake each time that the worker has taken something. f is closed.
-func WriteOnly(f *os.File) (*os.File, error) {
+// Unpolled returns the socket of f as a file that the poller does not watch: the poller
+// would wake each time that something can be read, or that the other side has taken
+// something. Its reads and writes wait. f is closed.
+func Unpolled(f *os.File) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return f, err

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// WriteOnly has nothing to change where the poller is to wait for room.
-func WriteOnly(f *os.File) (*os.File, error) { return f, nil }
+// Unpolled has nothing to change where the poller is to wait.
+func Unpolled(f *os.File) (*os.File, error) { return f, nil }
 
 // TryWrite writes what a socket takes without waiting.
 func TryWrite(fd uintptr, buf []byte) (int, error) {

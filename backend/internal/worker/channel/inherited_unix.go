@@ -33,8 +33,11 @@ func ReceiveFile(channel *os.File) (*os.File, error) {
 	var n int
 	var received error
 	if err := raw.Read(func(fd uintptr) bool {
-		_, n, _, _, received = unix.Recvmsg(int(fd), data, oob, 0)
-		return received != unix.EAGAIN
+		for {
+			if _, n, _, _, received = unix.Recvmsg(int(fd), data, oob, 0); received != unix.EINTR {
+				return received != unix.EAGAIN
+			}
+		}
 	}); err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ var ErrPlatform = fmt.Errorf("worker processes are not supported on %s yet: %w",
 // TryWrite leaves everything to the flusher.
 func TryWrite(uintptr, []byte) (int, error) { return 0, nil }
 
-// WriteOnly has nothing to change.
-func WriteOnly(f *os.File) (*os.File, error) { return f, nil }
+// Unpolled has nothing to change.
+func Unpolled(f *os.File) (*os.File, error) { return f, nil }
 
 // Shutdown has nothing to end.
 func Shutdown(syscall.RawConn) {}

@@ -51,9 +51,27 @@ type batch struct {
 
 	mu       sync.Mutex
 	open     int // requests without a final response
+	times    times
 	returned bool
-	held     []pending
-	timer    *time.Timer
+	held     []pending // until Execute has returned, or for a tick: most libraries return when they have answered all
+}
+
+// times are when the model began to compute, and when it was done, by the system's
+// steady clock.
+type times struct {
+	start, end  uint64
+	said, whole bool // something was said, and of the whole batch
+}
+
+// Computed says when the model computed the request, or with whole the batch that it is
+// in. What was said of the batch, and then what was said last, counts.
+func (r *Request) Computed(start, end uint64, whole bool) {
+	b := r.batch
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if whole || !b.times.whole {
+		b.times = times{start, end, true, whole}
+	}
 }
 
 type pending struct {
@@ -62,27 +80,21 @@ type pending struct {
 	final, again bool
 }
 
-// holdLimit is how long answers wait for others of their batch, to leave in one
-// frame. Most libraries answer all requests and return.
-const holdLimit = 200 * time.Microsecond
+// holdLimit and holdBytes are how long answers wait for those of the batches behind
+// theirs, which have been read already, to leave in one write, and how much may wait.
+const (
+	holdLimit = 100 * time.Microsecond
+	holdBytes = 64 << 10
+)
 
-func (b *batch) holdLocked(p pending) {
-	b.held = append(b.held, p)
-	if b.timer == nil {
-		b.timer = time.AfterFunc(holdLimit, b.flush)
-	} else if len(b.held) == 1 {
-		b.timer.Reset(holdLimit)
-	}
-}
-
-// flush sends what has waited long enough while the batch runs on.
+// flush sends what is held while the batch runs on.
 func (b *batch) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.returned && len(b.held) > 0 {
 		held := b.held
 		b.held = nil
-		_ = b.writeLocked(held, false) // where the channel is broken the reader says so
+		_ = b.writeLocked(held, false, false) // where the channel is broken the reader says so
 	}
 }
 
@@ -90,9 +102,6 @@ func (b *batch) flush() {
 func (b *batch) end(requests []*Request, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.timer != nil {
-		b.timer.Stop()
-	}
 	b.returned = true
 	held := b.held
 	b.held = nil
@@ -108,42 +117,41 @@ func (b *batch) end(requests []*Request, err error) error {
 	}
 	ends := b.line.served.Decoupled || b.open == 0
 	if len(held) > 0 || ends {
-		if err := b.writeLocked(held, ends); err != nil {
+		if err := b.writeLocked(held, ends, ends && b.line.more()); err != nil {
 			return err
 		}
 	}
 	if ends {
 		return nil
 	}
-	g := b.line.guest
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var failed error
-	if g.out, failed = wire.AppendFrame(g.out[:0], wire.KindFree, b.line.number, b.id, nil); failed == nil {
-		_, failed = g.descriptors.Write(g.out)
-	}
-	return failed
+	return b.line.guest.frame(wire.KindFree, b.line.number, b.id)
 }
 
-// writeLocked sends answers, with the end of the batch if they are the last ones.
-func (b *batch) writeLocked(list []pending, ends bool) error {
+// writeLocked sends answers, with the end of the batch if they are the last ones. With
+// hold they may wait for those of the next batch.
+func (b *batch) writeLocked(list []pending, ends, hold bool) error {
 	g, flags := b.line.guest, uint32(0)
 	if ends {
 		flags = wire.FlagEnds
 	}
-	all := make([]wire.Outgoing, len(list))
+	g.mu.Lock()
+	var err error
+	all := g.roomLocked(len(list))
 	for i := range list {
 		b.outgoing(&all[i], &list[i])
 	}
-	g.mu.Lock()
-	var err error
-	if len(list) == 0 {
-		g.out, err = wire.AppendDone(g.out[:0], b.line.number, b.id, "", "")
-	} else {
-		g.out, err = g.enc.AppendResponses(g.out[:0], wire.KindResponses, b.line.number, b.id, flags, all)
+	if t := b.times; t.said { // before what ends the requests
+		g.out = wire.AppendTimes(g.out, b.line.number, b.id, t.start, t.end)
+		b.times = times{}
 	}
-	if err == nil {
-		_, err = g.descriptors.Write(g.out)
+	if len(list) == 0 {
+		g.out, err = wire.AppendDone(g.out, b.line.number, b.id, "", "")
+	} else {
+		g.out, err = g.enc.AppendResponses(g.out, wire.KindResponses, b.line.number, b.id, flags, all)
+	}
+	g.sending = all
+	if err != nil || !hold || !g.holdsLocked() {
+		err = g.sendLocked(err)
 	}
 	for i := range list {
 		if list[i].final || list[i].again {
@@ -161,6 +169,21 @@ func (b *batch) writeLocked(list []pending, ends bool) error {
 		}
 	}
 	return err
+}
+
+// roomLocked returns room for n responses.
+func (g *Guest) roomLocked(n int) []wire.Outgoing {
+	all := g.sending
+	if cap(all) < n {
+		return make([]wire.Outgoing, n)
+	}
+	all = all[:n]
+	for i := range all {
+		o := &all[i]
+		clear(o.Outputs) // they hold what the frame has by now
+		*o = wire.Outgoing{Outputs: o.Outputs[:0], Indices: o.Indices[:0], Places: o.Places[:0]}
+	}
+	return all
 }
 
 func (b *batch) outgoing(o *wire.Outgoing, p *pending) {

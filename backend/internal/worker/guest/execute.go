@@ -216,9 +216,8 @@ func (g *Guest) sendAnswers(inst *Instance, j *job, requests []*guestRequest) er
 	}
 	g.mu.Lock()
 	var err error
-	if g.out, err = g.enc.AppendResponses(g.out[:0], wire.KindResponses, j.h.Instance, j.h.ID, wire.FlagEnds, all); err == nil {
-		_, err = g.descriptors.Write(g.out)
-	}
+	g.out, err = g.enc.AppendResponses(g.out, wire.KindResponses, j.h.Instance, j.h.ID, wire.FlagEnds, all)
+	err = g.sendLocked(err)
 	g.mu.Unlock()
 	for _, r := range requests {
 		r.answer.Release()
@@ -232,13 +231,11 @@ func (g *Guest) sendWhole(inst *Instance, j *job, answer *backend.Response) erro
 	g.mu.Lock()
 	var err error
 	if failed != nil {
-		g.out, err = wire.AppendDone(g.out[:0], j.h.Instance, j.h.ID, failed.Message, "")
+		g.out, err = wire.AppendDone(g.out, j.h.Instance, j.h.ID, failed.Message, "")
 	} else {
-		g.out, err = g.enc.AppendResultBatch(g.out[:0], j.h.Instance, j.h.ID, wire.FlagEnds, answer.Outputs, indices, places)
+		g.out, err = g.enc.AppendResultBatch(g.out, j.h.Instance, j.h.ID, wire.FlagEnds, answer.Outputs, indices, places)
 	}
-	if err == nil {
-		_, err = g.descriptors.Write(g.out)
-	}
+	err = g.sendLocked(err)
 	g.mu.Unlock()
 	answer.Release()
 	return err

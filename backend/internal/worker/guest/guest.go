@@ -7,16 +7,20 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/channel"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
 
 // Handler is what a worker written in Go does. Its methods are called one
-// at a time.
+// at a time, except for what Laned says.
 type Handler interface {
 	// Call answers LOAD, INIT and UNLOAD.
 	Call(kind wire.Kind, instance uint32, body json.RawMessage) (any, error)
@@ -40,17 +44,25 @@ type Instance struct {
 // in the order of the frames.
 type Guest struct {
 	handler              Handler
+	jobs                 *jobQueue // of Serve
 	control, descriptors *os.File
+	in                   source
 	rd                   wire.Reader
 	memory               guestMemory
+	calls                calls
+	board                board
+	turns                turns
 
 	mu      sync.Mutex // of the writing end and of running
+	to      io.Writer
 	enc     wire.Encoder
-	out     []byte
+	sending []wire.Outgoing          // room for what is being encoded
+	out     []byte                   // what is to be sent: held answers, and what is just being encoded
+	held    time.Time                // since when there are held answers
 	running map[uint64]*guestRequest // by handle
-	lines   map[uint32]*line
-	served  map[uint64]*Request // by handle
-	credit  sync.Cond           // some has come, or the server is gone
+	served  map[uint64]*Request      // by handle
+	early   map[uint64]struct{}      // handles of which a CANCEL has come, but which are not in served
+	credit  sync.Cond                // some has come, or the server is gone
 	ended   bool
 }
 
@@ -63,31 +75,90 @@ type job struct {
 
 // New speaks over the channels of InheritedChannels.
 func New(control, descriptors *os.File, h Handler) *Guest {
+	return newGuest(control, descriptors, channel.FileSource{File: control}, descriptors, h)
+}
+
+func newGuest(control, descriptors *os.File, from source, to io.Writer, h Handler) *Guest {
 	g := &Guest{
-		handler: h, control: control, descriptors: descriptors,
-		rd: wire.NewReader(control, nil, nil), running: map[uint64]*guestRequest{},
-		lines: map[uint32]*line{}, served: map[uint64]*Request{},
+		handler: h, control: control, descriptors: descriptors, in: from, to: to,
+		rd: wire.NewReader(from, nil, nil), running: map[uint64]*guestRequest{}, served: map[uint64]*Request{},
+		early: map[uint64]struct{}{},
 	}
 	g.credit.L = &g.mu
 	g.memory.init(g)
+	g.calls.init()
+	g.turns.init(g)
 	return g
+}
+
+// Connect is New over the channels that neso-host has inherited from the server, for
+// served instances.
+func Connect(h Handler) (*Guest, error) {
+	control, descriptors, err := channel.Inherited()
+	if err != nil {
+		return nil, fmt.Errorf("neso-host is started by the server: %w", err)
+	}
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)) + spareProcessors)
+	debug.SetGCPercent(collectAt)
+	g, err := NewServing(control, descriptors, h)
+	if err == nil {
+		g.turns.spare = spareProcessors
+	}
+	return g, err
+}
+
+// spareProcessors is how many of Go's processors there are for threads that keep one while
+// they wait for a moment: one that reads and three of instances.
+const spareProcessors = 4
+
+// collectAt is how much the heap of neso-host grows before it is collected, in percent.
+// What Go keeps there is small, 2 MiB or so: at the usual 100 % a busy library's requests
+// have it collected a hundred times a second.
+const collectAt = 400
+
+// NewServing is New for served instances: the thread of one reads itself.
+func NewServing(control, descriptors *os.File, h Handler) (*Guest, error) {
+	from, err := channel.NewSource(control)
+	if err != nil {
+		return nil, err
+	}
+	to, descriptors, err := channel.NewSink(descriptors)
+	if err != nil {
+		return nil, err
+	}
+	g := newGuest(control, descriptors, from, to, h)
+	g.board.known, g.turns.spare = true, 1
+	return g, nil
+}
+
+// Run is Serve for neso-host: it says on standard error what went wrong, and returns
+// the exit status.
+func (g *Guest) Run() int {
+	if err := g.Serve(); err != nil {
+		fmt.Fprintln(os.Stderr, "neso-host:", err)
+		return 1
+	}
+	return 0
 }
 
 // Serve greets the server and works until it says EXIT or is gone, which is no
 // error.
 func (g *Guest) Serve() error {
-	if err := g.json(wire.KindHello, 0, 0, wire.Hello{PID: os.Getpid(), Protocol: wire.Version, Lent: true}); err != nil {
+	hello := wire.Hello{PID: os.Getpid(), Protocol: wire.Version, Lent: true, Board: g.board.known}
+	if err := g.json(wire.KindHello, 0, 0, hello); err != nil {
 		return err
 	}
 	jobs := newJobQueue()
+	g.jobs = jobs
 	worked := make(chan struct{})
 	go func() {
 		defer close(worked)
 		g.work(jobs)
 	}()
-	err := g.read(jobs)
+	err := g.background()
 	jobs.close()
 	g.memory.end()
+	g.calls.end()
 	g.end()
 	if errors.Is(err, errGuestExit) {
 		<-worked
@@ -107,42 +178,41 @@ func (g *Guest) Serve() error {
 
 var errGuestExit = errors.New("the server said EXIT")
 
-// read takes frames in. What changes memory or cancels is done at once.
-func (g *Guest) read(jobs *jobQueue) error {
-	for {
-		h, body, err := g.rd.Next()
-		if err != nil {
-			return err
+// handle takes a frame. What changes memory or cancels is done at once.
+func (g *Guest) handle(h wire.Header, body []byte) (err error) {
+	switch h.Kind {
+	case wire.KindLoad, wire.KindInit, wire.KindUnload, wire.KindExecute, wire.KindExecuteBatch:
+		if j := (job{h, body, g.rd.Chunk()}); h.Kind != wire.KindExecute || !g.put(j) {
+			g.jobs.put(j)
 		}
-		switch h.Kind {
-		case wire.KindLoad, wire.KindInit, wire.KindUnload, wire.KindExecute, wire.KindExecuteBatch:
-			if j := (job{h, body, g.rd.Chunk()}); h.Kind != wire.KindExecute || !g.toLine(j) {
-				jobs.put(j)
-			}
-		case wire.KindCredit:
-			err = g.credited(h.ID, body)
-		case wire.KindSegment:
-			err = g.memory.segment(body, g.descriptors)
-		case wire.KindDrop:
-			err = g.memory.drop(body)
-		case wire.KindRelease:
-			err = wire.DecodeRelease(body, g.memory.release)
-		case wire.KindFailed:
-			g.memory.failed(string(body))
-		case wire.KindCancel:
-			g.cancel(h.ID)
-		case wire.KindExit:
-			return errGuestExit
-		default:
-			err = &wire.ProtocolError{Field: "kind", Offset: 3, Detail: h.Kind.String() + " is not for a worker of this kind"}
-		}
-		if err != nil {
-			return err
-		}
+	case wire.KindCredit:
+		err = g.credited(h.ID, body)
+	case wire.KindSegment:
+		err = g.segment(body)
+	case wire.KindDrop:
+		err = g.memory.drop(body)
+	case wire.KindRelease:
+		err = wire.DecodeRelease(body, g.memory.release)
+	case wire.KindReady, wire.KindFailed:
+		err = g.answered(h, body)
+	case wire.KindInferResponses:
+		err = g.inferred(h, body, g.rd.Chunk())
+	case wire.KindCancel:
+		g.cancel(h.ID)
+	case wire.KindExit:
+		return errGuestExit
+	default:
+		err = &wire.ProtocolError{Field: "kind", Offset: 3, Detail: h.Kind.String() + " is not for a worker of this kind"}
 	}
+	return err
 }
 
 func (g *Guest) work(jobs *jobQueue) {
+	var beside *lanes
+	if h, ok := g.handler.(Laned); ok {
+		beside = &lanes{guest: g, handler: h, by: map[uint32]*callLane{}}
+		defer beside.running.Wait()
+	}
 	for {
 		j, ok := jobs.take()
 		if !ok {
@@ -153,12 +223,16 @@ func (g *Guest) work(jobs *jobQueue) {
 		case wire.KindExecute, wire.KindExecuteBatch:
 			err = g.execute(&j)
 		default:
-			err = g.call(&j)
+			if beside != nil {
+				beside.put(j)
+			} else {
+				err = g.call(&j)
+			}
 		}
 		j.in.Release()
 		if err != nil { // the channel is broken, which the reader sees too, or the server breaks the protocol
 			fmt.Fprintln(os.Stderr, err)
-			_ = g.control.Close()
+			g.fail()
 			return
 		}
 	}
@@ -188,11 +262,32 @@ func (g *Guest) json(kind wire.Kind, instance uint32, id uint64, v any) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.out, err = wire.AppendFrame(g.out[:0], kind, instance, id, body); err != nil {
-		return err
+	g.out, err = wire.AppendFrame(g.out, kind, instance, id, body)
+	return g.sendLocked(err)
+}
+
+// sendLocked sends what is in out; err is why what was to be added could not be encoded.
+func (g *Guest) sendLocked(err error) error {
+	if len(g.out) > 0 {
+		if _, failed := g.to.Write(g.out); err == nil {
+			err = failed
+		}
 	}
-	_, err = g.descriptors.Write(g.out)
+	g.held = time.Time{}
+	if g.out = g.out[:0]; cap(g.out) > spareLimit {
+		g.out = nil
+	}
 	return err
+}
+
+// spareLimit is the largest write buffer worth keeping.
+const spareLimit = 1 << 20
+
+// flush sends the answers that are held. Where the channel is broken the reader says so.
+func (g *Guest) flush() {
+	g.mu.Lock()
+	_ = g.sendLocked(nil)
+	g.mu.Unlock()
 }
 
 // Log sends a record to the server's log. Any goroutine may call it.
@@ -200,10 +295,8 @@ func (g *Guest) Log(level uint8, file string, line int, message string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var err error
-	if g.out, err = wire.AppendLog(g.out[:0], level, file, line, message); err == nil {
-		_, err = g.descriptors.Write(g.out)
-	}
-	return err
+	g.out, err = wire.AppendLog(g.out, level, file, line, message)
+	return g.sendLocked(err)
 }
 
 func (g *Guest) cancel(handle uint64) {
@@ -215,8 +308,17 @@ func (g *Guest) cancel(handle uint64) {
 	if r := g.served[handle]; r != nil {
 		r.cancelled.Store(true)
 		g.credit.Broadcast()
+	} else if g.board.known {
+		if len(g.early) >= earlyLimit {
+			clear(g.early) // most are of requests that had been answered
+		}
+		g.early[handle] = struct{}{}
 	}
 }
+
+// earlyLimit is how many requests are remembered that were cancelled before they were
+// begun. Far fewer are sent ahead.
+const earlyLimit = 1024
 
 // end lets those return who wait for what the server would send.
 func (g *Guest) end() {
@@ -227,9 +329,9 @@ func (g *Guest) end() {
 }
 
 func (g *Guest) numbers() []uint32 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Collect(maps.Keys(g.lines))
+	g.turns.mu.Lock()
+	defer g.turns.mu.Unlock()
+	return slices.Collect(maps.Keys(g.turns.lines))
 }
 
 // jobQueue holds frames until their turn. The server bounds how many there are.

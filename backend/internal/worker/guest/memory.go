@@ -49,19 +49,31 @@ func (m *guestMemory) init(g *Guest) {
 // end lets a waiting allocate return.
 func (m *guestMemory) end() { close(m.ended) }
 
-// segment maps what the server hands over.
-func (m *guestMemory) segment(body []byte, descriptors *os.File) error {
+// segment takes what the server hands over.
+func (g *Guest) segment(body []byte) error {
 	number, kind, size, err := wire.DecodeSegment(body)
 	if err != nil {
 		return err
 	}
-	if kind > wire.SegmentLent {
+	ours := kind <= wire.SegmentLent || g.board.known && (kind == wire.SegmentBoard || kind == wire.SegmentBell)
+	if !ours {
 		return &wire.ProtocolError{Kind: wire.KindSegment, Field: "kind", Offset: 4, Detail: fmt.Sprintf("%d is for others", kind)}
 	}
-	file, err := channel.ReceiveFile(descriptors)
+	file, err := channel.ReceiveFile(g.descriptors)
 	if err != nil {
 		return err
 	}
+	switch kind {
+	case wire.SegmentBoard:
+		return g.board.maps(file, size)
+	case wire.SegmentBell:
+		g.board.bell = file
+		return nil
+	}
+	return g.memory.segment(number, kind, size, file)
+}
+
+func (m *guestMemory) segment(number, kind uint32, size uint64, file *os.File) error {
 	data, err := segment.Map(file, int(size), kind == wire.SegmentOutputs)
 	_ = file.Close()
 	if err != nil {
@@ -166,14 +178,14 @@ func (m *guestMemory) grow(need uint64) error {
 	}
 	g := m.guest
 	g.mu.Lock()
-	frame, err := wire.AppendFrame(nil, wire.KindGrow, 0, 0, binary.LittleEndian.AppendUint64(nil, need))
-	if err == nil {
-		_, err = g.descriptors.Write(frame)
-	}
+	var err error
+	g.out, err = wire.AppendFrame(g.out, wire.KindGrow, 0, 0, binary.LittleEndian.AppendUint64(nil, need))
+	err = g.sendLocked(err)
 	g.mu.Unlock()
 	if err != nil {
 		return err
 	}
+	g.readOn()
 	select {
 	case err := <-m.grown:
 		return err

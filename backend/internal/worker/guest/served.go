@@ -8,6 +8,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // Served is an instance that takes the requests of a batch one by one and answers
@@ -18,6 +19,9 @@ type Served struct {
 	// of their requests, 0 for none.
 	Decoupled bool
 	Window    int
+	// Board is where the instance's words are on the board; nil for one that is sent
+	// nothing ahead.
+	Board *int
 	// InlineLimit is how large a tensor in a frame may be, in bytes.
 	InlineLimit int
 	// Execute runs a batch. An error answers what is not answered yet.
@@ -29,42 +33,38 @@ type line struct {
 	guest  *Guest
 	number uint32
 	served Served
-	jobs   *jobQueue
+	begins *words // nil for an instance that is sent nothing ahead
 	done   chan struct{}
+
+	// Guarded by turns.mu.
+	wake      waker
+	jobs      []job
+	room      []job // where jobs begins
+	executing bool
+	batch     *batch // what it runs, where that has requests
+	closed    bool
 }
 
 // Attach makes the instance known: its batches come from now on. The handler calls
 // it where it answers INIT.
-func (g *Guest) Attach(number uint32, s Served) {
-	l := &line{guest: g, number: number, served: s, jobs: newJobQueue(), done: make(chan struct{})}
-	g.mu.Lock()
-	g.lines[number] = l
-	g.mu.Unlock()
+func (g *Guest) Attach(number uint32, s Served) error {
+	words, err := g.board.words(s.Board)
+	if err != nil {
+		return err
+	}
+	l := &line{guest: g, number: number, served: s, begins: words, done: make(chan struct{}), room: make([]job, 0, 16)}
+	l.jobs = l.room
+	l.wake.mu = &g.turns.mu
+	g.join(l)
 	go l.work()
+	return nil
 }
 
 // Detach ends what Attach has begun, and waits for the batches that came before.
 func (g *Guest) Detach(number uint32) {
-	g.mu.Lock()
-	l := g.lines[number]
-	delete(g.lines, number)
-	g.mu.Unlock()
-	if l != nil {
-		l.jobs.close()
+	if l := g.part(number); l != nil {
 		<-l.done
 	}
-}
-
-// toLine hands a batch to the served instance that it is for, if it is for one.
-func (g *Guest) toLine(j job) bool {
-	g.mu.Lock()
-	l := g.lines[j.h.Instance]
-	g.mu.Unlock()
-	if l == nil {
-		return false
-	}
-	l.jobs.put(j)
-	return true
 }
 
 // work runs the batches. Libraries keep things by thread, such as the device that
@@ -74,18 +74,34 @@ func (l *line) work() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for {
-		j, ok := l.jobs.take()
+		j, ok := l.next()
 		if !ok {
 			return
 		}
-		err := l.execute(&j)
+		var err error
+		if l.begins.begin(j.h.ID) {
+			err = l.execute(&j)
+		} else {
+			err = l.guest.frame(wire.KindNotBegun, l.number, j.h.ID)
+		}
 		j.in.Release()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			_ = l.guest.control.Close()
+			l.guest.fail()
 			return
 		}
 	}
+}
+
+// one is a batch of one request, in one piece of memory.
+type one struct {
+	batch    batch
+	request  Request
+	requests [1]*Request
+	held     [1]pending
+	inputs   [2]tensor.Tensor
+	inline   [2]bool
+	blocks   [2]wire.Block
 }
 
 // execute runs one batch.
@@ -94,18 +110,34 @@ func (l *line) execute(j *job) error {
 	if err != nil {
 		return err
 	}
-	b := &batch{line: l, id: j.h.ID, open: len(blocks)}
-	requests := make([]*Request, len(blocks))
+	var b *batch
+	var requests []*Request
+	if len(blocks) == 1 {
+		o := &one{}
+		b, requests, o.requests[0] = &o.batch, o.requests[:], &o.request
+		b.held, o.request.Inputs, o.request.Inline, o.request.blocks = o.held[:0], o.inputs[:0], o.inline[:0], o.blocks[:0]
+	} else {
+		b, requests = &batch{}, make([]*Request, len(blocks))
+		for i := range requests {
+			requests[i] = &Request{}
+		}
+	}
+	b.line, b.id, b.open = l, j.h.ID, len(blocks)
 	for i := range blocks {
-		if requests[i], err = l.request(b, &blocks[i], j.body); err != nil {
+		if err = l.request(requests[i], b, &blocks[i], j.body); err != nil {
 			return err
 		}
 	}
 	l.guest.mu.Lock()
 	for _, r := range requests {
 		l.guest.served[r.handle] = r
+		if _, early := l.guest.early[r.handle]; early {
+			delete(l.guest.early, r.handle)
+			r.cancelled.Store(true)
+		}
 	}
 	l.guest.mu.Unlock()
+	l.runs(b)
 	return b.end(requests, l.run(requests))
 }
 
@@ -118,16 +150,16 @@ func (l *line) run(requests []*Request) (err error) {
 	return l.served.Execute(requests)
 }
 
-// request makes one of its block.
-func (l *line) request(b *batch, block *wire.RequestBlock, body []byte) (*Request, error) {
+// request fills one in from its block.
+func (l *line) request(r *Request, b *batch, block *wire.RequestBlock, body []byte) error {
 	tables := &l.served.Tables
-	r := &Request{handle: block.Handle, batch: b, allowed: l.served.Window}
+	r.handle, r.batch, r.allowed = block.Handle, b, l.served.Window
 	r.ID, r.BatchSize, r.Timeout, r.Priority = string(block.ID), int(block.BatchSize), block.Timeout, block.Priority
 	r.Flags, r.Trace, r.Requested = backend.Flags(block.Flags&3), string(block.Trace), tables.Outputs
 	r.Correlation = backend.CorrelationID{Number: block.Correlation, Text: string(block.CorrelationText)}
 	var err error
 	if r.Parameters, err = wire.ParseParameters(block.Parameters); err != nil {
-		return nil, fmt.Errorf("worker protocol: parameters of a request: %w", err)
+		return fmt.Errorf("worker protocol: parameters of a request: %w", err)
 	}
 	if block.OnlyRequested() {
 		r.Requested = nil
@@ -141,7 +173,7 @@ func (l *line) request(b *batch, block *wire.RequestBlock, body []byte) (*Reques
 		e := &block.Inputs[k]
 		t, err := l.guest.view(e, tables.Inputs, body)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Inputs = append(r.Inputs, t)
 		r.Inline = append(r.Inline, e.Inline())
@@ -149,7 +181,7 @@ func (l *line) request(b *batch, block *wire.RequestBlock, body []byte) (*Reques
 			r.blocks = append(r.blocks, wire.Block{Segment: e.Segment, Offset: e.Offset})
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // Request is one request of a served instance.
@@ -221,10 +253,10 @@ func (r *Request) answer(a *Answer, final, again bool) error {
 	}
 	p := pending{request: r, answer: a, final: final && !again, again: again}
 	if !b.returned && !b.line.served.Decoupled {
-		b.holdLocked(p)
+		b.held = append(b.held, p)
 		return nil
 	}
-	return b.writeLocked([]pending{p}, b.returned && b.open == 0 && !b.line.served.Decoupled)
+	return b.writeLocked([]pending{p}, b.returned && b.open == 0 && !b.line.served.Decoupled, false)
 }
 
 // await waits for the credit that the response costs.
@@ -239,7 +271,12 @@ func (r *Request) await(a *Answer) error {
 		if g.ended {
 			return errServerGone
 		}
-		g.credit.Wait()
+		g.mu.Unlock() // credit that comes meanwhile is seen below
+		g.readOn()
+		g.mu.Lock()
+		if r.sent >= r.allowed && !r.cancelled.Load() && !g.ended {
+			g.credit.Wait()
+		}
 	}
 	r.sent += a.cost()
 	return nil
@@ -267,7 +304,6 @@ func (g *Guest) giveBack(blocks []wire.Block) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.out = wire.AppendRelease(g.out[:0], blocks)
-	_, err := g.descriptors.Write(g.out)
-	return err
+	g.out = wire.AppendRelease(g.out, blocks)
+	return g.sendLocked(nil)
 }

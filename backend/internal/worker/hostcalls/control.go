@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 )
 
@@ -19,6 +20,13 @@ func (c *Calls) Metric(h wire.Header, body []byte) error {
 	}
 	value, err := c.metrics.Do(c.w.Host, &b)
 	return c.w.Reply(h.ID, value, err)
+}
+
+// Activity serves ACTIVITY, which has no answer.
+func (c *Calls) Activity(trace, name string, at int64) {
+	if c.w.Host != nil {
+		c.w.Host.Activity(trace, name, at)
+	}
 }
 
 // Control serves CONTROL. Operations that it does not know are for other, unless that
@@ -36,6 +44,19 @@ func (c *Calls) Control(ctx context.Context, h wire.Header, body []byte, other f
 	switch b.Op {
 	case "is_ready":
 		return c.w.Reply(h.ID, map[string]bool{"ready": host.Ready(b.Model, b.Version)}, nil)
+	case "document":
+		if b.Question == nil {
+			return &wire.ProtocolError{Kind: h.Kind, Field: "question", Detail: "is not there"}
+		}
+		answer := func() (any, error) {
+			text, err := host.Document(*b.Question)
+			return map[string]json.RawMessage{"document": text}, err
+		}
+		if b.Question.About == backend.AboutService { // as quick as is_ready, and asked before each request
+			value, err := answer()
+			return c.w.Reply(h.ID, value, err)
+		}
+		return c.Run(h.ID, answer)
 	case "load":
 		f = func() error { return host.Load(ctx, b.Model, b.Config, b.Files) }
 	case "unload":

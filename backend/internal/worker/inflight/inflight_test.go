@@ -91,6 +91,7 @@ type told struct {
 	id uint64
 }
 
+func (*told) Taken()    {}
 func (t *told) Waits()  { t.p.say("%d waits", t.id) }
 func (t *told) Begins() { t.p.say("%d begins", t.id) }
 func (t *told) Frees()  { t.p.say("%d makes room", t.id) }

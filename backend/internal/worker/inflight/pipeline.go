@@ -112,6 +112,9 @@ func (p *Pipeline[I]) Recalled(id uint64) bool { return id <= p.recalled }
 func (p *Pipeline[I]) join(b *Batch[I]) (waits bool) {
 	b.pipeline = p
 	p.batches = append(p.batches, b)
+	if progress := b.Batch.Progress; progress != nil {
+		progress.Taken()
+	}
 	if !p.ahead || len(p.batches) == 1 {
 		return false
 	}

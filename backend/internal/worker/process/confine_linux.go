@@ -148,7 +148,7 @@ func Confine() error {
 		return err
 	}
 	if h := c.HostPolicy; h != nil {
-		if err := processors.NewPlace(h.Processors, h.Node).Bind(); err != nil {
+		if err := processors.NewAffinity(h.Processors, h.Node).Bind(); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/limits"
-	"github.com/nesoserve/neso/internal/setting"
 )
 
 // User is who workers run as, in place of the server's user.
@@ -22,16 +21,16 @@ type User struct {
 }
 
 // FindUser looks a user up by name or number; nil for the empty name. Only root
-// can start processes of other users.
-func FindUser(name string) (*User, error) {
+// can start processes of other users. Errors call the setting option.
+func FindUser(name, option string) (*User, error) {
 	if name == "" {
 		return nil, nil
 	}
 	if !limits.Supported {
-		return nil, backend.Errorf(backend.Unsupported, "%s: workers run as another user on Linux only", setting.Name("worker-user"))
+		return nil, backend.Errorf(backend.Unsupported, "%s: workers run as another user on Linux only", option)
 	}
 	if os.Geteuid() != 0 {
-		return nil, backend.Errorf(backend.InvalidArg, setting.Name("worker-user")+": only root can start workers of user '%s'", name)
+		return nil, backend.Errorf(backend.InvalidArg, option+": only root can start workers of user '%s'", name)
 	}
 	found, err := user.Lookup(name)
 	if err != nil {
@@ -40,17 +39,17 @@ func FindUser(name string) (*User, error) {
 		}
 	}
 	if err != nil {
-		return nil, backend.Errorf(backend.InvalidArg, setting.Name("worker-user")+": %v", err)
+		return nil, backend.Errorf(backend.InvalidArg, option+": %v", err)
 	}
 	u := &User{Name: found.Username, Home: found.HomeDir}
 	ids, err := found.GroupIds()
 	if err != nil {
-		return nil, backend.Errorf(backend.InvalidArg, setting.Name("worker-user")+": the groups of '%s': %v", name, err)
+		return nil, backend.Errorf(backend.InvalidArg, option+": the groups of '%s': %v", name, err)
 	}
 	for i, text := range append([]string{found.Uid, found.Gid}, ids...) {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return nil, backend.Errorf(backend.InvalidArg, setting.Name("worker-user")+": '%s' has no number: %v", name, err)
+			return nil, backend.Errorf(backend.InvalidArg, option+": '%s' has no number: %v", name, err)
 		}
 		switch i {
 		case 0:
@@ -109,11 +108,12 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// CheckEnvironment reports the first pattern that is none.
-func CheckEnvironment(patterns []string) error {
+// CheckEnvironment reports the first pattern that is none. The error calls the
+// setting option.
+func CheckEnvironment(patterns []string, option string) error {
 	for _, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return fmt.Errorf(setting.Name("worker-env")+": %q is not a pattern of names", p)
+			return fmt.Errorf(option+": %q is not a pattern of names", p)
 		}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/internal/cuda"
-	"github.com/nesoserve/neso/internal/setting"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -27,6 +26,8 @@ type DeviceOptions struct {
 	Limits map[int]int64
 	// Library is the driver's; "" is the usual one.
 	Library string
+	// OptionPrefix is what messages put before the name of the setting of Limits.
+	OptionPrefix string
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -169,8 +170,8 @@ func (d *poolDevice) allocate(need, have uint64) (*DeviceMemory, error) {
 	defer d.mu.Unlock()
 	left := (d.limit - d.used) &^ (devicePage - 1)
 	if need == 0 || need > left {
-		return nil, fmt.Errorf("%d bytes on GPU %d: the pool of %d bytes ("+setting.Name("cuda-memory-pool-byte-size")+") has %d left",
-			need, d.number, d.limit, left)
+		return nil, fmt.Errorf("%d bytes on GPU %d: the pool of %d bytes (%scuda-memory-pool-byte-size) has %d left",
+			need, d.number, d.limit, d.pool.o.OptionPrefix, left)
 	}
 	least := (need + devicePage - 1) &^ (devicePage - 1)
 	size := min(left, max(least, have/2&^(devicePage-1)))

@@ -43,6 +43,8 @@ type Spec struct {
 	Report func(backend.InstanceState)
 	// Restarted, if not nil, is told of each restart, see backend.InstanceConfig.
 	Restarted func()
+	// GivenUp, if not nil, cuts finalize short, see backend.InstanceConfig.
+	GivenUp <-chan struct{}
 	// Devices is that of ConnOptions.
 	Devices *segment.DevicePool
 }
@@ -70,6 +72,9 @@ const (
 	// finalizeNotice is after what time a finalize is reported that goes on.
 	finalizeNotice = 10 * time.Second
 	exitGrace      = 10 * time.Second
+	// givenUpGrace is what a finalize gets when the server has given it up: one that has
+	// just begun, since requests took the time, may well end in it.
+	givenUpGrace = 3 * time.Second
 )
 
 // Session is one life of a worker: a process and the connection with it.
@@ -162,10 +167,10 @@ func (s *Session) died(err error) *backend.Error {
 func (s *Session) Name() string { return s.spec.Name }
 
 // Finish is Stop of a worker that serves: its model finalizes before, which may
-// write what took hours to compute.
-func (s *Session) Finish() {
+// write what took hours to compute, unless it is given up; see InstanceConfig.GivenUp.
+func (s *Session) Finish(givenUp <-chan struct{}) {
 	grace := s.spec.grace()
-	if !s.finalize() {
+	if !s.finalize(givenUp) {
 		grace = 0 // it would not read EXIT either
 	}
 	s.stop(grace)
@@ -173,7 +178,7 @@ func (s *Session) Finish() {
 
 // finalize waits until the model has finalized or the worker is gone, and reports
 // whether it has not taken too long.
-func (s *Session) finalize() bool {
+func (s *Session) finalize(givenUp <-chan struct{}) bool {
 	limit := s.spec.Finalize
 	if limit <= 0 {
 		limit = finalizeLimit
@@ -185,8 +190,30 @@ func (s *Session) finalize() bool {
 			slog.Duration("since", finalizeNotice), slog.Duration("limit", limit))
 	})
 	defer notice.Stop()
+	defer when(givenUp, cancel)()
 	_, err := s.Conn.Call(ctx, wire.KindUnload, 0, struct{}{})
 	return err == nil || ctx.Err() == nil
+}
+
+// when calls f a while after the server has given the worker up, unless what it returns
+// has been called before.
+func when(givenUp <-chan struct{}, f func()) (forget func()) {
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-givenUp:
+		case <-over:
+			return
+		}
+		t := time.NewTimer(givenUpGrace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			f()
+		case <-over:
+		}
+	}()
+	return func() { close(over) }
 }
 
 // Stop lets the worker end, in bounded time, and waits for it.

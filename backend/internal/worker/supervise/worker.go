@@ -75,7 +75,7 @@ func (w *Worker) supervise(ctx context.Context, s *Session) {
 		select {
 		case <-s.Conn.Done():
 		case <-ctx.Done():
-			s.Finish()
+			s.Finish(w.spec.GivenUp)
 			return
 		}
 		reason := s.died(s.Conn.Err())
@@ -331,6 +331,16 @@ func (w *Worker) Ready() error {
 		return w.reason
 	}
 	return nil
+}
+
+// Process implements backend.ProcessUser.
+func (w *Worker) Process() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inst == nil || w.inst.Conn().Err() != nil {
+		return 0
+	}
+	return w.inst.Conn().PID()
 }
 
 // HostMemory implements backend.MemoryUser: the resident memory of the process. What

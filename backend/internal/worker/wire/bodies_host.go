@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+
+	"github.com/nesoserve/neso/backend"
 )
 
 // MetricBody is the body of METRIC. Op is "family" (answered with `family`, a
@@ -50,8 +52,9 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ControlBody is the body of CONTROL. Op is "load", "unload" or "is_ready"
-// (answered with `ready`). Version -1 is the latest. Files are base64.
+// ControlBody is the body of CONTROL. Op is "load", "unload", "is_ready"
+// (answered with `ready`) or "document" (answered with `document`, the answer to
+// the Question). Version -1 is the latest. Files are base64.
 type ControlBody struct {
 	Op         string            `json:"op"`
 	Model      string            `json:"model"`
@@ -59,4 +62,5 @@ type ControlBody struct {
 	Config     string            `json:"config,omitempty"`
 	Files      map[string][]byte `json:"files,omitempty"`
 	Dependents bool              `json:"dependents,omitempty"`
+	Question   *backend.Question `json:"question,omitempty"`
 }

@@ -22,14 +22,14 @@ var bodyBounds = map[Kind]uint32{
 	KindControl: MaxBody, // with the files of a model
 	KindBind:    maxText, KindUnbind: maxWord,
 	KindRelease: maxReleases, KindGrow: 24, KindCredit: 4, KindCancel: 0, KindDropped: 4, KindDevices: 4 + 16*maxDevices,
-	KindNotBegun: 0, KindFree: 0,
+	KindNotBegun: 0, KindFree: 0, KindTimes: 16, KindActivity: 12 + 2*maxActivity,
 }
 
 // zygoteBounds is bodyBounds of a zygote, which sends nothing else.
 var zygoteBounds = map[Kind]uint32{KindHello: maxWord, KindForked: 4, KindFailed: maxText, KindExited: 8}
 
 // Bounds is one of these by kind; -1: not for the server.
-type Bounds [KindFree + 1]int64
+type Bounds [KindActivity + 1]int64
 
 func tableOf(bounds map[Kind]uint32) *Bounds {
 	t := new(Bounds)

@@ -399,9 +399,11 @@ func DecodeInfer(body []byte) (call InferCall, err error) {
 
 // AppendInfer is the other direction of DecodeInfer, for workers written in Go
 // and the tests. decoupled is 0, 1 or InferWindow.
-func (e *Encoder) AppendInfer(dst []byte, id uint64, decoupled byte, r *backend.Request, requested []string, at Placer) ([]byte, error) {
+func (e *Encoder) AppendInfer(
+	dst []byte, instance uint32, id uint64, decoupled byte, r *backend.Request, requested []string, at Placer,
+) ([]byte, error) {
 	begin := len(dst)
-	dst, base := beginFrame(dst, KindInfer, 0, id)
+	dst, base := beginFrame(dst, KindInfer, instance, id)
 	le := binary.LittleEndian
 	dst = append(dst, decoupled, 0)
 	dst = le.AppendUint16(dst, uint16(len(r.ModelName)))

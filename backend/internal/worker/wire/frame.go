@@ -42,13 +42,15 @@ const (
 	KindDevices
 	KindNotBegun
 	KindFree
+	KindTimes
+	KindActivity
 )
 
 var kindNames = [...]string{
 	"", "HELLO", "LOAD", "INIT", "READY", "FAILED", "EXECUTE", "EXECUTE_BATCH", "RESPONSES", "RESULT_BATCH", "DONE",
 	"CANCEL", "INFER", "INFER_RESPONSES", "SEGMENT", "GROW", "RELEASE", "LOG", "METRIC", "CONTROL", "BIND", "UNBIND",
 	"UNLOAD", "EXIT", "FORK", "FORKED", "EXITED", "CREDIT", "DROP", "DROPPED", "DEVICES",
-	"NOT_BEGUN", "FREE",
+	"NOT_BEGUN", "FREE", "TIMES", "ACTIVITY",
 }
 
 // String returns the name used in the protocol's documentation.
@@ -114,7 +116,7 @@ func ParseHeader(b []byte) (Header, error) {
 		return Header{}, headerError("version", 2, "%d, expected %d", b[2], Version)
 	}
 	h := Header{Kind: Kind(b[3]), Length: le.Uint32(b[4:]), Instance: le.Uint32(b[8:]), ID: le.Uint64(b[16:])}
-	if h.Kind < KindHello || h.Kind > KindFree {
+	if h.Kind < KindHello || h.Kind > KindActivity {
 		return Header{}, headerError("kind", 3, "%d is unknown", b[3])
 	}
 	if h.Length > MaxBody {

@@ -160,7 +160,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	frame, err = AppendFrame(nil, KindCancel, 0, 1<<32, nil)
 	keep("cancel", frame, err)
 
-	frame, err = e.AppendInfer(nil, 21, InferWindow, &backend.Request{
+	frame, err = e.AppendInfer(nil, 0, 21, InferWindow, &backend.Request{
 		ID: "inner", ModelName: "other", ModelVersion: -1, Correlation: backend.CorrelationID{Number: 1}, Timeout: 10,
 		Inputs:     []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...), fp32("YY", tensor.Shape{1}, one...)},
 		Parameters: []backend.Parameter{backend.Int("p", 1)},
@@ -193,7 +193,9 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("not_begun", frame, err)
 	frame, err = AppendFrame(nil, KindFree, 3, 15, nil)
 	keep("free", frame, err)
-	frame, err = e.AppendInfer(nil, 23, 0, &backend.Request{
+	keep("times", AppendTimes(nil, 3, 15, 1_000, 2_500), nil)
+	keep("activity", AppendActivity(nil, 3_000, "#7", "tokenized"), nil)
+	frame, err = e.AppendInfer(nil, 0, 23, 0, &backend.Request{
 		ModelName: "other", ModelVersion: -1, Inputs: []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...)},
 	}, nil, inline)
 	frame[HeaderSize+1] = InferAlone | InferDevice
@@ -398,6 +400,15 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		var number uint32
 		number, err = DecodeDrop(body)
 		v = map[string]any{"segment": number}
+	case KindTimes:
+		var start, end uint64
+		start, end, err = DecodeTimes(body)
+		v = map[string]any{"start": start, "end": end}
+	case KindActivity:
+		var at uint64
+		var trace, name []byte
+		at, trace, name, err = DecodeActivity(body)
+		v = map[string]any{"at": at, "trace": string(trace), "name": string(name)}
 	case KindCancel, KindExit, KindUnload, KindNotBegun, KindFree:
 		v = nil
 	default:

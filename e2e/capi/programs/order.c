@@ -1,0 +1,69 @@
+/* Requests that one thread sends back to back are executed in that order; those that wait
+ * for their turn are answered when they are cancelled. usage: order REPOSITORY */
+#include "check.h"
+
+enum { COUNT = 300, ROUNDS = 5 };
+static Call calls[COUNT];
+static int32_t numbers[COUNT];
+
+static int32_t answer(Call* c) {
+  const char* name;
+  TRITONSERVER_DataType type;
+  const int64_t* shape;
+  uint64_t dims;
+  const void* base;
+  size_t size;
+  TRITONSERVER_MemoryType memory;
+  int64_t id;
+  void* user;
+  if (TRITONSERVER_InferenceResponseError(c->last)) FAIL("%s", TRITONSERVER_ErrorMessage(TRITONSERVER_InferenceResponseError(c->last)));
+  OK(TRITONSERVER_InferenceResponseOutput(c->last, 0, &name, &type, &shape, &dims, &base, &size, &memory, &id, &user));
+  WANT(size == 4);
+  return *(const int32_t*)base;
+}
+
+static void send(TRITONSERVER_Server* s, Call* c, int32_t* number) {
+  Call fresh = NEW_CALL;
+  *c = fresh;
+  request(c, s, "counts");
+  input(c, "N", TRITONSERVER_TYPE_INT32, 1, number, sizeof *number);
+  OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
+}
+
+static void end(Call* c) {
+  await(c, &c->finals, 1);
+  await(c, &c->released, 1);
+  OK(TRITONSERVER_InferenceRequestDelete(c->request));
+  OK(TRITONSERVER_InferenceResponseDelete(c->last));
+}
+
+int main(int argc, char** argv) {
+  WANT(argc == 2);
+  TRITONSERVER_Server* s = serve(options(argv[1]), "counts");
+  int32_t last = 0, until_cancelled = 1;
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < COUNT; i++) send(s, calls + i, numbers + i);
+    for (int i = 0; i < COUNT; i++) {
+      await(calls + i, &calls[i].finals, 1);
+      if (answer(calls + i) != ++last) FAIL("round %d: request %d was executed as number %d, not %d", round, i, answer(calls + i), last);
+      end(calls + i);
+    }
+  }
+  static Call first, second, third;
+  send(s, &first, &until_cancelled);
+  send(s, &second, numbers);
+  send(s, &third, numbers);
+  OK(TRITONSERVER_InferenceRequestCancel(second.request));
+  await(&second, &second.finals, 1);
+  WANT(!first.finals && !third.finals);
+  Error e = TRITONSERVER_InferenceResponseError(second.last);
+  WANT(e && TRITONSERVER_ErrorCode(e) == TRITONSERVER_ERROR_CANCELLED);
+  OK(TRITONSERVER_InferenceRequestCancel(first.request));
+  end(&first);
+  end(&second);
+  await(&third, &third.finals, 1);
+  WANT(answer(&third) == last + 2);
+  end(&third);
+  OK(TRITONSERVER_ServerDelete(s));
+  return 0;
+}

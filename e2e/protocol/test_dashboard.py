@@ -1,0 +1,299 @@
+"""The dashboard in a real browser, looking at a real server under load."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from chromium import browser
+from repository import place, python_model
+from server import ROOT, Server
+from test_auth import Keys
+
+HOSTILE = "<img src=x onerror=document.title='taken'>\u202e\"'"
+PICTURES = os.environ.get("NESO_PICTURES")  # a directory that takes the pictures of the docs
+ADD_SUB = {
+    "inputs": [
+        {"name": "INPUT0", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]},
+        {"name": "INPUT1", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]},
+    ]
+}
+TWICE = json.loads(json.dumps(ADD_SUB).replace("INPUT0", "A").replace("INPUT1", "B"))
+
+
+class Page:
+    """The dashboard, as a user has it."""
+
+    def __init__(self, b):
+        self.b = b
+
+    def wait(self, until):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        return WebDriverWait(self.b, 60).until(lambda _: until())
+
+    def open(self, server, at="models"):
+        self.b.get("about:blank")
+        self.b.get(f"http://127.0.0.1:{server.metrics_port}/dashboard/#/{at}")
+        self.wait(lambda: self.live() == "Live" or self.all("dialog"))
+
+    def all(self, css):
+        return self.b.find_elements("css selector", css)
+
+    def text(self, css="main"):
+        return self.b.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent).join('\\n')", css
+        )
+
+    def live(self):
+        return self.text(".live")
+
+    def press(self, text):
+        self.wait(lambda: [b for b in self.all("button") if b.text == text])[-1].click()
+
+    def row(self, model):
+        """The cells of a model in the list."""
+        script = """const rows = [...document.querySelectorAll('.vt-body > [role=row]')];
+            const row = rows.find(r => r.children[0].textContent === arguments[0]);
+            return row ? [...row.children].map(c => c.textContent) : null"""
+        return self.b.execute_script(script, model)
+
+    def complaints(self):
+        """What axe finds in light and in dark."""
+        axe = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+        if not axe.exists():
+            print("accessibility is not looked at: axe is not installed (make web)")
+            return []
+        self.b.execute_script(axe.read_text())
+        return self.b.execute_async_script("""const done = arguments[0], root = document.documentElement, before = root.dataset.theme;
+            (async () => {
+              const all = [];
+              for (const theme of ["light", "dark"]) {
+                root.dataset.theme = theme;
+                const { violations } = await axe.run();
+                all.push(...violations.map(v => theme + ' ' + v.id + ': ' + v.nodes.map(n => n.html).join(' ')));
+              }
+              root.dataset.theme = before;
+              done(all);
+            })()""")
+
+    def wide(self):
+        """By how much the page is wider than the window."""
+        return self.b.execute_script(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+
+    def picture(self, name):
+        if PICTURES:
+            self.b.save_screenshot(str(Path(PICTURES) / f"dashboard-{name}.png"))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    b = browser(tmp_path_factory.mktemp("browser"))
+    yield Page(b)
+    b.quit()
+
+
+@contextlib.contextmanager
+def load(server):
+    """Requests to add_sub and twice until the end, each tenth of which fails."""
+    end = threading.Event()
+
+    def send():
+        n = 0
+        while not end.wait(0.003):  # the page is to have some of this process, too
+            n += 1
+            server.infer(
+                "add_sub" if n % 2 else "twice", {"inputs": []} if n % 10 == 0 else ADD_SUB if n % 2 else TWICE
+            )
+
+    threads = [threading.Thread(target=send) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        yield
+    finally:
+        end.set()
+        for t in threads:
+            t.join()
+
+
+def test_a_server_under_load(page, tmp_path):
+    repo = tmp_path / "models"
+    shutil.copytree(ROOT / "examples" / "models", repo)
+    (repo / HOSTILE.replace("/", "")).mkdir()
+    page.b.set_window_size(1280, 900)
+    with Server(repo, "--model-control-mode=explicit", "--load-model=add_sub", "--load-model=twice") as s, load(s):
+        page.open(s)
+        page.wait(lambda: page.row("add_sub") and page.row("add_sub")[3] not in ("", "–", "0"))
+        cells = page.row("add_sub")
+        assert cells[2] == "READY" and cells[6].endswith("s") and cells[10].endswith("MB"), cells
+        assert page.row("digits")[2] == "NOT LOADED"
+        assert "\\u202e" in page.text() and page.b.title == "Neso: Models", "a model's name has become markup"
+        page.picture("models")
+        for theme in ("light", "dark"):
+            page.press(f"Theme: {'system' if theme == 'light' else 'light'}")
+            assert page.complaints() == []
+        page.press("Theme: dark")
+
+        page.b.execute_script("location.hash = '#/models/twice'")
+        page.wait(
+            lambda: page.all(".graph .node.step") and page.all("#try form") and "config.pbtxt" in page.b.page_source
+        )
+        page.wait(lambda: "/s · p50" in page.text(".node-under"))
+        assert "add_sub" in page.text(".node-label") and "ensemble_scheduling" in page.text(".code")
+        assert page.complaints() == []
+        page.picture("ensemble")
+
+        page.b.execute_script("location.hash = '#/models/add_sub'")
+        page.wait(lambda: "%" in page.text("[aria-label=Instances]"))
+        page.wait(lambda: "infer" in page.text(".tiles") and "Batches by size" in page.text())
+        assert page.complaints() == []
+        page.picture("model")
+        page.press("Unload")
+        page.press("Cancel")
+        page.press("Unload")
+        page.wait(lambda: page.all("dialog button[value=yes]"))[0].click()
+        page.wait(lambda: "It is unloaded" in page.text())
+        page.wait(lambda: "UNAVAILABLE" in page.text("[aria-label=Versions]"))
+        assert s.infer("add_sub", ADD_SUB).status != 200
+        page.press("Load")
+        page.wait(lambda: page.all("dialog button[value=yes]"))[0].click()
+        page.wait(lambda: "It is loaded" in page.text() and page.all("#try form"))
+        assert s.infer("add_sub", ADD_SUB).status == 200
+
+        page.b.execute_script("location.hash = '#/requests'")
+        page.wait(lambda: page.all(".timeline rect") and "inputs" in page.text())
+        assert page.complaints() == []
+        page.picture("requests")
+        page.b.execute_script("location.hash = '#/log'")
+        page.wait(lambda: "successfully loaded" in page.text(".log") or "add_sub" in page.text(".log"))
+        assert page.complaints() == []
+
+        for width in (320, 3840):
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            page.b.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            for at, seen in (
+                ("models", ".vt-row"),
+                ("models/add_sub", "#try form"),
+                ("requests", ".timeline"),
+                ("log", ".log li"),
+            ):
+                page.b.execute_script("location.hash = '#/' + arguments[0]", at)
+                page.wait(lambda seen=seen: page.all(seen))
+                assert page.wide() <= 0, f"{at} is too wide at {width}"
+        page.b.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        loud = [e for e in page.b.get_log("browser") if "400" not in e["message"]]
+        assert loud == []
+
+
+FORK = """platform: "ensemble"
+max_batch_size: 64
+input [ { name: "A" data_type: TYPE_FP32 dims: [ -1 ] }, { name: "B" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "LEFT" data_type: TYPE_FP32 dims: [ -1 ] }, { name: "RIGHT" data_type: TYPE_FP32 dims: [ -1 ] } ]
+ensemble_scheduling { step [
+  { model_name: "add_sub" model_version: -1
+    input_map [ { key: "INPUT0" value: "A" }, { key: "INPUT1" value: "B" } ]
+    output_map [ { key: "OUTPUT0" value: "sum" }, { key: "OUTPUT1" value: "difference" } ] },
+  { model_name: "identity" model_version: -1
+    input_map { key: "INPUT0" value: "sum" } output_map { key: "OUTPUT0" value: "LEFT" } },
+  { model_name: "identity" model_version: -1
+    input_map { key: "INPUT0" value: "difference" } output_map { key: "OUTPUT0" value: "RIGHT" } }
+] }
+"""
+
+
+def test_each_edge_has_its_own_number(page, tmp_path):
+    """Requests ask for one output of a fork, and the model of its other branch is busy: that edge is idle all the same."""
+    repo = tmp_path / "models"
+    for model in ("add_sub", "identity"):
+        shutil.copytree(ROOT / "examples" / "models" / model, repo / model)
+    place(repo / "fork", {"config.pbtxt": FORK, "1/x": ""})
+    page.b.set_window_size(1280, 900)
+    end = threading.Event()
+
+    def send():
+        while not end.wait(0.005):
+            s.infer("fork", {**TWICE, "outputs": [{"name": "LEFT"}]})
+
+    with Server(repo) as s:
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            page.open(s, "models/fork")
+
+            def rates():
+                shown = page.b.execute_script(
+                    "return [...document.querySelectorAll('.edge-label')].map(e => e.firstChild.textContent.split(' '))"
+                )
+                return {tensor: float(rate.removesuffix("/s").replace(",", "")) for tensor, rate in shown}
+
+            page.wait(lambda: rates().get("LEFT"))
+            got = rates()
+            assert set(got) == {"A", "B", "sum", "difference", "LEFT", "RIGHT"}, got
+            assert got["difference"] == got["RIGHT"] == 0 < got["sum"] == got["LEFT"] == got["A"] == got["B"], got
+            assert "sum, " in page.b.execute_script("return document.querySelector('.graph').ariaLabel")
+        finally:
+            end.set()
+            sender.join()
+
+
+def test_a_key_that_goes_and_a_server_that_comes_back(page, tmp_path):
+    repo = tmp_path / "models"
+    python_model(repo, "open-1")
+    python_model(repo, "closed")
+    keys = Keys(tmp_path / "keys.json", app=["--models", "open-*", "--scopes", "infer,read"], all=["--scopes", "read"])
+    page.b.set_window_size(1280, 900)
+    with Server(repo, f"--auth-file={keys.path}") as s:
+        page.open(s)
+        page.wait(lambda: page.all("dialog input"))[0].send_keys("nobody's\n")
+        page.wait(lambda: "not known" in page.text("dialog"))
+        assert page.complaints() == []
+        page.all("dialog input")[0].send_keys(keys.key["app"] + "\n")
+        page.wait(lambda: page.row("open-1"))
+        assert page.row("closed") is None
+        kept = page.b.execute_script("return JSON.stringify(localStorage) + document.cookie")
+        assert keys.key["app"] not in kept, "the key outlives the tab"
+        keys.entries = [e for e in keys.entries if e["name"] != "app"]
+        keys.write()
+        page.wait(lambda: page.all("dialog input"))[0].send_keys(keys.key["all"] + "\n")
+        page.wait(lambda: page.row("closed"))
+        ports = (s.http_port, s.grpc_port, s.metrics_port)
+    page.wait(lambda: page.live().startswith("Not live"))
+    assert page.row("closed"), "what was known is not shown any more"
+    with Server(repo, f"--auth-file={keys.path}", ports=ports):
+        page.wait(lambda: page.live() == "Live")
+
+
+def test_ten_thousand_models(page, tmp_path):
+    repo = tmp_path / "models"
+    for i in range(10_000):
+        (repo / f"model-{i:05}").mkdir(parents=True)
+    place(repo / "served", {"config.pbtxt": 'backend: "identity"\n', "1/x": ""})
+    page.b.set_window_size(1280, 900)
+    with Server(
+        repo, "--model-control-mode=explicit", "--dashboard-address=127.0.0.1:0", "--allow-metrics=false", wait=False
+    ) as s:
+        address = page.wait(lambda: [x for x in s.log().splitlines() if "Started Dashboard at" in x])[0]
+        s.metrics_port = int(address.rsplit(":", 1)[1].strip('"'))
+        page.open(s)
+        page.wait(lambda: "10001 versions" in page.text())
+        assert len(page.all(".vt-body > .vt-row")) < 100, "rows that nobody sees are elements"
+        table = page.all(".vt")[0]
+        assert table.get_attribute("aria-rowcount") == "10002"
+        page.b.execute_script("arguments[0].scrollTop = 1e9", table)
+        page.wait(lambda: page.row("model-09999") or page.row("served"))
+        page.all("#filter")[0].send_keys("model-04999")
+        page.wait(lambda: page.row("model-04999") and "1 of 10001" in page.text())
+
+
+def test_off(tmp_path):
+    python_model(tmp_path, "m")
+    with Server(tmp_path, "--allow-dashboard=false") as s:
+        assert s.get("/dashboard/", port=s.metrics_port).body == b""

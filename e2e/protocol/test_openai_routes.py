@@ -1,0 +1,383 @@
+"""OpenAI's routes with the openai packages as they are, and with what no package sends."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+
+import openai
+import pytest
+from server import ROOT, Server
+
+REPOSITORIES = [ROOT / "examples" / "openai", ROOT / "e2e" / "texts"]
+PACKAGES = ROOT / ".tools" / "javascript" / "node_modules"
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+@pytest.fixture(scope="module")
+def texts():
+    with Server(REPOSITORIES, "--openai=true") as s:
+        yield s
+    assert s.process.returncode == 0, s.log()[-3000:]
+
+
+@pytest.fixture
+def client(texts):
+    with openai.OpenAI(base_url=f"http://{texts.http}/v1", api_key="none", max_retries=0) as c:
+        yield c
+
+
+def said(text):
+    return [{"role": "user", "content": text}]
+
+
+def post(s, path, body, headers=None):
+    """The status and the text of a body that is sent as it stands."""
+    connection = http.client.HTTPConnection(s.http, timeout=60)
+    data = body if isinstance(body, (bytes, str)) else json.dumps(body)
+    connection.request("POST", f"/v1/{path}", data, headers or {})
+    reply = connection.getresponse()
+    text = reply.read()
+    connection.close()
+    return reply.status, json.loads(text), dict(reply.getheaders())
+
+
+def metrics(s, name):
+    page = urllib.request.urlopen(f"http://127.0.0.1:{s.metrics_port}/metrics", timeout=30).read().decode()
+    return {m[1]: float(m[2]) for m in re.finditer(rf"^{re.escape(name)}(\{{.*?\}}) (\S+)$", page, re.MULTILINE)}
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_models(client):
+    assert [m.id for m in client.models.list()] == ["letters", "parrot", "plain_text", "vllm_engine"]
+    assert client.models.retrieve("parrot").owned_by == "neso"
+    with pytest.raises(openai.NotFoundError) as e:
+        client.models.retrieve("a/b")
+    assert e.value.code == "model_not_found"
+
+
+def test_chat(client):
+    r = client.chat.completions.create(model="parrot", messages=said("one two three"), max_tokens=2)
+    assert r.choices[0].message.content == "one two" and r.choices[0].finish_reason == "length"
+    assert (r.usage.prompt_tokens, r.usage.completion_tokens, r.usage.total_tokens) == (3, 2, 5)
+    r = client.chat.completions.create(model="parrot", messages=said("one STOP three"), stop="STOP", n=3, seed=1)
+    assert [c.message.content for c in r.choices] == ["one"] * 3 and r.choices[2].index == 2
+    assert r.choices[0].finish_reason == "stop" and r.usage.prompt_tokens == 3 and r.usage.completion_tokens == 3
+
+
+def test_chat_stream(client):
+    options = {"include_usage": True}
+    chunks = list(
+        client.chat.completions.create(
+            model="parrot", messages=said("one zwölf 三"), stream=True, stream_options=options
+        )
+    )
+    assert "".join(c.choices[0].delta.content or "" for c in chunks[:-1]) == "one zwölf 三"
+    assert chunks[0].choices[0].delta.role == "assistant" and len({c.id for c in chunks}) == 1
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == 3
+    chunks = list(client.chat.completions.create(model="parrot", messages=said("a b"), stream=True, n=2))
+    for i in range(2):
+        assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices[0].index == i) == "a b"
+
+
+def test_completions(client):
+    r = client.completions.create(model="parrot", prompt=["one two", "three"], n=2)
+    assert [c.text for c in r.choices] == ["one two", "one two", "three", "three"]
+    assert r.usage.prompt_tokens == 3 and r.usage.completion_tokens == 6
+    stream = client.completions.create(model="parrot", prompt="one two", stream=True)
+    assert "".join(c.choices[0].text for c in stream) == "one two"
+
+
+def test_tools(client):
+    for stream in (False, True):
+        r = client.chat.completions.create(
+            model="parrot", messages=said("hi"), tools=[TOOL], tool_choice="required", stream=stream
+        )
+        if stream:
+            calls = [c for chunk in r for c in chunk.choices[0].delta.tool_calls or []]
+        else:
+            calls = r.choices[0].message.tool_calls
+            assert r.choices[0].finish_reason == "tool_calls" and r.choices[0].message.content is None
+        assert [(c.function.name, json.loads(c.function.arguments)) for c in calls] == [("look", {"text": "hi"})]
+    cyclic = {"type": "object", "properties": {"x": {"$ref": "#"}}, "$ref": "#"}
+    tool = {"type": "function", "function": {"name": "look", "parameters": cyclic}}
+    r = client.chat.completions.create(model="parrot", messages=said("hi <tool_ and on"), tools=[tool])
+    assert r.choices[0].message.content == "hi <tool_ and on" and r.choices[0].message.tool_calls is None
+    r = client.chat.completions.create(model="parrot", messages=said("hi <tool_ on [TOOL"), tools=[tool], stream=True)
+    assert "".join(c.choices[0].delta.content or "" for c in r) == "hi <tool_ on [TOOL"
+
+
+def test_responses(client):
+    r = client.responses.create(model="parrot", input="one two", instructions="be brief", max_output_tokens=1)
+    assert r.output_text == "one" and r.status == "incomplete" and r.usage.total_tokens == 3
+    events = list(client.responses.create(model="parrot", input=said("one two"), stream=True))
+    assert [e.sequence_number for e in events] == list(range(len(events)))
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == "one two"
+    assert events[0].type == "response.created" and events[-1].type == "response.completed"
+    assert events[-1].response.output_text == "one two"
+    tool = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
+    r = client.responses.create(model="parrot", input="hi", tools=[tool], tool_choice="required")
+    assert [(c.type, c.name) for c in r.output] == [("function_call", "look")]
+    history = [{"role": "user", "content": "hi"}, r.output[0].to_dict(),
+               {"type": "function_call_output", "call_id": r.output[0].call_id, "output": "it is late"}]  # fmt: skip
+    assert client.responses.create(model="parrot", input=history).output_text == "it is late"
+    with pytest.raises(openai.BadRequestError, match="not kept"):
+        client.responses.create(model="parrot", input="hi", previous_response_id="resp_1")
+
+
+def test_embeddings(client):
+    texts = [f"a{'b' * i}" for i in range(20)]  # more than a batch
+    r = client.embeddings.create(model="letters", input=texts)  # base64, which the package asks for
+    assert [d.index for d in r.data] == list(range(20)) and all(len(d.embedding) == 26 for d in r.data)
+    assert r.data[1].embedding[:2] == pytest.approx([0.5**0.5] * 2)
+    one = client.embeddings.create(model="letters", input="ab", encoding_format="float", dimensions=26).data[0]
+    assert one.embedding == pytest.approx(r.data[1].embedding)
+    for wrong in ({"dimensions": 7}, {"model": "parrot"}):
+        with pytest.raises(openai.BadRequestError):
+            client.embeddings.create(**{"model": "letters", "input": "a", **wrong})
+
+
+def test_vllms_tensors(client):
+    """A model as vLLM's backend for Triton has them: senders, cumulative outputs, logprobs."""
+    r = client.completions.create(
+        model="vllm_engine", prompt="one two", temperature=0, seed=5, logprobs=1, extra_body={"top_k": 3}
+    )
+    assert r.choices[0].text == "ONE TWO" and r.choices[0].finish_reason == "length"
+    assert r.choices[0].logprobs.tokens == ["ONE", " TWO"] and r.choices[0].logprobs.top_logprobs[0] == {"?": -0.25}
+    assert (r.usage.prompt_tokens, r.usage.completion_tokens) == (2, 2)
+    r = client.chat.completions.create(model="vllm_engine", messages=said("one"), logprobs=True, top_logprobs=2)
+    assert r.choices[0].message.content == "<|IM_START|>USER ONE<|IM_END|> <|IM_START|>ASSISTANT"
+    assert [t.logprob for t in r.choices[0].logprobs.content[0].top_logprobs] == [-0.25, -0.5]
+    with pytest.raises(openai.BadRequestError, match="gives no log probabilities"):
+        client.chat.completions.create(model="parrot", messages=said("one"), logprobs=True)
+    with pytest.raises(openai.InternalServerError, match="unexpected keyword argument"):
+        client.completions.create(model="vllm_engine", prompt="x", extra_body={"unheard_of": 1})
+    with pytest.raises(openai.APIStatusError, match="the engine failed"):
+        client.completions.create(model="vllm_engine", prompt="fail")
+    stream = client.completions.create(model="vllm_engine", prompt="one fail", stream=True)
+    with pytest.raises(openai.APIError, match="the engine failed"):
+        list(stream)
+
+
+def test_any_model_of_texts(client):
+    """Tensors of other names, one answer, parameters of the request, a prompt of a known form."""
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": [{"type": "text", "text": "U"}]}]
+    for stream in (False, True):
+        r = client.chat.completions.create(
+            model="plain_text",
+            messages=messages,
+            temperature=0.5,
+            stop=["x"],
+            stream=stream,
+            response_format={"type": "json_object"},
+        )
+        text = "".join(c.choices[0].delta.content or "" for c in r) if stream else r.choices[0].message.content
+        assert json.loads(text) == {
+            "prompt": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>"
+            "\n\nU<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+            "parameters": {"temperature": 0.5, "stop": '["x"]', "response_format": '{"type":"json_object"}'},
+        }
+        if not stream:
+            assert r.usage is None  # the model has counted nothing
+    with pytest.raises(openai.BadRequestError, match="takes no tools"):
+        client.chat.completions.create(model="plain_text", messages=said("x"), tools=[TOOL])
+
+
+def test_a_client_that_goes_away(texts, client):
+    stream = client.completions.create(model="vllm_engine", prompt="endless", stream=True)
+    next(iter(stream))
+    assert metrics(texts, "vllm:num_requests_running")['{model_name="vllm_engine"}'] == 1
+    stream.close()
+    until(lambda: metrics(texts, "vllm:num_requests_running")['{model_name="vllm_engine"}'] == 0)
+    assert client.completions.create(model="vllm_engine", prompt="aborted").choices[0].text == "1"
+
+
+HOSTILE = [
+    ("chat/completions", b"\xff", "not valid UTF-8"),
+    ("chat/completions", b'{"model":"parrot","messages":"\xc3"}', "not valid UTF-8"),
+    ("chat/completions", "", "no JSON object"),
+    ("chat/completions", "null", "expected an object"),
+    ("chat/completions", "[" * 100_000, "no JSON object"),
+    ("chat/completions", {"messages": said("x")}, "must give 'model'"),
+    ("chat/completions", {"model": "parrot"}, "must give 'messages'"),
+    ("chat/completions", {"model": "parrot", "messages": []}, "0 messages"),
+    ("chat/completions", {"model": "parrot", "messages": said("x") * 10_001}, "10001 messages"),
+    ("chat/completions", {"model": "parrot", "messages": [{"role": "king", "content": "x"}]}, "role is 'king'"),
+    ("chat/completions", {"model": "parrot", "messages": [{"role": "user", "content": 7}]}, "content is 7"),
+    ("chat/completions", {"model": "parrot", "messages": [{"role": "user"}]}, "content is missing"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "n": 1000}, "'n' is 1000, expected 1 to 16"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "n": 1.5}, "'n' is 1.5, expected an integer"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "temperature": 1e400}, "is 1e400, expected a number"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "temperature": 3}, "'temperature' is 3"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "stop": ["x"] * 17}, "17 strings"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "max_tokens": 0}, "'max_tokens' is 0"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "tools": [{"type": "x"}]}, "tools[0].type"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "tools": [TOOL] * 129}, "129 tools"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "tool_choice": "required"}, "needs 'tools'"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "response_format": {"type": "x"}}, "response_format.type"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "functions": [1]}, "use 'tools'"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), **{f"m{i}": 1 for i in range(65)}}, "65 members"),
+    ("chat/completions", {"model": "letters", "messages": said("x")}, "not for chats"),
+    ("chat/completions", {"model": "vllm_engine", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "text only"),
+    ("completions", {"model": "parrot", "prompt": [1, 2]}, "tokens in their place"),
+    ("completions", {"model": "parrot", "prompt": ["x"] * 33, "n": 2}, "66 choices"),
+    ("completions", {"model": "parrot", "prompt": "x", "echo": True}, "'echo' is not supported"),
+    ("embeddings", {"model": "letters", "input": []}, "0 texts"),
+    ("embeddings", {"model": "letters", "input": ["x"] * 2049}, "2049 texts"),
+    ("responses", {"model": "parrot", "input": [{"type": "image"}]}, "type is 'image'"),
+    ("responses", {"model": "parrot", "input": "x", "n": 2}, "one text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body", "error"), HOSTILE, ids=range(len(HOSTILE)))
+def test_bad_input(texts, path, body, error):
+    data = json.dumps(body).replace("Infinity", "1e400") if isinstance(body, dict) else body
+    status, reply, _ = post(texts, path, data)
+    assert status == 400 and error in reply["error"]["message"], reply
+    assert reply["error"]["type"] == "invalid_request_error" and set(reply["error"]) == {
+        "message",
+        "type",
+        "param",
+        "code",
+    }
+
+
+def test_errors_have_the_form(texts):
+    assert post(texts, "chat/completions", {"model": "nobody", "messages": said("x")})[:2] == (
+        404,
+        {"error": {"message": "The model 'nobody' does not exist or is not offered by this API", "type": "invalid_request_error",
+                   "param": "model", "code": "model_not_found"}},
+    )  # fmt: skip
+    assert post(texts, "nothing", {})[0] == 404 and post(texts, "models", {})[0] == 405
+    for path in ("nothing", "models"):
+        assert set(post(texts, path, {})[1]["error"]) == {"message", "type", "param", "code"}
+
+
+def test_a_prompt_too_long():
+    with Server(REPOSITORIES, "--openai=true", "--http-max-input-size=100000") as s:
+        status, reply, _ = post(s, "completions", {"model": "parrot", "prompt": "x" * 200_000})
+        assert status == 400 and "exceeds the maximum allowed input size" in reply["error"]["message"]
+        assert post(s, "completions", {"model": "parrot", "prompt": "x"})[0] == 200
+
+
+def test_off_until_asked_for(server):
+    reply = post(server, "chat/completions", {"model": "words", "messages": said("x")})
+    assert reply[:2] == (404, {"error": "Not Found"})
+
+
+def test_keys_and_tokens(tmp_path):
+    """Keys come as Bearer; a key that has used its tokens waits, the other one does not."""
+    keys = tmp_path / "keys.json"
+    entries = [
+        {"name": name, "sha256": hashlib.sha256(name.encode()).hexdigest(), "models": ["parrot"], **more}
+        for name, more in (("poor", {"tokens_per_minute": 5}), ("rich", {}))
+    ]
+    keys.write_text(json.dumps({"keys": entries}))
+    with Server(REPOSITORIES, "--openai=true", f"--auth-file={keys}") as s:
+
+        def client(key):
+            return openai.OpenAI(base_url=f"http://{s.http}/v1", api_key=key, max_retries=0)
+
+        with pytest.raises(openai.AuthenticationError) as e:
+            client("nobody").models.list()
+        assert e.value.code == "invalid_api_key"
+        assert [m.id for m in client("poor").models.list()] == ["parrot"]
+        with pytest.raises(openai.PermissionDeniedError):
+            client("rich").embeddings.create(model="letters", input="x")
+        with pytest.raises(openai.PermissionDeniedError):
+            client("rich").models.retrieve("letters")
+        chat = {"model": "parrot", "messages": said("one two three")}
+        client("poor").chat.completions.create(**chat)
+        with pytest.raises(openai.RateLimitError, match="5 tokens per minute") as e:
+            client("poor").chat.completions.create(**chat)
+        assert e.value.code == "rate_limit_exceeded" and int(e.value.response.headers["retry-after"]) >= 1
+        client("rich").chat.completions.create(**chat)
+
+
+def test_metrics():
+    with Server(REPOSITORIES, "--openai=true") as s:
+        assert metrics(s, "vllm:num_requests_waiting") == {}
+        for _ in range(2):
+            post(s, "chat/completions", {"model": "parrot", "messages": said("one two three")})
+        own, theirs = '{model="parrot",version="1"}', '{model_name="parrot"}'
+        for name in ("prompt_tokens_total", "tokens_total"):
+            assert metrics(s, f"neso_generation_{name}") == {own: 6}
+        for name in ("prompt_tokens_total", "generation_tokens_total"):
+            assert metrics(s, f"vllm:{name}") == {theirs: 6}
+        for name in ("waiting", "running"):
+            assert metrics(s, f"neso_generation_{name}") == {own: 0} and metrics(s, f"vllm:num_requests_{name}") == {
+                theirs: 0
+            }
+        for name in ("neso_generation_first_token_seconds", "vllm:time_to_first_token_seconds"):
+            assert list(metrics(s, f"{name}_count").values()) == [2]
+        for name in ("neso_generation_between_tokens_seconds", "vllm:inter_token_latency_seconds"):
+            assert list(metrics(s, f"{name}_count").values()) == [4]
+
+
+def test_the_program_of_the_page(texts):
+    blocks = dict(
+        re.findall(r"```(python|console)\n(.*?)```", (ROOT / "docs" / "use" / "openai.md").read_text(), re.DOTALL)
+    )
+    program = blocks["python"].replace("localhost:8000", texts.http)
+    r = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert r.returncode == 0, r.stderr
+    assert r.stdout == blocks["console"].split("$ python client.py\n")[1]
+
+
+@pytest.mark.parametrize("route", ["chat/completions", "completions"])
+def test_perf_measures_the_routes(texts, tmp_path, route):
+    content = {"messages": said("one two three")} if route.startswith("chat") else {"prompt": "one two three"}
+    (tmp_path / "data.json").write_text(
+        json.dumps({"data": [{"payload": [{"model": "parrot", "stream": True, **content}]}]})
+    )
+    command = [ROOT / "bin" / "neso", "perf", "-m", "parrot", "--service-kind", "openai", "--endpoint", f"v1/{route}", "-u", texts.http,
+               "--input-data", tmp_path / "data.json", "--request-count", "10", "--profile-export-file", tmp_path / "e.json"]  # fmt: skip
+    r = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert r.returncode == 0 and "Request count: 10\n" in r.stdout, r
+    [experiment] = json.loads((tmp_path / "e.json").read_text())["experiments"]
+    events = {len(q["response_timestamps"]) for q in experiment["requests"]}
+    assert events == {6 if route.startswith("chat") else 5}, experiment["requests"][0]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no Node.js")
+@pytest.mark.skipif(
+    not (PACKAGES / "openai").exists(), reason="the npm package openai is not installed: scripts/setup.sh does that"
+)
+def test_the_package_of_javascript(texts, tmp_path):
+    (tmp_path / "node_modules").symlink_to(PACKAGES.resolve())
+    (tmp_path / "client.mjs").write_text(
+        """
+import OpenAI from 'openai';
+const client = new OpenAI({ baseURL: process.argv[2], apiKey: 'none', maxRetries: 0 });
+const messages = [{ role: 'user', content: 'one two three' }];
+const chat = await client.chat.completions.create({ model: 'parrot', messages });
+console.log(chat.choices[0].message.content, chat.usage.total_tokens);
+const parts = [];
+for await (const c of await client.chat.completions.create({ model: 'parrot', messages, stream: true })) {
+  parts.push(c.choices[0].delta.content ?? '');
+}
+console.log(parts.join('|'));
+console.log((await client.responses.create({ model: 'parrot', input: 'one two' })).output_text);
+console.log((await client.embeddings.create({ model: 'letters', input: 'ab' })).data[0].embedding.length);
+try { await client.chat.completions.create({ model: 'nobody', messages }); } catch (e) { console.log(e.status, e.code); }
+"""
+    )
+    r = subprocess.run(
+        ["node", "client.mjs", f"http://{texts.http}/v1"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert r.returncode == 0, r.stderr
+    assert r.stdout.splitlines() == ["one two three 6", "|one| two| three|", "one two", "26", "404 model_not_found"]

@@ -1,0 +1,204 @@
+// Package flight has the requests to a model that a request of OpenAI's API becomes,
+// while they are on their way: it sends them, merges what comes back, and ends only
+// when their memory is in no use any more.
+package flight
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/generation"
+	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/kserve"
+	"github.com/nesoserve/neso/internal/kserve/jsonwire"
+	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/openai"
+	"github.com/nesoserve/neso/internal/tracing"
+)
+
+// streamRoom is how many responses of a request wait here. The next one makes the
+// model wait.
+const streamRoom = 8
+
+// Options are what a flight needs of the front end.
+type Options struct {
+	Engine *engine.Engine
+	Caller *auth.Caller // nil where no keys are asked for
+	Texts  *generation.Book
+	// Came is when the request came, Limit bounds each input in bytes.
+	Came  time.Time
+	Limit int64
+	// Heavily runs what may take long, at once or when its turn comes, see package lane.
+	Heavily func(stop <-chan struct{}, size int, f func() *backend.Error) *backend.Error
+	// Trace begins the timeline of a request; its result may be nil.
+	Trace func(*infer.Request) *tracing.Trace
+	// Ended, if not nil, is told of each request that has ended, and why it failed.
+	Ended func(*infer.Request, *backend.Error)
+}
+
+// Flight is what is on its way. It belongs to one goroutine.
+type Flight struct {
+	o       Options
+	ctx     context.Context //nolint:containedctx // it is the request's
+	cancel  context.CancelFunc
+	q       *openai.Request
+	calls   []*call
+	answers chan Answered // has no room: a slow client slows the model
+	readers sync.WaitGroup
+}
+
+// call is one request to the model.
+type call struct {
+	req   *infer.Request
+	sink  *infer.Stream
+	text  *generation.Text
+	trace *tracing.Trace
+	fail  *backend.Error
+}
+
+// Answered is what a call has given.
+type Answered struct {
+	Call int
+	// Resp is a response, which is the receiver's to release; nil is the end of the call.
+	Resp *backend.Response
+	// Fail ends the call with an error.
+	Fail *backend.Error
+}
+
+// Begin sends all requests to the model of q. An error says that none is on its way;
+// else Close has to be called.
+func Begin(ctx context.Context, o Options, q *openai.Request, calls *openai.Calls) (*Flight, *backend.Error) {
+	f := &Flight{o: o, q: q, answers: make(chan Answered)}
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	for i := range calls.Count {
+		c, fail := f.make(calls.JSON(i))
+		if fail != nil {
+			f.cancel()
+			for _, c := range f.calls {
+				c.req.Discard()
+				c.end()
+			}
+			return nil, fail
+		}
+		f.calls = append(f.calls, c)
+	}
+	for i, c := range f.calls {
+		if o.Ended != nil {
+			c.req.Hold()
+		}
+		// As in package httpapi: the engine may run the model on this goroutine, and the
+		// reader takes the responses. It ends with the request or its execution.
+		go func() {
+			if err := o.Engine.Infer(c.req); err != nil {
+				c.sink.Refuse(err)
+			}
+		}()
+		f.readers.Go(func() { f.read(i, c) })
+	}
+	return f, nil
+}
+
+// make decodes one request to the model, as hop 1 of the generate extension does.
+func (f *Flight) make(text []byte) (*call, *backend.Error) {
+	sink := infer.NewStream(f.ctx, streamRoom)
+	sink.Ledger, sink.By = f.o.Engine.Ledger(), ledger.Asker{Key: f.o.Caller.Share()}
+	pin, err := f.o.Engine.ResolveFor(f.o.Caller, nil, f.q.Model, -1, int64(len(text)))
+	if err != nil {
+		return nil, backend.AsError(err)
+	}
+	req := pin.NewRequest(sink)
+	req.Times.Receive = backend.Now()
+	req.Ctx = f.ctx
+	var d jsonwire.Decoder
+	body := jsonwire.Body{JSON: text, Limit: f.o.Limit}
+	target := kserve.Target{Config: pin.Model.Config(), Allocator: pin.Model.Allocator(), Reserver: req}
+	fail := f.o.Heavily(f.ctx.Done(), len(text), func() *backend.Error { return d.DecodeGenerate(&req.Request, target, &body) })
+	if fail != nil {
+		req.Discard()
+		return nil, fail
+	}
+	req.Times.Start = backend.Now()
+	c := &call{req: req, sink: sink, trace: f.o.Trace(req)}
+	if f.q.Stream {
+		c.trace.EachResponse()
+	}
+	if f.q.Route != openai.Embeddings {
+		c.text = f.o.Texts.Begin(f.q.Model, pin.Model.Version(), f.o.Came)
+	}
+	return c, nil
+}
+
+// read hands the responses of call i on, until its end. It returns when the memory of
+// the request is in no use any more.
+func (f *Flight) read(i int, c *call) {
+	defer c.sink.Drain()
+	for {
+		it := Answered{Call: i, Resp: c.sink.Next()}
+		if it.Resp == nil {
+			if err := c.sink.Refusal(); err != nil {
+				it.Fail = backend.AsError(err)
+			}
+		} else if it.Resp.Err != nil {
+			it.Fail = it.Resp.Err
+		}
+		select {
+		case f.answers <- it:
+		case <-f.ctx.Done():
+			it.Resp.Release()
+			return
+		}
+		if it.Resp == nil {
+			return
+		}
+	}
+}
+
+// Calls returns how many requests to the model there are.
+func (f *Flight) Calls() int { return len(f.calls) }
+
+// Next waits for what comes next of any call; false says that the client is gone.
+func (f *Flight) Next() (Answered, bool) {
+	select {
+	case it := <-f.answers:
+		switch c := f.calls[it.Call]; {
+		case it.Fail != nil:
+			c.fail = it.Fail
+			it.Resp.Release()
+			it.Resp = nil
+		case it.Resp == nil:
+			c.text.End()
+		}
+		return it, true
+	case <-f.ctx.Done():
+		return Answered{}, false
+	}
+}
+
+// Count counts a piece of a text.
+func (f *Flight) Count(i int, p *openai.Piece) {
+	f.calls[i].text.Piece(time.Now(), len(p.Text) > 0, p.Prompt, p.Tokens)
+}
+
+// Waiting reports whether a call has another response at once.
+func (f *Flight) Waiting(i int) bool { return f.calls[i].sink.Waiting() }
+
+// Close cancels what is still on its way, and waits for its end.
+func (f *Flight) Close() {
+	f.cancel()
+	f.readers.Wait()
+	for _, c := range f.calls {
+		c.end()
+		if f.o.Ended != nil {
+			f.o.Ended(c.req, c.fail)
+		}
+	}
+}
+
+func (c *call) end() {
+	c.text.End()
+	c.trace.Done()
+}

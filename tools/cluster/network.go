@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The cluster's addresses lie in network namespaces of its own, so they can be the same
+// on every machine.
+const (
+	nodes         = 2
+	plane         = "neso-plane" // the namespace of the control plane, with the bridge
+	bridgeAddress = "10.99.0.1"
+	services      = "10.96.0.0/16"
+	firstService  = "10.96.0.1"
+	pods          = "10.244.0.0/16"
+)
+
+func nodeName(n int) string    { return fmt.Sprintf("node%d", n) }
+func namespace(n int) string   { return fmt.Sprintf("neso-node%d", n) }
+func nodeAddress(n int) string { return fmt.Sprintf("10.99.0.1%d", n) }
+func podRange(n int) string    { return fmt.Sprintf("10.244.%d.0/24", n) }
+
+// network makes the namespaces, a bridge in that of the control plane, and a cable to
+// each node.
+func network() error {
+	script := []string{
+		"netns add " + plane,
+		"-n " + plane + " link set lo up",
+		"-n " + plane + " link add bridge0 type bridge",
+		"-n " + plane + " addr add " + bridgeAddress + "/24 dev bridge0",
+		"-n " + plane + " link set bridge0 up",
+	}
+	for n := 1; n <= nodes; n++ {
+		in := "-n " + namespace(n)
+		script = append(script,
+			"netns add "+namespace(n),
+			in+" link set lo up",
+			fmt.Sprintf("-n %s link add to-node%d type veth peer name eth0 netns %s", plane, n, namespace(n)),
+			fmt.Sprintf("-n %s link set to-node%d master bridge0 up", plane, n),
+			in+" addr add "+nodeAddress(n)+"/24 dev eth0",
+			in+" link set eth0 up",
+			in+" route add default via "+bridgeAddress,
+			"-n "+plane+" route add "+podRange(n)+" via "+nodeAddress(n))
+	}
+	for n := 1; n <= nodes; n++ {
+		for other := 1; other <= nodes; other++ {
+			if n != other {
+				script = append(script, "-n "+namespace(n)+" route add "+podRange(other)+" via "+nodeAddress(other))
+			}
+		}
+	}
+	for _, line := range script {
+		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %w: %s", line, err, out)
+		}
+	}
+	for _, ns := range namespaces() {
+		c := exec.Command("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+		if err := within(ns, c.Run); err != nil {
+			return fmt.Errorf("forwarding in %s: %w", ns, err)
+		}
+	}
+	return nil
+}
+
+func namespaces() []string {
+	all := []string{plane}
+	for n := 1; n <= nodes; n++ {
+		all = append(all, namespace(n))
+	}
+	return all
+}
+
+// within calls do on this thread in a network namespace; programs that it starts are in
+// it.
+func within(ns string, do func() error) error {
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	if err := enter(ns); err != nil {
+		return err
+	}
+	err = do()
+	if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
+		return fmt.Errorf("back to the machine's network: %w", back)
+	}
+	return err
+}
+
+func enter(ns string) error {
+	f, err := os.Open("/run/netns/" + ns)
+	if err != nil {
+		return fmt.Errorf("no cluster runs (make cluster-up starts one): %w", err)
+	}
+	defer f.Close()
+	return unix.Setns(int(f.Fd()), unix.CLONE_NEWNET)
+}
