@@ -243,9 +243,10 @@ func (v *Version) Response(r *infer.Request, resp *backend.Response, index int) 
 const maxKeys = 4096
 
 // Batch counts one execution of the given batch size with its phases in
-// nanoseconds.
+// nanoseconds. It is the last inference even if its requests have failed.
 func (v *Version) Batch(size int, inputNs, inferNs, outputNs int64) {
 	v.executionCount.Add(1)
+	v.lastInference.Store(time.Now().UnixMilli())
 	v.batchSize.Observe(int64(size))
 	v.mu.Lock()
 	c := v.batches[size]

@@ -66,6 +66,20 @@ func TestFinishFailure(t *testing.T) {
 	}
 }
 
+// A client tells by it whether a model runs at all, which one whose requests all
+// fail does.
+func TestAnExecutionThatFailsIsTheLastInference(t *testing.T) {
+	v := NewVersion(nil)
+	v.Finish(ended(t, backend.Errorf(backend.Internal, "no"), infer.Backend))
+	if last := v.Snapshot().LastInference; last != 0 {
+		t.Errorf("without an execution: %d, want 0", last)
+	}
+	v.Batch(1, 1, 2, 3)
+	if v.Snapshot().LastInference == 0 {
+		t.Error("after an execution: 0, want now")
+	}
+}
+
 func TestBatchesAreKeptBySize(t *testing.T) {
 	v := NewVersion(nil)
 	var wg sync.WaitGroup
