@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import server as started
 import stores
+from buckets import Bucket
+from repository import until
 from server import BINARY, ROOT, Server, free_port
 
 ARM64 = ROOT / ".tools" / "arm64"  # made by scripts/arm64.sh
@@ -150,6 +152,43 @@ def test_no_network_for_models(tmp_path):
     assert server.process.wait(120) == 1
     server.stop()
     assert uri in server.log() and "connection refused" in server.log(), server.log()
+
+
+def test_no_network_for_models_in_the_cache(tmp_path):
+    """Without its bucket, a server that has had the models serves them from its cache, and goes on when the bucket is back.
+
+    Without a cache and with --exit-on-error=false the rest is served, not ready, until the bucket is there.
+    """
+    local = add(tmp_path / "local", "here")
+    with Bucket() as store:
+        store.upload(add(tmp_path / "models", "same"))
+        repositories = [local, store.uri]
+        poll = ["--model-control-mode=poll", "--repository-poll-secs=1"]
+        cached = [f"--repository-cache-directory={tmp_path / 'cache'}"]
+        with Server(repositories, *cached, env=store.env) as server:
+            assert answer(server, "same") == [1, 2, 3]
+        store.stop()
+        with Server(repositories, *cached, env=store.env) as server:
+            assert answer(server, "same") == answer(server, "here") == [1, 2, 3]
+            assert "cannot be reached" in server.log() and store.uri in server.log()
+        server = Server(repositories, *poll, "--exit-on-error=false", env=store.env, wait=False)
+        try:
+            assert until(lambda: started_with(server, "here")), server.log()
+            refused = server.get("/v2/health/ready")
+            assert refused.status == 400, refused
+            store.start()
+            assert until(lambda: started_with(server, "same")), server.log()
+            assert server.get("/v2/health/ready").status == 200
+            assert "can be read again" in server.log(), server.log()
+        finally:
+            server.stop()
+
+
+def started_with(server: Server, model: str) -> bool:
+    try:
+        return server.infer(model, BODY).status == 200
+    except OSError:
+        return False
 
 
 class Choked(http.server.ThreadingHTTPServer):

@@ -93,7 +93,10 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	repo, err := repository.Open(repository.Options{Settings: o.Settings, Paths: o.Repositories})
+	repo, err := repository.Open(repository.Options{
+		Settings: o.Settings, Paths: o.Repositories,
+		Patient: !o.ExitOnError && o.ControlMode != "none", // where nobody would ask again
+	})
 	if err != nil {
 		if o.ExitOnError {
 			e.closeCache()
@@ -139,6 +142,14 @@ func (e *Engine) Start(ctx context.Context) error {
 const failedStart = 10 * time.Second
 
 func (e *Engine) start(ctx context.Context) error {
+	if e.loadsAll() {
+		defer e.repo.Hold()()
+	}
+	if e.poller == nil { // else it says so
+		for _, a := range e.repo.Away() {
+			e.log.Error("model repository cannot be reached", "repository", a.Path, "models of the cache", a.Stands, "error", a.Err.Error())
+		}
+	}
 	e.poller.Prime(ctx)
 	names, err := e.startupModels(ctx)
 	if err != nil {
@@ -169,8 +180,13 @@ func (e *Engine) start(ctx context.Context) error {
 	return nil
 }
 
+// loadsAll reports whether the start loads all models that there are.
+func (e *Engine) loadsAll() bool {
+	return e.o.ControlMode != "explicit" || len(e.o.StartupModels) == 1 && e.o.StartupModels[0] == allModels
+}
+
 func (e *Engine) startupModels(ctx context.Context) ([]string, error) {
-	if e.o.ControlMode == "explicit" && (len(e.o.StartupModels) != 1 || e.o.StartupModels[0] != allModels) {
+	if !e.loadsAll() {
 		return e.o.StartupModels, nil
 	}
 	entries, err := e.repo.List(ctx)

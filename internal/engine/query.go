@@ -49,6 +49,11 @@ func (e *Engine) Ready() error {
 	if err := e.life.AllReady(); err != nil {
 		return backend.Errorf(backend.InvalidArg, "%v", err)
 	}
+	for _, a := range e.repo.Away() {
+		if !a.Stands && e.loadsAll() {
+			return backend.Errorf(backend.InvalidArg, "model repository %s has not been read yet: %v", a.Path, a.Err)
+		}
+	}
 	return nil
 }
 

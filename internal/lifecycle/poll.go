@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -81,6 +83,10 @@ func (p *Poller) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		wait := p.interval
+		if p.m.o.Repository.Remote() {
+			// Servers that were started together do not ask a store together for ever.
+			wait -= rand.N(wait/8 + 1)
+		}
 		if again := p.once(ctx); again > 0 {
 			wait = min(wait, again)
 		}
@@ -139,14 +145,16 @@ func (p *Poller) once(ctx context.Context) time.Duration {
 // report logs which repositories cannot be read: once, since the texts of a
 // network differ from time to time.
 func (p *Poller) report(look repository.Look) {
-	for path, err := range look.Failed {
+	bad := maps.Clone(look.Failed)
+	maps.Copy(bad, look.Away)
+	for path, err := range bad {
 		if !p.failed[path] {
 			p.m.log.Error("model repository cannot be read, what is loaded of it goes on", "repository", path, "error", err.Error())
 			p.failed[path] = true
 		}
 	}
 	for path := range p.failed {
-		if look.Failed[path] == nil {
+		if bad[path] == nil {
 			p.m.log.Info("model repository can be read again", "repository", path)
 			delete(p.failed, path)
 		}

@@ -13,6 +13,8 @@ type Look struct {
 	Models map[string]Sighting
 	// Failed says of each repository that could not be read why, by its path.
 	Failed map[string]error
+	// Away says the same of those that the cache stands in for.
+	Away map[string]error
 }
 
 // Sighting is what one look saw of a model.
@@ -27,7 +29,7 @@ type Sighting struct {
 
 // Look looks at all repositories.
 func (r *Repository) Look(ctx context.Context) Look {
-	look := Look{Models: map[string]Sighting{}, Failed: map[string]error{}}
+	look := Look{Models: map[string]Sighting{}, Failed: map[string]error{}, Away: map[string]error{}}
 	for _, s := range r.all() {
 		marks, err := s.Marks(ctx)
 		if err != nil {
@@ -41,6 +43,11 @@ func (r *Repository) Look(ctx context.Context) Look {
 				continue
 			}
 			look.Models[name] = Sighting{Path: s.Path(), Mark: mark}
+		}
+	}
+	for _, a := range r.Away() {
+		if a.Stands {
+			look.Away[a.Path] = a.Err
 		}
 	}
 	return look

@@ -19,6 +19,8 @@ import (
 type Options struct {
 	Settings
 	Paths []string
+	// Patient opens object stores that cannot be reached: each use tries them anew.
+	Patient bool
 }
 
 // Settings are the settings of the server for its repositories.
@@ -66,7 +68,7 @@ func Open(o Options) (*Repository, error) {
 			continue
 		}
 		seen[key] = true
-		s, err := open(path, o.CacheDir)
+		s, err := open(path, &o)
 		if err != nil {
 			_ = r.Close() // the first error says more
 			return nil, err
@@ -76,9 +78,9 @@ func Open(o Options) (*Repository, error) {
 	return r, nil
 }
 
-func open(path, cacheDir string) (source.Source, error) {
+func open(path string, o *Options) (source.Source, error) {
 	if scheme, _, ok := strings.Cut(path, "://"); ok && slices.Contains([]string{"s3", "gs", "as"}, scheme) {
-		return openStore(path, cacheDir)
+		return openStore(path, o)
 	}
 	return local.Open(path)
 }
@@ -93,6 +95,58 @@ func (r *Repository) Close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// remote is a source on another machine.
+type remote interface {
+	// Hold makes one listing answer all questions until the call of what it returns.
+	Hold() (release func())
+	// Away returns why the place could not be reached since it was opened, nil when it
+	// was. stands says that what was kept of it stands in.
+	Away() (stands bool, err error)
+}
+
+// Hold makes one listing of each object store answer all questions until the call
+// of what it returns.
+func (r *Repository) Hold() (release func()) {
+	var all []func()
+	for _, s := range r.all() {
+		if s, ok := s.(remote); ok {
+			all = append(all, s.Hold())
+		}
+	}
+	return func() {
+		for _, release := range all {
+			release()
+		}
+	}
+}
+
+// Remote reports whether a repository is on another machine, which others may ask,
+// too.
+func (r *Repository) Remote() bool {
+	return slices.ContainsFunc(r.all(), func(s source.Source) bool { _, ok := s.(remote); return ok })
+}
+
+// Away is a repository that could not be reached since the start.
+type Away struct {
+	Path string
+	Err  error
+	// Stands says that the models in the cache stand in for it.
+	Stands bool
+}
+
+// Away returns the repositories that could not be reached since the start.
+func (r *Repository) Away() []Away {
+	var all []Away
+	for _, s := range r.all() {
+		if far, ok := s.(remote); ok {
+			if stands, err := far.Away(); err != nil {
+				all = append(all, Away{s.Path(), err, stands})
+			}
+		}
+	}
+	return all
 }
 
 // Paths returns the repositories' paths: those of Open, sorted, then those
@@ -146,11 +200,10 @@ func (r *Repository) find(ctx context.Context, model string) (source.Source, err
 		return nil, backend.Errorf(backend.NotFound, "failed to poll model '%s': model not found in any model repository", model)
 	}
 	var found source.Source
+	var failed error
 	for _, s := range r.all() {
 		ok, err := s.Has(ctx, model)
-		if err != nil {
-			return nil, err
-		}
+		failed = errors.Join(failed, err)
 		if !ok {
 			continue
 		}
@@ -158,6 +211,10 @@ func (r *Repository) find(ctx context.Context, model string) (source.Source, err
 			return nil, backend.Errorf(backend.InvalidArg, "failed to poll model '%s': not unique across all model repositories", model)
 		}
 		found = s
+	}
+	// A repository that cannot be read keeps nobody from the models of another one.
+	if found == nil && failed != nil {
+		return nil, failed
 	}
 	if found == nil {
 		return nil, backend.Errorf(backend.NotFound, "failed to poll model '%s': model not found in any model repository", model)

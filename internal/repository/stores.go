@@ -10,6 +10,7 @@ import (
 )
 
 // openStore opens a repository in an object store.
-func openStore(uri, cacheDir string) (source.Source, error) {
-	return blob.Open(context.Background(), uri, blob.Options{CacheDir: cacheDir}) // it has a bound of its own
+func openStore(uri string, o *Options) (source.Source, error) {
+	// It has a bound of its own.
+	return blob.Open(context.Background(), uri, blob.Options{CacheDir: o.CacheDir, Patient: o.Patient})
 }

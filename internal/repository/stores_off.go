@@ -8,7 +8,7 @@ import (
 )
 
 // openStore says that this build has no object stores.
-func openStore(uri, _ string) (source.Source, error) {
+func openStore(uri string, _ *Options) (source.Source, error) {
 	return nil, backend.Errorf(backend.Unsupported, "model repository %s: this program has been built without object stores (the tag edge); "+
 		"expected a directory", uri)
 }

@@ -141,7 +141,7 @@ func (d *downloader) ranges(ctx context.Context, p *part, o object) error {
 // piece brings one range; after a failure it goes on where that came.
 func (d *downloader) piece(ctx context.Context, f *os.File, o object, offset, length int64) error {
 	var last error
-	for attempt := 0; attempt < attempts; attempt++ {
+	for attempt := 0; attempt < patience(last); attempt++ {
 		if attempt > 0 {
 			if err := pause(ctx, d.pause, attempt, last); err != nil {
 				return last

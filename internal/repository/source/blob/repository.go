@@ -28,6 +28,8 @@ type Options struct {
 	// TRITON_GCS_MOUNT_DIRECTORY or TRITON_AZURE_MOUNT_DIRECTORY names, that goes
 	// with the repository.
 	CacheDir string
+	// Patient opens a store that cannot be reached: each use tries it anew.
+	Patient bool
 
 	getenv func(string) string
 	http   *http.Client
@@ -45,6 +47,8 @@ type Repository struct {
 
 	mu     sync.Mutex
 	models map[string]*sync.Mutex // held while a model is fetched
+	survey *survey                // nil: each question is asked by itself
+	away   *away                  // nil: the store has answered
 }
 
 // maxObjects bounds a listing.
@@ -56,7 +60,8 @@ const pageSize = 1000
 // openTimeout bounds the first look at a store.
 const openTimeout = 2 * time.Minute
 
-// Open connects to the store that uri names and checks that it answers.
+// Open connects to the store that uri names and checks that it answers. When it
+// cannot be reached, models that the cache directory has whole stand in for it.
 func Open(ctx context.Context, uri string, o Options) (*Repository, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -77,17 +82,33 @@ func Open(ctx context.Context, uri string, o Options) (*Repository, error) {
 	if r.store, err = connect(ctx, uri, p, o); err != nil {
 		return nil, r.unusable(err)
 	}
-	if _, err := r.store.list(ctx, p.prefix, "", true, 1); err != nil {
-		r.http.CloseIdleConnections()
-		return nil, r.unusable(err)
-	}
 	mount := map[string]string{"s3": "AWS", "gs": "GCS", "as": "AZURE"}[p.scheme]
 	if r.cache, err = openCache(o.CacheDir, o.getenv("TRITON_"+mount+"_MOUNT_DIRECTORY"), uri); err != nil {
 		r.http.CloseIdleConnections()
 		return nil, backend.Errorf(backend.Internal, "failed to make the local copy of %s: %v", uri, err)
 	}
 	r.loader = newDownloader(r.store, o.pause)
+	if err := r.greet(ctx, o.Patient); err != nil {
+		_ = r.Close() // the first error says more
+		return nil, r.unusable(err)
+	}
 	return r, nil
+}
+
+// greet checks that the store answers, or that there is a reason to go on without.
+func (r *Repository) greet(ctx context.Context, patient bool) error {
+	kept := r.cache.kept(r.at.prefix)
+	if kept != nil {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, awayTimeout)
+		defer cancel()
+	}
+	_, err := r.store.list(ctx, r.at.prefix, "", true, 1)
+	if err == nil || !unreachable(err) || kept == nil && !patient {
+		return err
+	}
+	r.away = &away{err: r.unusable(err), known: kept, tried: time.Now()}
+	return nil
 }
 
 func connect(ctx context.Context, uri string, p location, o Options) (store, error) {
@@ -150,8 +171,21 @@ func (r *Repository) Close() error {
 	return r.cache.close()
 }
 
-// each calls f with every page of a listing.
-func (r *Repository) each(ctx context.Context, prefix string, shallow bool, f func(listing)) error {
+// each calls f with every page of a listing, or of what stands in for it.
+func (r *Repository) each(ctx context.Context, prefix string, shallow, look bool, f func(listing)) (gone bool, err error) {
+	k, gone, err := r.standIn(ctx, look)
+	if err != nil {
+		return false, err
+	}
+	if k != nil {
+		f(k.list(prefix, shallow))
+		return gone, nil
+	}
+	return false, r.ask(ctx, prefix, shallow, func(page listing) error { f(page); return nil })
+}
+
+// ask calls f with every page of the store's listing.
+func (r *Repository) ask(ctx context.Context, prefix string, shallow bool, f func(listing) error) error {
 	token, count := "", 0
 	for {
 		page, err := r.store.list(ctx, prefix, token, shallow, pageSize)
@@ -161,8 +195,11 @@ func (r *Repository) each(ctx context.Context, prefix string, shallow bool, f fu
 		if count += len(page.objects) + len(page.prefixes); count > maxObjects {
 			return backend.Errorf(backend.Internal, "%s holds more than %d objects", r.uri, maxObjects)
 		}
-		f(page)
+		if err := f(page); err != nil {
+			return err
+		}
 		if page.next == "" {
+			r.reached()
 			return nil
 		}
 		if page.next == token {
@@ -175,13 +212,16 @@ func (r *Repository) each(ctx context.Context, prefix string, shallow bool, f fu
 // List returns the first parts of the names below the repository's path.
 func (r *Repository) List(ctx context.Context) ([]string, error) {
 	found := map[string]bool{}
-	err := r.each(ctx, r.at.prefix, true, func(page listing) {
+	gone, err := r.each(ctx, r.at.prefix, true, false, func(page listing) {
 		for _, p := range page.prefixes {
 			if name := r.model(p); name != "" {
 				found[name] = true
 			}
 		}
 	})
+	if err == nil && !gone {
+		r.cache.forget(func(model string) bool { return found[model] || layout.NoModel(model) })
+	}
 	return slices.Sorted(maps.Keys(found)), err
 }
 
@@ -208,17 +248,35 @@ func (r *Repository) Has(ctx context.Context, model string) (bool, error) {
 	if model == "" || r.named(r.at.prefix+model+"/") != model {
 		return false, nil
 	}
-	page, err := r.store.list(ctx, r.at.prefix+model+"/", "", false, 1)
+	prefix := r.at.prefix + model + "/"
+	k, _, err := r.standIn(ctx, false)
+	if err == nil && k != nil {
+		if len(k.list(prefix, false).objects) > 0 {
+			return true, nil
+		}
+		k, _, err = r.standIn(ctx, true) // before it is said that there is none
+	}
+	if err != nil {
+		return false, err
+	}
+	if k != nil {
+		if _, err := r.Away(); err != nil {
+			return false, backend.Errorf(backend.Unavailable, "the cache does not have '%s', and the store cannot be reached: %v", model, err)
+		}
+		return false, nil
+	}
+	page, err := r.store.list(ctx, prefix, "", false, 1)
 	if err != nil {
 		return false, failure("failed to list "+r.uri, err)
 	}
+	r.reached()
 	return len(page.objects) > 0, nil
 }
 
 // Marks returns the names of List with digests of what the listing shows.
 func (r *Repository) Marks(ctx context.Context) (map[string]string, error) {
 	lines := map[string][]string{}
-	err := r.each(ctx, r.at.prefix, false, func(page listing) {
+	_, err := r.each(ctx, r.at.prefix, false, true, func(page listing) {
 		for _, o := range page.objects {
 			if name := r.model(o.key); name != "" {
 				lines[name] = append(lines[name], fmt.Sprintf("%q %q %d\n", o.key, o.etag, o.size))
@@ -249,23 +307,26 @@ func (r *Repository) Fetch(ctx context.Context, model string) (source.Directory,
 	if err != nil {
 		return source.Directory{}, failure(what, &diskError{err})
 	}
-	var files []file
+	var c contents
 	for attempt := range fetches {
-		if files, err = r.files(ctx, model); err != nil {
+		if c, err = r.contents(ctx, model, attempt > 0); err != nil {
 			return source.Directory{}, err
 		}
-		if err = r.loader.all(ctx, objects, files); !errors.Is(err, errChanged) || attempt == fetches-1 {
+		if err = r.loader.all(ctx, objects, c.files); !errors.Is(err, errChanged) || attempt == fetches-1 {
 			break
 		}
 	}
 	if err != nil {
 		return source.Directory{}, failure(what, err)
 	}
-	dir, release, err := r.cache.tree(model, objects, files)
+	dir, release, err := r.cache.tree(model, objects, c.files)
 	if err != nil {
 		return source.Directory{}, failure(what, &diskError{err})
 	}
-	prune(objects, files)
+	prune(objects, c.files)
+	if !c.gone {
+		r.cache.keep(model, c.all)
+	}
 	return source.Directory{Path: dir, Release: release, Origin: r.uri + "/" + model}, nil
 }
 
@@ -281,13 +342,20 @@ func (r *Repository) claim(model string) (release func()) {
 	return m.Unlock
 }
 
-// files lists a model's files. Names that would lead out of its directory fail
-// the model.
-func (r *Repository) files(ctx context.Context, model string) ([]file, error) {
+// contents are what a listing says of a model.
+type contents struct {
+	files []file
+	all   []object // also what is no file
+	gone  bool     // they are those of the cache
+}
+
+// contents lists a model's files; fresh asks the store itself. Names that would
+// lead out of its directory fail the model.
+func (r *Repository) contents(ctx context.Context, model string, fresh bool) (c contents, err error) {
 	prefix := r.at.prefix + model + "/"
-	var files []file
 	var bad error
-	err := r.each(ctx, prefix, false, func(page listing) {
+	take := func(page listing) {
+		c.all = append(c.all, page.objects...)
 		for _, o := range page.objects {
 			path, ok := strings.CutPrefix(o.key, prefix)
 			if ok && path == "" {
@@ -298,16 +366,26 @@ func (r *Repository) files(ctx context.Context, model string) ([]file, error) {
 				bad = backend.Errorf(backend.InvalidArg, "model '%s' in %s holds an object whose name is no path of a file: %q", model, r.uri, o.key)
 				continue
 			}
-			files = append(files, file{path: path, object: o})
+			c.files = append(c.files, file{path: path, object: o})
 		}
-	})
+	}
+	if fresh {
+		err = r.ask(ctx, prefix, false, func(page listing) error { take(page); return nil })
+	} else {
+		c.gone, err = r.each(ctx, prefix, false, true, take)
+	}
 	switch {
 	case err != nil:
-		return nil, err
+		return c, err
 	case bad != nil:
-		return nil, bad
-	case len(files) == 0:
-		return nil, backend.Errorf(backend.NotFound, "no directory '%s' in %s", model, r.uri)
+		return c, bad
+	case len(c.files) == 0:
+		return c, backend.Errorf(backend.NotFound, "no directory '%s' in %s", model, r.uri)
 	}
-	return files, nil
+	for _, f := range c.files {
+		if c.gone && !strings.HasSuffix(f.path, "/") && !r.cache.has(model, f.object) {
+			return c, backend.Errorf(backend.Unavailable, "the cache does not have %s, and %s cannot be reached", f.key, r.uri)
+		}
+	}
+	return c, nil
 }

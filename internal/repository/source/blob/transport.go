@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,11 @@ import (
 const (
 	// attempts is how often a request is sent before its failure counts.
 	attempts = 5
+	// throttled is the same of requests of which the store wants fewer for now: those
+	// of a fleet that starts at once wait for each other, rather than fail.
+	throttled = 12
+	// maxPause bounds a pause, without what chance adds.
+	maxPause = 8 * time.Second
 	// defaultPause is that before the second attempt; it doubles with each.
 	defaultPause = 200 * time.Millisecond
 	// stall is how long a transfer may bring nothing.
@@ -68,7 +74,7 @@ func newHTTPClient() *http.Client {
 // closes its body.
 func (c *client) do(ctx context.Context, method, url string, header http.Header) (*http.Response, error) {
 	var last error
-	for attempt := range attempts {
+	for attempt := 0; attempt < patience(last); attempt++ {
 		if attempt > 0 {
 			if err := pause(ctx, c.pause, attempt, last); err != nil {
 				return nil, last
@@ -159,11 +165,12 @@ func (c *client) open(ctx context.Context, url string, header http.Header, offse
 
 // pause waits before another attempt.
 func pause(ctx context.Context, first time.Duration, attempt int, last error) error {
-	d := first << (attempt - 1)
-	d += time.Duration(rand.Int64N(int64(d)))
+	d := min(first<<(attempt-1), maxPause)
 	if s := (*statusError)(nil); errors.As(last, &s) && s.after > d {
 		d = s.after
 	}
+	// Those who were refused together do not come back together.
+	d += time.Duration(rand.Int64N(int64(d)))
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -172,6 +179,16 @@ func pause(ctx context.Context, first time.Duration, attempt int, last error) er
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// patience is how many attempts a request gets in view of its last failure.
+func patience(last error) int {
+	var s *statusError
+	if errors.As(last, &s) && (s.status == http.StatusTooManyRequests ||
+		slices.Contains([]string{"SlowDown", "ServerBusy", "RequestLimitExceeded", "Throttling", "ThrottlingException"}, s.code)) {
+		return throttled
+	}
+	return attempts
 }
 
 // temporary reports whether another attempt may succeed.
