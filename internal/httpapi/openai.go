@@ -18,13 +18,8 @@ import (
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
-const (
-	// openAIPrefix is where OpenAI's routes are, if they are asked for.
-	openAIPrefix = "/v1/"
-	// parsedFactor is what a body takes once it is parsed, beside what controlBody
-	// counts, in times of its length: messages, and a prompt of them.
-	parsedFactor = 2
-)
+// openAIPrefix is where OpenAI's routes are, if they are asked for.
+const openAIPrefix = "/v1/"
 
 var openAIPaths = map[string]endpoint{
 	"models": openAIModels, "completions": openAICompletions, "chat/completions": openAIChat, "embeddings": openAIEmbeddings,
@@ -100,7 +95,7 @@ func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Call
 	q *openai.Request, calls *openai.Calls, m *openai.Mapping, ok bool,
 ) {
 	body, err := s.controlBody(w, r, c)
-	if more := parsedFactor * int64(len(body)); err == nil && more > smallBody {
+	if more := openai.Weight(body); err == nil && more > smallBody {
 		if s.ledger().Take(ledger.In, more) {
 			c.control += more
 		} else {
@@ -112,10 +107,8 @@ func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Call
 		return nil, nil, nil, false
 	}
 	var bad *openai.Error
-	if gone := s.heavily(r.Context().Done(), len(body) >= heavyText, func() *backend.Error {
-		q, bad = openai.Parse(route, body)
-		return nil
-	}); gone != nil {
+	large := len(body) >= heavyText
+	if !s.inTurn(r, large, func() { q, bad = openai.Parse(route, body) }) {
 		return nil, nil, nil, false
 	}
 	if bad == nil {
@@ -126,13 +119,22 @@ func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Call
 		}
 		m, bad = s.offered(q.Model)
 	}
-	if bad == nil {
-		calls, bad = q.Calls(m)
+	if bad == nil && !s.inTurn(r, large, func() { calls, bad = q.Calls(m) }) {
+		return nil, nil, nil, false
 	}
 	if bad != nil {
-		w.Fail(bad)
+		s.failOpenAI(w, bad)
 	}
 	return q, calls, m, bad == nil
+}
+
+// inTurn does f as heavily does; false says that the client has gone before.
+func (s *Server) inTurn(r *http.Request, heavy bool, f func()) bool { return s.heavy.In(r.Context().Done(), heavy, f) }
+
+// failOpenAI answers with an error of the API's own.
+func (s *Server) failOpenAI(w *openai.Writer, bad *openai.Error) {
+	s.boundReply(w)
+	w.Fail(bad)
 }
 
 // offered returns what a ready model is to the API.
@@ -158,7 +160,7 @@ func (s *Server) openAIModels(w *openai.Writer, caller *auth.Caller, t target) {
 	created := s.started.Unix()
 	if t.endpoint == openAIModel {
 		if _, bad := s.offered(t.name); bad != nil {
-			w.Fail(bad)
+			s.failOpenAI(w, bad)
 			return
 		}
 		s.write(w, h, http.StatusOK, openai.AppendModel(nil, t.name, created))
@@ -273,7 +275,7 @@ func (o *openAIOut) fail(err *backend.Error) {
 // failWith answers with an error, or ends the stream with its event.
 func (o *openAIOut) failWith(bad *openai.Error) {
 	if !o.begun {
-		o.w.Fail(bad)
+		o.s.failOpenAI(o.w, bad)
 		return
 	}
 	if o.s.transmit(o.w, o.c, openai.AppendErrorEvent(nil, bad), nil) == nil {
@@ -285,10 +287,7 @@ func (o *openAIOut) failWith(bad *openai.Error) {
 func (o *openAIOut) close() {
 	var body []byte
 	var bad *openai.Error
-	if gone := o.s.heavily(o.r.Context().Done(), !o.q.Stream && o.kept.Large(), func() *backend.Error {
-		body, bad = o.reply.Close(o.take())
-		return nil
-	}); gone != nil {
+	if !o.s.inTurn(o.r, !o.q.Stream && o.kept.Large(), func() { body, bad = o.reply.Close(o.take()) }) {
 		return
 	}
 	if !o.q.Stream {

@@ -37,13 +37,18 @@ func (s *Server) write(w http.ResponseWriter, h http.Header, status int, body []
 	if status != http.StatusOK {
 		w.WriteHeader(status)
 	}
+	s.boundReply(w)
+	if len(body) > 0 {
+		_, _ = w.Write(body) // a client that is gone needs no answer
+	}
+}
+
+// boundReply bounds how long a client may take for a reply that is written at once.
+func (s *Server) boundReply(w http.ResponseWriter) {
 	if _, ours := w.(gatherer); !ours { // it bounds small ones itself, when they do not go at once
 		if d := times(w); d != nil {
 			_ = d.SetWriteDeadline(time.Now().Add(s.o.ReadTimeout))
 		}
-	}
-	if len(body) > 0 {
-		_, _ = w.Write(body) // a client that is gone needs no answer
 	}
 }
 

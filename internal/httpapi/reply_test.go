@@ -41,9 +41,9 @@ func TestUnreadReplyEndsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/", "/nowhere", "/v2/models/a/infer"} {
+	for _, path := range []string{"/", "/nowhere", "/v2/models/a/infer", "/v1/models/a", "/v1/nothing"} {
 		synctest.Test(t, func(t *testing.T) {
-			s, err := New(Options{Engine: e, ReadTimeout: 5 * time.Second})
+			s, err := New(Options{Engine: e, ReadTimeout: 5 * time.Second, OpenAI: true})
 			if err != nil {
 				t.Fatal(err)
 			}

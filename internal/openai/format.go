@@ -78,8 +78,13 @@ func (f *format) prompt(r *Request) (string, *Error) {
 			}
 			turns = append(turns, m)
 		default:
-			for _, c := range m.Calls {
-				m.text += f.called(c)
+			if len(m.Calls) > 0 {
+				text := strings.Builder{}
+				put(&text, m.text)
+				for i := range m.Calls {
+					called(&text, &m.Calls[i])
+				}
+				m.text = text.String()
 			}
 			turns = append(turns, m)
 		}
@@ -106,8 +111,8 @@ func (f *format) prompt(r *Request) (string, *Error) {
 	return b.String(), nil
 }
 
-// called is a call as the model has written it.
-func (f *format) called(c toolCall) string {
+// called writes a call as the model has written it.
+func called(b *strings.Builder, c *toolCall) {
 	arguments := json.RawMessage(c.Function.Arguments)
 	if !json.Valid(arguments) {
 		arguments = appendJSON(nil, c.Function.Arguments)
@@ -116,28 +121,29 @@ func (f *format) called(c toolCall) string {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	}{c.Function.Name, arguments})
-	return "\n" + openMark + "\n" + string(text) + "\n" + closeMark
+	put(b, "\n"+openMark+"\n", string(text), "\n"+closeMark)
 }
 
 // toolText tells the model its tools, and how to call one.
 func toolText(r *Request) string {
-	text := "# Tools\n\nThese functions can be called; each line between <tools> and </tools> is the JSON description of one:\n<tools>\n"
+	var text strings.Builder
+	put(&text, "# Tools\n\nThese functions can be called; each line between <tools> and </tools> is the JSON description of one:\n<tools>\n")
 	var each []json.RawMessage
 	_ = json.Unmarshal(r.tools, &each) // it has been read before
 	for _, t := range each {
-		text += string(appendJSON(nil, t)) + "\n"
+		put(&text, string(appendJSON(nil, t)), "\n")
 	}
-	text += "</tools>\n\nTo call a function, answer with its name and arguments as JSON within these tags:\n" + openMark +
-		"\n{\"name\": ..., \"arguments\": {...}}\n" + closeMark
+	put(&text, "</tools>\n\nTo call a function, answer with its name and arguments as JSON within these tags:\n"+openMark+
+		"\n{\"name\": ..., \"arguments\": {...}}\n"+closeMark)
 	if r.choice == nil {
-		return text
+		return text.String()
 	}
 	switch name, _ := chosen(r.choice); name {
 	case "auto":
 	case "required":
-		text += "\nYou must call one of the functions now."
+		put(&text, "\nYou must call one of the functions now.")
 	default:
-		text += "\nYou must call the function " + name + " now."
+		put(&text, "\nYou must call the function ", name, " now.")
 	}
-	return text
+	return text.String()
 }

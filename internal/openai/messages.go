@@ -48,6 +48,9 @@ func (r *Request) readMessages(member string, v json.RawMessage) *Error {
 		if !slices.Contains(roles, m.Role) {
 			return bad(member, "%s[%d].role is '%s', expected one of %s", member, i, cut(m.Role, 40), strings.Join(roles, ", "))
 		}
+		if k := slices.IndexFunc(m.Calls, func(c toolCall) bool { return c.Function.Name == "" }); k >= 0 {
+			return bad(member, "%s[%d].tool_calls[%d].function.name is missing", member, i, k)
+		}
 		if !m.read() {
 			return bad(member, "%s[%d].content is %s, expected a string or an array of parts", member, i, cut(string(m.Content), 80))
 		}
@@ -73,16 +76,18 @@ func (m *message) read() bool {
 	if json.Unmarshal(m.Content, &parts) != nil {
 		return false
 	}
+	var text strings.Builder // a message may have as many parts as fit into a body
 	for _, p := range parts {
 		switch p.Type {
 		case "text", "input_text", "output_text":
-			m.text += p.Text
+			text.WriteString(p.Text)
 		case "refusal":
-			m.text += p.Refusal
+			text.WriteString(p.Refusal)
 		default:
 			m.other = or(p.Type, "unnamed")
 		}
 	}
+	m.text = text.String()
 	return true
 }
 

@@ -217,6 +217,26 @@ func TestAStreamInPieces(t *testing.T) {
 	}
 }
 
+// What a model says of tokens costs no less than nothing.
+func TestCostOfWildNumbers(t *testing.T) {
+	m, _ := Map(textModel(nil, "text_input"))
+	r, _ := Parse(Completions, []byte(`{"model":"m","prompt":["a","b"]}`))
+	a := NewAnswer(r, strings.Repeat("0", 24), 1, 2)
+	for i := range 2 {
+		p, bad := m.Read(&backend.Response{Parameters: []backend.Parameter{
+			backend.Int("num_input_tokens", 1<<63-1), backend.Int("num_output_tokens", 1<<63-1),
+		}})
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		a.Add(nil, i, &p)
+		a.Add(nil, i, &p)
+	}
+	if cost := a.Cost(); cost < 1<<31 {
+		t.Errorf("%d tokens", cost)
+	}
+}
+
 func TestVectorsThatAreWrong(t *testing.T) {
 	r, _ := Parse(Embeddings, []byte(`{"model":"e","input":["a","b"]}`))
 	for name, p := range map[string]Piece{

@@ -53,9 +53,9 @@ func (m *Mapping) Read(resp *backend.Response) (Piece, *Error) {
 		case q.Name == finishName && q.Kind == backend.StringParameter:
 			p.finish(q.Text())
 		case q.Name == promptName && q.Kind == backend.IntParameter:
-			p.Prompt = max(0, q.Int64())
+			p.Prompt = min(max(0, q.Int64()), math.MaxInt32)
 		case q.Name == tokensName && q.Kind == backend.IntParameter:
-			p.Tokens = max(0, q.Int64())
+			p.Tokens = min(max(0, q.Int64()), math.MaxInt32)
 		}
 	}
 	for i := range resp.Outputs {

@@ -66,6 +66,29 @@ func (r *Request) Keeps() bool { return !r.Stream || r.tools != nil || r.Route =
 // body is a request's members, which are taken out one by one.
 type body map[string]json.RawMessage
 
+// valueBytes is what a value of a body takes while it is read, whatever its length:
+// there are structures for two bytes of text.
+const valueBytes = 128
+
+// Weight is how many bytes reading a body takes beside its text, of which there are
+// copies: messages, and a prompt of them.
+func Weight(text []byte) int64 {
+	values, quoted := int64(1), false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case !quoted:
+			if c == ',' || c == '[' || c == '{' {
+				values++
+			}
+		case c == '\\':
+			i++
+		}
+	}
+	return 2*int64(len(text)) + valueBytes*values
+}
+
 // Parse reads a body.
 func Parse(route Route, text []byte) (*Request, *Error) {
 	var b body

@@ -214,7 +214,7 @@ func appendCall(out []toolCall, text []byte) []toolCall {
 	if c.Arguments == nil {
 		c.Arguments = c.Parameters
 	}
-	if c.Arguments == nil {
+	if c.Arguments == nil || string(c.Arguments) == "null" {
 		c.Arguments = json.RawMessage("{}")
 	}
 	var call toolCall
