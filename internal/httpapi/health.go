@@ -30,11 +30,15 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, t target, versio
 	case t.endpoint == serverReady && s.engine.Ready() != nil:
 		status = http.StatusBadRequest
 	}
-	if text != "" {
+	switch {
+	case text != "":
 		s.replyText(w, h, status, text)
-		return
+	case jsonwire.AskedFor(r.Header["Accept"]):
+		h["Content-Type"] = jsonType
+		s.write(w, h, status, jsonwire.EncodeHealth(t.endpoint == serverLive, status == http.StatusOK, t.name))
+	default:
+		s.write(w, h, status, nil)
 	}
-	s.write(w, h, status, nil)
 }
 
 // verbose reports whether the reasons are asked for, too.

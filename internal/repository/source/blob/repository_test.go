@@ -378,3 +378,38 @@ func TestNamesThatLeadOut(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// TestClocksApart checks that a refusal says what the clocks have to do with it, the
+// same at each look.
+func TestClocksApart(t *testing.T) {
+	noCredentials(t)
+	const refused = "Unable to create S3 filesystem client. Check account credentials. "
+	const skewed = `<Error><Code>RequestTimeTooSkewed</Code><Message>The difference is too large.</Message></Error>`
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string
+		ahead  time.Duration // of the store's clock
+		want   string
+	}{
+		{"behind", 403, skewed, 2 * time.Hour, "Exception: 'RequestTimeTooSkewed' Message: 'The difference is too large. " +
+			"This machine's clock is 2h0m0s behind the store's, so that its signatures are not valid.'"},
+		{"ahead", 403, "", -24 * time.Hour, "Exception: 'HTTP status 403' Message: 'This machine's clock is 24h0m0s ahead of the store's, " +
+			"so that its signatures are not valid.'"},
+		{"agree", 403, skewed, time.Minute, "Exception: 'RequestTimeTooSkewed' Message: 'The difference is too large.'"},
+		{"not of signatures", 404, "", 2 * time.Hour, "Exception: 'HTTP status 404' Message: ''"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Date", time.Now().Add(c.ahead).UTC().Format(http.TimeFormat))
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, c.body)
+			}))
+			defer s.Close()
+			_, err := Open(t.Context(), "s3://"+s.URL+"/bucket/top", Options{getenv: func(string) string { return "" }})
+			if want := refused + c.want + " (s3://" + s.URL + "/bucket/top)"; err == nil || err.Error() != want {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+}

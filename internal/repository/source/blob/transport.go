@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -39,9 +40,32 @@ type statusError struct {
 	after         time.Duration
 }
 
+// clocksApart is how far two clocks may be apart before stores refuse what one of them
+// has signed: five minutes with Google, fifteen with the others.
+const clocksApart = 5 * time.Minute
+
+// tellClocks adds to a refusal what the clocks have to do with it. A store that takes a
+// signature for wrong or too old does not say by how much.
+func (e *statusError) tellClocks(stores string, now time.Time) {
+	at, err := http.ParseTime(stores)
+	if err != nil || e.status != http.StatusForbidden && e.status != http.StatusUnauthorized && e.status != http.StatusBadRequest {
+		return
+	}
+	ahead := now.Sub(at).Round(time.Minute) // the same with each look, so that it is told once
+	if ahead.Abs() < clocksApart {
+		return
+	}
+	word := "ahead of"
+	if ahead < 0 {
+		word = "behind"
+	}
+	e.message = strings.TrimSpace(fmt.Sprintf("%s This machine's clock is %s %s the store's, so that its signatures are not valid.",
+		e.message, ahead.Abs(), word))
+}
+
 func (e *statusError) Error() string {
 	if e.code == "" {
-		return fmt.Sprintf("HTTP status %d", e.status)
+		return strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", e.status, e.message))
 	}
 	if e.message == "" {
 		return e.code
@@ -114,6 +138,7 @@ func (c *client) once(ctx context.Context, method, url string, header http.Heade
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // an error without its text is still one
 	e := c.explain(resp.StatusCode, resp.Header, body)
 	e.status = resp.StatusCode
+	e.tellClocks(resp.Header.Get("Date"), time.Now())
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
 		e.after = min(time.Duration(n)*time.Second, 10*time.Second)
 	}
