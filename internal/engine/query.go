@@ -43,16 +43,16 @@ func (e *Engine) Ready() error {
 	if err := e.faults.first(); err != nil {
 		return err
 	}
+	for _, a := range e.repo.Away() {
+		if !a.Stands && e.loadsAll() {
+			return backend.Errorf(backend.InvalidArg, "model repository %s has not been read yet: %v", a.Path, a.Err)
+		}
+	}
 	if !e.o.StrictReadiness {
 		return nil
 	}
 	if err := e.life.AllReady(); err != nil {
 		return backend.Errorf(backend.InvalidArg, "%v", err)
-	}
-	for _, a := range e.repo.Away() {
-		if !a.Stands && e.loadsAll() {
-			return backend.Errorf(backend.InvalidArg, "model repository %s has not been read yet: %v", a.Path, a.Err)
-		}
 	}
 	return nil
 }
