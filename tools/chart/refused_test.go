@@ -58,6 +58,8 @@ func TestRefused(t *testing.T) {
 		{`models: {source: initContainer}`, `set models.initContainer.image`},
 		{`models: {load: [a]}`, `models.load needs models.controlMode explicit`},
 		{`server: {options: {http-port: 9000}}`, `server.options has http-port, which the chart gives from a value of its own`},
+		{`server: {options: {strict-readiness: false}}`, `server.options has strict-readiness`},
+		{`models: {strictReadiness: "no"}`, `at '/models/strictReadiness'`},
 		{`server: {ports: {http: 8001}}`, `server.ports: http, grpc and metrics need ports of their own`},
 		{`service: {ports: {http: 8001}}`, `service.ports: http, grpc and metrics need ports of their own`},
 		{

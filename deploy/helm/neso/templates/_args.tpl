@@ -18,6 +18,11 @@
 - {{ printf "--load-model=%v" . | quote }}
 {{- end }}
 - {{ printf "--exit-on-error=%v" $v.models.exitOnError | quote }}
+{{- if not (kindIs "invalid" $v.models.strictReadiness) }}
+- {{ printf "--strict-readiness=%v" $v.models.strictReadiness | quote }}
+{{- else if ne $v.models.controlMode "none" }}
+- --strict-readiness=false
+{{- end }}
 - {{ printf "--http-address=%v" $address | quote }}
 - {{ printf "--http-port=%v" $v.server.ports.http | quote }}
 - {{ printf "--grpc-address=%v" $address | quote }}

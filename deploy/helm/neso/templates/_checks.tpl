@@ -66,7 +66,7 @@
 {{- define "neso.checks.server" -}}
 {{- $c := . -}}{{- $v := .root.Values -}}
 {{- range $name, $_ := $v.server.options -}}
-{{- if has $name (list "model-repository" "model-store" "model-control-mode" "repository-poll-secs" "load-model" "exit-on-error" "http-address" "http-port"
+{{- if has $name (list "model-repository" "model-store" "model-control-mode" "repository-poll-secs" "load-model" "exit-on-error" "strict-readiness" "http-address" "http-port"
   "grpc-address" "grpc-port" "metrics-address" "metrics-port" "drain-grace-secs" "exit-timeout-secs" "http-max-connection-age-secs" "grpc-max-connection-age"
   "instance-hang-timeout" "log-format" "log-verbose" "auth-file" "http-tls-cert" "http-tls-key" "http-tls-client-ca" "grpc-use-ssl" "grpc-server-cert"
   "grpc-server-key" "grpc-use-ssl-mutual" "grpc-root-cert" "metrics-tls-cert" "metrics-tls-key" "repository-cache-directory") -}}
