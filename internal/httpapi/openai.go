@@ -129,7 +129,9 @@ func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Call
 }
 
 // inTurn does f as heavily does; false says that the client has gone before.
-func (s *Server) inTurn(r *http.Request, heavy bool, f func()) bool { return s.heavy.In(r.Context().Done(), heavy, f) }
+func (s *Server) inTurn(r *http.Request, heavy bool, f func()) bool {
+	return s.heavy.In(r.Context().Done(), heavy, f)
+}
 
 // failOpenAI answers with an error of the API's own.
 func (s *Server) failOpenAI(w *openai.Writer, bad *openai.Error) {
