@@ -43,6 +43,15 @@ const (
 	stateless              // also what was refused
 )
 
+// kindOf is that of a request with such parameters. Those of a sequence are counted by
+// the model: each may come once.
+func kindOf(parameters map[string]any) kind {
+	if parameters[paramSequenceID] != nil {
+		return unsentOnly
+	}
+	return stateless
+}
+
 // attempt calls do until it succeeds or there is no sense in going on.
 func (r *Retry) attempt(ctx context.Context, k kind, do func() error) error {
 	for n := 1; ; n++ {

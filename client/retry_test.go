@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -119,6 +120,21 @@ func TestRetryHTTP(t *testing.T) {
 	n.Store(0)
 	if _, err := c.Infer(t.Context(), &Request{Model: "m", Sequence: &Sequence{ID: 1}}); err == nil || n.Load() != 1 {
 		t.Errorf("in a sequence: %v, %d attempts", err, n.Load())
+	}
+	in := map[string]any{"sequence_id": 1}
+	for name, call := range map[string]func() error{
+		"generate": func() error {
+			_, err := c.Generate(t.Context(), "m", "", in)
+			return err
+		},
+		"generate_stream": func() error {
+			return c.GenerateStream(t.Context(), "m", "", in, func(json.RawMessage) error { return nil })
+		},
+	} {
+		n.Store(0)
+		if err := call(); err == nil || n.Load() != 1 {
+			t.Errorf("%s in a sequence: %v, %d attempts", name, err, n.Load())
+		}
 	}
 }
 

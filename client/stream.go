@@ -130,7 +130,7 @@ func (c *Client) Generate(ctx context.Context, model, version string, fields map
 		return nil, err
 	}
 	var text json.RawMessage
-	err = c.Retry.attempt(ctx, stateless, func() error {
+	err = c.Retry.attempt(ctx, kindOf(fields), func() error {
 		text, err = h.call(ctx, http.MethodPost, modelPath(model, version)+"/generate", fields)
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -30,6 +31,7 @@ func ReadAll(r io.Reader, declared, limit int64, lead int) ([]byte, error) {
 	if declared > limit {
 		return nil, tooLong(limit)
 	}
+	limit = min(limit, math.MaxInt64-1-int64(lead)-1) // what is one more than it is a number, too
 	size := int64(512)
 	if declared >= 0 {
 		size = min(declared, trusted)

@@ -2,6 +2,7 @@ package bounded
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,6 +19,11 @@ func TestReadAll(t *testing.T) {
 	for _, declared := range []int64{-1, 10000, 1 << 60} {
 		if _, err := ReadAll(strings.NewReader(text), declared, 9999, 0); err == nil {
 			t.Errorf("declared %d: more than the limit was read", declared)
+		}
+	}
+	for _, limit := range []int64{math.MaxInt64, math.MaxInt64 - 1} { // who wants no bound
+		if got, err := ReadAll(strings.NewReader(text), -1, limit, 63); err != nil || string(got) != text {
+			t.Errorf("limit %d: %v, %d bytes", limit, err, len(got))
 		}
 	}
 	got, err := ReadAll(strings.NewReader("few"), 1<<40, 1<<41, 0) // a length that is a lie
