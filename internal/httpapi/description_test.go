@@ -72,3 +72,13 @@ func TestDescriptionRoutes(t *testing.T) {
 		}
 	}
 }
+
+// A model that is asked for often is described once.
+func TestDescribedOnce(t *testing.T) {
+	c := dial(t, serve(t, nil, nil))
+	once := c.do("GET", "/openapi.json?model=fp32&model=two", nil, nil)
+	often := c.do("GET", "/openapi.json?model=two"+strings.Repeat("&model=fp32", 1000), nil, nil)
+	if once.StatusCode != 200 || string(once.body) != string(often.body) {
+		t.Errorf("%d, %d bytes; once %d, %d bytes", often.StatusCode, len(often.body), once.StatusCode, len(once.body))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -52,6 +53,9 @@ func Document(server Server, models []*modelconfig.Config) ([]byte, error) {
 		doc["security"] = []any{object{"bearer": []any{}}, object{"key": []any{}}}
 	}
 	paths, schemas := doc["paths"].(object), components["schemas"].(object)
+	models = slices.Clone(models)
+	slices.SortStableFunc(models, func(a, b *modelconfig.Config) int { return strings.Compare(a.Name, b.Name) })
+	models = slices.CompactFunc(models, func(a, b *modelconfig.Config) bool { return a.Name == b.Name }) // some are asked for twice
 	limit := exampleElements
 	if len(models) == 1 {
 		limit = loneExampleElements
