@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -100,6 +101,30 @@ func TestShutdownIsBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	close(g.open) // the model comes to its senses
+}
+
+// Who is asked to take another connection keeps this one until its calls have ended:
+// what bounds old connections is for those.
+func TestPartingCutsNoCall(t *testing.T) {
+	g := newGate()
+	f := start(t, g.echo(), Options{MaxConnectionAgeGrace: time.Millisecond})
+	unary := make(chan error, 1)
+	go func() {
+		_, err := f.infer(request("int32", "", 1))
+		unary <- err
+	}()
+	wait(t, g.entered, "the request")
+	f.server.Part()
+	select {
+	case err := <-unary:
+		t.Errorf("cut off: %v", err)
+		close(g.open)
+	case <-time.After(100 * time.Millisecond): // a hundred times what it would take
+		close(g.open)
+		if err := wait(t, unary, "the unary answer"); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // Whoever calls Shutdown again waits for the same goroutines, and for all of them.

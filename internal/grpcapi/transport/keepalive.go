@@ -12,13 +12,13 @@ func (c *conn) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.afterLocked(timerKeepalive, c.s.o.KeepaliveTime, c.ping)
-	age := c.s.o.MaxConnectionAge
+	age, over := c.s.o.MaxConnectionAge, c.old
 	if c.s.parting.Load() && (age <= 0 || age > partAge) {
-		age = partAge
+		age, over = partAge, c.move
 	}
 	if age > 0 {
 		// Connections that began together must not end together.
-		c.afterLocked(timerAge, time.Duration(float64(age)*(0.9+0.2*rand.Float64())), c.old)
+		c.afterLocked(timerAge, time.Duration(float64(age)*(0.9+0.2*rand.Float64())), over)
 	}
 }
 
@@ -28,13 +28,17 @@ func (c *conn) part() {
 	greeted := c.greeted
 	c.mu.Unlock()
 	if greeted {
-		c.old()
+		c.move()
 	}
 }
 
+// move has the client take another connection. Its calls here have the time that they
+// need: the server goes on serving them.
+func (c *conn) move() { c.drain("max_age") }
+
 // old drains a connection that has reached its age.
 func (c *conn) old() {
-	c.drain("max_age")
+	c.move()
 	if grace := c.s.o.MaxConnectionAgeGrace; grace > 0 {
 		c.mu.Lock()
 		c.afterLocked(timerAge, grace, c.close)
