@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/nesotest"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// speaker writes a text in as many pieces as its prompt has bytes, and fails behind the
+// third one of a prompt with an x.
+func speaker() *nesotest.Echo {
+	return &nesotest.Echo{OnExecute: func(_ context.Context, _ backend.Config, batch *backend.Batch) (bool, error) {
+		for _, r := range batch.Requests {
+			prompt := string(r.Inputs[0].Data[4:])
+			for i := range len(prompt) {
+				resp := &backend.Response{Outputs: []tensor.Tensor{{
+					Name: "text_output", Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: tensor.AppendElement(nil, []byte("piece ")),
+				}}}
+				if i == 2 && strings.Contains(prompt, "x") {
+					resp = &backend.Response{Err: backend.Errorf(backend.Internal, "no more words")}
+				}
+				if r.Respond(resp, false) != nil {
+					break // cancelled
+				}
+			}
+			_ = r.Respond(nil, true) // as above
+		}
+		return true, nil
+	}}
+}
+
+// Clients that come, read a part and go leave nothing behind: serve looks at the ledger,
+// TestMain at goroutines.
+func TestTextsThatNobodyWaitsFor(t *testing.T) {
+	addr := serve(t, speaker(), func(o *Options, eo *engine.Options) {
+		o.OpenAI = true
+		eo.Repositories = []string{nesotest.Tree(t, map[string]string{
+			"talk/1/": "", "talk/config.pbtxt": `backend: "echo" model_transaction_policy { decoupled: true }
+				parameters { key: "chat_template" value { string_value: "plain" } } instance_group [{ count: 4 kind: KIND_CPU }]
+				input { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] } output { name: "text_output" data_type: TYPE_STRING dims: [ 1 ] }`,
+		})}
+	})
+	body := func(i int) (path, text string) {
+		prompt := strings.Repeat("a", 1+i%50)
+		if i%7 == 0 {
+			prompt += "x"
+		}
+		switch stream := fmt.Sprint(i%2 == 0); i % 3 {
+		case 0:
+			return "/v1/completions", `{"model":"talk","prompt":["` + prompt + `","b"],"n":2,"stream":` + stream + `}`
+		case 1:
+			return "/v1/chat/completions", `{"model":"talk","messages":[{"role":"user","content":"` + prompt + `"}],"stream":` + stream + `}`
+		default:
+			return "/v1/responses", `{"model":"talk","input":"` + prompt + `","stream":` + stream + `}`
+		}
+	}
+	var clients sync.WaitGroup
+	for k := range 8 {
+		clients.Go(func() {
+			for i := range 40 {
+				c := dial(t, addr)
+				path, text := body(k + 8*i)
+				c.send("POST", path, nil, []byte(text))
+				switch i % 4 {
+				case 0: // gone at once
+				case 1: // after a part
+					_, _ = c.c.Read(make([]byte, 1+10*i))
+				default:
+					if _, err := c.answer("POST"); err != nil {
+						t.Errorf("%s %s: %v", path, text, err)
+					}
+				}
+				c.c.Close()
+			}
+		})
+	}
+	clients.Wait()
+}
