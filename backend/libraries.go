@@ -10,7 +10,7 @@ type Library struct {
 	// Name is that of the agent or cache, Path the file.
 	Name, Path string
 	Logger     *slog.Logger
-	// Host takes the metrics that a response cache makes; nil: none.
+	// Host takes the metrics that the library makes; nil: none.
 	Host Host
 }
 

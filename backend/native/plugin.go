@@ -75,7 +75,7 @@ func measuring(h backend.Host) backend.Host {
 }
 
 func errOnlyMetrics() error {
-	return backend.Errorf(backend.Unsupported, "the library of a response cache may ask the server for metrics alone")
+	return backend.Errorf(backend.Unsupported, "the library of a repository agent or a response cache may ask the server for metrics alone")
 }
 
 func (measured) Infer(*backend.Request) error { return errOnlyMetrics() }

@@ -296,3 +296,10 @@ def test_example(tmp_path):
         assert r.body.decode() == refused, r
         (tmp_path / "models" / "sealed" / "SEAL").write_text("mine")
         assert s.post("/v2/repository/models/sealed/load", {}).status == 200
+
+
+def test_metrics(loads):
+    """Metrics that an agent makes are on the server's page."""
+    for name in ("counted", "counted_too"):
+        assert loads.load(name, ("b", {"count": "1"})).status == 200
+    assert re.search(r"^tells_loads_total 2$", loads.server.metrics(), re.M)

@@ -179,7 +179,7 @@ func New(o Options) *Manager {
 		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
 	}
 	m.backends = newBackends(o)
-	m.agents = agent.NewSet(o.AgentDir, o.Libraries, o.Logger)
+	m.agents = agent.NewSet(o.AgentDir, o.Libraries, o.Host, o.Logger)
 	m.table.Store(&table{models: map[string]*served{}})
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.drains, m.stopDrains = context.WithCancel(context.Background())

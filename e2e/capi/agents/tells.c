@@ -3,6 +3,7 @@
  *   refuse   the action that fails ("MODEL_INITIALIZE", "LOAD", ...)
  *   move     the model's files go to a place that is acquired
  *   ask      "1", "more": the functions of the server are called with what they do not take, and their answers written down
+ *   count    "1": loads are counted by a metric, as long as the agent lives
  *   do       "crash", "exit", "hang", "abort": in LOAD;  "crash_late": in LOAD_COMPLETE
  * The name that it was compiled for is NAME. */
 #include <pthread.h>
@@ -75,11 +76,22 @@ static const char* model_name(TRITONREPOAGENT_Agent* agent, TRITONREPOAGENT_Agen
   return parameter(agent, model, "is");
 }
 
+static TRITONSERVER_Error* count(void) {
+  static TRITONSERVER_MetricFamily* family;
+  static TRITONSERVER_Metric* loads;
+  if (!family) {
+    TRY(TRITONSERVER_MetricFamilyNew(&family, TRITONSERVER_METRIC_KIND_COUNTER, "tells_loads_total", "Loads"));
+    TRY(TRITONSERVER_MetricNew(&loads, family, NULL, 0));
+  }
+  return TRITONSERVER_MetricIncrement(loads, 1);
+}
+
 TRITONSERVER_Error* TRITONREPOAGENT_ModelInitialize(TRITONREPOAGENT_Agent* agent, TRITONREPOAGENT_AgentModel* model) {
   void* state = (void*)1;
   TRY(TRITONREPOAGENT_ModelState(model, &state));
   tell("%s ModelInitialize state %s", model_name(agent, model), state ? "set" : "null");
   TRY(TRITONREPOAGENT_ModelSetState(model, &models));
+  if (*parameter(agent, model, "count")) TRY(count());
   if (!strcmp(parameter(agent, model, "refuse"), "MODEL_INITIALIZE")) return ERR(INVALID_ARG, "no such model, says " NAME);
   return NULL;
 }

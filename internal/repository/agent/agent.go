@@ -29,6 +29,7 @@ const checksum = "checksum"
 type Set struct {
 	directory string
 	libraries backend.Libraries
+	host      backend.Host
 	log       *slog.Logger
 
 	mu   sync.Mutex
@@ -43,12 +44,12 @@ type used struct {
 }
 
 // NewSet returns the agents whose libraries lie in a directory, "" for the usual one.
-// libraries runs them; nil where the server cannot.
-func NewSet(directory string, libraries backend.Libraries, log *slog.Logger) *Set {
+// libraries runs them; nil where the server cannot. host takes their metrics.
+func NewSet(directory string, libraries backend.Libraries, host backend.Host, log *slog.Logger) *Set {
 	if directory == "" {
 		directory = DefaultDirectory
 	}
-	return &Set{directory: filepath.Clean(directory), libraries: libraries, log: log, open: map[string]*used{}}
+	return &Set{directory: filepath.Clean(directory), libraries: libraries, host: host, log: log, open: map[string]*used{}}
 }
 
 // library is the name under which the peer looks for an agent.
@@ -92,7 +93,7 @@ func (s *Set) take(name string) (*used, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.agent == nil {
-		if u.agent, err = s.libraries.Agent(backend.Library{Name: name, Path: path, Logger: s.log}); err != nil {
+		if u.agent, err = s.libraries.Agent(backend.Library{Name: name, Path: path, Logger: s.log, Host: s.host}); err != nil {
 			s.leave(name, u)
 			return nil, err
 		}

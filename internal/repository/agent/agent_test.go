@@ -71,7 +71,8 @@ func TestChecksum(t *testing.T) {
 			"unable to find 'libtritonrepoagent_nosuch.so' for repo agent 'nosuch', searched: /agents",
 		},
 	} {
-		_, err := NewSet("/agents", nil, slog.New(slog.DiscardHandler)).Load(t.Context(), &Model{Name: "m", Agents: c.agents, Directory: dir})
+		set := NewSet("/agents", nil, nil, slog.New(slog.DiscardHandler))
+		_, err := set.Load(t.Context(), &Model{Name: "m", Agents: c.agents, Directory: dir})
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/nesoserve/neso/backend/internal/worker/guest"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/backend/native/host"
 )
 
 // Agent is a library that was opened. Its methods are called one at a time.
@@ -24,31 +24,21 @@ type Agent interface {
 
 // Server is the way to the server.
 type Server struct {
-	guest *guest.Guest
+	host.Plugin
 	agent Agent
 }
 
 // Connect takes over the inherited channels.
 func Connect() (*Server, error) {
 	s := &Server{}
-	var err error
-	if s.guest, err = guest.Connect(s); err != nil {
-		return nil, err
-	}
-	s.guest.Watch(func([]byte) {}, func([]byte) {})
-	return s, nil
-}
-
-// Log sends a record to the server's log. Any goroutine may call it.
-func (s *Server) Log(level uint8, file string, line int, message string) error {
-	return s.guest.Log(level, file, line, message)
+	return s, s.Plugin.Connect(s)
 }
 
 // Serve works until the server says that it is enough, or is gone. It returns the
 // exit status.
 func (s *Server) Serve(a Agent) int {
 	s.agent = a
-	return s.guest.Run()
+	return s.Guest().Run()
 }
 
 // Call implements guest.Handler.
@@ -83,9 +73,6 @@ func dispatch(to Agent, kind wire.Kind, number uint32, body json.RawMessage) (an
 		return nil, errors.New("worker protocol: a repository agent does not know this call")
 	}
 }
-
-// Instance implements guest.Handler: there are none.
-func (s *Server) Instance(uint32) (guest.Instance, bool) { return guest.Instance{}, false }
 
 // Exit implements guest.Handler.
 func (s *Server) Exit() { s.agent.Exit() }

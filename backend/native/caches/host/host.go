@@ -49,40 +49,21 @@ type Cache interface {
 
 // Server is the way to the server.
 type Server struct {
-	guest *guest.Guest
+	host.Plugin
 	cache Cache
 }
 
 // Connect takes over the inherited channels.
 func Connect() (*Server, error) {
 	s := &Server{}
-	var err error
-	if s.guest, err = guest.Connect(s); err != nil {
-		return nil, err
-	}
-	s.guest.Watch(func([]byte) {}, func([]byte) {})
-	return s, nil
-}
-
-// Log sends a record to the server's log. Any goroutine may call it.
-func (s *Server) Log(level uint8, file string, line int, message string) error {
-	return s.guest.Log(level, file, line, message)
-}
-
-// Measure does an operation on a metric of the library's; answer may be nil.
-func (s *Server) Measure(m host.Metric, answer any) error {
-	text, err := s.guest.Ask(wire.KindMetric, m)
-	if err != nil || answer == nil {
-		return err
-	}
-	return json.Unmarshal(text, answer)
+	return s, s.Plugin.Connect(s)
 }
 
 // Serve works until the server says that it is enough, or is gone. It returns the
 // exit status.
 func (s *Server) Serve(c Cache) int {
 	s.cache = c
-	return s.guest.Run()
+	return s.Guest().Run()
 }
 
 // Call implements guest.Handler.
@@ -95,7 +76,7 @@ func (s *Server) Call(kind wire.Kind, lane uint32, body json.RawMessage) (any, e
 		}
 		return nil, s.cache.Open(&o)
 	case wire.KindInit:
-		return nil, s.guest.Attach(lane, guest.Served{Tables: Tables, InlineLimit: InlineLimit, Execute: s.execute})
+		return nil, s.Guest().Attach(lane, guest.Served{Tables: Tables, InlineLimit: InlineLimit, Execute: s.execute})
 	case wire.KindUnload: // of the whole process, which ends
 		return nil, nil
 	default:
@@ -139,7 +120,7 @@ func (s *Server) lookup(key string) (*guest.Answer, error) {
 			return nil, backend.Errorf(backend.InvalidArg, "a value of %d bytes is more than the %d that there may be", size, MaxValue)
 		}
 		a.Drop()
-		block, err := s.guest.Allocate(size, InlineLimit)
+		block, err := s.Guest().Allocate(size, InlineLimit)
 		if err != nil {
 			return nil, err
 		}
@@ -154,9 +135,6 @@ func (s *Server) lookup(key string) (*guest.Answer, error) {
 	}
 	return a, err
 }
-
-// Instance implements guest.Handler: all lanes are served ones.
-func (s *Server) Instance(uint32) (guest.Instance, bool) { return guest.Instance{}, false }
 
 // Exit implements guest.Handler.
 func (s *Server) Exit() { s.cache.Exit() }
