@@ -94,15 +94,19 @@ func (a *allocator) allocate(o *output, name uintptr, size int, userp C.word) *b
 	return object.TakeError(handle.Handle(C.call_attributes(f, a.handle, C.word(name), C.word(where), userp, o.at.userp)))
 }
 
-// release gives the memory of an output back.
+// release gives the memory of an output back, if it is any: an output without elements
+// may have got none.
 func (a *allocator) release(o *output) {
 	if !o.given {
 		return
 	}
 	o.given = false
+	object.DeleteAttributes(o.attributes)
+	if o.at.buffer == 0 {
+		return
+	}
 	err := object.TakeError(handle.Handle(C.call_free(a.free, a.handle, o.at.buffer, o.at.userp, C.size_t(o.size), o.at._type, o.at.id)))
 	if err != nil {
 		processLog().Logger().Error("the response allocator failed to release memory", "output", o.name, "error", err.Message)
 	}
-	object.DeleteAttributes(o.attributes)
 }

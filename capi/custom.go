@@ -81,15 +81,27 @@ func TRITONSERVER_MetricFamilyNew(made C.uintptr_t, kind C.int, name, descriptio
 		Name: object.String(uintptr(name)), Description: object.String(uintptr(description)), Kind: backend.MetricKind(kind),
 	}}
 	var err error
+	if strings.HasPrefix(f.Name, "__") {
+		return C.uintptr_t(object.Errorf(backend.InvalidArg, "Invalid metric name '%s'", f.Name))
+	}
 	if f.home, err = newFamily(f.MetricFamily); err != nil {
-		text := backend.AsError(err).Message
-		if strings.HasPrefix(text, "invalid") {
-			text = "I" + text[1:] // as the peer's begin
-		}
-		return C.uintptr_t(object.NewError(backend.AsError(err).Code, text))
+		return C.uintptr_t(asPeers(err))
 	}
 	object.Set(uintptr(made), uintptr(families.New(f)))
 	return 0
+}
+
+// asPeers is an error about a metric, whose text begins as the peer's.
+func asPeers(err error) handle.Handle {
+	e := backend.AsError(err)
+	text := e.Message
+	switch {
+	case strings.HasPrefix(text, "invalid"):
+		text = "I" + text[1:]
+	case strings.HasPrefix(text, "buckets"):
+		text = "Bucket Boundaries must be strictly sorted: " + text
+	}
+	return object.NewError(e.Code, text)
 }
 
 //export TRITONSERVER_MetricFamilyDelete
@@ -196,7 +208,7 @@ func TRITONSERVER_MetricNewWithArgs(made, h, labels C.uintptr_t, count C.uint64_
 	}
 	m, err := f.home.Metric(family, names)
 	if err != nil {
-		return C.uintptr_t(object.FromError(err))
+		return C.uintptr_t(asPeers(err))
 	}
 	f.metrics++
 	object.Set(uintptr(made), uintptr(metrics.New(&metric{m, f})))

@@ -3,6 +3,8 @@
 package capi
 
 // #include <stdlib.h>
+// extern char** environ;
+// static const char* neso_variable(int i) { return environ ? environ[i] : 0; }
 import "C"
 
 import "unsafe"
@@ -14,4 +16,16 @@ func environment(name string) string {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))
 	return C.GoString(C.getenv(key))
+}
+
+// variables are all of them, as the program has them now, for its workers.
+func variables() []string {
+	list := []string{}
+	for i := C.int(0); ; i++ {
+		line := C.neso_variable(i)
+		if line == nil {
+			return list
+		}
+		list = append(list, C.GoString(line))
+	}
 }

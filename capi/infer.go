@@ -9,8 +9,6 @@ import "C"
 import (
 	"encoding/binary"
 	"encoding/json"
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	"github.com/nesoserve/neso"
@@ -101,21 +99,19 @@ func (r *request) depart(s *server) (neso.Request, *flight, error) {
 	if q.Version < 0 {
 		q.Version = 0
 	}
+	raw := ""
 	if r.raw != "" {
-		if err := r.deduce(s); err != nil {
+		var err error
+		if raw, err = r.deduce(s); err != nil {
 			return q, nil, err
 		}
 	}
 	f.tensors = r.tensors[:0]
 	for i := range r.inputs {
-		t, err := r.inputs[i].tensor(s)
-		if err != nil {
-			for k := range f.tensors {
-				f.tensors[k].Release()
-			}
-			return q, nil, err
-		}
-		f.tensors = append(f.tensors, t)
+		f.tensors = append(f.tensors, r.inputs[i].tensor())
+	}
+	if raw != "" {
+		f.tensors[0].Name = raw
 	}
 	r.tensors = f.tensors
 	q.Inputs = f.tensors
@@ -137,42 +133,32 @@ func (r *request) land() {
 }
 
 // tensor returns the input as the server takes it: where the program left it, unless
-// it came in pieces.
-func (in *input) tensor(*server) (tensor.Tensor, error) {
+// it came in pieces. Copies for host policies are the same tensor in memory near the
+// instances of a policy: the data that is for all stands for them.
+func (in *input) tensor() tensor.Tensor {
 	t := tensor.Tensor{Name: in.name, Datatype: in.datatype, Shape: in.shape}
-	pieces, size := in.pieces, in.size
-	if len(pieces) == 0 && len(in.policies) > 0 {
-		// All copies are the same tensor: that of instances on the CPU, whose policy has
-		// this name where nobody has given it another, is as good as the others.
-		some, known := in.policies["cpu"]
-		if !known {
-			some = in.policies[slices.Min(slices.Collect(maps.Keys(in.policies)))]
-		}
-		for _, p := range some {
-			pieces, size = append(pieces, p), size+len(p)
-		}
-	}
-	switch len(pieces) {
+	switch len(in.pieces) {
 	case 0:
 	case 1:
-		t.Data = pieces[0]
+		t.Data = in.pieces[0]
 	default:
-		t.Data = make([]byte, 0, size)
-		for _, p := range pieces {
+		t.Data = make([]byte, 0, in.size)
+		for _, p := range in.pieces {
 			t.Data = append(t.Data, p...)
 		}
 	}
-	return t, nil
+	return t
 }
 
-// deduce gives the sole input of a raw request name, datatype and shape of the model.
-func (r *request) deduce(s *server) error {
+// deduce gives the sole input of a raw request the datatype and shape of the model, and
+// returns the name that it has there: the program knows it by its own.
+func (r *request) deduce(s *server) (string, error) {
 	facts, err := s.facts(r.model, r.version)
 	if err != nil {
-		return err
+		return "", err
 	}
-	refuse := func(format string, args ...any) error {
-		return backend.Errorf(backend.InvalidArg, r.prefix()+format, args...)
+	refuse := func(format string, args ...any) (string, error) {
+		return "", backend.Errorf(backend.InvalidArg, r.prefix()+format, args...)
 	}
 	if len(r.inputs) != 1 || len(facts.Input) != 1 {
 		return refuse("Raw request must only have 1 input (found %d) to be deduced but got %d inputs in '%s' model configuration", len(r.inputs),
@@ -196,8 +182,7 @@ func (r *request) deduce(s *server) error {
 		}
 		shape = append(shape, dim)
 	}
-	in.name, in.datatype = want.Name, datatypeOf(want.Datatype)
-	r.raw = in.name
+	in.datatype = datatypeOf(want.Datatype)
 	switch {
 	case in.datatype == tensor.Bytes && (open >= 0 || elements != 1):
 		return refuse("For BYTE datatype raw input '%s', the model must have input shape [1]", want.Name)
@@ -210,7 +195,7 @@ func (r *request) deduce(s *server) error {
 		shape[open] = int64(in.size) / elements / int64(in.datatype.Size())
 	}
 	in.shape = shape
-	return nil
+	return want.Name, nil
 }
 
 func datatypeOf(config string) tensor.Datatype {

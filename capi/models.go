@@ -92,6 +92,10 @@ type modelFacts struct {
 	Policy       struct {
 		Decoupled bool `json:"decoupled"`
 	} `json:"model_transaction_policy"`
+	Batching struct {
+		Levels  uint64 `json:"priority_levels"`
+		Default uint64 `json:"default_priority_level"`
+	} `json:"dynamic_batching"`
 	Input []struct {
 		Name     string          `json:"name"`
 		Datatype string          `json:"data_type"`
@@ -164,7 +168,11 @@ func TRITONSERVER_ServerModelMetadata(h, name C.uintptr_t, version C.int64_t, me
 //export TRITONSERVER_ServerModelStatistics
 func TRITONSERVER_ServerModelStatistics(h, name C.uintptr_t, version C.int64_t, message C.uintptr_t) C.uintptr_t {
 	return document(h, message, whileLive(func(s serving) ([]byte, error) {
-		return s.Statistics(object.String(uintptr(name)), int64(version))
+		model, version := object.String(uintptr(name)), int64(version)
+		if model == "" {
+			version = -1 // all models, all versions
+		}
+		return s.Statistics(model, version)
 	}))
 }
 
@@ -214,12 +222,12 @@ func TRITONSERVER_ServerLoadModelWithParameters(h, name, parameters C.uintptr_t,
 	if name == 0 || !ok {
 		return C.uintptr_t(object.Null("the model's name and its parameters"))
 	}
-	config, files := "", map[string][]byte{}
+	config, files, empty := "", map[string][]byte{}, false
 	for _, p := range list {
 		switch v := p.Value.(type) {
 		case string:
 			if p.Name == "config" {
-				config = v
+				config, empty = v, v == ""
 				continue
 			}
 		case []byte:
@@ -229,6 +237,9 @@ func TRITONSERVER_ServerLoadModelWithParameters(h, name, parameters C.uintptr_t,
 			}
 		}
 		return C.uintptr_t(notPolled(name, "unrecognized load parameter '"+p.Name+"' with type '"+p.Type.String()+"'"))
+	}
+	if empty {
+		return C.uintptr_t(notPolled(name, "parameter 'config' is empty, expected a JSON object"))
 	}
 	return ask(h, func(s *server) error {
 		model := object.String(uintptr(name))

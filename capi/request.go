@@ -57,7 +57,6 @@ type input struct {
 	shape    []int64
 	pieces   [][]byte
 	size     int
-	policies map[string][][]byte // by host policy
 }
 
 var requests = handle.NewTable[request](handle.Request)
@@ -195,7 +194,8 @@ func TRITONSERVER_InferenceRequestRemoveAllInputs(h C.uintptr_t) C.uintptr_t {
 	})
 }
 
-// appendPiece adds a piece to an input, for one host policy or, with "", for all.
+// appendPiece adds a piece to an input, for one host policy or, with "", for all. Those
+// for policies are checked, and not needed.
 func appendPiece(h, name, base C.uintptr_t, size uint64, kind C.int, policy string) C.uintptr_t {
 	return change(h, func(r *request) handle.Handle {
 		in, err := r.find(uintptr(name))
@@ -210,12 +210,7 @@ func appendPiece(h, name, base C.uintptr_t, size uint64, kind C.int, policy stri
 			return object.Errorf(backend.InvalidArg, "unknown memory type %d of input '%s'", int(kind), in.name)
 		case object.MemoryType(kind) == object.GPU:
 			return object.Errorf(backend.Unsupported, "data of input '%s' lies on a GPU: it must be copied to the machine's memory", in.name)
-		case policy != "":
-			if in.policies == nil {
-				in.policies = map[string][][]byte{}
-			}
-			in.policies[policy] = append(in.policies[policy], piece)
-		case size > 0:
+		case policy == "" && size > 0:
 			in.pieces = append(in.pieces, piece)
 			in.size += len(piece)
 		}
@@ -250,7 +245,7 @@ func TRITONSERVER_InferenceRequestRemoveAllInputData(h, name C.uintptr_t) C.uint
 		in, err := r.find(uintptr(name))
 		if err == 0 {
 			clear(in.pieces)
-			in.pieces, in.size, in.policies = in.pieces[:0], 0, nil
+			in.pieces, in.size = in.pieces[:0], 0
 		}
 		return err
 	})

@@ -149,12 +149,24 @@ func TRITONSERVER_InferenceRequestPriorityUInt64(h, priority C.uintptr_t) C.uint
 
 //export TRITONSERVER_InferenceRequestSetPriority
 func TRITONSERVER_InferenceRequestSetPriority(h C.uintptr_t, priority C.uint32_t) C.uintptr_t {
-	return put(h, func(r *request) { r.priority = uint64(priority) })
+	return setPriority(h, uint64(priority))
+}
+
+// setPriority sets a priority that the model has; with any other the request has the
+// model's default one, 0 where it has no priorities.
+func setPriority(h C.uintptr_t, priority uint64) C.uintptr_t {
+	return put(h, func(r *request) {
+		f, err := r.server.facts(r.model, r.version)
+		if err == nil && (priority == 0 || priority > f.Batching.Levels) {
+			priority = f.Batching.Default
+		}
+		r.priority = priority
+	})
 }
 
 //export TRITONSERVER_InferenceRequestSetPriorityUInt64
 func TRITONSERVER_InferenceRequestSetPriorityUInt64(h C.uintptr_t, priority C.uint64_t) C.uintptr_t {
-	return put(h, func(r *request) { r.priority = uint64(priority) })
+	return setPriority(h, uint64(priority))
 }
 
 //export TRITONSERVER_InferenceRequestTimeoutMicroseconds

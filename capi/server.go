@@ -24,6 +24,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/all"
 	"github.com/nesoserve/neso/capi/handle"
+	"github.com/nesoserve/neso/capi/native"
 	"github.com/nesoserve/neso/capi/object"
 )
 
@@ -136,16 +137,18 @@ func TRITONSERVER_ServerNew(made, options C.uintptr_t) C.uintptr_t {
 }
 
 // startError gives an error of the start the code and the text of the peer: it says
-// of models that are named, and do not load, what it says when they are loaded later.
+// of models that are named, and do not load, what it says when they are loaded later, and
+// only that there are some where they are not found, or cannot be read.
 func startError(s *server, err error) error {
 	if s != nil && s.mode == "explicit" {
-		if list, cut := strings.CutPrefix(err.Error(), "failed to load all models\n"); cut {
+		list, cut := strings.CutPrefix(err.Error(), "failed to load all models\n")
+		if cut && !strings.Contains(list, "failed to poll from model repository") {
 			lines := strings.Split(list, "\n")
 			for i, line := range lines {
 				for _, name := range s.own.StartupModels {
 					line = strings.TrimPrefix(line, "  "+name+": ")
 				}
-				lines[i] = line
+				lines[i] = strings.TrimPrefix(line, "    ") // of a text of several lines
 			}
 			return backend.Errorf(backend.InvalidArg, "%s", strings.Join(lines, "\n"))
 		}
@@ -180,6 +183,9 @@ func (o *serverOptions) build() (*server, error) {
 		},
 		mode: o.server.ControlMode, metrics: o.metrics,
 	}
+	if s.mode != "explicit" {
+		s.own.StartupModels = nil // they have no meaning, which is no error
+	}
 	s.serving = s.own
 	s.own.Metrics.Custom = customMetrics
 	// Bounded by what stop passes to CloseWithin; see there.
@@ -187,7 +193,10 @@ func (o *serverOptions) build() (*server, error) {
 	for name, settings := range o.caches {
 		s.own.ResponseCache = neso.ResponseCache{Name: name, Directory: o.cacheDir, Settings: maps.Clone(settings)}
 	}
-	with := all.Options{Python: environment("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost()}
+	with := all.Options{
+		Python: environment("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost(), NativeHere: native.Here,
+		Environment: variables(),
+	}
 	s.own.Backends, s.own.Libraries = all.Drivers(with), all.Plugins(with)
 	for _, more := range Drivers {
 		s.own.Backends = append(s.own.Backends, more()...)
@@ -309,12 +318,11 @@ func TRITONSERVER_ServerMetrics(h, made C.uintptr_t) C.uintptr_t {
 		return C.uintptr_t(object.Null("the place for the metrics"))
 	}
 	return ask(h, func(s *server) error {
-		if !s.metrics {
-			return backend.Errorf(backend.Unsupported, "metrics not supported")
-		}
 		var b bytes.Buffer
-		if err := s.WriteMetrics(&b); err != nil {
-			return err
+		if s.metrics { // else there are none, which is no error there either
+			if err := s.WriteMetrics(&b); err != nil {
+				return err
+			}
 		}
 		object.Set(uintptr(made), uintptr(metricTexts.New(&metricsText{text: b.String()})))
 		return nil

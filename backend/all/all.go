@@ -30,10 +30,16 @@ type Options struct {
 	// NativeHost is the neso-host command, which runs backend libraries; see package
 	// backend/native.
 	NativeHost string
+	// NativeHere runs backend libraries in this process, for models with `isolation:
+	// none`; nil refuses those.
+	NativeHere func() native.Here
 	// WorkerUser and WorkerEnvironment are those of package backend/python, for all
 	// workers.
 	WorkerUser        string
 	WorkerEnvironment []string
+	// Environment is the server's environment, of which workers get a part; nil is that
+	// of this process.
+	Environment []string
 	// DeviceMemory and CUDALibrary are those of package backend/python.
 	DeviceMemory map[int]int64
 	CUDALibrary  string
@@ -75,7 +81,7 @@ func (o *Options) Apart() (text string, kept bool) {
 func Drivers(o Options) []backend.Driver {
 	hosts := python.Options{
 		Python: o.Python, WorkerUser: o.WorkerUser, WorkerBinary: o.WorkerBinary, WorkerEnvironment: o.WorkerEnvironment,
-		DeviceMemory: o.DeviceMemory, CUDALibrary: o.CUDALibrary,
+		Environment: o.Environment, DeviceMemory: o.DeviceMemory, CUDALibrary: o.CUDALibrary,
 	}
 	drivers := []backend.Driver{
 		errorbackend.New(),
@@ -87,7 +93,9 @@ func Drivers(o Options) []backend.Driver {
 	}
 	drivers = append(drivers, hosted.Drivers(hosts)...)
 	drivers = append(drivers, native.New(o.native()))
-	workers := isolate.Options{Binary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment}
+	workers := isolate.Options{
+		Binary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment, Environment: o.Environment,
+	}
 	if o.Python != "" {
 		workers.Env = []string{"NESO_PYTHON=" + o.Python}
 	}
@@ -102,7 +110,8 @@ func Plugins(o Options) backend.Libraries { return plugins.New(o.native()) }
 
 func (o *Options) native() native.Options {
 	return native.Options{
-		Host: o.NativeHost, WorkerBinary: o.WorkerBinary, WorkerUser: o.WorkerUser, WorkerEnvironment: o.WorkerEnvironment,
+		Host: o.NativeHost, Here: o.NativeHere, WorkerBinary: o.WorkerBinary, WorkerUser: o.WorkerUser,
+		WorkerEnvironment: o.WorkerEnvironment, Environment: o.Environment,
 	}
 }
 
@@ -112,7 +121,7 @@ func Isolatable(o Options) []backend.Driver {
 	return []backend.Driver{
 		fil.New(fil.Options{
 			Interpreter: interpreter(o), WorkerUser: o.WorkerUser, WorkerBinary: o.WorkerBinary,
-			WorkerEnvironment: o.WorkerEnvironment,
+			WorkerEnvironment: o.WorkerEnvironment, Environment: o.Environment,
 		}),
 		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 		openvino.New(openvino.Options{Interpreter: interpreter(o)}),

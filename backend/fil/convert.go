@@ -93,7 +93,7 @@ func (d *driver) runConverter(ctx context.Context, cfg *backend.Config, interpre
 	err = process.RunOnce(ctx, process.Command{
 		Path: interpreter, Args: []string{"-", path, dir}, Dir: dir, User: d.user, Limits: bounds,
 		Confine: process.Confiner(d.options.WorkerBinary),
-		Env:     process.Environment(os.Environ(), d.options.WorkerEnvironment, d.user),
+		Env:     process.Environment(d.options.Environment, d.options.WorkerEnvironment, d.user),
 	}, converter, out, errs)
 	if err == nil {
 		return nil

@@ -22,6 +22,9 @@ type Options struct {
 	WorkerUser        string
 	WorkerBinary      string
 	WorkerEnvironment []string
+	// Environment is the server's environment, of which workers get a part; nil is that
+	// of this process.
+	Environment []string
 }
 
 // New returns the driver.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -39,6 +38,9 @@ type Options struct {
 	// WorkerUser and WorkerEnvironment are those of package backend/python.
 	WorkerUser        string
 	WorkerEnvironment []string
+	// Environment is the server's environment, of which workers get a part; nil is that
+	// of this process.
+	Environment []string
 }
 
 // Wrap returns a driver whose models run in workers if they say so, and as
@@ -205,7 +207,7 @@ func (w *wrapped) spec(cfg *backend.Config, in *backend.InstanceConfig) supervis
 	if in.HostPolicy != nil && len(in.HostPolicy.Processors) > 0 {
 		cores = min(len(in.HostPolicy.Processors), processors.Count())
 	}
-	env := append(process.Environment(os.Environ(), w.options.WorkerEnvironment, w.user), w.options.Env...)
+	env := append(process.Environment(w.options.Environment, w.options.WorkerEnvironment, w.user), w.options.Env...)
 	bounds, _ := limits.Of(cfg.Parameters) // checked by isolated
 	load, _ := limits.LoadLimitOf(cfg.Parameters, w.settings.Values)
 	env = append(env, fmt.Sprintf("GOMAXPROCS=%d", cores))

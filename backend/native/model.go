@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -67,22 +68,25 @@ func newModel(d *driver, cfg backend.Config, lib, batching library) *model {
 	for i := range cfg.Outputs {
 		m.tables.Outputs = append(m.tables.Outputs, cfg.Outputs[i].Name)
 	}
-	if shared, _ := isShared(&cfg); shared { // checked before
-		m.group, m.number = d.join(lib)
+	if isShared(&cfg) {
+		m.group, m.number = d.join(&cfg, lib)
 	} else {
 		m.group = newGroup(d, "")
 	}
 	return m
 }
 
-// join returns the group of a library's models, and a number in it.
-func (d *driver) join(lib library) (*group, uint32) {
+// join returns the group of a library's models that are isolated alike, and a number in
+// it.
+func (d *driver) join(cfg *backend.Config, lib library) (*group, uint32) {
+	is, _ := isolationOf(cfg) // checked before
+	key := fmt.Sprintf("%d %s", is, lib.path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	g := d.shared[lib.path]
+	g := d.shared[key]
 	if g == nil {
-		g = newGroup(d, lib.path)
-		d.shared[lib.path] = g
+		g = newGroup(d, key)
+		d.shared[key] = g
 	}
 	g.users++
 	g.nextModel++
@@ -119,6 +123,13 @@ func (d *driver) completeShared(ctx context.Context, cfg *backend.Config, lib li
 
 // spec says how to start the process of a model.
 func (d *driver) spec(cfg *backend.Config, lib library) (supervise.Spec, error) {
+	if is, _ := isolationOf(cfg); is == here {
+		most, _ := limits.LoadLimitOf(cfg.Parameters, d.settings.Values)
+		return supervise.Spec{
+			Launcher: d.launcher, Name: cfg.Name, Host: d.host, Logger: d.log.With(slog.String("backend", cfg.Backend)), LoadLimit: most,
+			Command: process.Command{Here: d.worker()},
+		}, nil
+	}
 	path, err := d.options.findHost()
 	if err != nil {
 		return supervise.Spec{}, err
@@ -134,7 +145,7 @@ func (d *driver) spec(cfg *backend.Config, lib library) (supervise.Spec, error) 
 	bounds, _ := limits.Of(cfg.Parameters) // checked before
 	most, _ := limits.LoadLimitOf(cfg.Parameters, d.settings.Values)
 	log := d.log.With(slog.String("backend", cfg.Backend))
-	if shared, _ := isShared(cfg); !shared {
+	if !isShared(cfg) {
 		log = log.With(slog.String("model", cfg.Name))
 	}
 	return supervise.Spec{
@@ -149,7 +160,7 @@ func (d *driver) spec(cfg *backend.Config, lib library) (supervise.Spec, error) 
 // commonPolicy is where all instances of a model are to run; nil where they are to
 // run in different places.
 func commonPolicy(cfg *backend.Config) *backend.HostPolicy {
-	if shared, _ := isShared(cfg); shared || len(cfg.Instances) == 0 {
+	if isShared(cfg) || len(cfg.Instances) == 0 {
 		return nil
 	}
 	first := cfg.Instances[0].HostPolicy
@@ -235,6 +246,9 @@ func (m *model) Ready() error {
 
 // Process implements backend.ProcessUser: that of all instances.
 func (m *model) Process() int {
+	if is, _ := isolationOf(&m.cfg); is == here {
+		return 0 // it is the server's
+	}
 	if w := m.group.worker.Load(); w != nil {
 		return w.Process()
 	}

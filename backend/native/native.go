@@ -23,7 +23,8 @@ const Name = "native"
 // Parameters of a model.
 const (
 	// paramIsolation says whether the model has a process of its own, "process" (the
-	// default), or one with the other models of its library, "shared".
+	// default), one with the other models of its library, "shared", or that of the
+	// program that has the server as a C library, "none".
 	paramIsolation = "isolation"
 	// paramLimit bounds a batch in seconds, as for Python models.
 	paramLimit = "EXECUTION_TIMEOUT_SECONDS"
@@ -40,6 +41,21 @@ type Options struct {
 	// WorkerUser and WorkerEnvironment are those of package backend/python.
 	WorkerUser        string
 	WorkerEnvironment []string
+	// Environment is the server's environment, of which workers get a part; nil is that
+	// of this process.
+	Environment []string
+	// Here makes what runs libraries in the process of the server, for each server that
+	// has a model with `isolation: none`. It is nil where none may run there.
+	Here func() Here
+}
+
+// Here runs libraries in the process of the server.
+type Here interface {
+	// Serve is a worker: it speaks over its ends of the channels, and returns when the
+	// server has said that it is enough, or is gone.
+	Serve(control, descriptors *os.File)
+	// Close ends the libraries, which no worker uses any more.
+	Close()
 }
 
 // New returns the driver.
@@ -67,6 +83,7 @@ type driver struct {
 	mu     sync.Mutex
 	shared map[string]*group // by library
 	links  map[string]*scratch.Dir
+	here   Here // nil before the first model that runs here
 }
 
 func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, error) {
@@ -96,7 +113,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 func checkParameter(cfg *backend.Config, name string) error {
 	switch name {
 	case paramIsolation:
-		_, err := isShared(cfg)
+		_, err := isolationOf(cfg)
 		return err
 	case paramLimit:
 		if _, ok := limits.ParseSeconds(cfg.Parameters[name]); !ok {
@@ -107,20 +124,59 @@ func checkParameter(cfg *backend.Config, name string) error {
 	return limits.Check(cfg.Parameters, name)
 }
 
-// isShared reports whether the model shares a process.
-func isShared(cfg *backend.Config) (bool, error) {
+// isolation is which process a model runs in.
+type isolation uint8
+
+const (
+	isolated isolation = iota // its own
+	shared                    // that of all models of the library that say so
+	here                      // the server's
+)
+
+// isolationOf reads the parameter.
+func isolationOf(cfg *backend.Config) (isolation, error) {
 	switch v := strings.ToLower(cfg.Parameters[paramIsolation]); v {
 	case "", "process":
-		return false, nil
+		return isolated, nil
 	case "shared":
-		return true, nil
+		return shared, nil
 	case "none":
-		return false, backend.Errorf(backend.Unsupported,
-			"model '%s' has 'isolation: none': a backend library always has a process of its own, expected process or shared", cfg.Name)
+		return here, nil
 	default:
-		return false, backend.Errorf(backend.InvalidArg, "parameter 'isolation' of model '%s' is '%s', expected process or shared", cfg.Name,
-			cfg.Parameters[paramIsolation])
+		return isolated, backend.Errorf(backend.InvalidArg, "parameter 'isolation' of model '%s' is '%s', expected process, shared or none",
+			cfg.Name, cfg.Parameters[paramIsolation])
 	}
+}
+
+// isShared reports whether the model shares a process.
+func isShared(cfg *backend.Config) bool {
+	is, _ := isolationOf(cfg) // checked before
+	return is != isolated
+}
+
+// checkHere refuses what a library in the server's process cannot have.
+func (d *driver) checkHere(cfg *backend.Config) error {
+	if d.options.Here == nil {
+		return backend.Errorf(backend.Unsupported, "model '%s' has 'isolation: none', which is for programs that have the server as C library: "+
+			"under this server a backend library has a process, expected process or shared", cfg.Name)
+	}
+	for _, name := range append(slices.Clone(limits.Parameters), paramLimit) {
+		if _, ok := cfg.Parameters[name]; ok {
+			return backend.Errorf(backend.InvalidArg, "model '%s' has 'isolation: none': parameter %s bounds a process, and it has none of its own",
+				cfg.Name, name)
+		}
+	}
+	return nil
+}
+
+// worker is the command of a library that runs here.
+func (d *driver) worker() func(control, descriptors *os.File) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.here == nil {
+		d.here = d.options.Here()
+	}
+	return d.here.Serve
 }
 
 // check refuses what no process need be started for.
@@ -132,6 +188,11 @@ func (d *driver) check(cfg *backend.Config) (library, error) {
 			}
 		}
 	}
+	if is, _ := isolationOf(cfg); is == here {
+		if err := d.checkHere(cfg); err != nil {
+			return library{}, err
+		}
+	}
 	return d.library(cfg)
 }
 
@@ -141,7 +202,7 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	if shared, _ := isShared(&cfg); shared {
+	if isShared(&cfg) {
 		return d.completeShared(ctx, &cfg, lib)
 	}
 	spec, err := d.spec(&cfg, lib)
@@ -182,6 +243,10 @@ func (d *driver) Close() error {
 	d.launcher.Close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.here != nil {
+		d.here.Close()
+		d.here = nil
+	}
 	var failed []error
 	for _, dir := range d.links {
 		failed = append(failed, dir.Remove())
@@ -200,5 +265,5 @@ func plain(err error) error {
 
 // environment is that of the processes.
 func (d *driver) environment() []string {
-	return process.Environment(os.Environ(), d.options.WorkerEnvironment, d.user)
+	return process.Environment(d.options.Environment, d.options.WorkerEnvironment, d.user)
 }

@@ -39,6 +39,9 @@ type Options struct {
 	// WorkerEnvironment are patterns of the names of variables that workers get; nil
 	// means all but those with the server's own secrets.
 	WorkerEnvironment []string
+	// Environment is the server's environment, of which workers get a part; nil is that
+	// of this process.
+	Environment []string
 	// DeviceMemory bounds the memory on each GPU in which models hand tensors to
 	// each other, in bytes by the number of the GPU; 64 MiB where there is none, 0 or
 	// less for none.
@@ -106,7 +109,7 @@ func open(o Options, hosted *Hosted, host backend.Host, s backend.Settings) (bac
 	}
 	d := &driver{
 		options: o, hosted: hosted, server: s, settings: parsed, host: host, log: log, user: user,
-		env:      process.Environment(os.Environ(), o.WorkerEnvironment, user),
+		env:      process.Environment(o.Environment, o.WorkerEnvironment, user),
 		launcher: &process.Launcher{Logger: log.With(slog.String("backend", hosted.name()))},
 		envs:     environments{directory: o.CacheDirectory},
 	}

@@ -21,7 +21,6 @@ import (
 type library struct {
 	handle               handle.Handle
 	manager              handle.Handle
-	server               *host.Server
 	path, folder, name   string
 	folderText, nameText object.Text
 	config               string
@@ -59,15 +58,15 @@ type group struct {
 
 // open returns the library of a model, opened and initialized.
 func (w *worker) open(l *host.Load) (*library, error) {
-	w.opening.Lock()
-	defer w.opening.Unlock()
-	if lib := w.libraries[l.Library]; lib != nil {
+	w.libraries.mu.Lock()
+	defer w.libraries.mu.Unlock()
+	if lib := w.libraries.list[l.Library]; lib != nil {
 		if lib.name != l.View.Backend {
 			return nil, backend.Errorf(backend.InvalidArg, "library '%s' is that of backend '%s' already", l.Library, lib.name)
 		}
 		return lib, nil
 	}
-	lib := &library{server: w.server, path: l.Library, folder: l.Directory, name: l.View.Backend, config: commandLine(l)}
+	lib := &library{path: l.Library, folder: l.Directory, name: l.View.Backend, config: commandLine(l)}
 	if err := lib.link(); err != nil {
 		return nil, err
 	}
@@ -79,7 +78,7 @@ func (w *worker) open(l *host.Load) (*library, error) {
 		return nil, err
 	}
 	lib.ready = true
-	w.libraries[l.Library] = lib
+	w.libraries.list[l.Library] = lib
 	return lib, nil
 }
 

@@ -8,6 +8,8 @@
 void* neso_open(const char* path, char* text, size_t room);
 void* neso_symbol(void* library, const char* name, char* text, size_t room);
 void neso_close(void* library);
+/* neso_share shows the functions of this library to all that are opened from now on. */
+void neso_share(void);
 /* neso_known opens a library by a bare name, so that others find it under it. */
 void neso_known(const char* name);
 

@@ -19,19 +19,24 @@ import (
 	"github.com/nesoserve/neso/capi/object"
 )
 
-// worker is what neso-host has loaded.
+// worker is what neso-host, or a worker in the process of a program, has loaded.
 type worker struct {
-	server  *host.Server
-	journal *journal
-
-	opening   sync.Mutex          // held while a library is opened and initialized
-	libraries map[string]*library // by path
+	server    *host.Server
+	journal   *journal // nil in a program, whose log is this process's
+	libraries *opened
 
 	mu        sync.Mutex // guards what follows; no function of a library is called under it
 	models    map[uint32]*model
 	instances map[uint32]*instance
 	batchers  map[uint32]*batcher
 	order     []uint32 // of the instances, as they were made
+}
+
+func newWorker(server *host.Server, j *journal, libraries *opened) *worker {
+	return &worker{
+		server: server, journal: j, libraries: libraries, models: map[uint32]*model{}, instances: map[uint32]*instance{},
+		batchers: map[uint32]*batcher{},
+	}
 }
 
 // neso_host_main is the program neso-host: it serves until the server says that it is
@@ -48,10 +53,7 @@ func neso_host_main() C.int {
 	server.Watch(watch(C.NESO_OUTPUTS), watch(C.NESO_INPUTS))
 	j := &journal{server: server}
 	hosted.Store(j)
-	return C.int(server.Serve(&worker{
-		server: server, journal: j, libraries: map[string]*library{}, models: map[uint32]*model{}, instances: map[uint32]*instance{},
-		batchers: map[uint32]*batcher{},
-	}))
+	return C.int(server.Serve(newWorker(server, j, &opened{list: map[string]*library{}})))
 }
 
 func watch(kind C.int) func([]byte) {
@@ -60,7 +62,9 @@ func watch(kind C.int) func([]byte) {
 
 // Load implements host.Library.
 func (w *worker) Load(l *host.Load) (*host.Loaded, error) {
-	w.journal.verbose.Store(l.Verbose)
+	if w.journal != nil {
+		w.journal.verbose.Store(l.Verbose)
+	}
 	Preload(l.Preload)
 	if w.model(l.Model) != nil {
 		return nil, backend.Errorf(backend.Internal, "worker protocol: model %d was loaded before", l.Model)
@@ -73,7 +77,7 @@ func (w *worker) Load(l *host.Load) (*host.Loaded, error) {
 		a := lib.attributes()
 		return &host.Loaded{Preferred: a.preferred(), Parallel: a != nil && a.parallel}, nil
 	}
-	m, err := lib.load(l)
+	m, err := lib.load(l, w.server)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +163,8 @@ func (w *worker) Exit() {
 	for number := range w.models {
 		_ = w.Unload(number)
 	}
-	for _, l := range w.libraries {
-		_ = l.end()
+	if w.journal != nil {
+		w.libraries.end()
 	}
 }
 

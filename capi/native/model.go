@@ -40,10 +40,10 @@ var (
 )
 
 // load makes a model.
-func (l *library) load(load *host.Load) (*model, error) {
+func (l *library) load(load *host.Load, server *host.Server) (*model, error) {
 	m := &model{library: l, cfg: load.View, config: string(load.View.JSON), may: load.Complete}
 	l.attributes()
-	m.up.server = l.server
+	m.up.server = server
 	m.handle, m.server = models.New(m), servers.New(&m.up)
 	if err := call(l.entry.modelInitialize, m.handle); err != nil {
 		m.free()

@@ -126,10 +126,19 @@ func (r *request) abandon() {
 	r.free()
 }
 
+// complain writes down what a library does wrong: neso-host prints for the server's log.
+func complain(what string) {
+	who := "neso:"
+	if hosted.Load() != nil {
+		who = "neso-host:"
+	}
+	fmt.Fprintln(os.Stderr, who, what)
+}
+
 // misuse is what the library did that it must not.
 func (l *library) misuse(format string, args ...any) *backend.Error {
 	err := host.Misuse(l.name, format, args...)
-	fmt.Fprintln(os.Stderr, "neso-host:", err.Message)
+	complain(err.Message)
 	return err
 }
 
@@ -171,7 +180,7 @@ const (
 func TRITONBACKEND_RequestRelease(h C.uintptr_t, flags C.uint32_t) C.uintptr_t {
 	r := requests.Get(handle.Handle(h))
 	if r == nil {
-		fmt.Fprintln(os.Stderr, "neso-host: a backend library released a request that it does not have: it did so twice, or never had it")
+		complain("a backend library released a request that it does not have: it did so twice, or never had it")
 		return stale("the request")
 	}
 	if r.lookedAt {

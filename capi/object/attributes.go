@@ -27,13 +27,25 @@ type Memory struct {
 	Type   MemoryType
 	TypeID int64
 	Size   uint64
-	IPC    uintptr // a cudaIpcMemHandle_t of the program's, or 0
+	IPC    uintptr // a cudaIpcMemHandle_t in memory of C, or 0
 }
+
+// ipcSize is that of a cudaIpcMemHandle_t.
+const ipcSize = 64
 
 // attributes is a TRITONSERVER_BufferAttributes.
 type attributes struct {
 	mu sync.Mutex
 	Memory
+	ipc uintptr // of C: the copy of what the program has set
+}
+
+// free ends what the object has.
+func (a *attributes) free() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	FreeText(a.ipc)
+	a.ipc = 0
 }
 
 var buffers = handle.NewTable[attributes](handle.BufferAttributes)
@@ -42,7 +54,11 @@ var buffers = handle.NewTable[attributes](handle.BufferAttributes)
 func NewAttributes(m Memory) handle.Handle { return buffers.New(&attributes{Memory: m}) }
 
 // DeleteAttributes ends one.
-func DeleteAttributes(h handle.Handle) { buffers.Take(h) }
+func DeleteAttributes(h handle.Handle) {
+	if a := buffers.Take(h); a != nil {
+		a.free()
+	}
+}
 
 // Attributes returns what they say; false for a handle of none.
 func Attributes(h handle.Handle) (Memory, bool) {
@@ -90,9 +106,11 @@ func TRITONSERVER_BufferAttributesNew(made C.uintptr_t) C.uintptr_t {
 
 //export TRITONSERVER_BufferAttributesDelete
 func TRITONSERVER_BufferAttributesDelete(h C.uintptr_t) C.uintptr_t {
-	if buffers.Take(handle.Handle(h)) == nil {
+	a := buffers.Take(handle.Handle(h))
+	if a == nil {
 		return C.uintptr_t(Stale("buffer attributes"))
 	}
+	a.free()
 	return 0
 }
 
@@ -111,7 +129,19 @@ func TRITONSERVER_BufferAttributesSetMemoryType(h C.uintptr_t, kind C.int) C.uin
 
 //export TRITONSERVER_BufferAttributesSetCudaIpcHandle
 func TRITONSERVER_BufferAttributesSetCudaIpcHandle(h, ipc C.uintptr_t) C.uintptr_t {
-	return change(h, func(m *Memory) { m.IPC = uintptr(ipc) })
+	a := buffers.Get(handle.Handle(h))
+	if a == nil {
+		return C.uintptr_t(Stale("buffer attributes"))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	FreeText(a.ipc)
+	a.ipc = 0
+	if b, _ := Bytes(uintptr(ipc), ipcSize); b != nil {
+		a.ipc = NewText(string(b))
+	}
+	a.IPC = a.ipc
+	return 0
 }
 
 //export TRITONSERVER_BufferAttributesSetByteSize

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/guest"
@@ -52,6 +53,16 @@ func Connect() (*Server, error) {
 	s := &Server{}
 	var err error
 	if s.guest, err = guest.Connect(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Over is Connect over other channels, for a worker in the process of the server.
+func Over(control, descriptors *os.File) (*Server, error) {
+	s := &Server{}
+	var err error
+	if s.guest, err = guest.NewServing(control, descriptors, s); err != nil {
 		return nil, err
 	}
 	return s, nil

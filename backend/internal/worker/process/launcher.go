@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,10 @@ type Command struct {
 	// Zygote, when not nil, are the arguments with which the same executable
 	// becomes a zygote that forks workers.
 	Zygote []string
+	// Here, when not nil, is the worker itself, in the server's process: it speaks over
+	// its ends of the channels, and returns when it has ended. All of the above has no
+	// meaning then.
+	Here func(control, descriptors *os.File)
 }
 
 // Confiner returns the Command.Confine of a neso command, nil for "".
@@ -97,6 +102,9 @@ var errLauncherClosed = errors.New("no more workers are started: the server is s
 
 // Start starts one worker. lines takes its output.
 func (l *Launcher) Start(ctx context.Context, cmd Command, lines *linelog.Log) (*Process, error) {
+	if cmd.Here != nil {
+		return l.here(cmd, lines)
+	}
 	if cmd.Zygote == nil || !canVouch() {
 		return l.spawn(cmd, lines)
 	}

@@ -84,8 +84,12 @@ var basics = []string{
 
 // Environment returns what workers get of the server's environment: all but
 // its secrets or, with allow, the basics and the variables whose names match one
-// of the patterns. A worker of another user gets that user's home.
+// of the patterns. A worker of another user gets that user's home. The environment of nil
+// is that of this process, as it was when it began.
 func Environment(server, allow []string, u *User) []string {
+	if server == nil {
+		server = os.Environ()
+	}
 	env := make([]string, 0, len(server))
 	for _, kv := range server {
 		name, _, _ := strings.Cut(kv, "=")

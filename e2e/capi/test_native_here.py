@@ -1,0 +1,49 @@
+"""Backend libraries in the process of a program that has the server as C library, and why the server's command refuses them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from libraries import backend, have_host, model
+from server import Server
+from test_library import CC, LIBRARY, program, run
+
+pytestmark = pytest.mark.skipif(not CC or not LIBRARY.exists(), reason="needs a C compiler and `make capi`")
+
+NONE = 'parameters { key: "isolation" value { string_value: "none" } }\n'
+DECOUPLED = "model_transaction_policy { decoupled: true }\n"
+
+
+@pytest.fixture
+def served(tmp_path):
+    have_host()
+    models, backends = tmp_path / "models", tmp_path / "backends"
+    ident = backend(backends, "ident", "identity.c")
+    backend(backends, "asks", "asks.c")
+    backend(backends, "behave", "behave.c")
+    model(models, "ident", "ident", NONE)
+    model(models, "two", "ident", NONE + "dynamic_batching { }\ninstance_group [ { count: 2 kind: KIND_CPU } ]\n")
+    model(models, "asks", "asks", NONE)
+    model(models, "behave", "behave", NONE + DECOUPLED)
+    bound = 'parameters { key: "WORKER_OPEN_FILES" value { string_value: "100" } }\n'
+    model(models, "bounded", "ident", NONE + bound)
+    return models, backends, ident
+
+
+def test_program(served, tmp_path):
+    done = run(program("here", tmp_path, "-ldl"), *served, NESO_HOST="/nowhere/neso-host")  # which it does not need
+    order = re.findall(r"order: (\w+)", done.stderr)
+    assert order.count("Initialize") == order.count("Finalize") == 2, order  # once for each server
+    assert order.count("ModelInitialize") == order.count("ModelFinalize"), order
+    assert order.count("ModelInstanceInitialize") == order.count("ModelInstanceFinalize") == 3 + 1 + 3, order
+    first = order[: order.index("Finalize") + 1]
+    assert first[0] == "Initialize" and first[-1] == "Finalize" and first.count("Initialize") == 1, order
+
+
+def test_command(served):
+    models, backends, _ = served
+    with Server(models, "--model-control-mode=explicit", f"--backend-directory={backends}") as s:
+        r = s.post("/v2/repository/models/ident/load", {})
+        assert r.status == 400 or r.status == 501, r
+        assert "'isolation: none', which is for programs that have the server as C library" in r.error
