@@ -11,8 +11,8 @@ import (
 // a response cache. It is the part of a guest.Handler that both have.
 type Plugin struct{ guest *guest.Guest }
 
-// Connect takes over the inherited channels.
-func (p *Plugin) Connect(h guest.Handler) (err error) {
+// Join takes over the inherited channels.
+func (p *Plugin) Join(h guest.Handler) (err error) {
 	if p.guest, err = guest.Connect(h); err == nil {
 		p.guest.Watch(func([]byte) {}, func([]byte) {})
 	}

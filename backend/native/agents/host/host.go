@@ -31,7 +31,7 @@ type Server struct {
 // Connect takes over the inherited channels.
 func Connect() (*Server, error) {
 	s := &Server{}
-	return s, s.Plugin.Connect(s)
+	return s, s.Join(s)
 }
 
 // Serve works until the server says that it is enough, or is gone. It returns the
