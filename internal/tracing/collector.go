@@ -35,9 +35,16 @@ type collector struct {
 	broken  bool // the last export failed, which has been said; of the goroutine
 
 	mu      sync.Mutex
-	waiting []*otlp.Span
+	waiting []queued
+	text    int // of those that wait
 	started bool
 	closed  bool
+}
+
+// queued is a span that waits. The first one of a trace counts its texts.
+type queued struct {
+	span *otlp.Span
+	text int
 }
 
 func newCollector(o Collector, log *slog.Logger) (*collector, error) {
@@ -74,11 +81,16 @@ func (c *collector) export(tr *Trace) {
 	case c.closed:
 		c.dropped.add(len(all), "the server has stopped")
 		return
-	case len(c.waiting)+len(all) > c.o.queue():
+	case len(c.waiting)+len(all) > c.o.queue(), c.text+tr.text > queuedText:
 		c.dropped.add(len(all), "the collector is too slow, or the queue too short")
 		return
 	}
-	c.waiting = append(c.waiting, all...)
+	text := tr.text
+	c.text += text
+	for _, s := range all {
+		c.waiting = append(c.waiting, queued{s, text})
+		text = 0
+	}
 	if !c.started {
 		c.started = true
 		go c.run()
@@ -131,7 +143,10 @@ func (c *collector) exportSome(full bool) bool {
 		c.mu.Unlock()
 		return false
 	}
-	batch := append([]*otlp.Span(nil), c.waiting[:n]...)
+	batch := make([]*otlp.Span, n)
+	for i, q := range c.waiting[:n] {
+		batch[i], c.text = q.span, c.text-q.text
+	}
 	rest := copy(c.waiting, c.waiting[n:])
 	clear(c.waiting[rest:])
 	c.waiting = c.waiting[:rest]

@@ -168,6 +168,47 @@ func TestCollectorThatDoesNotAnswer(t *testing.T) {
 }
 
 // What a client traces is traced when the count has come to its end, too.
+// What clients and models write into traces does not pile up before a collector that is
+// slow, however few traces it is.
+func TestLongTextsWaitForNobody(t *testing.T) {
+	taken, open := make(chan struct{}, 1), make(chan struct{})
+	var got atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case taken <- struct{}{}:
+		default:
+		}
+		<-open
+		n, _ := io.Copy(io.Discard, r.Body)
+		got.Add(n)
+	}))
+	defer s.Close()
+	tr := traced(t, Collector{URL: s.URL, ScheduleDelay: -1}, io.Discard)
+	id := strings.Repeat("x", 8<<20)
+	const times = 40
+	for i := range times {
+		r := infer.New(infer.NewSingle(), nil)
+		r.ModelName, r.ID = "m", id
+		trace := tr.Start(r, HTTP, func(string) string { return "" })
+		r.Timeline.Begin(r)
+		_ = r.Respond(nil, true)
+		trace.Done()
+		if i == 0 {
+			<-taken // it is on its way, and counts no more
+		}
+	}
+	close(open)
+	if err := tr.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := got.Load() / int64(len(id)); n != 1+queuedText/int64(len(id)) {
+		t.Errorf("%d of %d traces of 8 MiB have waited for 64 MiB", n, times)
+	}
+	if tr.Dropped() == 0 {
+		t.Error("none is said to be lost")
+	}
+}
+
 func TestForcedBeyondTheCount(t *testing.T) {
 	url, _ := receiver(t)
 	s := Defaults()

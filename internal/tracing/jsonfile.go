@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// queuedTraces bounds the traces that wait for the disk, and queuedText their
-	// tensors.
+	// queuedTraces bounds the traces that wait for the disk, and queuedText the texts
+	// in them, also where they wait for a collector.
 	queuedTraces = 4096
 	queuedText   = 64 << 20
 	// retireWait is how long a change of the settings waits until the traces made
@@ -69,7 +69,7 @@ func newJSONFile(path string, log *slog.Logger) *jsonFile {
 
 func (f *jsonFile) export(tr *Trace) {
 	if tr.text > maxText {
-		f.dropped.add(1, "their tensors are too large")
+		f.dropped.add(1, "their tensors, or ids, are too large")
 		return
 	}
 	if f.text.Add(int64(tr.text)) > queuedText {

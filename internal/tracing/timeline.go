@@ -17,7 +17,7 @@ const (
 	maxEvents = 8192
 	// maxActivities bounds what a model notes of one request.
 	maxActivities = 1024
-	// maxText bounds the tensors of one timeline, as text.
+	// maxText bounds the texts of one timeline: tensors, activities, ids of requests.
 	maxText = 32 << 20
 )
 
@@ -160,6 +160,7 @@ func (n *node) Begin(r *infer.Request) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	n.begun, n.model, n.version, n.request = true, r.ModelName, r.ModelVersion, r.ID
+	tr.text += len(n.request) // its client says how long it is
 	n.times = r.Times
 	n.note("TENSOR_QUEUE_INPUT", r.Inputs)
 }
@@ -229,6 +230,7 @@ func (n *node) End(r *infer.Request, err error) {
 	case fail != nil:
 		n.fault = fail.Message
 	}
+	tr.text += len(n.fault)
 	tr.release()
 }
 
