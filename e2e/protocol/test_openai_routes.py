@@ -181,7 +181,7 @@ def test_any_model_of_texts(client):
             model="plain_text",
             messages=messages,
             temperature=0.5,
-            stop=["x"],
+            stop=["ö"],
             stream=stream,
             response_format={"type": "json_object"},
         )
@@ -189,7 +189,7 @@ def test_any_model_of_texts(client):
         assert json.loads(text) == {
             "prompt": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>"
             "\n\nU<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
-            "parameters": {"temperature": 0.5, "stop": '["x"]', "response_format": '{"type":"json_object"}'},
+            "parameters": {"temperature": 0.5, "stop": '["ö"]', "response_format": '{"type":"json_object"}'},
         }
         if not stream:
             assert r.usage is None  # the model has counted nothing
@@ -197,13 +197,45 @@ def test_any_model_of_texts(client):
         client.chat.completions.create(model="plain_text", messages=said("x"), tools=[TOOL])
 
 
+def aborted(client):
+    return int(client.completions.create(model="vllm_engine", prompt="aborted").choices[0].text)
+
+
+def test_strings_to_stop_at(texts, client):
+    """A model that knows nothing of them, in one piece and in pieces whose borders lie within one."""
+    for stream in (False, True):
+        one = client.chat.completions.create(
+            model="plain_text", messages=said("x"), stop=["nobody", "_of_"], stream=stream
+        )
+        two = client.completions.create(model="parrot", prompt="one two three four", stop="e t", stream=stream, n=2)
+        if stream:
+            chunks = list(one)
+            text, why = "".join(c.choices[0].delta.content or "" for c in chunks), chunks[-1].choices[0].finish_reason
+            chunks = [c.choices[0] for c in two]
+            texts_of = ["".join(c.text for c in chunks if c.index == i) for i in range(2)]
+            reasons = [c.finish_reason for c in chunks if c.finish_reason]
+        else:
+            text, why = one.choices[0].message.content, one.choices[0].finish_reason
+            texts_of, reasons = [c.text for c in two.choices], [c.finish_reason for c in two.choices]
+        assert (text, why) == ('{"prompt": "<|begin', "stop") and (texts_of, reasons) == (["on"] * 2, ["stop"] * 2)
+    shown = client.completions.create(
+        model="parrot", prompt="one two", stop="e t", extra_body={"include_stop_str_in_output": True}
+    )
+    assert shown.choices[0].text == "one t"
+    before = aborted(client)
+    endless = client.completions.create(model="vllm_engine", prompt="endless", stop="LESS", stream=True)
+    assert "".join(c.choices[0].text for c in endless) == "END"
+    until(lambda: aborted(client) == before + 1)  # the engine is told to end
+
+
 def test_a_client_that_goes_away(texts, client):
+    before = aborted(client)
     stream = client.completions.create(model="vllm_engine", prompt="endless", stream=True)
     next(iter(stream))
     assert metrics(texts, "vllm:num_requests_running")['{model_name="vllm_engine"}'] == 1
     stream.close()
     until(lambda: metrics(texts, "vllm:num_requests_running")['{model_name="vllm_engine"}'] == 0)
-    assert client.completions.create(model="vllm_engine", prompt="aborted").choices[0].text == "1"
+    assert aborted(client) == before + 1
 
 
 HOSTILE = [
@@ -224,6 +256,7 @@ HOSTILE = [
     ("chat/completions", {"model": "parrot", "messages": said("x"), "temperature": 1e400}, "is 1e400, expected a number"),
     ("chat/completions", {"model": "parrot", "messages": said("x"), "temperature": 3}, "'temperature' is 3"),
     ("chat/completions", {"model": "parrot", "messages": said("x"), "stop": ["x"] * 17}, "17 strings"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "stop": ["x", ""]}, "a string of 0 bytes"),
     ("chat/completions", {"model": "parrot", "messages": said("x"), "max_tokens": 0}, "'max_tokens' is 0"),
     ("chat/completions", {"model": "parrot", "messages": said("x"), "tools": [{"type": "x"}]}, "tools[0].type"),
     ("chat/completions", {"model": "parrot", "messages": said("x"), "tools": [TOOL] * 129}, "129 tools"),

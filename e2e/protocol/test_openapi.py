@@ -231,3 +231,36 @@ def test_the_page_in_a_browser(tmp_path):
             assert page.title == "Neso: HTTP API", "a model's name has become markup"
     finally:
         page.quit()
+
+
+@pytest.fixture(scope="module")
+def openai():
+    with Server(ROOT / "examples" / "openai", "--openai=true") as s:
+        yield s
+
+
+def test_openais_routes_are_described(openai, server):
+    doc = described(openai)
+    OpenAPIV31SpecValidator(doc).validate()
+    assert "/v1/models" not in described(server)["paths"]
+    models = {"Chat": ["parrot"], "Completion": ["parrot"], "Embeddings": ["letters"]}
+    for route, names in models.items():
+        assert doc["components"]["schemas"][f"OpenAI{route}Model"]["enum"] == names
+    error = resolved(doc, doc["components"]["schemas"]["OpenAIError"])
+    for path in [p for p in doc["paths"] if p.startswith("/v1/")]:
+        if "get" in doc["paths"][path]:
+            reply = openai.get(path.replace("{model}", "parrot"))
+            schema = doc["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+            assert reply.status == 200, reply
+            resolved(doc, schema).validate(reply.json)
+            continue
+        example = media(doc, path)["example"]
+        resolved(doc, media(doc, path)["schema"]).validate(example)
+        reply = openai.post(path, example)
+        assert reply.status == 200, (path, reply)
+        answers(doc, path).validate(reply.json)
+        for wrong in ({}, {**example, "model": "nobody"}):
+            assert not resolved(doc, media(doc, path)["schema"]).is_valid(wrong)
+            reply = openai.post(path, wrong)
+            assert reply.status in (400, 404)
+            error.validate(reply.json)

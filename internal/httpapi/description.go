@@ -7,6 +7,7 @@ import (
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/openai"
 	"github.com/nesoserve/neso/internal/openapi"
 )
 
@@ -31,7 +32,11 @@ func (s *Server) description(r *http.Request, caller *auth.Caller) ([]byte, erro
 	var doc []byte
 	fault := s.heavily(r.Context().Done(), len(models) > describedAtOnce, func() *backend.Error {
 		var err error
-		doc, err = openapi.Document(openapi.Server{Version: engine.InterfaceVersion, Keys: s.o.Guard != nil}, models)
+		about := openapi.Server{Version: engine.InterfaceVersion, Keys: s.o.Guard != nil}
+		if s.o.OpenAI {
+			about.OpenAI = openai.Offer(models)
+		}
+		doc, err = openapi.Document(about, models)
 		return backend.AsError(err)
 	})
 	if fault != nil {
@@ -61,6 +66,9 @@ func (s *Server) described(caller *auth.Caller) []*modelconfig.Config {
 	}
 	return models
 }
+
+// Offered says which ready models that the caller sees OpenAI's routes are for.
+func (s *Server) Offered(caller *auth.Caller) *openapi.OpenAI { return openai.Offer(s.described(caller)) }
 
 // viewer answers with a page that shows the description.
 func (s *Server) viewer(w http.ResponseWriter, r *http.Request) {

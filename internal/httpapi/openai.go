@@ -168,13 +168,7 @@ func (s *Server) openAIModels(w *openai.Writer, caller *auth.Caller, t target) {
 		s.write(w, h, http.StatusOK, openai.AppendModel(nil, t.name, created))
 		return
 	}
-	var names []string
-	for _, cfg := range s.described(caller) {
-		if m, bad := openai.Map(cfg); bad == nil && m.Offered() {
-			names = append(names, cfg.Name)
-		}
-	}
-	s.write(w, h, http.StatusOK, openai.AppendModels(nil, names, created))
+	s.write(w, h, http.StatusOK, openai.AppendModels(nil, s.described(caller), created))
 }
 
 // openAIOut is the sending side of a reply.
@@ -214,7 +208,13 @@ func (o *openAIOut) answer(f *flight.Flight, m *openai.Mapping) {
 			return
 		}
 		f.Count(it.Call, &p)
-		if !o.add(o.reply.Add(o.take(), it.Call, &p), p.Bytes, f.Waiting(it.Call)) {
+		events, more := o.reply.Add(o.take(), it.Call, &p), f.Waiting(it.Call)
+		if o.reply.Stopped(it.Call) {
+			f.Stop(it.Call)
+			open--
+			events, more = o.reply.End(events, it.Call), open == 0
+		}
+		if !o.add(events, p.Bytes, more) {
 			return
 		}
 	}

@@ -29,12 +29,15 @@ type choice struct {
 	finish         string
 	prompt, tokens int64
 	logprobs       []token
-	sent           int  // bytes of text, for the places of tokens
-	marked         bool // a call of a tool has begun
-	begun, ended   bool
-	calls          []toolCall
-	vectors        []byte
-	rows           int
+	later          []token // of text that is not said yet, while there are strings to stop at
+	place          int     // in the text, where the first of later begins
+	cutter
+	sent         int  // bytes of text, for the places of tokens
+	marked       bool // a call of a tool has begun
+	begun, ended bool
+	calls        []toolCall
+	vectors      []byte
+	rows         int
 }
 
 // NewAnswer begins the reply to r. id is 24 characters that no other reply has,
@@ -44,6 +47,7 @@ func NewAnswer(r *Request, id string, created int64, calls int) *Answer {
 	a.choices = make([]choice, calls)
 	for i := range a.choices {
 		a.choices[i].prompt, a.choices[i].tokens = -1, -1
+		a.choices[i].cutter.stops = r.stops
 	}
 	return a
 }
@@ -68,10 +72,16 @@ func (a *Answer) Open(b []byte) []byte {
 // Add takes a piece of choice i and appends its events, if r is a stream.
 func (a *Answer) Add(b []byte, i int, p *Piece) []byte {
 	c := &a.choices[i]
-	c.text = append(c.text, p.Text...)
+	if c.done {
+		return b
+	}
+	c.text = append(c.text, c.take(p.Text)...)
 	a.written += int64(len(p.Text))
 	if p.Finish != "" {
 		c.finish = p.Finish
+	}
+	if c.done {
+		c.finish = "stop"
 	}
 	if p.Prompt >= 0 {
 		c.prompt = p.Prompt
@@ -84,7 +94,7 @@ func (a *Answer) Add(b []byte, i int, p *Piece) []byte {
 		t.Top = t.Top[:min(len(t.Top), max(0, a.r.logprobs))]
 	}
 	if a.r.logprobs >= 0 {
-		c.logprobs = append(c.logprobs, p.logprobs...)
+		c.tell(p.logprobs)
 	}
 	if p.vectors != nil {
 		c.vectors, c.rows = p.vectors, p.rows
@@ -95,10 +105,32 @@ func (a *Answer) Add(b []byte, i int, p *Piece) []byte {
 	return a.flush(b, i, false)
 }
 
+// Stopped says that choice i has come to a string that ends it: what the model says
+// from there on is nobody's.
+func (a *Answer) Stopped(i int) bool { return a.choices[i].done }
+
+// tell takes tokens of the text, and keeps those back that begin in what is not said.
+func (c *choice) tell(tokens []token) {
+	if c.stops == nil {
+		c.logprobs = append(c.logprobs, tokens...)
+		return
+	}
+	c.later = append(c.later, tokens...)
+	n := 0
+	for ; n < len(c.later) && c.place < c.upTo; n++ {
+		c.place += len(c.later[n].Token)
+	}
+	c.logprobs, c.later = append(c.logprobs, c.later[:n]...), c.later[n:]
+}
+
 // End takes the end of choice i, and appends its events.
 func (a *Answer) End(b []byte, i int) []byte {
 	c := &a.choices[i]
 	c.ended = true
+	if !c.done {
+		c.text = append(c.text, c.rest()...)
+		c.logprobs, c.later = append(c.logprobs, c.later...), nil
+	}
 	if c.finish == "" {
 		c.finish = "stop"
 		if a.r.most > 0 && c.tokens >= a.r.most {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+
+	"github.com/nesoserve/neso/internal/modelconfig"
 )
 
 // vectors appends the reply of the route of embeddings.
@@ -63,11 +65,13 @@ type Listed struct {
 	Owner   string `json:"owned_by"`
 }
 
-// AppendModels appends the list of models, in their order.
-func AppendModels(b []byte, names []string, created int64) []byte {
-	all := make([]Listed, len(names))
-	for i, name := range names {
-		all[i] = Listed{name, "model", created, "neso"}
+// AppendModels appends the list of those models that are offered, in their order.
+func AppendModels(b []byte, models []*modelconfig.Config, created int64) []byte {
+	all := []Listed{}
+	for _, cfg := range models {
+		if m, bad := Map(cfg); bad == nil && m.Offered() {
+			all = append(all, Listed{cfg.Name, "model", created, "neso"})
+		}
 	}
 	return appendJSON(b, map[string]any{"object": "list", "data": all})
 }

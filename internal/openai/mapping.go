@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/openapi"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -143,6 +144,28 @@ func (m *Mapping) only(tasks []string) *Error {
 
 // Offered says whether the model has a route at all.
 func (m *Mapping) Offered() bool { return m.Completes || m.Chats || m.Embeds }
+
+// Offer says what each route is for, of models in their order. One whose parameters are
+// wrong is left out: the routes tell that to who asks for it.
+func Offer(models []*modelconfig.Config) *openapi.OpenAI {
+	var o openapi.OpenAI
+	for _, cfg := range models {
+		m, bad := Map(cfg)
+		if bad != nil {
+			continue
+		}
+		if m.Completes {
+			o.Completions = append(o.Completions, cfg.Name)
+		}
+		if m.Chats {
+			o.Chats = append(o.Chats, cfg.Name)
+		}
+		if m.Embeds {
+			o.Embeddings = append(o.Embeddings, cfg.Name)
+		}
+	}
+	return &o
+}
 
 func (m *Mapping) wrong(key, why string) *Error {
 	return &Error{Status: 500, Message: "parameter '" + key + "' of model '" + m.config.Name + "': " + why}

@@ -100,8 +100,18 @@ func (r *Request) readStop(b body) *Error {
 	if len(many) > maxStops {
 		return bad("stop", "'stop' has %d strings, the most is %d", len(many), maxStops)
 	}
+	for i, s := range many {
+		if len(s) == 0 || len(s) > maxStop {
+			return bad("stop", "'stop' has a string of %d bytes (the one at %d), expected 1 to %d", len(s), i, maxStop)
+		}
+	}
+	var shown bool // vLLM's; models get it, too
+	if v := b["include_stop_str_in_output"]; v != nil && json.Unmarshal(v, &shown) != nil {
+		return bad("include_stop_str_in_output", "'include_stop_str_in_output' is %s, expected true or false", cut(string(v), 80))
+	}
 	if len(many) > 0 {
 		r.params = append(r.params, param{"stop", appendJSON(nil, many)})
+		r.stops = newStops(many, shown)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ const (
 	maxMessages  = 10000
 	maxTools     = 128
 	maxStops     = 16
+	maxStop      = 4096 // bytes of one
 	maxTop       = 20
 	maxExtra     = 64 // members that the API does not know
 	maxName      = 64 // of such a member, and of a tool
@@ -47,6 +48,7 @@ type Request struct {
 	n        int
 	// params are for the model, in the order of their names.
 	params   []param
+	stops    *stops
 	most     int64 // tokens that the model may write; 0 means unsaid
 	logprobs int   // alternatives of each token; -1 means none wanted
 	base64   bool  // vectors are wanted so

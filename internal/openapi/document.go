@@ -22,6 +22,8 @@ type Server struct {
 	Version string
 	// Keys says that requests need a key.
 	Keys bool
+	// OpenAI, if not nil, says that the server has OpenAI's routes, too.
+	OpenAI *OpenAI
 }
 
 // object is a JSON object. Its members are written in the order of their names, so
@@ -45,6 +47,11 @@ func Document(server Server, models []*modelconfig.Config) ([]byte, error) {
 		"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 	}
 	components := doc["components"].(object)
+	if server.OpenAI != nil {
+		if err := describeOpenAI(doc, server.OpenAI); err != nil {
+			return nil, err
+		}
+	}
 	if server.Keys {
 		components["securitySchemes"] = object{
 			"bearer": object{"type": "http", "scheme": "bearer"},

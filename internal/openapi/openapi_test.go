@@ -198,3 +198,29 @@ func TestViewer(t *testing.T) {
 		t.Error("/docs/ is a page, too")
 	}
 }
+
+// OpenAI's routes are there where they are asked for, with the models that each is for.
+func TestOpenAIsRoutes(t *testing.T) {
+	plain, _ := document(t, model("m", 1))
+	if paths := at(t, plain, "paths").(map[string]any); paths["/v1/models"] != nil {
+		t.Error("they are described on a server that has none")
+	}
+	raw, err := Document(Server{Version: "1", OpenAI: &OpenAI{Chats: []string{"<b>", "talks"}, Embeddings: []string{"e"}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for schema, want := range map[string]string{
+		"OpenAIChatModel": "[<b> talks]", "OpenAIEmbeddingsModel": "[e]", "OpenAICompletionModel": "<nil>",
+	} {
+		if got := fmt.Sprint(at(t, doc, "components", "schemas", schema).(map[string]any)["enum"]); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+	if got := fmt.Sprint(example(t, doc, "/v1/embeddings")); got != "map[input:[Once upon a time] model:e]" {
+		t.Errorf("example: %s", got)
+	}
+}

@@ -53,11 +53,14 @@ type Flight struct {
 
 // call is one request to the model.
 type call struct {
-	req   *infer.Request
-	sink  *infer.Stream
-	text  *generation.Text
-	trace *tracing.Trace
-	fail  *backend.Error
+	ctx     context.Context //nolint:containedctx // it is the request's
+	cancel  context.CancelFunc
+	stopped bool // nobody wants what comes
+	req     *infer.Request
+	sink    *infer.Stream
+	text    *generation.Text
+	trace   *tracing.Trace
+	fail    *backend.Error
 }
 
 // Answered is what a call has given.
@@ -104,25 +107,28 @@ func Begin(ctx context.Context, o Options, q *openai.Request, calls *openai.Call
 
 // make decodes one request to the model, as hop 1 of the generate extension does.
 func (f *Flight) make(text []byte) (*call, *backend.Error) {
-	sink := infer.NewStream(f.ctx, streamRoom)
+	ctx, cancel := context.WithCancel(f.ctx)
+	sink := infer.NewStream(ctx, streamRoom)
 	sink.Ledger, sink.By = f.o.Engine.Ledger(), ledger.Asker{Key: f.o.Caller.Share()}
 	pin, err := f.o.Engine.ResolveFor(f.o.Caller, nil, f.q.Model, -1, int64(len(text)))
 	if err != nil {
+		cancel()
 		return nil, backend.AsError(err)
 	}
 	req := pin.NewRequest(sink)
 	req.Times.Receive = backend.Now()
-	req.Ctx = f.ctx
+	req.Ctx = ctx
 	var d jsonwire.Decoder
 	body := jsonwire.Body{JSON: text, Limit: f.o.Limit}
 	target := kserve.Target{Config: pin.Model.Config(), Allocator: pin.Model.Allocator(), Reserver: req}
 	fail := f.o.Heavily(f.ctx.Done(), len(text), func() *backend.Error { return d.DecodeGenerate(&req.Request, target, &body) })
 	if fail != nil {
+		cancel()
 		req.Discard()
 		return nil, fail
 	}
 	req.Times.Start = backend.Now()
-	c := &call{req: req, sink: sink, trace: f.o.Trace(req)}
+	c := &call{ctx: ctx, cancel: cancel, req: req, sink: sink, trace: f.o.Trace(req)}
 	if f.q.Stream {
 		c.trace.EachResponse()
 	}
@@ -147,7 +153,7 @@ func (f *Flight) read(i int, c *call) {
 		}
 		select {
 		case f.answers <- it:
-		case <-f.ctx.Done():
+		case <-c.ctx.Done():
 			it.Resp.Release()
 			return
 		}
@@ -162,20 +168,34 @@ func (f *Flight) Calls() int { return len(f.calls) }
 
 // Next waits for what comes next of any call; false says that the client is gone.
 func (f *Flight) Next() (Answered, bool) {
-	select {
-	case it := <-f.answers:
-		switch c := f.calls[it.Call]; {
-		case it.Fail != nil:
-			c.fail = it.Fail
-			it.Resp.Release()
-			it.Resp = nil
-		case it.Resp == nil:
-			c.text.End()
+	for {
+		select {
+		case it := <-f.answers:
+			switch c := f.calls[it.Call]; {
+			case c.stopped:
+				it.Resp.Release()
+				continue
+			case it.Fail != nil:
+				c.fail = it.Fail
+				it.Resp.Release()
+				it.Resp = nil
+			case it.Resp == nil:
+				c.text.End()
+			}
+			return it, true
+		case <-f.ctx.Done():
+			return Answered{}, false
 		}
-		return it, true
-	case <-f.ctx.Done():
-		return Answered{}, false
 	}
+}
+
+// Stop ends call i, of which nobody wants more: the model is told, and Next has nothing
+// of it from here on.
+func (f *Flight) Stop(i int) {
+	c := f.calls[i]
+	c.stopped = true
+	c.text.End()
+	c.cancel()
 }
 
 // Count counts a piece of a text.
@@ -199,6 +219,7 @@ func (f *Flight) Close() {
 }
 
 func (c *call) end() {
+	c.cancel()
 	c.text.End()
 	c.trace.Done()
 }
