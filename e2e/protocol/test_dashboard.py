@@ -54,7 +54,9 @@ class Page:
         return self.text(".live")
 
     def press(self, text):
-        self.wait(lambda: [b for b in self.all("button") if b.text == text])[-1].click()
+        script = """return [...document.querySelectorAll('button')].filter(b => b.offsetParent
+            && b.textContent.trim() === arguments[0]).at(-1)"""
+        self.wait(lambda: self.b.execute_script(script, text)).click()
 
     def row(self, model):
         """The cells of a model in the list."""
@@ -157,7 +159,10 @@ def test_a_server_under_load(page, tmp_path):
         assert page.complaints() == []
         page.picture("model")
         page.press("Unload")
+        page.wait(lambda: page.all("dialog"))
+        assert page.complaints() == []
         page.press("Cancel")
+        page.wait(lambda: not page.all("dialog"))
         page.press("Unload")
         page.wait(lambda: page.all("dialog button[value=yes]"))[0].click()
         page.wait(lambda: "It is unloaded" in page.text())
@@ -169,7 +174,12 @@ def test_a_server_under_load(page, tmp_path):
         assert s.infer("add_sub", ADD_SUB).status == 200
 
         page.b.execute_script("location.hash = '#/requests'")
-        page.wait(lambda: page.all(".timeline rect") and "inputs" in page.text())
+        page.wait(lambda: page.all(".timeline rect") and "inputs" in page.text() and page.all("details .spans"))
+        page.b.execute_script("document.querySelectorAll('details:has(.spans)').forEach(d => d.open = true)")
+        first = page.all("details .spans li")[0]
+        assert "add_sub 1" in first.text and "infer " in page.b.execute_script(
+            "return arguments[0].querySelector('svg').ariaLabel", first
+        )
         assert page.complaints() == []
         page.picture("requests")
         page.b.execute_script("location.hash = '#/log'")
@@ -191,6 +201,76 @@ def test_a_server_under_load(page, tmp_path):
         page.b.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         loud = [e for e in page.b.get_log("browser") if "400" not in e["message"]]
         assert loud == []
+
+
+def test_by_keys_alone(page, tmp_path):
+    """From the list to a model, and through the questions before it is unloaded and loaded; the focus comes back."""
+    tab, back, enter, escape, shift = "\ue004", "\ue008\ue004\ue000", "\ue007", "\ue00c", "\ue008"
+    repo = tmp_path / "models"
+    for model in ("add_sub", "identity", "twice"):
+        shutil.copytree(ROOT / "examples" / "models" / model, repo / model)
+    page.b.set_window_size(1280, 900)
+
+    def focused():
+        return page.b.execute_script("return (document.activeElement.textContent || document.activeElement.id).trim()")
+
+    def press(*keys):
+        from selenium.webdriver import ActionChains
+
+        for k in keys:
+            chain = ActionChains(page.b)
+            if k == back:
+                chain.key_down(shift).send_keys(tab).key_up(shift).perform()
+            else:
+                chain.send_keys(k).perform()
+
+    def go(to, most=60):
+        seen = []
+        while focused() != to:
+            seen.append(focused())
+            assert len(seen) < most, f"{to} is not reached by Tab: {seen}"
+            press(tab)
+        outline = page.b.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", f"nobody sees that {to} has the focus"
+
+    with Server(repo, "--model-control-mode=explicit", "--load-model=*") as s:
+        page.open(s)
+        page.wait(lambda: page.row("identity"))
+        press(tab)
+        assert focused() == "To the content"
+        press(enter)
+        assert page.b.execute_script("return document.activeElement.id") == "main"
+        go("identity")
+        press(enter)
+        page.wait(lambda: page.all("#try form") and page.all(".actions button"))
+        for button, done, state in (("Unload", "It is unloaded", "UNAVAILABLE"), ("Load", "It is loaded", "READY")):
+            page.b.execute_script("document.activeElement.blur()")
+            go(button)
+            press(enter)
+            page.wait(lambda: page.all("dialog") and focused() == "Cancel")
+            assert page.complaints() == []
+            press(escape)
+            page.wait(lambda button=button: not page.all("dialog") and focused() == button)
+            press(enter)
+            page.wait(lambda: page.all("dialog") and focused() == "Cancel")
+            press(back)
+            assert focused() == button, "the button before the one that cancels"
+            press(enter)
+            page.wait(lambda done=done: done in page.text())
+            assert focused() == button
+            page.wait(lambda state=state: state in page.text("[aria-label=Versions]"))
+
+        # What the user is in holds still, and keeps the focus, whatever comes.
+        with load(s):
+            page.b.execute_script("location.hash = '#/requests'")
+            page.wait(lambda: page.all("details .spans"))
+            page.b.execute_script("arguments[0].focus()", page.all("details summary")[0])
+            press(enter)
+            at = page.b.execute_script("return document.activeElement")
+            page.b.execute_script("window.frames_seen = 0; new MutationObserver(() => window.frames_seen++).observe("
+                                  "document.querySelector('main'), {childList: true, subtree: true})")  # fmt: skip
+            page.wait(lambda: page.b.execute_script("return window.frames_seen") > 1)
+            assert page.b.switch_to.active_element == at and page.all("details .spans")[0].is_displayed()
 
 
 FORK = """platform: "ensemble"

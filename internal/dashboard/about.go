@@ -26,12 +26,13 @@ func (s *Server) about(w http.ResponseWriter, r *http.Request) {
 		Use     bool   `json:"use"`
 		// Manage says that the caller may load and unload, as far as is known here.
 		Manage bool   `json:"manage"`
+		OpenAI bool   `json:"openai"`
 		Mode   string `json:"mode"`
 		Host   string `json:"host,omitempty"`
 		Port   int    `json:"port,omitempty"`
 		TLS    bool   `json:"tls"`
 	}{
-		Version: s.o.Version, Keys: s.o.Keys, Use: use, Mode: s.o.Engine.ControlMode(),
+		Version: s.o.Version, Keys: s.o.Keys, Use: use, OpenAI: s.o.API.Texts() != nil, Mode: s.o.Engine.ControlMode(),
 		Manage: use && s.o.Engine.ControlMode() == "explicit" && caller.Can(auth.Control),
 	}
 	if tcp, ok := s.o.HTTP.(*net.TCPAddr); ok {
@@ -40,6 +41,25 @@ func (s *Server) about(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	reply(w, about)
+}
+
+// chats says which models OpenAI's routes offer for what; null where there are no such
+// routes.
+func (s *Server) chats(w http.ResponseWriter, r *http.Request) {
+	caller, ok := s.o.API.Admit(w, r, auth.Inspect)
+	if !ok {
+		return
+	}
+	if s.o.API.Texts() == nil {
+		reply(w, nil)
+		return
+	}
+	offered := s.o.API.Offered(caller)
+	reply(w, struct {
+		Chat       []string `json:"chat"`
+		Completion []string `json:"completion"`
+		Embedding  []string `json:"embedding"`
+	}{offered.Chats, offered.Completions, offered.Embeddings})
 }
 
 // machine follows what the process of the server uses. Only the sampler's loop has

@@ -150,7 +150,9 @@ type request struct {
 	At       int64      `json:"at"`
 	Took     float64    `json:"took"`
 	Phases   [6]float64 `json:"phases"`
-	Steps    bool       `json:"steps,omitempty"`
+	Composed bool       `json:"composed,omitempty"` // phases are sums over the steps
+	Steps    []step     `json:"steps,omitempty"`
+	Left     int        `json:"left,omitempty"` // steps beyond those
 	Error    string     `json:"error,omitempty"`
 	Reason   string     `json:"reason,omitempty"`
 }
@@ -164,13 +166,41 @@ func shownTo(to *reader, all []recent.Request) []request {
 		}
 		e := request{
 			Number: r.Number, Model: r.Model, Version: strconv.FormatInt(r.Version, 10), ID: r.ID, Internal: r.Internal,
-			At: r.At.UnixMilli(), Took: milliseconds(r.Took), Steps: r.Phases.Ensemble, Error: r.Error, Reason: r.Reason,
+			At: r.At.UnixMilli(), Took: milliseconds(r.Took), Composed: r.Phases.Ensemble, Error: r.Error, Reason: r.Reason,
+			Steps: shownSteps(to, r.Steps), Left: r.Left,
 		}
 		p := &r.Phases
 		for i, d := range [...]time.Duration{p.Prepare, p.Queue, p.Input, p.Infer, p.Output, p.Respond} {
 			e.Phases[i] = milliseconds(d)
 		}
 		shown = append(shown, e)
+	}
+	return shown
+}
+
+// step is a recent.Step on its way to the page.
+type step struct {
+	Model   string     `json:"model"` // empty where the reader's key does not see it
+	Version string     `json:"version"`
+	From    float64    `json:"from"`
+	Took    float64    `json:"took"`
+	Phases  [4]float64 `json:"phases"`
+	Failed  bool       `json:"failed,omitempty"`
+	Steps   []step     `json:"steps,omitempty"`
+	Left    int        `json:"left,omitempty"`
+}
+
+func shownSteps(to *reader, all []recent.Step) []step {
+	shown := make([]step, len(all))
+	for i := range all {
+		s := &all[i]
+		shown[i] = step{From: milliseconds(s.From), Took: milliseconds(s.Took), Failed: s.Failed, Steps: shownSteps(to, s.Steps), Left: s.Left}
+		if to.all || to.caller.Sees(s.Model) {
+			shown[i].Model, shown[i].Version = s.Model, strconv.FormatInt(s.Version, 10)
+		}
+		for j, d := range s.Phases {
+			shown[i].Phases[j] = milliseconds(d)
+		}
 	}
 	return shown
 }

@@ -98,7 +98,8 @@ func (s *Server) Beside(next http.Handler) http.Handler {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, c *http.ResponseController) {
 	path := strings.TrimPrefix(r.URL.Path, Root)
-	if api := strings.TrimPrefix(path, "/api"); api == "/openapi.json" || api == "/v2" || strings.HasPrefix(api, "/v2/") {
+	if api := strings.TrimPrefix(path, "/api"); api == "/openapi.json" || api == "/v2" || strings.HasPrefix(api, "/v2/") ||
+		strings.HasPrefix(api, "/v1/") {
 		_ = c.SetWriteDeadline(time.Time{}) // the API has times of its own
 		s.serveAPI(w, r)
 		return
@@ -109,7 +110,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, c *http.ResponseC
 		s.refuse(w, http.StatusMethodNotAllowed, "Method Not Allowed")
 	case path == "":
 		http.Redirect(w, r, Root+"/", http.StatusMovedPermanently)
-	case path == "/about" || path == "/feed" || path == "/model":
+	case path == "/about" || path == "/feed" || path == "/model" || path == "/chats":
 		s.tell(w, r, path)
 	default:
 		name := strings.TrimPrefix(path, "/")
@@ -136,6 +137,8 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, path string) {
 		s.feed(w, r)
 	case "/model":
 		s.model(w, r)
+	case "/chats":
+		s.chats(w, r)
 	}
 }
 

@@ -311,3 +311,17 @@ func BenchmarkLook(b *testing.B) {
 		s.sampler.take(now)
 	}
 }
+
+// Models for chats are told to the page where the server has OpenAI's routes.
+func TestChats(t *testing.T) {
+	_, server := serve(t, 1, nil)
+	if _, body, _ := ask(t, "GET", server.URL+Root+"/chats", ""); body != "null" {
+		t.Errorf("without the routes: %s", body)
+	}
+	if status, body, _ := ask(t, "GET", server.URL+Root+"/chats", "", header, ""); status != http.StatusForbidden {
+		t.Errorf("to another site's page: %d, %s", status, body)
+	}
+	if status, _, _ := ask(t, "POST", server.URL+Root+"/api/v1/chat/completions", "{}"); status != http.StatusNotFound {
+		t.Errorf("the route: %d", status)
+	}
+}

@@ -219,6 +219,9 @@ func (e *Engine) Infer(r *infer.Request) error {
 		r.Discard()
 		return err
 	}
+	if m.Config().Ensemble != nil && e.recent.Watched() {
+		r.Spans = &infer.Spans{}
+	}
 	timeline := r.Timeline
 	if timeline != nil {
 		timeline.Begin(r)

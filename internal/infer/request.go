@@ -46,6 +46,8 @@ type Request struct {
 	Cache Cache
 	// Timeline follows a sampled request; nil for all others.
 	Timeline Timeline
+	// Spans, if not nil, are to take what the steps of an ensemble do.
+	Spans *Spans
 	// Held, if not nil, is the scheduler that holds responses of the request back, or
 	// takes the request back.
 	Held Held

@@ -41,8 +41,22 @@ type Request struct {
 	At       time.Time // of its end
 	Took     time.Duration
 	Phases   Phases
+	Steps    []Step
+	Left     int    // steps beyond those
 	Error    string // empty for a success
 	Reason   string
+}
+
+// Step is what a step of an ensemble took, and what took place inside it.
+type Step struct {
+	Model      string
+	Version    int64
+	From, Took time.Duration // from the begin of the outermost request
+	// Phases are queue, input, infer and output.
+	Phases [4]time.Duration
+	Failed bool
+	Steps  []Step
+	Left   int
 }
 
 // Phases is where the time of a request went, in their order. Those of an ensemble
@@ -93,6 +107,9 @@ func (b *Book) watch(more int) {
 		b.slower.Store(0)
 	}
 }
+
+// Watched reports whether somebody looks.
+func (b *Book) Watched() bool { return b.slower.Load() != math.MaxInt64 }
 
 // Ended sees a request after its final response.
 func (b *Book) Ended(r *infer.Request) {
@@ -187,7 +204,7 @@ func entry(r *infer.Request, took int64) Request {
 		Model: strings.Clone(r.ModelName), Version: r.ModelVersion, ID: strings.Clone(r.ID[:min(len(r.ID), mostText)]), Internal: r.Internal,
 		At: time.Now(), Took: time.Duration(took),
 	}
-	if t.ComputeStart == 0 && t.Steps == nil { // it was not executed
+	if t.ComputeStart == 0 { // it was not executed
 		e.Phases.Prepare = e.Took
 		if t.Queue != 0 {
 			e.Phases.Prepare = time.Duration(t.Queue - t.Start)
@@ -195,17 +212,45 @@ func entry(r *infer.Request, took int64) Request {
 		}
 		return e
 	}
-	queue, input, inf, output := t.Phases()
-	e.Phases = Phases{
-		Queue: time.Duration(queue), Input: time.Duration(input), Infer: time.Duration(inf), Output: time.Duration(output),
-		Ensemble: t.Steps != nil,
-	}
-	if t.Steps == nil {
-		e.Phases.Prepare = time.Duration(max(0, t.Queue-t.Start))
-		if t.Queue == 0 {
-			e.Phases.Prepare = 0
+	if r.Spans != nil {
+		e.Phases.Ensemble = true
+		e.Steps, e.Left = steps(r.Spans, t.Start)
+		for i := range e.Steps {
+			s := &e.Steps[i].Phases
+			e.Phases.Queue += s[0]
+			e.Phases.Input += s[1]
+			e.Phases.Infer += s[2]
+			e.Phases.Output += s[3]
 		}
-		e.Phases.Respond = max(0, e.Took-e.Phases.Prepare-time.Duration(queue+input+inf+output))
+		return e
 	}
+	queue, input, inf, output := t.Phases()
+	e.Phases = Phases{Queue: time.Duration(queue), Input: time.Duration(input), Infer: time.Duration(inf), Output: time.Duration(output)}
+	e.Phases.Prepare = time.Duration(max(0, t.Queue-t.Start))
+	if t.Queue == 0 {
+		e.Phases.Prepare = 0
+	}
+	e.Phases.Respond = max(0, e.Took-e.Phases.Prepare-time.Duration(queue+input+inf+output))
 	return e
+}
+
+// steps are the spans of a request in the order in which they began.
+func steps(of *infer.Spans, begin int64) (all []Step, left int) {
+	if of == nil {
+		return nil, 0
+	}
+	all = make([]Step, len(of.All))
+	for i := range of.All {
+		s, to := &of.All[i], &all[i]
+		*to = Step{
+			Model: s.Model, Version: s.Version, From: time.Duration(max(0, s.Start-begin)), Took: time.Duration(max(0, s.End-s.Start)),
+			Failed: s.Failed,
+		}
+		for j, ns := range s.Phases {
+			to.Phases[j] = time.Duration(ns)
+		}
+		to.Steps, to.Left = steps(s.Inside, begin)
+	}
+	slices.SortStableFunc(all, func(x, y Step) int { return cmp.Compare(x.From, y.From) })
+	return all, of.Left
 }

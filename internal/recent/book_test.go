@@ -71,3 +71,41 @@ func TestFailuresAreBounded(t *testing.T) {
 		t.Errorf("a failure at once: %d kept, %d skipped", len(all), skipped)
 	}
 }
+
+// Steps stand in the order of their begins, with those of an ensemble within an ensemble, and are bounded.
+func TestStepsOfAnEnsemble(t *testing.T) {
+	b := New()
+	if b.Watched() {
+		t.Error("watched by nobody")
+	}
+	defer b.Watch()()
+	if !b.Watched() {
+		t.Error("not watched")
+	}
+	r := ended(10*time.Millisecond, nil)
+	at := func(model string, from, to int64) infer.Span {
+		begin := r.Times.Start
+		return infer.Span{Model: model, Version: 1, Start: begin + from, End: begin + to, Phases: [4]int64{1, 2, to - from - 3, 0}}
+	}
+	outer := at("outer", 100, 500)
+	outer.Inside = &infer.Spans{}
+	outer.Inside.Add(at("inner", 200, 300))
+	r.Spans = &infer.Spans{}
+	r.Spans.Add(at("late", 600, 900))
+	r.Spans.Add(outer)
+	for range 100 {
+		r.Spans.Add(at("more", 1000, 1100))
+	}
+	b.Ended(r)
+	got := b.Slow()[0]
+	if len(got.Steps) != 64 || got.Left != 38 {
+		t.Errorf("%d steps, %d left", len(got.Steps), got.Left)
+	}
+	first := got.Steps[0]
+	if first.Model != "outer" || first.From != 100 || first.Took != 400 || len(first.Steps) != 1 || first.Steps[0].From != 200 {
+		t.Errorf("the first: %+v", first)
+	}
+	if got.Steps[1].Model != "late" || !got.Phases.Ensemble || got.Phases.Queue != 64 {
+		t.Errorf("then %+v, in all %+v", got.Steps[1], got.Phases)
+	}
+}

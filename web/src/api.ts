@@ -71,6 +71,8 @@ async function reason(reply: Response): Promise<string> {
   try {
     const error = (JSON.parse(text) as { error?: unknown }).error;
     if (typeof error === "string") return error;
+    const inner = (error as { message?: unknown } | null)?.message; // of OpenAI's routes
+    if (typeof inner === "string") return inner;
   } catch {
     // no JSON: a proxy's page, say
   }
@@ -86,6 +88,8 @@ export interface About {
   use: boolean;
   /** Whether the user may load and unload models, as far as the server knows yet. */
   manage: boolean;
+  /** Whether it has OpenAI's routes. */
+  openai: boolean;
   /** The model control mode: none, poll or explicit. */
   mode: string;
   host?: string;

@@ -32,6 +32,11 @@ export function put(e: Element, ...children: Child[]): void {
   e.replaceChildren(...shown(children));
 }
 
+/** used says that the user is within an element: what is drawn anew then would take the focus away. */
+export function used(e: Element): boolean {
+  return e.contains(document.activeElement);
+}
+
 /** say changes a text, and touches the page only where it differs. */
 export function say(e: Element, text: string): void {
   if (e.textContent !== text) e.textContent = text;

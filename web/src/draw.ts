@@ -1,8 +1,8 @@
 // Drawings.
 
-import { h, svg } from "./dom";
+import { h, name, svg } from "./dom";
 import { count, time } from "./format";
-import type { Ended } from "./feed";
+import type { Ended, Step } from "./feed";
 
 /** line draws what was in the last seconds. */
 export function line(values: number[], label: string, shown: (v: number) => string): HTMLElement {
@@ -48,7 +48,7 @@ export const phases = ["prepare", "queue", "input", "infer", "output", "respond"
 
 /** timeline draws where the time of a request went. */
 export function timeline(r: Ended): SVGElement {
-  const total = Math.max(r.steps ? r.phases.reduce((a, b) => a + b, 0) : r.took, 1e-9);
+  const total = Math.max(r.composed ? r.phases.reduce((a, b) => a + b, 0) : r.took, 1e-9);
   const text = phases.map((p, i) => `${p} ${time(r.phases[i])}`).join(", ");
   const parts: SVGElement[] = [];
   let at = 0;
@@ -58,6 +58,36 @@ export function timeline(r: Ended): SVGElement {
     at += width;
   });
   return svg("svg", { viewBox: "0 0 300 14", preserveAspectRatio: "none", class: "timeline", role: "img", "aria-label": text }, ...parts);
+}
+
+/** spans draws the steps of a request below each other, each where it was in the time of the whole; null where there are none. */
+export function spans(r: Ended): HTMLElement | null {
+  return r.steps?.length ? list(r.steps, r.left ?? 0, Math.max(r.took, 1e-9)) : null;
+}
+
+function list(steps: Step[], left: number, whole: number): HTMLElement {
+  return h("ol", { class: "spans" }, ...steps.map((s) => h("li", {}, ...span(s, whole))), left ? h("li", {}, `${count(left)} more`) : null);
+}
+
+function span(s: Step, whole: number): (Node | string)[] {
+  const at = (ms: number): string => Math.min(300, (ms / whole) * 300).toFixed(2);
+  const parts: SVGElement[] = [svg("rect", { x: at(s.from), y: 6, width: at(Math.max(s.took, whole / 300)), height: 2, class: "phase-respond" })];
+  let from = s.from;
+  const text: string[] = [];
+  s.phases.forEach((v, i) => {
+    const phase = phases[i + 1]!;
+    text.push(`${phase} ${time(v)}`);
+    if (v > 0) parts.push(svg("rect", { x: at(from), y: 0, width: at(Math.max(v, whole / 600)), height: 14, class: `phase-${phase}` }, svg("title", {}, `${phase} ${time(v)}`)));
+    from += v;
+  });
+  const label = `from ${time(s.from)} on, took ${time(s.took)}: ${text.join(", ")}`;
+  return [
+    h("span", { class: "span-name" }, s.model ? name(s.model) : "a model of others", s.version && ` ${s.version}`, s.failed && h("strong", { class: "bad" }, " failed")),
+    " ",
+    h("small", {}, `${time(s.from)} + ${time(s.took)}`),
+    svg("svg", { viewBox: "0 0 300 14", preserveAspectRatio: "none", class: "timeline", role: "img", "aria-label": label }, ...parts),
+    ...(s.steps?.length ? [list(s.steps, s.left ?? 0, whole)] : []),
+  ];
 }
 
 /** legend says what the colours of a timeline are. */

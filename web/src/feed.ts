@@ -48,9 +48,25 @@ export interface Ended {
   at: number;
   took: number;
   phases: [number, number, number, number, number, number];
-  steps?: boolean;
+  /** Whether the phases are sums over the steps of an ensemble. */
+  composed?: boolean;
+  steps?: Step[];
+  left?: number;
   error?: string;
   reason?: string;
+}
+
+/** What a step of an ensemble took, from the begin of the request on; times in milliseconds. */
+export interface Step {
+  model: string;
+  version: string;
+  from: number;
+  took: number;
+  /** queue, input, infer, output */
+  phases: [number, number, number, number];
+  failed?: boolean;
+  steps?: Step[];
+  left?: number;
 }
 
 export interface LogLine {

@@ -1,6 +1,6 @@
 // An ensemble as a graph: its steps from the left to the right, the tensors between them.
 
-import { h, svg, visible } from "./dom";
+import { svg, visible } from "./dom";
 import type { Row } from "./feed";
 import { count, time } from "./format";
 import type { EnsembleStep } from "./model";
@@ -20,7 +20,7 @@ const gapX = 130;
 const gapY = 26;
 
 /** graph draws an ensemble; rowOf finds what a step's model does at present. */
-export function graph(steps: EnsembleStep[], own: Row | undefined, rowOf: (model: string) => Row | undefined): HTMLElement {
+export function graph(steps: EnsembleStep[], own: Row | undefined, rowOf: (model: string) => Row | undefined): SVGElement {
   const nodes: Node[] = [];
   const made = new Map<string, number>(); // tensor to the step that makes it
   const edges: { from: number; to: number; tensor: string; rate: string }[] = [];
@@ -57,35 +57,31 @@ export function graph(steps: EnsembleStep[], own: Row | undefined, rowOf: (model
   const w = (last + 1) * (width + gapX) - gapX + 8;
   const tall = Math.max(...filled.map((n) => n ?? 0)) * (height + gapY) + 14;
   const between = new Map<string, number>();
-  return h(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ensemble" },
-    svg(
-      "svg",
-      { width: w, height: tall, viewBox: `0 0 ${w} ${tall}`, class: "graph", role: "img", "aria-label": edges.map((e) => `${visible(nodes[e.from]!.label)} to ${visible(nodes[e.to]!.label)}: ${visible(e.tensor)}, ${e.rate}`).join("; ") },
-      ...edges.map((e) => {
-        const a = nodes[e.from]!;
-        const b = nodes[e.to]!;
-        const pair = `${e.from} ${e.to}`;
-        const n = between.get(pair) ?? 0;
-        between.set(pair, n + 1);
-        const [x1, y1, x2, y2] = [a.x + width, a.y + height / 2 + n * 13, b.x, b.y + height / 2 + n * 13];
-        const bend = (x1 + x2) / 2;
-        return svg(
-          "g",
-          {},
-          svg("path", { d: `M${x1} ${y1}C${bend} ${y1} ${bend} ${y2} ${x2} ${y2}`, class: "edge" }),
-          svg("text", { x: bend, y: (y1 + y2) / 2 - 3, class: "edge-label" }, `${cut(e.tensor, 12)} ${e.rate}`, svg("title", {}, visible(e.tensor))),
-        );
-      }),
-      ...nodes.map((n) =>
-        svg(
-          "g",
-          {},
-          svg("rect", { x: n.x, y: n.y, width, height, rx: 6, class: `node ${n.kind}` }),
-          svg("text", { x: n.x + width / 2, y: n.y + 20, class: "node-label" }, cut(n.label, 24), svg("title", {}, visible(n.label))),
-          svg("text", { x: n.x + width / 2, y: n.y + 38, class: "node-under" }, n.under),
-        ),
+  return svg(
+    "svg",
+    { width: w, height: tall, viewBox: `0 0 ${w} ${tall}`, class: "graph", role: "img", "aria-label": edges.map((e) => `${visible(nodes[e.from]!.label)} to ${visible(nodes[e.to]!.label)}: ${visible(e.tensor)}, ${e.rate}`).join("; ") },
+    ...edges.map((e) => {
+      const a = nodes[e.from]!;
+      const b = nodes[e.to]!;
+      const pair = `${e.from} ${e.to}`;
+      const n = between.get(pair) ?? 0;
+      between.set(pair, n + 1);
+      const [x1, y1, x2, y2] = [a.x + width, a.y + height / 2 + n * 13, b.x, b.y + height / 2 + n * 13];
+      const bend = (x1 + x2) / 2;
+      return svg(
+        "g",
+        {},
+        svg("path", { d: `M${x1} ${y1}C${bend} ${y1} ${bend} ${y2} ${x2} ${y2}`, class: "edge" }),
+        svg("text", { x: bend, y: (y1 + y2) / 2 - 3, class: "edge-label" }, `${cut(e.tensor, 12)} ${e.rate}`, svg("title", {}, visible(e.tensor))),
+      );
+    }),
+    ...nodes.map((n) =>
+      svg(
+        "g",
+        {},
+        svg("rect", { x: n.x, y: n.y, width, height, rx: 6, class: `node ${n.kind}` }),
+        svg("text", { x: n.x + width / 2, y: n.y + 20, class: "node-label" }, cut(n.label, 24), svg("title", {}, visible(n.label))),
+        svg("text", { x: n.x + width / 2, y: n.y + 38, class: "node-under" }, n.under),
       ),
     ),
   );

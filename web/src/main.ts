@@ -1,8 +1,9 @@
 // The page: a header, and one of the views by what stands behind the # of the address.
 
-import { onKeyNeeded, setKey } from "./api";
+import { about, onKeyNeeded, setKey } from "./api";
 import { h, put, say, visible } from "./dom";
 import { feed } from "./feed";
+import { chatPage } from "./pages/chat";
 import { logPage } from "./pages/log";
 import { modelPage } from "./pages/model";
 import { modelsPage } from "./pages/models";
@@ -13,6 +14,7 @@ export type View = (main: HTMLElement, rest: string) => () => void;
 
 const views: Record<string, { title: string; view: View }> = {
   models: { title: "Models", view: (main, rest) => (rest ? modelPage(main, rest) : modelsPage(main)) },
+  chat: { title: "Chat", view: chatPage },
   requests: { title: "Requests", view: requestsPage },
   log: { title: "Log", view: logPage },
 };
@@ -90,7 +92,14 @@ document.body.append(
   h("header", {}, h("strong", { class: "brand" }, "Neso"), h("nav", { "aria-label": "Pages" }, ...links), live, themeButton()),
   main,
 );
+const chat = links.find((a) => a.hash === "#/chat")!;
+chat.hidden = true;
+let run = 0;
 feed.follow(() => {
+  if (feed.server && feed.server.started !== run) {
+    run = feed.server.started; // each run of the server may have other routes
+    void about().then((a) => (chat.hidden = !a.openai), () => (run = 0));
+  }
   live.classList.toggle("bad", feed.trouble !== "");
   say(live, feed.trouble ? `Not live: ${visible(feed.trouble)}` : "Live");
 });

@@ -175,6 +175,9 @@ func (x *run) handle(e event) {
 	for i, ns := range e.from.phases[1:] {
 		x.sum[i+1] += ns
 	}
+	if x.r.Spans != nil && e.from.span.Start != 0 {
+		x.r.Spans.Add(e.from.span)
+	}
 	e.from.free(x)
 	x.flow.end(e.at)
 	x.retire(e.at.scope)

@@ -14,7 +14,8 @@ type stepRequest struct {
 	seen   int
 	permit bool
 	q      sequence // of its inputs
-	phases [4]int64 // written before the final event
+	phases [4]int64 // written before the final event, as is span
+	span   infer.Span
 }
 
 func (x *run) newRequest(at start) *stepRequest {
@@ -222,6 +223,10 @@ func (c *stepRequest) Deliver(r *infer.Request, resp *backend.Response, final bo
 	if final {
 		if r.Times.ComputeStart != 0 {
 			c.phases[0], c.phases[1], c.phases[2], c.phases[3] = r.Times.Phases()
+		}
+		if x.r.Spans != nil {
+			c.span = infer.SpanOf(r)
+			c.span.Phases = c.phases
 		}
 		c.release()
 	}

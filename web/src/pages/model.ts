@@ -1,7 +1,7 @@
 // One model: what it does, what it consists of, and a form to try it.
 
 import { type About, about, ApiError, getJSON, publicURL, request } from "../api";
-import { h, name, put, say, visible } from "../dom";
+import { h, name, put, say, used, visible } from "../dom";
 import { bars, legend, line } from "../draw";
 import { feed, type Row } from "../feed";
 import { bytes, count, time } from "../format";
@@ -54,11 +54,14 @@ class ModelPage {
   private readonly problem = h("p", { role: "status", class: "bad" });
   private readonly outcome = h("p", { role: "status" });
   private readonly actions = h("p", { class: "actions" });
+  private readonly talk = h("p", { hidden: true });
   private readonly versions = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Versions" });
   private readonly charts = h("div", { class: "tiles" });
   private readonly batching = h("div", { class: "columns" });
-  private readonly drawing = h("div");
-  private readonly instances = h("div");
+  // What scrolls stays, and what is in it is drawn anew: else it would lose the focus each time.
+  private readonly drawing = scroller("Ensemble");
+  private readonly instances = scroller("Instances");
+  private readonly batches = scroller("Batches");
   private readonly requests = h("div");
   private readonly configs = h("div", { class: "columns" });
   private readonly trial = h("section", { id: "try", "aria-label": "Try it" });
@@ -79,12 +82,14 @@ class ModelPage {
       h("h1", {}, name(model)),
       this.problem,
       this.actions,
+      this.talk,
       this.outcome,
       this.versions,
       this.charts,
       this.batching,
-      this.drawing,
-      this.instances,
+      titled("Ensemble", this.drawing),
+      titled("Instances", this.instances),
+      titled("Batches since the load", this.batches),
       this.trial,
       this.requests,
       this.configs,
@@ -94,7 +99,10 @@ class ModelPage {
   begin(): void {
     this.unfollow = feed.follow(() => this.draw());
     void this.poll();
-    void about().then((a) => this.offer(a), () => undefined);
+    void about().then((a) => {
+      this.offer(a);
+      if (a.openai) void this.offerTalk();
+    }, () => undefined);
   }
 
   end(): void {
@@ -158,18 +166,19 @@ class ModelPage {
       latest?.hits || latest?.misses ? bars("Response cache", { hits: latest.hits ?? 0, misses: latest.misses ?? 0 }) : null,
     );
     const steps = this.details.findLast((d) => d.json?.ensemble_scheduling)?.json?.ensemble_scheduling?.step;
-    if (steps) put(this.drawing, h("h2", {}, "Ensemble"), graph(steps, latest, (m) => [...feed.rows.values()].findLast((r) => r.name === m && r.state === "READY")));
-    if (this.last[0] === feed.slow && this.last[1] === feed.failures) return;
+    if (steps) fill(this.drawing, graph(steps, latest, (m) => [...feed.rows.values()].findLast((r) => r.name === m && r.state === "READY")));
+    if ((this.last[0] === feed.slow && this.last[1] === feed.failures) || used(this.requests)) return;
     this.last = [feed.slow, feed.failures];
     put(this.requests, slowest(feed.slow.filter((r) => r.model === this.model)), legend(), failures(feed.failures.filter((r) => r.model === this.model)));
   }
 
   private drawDetails(): void {
     const instances = this.details.flatMap((d) => d.instances ?? []);
-    put(this.instances, instances.length ? h("h2", {}, "Instances") : null, instances.length ? this.instanceTable(instances) : null, batchTable(this.details));
+    fill(this.instances, instances.length ? this.instanceTable(instances) : null);
+    fill(this.batches, batchTable(this.details));
     const newest = this.details.findLast((d) => d.config !== undefined);
     const of = JSON.stringify([newest?.given, newest?.config]);
-    if (!newest || of === this.configured) return;
+    if (!newest || of === this.configured || used(this.configs)) return;
     this.configured = of;
     put(
       this.configs,
@@ -193,7 +202,7 @@ class ModelPage {
         h("td", {}, i.threads ?? "–"),
       ),
     );
-    return scrolled("Instances", ["Instance", "Kind", "State", "Batch takes", "Process", "CPU", "Memory", "Threads"], rows);
+    return table(["Instance", "Kind", "State", "Batch takes", "Process", "CPU", "Memory", "Threads"], rows);
   }
 
   /** share is what of a processor a worker has used since the poll before. */
@@ -217,6 +226,13 @@ class ModelPage {
     const button = (text: string, what: string, done: string): HTMLElement =>
       h("button", { type: "button", click: () => void this.change(text, what, done) }, text);
     put(this.actions, button("Load", "load", "loaded"), button("Reload", "load", "reloaded"), button("Unload", "unload", "unloaded"));
+  }
+
+  private async offerTalk(): Promise<void> {
+    const offered = await getJSON<{ chat: string[] | null }>("chats").catch(() => null);
+    if (!offered?.chat?.includes(this.model)) return;
+    put(this.talk, h("a", { href: `#/chat/${encodeURIComponent(this.model)}` }, "Chat with it"));
+    this.talk.hidden = false;
   }
 
   private async change(text: string, what: string, done: string): Promise<void> {
@@ -293,15 +309,25 @@ function batchTable(details: Detail[]): HTMLElement | null {
   const batches = details.findLast((d) => d.batches?.length)?.batches;
   if (!batches) return null;
   const rows = batches.slice(0, 64).map((b) => h("tr", {}, h("th", { scope: "row" }, b.size), ...[count(b.count), time(b.input), time(b.infer), time(b.output)].map((t) => h("td", {}, t))));
-  return h("div", {}, h("h2", {}, "Batches since the load"), scrolled("Batches", ["Size", "Executions", "Input", "Infer", "Output"], rows));
+  return table(["Size", "Executions", "Input", "Infer", "Output"], rows);
 }
 
-function scrolled(label: string, heads: string[], rows: HTMLElement[]): HTMLElement {
-  return h(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
-    h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ...heads.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, ...rows)),
-  );
+function table(heads: string[], rows: HTMLElement[]): HTMLElement {
+  return h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ...heads.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, ...rows));
+}
+
+function scroller(label: string): HTMLElement {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label });
+}
+
+/** titled is an element below its title; neither is there before it is filled. */
+function titled(title: string, e: HTMLElement): HTMLElement {
+  return h("section", { hidden: true }, h("h2", {}, title), e);
+}
+
+function fill(e: HTMLElement, what: Node | null): void {
+  put(e, what);
+  e.parentElement!.hidden = !what;
 }
 
 function code(label: string, text: string): HTMLElement {

@@ -1,7 +1,7 @@
 // Requests that failed, and the slowest.
 
-import { h, name, put, say, visible } from "../dom";
-import { legend, timeline } from "../draw";
+import { h, name, put, say, used, visible } from "../dom";
+import { legend, spans, timeline } from "../draw";
 import { type Ended, feed } from "../feed";
 import { clock, count, time } from "../format";
 
@@ -20,9 +20,22 @@ export function slowest(all: Ended[]): HTMLElement {
   return table(
     "The slowest requests of the last minute or two",
     ["When", "Model", "Request", "Took", "Where the time went"],
-    all.map((r) => [clock(r.at), model(r), r.id ? name(r.id) : "–", time(r.took), timeline(r)]),
+    all.map((r) => [clock(r.at), model(r), r.id ? name(r.id) : "–", time(r.took), where(r)]),
     "There was no request of late.",
   );
+}
+
+/** The requests whose steps the user has opened, by their number. */
+const opened = new Set<number>();
+
+/** where says where the time of a request went; of an ensemble's, for each step. */
+function where(r: Ended): HTMLElement {
+  const steps = spans(r);
+  if (!steps) return h("div", {}, timeline(r));
+  const n = r.steps!.length + (r.left ?? 0);
+  const details = h("details", { open: opened.has(r.number) }, h("summary", {}, n === 1 ? "1 step" : `${n} steps`), steps);
+  details.addEventListener("toggle", () => (details.open ? opened.add(r.number) : opened.delete(r.number)));
+  return h("div", {}, timeline(r), details);
 }
 
 function model(r: Ended): HTMLElement {
@@ -47,13 +60,11 @@ export function requestsPage(main: HTMLElement): () => void {
   const slow = h("div");
   const failed = h("div");
   const skipped = h("p", { class: "note" });
-  put(main, h("h1", {}, "Requests"), slow, legend(), h("p", { class: "note" }, "Times of an ensemble are sums over its steps, which run beside each other."), failed, skipped);
-  let last: unknown[] = [];
+  put(main, h("h1", {}, "Requests"), slow, legend(), h("p", { class: "note" }, "Times of an ensemble are sums over its steps, which run beside each other. A table holds still while you are in it."), failed, skipped);
+  const last: [Ended[]?, Ended[]?] = [];
   return feed.follow(() => {
     say(skipped, feed.skipped ? `${count(feed.skipped)} more failures came too fast to be kept.` : "");
-    if (last[0] === feed.slow && last[1] === feed.failures) return;
-    last = [feed.slow, feed.failures];
-    put(slow, slowest(feed.slow));
-    put(failed, failures(feed.failures));
+    if (last[0] !== feed.slow && !used(slow)) put(slow, slowest((last[0] = feed.slow)));
+    if (last[1] !== feed.failures && !used(failed)) put(failed, failures((last[1] = feed.failures)));
   });
 }
