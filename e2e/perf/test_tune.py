@@ -100,7 +100,7 @@ def test_interrupted(place):
         "--model-repository",
         str(place / "models"),
         "--model=digits",
-        "--instances=1,2,3,4,5,6",
+        "--instances=1,2,3,4",
         "--search=brute",
         *QUICK,
     ]
@@ -118,7 +118,10 @@ def test_interrupted(place):
     assert not any((place / "temp").iterdir())
     assert not serving(place)
     kept = json.loads((place / "out" / "checkpoint.json").read_text())["runs"]
-    assert len(kept) >= 2
+    assert 2 <= len(kept) < 4
+    on = tune(*args, temp=place / "temp")
+    runs = json.loads((place / "out" / "checkpoint.json").read_text())["runs"]
+    assert on.returncode == 0 and len(runs) == 4 and runs[: len(kept)] == kept, on.stderr
     (place / "out" / "checkpoint.json").write_text((place / "out" / "checkpoint.json").read_text()[:-20])
     damaged = tune(*args, temp=place / "temp")
     assert damaged.returncode == 1 and "is damaged" in damaged.stderr and "--restart" in damaged.stderr
@@ -181,6 +184,44 @@ def test_a_load_that_is_refused(place):
     assert "which [8,9] does not match" in r.stderr and "no configuration could be measured" in r.stdout, (
         r.stderr + r.stdout
     )
+
+
+COMPOSED = """platform: "ensemble"
+max_batch_size: 16
+input { name: "IMAGE" data_type: TYPE_FP32 dims: [ 8, 8 ] }
+output { name: "PROBABILITIES" data_type: TYPE_FP32 dims: [ 10 ] }
+ensemble_scheduling { step { model_name: "digits" model_version: -1
+  input_map { key: "IMAGE" value: "IMAGE" } output_map { key: "PROBABILITIES" value: "PROBABILITIES" } } }
+"""
+CALLER = """import triton_python_backend_utils as pb
+class TritonPythonModel:
+    def execute(self, requests):
+        image = lambda r: pb.get_input_tensor_by_name(r, "IMAGE")
+        ask = lambda r: pb.InferenceRequest(model_name="digits", inputs=[image(r)], requested_output_names=["PROBABILITIES"]).exec()
+        return [pb.InferenceResponse(ask(r).output_tensors()) for r in requests]
+"""
+
+
+def test_models_within_are_turned(place):
+    """The knobs of an ensemble, and of a model that calls others, are those of the models within."""
+    models = place / "models"
+    (models / "whole" / "1").mkdir(parents=True)
+    (models / "whole" / "config.pbtxt").write_text(COMPOSED)
+    (models / "caller" / "1").mkdir(parents=True)
+    (models / "caller" / "1" / "model.py").write_text(CALLER)
+    (models / "caller" / "config.pbtxt").write_text(
+        'backend: "python"\n' + COMPOSED.split("\n", 1)[1].split("ensemble_scheduling")[0]
+    )
+    for model, more in (("whole", []), ("caller", ["--bls-composing-models=digits"])):
+        out = place / model
+        args = ["--model-repository", models, f"--model={model}", "--search=brute", "--instances=1,2", *QUICK, *more]
+        r = tune(*args, "--knobs=instances", "--confirm=0", "--output", out, *SHAPE, temp=place / "temp")
+        assert r.returncode == 0, r.stdout + r.stderr
+        runs = json.loads((out / "checkpoint.json").read_text())["runs"]
+        assert {run["values"]["instances"] for run in runs} == {"1", "2"} and not any(r.get("failure") for r in runs), (
+            runs
+        )
+        assert "digits" in json.dumps([run.get("variant") for run in runs]), runs
 
 
 def serving(place) -> bool:
