@@ -68,7 +68,9 @@ func (s *Server) described(caller *auth.Caller) []*modelconfig.Config {
 }
 
 // Offered says which ready models that the caller sees OpenAI's routes are for.
-func (s *Server) Offered(caller *auth.Caller) *openapi.OpenAI { return openai.Offer(s.described(caller)) }
+func (s *Server) Offered(caller *auth.Caller) *openapi.OpenAI {
+	return openai.Offer(s.described(caller))
+}
 
 // viewer answers with a page that shows the description.
 func (s *Server) viewer(w http.ResponseWriter, r *http.Request) {

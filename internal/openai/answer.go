@@ -47,7 +47,7 @@ func NewAnswer(r *Request, id string, created int64, calls int) *Answer {
 	a.choices = make([]choice, calls)
 	for i := range a.choices {
 		a.choices[i].prompt, a.choices[i].tokens = -1, -1
-		a.choices[i].cutter.stops = r.stops
+		a.choices[i].stops = r.stops
 	}
 	return a
 }

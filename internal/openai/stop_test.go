@@ -33,7 +33,7 @@ func FuzzStops(f *testing.F) {
 	f.Add([]byte("drei größe"), "öß,ß", uint64(0xffff), false)
 	f.Fuzz(func(t *testing.T, text []byte, list string, cuts uint64, shown bool) {
 		var words []string
-		for _, w := range strings.Split(list, ",") {
+		for w := range strings.SplitSeq(list, ",") {
 			if w != "" && len(words) < maxStops {
 				words = append(words, w)
 			}

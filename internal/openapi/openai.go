@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 )
 
 // routes is the description of OpenAI's routes without models.
@@ -29,13 +30,9 @@ func describeOpenAI(doc object, o *OpenAI) error {
 	doc["tags"] = append(doc["tags"].([]any), more.Tags...)
 	components := doc["components"].(object)
 	for to, from := range map[string]object{"responses": more.Responses, "schemas": more.Schemas} {
-		for name, v := range from {
-			components[to].(object)[name] = v
-		}
+		maps.Copy(components[to].(object), from)
 	}
-	for path, v := range more.Paths {
-		doc["paths"].(object)[path] = v
-	}
+	maps.Copy(doc["paths"].(object), more.Paths)
 	words := "Once upon a time"
 	for _, r := range []struct {
 		path, schema string
