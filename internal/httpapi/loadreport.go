@@ -11,11 +11,6 @@ import (
 const (
 	headerLoadFormat = "Endpoint-Load-Metrics-Format"
 	headerLoad       = "Endpoint-Load-Metrics"
-
-	// kvBlocks is the family that TensorRT-LLM's backend, or any Python model,
-	// publishes; its label kvKind says which number of blocks a gauge holds.
-	kvBlocks = "nv_trt_llm_kv_cache_block_metrics"
-	kvKind   = "kv_cache_block_type"
 )
 
 // reportLoad adds the load to the head of a reply, in the format that the
@@ -26,7 +21,7 @@ func (s *Server) reportLoad(h http.Header, r *http.Request, model string) {
 	if len(format) == 0 || format[0] != "json" && format[0] != "text" {
 		return
 	}
-	used, most, tokens := s.cacheBlocks(model)
+	used, most, tokens := s.o.Customs.CacheBlocks(model)
 	capacity := most * tokens
 	if !(used >= 0 && most >= 0 && tokens >= 0 && capacity < 1<<63) { // NaN too
 		return
@@ -51,31 +46,4 @@ func (s *Server) reportLoad(h http.Header, r *http.Request, model string) {
 		b = strconv.AppendUint(b, uint64(capacity), 10)
 	}
 	h[headerLoad] = []string{string(b)}
-}
-
-// cacheBlocks returns how many blocks of the key-value cache are in use, how many
-// there are, and how many tokens a block has. A model that publishes these numbers
-// counts alone; for others, such as an ensemble, whatever is published counts. A
-// number that nobody publishes is -1.
-func (s *Server) cacheBlocks(model string) (used, most, tokens float64) {
-	all := s.o.Customs.Family(kvBlocks)
-	own := false
-	for i := range all {
-		own = own || all[i].Labels["model"] == model
-	}
-	used, most, tokens = -1, -1, -1
-	for i := range all {
-		if own && all[i].Labels["model"] != model {
-			continue
-		}
-		switch all[i].Labels[kvKind] {
-		case "used":
-			used = all[i].Value
-		case "max":
-			most = all[i].Value
-		case "tokens_per":
-			tokens = all[i].Value
-		}
-	}
-	return used, most, tokens
 }
