@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -25,6 +26,7 @@ type Notifier struct {
 
 	ready chan func() error // one place: what Ready was given
 	end   chan struct{}
+	ended sync.Once
 	done  chan struct{}
 }
 
@@ -90,12 +92,13 @@ func (n *Notifier) Ready(alive func() error) {
 	}
 }
 
-// Close ends the connection, after a last word that the server stops.
+// Close ends the connection, after a last word that the server stops. It may be called
+// twice.
 func (n *Notifier) Close() {
 	if n == nil {
 		return
 	}
-	close(n.end)
+	n.ended.Do(func() { close(n.end) })
 	<-n.done
 }
 

@@ -89,6 +89,7 @@ func TestTheLifeOfAServer(t *testing.T) {
 		}
 		m.expect("WATCHDOG=1") // the last requests are answered
 		n.Close()
+		n.Close()
 	}
 }
 

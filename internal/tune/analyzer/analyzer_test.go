@@ -157,6 +157,15 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A file of some kilobytes can ask for more than a machine holds.
+func TestProductsAreBounded(t *testing.T) {
+	many := "[1" + strings.Repeat(", 1", mostValues-1) + "]"
+	text := "profile_models: {a: {model_config_parameters: {instance_group: {count: " + many + ", name: " + many + "}}}}"
+	if _, err := Parse([]byte(text), "f"); err == nil || !strings.Contains(err.Error(), "more than 10000 values") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTheExampleOfThePage(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/use/tune.md")
 	if err != nil {

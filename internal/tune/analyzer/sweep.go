@@ -140,15 +140,16 @@ func (f *File) product(
 		if err != nil {
 			return nil, err
 		}
+		if len(combinations)*len(some) > mostValues {
+			return nil, f.fault(v, "more than %d values", mostValues)
+		}
 		var next [][]json.RawMessage
 		for _, c := range combinations {
 			for _, s := range some {
 				next = append(next, append(slices.Clip(c), s))
 			}
 		}
-		if combinations = next; len(combinations) > mostValues {
-			return nil, f.fault(v, "more than %d values", mostValues)
-		}
+		combinations = next
 	}
 	var all []json.RawMessage
 	for _, c := range combinations {

@@ -114,11 +114,20 @@ func Load(directory string) (*State, error) {
 	}
 	for i, r := range s.Runs {
 		for _, l := range r.Levels {
+			missing, ok := "", true
 			for name, n := range l.Models {
 				if n == nil {
-					return nil, fmt.Errorf("%s is damaged (run %d has no numbers of the model %q): remove it, or give --restart, to begin anew",
-						path, i+1, name)
+					missing, ok = name, false
 				}
+			}
+			for _, m := range s.Goal.Models { // reports show them all
+				if l.Failure == "" && l.Models[m.Model] == nil {
+					missing, ok = m.Model, false
+				}
+			}
+			if !ok {
+				return nil, fmt.Errorf("%s is damaged (run %d has no numbers of the model %q): remove it, or give --restart, to begin anew",
+					path, i+1, missing)
 			}
 		}
 	}

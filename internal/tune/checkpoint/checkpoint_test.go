@@ -59,6 +59,9 @@ func TestDamaged(t *testing.T) {
 		{"nothing of a model", strings.Replace(string(whole), `"m": {
        "throughput"`, `"n": null, "m": {
        "throughput"`, 1), `no numbers of the model "n"`},
+		{"of another model", strings.Replace(string(whole), `"m": {
+       "throughput"`, `"n": {
+       "throughput"`, 1), `no numbers of the model "m"`},
 		{"from the future", strings.Replace(string(whole), `"version": 1`, `"version": 9`, 1), "version 9"},
 	} {
 		if c.text == string(whole) {
