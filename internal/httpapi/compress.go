@@ -2,25 +2,13 @@ package httpapi
 
 import (
 	"bufio"
-	"bytes"
 	"io"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/nesoserve/neso/backend"
-)
-
-// coding is a content coding of replies.
-type coding uint8
-
-const (
-	uncoded coding = iota
-	gzipped
-	deflated
 )
 
 // decoder undoes the compression of a body and gives itself back.
@@ -103,72 +91,4 @@ func (d *decoder) Close() {
 		d.source.Reset(nil)
 		decoders.Put(d)
 	}
-}
-
-// chooseCoding picks the coding with the highest weight among those we have;
-// of equal ones the first. A wildcard says nothing.
-func chooseCoding(accept []string) coding {
-	best, weight := uncoded, 0.0
-	for _, line := range accept {
-		for part := range strings.SplitSeq(line, ",") {
-			name, param, _ := strings.Cut(part, ";")
-			q := 1.0
-			if v, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
-				var err error
-				if q, err = strconv.ParseFloat(v, 64); err != nil {
-					continue
-				}
-			}
-			var c coding
-			switch strings.TrimSpace(name) {
-			case "gzip":
-				c = gzipped
-			case "deflate":
-				c = deflated
-			case "identity":
-			default:
-				continue
-			}
-			if q > weight {
-				best, weight = c, q
-			}
-		}
-	}
-	return best
-}
-
-var (
-	gzipWriters = sync.Pool{New: func() any {
-		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
-		return w
-	}}
-	zlibWriters = sync.Pool{New: func() any {
-		w, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed)
-		return w
-	}}
-)
-
-// compress returns the parts, compressed. Writing into memory cannot fail.
-func compress(c coding, parts ...[]byte) []byte {
-	var out bytes.Buffer
-	var w interface {
-		io.WriteCloser
-		Reset(io.Writer)
-	}
-	pool := &gzipWriters
-	if c == deflated {
-		pool = &zlibWriters
-	}
-	w = pool.Get().(interface {
-		io.WriteCloser
-		Reset(io.Writer)
-	})
-	w.Reset(&out)
-	for _, p := range parts {
-		_, _ = w.Write(p)
-	}
-	_ = w.Close()
-	w.Reset(nil)
-	pool.Put(w)
-	return out.Bytes()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
+	"github.com/nesoserve/neso/internal/httpapi/coding"
 	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
@@ -230,14 +231,14 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *
 		h[lengthHeader] = c.jsonLength()
 	}
 	if accept := r.Header["Accept-Encoding"]; accept != nil {
-		if k := chooseCoding(accept); k != uncoded {
+		if k := coding.Choose(accept); k != coding.None {
 			h["Content-Encoding"] = gzipCoding
-			if k == deflated {
+			if k == coding.Deflate {
 				h["Content-Encoding"] = zlibCoding
 			}
 			var small []byte
 			done := s.heavy.In(r.Context().Done(), len(c.reply.JSON)+c.reply.TailSize >= heavyInflated, func() {
-				small = compress(k, append([][]byte{c.reply.JSON}, c.reply.Tail...)...)
+				small = coding.Compress(k, append([][]byte{c.reply.JSON}, c.reply.Tail...)...)
 			})
 			if !done {
 				return // nobody is there to read it

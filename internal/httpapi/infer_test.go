@@ -137,19 +137,6 @@ func TestCompressionBothWays(t *testing.T) {
 	}
 }
 
-func TestChooseCoding(t *testing.T) {
-	for accept, want := range map[string]coding{
-		"": uncoded, "gzip": gzipped, "deflate": deflated, "gzip, deflate": gzipped, "deflate, gzip": deflated,
-		"gzip;q=0.5, deflate;q=0.7": deflated,
-		"identity, gzip":            uncoded, "*": uncoded, "br": uncoded, "gzip;q=0": uncoded, "gzip;q=x, deflate": deflated,
-		" gzip ; q=1.0": gzipped,
-	} {
-		if got := chooseCoding([]string{accept}); got != want {
-			t.Errorf("%q: got %v, want %v", accept, got, want)
-		}
-	}
-}
-
 func TestLimits(t *testing.T) {
 	const limit = 1 << 17
 	spaces := bytes.Repeat([]byte{' '}, limit+1)

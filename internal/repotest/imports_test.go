@@ -67,6 +67,7 @@ var rows = []string{
 	"internal/openapi",
 	"internal/openai",
 	"internal/openai/flight",
+	"internal/httpapi/coding",
 	"internal/httpapi/transport",
 	"internal/httpapi",
 	"internal/grpcapi/transport/dispatch",
