@@ -36,6 +36,7 @@ var rows = []string{
 	"internal/ledger",
 	"internal/lane",
 	"internal/shm",
+	"internal/rollout",
 	"internal/infer",
 	"internal/stats",
 	"internal/tracing",
