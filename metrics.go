@@ -80,7 +80,8 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 		readings = r.gpus.Read
 	}
 	r.metrics = metrics.New(metrics.Options{
-		GPUs: readings, Texts: r.api.Texts(), Auth: counts, Refusals: r.engine.Refusals(), Ledger: r.engine.Ledger(), Models: r.models,
+		GPUs: readings, Texts: r.api.Texts(), Routings: r.routings, Auth: counts,
+		Refusals: r.engine.Refusals(), Ledger: r.engine.Ledger(), Models: r.models,
 		Customs: r.customs.List, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(),
 		DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, Words: s.words(), ServerVersion: engine.Version,
 	})
@@ -115,6 +116,17 @@ func newObserver(config metrics.Config) func() stats.Observer {
 		}
 		return nil // not a nil *Summaries, which would be an observer
 	}
+}
+
+// routings lists for the metrics what goes on under rules for versions.
+func (r *running) routings() []metrics.Routing {
+	all := r.engine.Routings()
+	routings := make([]metrics.Routing, len(all))
+	for i := range all {
+		a := &all[i]
+		routings[i] = metrics.Routing{Name: a.Name, Namespace: a.Namespace, Versions: a.Versions, Plan: a.Plan, Numbers: a.Numbers}
+	}
+	return routings
 }
 
 // models lists for the metrics the versions that are, or were, loaded.

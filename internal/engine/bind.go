@@ -18,7 +18,7 @@ func (e *Engine) Bind(ctx context.Context, name string, version int64, config []
 	if err := e.life.Bind(ctx, lifecycle.Bound{Name: name, Version: version, Config: config, Backend: b}); err != nil {
 		return nil, err
 	}
-	m := pick(e.life.Lookup(name), version)
+	m := e.life.Find(name, version)
 	if m == nil {
 		return nil, e.life.Explain(name, version)
 	}

@@ -40,12 +40,14 @@ func (e *Engine) close(ctx context.Context, refusing func()) error {
 		refusing()
 	}
 	drained := e.drain(ctx) && ended
+	e.mirrors.stop()
 	e.poller.Close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
 	}
 	err := e.life.Close(ctx)
 	e.watch.end()
+	e.mirrors.wait()
 	if !drained && err == nil {
 		err = timeout()
 	}

@@ -55,7 +55,8 @@ type Engine struct {
 	endExternal, endInternal, abandonExternal, abandonInternal func(*infer.Request)
 	growth                                                     func(*infer.Request, int64) *backend.Error
 
-	watch watch
+	watch   watch
+	mirrors mirrors
 
 	// failedIndex is the index as it was when models did not load and the start
 	// failed.
@@ -93,6 +94,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
+	e.mirrors.open()
 	repo, err := repository.Open(repository.Options{
 		Settings: o.Settings, Paths: o.Repositories,
 		Patient: !o.ExitOnError && o.ControlMode != "none", // where nobody would ask again

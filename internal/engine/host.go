@@ -43,7 +43,7 @@ func (h *host) infer(req *backend.Request) error {
 	}
 	p, err := h.e.pinFor(req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
 	if err != nil {
-		if pick(h.e.life.Lookup(req.ModelName), req.ModelVersion) == nil {
+		if h.e.life.Find(req.ModelName, req.ModelVersion) == nil {
 			return backend.Errorf(backend.Internal, "Failed for execute the inference request. Model '%s' is not ready.", req.ModelName)
 		}
 		return err
@@ -99,7 +99,7 @@ func (e *Engine) needs(m *model.Model, loop bool) []deadlock.Node {
 		return all
 	}
 	for _, s := range m.Config().Ensemble.Steps {
-		if part := pick(e.life.Lookup(s.Model), s.Version); part != nil {
+		if part := e.life.Find(s.Model, s.Version); part != nil {
 			all = append(all, e.needs(part, loop)...)
 		}
 	}
@@ -109,7 +109,7 @@ func (e *Engine) needs(m *model.Model, loop bool) []deadlock.Node {
 // size returns what tells how many instances the caller has: they come and go.
 func (e *Engine) size(c backend.Caller) func() int {
 	return func() int {
-		if m := pick(e.life.Lookup(c.Model), c.Version); m != nil {
+		if m := e.life.Find(c.Model, c.Version); m != nil {
 			return m.Instances()
 		}
 		return c.Of
@@ -124,7 +124,7 @@ func (e *Engine) claims(c backend.Caller, callees []deadlock.Node) func() (holds
 	}
 	var groups []*ratelimit.Group
 	for _, n := range callees {
-		if m := pick(e.life.Lookup(n.Model), n.Version); m != nil && m.Limits() != nil {
+		if m := e.life.Find(n.Model, n.Version); m != nil && m.Limits() != nil {
 			groups = append(groups, m.Limits())
 		}
 	}
@@ -133,7 +133,7 @@ func (e *Engine) claims(c backend.Caller, callees []deadlock.Node) func() (holds
 	}
 	var own *ratelimit.Group
 	at := -1
-	if m := pick(e.life.Lookup(c.Model), c.Version); m != nil {
+	if m := e.life.Find(c.Model, c.Version); m != nil {
 		own, at = m.Limits(), m.InstanceNumber(c.Instance)
 	}
 	return func() (holds, needs []ratelimit.Claim) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/processors"
+	"github.com/nesoserve/neso/internal/rollout"
 )
 
 // Resolve pins a version of a model for one request of bytes input bytes
@@ -19,26 +20,26 @@ import (
 // one for -1. The caller must hand the pin on with Infer, or end it with Unpin.
 // Errors carry the protocol's texts and codes, RetryAfter on overload.
 func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
-	return e.ResolveFor(nil, nil, name, version, bytes)
+	return e.ResolveFor(nil, nil, name, rollout.Ask{Version: version}, bytes)
 }
 
 // ResolveFor is Resolve for a caller with a key: whether it may use the model,
 // and its quotas, are looked at before anything else. A nil caller may
 // everything. conn is the share of the connection, nil for one that carries one
-// request at a time.
-func (e *Engine) ResolveFor(caller *auth.Caller, conn *ledger.Share, name string, version int64, bytes int64) (Pin, error) {
-	return e.resolveFor(caller, conn, name, version, bytes, bytes, true)
+// request at a time. ask is which version the client wants.
+func (e *Engine) ResolveFor(caller *auth.Caller, conn *ledger.Share, name string, ask rollout.Ask, bytes int64) (Pin, error) {
+	return e.resolveFor(caller, conn, name, &ask, bytes, bytes, true)
 }
 
 // ResolveArriving is ResolveFor for a request of which bytes have come, and which
 // says that it will be declared bytes long, or does not say it with -1. It is
 // refused where those would not fit at present, but only what has come is
 // reserved: the others are for infer.Request.Reserve as they come.
-func (e *Engine) ResolveArriving(caller *auth.Caller, name string, version int64, bytes, declared int64) (Pin, error) {
-	return e.resolveFor(caller, nil, name, version, bytes, max(bytes, declared), false)
+func (e *Engine) ResolveArriving(caller *auth.Caller, name string, ask rollout.Ask, bytes, declared int64) (Pin, error) {
+	return e.resolveFor(caller, nil, name, &ask, bytes, max(bytes, declared), false)
 }
 
-func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string, version int64, bytes, declared int64, whole bool) (Pin,
+func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string, ask *rollout.Ask, bytes, declared int64, whole bool) (Pin,
 	error,
 ) {
 	var usage *auth.Usage
@@ -49,7 +50,7 @@ func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string
 			return Pin{}, refusal
 		}
 	}
-	p, err := e.resolve(ledger.Asker{Conn: conn, Key: caller.Share()}, name, version, bytes, whole)
+	p, err := e.resolve(ledger.Asker{Conn: conn, Key: caller.Share()}, name, ask, bytes, whole)
 	if err == nil && declared > bytes && !e.admission.ledger.Fits(ledger.In, declared-bytes) {
 		p.Unpin()
 		err = e.admission.ledger.Refusal(ledger.In, declared)
@@ -65,7 +66,7 @@ func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string
 	return p, nil
 }
 
-func (e *Engine) resolve(by ledger.Asker, name string, version int64, bytes int64, whole bool) (Pin, error) {
+func (e *Engine) resolve(by ledger.Asker, name string, ask *rollout.Ask, bytes int64, whole bool) (Pin, error) {
 	state := e.State()
 	if state != Ready && (state != Exiting || !e.continuing.Load()) {
 		return Pin{}, notReady()
@@ -73,12 +74,18 @@ func (e *Engine) resolve(by ledger.Asker, name string, version int64, bytes int6
 	if !e.admission.enterExternal() {
 		return Pin{}, notReady()
 	}
-	p, err := e.pin("", by, name, version, bytes, whole)
-	if err != nil {
+	room, refusal := e.admission.enter(by, bytes, whole)
+	if refusal != nil {
 		e.admission.leaveExternal()
-		return Pin{}, err
+		return Pin{}, refusal
 	}
-	p.external = true
+	m, route := e.life.PinAsked(name, ask)
+	if m == nil {
+		e.admission.leave(room)
+		e.admission.leaveExternal()
+		return Pin{}, e.explain(name, ask)
+	}
+	p := Pin{Model: m, room: room, e: e, external: true, route: route}
 	if state == Exiting && !e.continues(p.Model) {
 		p.Unpin()
 		return Pin{}, notReady()
@@ -91,7 +98,7 @@ func (e *Engine) resolve(by ledger.Asker, name string, version int64, bytes int6
 func (e *Engine) continues(m *model.Model) bool {
 	c := m.Config()
 	return c.Sequence != nil || c.Ensemble != nil && slices.ContainsFunc(c.Ensemble.Steps, func(s modelconfig.Step) bool {
-		step := pick(e.life.Lookup(s.Model), s.Version)
+		step := e.life.Find(s.Model, s.Version)
 		return step != nil && e.continues(step)
 	})
 }
@@ -100,11 +107,7 @@ func (e *Engine) continues(m *model.Model) bool {
 // it stops, or the model that sends them is being unloaded: it still works for a
 // request, and may need another model.
 func (e *Engine) pinFor(caller, name string, version int64, bytes int64) (Pin, error) {
-	return e.pin(caller, ledger.Asker{}, name, version, bytes, true)
-}
-
-func (e *Engine) pin(caller string, by ledger.Asker, name string, version int64, bytes int64, whole bool) (Pin, error) {
-	room, refusal := e.admission.enter(by, bytes, whole)
+	room, refusal := e.admission.enter(ledger.Asker{}, bytes, true)
 	if refusal != nil {
 		return Pin{}, refusal
 	}
@@ -123,7 +126,8 @@ type Pin struct {
 	e     *Engine
 	// external marks a request that came through a front end.
 	external bool
-	payer    infer.Payer // nil without keys
+	payer    infer.Payer    // nil without keys
+	route    *rollout.Route // nil for a model without rules for its versions
 }
 
 // Unpin lets go of a pin that was not handed to Infer.
@@ -144,7 +148,7 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 	if p.external {
 		r.OnAbandoned = p.e.abandonExternal
 	}
-	r.Payer = p.payer
+	r.Payer, r.Route = p.payer, p.route
 	r.ModelName, r.ModelVersion = p.Model.Config().Name, p.Model.Version()
 	return r
 }
@@ -152,6 +156,9 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 func (e *Engine) endRequest(r *infer.Request, external bool) {
 	m := r.Owner.(*model.Model)
 	e.recent.Ended(r)
+	if r.Route != nil {
+		e.routed(r)
+	}
 	if r.Abandoned {
 		m.Abandon(false)
 		external = false // the server has ceased to count it
@@ -226,7 +233,14 @@ func (e *Engine) Infer(r *infer.Request) error {
 	if timeline != nil {
 		timeline.Begin(r)
 	}
+	var copied *shadow
+	if r.Route != nil {
+		copied = e.begin(r)
+	}
 	if err := m.Infer(r); err != nil {
+		if r.Route != nil {
+			e.refused(r, copied, err)
+		}
 		if timeline != nil {
 			timeline.End(r, err)
 		}

@@ -66,7 +66,7 @@ func (e *Engine) ModelReady(name string, version int64) error {
 }
 
 func (e *Engine) modelReady(name string, version int64) error {
-	m := pick(e.life.Lookup(name), version)
+	m := e.life.Find(name, version)
 	gone, err := m == nil, error(nil)
 	if !gone {
 		gone, err = e.life.Ready(name, version, m)
@@ -80,19 +80,6 @@ func (e *Engine) modelReady(name string, version int64) error {
 	return nil
 }
 
-// pick returns the version, or the highest one for -1, or nil.
-func pick(versions []*model.Model, version int64) *model.Model {
-	if version == -1 && len(versions) > 0 {
-		return versions[len(versions)-1]
-	}
-	for _, m := range versions {
-		if m.Version() == version {
-			return m
-		}
-	}
-	return nil
-}
-
 // Model returns a ready version without pinning it, for metadata and
 // configuration, with the ready versions in ascending order.
 func (e *Engine) Model(name string, version int64) (*modelconfig.Config, []int64, error) {
@@ -100,7 +87,7 @@ func (e *Engine) Model(name string, version int64) (*modelconfig.Config, []int64
 		return nil, nil, notReady()
 	}
 	versions := e.life.Lookup(name)
-	m := pick(versions, version)
+	m := e.life.Find(name, version)
 	if m == nil {
 		return nil, nil, e.life.Explain(name, version)
 	}
@@ -160,7 +147,7 @@ func (e *Engine) Explain(name string, version int64) ([]byte, error) {
 	if s := e.State(); s != Ready {
 		return nil, notReady()
 	}
-	m := pick(e.life.Lookup(name), version)
+	m := e.life.Find(name, version)
 	if m == nil {
 		return nil, e.life.Explain(name, version)
 	}

@@ -25,14 +25,14 @@ func (s steps) Infer(r *infer.Request) error { return s.e.Infer(r) }
 func (s steps) Ready(name string, version int64) error { return s.e.modelReady(name, version) }
 
 func (s steps) Allocator(name string, version int64) tensor.Allocator {
-	if m := pick(s.e.life.Lookup(name), version); m != nil {
+	if m := s.e.life.Find(name, version); m != nil {
 		return m.Allocator()
 	}
 	return nil
 }
 
 func (s steps) Labels(name string, version int64, output string) []string {
-	if m := pick(s.e.life.Lookup(name), version); m != nil {
+	if m := s.e.life.Find(name, version); m != nil {
 		return m.Labels(output)
 	}
 	return nil

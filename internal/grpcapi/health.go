@@ -12,7 +12,6 @@ import (
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
-	"github.com/nesoserve/neso/internal/kserve/protowire"
 )
 
 func (s *Server) serverLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerLiveResponse, error) {
@@ -51,9 +50,11 @@ func (s *Server) ready() (bool, error) {
 }
 
 func (s *Server) modelReady(_ context.Context, q *pb.ModelReadyRequest) (*pb.ModelReadyResponse, error) {
-	version, bad := protowire.ParseVersion(q.Version)
-	if bad != nil {
-		return nil, statusOf(bad)
+	version, err := s.number(q.Name, q.Version)
+	if err != nil && !s.o.Engine.Labelled(q.Name) {
+		return nil, err
+	} else if err != nil {
+		version = noVersion // a label that there is not is as a version that there is not
 	}
 	live, err := s.live()
 	if err != nil {

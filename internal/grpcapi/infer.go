@@ -64,11 +64,11 @@ func (s *Server) modelInfer(_ any, g grpc.ServerStream) error {
 // The client's shared memory is let go then.
 func (s *Server) run(ctx context.Context, c *inference, received int64) (resp *backend.Response, bad *backend.Error) {
 	defer c.meaning.ReleaseRegions()
-	version, bad := c.request.Version()
+	ask, bad := s.ask(ctx, c.request.ModelName, c.request.ModelVersion)
 	if bad != nil {
 		return nil, bad
 	}
-	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), transport.ShareOf(ctx), c.request.ModelName, version,
+	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), transport.ShareOf(ctx), c.request.ModelName, ask,
 		c.request.InputBytes()+c.request.TextBytes())
 	if err != nil {
 		return nil, backend.AsError(err)
@@ -97,6 +97,8 @@ func (s *Server) run(ctx context.Context, c *inference, received int64) (resp *b
 		r.Discard()
 		return nil, backend.AsError(err)
 	}
+	pin = pin.Continue(r)
+	m = pin.Model
 	c.request.Reset() // lets go of the transport's buffers while the model runs
 	c.response = protowire.Response{ModelName: r.ModelName, ModelVersion: protowire.Version(m.Version()), ID: r.ID}
 	if s.verbose(ctx) {
@@ -114,7 +116,7 @@ func (s *Server) run(ctx context.Context, c *inference, received int64) (resp *b
 	if resp, bad = c.single.Wait(); bad != nil {
 		return nil, bad
 	}
-	if bad = kserve.ApplyWishes(&c.meaning, cfg, m, resp); bad != nil {
+	if bad = kserve.ApplyWishes(&c.meaning, m.Config(), m, resp); bad != nil {
 		resp.Release()
 		return nil, bad
 	}

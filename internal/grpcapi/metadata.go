@@ -6,7 +6,6 @@ import (
 
 	pb "github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/internal/kserve"
-	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -21,9 +20,9 @@ func (s *Server) serverMetadata(context.Context, *pb.ServerMetadataRequest) (*pb
 
 // model looks a ready version up, with all ready versions.
 func (s *Server) model(name, version string) (*modelconfig.Config, []int64, error) {
-	n, bad := protowire.ParseVersion(version)
-	if bad != nil {
-		return nil, nil, statusOf(bad)
+	n, err := s.number(name, version)
+	if err != nil {
+		return nil, nil, err
 	}
 	cfg, versions, err := s.o.Engine.Model(name, n)
 	if err != nil {

@@ -7,14 +7,13 @@ import (
 	"github.com/nesoserve/neso/internal/engine"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/internal/kserve"
-	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
 func (s *Server) modelStatistics(ctx context.Context, q *pb.ModelStatisticsRequest) (*pb.ModelStatisticsResponse, error) {
-	version, bad := protowire.ParseVersion(q.Version)
-	if bad != nil {
-		return nil, statusOf(bad)
+	version, err := s.number(q.Name, q.Version)
+	if err != nil {
+		return nil, err
 	}
 	all, err := s.o.Engine.Statistics(q.Name, version)
 	if err != nil {

@@ -51,12 +51,12 @@ func (x *stream) request(q *protowire.Request) {
 		c.refuse(errShutdown())
 		return
 	}
-	version, bad := q.Version()
+	ask, bad := x.s.ask(x.ctx, q.ModelName, q.ModelVersion)
 	if bad != nil {
 		c.refuse(bad)
 		return
 	}
-	pin, err := x.s.o.Engine.ResolveFor(x.caller, x.by.Conn, q.ModelName, version, q.InputBytes()+q.TextBytes())
+	pin, err := x.s.o.Engine.ResolveFor(x.caller, x.by.Conn, q.ModelName, ask, q.InputBytes()+q.TextBytes())
 	if err != nil {
 		c.refuse(backend.AsError(err))
 		return
@@ -80,6 +80,9 @@ func (x *stream) request(q *protowire.Request) {
 		c.refuse(bad)
 		return
 	}
+	m = pin.Continue(r).Model
+	cfg = m.Config()
+	c.served, c.version = m, protowire.Version(m.Version())
 	if c.ordinary {
 		x.mu.Lock()
 		x.ordered.push(c)

@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/rollout"
 )
 
 var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't support models with decoupled transaction policy")
@@ -19,10 +20,10 @@ var errDecoupled = backend.Errorf(backend.Unsupported, "HTTP end point doesn't s
 // first part is, then the model is asked, and the rest is counted as it comes; its
 // binary tail is read straight into tensors. Of a compressed one nothing is
 // inflated before there is a model for it.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string, version int64,
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string, ask rollout.Ask,
 	sink infer.Sink,
 ) (engine.Pin, *infer.Request, error) {
-	pin, err := s.begin(w, r, c, caller, name, version)
+	pin, err := s.begin(w, r, c, caller, name, ask)
 	if err != nil {
 		return engine.Pin{}, nil, err
 	}
@@ -46,7 +47,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, c *inference, cal
 // begin reads the first part of a body, which is all of a small one, into
 // c.body.Tail, and pins the model.
 func (s *Server) begin(
-	w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string, version int64,
+	w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string, ask rollout.Ask,
 ) (engine.Pin, error) {
 	n := r.ContentLength
 	switch {
@@ -55,7 +56,7 @@ func (s *Server) begin(
 			return engine.Pin{}, errCoding
 		}
 		s.arrive(w, r, c)
-		return s.engine.ResolveArriving(caller, name, version, 0, -1)
+		return s.engine.ResolveArriving(caller, name, ask, 0, -1)
 	case n < 0:
 		b, over, err := c.first(r.Body)
 		if err == nil && !over {
@@ -72,15 +73,15 @@ func (s *Server) begin(
 		}
 		c.body.Tail = b
 		if over {
-			return s.engine.ResolveFor(caller, nil, name, version, int64(len(b)))
+			return s.engine.ResolveFor(caller, nil, name, ask, int64(len(b)))
 		}
-		return s.engine.ResolveArriving(caller, name, version, int64(len(b)), -1)
+		return s.engine.ResolveArriving(caller, name, ask, int64(len(b)), -1)
 	case n <= firstBytes:
 		c.body.Tail = c.buffer(nil, int(n))
 		if err := readFull(r.Body, c.body.Tail); err != nil {
 			return engine.Pin{}, err
 		}
-		return s.engine.ResolveFor(caller, nil, name, version, n)
+		return s.engine.ResolveFor(caller, nil, name, ask, n)
 	}
 	b := c.buffer(nil, firstBytes)
 	if err := readFull(r.Body, b); err != nil {
@@ -99,14 +100,14 @@ func (s *Server) begin(
 			return engine.Pin{}, err
 		}
 		c.in.end(w.Header())
-		return s.engine.ResolveFor(caller, nil, name, version, n)
+		return s.engine.ResolveFor(caller, nil, name, ask, n)
 	case n <= memory.Whole:
 		// There is memory for all of it as soon as there is any.
 		c.in.whole = true
 		c.in.hold.Stand(n)
-		return s.engine.ResolveFor(caller, nil, name, version, n)
+		return s.engine.ResolveFor(caller, nil, name, ask, n)
 	}
-	return s.engine.ResolveArriving(caller, name, version, int64(len(b)), n)
+	return s.engine.ResolveArriving(caller, name, ask, int64(len(b)), n)
 }
 
 // goOn reads as much more of the body as has to be in memory, and divides it.

@@ -22,6 +22,7 @@ var operations = [endpointCount]auth.Operation{
 	modelConfig:         auth.Inspect,
 	modelStats:          auth.Observe,
 	modelExplain:        auth.Observe,
+	modelRollout:        auth.Observe,
 	modelInfer:          auth.Inference,
 	modelGenerate:       auth.Inference,
 	modelGenerateStream: auth.Inference,

@@ -92,6 +92,17 @@ func (s *Server) unload(ctx context.Context, t target, body []byte) error {
 	return s.engine.Unload(ctx, t.name, dependents)
 }
 
+// rollout shows the rules for the versions of a model and what has happened under them,
+// after changing them when there is a body.
+func (s *Server) rollout(ctx context.Context, name string, body []byte) ([]byte, error) {
+	if body != nil {
+		if err := s.engine.Route(ctx, name, body); err != nil {
+			return nil, err
+		}
+	}
+	return s.engine.RoutingJSON(name)
+}
+
 // logging shows the log settings, after changing them when there is a body.
 func (s *Server) logging(body []byte) ([]byte, error) {
 	if s.o.Log == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
@@ -38,7 +39,7 @@ type generating struct {
 // generate is hop 1 of both forms of the generate extension: the model's
 // memory is filled from a flat JSON object and the request goes on to
 // engine.Infer (hop 2). Its answers come back from infer.Request.Respond (hop 7).
-func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64, stream bool) {
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, ask rollout.Ask, stream bool) {
 	h := w.Header()
 	// Whatever ends the answer early, a client that is gone or an answer that is
 	// wrong already, cancels the request.
@@ -46,7 +47,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 	defer cancel()
 	c := s.inferences.Get().(*inference)
 	defer s.release(c)
-	g, err := s.decodeGenerate(ctx, w, r, c, caller, name, version)
+	g, err := s.decodeGenerate(ctx, w, r, c, caller, name, ask)
 	if err != nil {
 		s.turnAway(w, r, c, err)
 		s.replyError(w, h, jsonType, bodyError(err))
@@ -92,7 +93,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, caller *auth.C
 
 // decodeGenerate reads the body and makes a request of it.
 func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *http.Request, c *inference, caller *auth.Caller, name string,
-	version int64,
+	ask rollout.Ask,
 ) (generating, error) {
 	received := backend.Now()
 	if coded(r) {
@@ -104,7 +105,7 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 	sink := infer.NewStream(ctx, streamRoom)
 	c.key = caller.Share()
 	sink.Ledger, sink.By.Key = s.ledger(), c.key
-	pin, req, err := s.admit(w, r, c, caller, name, version, sink)
+	pin, req, err := s.admit(w, r, c, caller, name, ask, sink)
 	if err != nil {
 		return generating{}, err
 	}
@@ -121,7 +122,8 @@ func (s *Server) decodeGenerate(ctx context.Context, w http.ResponseWriter, r *h
 		g.req.Discard()
 		return generating{}, fault
 	}
-	g.id = g.req.ID
+	pin = pin.Continue(req)
+	g.id, g.config, g.version = g.req.ID, pin.Model.Config(), pin.Model.Version()
 	return g, nil
 }
 

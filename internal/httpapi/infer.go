@@ -21,6 +21,7 @@ import (
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
@@ -83,13 +84,13 @@ const (
 // infer is hop 1: it comes from the network and goes on to engine.Infer
 // (hop 2) with a request whose inputs lie in the model's memory. Its answer
 // comes back from infer.Request.Respond (hop 7).
-func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, version int64) {
+func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Caller, name string, ask rollout.Ask) {
 	h := w.Header()
 	c := s.inferences.Get().(*inference)
 	defer s.release(c)
 	c.received = backend.Now()
 	c.key = caller.Share()
-	pin, req, err := s.admit(w, r, c, caller, name, version, nil)
+	pin, req, err := s.admit(w, r, c, caller, name, ask, nil)
 	if err != nil {
 		s.turnAway(w, r, c, err)
 		if err == errCoding { //nolint:errorlint // our own value
@@ -110,6 +111,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		c.in.end(h)
 		stopReadTimer(w)
 	}
+	pin = pin.Continue(req)
 	verbose := s.o.Logger != nil && s.o.Logger.Enabled(req.Ctx, logging.Verbose(1))
 	var fail *backend.Error
 	if verbose {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/logging"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/openai"
 	"github.com/nesoserve/neso/internal/openai/flight"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
@@ -63,8 +66,10 @@ func (s *Server) openAI(w *openai.Writer, r *http.Request, caller *auth.Caller, 
 	if !ok {
 		return
 	}
+	model, ask := s.openAIName(q.Model)
+	ask.Fields = fields(r.Header)
 	o := flight.Options{
-		Engine: s.engine, Caller: caller, Texts: &s.texts, Came: came, Limit: s.o.MaxInputSize,
+		Engine: s.engine, Caller: caller, Model: model, Ask: ask, Texts: &s.texts, Came: came, Limit: s.o.MaxInputSize,
 		Heavily: func(stop <-chan struct{}, size int, f func() *backend.Error) *backend.Error {
 			return s.heavily(stop, size >= heavyText, f)
 		},
@@ -112,7 +117,8 @@ func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Call
 		return nil, nil, nil, false
 	}
 	if bad == nil {
-		if fail := caller.May(auth.Inference, q.Model); fail != nil {
+		name, _ := s.openAIName(q.Model)
+		if fail := caller.May(auth.Inference, name); fail != nil {
 			auth.Note(s.engine.Refusals(), fail, from(r)...)
 			s.replyError(w, w.Header(), jsonType, fail)
 			return nil, nil, nil, false
@@ -139,9 +145,34 @@ func (s *Server) failOpenAI(w *openai.Writer, bad *openai.Error) {
 	w.Fail(bad)
 }
 
+// openAIName takes the name of a model apart: behind an '@' stands the label or the
+// number of a version, unless there is a model of that whole name.
+func (s *Server) openAIName(name string) (model string, ask rollout.Ask) {
+	ask.Version = -1
+	at := strings.LastIndexByte(name, '@')
+	if at <= 0 || s.engine.Serves(name, -1) == nil {
+		return name, ask
+	}
+	model, version := name[:at], name[at+1:]
+	switch n, err := strconv.ParseInt(version, 10, 64); {
+	case err == nil && n > 0:
+		ask.Version = n
+	case rollout.IsLabel(version):
+		ask.Label = version
+	default:
+		return name, ask
+	}
+	return model, ask
+}
+
 // offered returns what a ready model is to the API.
 func (s *Server) offered(name string) (*openai.Mapping, *openai.Error) {
-	cfg, _, err := s.engine.Model(name, -1)
+	model, ask := s.openAIName(name)
+	version, err := s.engine.Version(model, ask)
+	var cfg *modelconfig.Config
+	if err == nil {
+		cfg, _, err = s.engine.Model(model, version)
+	}
 	if err != nil {
 		if fail := backend.AsError(err); fail.Code != backend.NotFound && fail.Code != backend.InvalidArg {
 			return nil, openai.Fault(fail)

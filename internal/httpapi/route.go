@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/internal/openapi"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/shm"
 )
 
@@ -20,6 +21,7 @@ const (
 	modelConfig
 	modelStats
 	modelExplain
+	modelRollout
 	modelInfer
 	modelGenerate
 	modelGenerateStream
@@ -74,6 +76,7 @@ var endpoints = [endpointCount]struct {
 	modelConfig:         {get: true, category: ModelConfig},
 	modelStats:          {get: true, category: Statistics},
 	modelExplain:        {get: true, category: Statistics},
+	modelRollout:        {get: true, post: true, category: ModelRepository},
 	modelInfer:          {post: true, category: Inference},
 	modelGenerate:       {post: true, category: Inference},
 	modelGenerateStream: {post: true, category: Inference},
@@ -102,6 +105,7 @@ type target struct {
 	endpoint   endpoint
 	name       string // model, or region
 	version    string // digits, or empty
+	label      string // in place of a version, or empty
 	repository string
 	memory     shm.Kind
 	// admin says that the request came to the listener of the administrators.
@@ -191,7 +195,10 @@ func routeModel(rest string) target {
 	if after, ok := strings.CutPrefix(rest, "/versions/"); ok {
 		t.version, rest = segment(after)
 		if !isNumber(t.version) {
-			return target{}
+			if !rollout.IsLabel(t.version) {
+				return target{}
+			}
+			t.version, t.label = "", t.version
 		}
 	}
 	switch rest {
@@ -212,7 +219,7 @@ func routeModel(rest string) target {
 	case "/generate_stream":
 		t.endpoint = modelGenerateStream
 	case "/trace/setting":
-		if t.version == "" {
+		if t.version == "" && t.label == "" {
 			t.endpoint = traceSettings
 		}
 	}
@@ -257,14 +264,16 @@ func routeRepository(rest string) target {
 		t.endpoint = repositoryLoad
 	case rest == "/unload":
 		t.endpoint = repositoryUnload
+	case rest == "/rollout" && t.repository == "":
+		t.endpoint = modelRollout
 	}
 	return t
 }
 
-// isControl reports whether rest is a model name followed by load or unload.
+// isControl reports whether rest is a model name followed by what can be done with one.
 func isControl(rest string) bool {
 	name, rest := segment(rest)
-	return name != "" && (rest == "/load" || rest == "/unload")
+	return name != "" && (rest == "/load" || rest == "/unload" || rest == "/rollout")
 }
 
 func routeMemory(kind shm.Kind, rest string) target {

@@ -22,6 +22,7 @@ import (
 	"github.com/nesoserve/neso/internal/metrics"
 	"github.com/nesoserve/neso/internal/openai"
 	"github.com/nesoserve/neso/internal/refusals"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/setting"
 )
 
@@ -262,10 +263,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 	if !ok {
 		return
 	}
-	version := int64(-1)
+	ask := rollout.Ask{Version: -1, Label: t.label}
+	if t.label != "" && !s.engine.Labelled(t.name) {
+		s.drain(w, r)
+		s.replyText(w, h, http.StatusNotFound, "Not Found")
+		return
+	}
 	if t.version != "" {
 		var err error
-		if version, err = strconv.ParseInt(t.version, 10, 64); err != nil {
+		if ask.Version, err = strconv.ParseInt(t.version, 10, 64); err != nil {
 			s.drain(w, r)
 			s.replyText(w, h, http.StatusBadRequest, "failed to get model version from specified version string '"+t.version+
 				"' (details: stol), version should be an integral value > 0")
@@ -274,15 +280,35 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 	}
 	switch t.endpoint {
 	case modelInfer:
-		s.infer(w, r, caller, t.name, version)
+		ask.Fields = fields(r.Header)
+		s.infer(w, r, caller, t.name, ask)
 	case modelGenerate, modelGenerateStream:
-		s.generate(w, r, caller, t.name, version, t.endpoint == modelGenerateStream)
+		ask.Fields = fields(r.Header)
+		s.generate(w, r, caller, t.name, ask, t.endpoint == modelGenerateStream)
 	case openAIModels, openAIModel, openAICompletions, openAIChat, openAIEmbeddings, openAIResponses:
 		s.openAI(w.(*openai.Writer), r, caller, t)
 	default:
+		version, err := s.engine.Version(t.name, ask)
+		if err != nil && t.endpoint == modelReady {
+			version, err = noVersion, nil
+		}
+		if err != nil {
+			s.drain(w, r)
+			s.replyError(w, h, jsonType, backend.AsError(err))
+			return
+		}
 		s.control(w, r, caller, t, version)
 	}
 }
+
+// noVersion is the number of no version: a label that there is not is none that is ready.
+const noVersion = -2
+
+// fields are the headers of a request as the rules for versions look at them.
+type fields http.Header
+
+// Field implements rollout.Fields.
+func (f fields) Field(name string) string { return http.Header(f).Get(name) }
 
 // control answers everything but inference.
 func (s *Server) control(w http.ResponseWriter, r *http.Request, caller *auth.Caller, t target, version int64) {
@@ -334,6 +360,8 @@ func (s *Server) answer(r *http.Request, caller *auth.Caller, t target, version 
 		return s.statistics(caller, t.name, version)
 	case modelExplain:
 		return s.engine.Explain(t.name, version)
+	case modelRollout:
+		return s.rollout(r.Context(), t.name, body)
 	case allStats:
 		return s.statistics(caller, "", -1)
 	case logSettings:

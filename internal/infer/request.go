@@ -5,6 +5,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -58,10 +59,14 @@ type Request struct {
 	// Payer is whose quotas the request uses, where the server asks for keys; else
 	// nil.
 	Payer Payer
+	// Route is why the request goes to its version; nil for a model without rules for
+	// that, and for requests from inside.
+	Route *rollout.Route
 	// Growth reserves further input bytes, or gives some back; set by the engine.
 	Growth func(r *Request, bytes int64) *backend.Error
 
 	sink  Sink
+	watch func(resp *backend.Response, final bool)
 	refs  atomic.Int32
 	ended atomic.Bool
 	done  func(*Request)
@@ -217,6 +222,10 @@ func (r *Request) LeavePayer() {
 		r.Payer.Leave(r.Room.Bytes)
 	}
 }
+
+// Watch has f borrow each response before it is delivered, and the final mark. It is
+// called before the request is handed to the engine's models, once; f must not wait.
+func (r *Request) Watch(f func(resp *backend.Response, final bool)) { r.watch = f }
 
 // Discard ends a request that was never answered: one that a front end could
 // not decode, or that was refused at once.

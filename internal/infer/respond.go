@@ -62,6 +62,9 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 		}
 		r.LeavePayer()
 	}
+	if r.watch != nil {
+		r.watch(resp, final)
+	}
 	r.sink.Deliver(r, resp, final)
 	if final {
 		r.Drop()

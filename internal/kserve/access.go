@@ -22,6 +22,9 @@ func LogAccess(ctx context.Context, log *slog.Logger, r *infer.Request, answer .
 	if r.Cache.Hit {
 		answer = append(answer, slog.String("cache", "hit"))
 	}
+	if r.Route != nil {
+		answer = append(answer, slog.String("version_reason", r.Route.Reason.String()))
+	}
 	if r.Payer != nil {
 		answer = append(answer, slog.String("key", r.Payer.Name()))
 	}

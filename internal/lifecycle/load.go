@@ -267,6 +267,10 @@ func (m *Manager) apply(p *plan) error {
 		}
 		return m.fail(p, err, false)
 	}
+	rules, err := m.rulesOf(p, serve)
+	if err != nil {
+		return m.fail(p, err, false)
+	}
 	wanted, changes := m.prepare(p, serve)
 	if len(wanted) > 0 && len(p.bound) == 0 {
 		for _, idle := range inspect.Idle(p.draft, p.snapshot.Directory, m.o.Words) {
@@ -278,8 +282,11 @@ func (m *Manager) apply(p *plan) error {
 	if err := m.failed(p, opened); err != nil {
 		return err
 	}
+	if err := m.checkRules(p, rules, serve, opened); err != nil {
+		return err
+	}
 	before := m.agentsOf(p.name)
-	m.swap(p, serve, opened)
+	m.swap(p, serve, opened, rules)
 	before.Unload()
 	p.snapshot.Agents.Complete()
 	for _, o := range opened {
@@ -429,7 +436,7 @@ func (m *Manager) failed(p *plan, all []opened) error {
 // swap makes the opened versions serve, in one step for requests, and retires
 // their former selves and the versions that are no longer wanted. What a version
 // was loaded from stays noted when its instances change: it still comes from there.
-func (m *Manager) swap(p *plan, serve []int64, all []opened) {
+func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.models[p.name]
@@ -458,6 +465,8 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened) {
 		e.snapshot.Release()
 	}
 	e.snapshot, e.parts, e.rejected = p.snapshot.Retain(), p.parts, ""
+	rules.stepped = rules.still(&e.routing)
+	e.routing = rules
 	m.publishLocked(p.name)
 	m.retireLocked(map[string][]retired{p.name: old})
 }

@@ -131,6 +131,8 @@ type entry struct {
 	// peer does not count it among the known models.
 	failure string
 	unread  bool
+	// routing is how requests are shared among the versions.
+	routing routing
 	// rejected says why the latest change of a model that serves was not taken.
 	rejected string
 }
@@ -224,8 +226,12 @@ func (m *Manager) Versions(name string) []Version {
 		for _, n := range e.numbers() {
 			v := e.versions[n]
 			reason := v.reason
-			if v.state == Ready && e.rejected != "" {
+			switch {
+			case v.state != Ready:
+			case e.rejected != "":
 				reason = "the latest change is not served: " + e.rejected
+			default:
+				reason = e.routing.standing(n)
 			}
 			all = append(all, Version{
 				Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason,

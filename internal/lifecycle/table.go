@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/rollout"
 )
 
 // table is what serves at present. It is immutable: a change publishes a new
@@ -14,14 +15,24 @@ import (
 type table struct{ models map[string]*served }
 
 // served is the ready versions of one model, ascending.
-type served struct{ versions []*model.Model }
+type served struct {
+	versions []*model.Model
+	// plan is how requests without a version are shared out, nil where nobody says; then
+	// primary is nil too.
+	plan    *rollout.Plan
+	live    *rollout.Live
+	primary *model.Model
+}
 
-// find returns the version, or the highest one for -1, or nil.
+// find returns the version, or the primary one for -1, else the highest one, or nil.
 func (s *served) find(version int64) *model.Model {
 	if s == nil {
 		return nil
 	}
 	if version == -1 {
+		if s.primary != nil {
+			return s.primary
+		}
 		return s.versions[len(s.versions)-1]
 	}
 	for _, m := range s.versions {
@@ -49,6 +60,11 @@ func (m *Manager) Pin(name string, version int64) *model.Model {
 		}
 		t = newer
 	}
+}
+
+// Find is Pin without a pin: what it returns may be closed at any time.
+func (m *Manager) Find(name string, version int64) *model.Model {
+	return m.table.Load().models[name].find(version)
 }
 
 // Lookup returns the ready versions of a model in ascending order, unpinned.
@@ -99,7 +115,7 @@ func (m *Manager) publishLocked(names ...string) {
 		if ready == nil {
 			delete(models, name)
 		} else {
-			models[name] = &served{versions: ready}
+			models[name] = m.servedLocked(name, ready)
 		}
 	}
 	m.aliasesLocked(models, names)

@@ -180,7 +180,7 @@ func (m *Manager) unloadLocked(names []string) {
 			e.snapshot.Release()
 			e.snapshot = nil
 		}
-		e.parts = nil
+		e.parts, e.routing = nil, routing{live: e.routing.live}
 		if len(e.versions) == 0 {
 			delete(m.models, name) // it never had a version and is not wanted
 		}

@@ -79,6 +79,8 @@ type Options struct {
 	Refusals *refusals.Book
 	// Ledger counts what is held for clients; nil shows none.
 	Ledger *ledger.Ledger
+	// Routings lists what goes on under rules for versions; nil shows none.
+	Routings func() []Routing
 	// Texts has what language models write; nil shows none.
 	Texts *generation.Book
 	// Auth returns what the keys have used; nil without keys.
@@ -203,6 +205,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	if m.options.Auth != nil {
 		collectAuth(ch, m.options.Auth())
+	}
+	if m.options.Routings != nil {
+		collectRoutings(ch, m.options.Routings())
 	}
 	if m.options.Texts != nil {
 		collectTexts(ch, m.options.Texts.Snapshot())

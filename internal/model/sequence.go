@@ -135,6 +135,11 @@ func (m *Model) newSequence(o *Options) scheduler.Scheduler {
 	return m.sequence.scheduler
 }
 
+// HoldsSequence reports whether a sequence has begun here and not ended.
+func (m *Model) HoldsSequence(id backend.CorrelationID) bool {
+	return m.sequence != nil && m.sequence.scheduler != nil && m.sequence.scheduler.Holds(id)
+}
+
 // StopSequences refuses new sequences from now on; those that have begun may go
 // on. The channel is closed when all of them have ended; it is nil for a model
 // without sequences.

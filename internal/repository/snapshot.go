@@ -15,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/internal/repository/agent"
 	"github.com/nesoserve/neso/internal/repository/source"
 	"github.com/nesoserve/neso/internal/repository/source/memory"
+	"github.com/nesoserve/neso/internal/rollout"
 )
 
 // maxConfig bounds the size of a configuration file. The largest one that
@@ -31,6 +32,8 @@ type Snapshot struct {
 	// request, which is JSON.
 	Config     []byte
 	ConfigPath string
+	// Rollout is the text of the rules for the versions, nil where there is no such file.
+	Rollout []byte
 	// Versions are those that exist, ascending.
 	Versions []int64
 	// Renamed says that Name stands above what the directory and the
@@ -106,7 +109,37 @@ func (s *Snapshot) read(configName, config string, log *slog.Logger) error {
 	} else if err := s.readConfig(configName); err != nil {
 		return err
 	}
+	if err := s.readRollout(); err != nil {
+		return err
+	}
 	return s.stamp()
+}
+
+// readRollout reads the rules for the versions. They are no part of what the versions
+// are made of: no stamp has them.
+func (s *Snapshot) readRollout() error {
+	path := filepath.Join(s.Directory, rollout.File)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return backend.Errorf(backend.InvalidArg, "%s of model '%s' is not a file", rollout.File, s.Name)
+	}
+	if err == nil && info.Size() > rollout.MaxText {
+		return backend.Errorf(backend.InvalidArg, "%s of model '%s' has %d bytes, the limit is %d", rollout.File, s.Name, info.Size(),
+			rollout.MaxText)
+	}
+	if err == nil {
+		s.Rollout, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return backend.Errorf(backend.Internal, "failed to read %s of model '%s'", rollout.File, s.Name)
+	}
+	if s.Rollout == nil {
+		s.Rollout = []byte{}
+	}
+	return nil
 }
 
 func (s *Snapshot) readVersions(log *slog.Logger) error {

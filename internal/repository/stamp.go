@@ -6,6 +6,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/repository/source"
+	"github.com/nesoserve/neso/internal/rollout"
 )
 
 // stamp takes the stamps of each version and of everything else in the model's
@@ -22,12 +23,14 @@ func (s *Snapshot) stamp() error {
 		s.stamps[v] = st
 	}
 	var err error
-	s.common, err = source.StampTree(s.Directory, func(path string) bool { return versionOf[path] })
+	rules := filepath.Join(s.Directory, rollout.File)
+	s.common, err = source.StampTree(s.Directory, func(path string) bool { return versionOf[path] || path == rules })
 	if err != nil {
 		return backend.Errorf(backend.Internal, "failed to stat file %s", s.Directory)
 	}
 	s.beside, err = source.StampTree(s.Directory, func(path string) bool {
-		return versionOf[path] || path == filepath.Join(s.Directory, "config.pbtxt") || path == filepath.Join(s.Directory, "configs")
+		return versionOf[path] || path == rules ||
+			path == filepath.Join(s.Directory, "config.pbtxt") || path == filepath.Join(s.Directory, "configs")
 	})
 	if err != nil {
 		return backend.Errorf(backend.Internal, "failed to stat file %s", s.Directory)

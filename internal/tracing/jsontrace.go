@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -53,7 +54,7 @@ func appendTrace(b []byte, tr *Trace) []byte {
 					b = append(b, `,"parent_id":`...)
 					b = strconv.AppendUint(b, n.parent, 10)
 				}
-				b = append(b, '}')
+				b = append(appendRoute(b, n.route), '}')
 			}
 		}
 		tensors := n.tensors
@@ -85,6 +86,20 @@ func appendTrace(b []byte, tr *Trace) []byte {
 		for _, e := range front {
 			stamp(n.id, e.name, e.ns)
 		}
+	}
+	return b
+}
+
+// appendRoute writes why a request went to its version, if there are rules for that.
+func appendRoute(b []byte, r *rollout.Route) []byte {
+	if r == nil {
+		return b
+	}
+	b = append(b, `,"version_reason":"`...)
+	b = append(append(b, r.Reason.String()...), '"')
+	if r.Label != "" {
+		b = append(b, `,"version_label":`...)
+		b = appendString(b, r.Label)
 	}
 	return b
 }

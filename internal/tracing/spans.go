@@ -42,6 +42,12 @@ func spans(tr *Trace) []*otlp.Span {
 		if n.request != "" {
 			s.Attributes = append(s.Attributes, text("triton.request_id", n.request))
 		}
+		if n.route != nil {
+			s.Attributes = append(s.Attributes, text("neso.version_reason", n.route.Reason.String()))
+			if n.route.Label != "" {
+				s.Attributes = append(s.Attributes, text("neso.version_label", n.route.Label))
+			}
+		}
 		if n.fault != "" {
 			s.Status = &otlp.Status{Code: otlp.Status_STATUS_CODE_ERROR, Message: strings.ToValidUTF8(n.fault, "\uFFFD")}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -59,6 +60,7 @@ type node struct {
 	context string
 
 	model, request string
+	route          *rollout.Route // why the request went to its version; nil for most
 	version        int64
 	begun, ended   bool
 	times          infer.Times
@@ -159,7 +161,7 @@ func (n *node) Begin(r *infer.Request) {
 	tr.tracer.remember(n)
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	n.begun, n.model, n.version, n.request = true, r.ModelName, r.ModelVersion, r.ID
+	n.begun, n.model, n.version, n.request, n.route = true, r.ModelName, r.ModelVersion, r.ID, r.Route
 	tr.text += len(n.request) // its client says how long it is
 	n.times = r.Times
 	n.note("TENSOR_QUEUE_INPUT", r.Inputs)

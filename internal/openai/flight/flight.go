@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/openai"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
@@ -28,7 +29,10 @@ const streamRoom = 8
 type Options struct {
 	Engine *engine.Engine
 	Caller *auth.Caller // nil where no keys are asked for
-	Texts  *generation.Book
+	// Model is the model's name, Ask the version that the client wants of it.
+	Model string
+	Ask   rollout.Ask
+	Texts *generation.Book
 	// Came is when the request came, Limit bounds each input in bytes.
 	Came  time.Time
 	Limit int64
@@ -110,7 +114,7 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	sink := infer.NewStream(ctx, streamRoom)
 	sink.Ledger, sink.By = f.o.Engine.Ledger(), ledger.Asker{Key: f.o.Caller.Share()}
-	pin, err := f.o.Engine.ResolveFor(f.o.Caller, nil, f.q.Model, -1, int64(len(text)))
+	pin, err := f.o.Engine.ResolveFor(f.o.Caller, nil, f.o.Model, f.o.Ask, int64(len(text)))
 	if err != nil {
 		cancel()
 		return nil, backend.AsError(err)
@@ -127,13 +131,14 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 		req.Discard()
 		return nil, fail
 	}
+	pin = pin.Continue(req)
 	req.Times.Start = backend.Now()
 	c := &call{ctx: ctx, cancel: cancel, req: req, sink: sink, trace: f.o.Trace(req)}
 	if f.q.Stream {
 		c.trace.EachResponse()
 	}
 	if f.q.Route != openai.Embeddings {
-		c.text = f.o.Texts.Begin(f.q.Model, pin.Model.Version(), f.o.Came)
+		c.text = f.o.Texts.Begin(f.o.Model, pin.Model.Version(), f.o.Came)
 	}
 	return c, nil
 }

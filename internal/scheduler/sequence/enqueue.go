@@ -126,6 +126,13 @@ func (s *Scheduler) vanish(k key) {
 	s.drive.Unlock()
 }
 
+// Holds reports whether a sequence has begun and not ended.
+func (s *Scheduler) Holds(id backend.CorrelationID) bool {
+	s.drive.Lock()
+	defer s.drive.Unlock()
+	return s.core.active[key{id, false}] != nil
+}
+
 // cancelled handles the end of a queued request's context. It is called with the
 // lock held.
 func (s *Scheduler) cancelled(now int64, e *entry, fx *effects) (wake int64) {
