@@ -235,8 +235,8 @@ def test_infer_of_a_decoupled_model(server, tmp_path):
         (["trace", "nope=1"], "the server has no setting 'nope', it has log_frequency, "),
         (["load"], "accepts 1 arg(s), received 0\nUsage: neso load MODEL"),
         (
-            ["infer", "add_sub:x", "--input", "INPUT0=1"],
-            "add_sub:x: expected MODEL or MODEL:VERSION, a version is a number",
+            ["infer", "add_sub:-x", "--input", "INPUT0=1"],
+            "add_sub:-x: expected MODEL or MODEL:VERSION, a version is a number or a label",
         ),
         (["infer", "add_sub", "--input", "INPUT0=@/nope"], "--input INPUT0: open /nope: no such file"),
         (["infer", "add_sub", "--input", "INPUT0=@/"], "--input INPUT0: read /: is a directory"),

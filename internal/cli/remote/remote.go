@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nesoserve/neso/client"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/spelling"
 )
 
@@ -150,15 +151,15 @@ const completionTimeout = 500 * time.Millisecond
 func Commands(out io.Writer) []*cobra.Command {
 	return []*cobra.Command{
 		readyCommand(out), indexCommand(out), loadCommand(out), unloadCommand(out), statsCommand(out),
-		topCommand(out), logCommand(out), traceCommand(out), inferCommand(out),
+		topCommand(out), logCommand(out), traceCommand(out), inferCommand(out), labelCommand(out), rolloutCommand(out),
 	}
 }
 
 // splitVersion takes MODEL or MODEL:VERSION apart.
 func splitVersion(arg string) (model, version string, err error) {
 	model, version, found := strings.Cut(arg, ":")
-	if _, bad := strconv.ParseUint(version, 10, 63); found && bad != nil || model == "" {
-		return "", "", fmt.Errorf("%s: expected MODEL or MODEL:VERSION, a version is a number", arg)
+	if _, bad := strconv.ParseUint(version, 10, 63); found && bad != nil && !rollout.IsLabel(version) || model == "" {
+		return "", "", fmt.Errorf("%s: expected MODEL or MODEL:VERSION, a version is a number or a label", arg)
 	}
 	return model, version, nil
 }

@@ -1,0 +1,262 @@
+"""Versions in production: labels, weights, mirrors and the step back, through official clients."""
+
+from __future__ import annotations
+
+import collections
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from repository import X, python_model, until
+from sequences import add_model
+from server import BINARY, Server
+from tritonclient import grpc, http
+from tritonclient.utils import InferenceServerException
+
+ALL = "version_policy: { all { } }\n"
+BAD_OUTPUT = 'raise pb_utils.TritonModelException("no")'
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory):
+    repo = tmp_path_factory.mktemp("rollout") / "models"
+    for version in (1, 2, 3):
+        python_model(repo, "m", version, add=version, extra=ALL)
+    (repo / "m" / "rollout.yaml").write_text("labels: {stable: 1, canary: 2}\n")
+    python_model(repo, "plain", add=1)
+    python_model(repo, "bad", 1, add=1, extra=ALL)
+    python_model(repo, "bad", 2, execute=BAD_OUTPUT, add=1, extra=ALL)
+    for version, add in ((1, 1), (2, 1), (3, 1.0001)):
+        python_model(repo, "copied", version, add=add, extra=ALL)
+    python_model(repo, "copied", 4, execute=BAD_OUTPUT, add=1, extra=ALL)
+    add_model(repo, "sums", more=ALL)
+    (repo / "sums" / "2").mkdir()
+    (repo / "sums" / "2" / "model.py").write_text((repo / "sums" / "1" / "model.py").read_text())
+    return repo
+
+
+@pytest.fixture(scope="module")
+def server(repo):
+    with Server(repo, "--model-control-mode=explicit", "--load-model=*") as s:
+        yield s
+    assert s.process.returncode == 0, s.log()[-3000:]
+
+
+def rules(server, model, change, status=200, headers=None):
+    reply = server.post(f"/v2/repository/models/{model}/rollout", change, headers or {})
+    assert reply.status == status, reply
+    return reply.json
+
+
+def asked(server, path, **headers):
+    """The version that answers, which says it twice: as its number, and as what it adds."""
+    reply = server.post(f"/v2/models/{path}/infer", X, headers)
+    assert reply.status == 200, reply
+    answer = reply.json
+    return int(answer["model_version"])
+
+
+def over_grpc(client, model, version="", **metadata):
+    x = grpc.InferInput("INPUT0", [1, 1], "FP32")
+    x.set_data_from_numpy(np.ones((1, 1), np.float32))
+    return int(client.infer(model, [x], model_version=version, headers=metadata).get_response().model_version)
+
+
+def by_version(server, model):
+    return {v["version"]: v for v in server.get(f"/v2/repository/models/{model}/rollout").json["versions"]}
+
+
+def test_labels_go_wherever_a_version_goes(server):
+    rules(server, "m", {"labels": {"stable": 1, "canary": 2}, "weights": None})
+    assert [asked(server, f"m{v}") for v in ("/versions/stable", "/versions/canary", "/versions/3", "")] == [1, 2, 3, 3]
+    for part in ("", "/config", "/ready", "/stats"):
+        assert server.get(f"/v2/models/m/versions/canary{part}").status == 200, part
+        assert server.get(f"/v2/models/m/versions/none{part}").status != 200, part
+        assert server.get(f"/v2/models/plain/versions/canary{part}").status == 404, part
+    assert server.get("/v2/models/m/versions/canary").json["versions"] == ["2"]
+    assert [v["version"] for v in server.get("/v2/models/m/versions/canary/stats").json["model_stats"]] == ["2"]
+    missing = server.post("/v2/models/m/versions/none/infer", X)
+    assert (missing.status, missing.error) == (
+        404,
+        "Request for unknown model: 'm' has no version with the label 'none'",
+    )
+    with http.InferenceServerClient(server.http) as c:
+        x = http.InferInput("INPUT0", [1, 1], "FP32")
+        x.set_data_from_numpy(np.ones((1, 1), np.float32))
+        assert c.infer("m", [x], model_version="canary").as_numpy("OUTPUT0").item() == 3
+        assert c.is_model_ready("m", "stable") and not c.is_model_ready("m", "none")
+    with grpc.InferenceServerClient(server.grpc) as c:
+        assert [over_grpc(c, "m", v) for v in ("stable", "canary", "3", "")] == [1, 2, 3, 3]
+        assert c.get_model_metadata("m", "canary").versions == ["2"]
+        assert c.is_model_ready("m", "canary") and not c.is_model_ready("m", "none")
+        assert [v.version for v in c.get_inference_statistics("m", "canary").model_stats] == ["2"]
+        with pytest.raises(InferenceServerException, match="no version with the label 'none'"):
+            over_grpc(c, "m", "none")
+        with pytest.raises(
+            InferenceServerException, match="failed to get model version from specified version string 'canary'"
+        ):
+            over_grpc(c, "plain", "canary")
+
+
+def test_labels_move_at_once(server):
+    rules(server, "m", {"labels": {"stable": 1, "canary": 2}})
+    assert rules(server, "m", {"labels": {"stable": 2, "canary": 3}})["rules"]["labels"] == {"stable": 2, "canary": 3}
+    assert [asked(server, f"m/versions/{v}") for v in ("stable", "canary")] == [2, 3]
+    out = neso(server, "label", "m", "stable=1", "canary=")
+    assert out.split() == ["LABEL", "VERSION", "stable", "1"]
+    assert asked(server, "m/versions/stable") == 1 and server.get("/v2/models/m/versions/canary").status == 404
+    rules(server, "m", {"labels": {"canary": 9}}, status=400)
+    assert asked(server, "m/versions/stable") == 1
+
+
+def neso(server, *args):
+    done = subprocess.run([BINARY, *args, "--url", server.http], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def test_weights_share_and_stick(server):
+    shared = rules(
+        server, "m", {"labels": {"stable": 1, "canary": 2}, "weights": {"stable": 80, "canary": 20}, "sticky": "x-user"}
+    )
+    assert shared["primary"] == "1" and [v["share"] for v in shared["versions"]] == [0.8, 0.2, 0]
+    counts = collections.Counter(asked(server, "m") for _ in range(300))
+    assert set(counts) == {1, 2} and 20 < counts[2] < 120, counts
+    users = [f"user-{i}" for i in range(100)]
+    with grpc.InferenceServerClient(server.grpc) as c:
+        went = {u: asked(server, "m", **{"X-User": u}) for u in users}
+        assert went == {u: over_grpc(c, "m", **{"x-user": u}) for u in users}
+        assert set(went.values()) == {1, 2}
+        neso(server, "rollout", "m", "stable=50", "canary=50")
+        later = {u: over_grpc(c, "m", **{"x-user": u}) for u in users}
+    assert all(later[u] == 2 for u in users if went[u] == 2), "who had the canary keeps it when its weight grows"
+    assert server.get("/v2/models/m").json["versions"] == ["1", "2", "3"]
+    metrics = server.metrics()
+    assert 'neso_rollout_requests_total{label="",model="m",reason="sticky",version="2"}' in metrics
+    assert 'neso_rollout_share{model="m",version="1"} 0.5' in metrics
+    assert "SHARE" in neso(server, "rollout", "m") and "50.0 %" in neso(server, "rollout", "m")
+    rules(server, "m", {"weights": None, "sticky": None})
+    assert asked(server, "m") == 3
+
+
+def test_sequences_stay_where_they_began(server):
+    rules(server, "sums", {"labels": {"now": 1}, "weights": {"now": 1}})
+    value = grpc.InferInput("IN", [1, 1], "INT32")
+
+    def add(client, n, sequence, **flags):
+        value.set_data_from_numpy(np.array([[n]], np.int32))
+        r = client.infer("sums", [value], sequence_id=sequence, **flags)
+        return int(r.get_response().model_version), r.as_numpy("OUT").item()
+
+    with grpc.InferenceServerClient(server.grpc) as c:
+        assert add(c, 1, 7, sequence_start=True) == (1, 1)
+        rules(server, "sums", {"labels": {"now": 2}})
+        assert add(c, 2, 7) == (1, 3)
+        assert add(c, 5, 8, sequence_start=True) == (2, 5)
+        assert add(c, 4, 7, sequence_end=True) == (1, 7)
+        assert add(c, 1, 7, sequence_start=True, sequence_end=True) == (2, 1)
+        assert add(c, 1, 8, sequence_end=True) == (2, 6)
+    assert by_version(server, "sums")["1"]["requests"]["sequence"] == 2
+    refused = rules(server, "sums", {"mirror": {"to": 2}}, status=400)
+    assert "keeps sequences" in refused["error"]
+
+
+def test_mirror_compares_and_counts(server):
+    for to, result in ((2, "equal"), (3, "close"), (4, "failed")):
+        rules(server, "copied", {"weights": {"1": 1}, "mirror": {"to": to, "tolerance": {"absolute": 0.001}}})
+        assert [asked(server, "copied") for _ in range(5)] == [1] * 5
+        assert until(
+            lambda to=to, result=result: by_version(server, "copied")[str(to)].get("mirrored", {}).get(result) == 5
+        )
+    rules(server, "copied", {"mirror": {"to": 3}})
+    assert asked(server, "copied") == 1
+    assert until(lambda: by_version(server, "copied")["3"]["mirrored"]["different"] == 1)
+    said = server.get("/v2/repository/models/copied/rollout").json["last_difference"]
+    assert "output 'OUTPUT0': element 0 is 2 and 2.000" in said
+    assert 'neso_rollout_mirrored_total{model="copied",result="equal",version="2"} 5' in server.metrics()
+    rules(server, "copied", {"mirror": None})
+
+
+def test_steps_back_from_errors_and_stays_there(server):
+    rules(server, "bad", {
+        "labels": {"canary": 2}, "weights": {"1": 1, "canary": 1},
+        "step_back": {"from": "canary", "window": "60s", "min_requests": 5, "max_error_rate": 0.1},
+    })  # fmt: skip
+    failed = 0
+    for _ in range(300):
+        failed += server.post("/v2/models/bad/infer", X).status != 200
+    assert failed == 5, "the fifth failure is the last that a client sees"
+    said = server.get("/v2/repository/models/bad/rollout").json
+    assert said["stepped_back"]["version"] == "2"
+    assert said["stepped_back"]["why"] == "100.0 % of 5 requests in 1m0s failed, the bound is 10.0 %"
+    [reason] = [
+        e["reason"] for e in server.post("/v2/repository/index").json if (e["name"], e.get("version")) == ("bad", "2")
+    ]
+    assert reason.startswith("stepped back at 20") and reason.endswith("the bound is 10.0 %")
+    metrics = server.metrics()
+    assert 'neso_rollout_step_backs_total{model="bad",version="2"} 1' in metrics
+    assert 'neso_rollout_stepped_back{model="bad",version="2"} 1' in metrics
+    assert "stepped back from a version" in server.log()
+    server.post("/v2/repository/models/bad/load")
+    rules(server, "bad", {"labels": {"old": 1}})
+    assert [asked(server, "bad") for _ in range(20)] == [1] * 20, "neither a load nor a label ends it"
+    assert "stepped_back" not in json.loads(neso(server, "rollout", "bad", "--resume", "--json"))
+
+
+def test_rules_that_cannot_hold(server):
+    for change, said in (
+        ({"labels": {"1": 2}}, "labels.1: a label has 1 to 64 letters"),
+        ({"labels": {"a": 9}}, "version 9 is not loaded: the version policy has loaded 1, 2, 3"),
+        ({"weights": {"nobody": 1}}, "there is no label 'nobody'"),
+        ({"weights": {"1": -1}}, "expected a whole number from 0 to 1000000, got '-1'"),
+        ({"weights": {"1": 0}}, "their sum is 0"),
+        ({"sticky": "Authorization"}, "'authorization' is not a header to go by"),
+        ({"step_back": {"from": 1}}, "there is no bound"),
+        ({"nope": 1}, "nope: there is no such field"),
+        ("{", "the request: "),
+        ("&a [*a]", "expected fields"),
+        ("labels: &x {a: 1}\nweights: *x", "anchors and aliases are not taken"),
+        ("x" * 70_000, "the limit is 65536"),
+    ):
+        assert said in rules(server, "m", change, status=400)["error"], change
+    assert server.post("/v2/repository/models/nobody/rollout", {"labels": {}}).status == 404
+    assert server.request("DELETE", "/v2/repository/models/m/rollout").status == 405
+    origin = rules(server, "m", {"labels": {}}, status=403, headers={"Origin": "http://evil.example"})
+    assert "it comes from a page of" in origin["error"]
+
+
+def test_the_file_at_load(server, repo, tmp_path):
+    python_model(repo, "filed", 1, extra=ALL)
+    for text, said in (
+        ("labels: {canary: 2}", "rollout.yaml of model 'filed': labels.canary: version 2 is not loaded"),
+        ("labels: {canary: x}", "filed/rollout.yaml:1: labels.canary: expected the number of a version, got 'x'"),
+        ("resume: true", "it is an order to a running server"),
+    ):
+        (repo / "filed" / "rollout.yaml").write_text(text)
+        reply = server.post("/v2/repository/models/filed/load")
+        assert reply.status == 400 and said in reply.error, reply
+    (repo / "filed" / "rollout.yaml").write_text("labels: {stable: 1}")
+    assert server.post("/v2/repository/models/filed/load").status == 200
+    assert asked(server, "filed/versions/stable") == 1
+    python_model(repo, "filed", 2, extra="")
+    reply = server.post("/v2/repository/models/filed/load")
+    assert (
+        reply.status == 400 and "labels.stable: version 1 is not loaded: the version policy has loaded 2" in reply.error
+    )
+    assert asked(server, "filed/versions/stable") == 1, "what served serves on"
+
+
+def test_polling_takes_the_file(tmp_path):
+    for version in (1, 2):
+        python_model(tmp_path / "models", "m", version, add=version, extra=ALL)
+    file = tmp_path / "models" / "m" / "rollout.yaml"
+    file.write_text("labels: {stable: 1}\n")
+    with Server(tmp_path / "models", "--model-control-mode=poll", "--repository-poll-secs=1") as server:
+        assert asked(server, "m/versions/stable") == 1
+        file.write_text("labels: {stable: 2}\n")
+        assert until(lambda: asked(server, "m/versions/stable") == 2)
+        assert server.log().count("loading: m:") == 2, "no version is loaded anew for it"
+        refused = server.post("/v2/repository/models/m/rollout", {"labels": {"stable": 1}})
+        assert refused.status == 503 and "--model-control-mode=explicit" in refused.error
+        assert server.get("/v2/repository/models/m/rollout").json["rules"] == {"labels": {"stable": 2}}
