@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/grpcapi/transport"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/rollout"
 )
 
 func (s *Server) serverLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerLiveResponse, error) {
@@ -54,7 +55,7 @@ func (s *Server) modelReady(_ context.Context, q *pb.ModelReadyRequest) (*pb.Mod
 	if err != nil && !s.o.Engine.Labelled(q.Name) {
 		return nil, err
 	} else if err != nil {
-		version = noVersion // a label that there is not is as a version that there is not
+		version = rollout.NoVersion // a label that there is not is as a version that there is not
 	}
 	live, err := s.live()
 	if err != nil {

@@ -25,9 +25,6 @@ func (s *Server) ask(ctx context.Context, model, version string) (rollout.Ask, *
 	return a, bad
 }
 
-// noVersion is the number of no version.
-const noVersion = -2
-
 // number is ask for what is no inference.
 func (s *Server) number(model, version string) (int64, error) {
 	a, bad := s.ask(context.Background(), model, version)

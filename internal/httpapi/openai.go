@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -148,21 +147,10 @@ func (s *Server) failOpenAI(w *openai.Writer, bad *openai.Error) {
 // openAIName takes the name of a model apart: behind an '@' stands the label or the
 // number of a version, unless there is a model of that whole name.
 func (s *Server) openAIName(name string) (model string, ask rollout.Ask) {
-	ask.Version = -1
-	at := strings.LastIndexByte(name, '@')
-	if at <= 0 || s.engine.Serves(name, -1) == nil {
-		return name, ask
+	if model, ask, ok := rollout.SplitName(name); ok && s.engine.Serves(name, -1) != nil {
+		return model, ask
 	}
-	model, version := name[:at], name[at+1:]
-	switch n, err := strconv.ParseInt(version, 10, 64); {
-	case err == nil && n > 0:
-		ask.Version = n
-	case rollout.IsLabel(version):
-		ask.Label = version
-	default:
-		return name, ask
-	}
-	return model, ask
+	return name, rollout.Ask{Version: -1}
 }
 
 // offered returns what a ready model is to the API.

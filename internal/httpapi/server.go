@@ -290,7 +290,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 	default:
 		version, err := s.engine.Version(t.name, ask)
 		if err != nil && t.endpoint == modelReady {
-			version, err = noVersion, nil
+			version, err = rollout.NoVersion, nil
 		}
 		if err != nil {
 			s.drain(w, r)
@@ -300,9 +300,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
 		s.control(w, r, caller, t, version)
 	}
 }
-
-// noVersion is the number of no version: a label that there is not is none that is ready.
-const noVersion = -2
 
 // fields are the headers of a request as the rules for versions look at them.
 type fields http.Header

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,3 +170,19 @@ type Ask struct {
 // Fields give the value of a header or a metadata key, by its name in lower case; ""
 // where there is none.
 type Fields interface{ Field(name string) string }
+
+// NoVersion is the number of no version, for a label that there is not.
+const NoVersion = -2
+
+// SplitName takes a name of the form MODEL@VERSION or MODEL@LABEL apart.
+func SplitName(name string) (model string, ask Ask, ok bool) {
+	at := strings.LastIndexByte(name, '@')
+	if at <= 0 {
+		return name, ask, false
+	}
+	version := name[at+1:]
+	if n, err := strconv.ParseInt(version, 10, 64); err == nil && n > 0 {
+		return name[:at], Ask{Version: n}, true
+	}
+	return name[:at], Ask{Version: -1, Label: version}, IsLabel(version)
+}

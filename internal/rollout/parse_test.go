@@ -166,6 +166,21 @@ func TestIsLabel(t *testing.T) {
 	}
 }
 
+func TestSplitName(t *testing.T) {
+	for name, want := range map[string]Ask{
+		"m@canary": {Version: -1, Label: "canary"}, "a@b@3": {Version: 3}, "org/m@v1.2": {Version: -1, Label: "v1.2"},
+	} {
+		if model, ask, ok := SplitName(name); !ok || ask != want || model != name[:strings.LastIndexByte(name, '@')] {
+			t.Errorf("%s: got %s, %+v, %v; want %+v", name, model, ask, ok, want)
+		}
+	}
+	for _, name := range []string{"m", "@canary", "m@", "m@0", "m@-1", "m@1a", "m@a b"} {
+		if _, _, ok := SplitName(name); ok {
+			t.Errorf("%s names a version", name)
+		}
+	}
+}
+
 // FuzzRules: what is read is written and read again as the same, and can be applied or
 // is refused.
 func FuzzRules(f *testing.F) {
