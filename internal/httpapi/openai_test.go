@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -82,4 +84,34 @@ func TestTextsThatNobodyWaitsFor(t *testing.T) {
 		})
 	}
 	clients.Wait()
+}
+
+// A request for more vectors than the server takes requests is answered, some at a time,
+// in the order of its texts.
+func TestMoreTextsThanThereIsRoomFor(t *testing.T) {
+	echo := &nesotest.Echo{OnExecute: func(_ context.Context, _ backend.Config, batch *backend.Batch) (bool, error) {
+		for _, r := range batch.Requests {
+			row := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(len(r.Inputs[0].Data)-4)))
+			_ = r.Respond(&backend.Response{Outputs: []tensor.Tensor{ // a cancelled request needs nothing more
+				{Name: "OUT", Datatype: tensor.FP32, Shape: tensor.Shape{1}, Data: row},
+			}}, true)
+		}
+		return true, nil
+	}}
+	addr := serve(t, echo, func(o *Options, eo *engine.Options) {
+		o.OpenAI, eo.MaxQueuedRequests = true, 8
+		eo.Repositories = []string{nesotest.Tree(t, map[string]string{
+			"v/1/": "", "v/config.pbtxt": `backend: "echo" input { name: "IN" data_type: TYPE_STRING dims: [ 1 ] }
+				output { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }`,
+		})}
+	})
+	var texts, want []string
+	for i := range 100 {
+		texts = append(texts, `"`+strings.Repeat("a", i)+`"`)
+		want = append(want, fmt.Sprintf(`{"object":"embedding","index":%d,"embedding":[%d]}`, i, i))
+	}
+	r := dial(t, addr).do("POST", "/v1/embeddings", nil, []byte(`{"model":"v","input":[`+strings.Join(texts, ",")+`]}`))
+	if r.StatusCode != 200 || !strings.Contains(string(r.body), "["+strings.Join(want, ",")+"]") {
+		t.Errorf("%d %.300s", r.StatusCode, r.body)
+	}
 }

@@ -21,9 +21,14 @@ import (
 	"github.com/nesoserve/neso/internal/tracing"
 )
 
-// streamRoom is how many responses of a request wait here. The next one makes the
-// model wait.
-const streamRoom = 8
+const (
+	// streamRoom is how many responses of a request wait here. The next one makes the
+	// model wait.
+	streamRoom = 8
+	// together is how many requests are on their way at once: all choices of prompts,
+	// and of the texts of one request for vectors a part, so that others' come between.
+	together = 64
+)
 
 // Options are what a flight needs of the front end.
 type Options struct {
@@ -50,7 +55,9 @@ type Flight struct {
 	ctx     context.Context //nolint:containedctx // it is the request's
 	cancel  context.CancelFunc
 	q       *openai.Request
-	calls   []*call
+	todo    *openai.Calls
+	calls   []*call // that have begun
+	running int
 	answers chan Answered // has no room: a slow client slows the model
 	readers sync.WaitGroup
 }
@@ -76,37 +83,71 @@ type Answered struct {
 	Fail *backend.Error
 }
 
-// Begin sends all requests to the model of q. An error says that none is on its way;
-// else Close has to be called.
+// Begin sends requests to the model of q, and Next those for which there is no room
+// yet. An error says that none is on its way; else Close has to be called.
 func Begin(ctx context.Context, o Options, q *openai.Request, calls *openai.Calls) (*Flight, *backend.Error) {
-	f := &Flight{o: o, q: q, answers: make(chan Answered)}
+	f := &Flight{o: o, q: q, todo: calls, answers: make(chan Answered)}
 	f.ctx, f.cancel = context.WithCancel(ctx)
-	for i := range calls.Count {
+	var first []*call
+	for i := range min(calls.Count, together) {
 		c, fail := f.make(calls.JSON(i))
+		if fail != nil && f.waits(fail, i) {
+			break
+		}
 		if fail != nil {
 			f.cancel()
-			for _, c := range f.calls {
+			for _, c := range first {
 				c.req.Discard()
 				c.end()
 			}
 			return nil, fail
 		}
-		f.calls = append(f.calls, c)
+		first = append(first, c)
 	}
-	for i, c := range f.calls {
-		if o.Ended != nil {
-			c.req.Hold()
-		}
-		// As in package httpapi: the engine may run the model on this goroutine, and the
-		// reader takes the responses. It ends with the request or its execution.
-		go func() {
-			if err := o.Engine.Infer(c.req); err != nil {
-				c.sink.Refuse(err)
-			}
-		}()
-		f.readers.Go(func() { f.read(i, c) })
+	for _, c := range first {
+		f.send(c)
 	}
 	return f, nil
+}
+
+// waits reports whether what was refused is sent when one of those that run has ended:
+// a request for vectors is as many of the model as it has texts, which may be more than
+// there is room for, or than its key may have.
+func (f *Flight) waits(fail *backend.Error, running int) bool {
+	return f.q.Route == openai.Embeddings && running > 0 && (fail.Code == backend.ResourceExhausted || fail.Code == backend.Unavailable)
+}
+
+// more sends what there is room for now.
+func (f *Flight) more() *backend.Error {
+	for len(f.calls) < f.todo.Count && f.running < together {
+		c, fail := f.make(f.todo.JSON(len(f.calls)))
+		if fail != nil && f.waits(fail, f.running) {
+			return nil
+		}
+		if fail != nil {
+			return fail
+		}
+		f.send(c)
+	}
+	return nil
+}
+
+// send has the engine take a request.
+func (f *Flight) send(c *call) {
+	i := len(f.calls)
+	f.calls = append(f.calls, c)
+	f.running++
+	if f.o.Ended != nil {
+		c.req.Hold()
+	}
+	// As in package httpapi: the engine may run the model on this goroutine, and the
+	// reader takes the responses. It ends with the request or its execution.
+	go func() {
+		if err := f.o.Engine.Infer(c.req); err != nil {
+			c.sink.Refuse(err)
+		}
+	}()
+	f.readers.Go(func() { f.read(i, c) })
 }
 
 // make decodes one request to the model, as hop 1 of the generate extension does.
@@ -169,7 +210,7 @@ func (f *Flight) read(i int, c *call) {
 }
 
 // Calls returns how many requests to the model there are.
-func (f *Flight) Calls() int { return len(f.calls) }
+func (f *Flight) Calls() int { return f.todo.Count }
 
 // Next waits for what comes next of any call; false says that the client is gone.
 func (f *Flight) Next() (Answered, bool) {
@@ -186,6 +227,8 @@ func (f *Flight) Next() (Answered, bool) {
 				it.Resp = nil
 			case it.Resp == nil:
 				c.text.End()
+				f.running--
+				it.Fail = f.more()
 			}
 			return it, true
 		case <-f.ctx.Done():
@@ -199,6 +242,7 @@ func (f *Flight) Next() (Answered, bool) {
 func (f *Flight) Stop(i int) {
 	c := f.calls[i]
 	c.stopped = true
+	f.running--
 	c.text.End()
 	c.cancel()
 }
