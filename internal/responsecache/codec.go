@@ -148,12 +148,15 @@ func decode(b []byte, k Key, a tensor.Allocator) (*Entry, error) {
 	}
 	for i, n := range sizes {
 		e.outputs[i].Data = r.take(n)
-		if !consistent(&e.outputs[i]) {
-			return nil, errTensor
-		}
 	}
 	if err := e.settle(space, a); err != nil {
 		return nil, err
+	}
+	for i := range e.outputs { // as copied: who has stored the bytes may still change them
+		if !consistent(&e.outputs[i]) {
+			e.Release()
+			return nil, errTensor
+		}
 	}
 	return e, nil
 }

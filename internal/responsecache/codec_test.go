@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -114,4 +115,40 @@ func FuzzDecode(f *testing.F) {
 		}
 		other.Release()
 	})
+}
+
+// changing is an allocator while which somebody writes to what is being read.
+type changing struct {
+	tensor.Allocator
+	change func()
+}
+
+func (c changing) Allocate(size int) (*tensor.Buffer, error) {
+	c.change()
+	return c.Allocator.Allocate(size)
+}
+
+// The library of a cache goes on having the memory of the values that it returns: what
+// it changes there does not get past the look at it.
+func TestDecodeOfWhatChanges(t *testing.T) {
+	p := memory.New(memory.Options{})
+	defer p.Close()
+	resp := &backend.Response{Outputs: []tensor.Tensor{{
+		Name: "OUT", Datatype: tensor.Bytes, Shape: tensor.Shape{1}, Data: tensor.AppendElement(nil, []byte("word")),
+	}}}
+	e, err := NewEntry(resp, MaxValue, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, _ := encodedSize(e)
+	value := encode(make([]byte, 0, size), key(1), e)
+	e.Release()
+	lie := func() { value[len(value)-len("word")-4] = 200 } // the length of the element
+	if e, err := decode(value, key(1), changing{p, lie}); err == nil {
+		t.Errorf("an element of 200 bytes in %q", e.Outputs()[0].Data)
+		e.Release()
+	}
+	if leaks := p.Leaks(); len(leaks) > 0 {
+		t.Errorf("leaks: %v", leaks)
+	}
 }
