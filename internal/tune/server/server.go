@@ -5,6 +5,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,14 +201,11 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) line(line string) {
 	if m := started.FindStringSubmatch(line); m != nil {
-		switch m[1] {
-		case "HTTPService":
-			t.http = m[2]
-		case "GRPCInferenceService":
-			t.grpc = m[2]
-		default:
-			t.metrics = m[2]
+		to := map[string]*string{"HTTPService": &t.http, "GRPCInferenceService": &t.grpc}[m[1]]
+		if to == nil {
+			to = &t.metrics
 		}
+		*to = cmp.Or(*to, m[2]) // models print later, and may print anything
 		return
 	}
 	if strings.HasPrefix(line, "error:") || len(t.failed) > 0 && strings.HasPrefix(line, " ") && len(t.failed) < mostLines {
