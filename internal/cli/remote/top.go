@@ -87,6 +87,9 @@ func (o *watch) run(ctx context.Context, c *client.Client, out io.Writer) error 
 	o.http.Timeout = 10 * time.Second
 	defer o.http.CloseIdleConnections()
 	before, err := o.look(ctx, c)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
