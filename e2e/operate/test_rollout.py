@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import collections
 import json
+import queue
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
 from repository import X, python_model, until
 from sequences import add_model
-from server import BINARY, Server
+from server import BINARY, ROOT, Server
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
@@ -260,3 +262,47 @@ def test_polling_takes_the_file(tmp_path):
         refused = server.post("/v2/repository/models/m/rollout", {"labels": {"stable": 1}})
         assert refused.status == 503 and "--model-control-mode=explicit" in refused.error
         assert server.get("/v2/repository/models/m/rollout").json["rules"] == {"labels": {"stable": 2}}
+
+
+def test_texts_traces_and_a_restricted_interface(tmp_path):
+    repo, traces = tmp_path / "models", tmp_path / "trace.json"
+    shutil.copytree(ROOT / "examples" / "openai" / "parrot", repo / "parrot")
+    shutil.copytree(repo / "parrot" / "1", repo / "parrot" / "2")
+    with (repo / "parrot" / "config.pbtxt").open("a") as f:
+        f.write(ALL)
+    (repo / "parrot" / "rollout.yaml").write_text("labels: {canary: 1}")
+    options = ["--openai=true", "--http-restricted-api=model-repository:manage=m", "--model-control-mode=explicit"]
+    options += [f"--trace-config=triton,file={traces}", "--trace-config=rate=1", "--trace-config=level=TIMESTAMPS"]
+    with Server(repo, *options, "--load-model=*") as s:
+
+        def executed():
+            stats = s.get("/v2/models/parrot/stats").json["model_stats"]
+            return {v["version"]: v["inference_count"] for v in stats}
+
+        chat = {"messages": [{"role": "user", "content": "hello"}]}
+        for name in ("parrot@canary", "parrot@1", "parrot@2", "parrot"):
+            reply = s.post("/v1/chat/completions", {**chat, "model": name})
+            assert reply.status == 200 and "hello" in reply.json["choices"][0]["message"]["content"], reply
+        assert executed() == {"1": 2, "2": 2}
+        assert s.post("/v1/chat/completions", {**chat, "model": "parrot@none"}).status == 404
+        assert s.get("/v1/models/parrot@canary").status == 200
+        events = s.post("/v2/models/parrot/versions/canary/generate_stream", {"text_input": "hello"})
+        assert events.status == 200 and b'"model_version":"1"' in events.body
+
+        assert s.get("/v2/repository/models/parrot/rollout").status == 403
+        change = {"weights": {"canary": 1}, "mirror": {"to": 2}}
+        assert s.post("/v2/repository/models/parrot/rollout", change).status == 403
+        key = {"manage": "m"}
+        assert "version 1 is decoupled" in rules(s, "parrot", change, 400, key)["error"]
+        rules(s, "parrot", {"weights": {"canary": 1}}, headers=key)
+        with grpc.InferenceServerClient(s.grpc) as c:
+            answers = queue.Queue()
+            c.start_stream(lambda result, error: answers.put((result, error)))
+            text = grpc.InferInput("text_input", [1], "BYTES")
+            text.set_data_from_numpy(np.array([b"hello"], object))
+            c.async_stream_infer("parrot", [text], request_id="one")
+            result, error = answers.get(timeout=60)
+            assert error is None and result.get_response().model_version == "1"
+            c.stop_stream()
+    text = traces.read_text()
+    assert '"version_reason":"label","version_label":"canary"' in text and '"version_reason":"weight"' in text

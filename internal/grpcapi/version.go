@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/kserve/protowire"
 	"github.com/nesoserve/neso/internal/rollout"
 )
@@ -18,6 +19,12 @@ func (s *Server) ask(ctx context.Context, model, version string) (rollout.Ask, *
 		return rollout.Ask{Version: -1, Label: version}, nil
 	}
 	n, bad := protowire.ParseVersion(version)
+	if bad != nil && s.o.Guard != nil {
+		// Who may not use the model is not told whether it has labels.
+		if no := s.caller(ctx).May(auth.Inference, model); no != nil {
+			bad = no
+		}
+	}
 	a := rollout.Ask{Version: n}
 	if ruled && n == -1 {
 		a.Fields = fields{ctx}

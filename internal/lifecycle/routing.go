@@ -299,7 +299,11 @@ func (m *Manager) Route(ctx context.Context, name string, change []byte) error {
 			return err
 		}
 		defer m.unclaim(key)
-		return m.reroute(key, change)
+		if err := m.reroute(key, change); err != nil {
+			return err
+		}
+		m.recheck(key) // another version may be the primary one now
+		return nil
 	})
 }
 
