@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
 import subprocess
@@ -105,26 +106,31 @@ def test_answers_are_as_described(server):
         assert not schema.is_valid(wrong), wrong
 
 
-def test_a_client_is_generated_and_calls(examples, tmp_path):
-    (tmp_path / "openapi.json").write_bytes(examples.get("/openapi.json").body)
-    generate = [
-        sys.executable,
-        "-m",
-        "openapi_python_client",
-        "generate",
-        "--path",
-        "openapi.json",
-        "--meta",
-        "none",
-        "--output-path",
-        "made",
-    ]
-    (tmp_path / "config.yml").write_text("post_hooks: []\n")
-    r = subprocess.run([*generate, "--config", "config.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+@contextlib.contextmanager
+def generated(server, directory):
+    """The client that openapi-python-client makes of the document, as the package `made`."""
+    (directory / "openapi.json").write_bytes(server.get("/openapi.json").body)
+    (directory / "config.yml").write_text("post_hooks: []\n")
+    generate = [sys.executable, "-m", "openapi_python_client", "generate", "--path", "openapi.json", "--meta", "none"]
+    r = subprocess.run(
+        [*generate, "--output-path", "made", "--config", "config.yml"],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert r.returncode == 0, r.stdout + r.stderr
-    sys.path.insert(0, str(tmp_path))
+    sys.path.insert(0, str(directory))
     try:
-        made = importlib.import_module("made.client").Client(base_url=f"http://{examples.http}")
+        yield importlib.import_module("made.client").Client(base_url=f"http://{server.http}")
+    finally:
+        sys.path.remove(str(directory))
+        for name in [n for n in sys.modules if n == "made" or n.startswith("made.")]:
+            del sys.modules[name]
+
+
+def test_a_client_is_generated_and_calls(examples, tmp_path):
+    with generated(examples, tmp_path) as made:
         metadata = importlib.import_module("made.api.server.server_metadata").sync(client=made)
         assert metadata.name == "triton" and metadata.version == described(examples)["info"]["version"]
         call = importlib.import_module("made.api.inference.generate_model_twice")
@@ -134,10 +140,6 @@ def test_a_client_is_generated_and_calls(examples, tmp_path):
         answer = call.sync_detailed(client=made, body=request)
         assert answer.status_code == 200 and answer.parsed.model_name == "twice"
         assert asyncio.run(call.asyncio_detailed(client=made, body=request)).status_code == 200
-    finally:
-        sys.path.remove(str(tmp_path))
-        for name in [n for n in sys.modules if n == "made" or n.startswith("made.")]:
-            del sys.modules[name]
 
 
 def test_names_that_are_no_identifiers(tmp_path):
@@ -264,3 +266,20 @@ def test_openais_routes_are_described(openai, server):
             reply = openai.post(path, wrong)
             assert reply.status in (400, 404)
             error.validate(reply.json)
+
+
+def test_a_client_of_openais_routes(openai, tmp_path):
+    with generated(openai, tmp_path) as made:
+        models = importlib.import_module("made.models")
+        for route, request in (
+            ("chat", "ChatRequest"),
+            ("completions", "CompletionRequest"),
+            ("embeddings", "EmbeddingsRequest"),
+        ):
+            path = f"/v1/{'chat/completions' if route == 'chat' else route}"
+            body = getattr(models, f"OpenAI{request}").from_dict(media(described(openai), path)["example"])
+            call = importlib.import_module(f"made.api.open_ai.openai_{route}")
+            assert call.sync_detailed(client=made, body=body).status_code == 200
+            setattr(body, "dimensions" if route == "embeddings" else "temperature", 9)
+            fault = call.sync_detailed(client=made, body=body)
+            assert fault.status_code == 400 and " is 9, " in fault.parsed.error.message

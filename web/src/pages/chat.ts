@@ -13,6 +13,9 @@ interface Turn extends Message {
   note: string;
 }
 
+/** The longest reply that the page takes. */
+const mostText = 2_000_000;
+
 /** What lives as long as the tab: the conversation, and what was typed. */
 const kept = { model: "", turns: [] as Turn[], system: "", draft: "", temperature: "", most: "", seed: "", stop: "" };
 
@@ -189,6 +192,7 @@ class ChatPage {
       const stream = await request("api/v1/chat/completions", { method: "POST", headers: { "Content-Type": "application/json" }, body: text, signal: running.signal });
       const told = await read(stream.body!, (piece) => {
         first ||= performance.now();
+        if (reply.content.length + piece.length > mostText) throw new Error(`the reply is longer than ${mostText} characters, more than this page takes`);
         reply.content += piece;
         answer.more(piece);
       });
