@@ -73,8 +73,11 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, t target) (*a
 		return nil, true
 	}
 	model := t.name
-	if endpoints[t.endpoint].category == SharedMemory {
+	switch {
+	case endpoints[t.endpoint].category == SharedMemory:
 		model = "" // it is the name of a region
+	case t.endpoint == openAIModel:
+		model, _ = s.openAIName(model) // keys name models, not their versions
 	}
 	caller, err := s.enter(r, op, model)
 	if err == nil && s.o.ManagedElsewhere {

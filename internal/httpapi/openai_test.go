@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
@@ -113,5 +115,31 @@ func TestMoreTextsThanThereIsRoomFor(t *testing.T) {
 	r := dial(t, addr).do("POST", "/v1/embeddings", nil, []byte(`{"model":"v","input":[`+strings.Join(texts, ",")+`]}`))
 	if r.StatusCode != 200 || !strings.Contains(string(r.body), "["+strings.Join(want, ",")+"]") {
 		t.Errorf("%d %.300s", r.StatusCode, r.body)
+	}
+}
+
+// A key is for models, by whatever version they are asked for.
+func TestKeysOfVersions(t *testing.T) {
+	const entry = `{"name": "%s", "sha256": "%x", "scopes": ["infer"], "models": ["%s"]}`
+	keys, err := auth.Parse(fmt.Appendf(nil, `{"keys": [`+entry+`, `+entry+`]}`,
+		"one", sha256.Sum256([]byte("key of one")), "v", "other", sha256.Sum256([]byte("key of other")), "*1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := serve(t, nil, func(o *Options, eo *engine.Options) {
+		o.OpenAI, o.Guard = true, auth.NewGuard(keys, nil)
+		eo.Repositories = []string{nesotest.Tree(t, map[string]string{
+			"v/1/": "", "v/config.pbtxt": `backend: "echo" input { name: "IN" data_type: TYPE_STRING dims: [ 1 ] }
+				output { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }`,
+		})}
+	})
+	c := dial(t, addr)
+	for _, x := range []struct {
+		key, name string
+		want      int
+	}{{"one", "v", 200}, {"one", "v@1", 200}, {"one", "v@2", 404}, {"other", "v", 403}, {"other", "v@1", 403}} {
+		if r := c.do("GET", "/v1/models/"+x.name, []string{"X-Api-Key: key of " + x.key}, nil); r.StatusCode != x.want {
+			t.Errorf("%s, key of %s: %d %s", x.name, x.key, r.StatusCode, r.body)
+		}
 	}
 }
