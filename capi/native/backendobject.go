@@ -36,7 +36,7 @@ func TRITONBACKEND_BackendName(b, name C.uintptr_t) C.uintptr_t {
 
 //export TRITONBACKEND_BackendConfig
 func TRITONBACKEND_BackendConfig(b, config C.uintptr_t) C.uintptr_t {
-	return backendOf(b, func(l *library) C.uintptr_t { return message(config, l.config) })
+	return backendOf(b, func(l *library) C.uintptr_t { return l.told.put(config, l.config) })
 }
 
 //export TRITONBACKEND_BackendExecutionPolicy

@@ -69,7 +69,7 @@ func TRITONBACKEND_RequestInputName(h C.uintptr_t, index C.uint32_t, name C.uint
 
 func (r *request) within(index C.uint32_t) C.uintptr_t {
 	if int(index) >= len(r.inputs) {
-		return errorf(backend.InvalidArg, "out of bounds index %d: request has %d inputs", index, len(r.inputs))
+		return errorf(backend.InvalidArg, "%sout of bounds index %d: request has %d inputs", r.prefix(), index, len(r.inputs))
 	}
 	return 0
 }
@@ -85,7 +85,7 @@ func TRITONBACKEND_RequestInput(h, name, to C.uintptr_t) C.uintptr_t {
 			}
 		}
 		put[uintptr](to, 0)
-		return errorf(backend.InvalidArg, "unknown request input name %s", wanted)
+		return errorf(backend.InvalidArg, "%sunknown request input name %s", r.prefix(), wanted)
 	})
 }
 

@@ -19,19 +19,20 @@ import (
 
 // instance is a TRITONBACKEND_ModelInstance.
 type instance struct {
-	handle    handle.Handle
-	number    uint32 // in the worker
-	model     *model
-	server    *host.Server
-	config    backend.InstanceConfig
-	iterative bool
-	state     uintptr
-	latest    atomic.Pointer[host.Request] // one of the batch that it has, or had last
-	name      object.Text
-	profiles  []object.Text
-	outputs   []string // of the configuration
-	blocks    blocks
-	batch     []C.uintptr_t // room for that which runs
+	handle     handle.Handle
+	number     uint32 // in the worker
+	model      *model
+	server     *host.Server
+	config     backend.InstanceConfig
+	iterative  bool
+	state      uintptr
+	latest     atomic.Pointer[host.Request] // one of the batch that it has, or had last
+	name       object.Text
+	profiles   []object.Text
+	outputs    []string // of the configuration
+	hostPolicy owned
+	blocks     blocks
+	batch      []C.uintptr_t // room for that which runs
 }
 
 var instances = handle.NewTable[instance](kindInstance)
@@ -65,6 +66,7 @@ func (in *instance) free() {
 	in.model.up.leaves(in)
 	in.blocks.free()
 	in.name.Free()
+	in.hostPolicy.free()
 	for k := range in.profiles {
 		in.profiles[k].Free()
 	}
@@ -140,7 +142,7 @@ func TRITONBACKEND_ModelInstanceDeviceId(h, id C.uintptr_t) C.uintptr_t {
 
 //export TRITONBACKEND_ModelInstanceHostPolicy
 func TRITONBACKEND_ModelInstanceHostPolicy(h, policy C.uintptr_t) C.uintptr_t {
-	return instanceOf(h, func(in *instance) C.uintptr_t { return message(policy, in.policy()) })
+	return instanceOf(h, func(in *instance) C.uintptr_t { return in.hostPolicy.put(policy, in.policy()) })
 }
 
 //export TRITONBACKEND_ModelInstanceIsPassive
@@ -157,7 +159,7 @@ func TRITONBACKEND_ModelInstanceProfileCount(h, count C.uintptr_t) C.uintptr_t {
 func TRITONBACKEND_ModelInstanceProfileName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
 	return instanceOf(h, func(in *instance) C.uintptr_t {
 		if int(index) >= len(in.profiles) {
-			return errorf(backend.InvalidArg, "out of bounds index for profile name, the instance has %d", len(in.profiles))
+			return errorf(backend.InvalidArg, "out of bounds index %d: instance is configured with %d profiles", index, len(in.profiles))
 		}
 		text(name, &in.profiles[index], in.config.Profiles[index])
 		return 0
@@ -170,9 +172,9 @@ func TRITONBACKEND_ModelInstanceSecondaryDeviceCount(h, count C.uintptr_t) C.uin
 }
 
 //export TRITONBACKEND_ModelInstanceSecondaryDeviceProperties
-func TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(h C.uintptr_t, _1 C.uint32_t, _2, _3 C.uintptr_t) C.uintptr_t {
+func TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(h C.uintptr_t, index C.uint32_t, _2, _3 C.uintptr_t) C.uintptr_t {
 	return instanceOf(h, func(*instance) C.uintptr_t {
-		return errorf(backend.InvalidArg, "out of bounds index for secondary device, the instance has 0")
+		return errorf(backend.InvalidArg, "out of bounds index %d: instance is configured with 0 secondary devices", index)
 	})
 }
 

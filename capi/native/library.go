@@ -24,6 +24,7 @@ type library struct {
 	path, folder, name   string
 	folderText, nameText object.Text
 	config               string
+	told                 owned // config, as the library has it
 	state                uintptr
 	policy               C.int
 	dl                   unsafe.Pointer
@@ -168,5 +169,6 @@ func (l *library) end() error {
 	err := call(l.entry.finalize, l.handle)
 	backends.Take(l.handle)
 	managers.Take(l.manager)
+	l.told.free()
 	return err
 }

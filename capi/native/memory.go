@@ -7,6 +7,8 @@ package native
 import "C"
 
 import (
+	"sync"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/capi/handle"
 	"github.com/nesoserve/neso/capi/object"
@@ -66,6 +68,30 @@ func (b *buffers) put(to C.uintptr_t, size int) C.uintptr_t {
 func (b *buffers) free() {
 	object.DeleteAttributes(b.made)
 	b.made = 0
+}
+
+// owned is a TRITONSERVER_Message that is the library's to read alone. One that it deletes
+// all the same is made anew.
+type owned struct {
+	mu   sync.Mutex
+	made handle.Handle
+}
+
+func (o *owned) put(to C.uintptr_t, json string) C.uintptr_t {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, there := object.MessageText(o.made); !there {
+		o.made = object.NewMessage([]byte(json))
+	}
+	put(to, o.made)
+	return 0
+}
+
+func (o *owned) free() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	object.DeleteMessage(o.made)
+	o.made = 0
 }
 
 // message puts a new TRITONSERVER_Message of a JSON text.

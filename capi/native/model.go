@@ -109,7 +109,7 @@ func TRITONBACKEND_ModelRepository(h, kind, location C.uintptr_t) C.uintptr_t {
 // supported reports whether the form of a configuration is known.
 func supported(version C.uint32_t) C.uintptr_t {
 	if version != 1 {
-		return errorf(backend.Unsupported, "model configuration version %d not supported, supported versions are: 1", version)
+		return errorf(backend.InvalidArg, "model configuration version %d not supported, supported versions are: 1", version)
 	}
 	return 0
 }

@@ -7,6 +7,7 @@ package native
 import "C"
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
@@ -75,6 +76,9 @@ func TRITONBACKEND_ResponseOutput(h, to, name C.uintptr_t, datatype C.int, shape
 		if err != nil {
 			return result(err)
 		}
+		if in := p.request.instance; !slices.Contains(in.outputs, t.Name) {
+			return errorf(backend.InvalidArg, "unexpected inference output '%s' for model '%s'", t.Name, in.model.cfg.Name)
+		}
 		for _, o := range p.outputs {
 			if o.Name == t.Name {
 				return errorf(backend.InvalidArg, "the response has output '%s' already", t.Name)
@@ -124,7 +128,7 @@ func place(block *host.Block, buffer, kind, id C.uintptr_t) {
 func TRITONBACKEND_OutputBuffer(h, buffer C.uintptr_t, size C.uint64_t, kind, id C.uintptr_t) C.uintptr_t {
 	return outputOf(h, func(o *output) C.uintptr_t {
 		if o.block != nil {
-			return errorf(backend.AlreadyExists, "output '%s' has its buffer already", o.Name)
+			return errorf(backend.AlreadyExists, "allocated buffer for output '%s' already exists", o.Name)
 		}
 		block, err := o.response.request.instance.allocate(o.Name, size)
 		if err != nil {
@@ -177,6 +181,6 @@ func TRITONBACKEND_InferenceResponseOutputByName(h, name, datatype, shape, dims 
 				return o.read(0, datatype, shape, dims)
 			}
 		}
-		return errorf(backend.NotFound, "the response has no output '%s'", wanted)
+		return errorf(backend.NotFound, "Output name %s not found.", wanted)
 	})
 }

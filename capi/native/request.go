@@ -162,6 +162,14 @@ func (r *request) lost() {
 	}
 }
 
+// prefix is what the texts of the peer's errors begin with.
+func (r *request) prefix() string {
+	if r.of.ID == "" {
+		return "[request id: <id_unknown>] "
+	}
+	return "[request id: " + r.of.ID + "] "
+}
+
 func requestOf(h C.uintptr_t, f func(r *request) C.uintptr_t) C.uintptr_t {
 	r := requests.Get(handle.Handle(h))
 	if r == nil {
@@ -218,7 +226,7 @@ func TRITONBACKEND_RequestId(h, id C.uintptr_t) C.uintptr_t {
 func TRITONBACKEND_RequestCorrelationId(h, id C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if r.of.Correlation.Text != "" {
-			return errorf(backend.InvalidArg, "given request's correlation id is not an unsigned int")
+			return errorf(backend.InvalidArg, "%scorrelation ID in request is not an unsigned int", r.prefix())
 		}
 		put(id, r.of.Correlation.Number)
 		return 0
@@ -229,7 +237,7 @@ func TRITONBACKEND_RequestCorrelationId(h, id C.uintptr_t) C.uintptr_t {
 func TRITONBACKEND_RequestCorrelationIdString(h, id C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if r.of.Correlation.Text == "" {
-			return errorf(backend.InvalidArg, "given request's correlation id is not a string")
+			return errorf(backend.InvalidArg, "%scorrelation ID in request is not a string", r.prefix())
 		}
 		text(id, &r.correlation, r.of.Correlation.Text)
 		return 0
@@ -260,7 +268,7 @@ func TRITONBACKEND_RequestParameterCount(h, count C.uintptr_t) C.uintptr_t {
 func TRITONBACKEND_RequestParameter(h C.uintptr_t, index C.uint32_t, key, kind, value C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if int(index) >= len(r.parameters) {
-			return errorf(backend.InvalidArg, "out of bounds index for request parameter, the request has %d", len(r.parameters))
+			return errorf(backend.InvalidArg, "out of bounds index %d: request has %d parameters", index, len(r.parameters))
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -302,7 +310,8 @@ func TRITONBACKEND_RequestOutputCount(h, count C.uintptr_t) C.uintptr_t {
 func TRITONBACKEND_RequestOutputName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if int(index) >= len(r.of.Requested) {
-			return errorf(backend.InvalidArg, "out of bounds index %d: request has %d requested outputs", index, len(r.of.Requested))
+			return errorf(backend.InvalidArg, "%sout of bounds index %d: request has %d requested outputs", r.prefix(), index,
+				len(r.of.Requested))
 		}
 		put(name, r.instance.model.named(r.of.Requested[index]))
 		return 0

@@ -40,7 +40,8 @@ func TRITONBACKEND_StateNew(to, h, name C.uintptr_t, datatype C.int, shape C.uin
 			return result(err)
 		}
 		if !r.instance.model.keeps(t.Name) {
-			return errorf(backend.InvalidArg, "state '%s' is not one of sequence_batching.state of model '%s'", t.Name, r.instance.model.cfg.Name)
+			return errorf(backend.InvalidArg, "unable to add state '%s'. State configuration is missing for model '%s'.", t.Name,
+				r.instance.model.cfg.Name)
 		}
 		s := &state{Tensor: t, request: r}
 		s.handle = states.New(s)

@@ -41,12 +41,19 @@ func TRITONSERVER_MessageNewFromSerializedJson(made, base C.uintptr_t, size C.si
 
 //export TRITONSERVER_MessageDelete
 func TRITONSERVER_MessageDelete(h C.uintptr_t) C.uintptr_t {
-	m := messages.Take(handle.Handle(h))
-	if m == nil {
+	if !DeleteMessage(handle.Handle(h)) {
 		return C.uintptr_t(Stale("message"))
 	}
-	m.text.Free()
 	return 0
+}
+
+// DeleteMessage ends a message; false for a handle of none.
+func DeleteMessage(h handle.Handle) bool {
+	m := messages.Take(h)
+	if m != nil {
+		m.text.Free()
+	}
+	return m != nil
 }
 
 //export TRITONSERVER_MessageSerializeToJson

@@ -260,8 +260,8 @@ def test_a_misuse_fails_its_request(served, do):
             [
                 "null: the request has been deleted, or never was one",
                 "made up: the request has been deleted, or never was one",
-                "index: out of bounds index 77: request has 1 inputs",
-                "name: unknown request input name NONE",
+                "index: [request id: <id_unknown>] out of bounds index 77: request has 1 inputs",
+                "name: [request id: <id_unknown>] unknown request input name NONE",
                 "datatype: datatype 55 of output 'OUT0' is unknown",
                 "kind: the output has been deleted, or never was one",
                 "deleted: the response has been deleted, or never was one",

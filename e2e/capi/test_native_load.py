@@ -39,8 +39,8 @@ FAULTS = {
     "escapes": r"backend library name '\.\./empty/libtriton_empty\.so' escapes backend directory '.*', for model 'escapes', "
     "check model config runtime field",
     "runtime": r"unable to find backend library 'libother\.so' for model 'runtime', searched: ",
-    "inside": r"model 'inside' has 'isolation: none': a backend library always has a process of its own, expected process or shared",
-    "isolation": r"parameter 'isolation' of model 'isolation' is 'thread', expected process or shared",
+    "inside": r"model 'inside' has 'isolation: none', which is for programs that have the server as C library",
+    "isolation": r"parameter 'isolation' of model 'isolation' is 'thread', expected process, shared or none",
     "refuses": r"this model refuses to load",
 }
 
