@@ -163,6 +163,7 @@ func TestReadOnly(t *testing.T) {
 	}{
 		{"192.0.2.1:1", "POST", "/api/v2/models/m0/infer", false, 403},
 		{"192.0.2.1:1", "POST", "/api/v2/logging", false, 403},
+		{"192.0.2.1:1", "POST", "/api/v1/chat/completions", false, 403},
 		{"192.0.2.1:1", "POST", "/api/v2/repository/index", false, 200},
 		{"192.0.2.1:1", "GET", "/api/v2/models/m0/config", false, 200},
 		{"192.0.2.1:1", "POST", "/api/v2/models/m0/infer", true, 400},

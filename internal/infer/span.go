@@ -1,6 +1,7 @@
 package infer
 
-// mostSpans bounds the spans of a request: a decoupled step may make any number.
+// mostSpans bounds the spans of a request, those within others too: a decoupled step may
+// make any number, and ensembles of ensembles multiply them.
 const mostSpans = 64
 
 // Spans are the requests that the request of an ensemble has sent to its steps, in the
@@ -9,6 +10,8 @@ type Spans struct {
 	All []Span
 	// Left counts those for which there was no room.
 	Left int
+
+	n int // of all, those within others too
 }
 
 // Span is one request to a step, in the clock of backend.Now.
@@ -30,9 +33,16 @@ func SpanOf(r *Request) Span {
 
 // Add keeps a span, if there is room.
 func (s *Spans) Add(one Span) {
-	if len(s.All) == mostSpans {
+	if s.n == mostSpans {
 		s.Left++
 		return
+	}
+	if in := one.Inside; in != nil && s.n+1+in.n > mostSpans {
+		one.Inside = &Spans{Left: len(in.All) + in.Left}
+	}
+	s.n++
+	if one.Inside != nil {
+		s.n += one.Inside.n
 	}
 	s.All = append(s.All, one)
 }

@@ -98,14 +98,37 @@ func TestStepsOfAnEnsemble(t *testing.T) {
 	}
 	b.Ended(r)
 	got := b.Slow()[0]
-	if len(got.Steps) != 64 || got.Left != 38 {
+	if len(got.Steps) != 63 || got.Left != 39 { // and one inside
 		t.Errorf("%d steps, %d left", len(got.Steps), got.Left)
 	}
 	first := got.Steps[0]
 	if first.Model != "outer" || first.From != 100 || first.Took != 400 || len(first.Steps) != 1 || first.Steps[0].From != 200 {
 		t.Errorf("the first: %+v", first)
 	}
-	if got.Steps[1].Model != "late" || !got.Phases.Ensemble || got.Phases.Queue != 64 {
+	if got.Steps[1].Model != "late" || !got.Phases.Ensemble || got.Phases.Queue != 63 {
 		t.Errorf("then %+v, in all %+v", got.Steps[1], got.Phases)
+	}
+}
+
+// Ensembles of ensembles have no more steps than others, however they multiply.
+func TestStepsAreBounded(t *testing.T) {
+	var of *infer.Spans
+	for range 5 {
+		outer := &infer.Spans{}
+		for range 40 {
+			outer.Add(infer.Span{Model: "m", Inside: of})
+		}
+		of = outer
+	}
+	var count func(all []Step) int
+	count = func(all []Step) (n int) {
+		for i := range all {
+			n += 1 + count(all[i].Steps)
+		}
+		return n
+	}
+	all, _ := steps(of, 0)
+	if n := count(all); n > 64 || len(all) != 40 {
+		t.Errorf("%d steps, %d in all", len(all), n)
 	}
 }

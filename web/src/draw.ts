@@ -86,7 +86,7 @@ function span(s: Step, whole: number): (Node | string)[] {
     " ",
     h("small", {}, `${time(s.from)} + ${time(s.took)}`),
     svg("svg", { viewBox: "0 0 300 14", preserveAspectRatio: "none", class: "timeline", role: "img", "aria-label": label }, ...parts),
-    ...(s.steps?.length ? [list(s.steps, s.left ?? 0, whole)] : []),
+    ...(s.steps?.length || s.left ? [list(s.steps ?? [], s.left ?? 0, whole)] : []),
   ];
 }
 
