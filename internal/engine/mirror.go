@@ -128,7 +128,7 @@ func (e *Engine) copy(r *infer.Request) *shadow {
 		s.giveUp(rollout.Dropped)
 		return nil
 	}
-	if !s.take(r.Inputs, &s.request.Inputs) {
+	if !s.take(r.Inputs, &s.request.Inputs, texts(r)) {
 		s.giveUp(rollout.Dropped)
 		return nil
 	}
@@ -152,9 +152,25 @@ func (e *Engine) copy(r *infer.Request) *shadow {
 // where half of all would fit besides.
 const mirrorShare = 2
 
-// take copies tensors into memory that the ledger counts.
-func (s *shadow) take(from []tensor.Tensor, into *[]tensor.Tensor) bool {
-	var n int64
+// texts is how long the texts of a request are, which its copy has of its own: an id
+// may be as long as a body.
+func texts(r *infer.Request) int64 {
+	n := len(r.ID)
+	for _, name := range r.Requested {
+		n += len(name)
+	}
+	for _, p := range r.Parameters {
+		n += len(p.Name)
+		if p.Kind == backend.StringParameter {
+			n += len(p.Text())
+		}
+	}
+	return int64(n)
+}
+
+// take copies tensors into memory that the ledger counts, with so many bytes more.
+func (s *shadow) take(from []tensor.Tensor, into *[]tensor.Tensor, more int64) bool {
+	n := more
 	for i := range from {
 		if from[i].OnDevice() {
 			return false
@@ -188,7 +204,7 @@ func (s *shadow) see(r *infer.Request, resp *backend.Response, final bool) {
 		case resp.Err != nil || r.Cancelled() || s.answer != nil:
 			s.outcome = rollout.Skipped
 		case s.outcome != rollout.Equal:
-		case !s.take(resp.Outputs, &s.answer):
+		case !s.take(resp.Outputs, &s.answer, 0):
 			s.outcome = rollout.Dropped
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/internal/rollout"
+	"github.com/nesoserve/neso/tensor"
 )
 
 // ruled is a model with two versions and rules.
@@ -204,4 +205,37 @@ func TestMirrorLeavesRoom(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	wantFree(t, e)
+}
+
+// TestMirrorCountsTexts: an id may be as long as a body, and the copy has its own.
+func TestMirrorCountsTexts(t *testing.T) {
+	for id, want := range map[string]string{"short": "equal", strings.Repeat("long", 1000): "dropped"} {
+		echo := &nesotest.Echo{Name: "echo"}
+		top := nesotest.Tree(t, map[string]string{
+			"a/config.pbtxt": echoConfig + "version_policy { all { } }\n", "a/1/": "", "a/2/": "",
+			"a/rollout.yaml": "weights: {1: 1}\nmirror: {to: 2}",
+		})
+		o := explicit(top, "a")
+		o.MaxQueuedBytes = 2000
+		e := server(t, o, echo)
+		p, err := e.Resolve("a", -1, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink := infer.NewSingle()
+		r := p.NewRequest(sink)
+		r.ID, r.Inputs, r.Times.Start = id, []tensor.Tensor{input(2)}, backend.Now()
+		if err := e.Infer(r); err != nil {
+			t.Fatal(err)
+		}
+		resp, failed := sink.Wait()
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		resp.Release()
+		if got := mirrored(t, e, 1); got != want {
+			t.Errorf("an id of %d bytes: got %s, want %s", len(id), got, want)
+		}
+		wantFree(t, e)
+	}
 }
