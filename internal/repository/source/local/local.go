@@ -48,7 +48,7 @@ func (r *Repository) Path() string { return r.path }
 func (r *Repository) List(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(r.path)
 	if err != nil {
-		return nil, backend.Errorf(backend.Internal, "failed to open directory %s", r.path)
+		return nil, backend.Errorf(backend.Internal, "failed to open directory %s: %v", r.path, cause(err))
 	}
 	var names []string
 	for _, e := range entries {
