@@ -2,75 +2,77 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from release import CLUSTER, HERE, Cluster
+from report import Report
 from server import BINARY, ROOT
 
-HERE = Path(__file__).resolve().parent
 BASE = Path(os.environ.get("NESO_CLUSTER_BASE", ROOT / "build" / "images" / "neso-python-amd64.tar"))
-CLUSTER = ROOT / "bin" / "cluster"
+report = Report()
 
 
-class Cluster:
-    """The cluster, with the release `neso` installed."""
+class Images:
+    """Images of `neso image build` on the project's own, in both nodes."""
 
-    def kubectl(self, *args: str, limit: float = 180) -> str:
-        """What kubectl prints; an AssertionError with what it says when it fails."""
-        done = subprocess.run(["kubectl", *args], capture_output=True, text=True, timeout=limit)
-        assert done.returncode == 0, f"kubectl {' '.join(args)}: {done.stderr}{done.stdout}"
-        return done.stdout
+    repository = "docker.io/neso/models"
 
-    def helm(self, *values: str) -> None:
-        """Installs the chart, or upgrades the release to these values, and waits until it is rolled out."""
-        command = [
-            "helm",
-            "upgrade",
-            "--install",
-            "neso",
-            str(ROOT / "deploy/helm/neso"),
-            "-f",
-            str(HERE / "values.yaml"),
-        ]
-        for value in values:
-            command += ["--set", value]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        self.rolled_out()
+    def __init__(self, directory: Path):
+        self.directory, self.made = directory, set()
 
-    def rolled_out(self) -> None:
-        self.kubectl("rollout", "status", "deployment/neso", "--timeout=170s")
+    def __call__(self, tag: str, models: Path = HERE / "models") -> dict:
+        """The chart's values for the image of a tag; it is made when it is asked for first."""
+        if tag not in self.made:
+            file = self.directory / f"{tag}.tar"
+            build = [BINARY, "image", "build", "--base", BASE, "--model-repository", models, "--label", f"tag={tag}"]
+            subprocess.run([*build, "-t", f"{self.repository}:{tag}", "-o", file], check=True, capture_output=True)
+            self.load(file)
+            self.made.add(tag)
+        return {"image": {"tag": tag}}
 
-    def pods(self) -> list[dict]:
-        """The pods of the release that are not on their way out."""
-        found = json.loads(self.kubectl("get", "pods", "-l", "app.kubernetes.io/name=neso", "-o", "json"))["items"]
-        return [p for p in found if "deletionTimestamp" not in p["metadata"]]
-
-    def until(self, met, what: str, limit: float = 120) -> None:
-        """Waits until the cluster is in a state."""
-        end = time.monotonic() + limit
-        while not met():
-            assert time.monotonic() < end, (
-                f"{what}: not within {limit} s\n{self.kubectl('get', 'pods,nodes', '-o', 'wide')}"
-            )
-            time.sleep(0.2)
+    def load(self, file: Path) -> None:
+        subprocess.run([CLUSTER, "load", file], check=True, capture_output=True)
+        file.unlink()
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
-    """Two images that differ in a label, in both nodes, and four replicas of the first."""
+def images(tmp_path_factory):
     assert BASE.exists(), f"{BASE} is missing: make images makes it"
-    for tag in ("one", "two"):
-        image = tmp_path_factory.mktemp("images") / f"{tag}.tar"
-        build = [BINARY, "image", "build", "--base", BASE, "--model-repository", HERE / "models"]
-        build += ["--label", f"tag={tag}", "-t", f"docker.io/neso/models:{tag}", "-o", image]
-        subprocess.run(build, check=True, capture_output=True)
-        subprocess.run([CLUSTER, "load", image], check=True, capture_output=True)
-        image.unlink()
+    return Images(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="session")
+def whole(images):
+    """The cluster, for tests that install releases of their own."""
     c = Cluster()
-    c.helm("image.tag=one")
+    report.about(c)
     return c
+
+
+@pytest.fixture(scope="module")
+def cluster(whole, images):
+    """Four replicas of the release `neso`, with the values of e2e/cluster/values.yaml, at the begin of each file of tests."""
+    whole.helm(images("one"))
+    return whole
+
+
+@pytest.fixture
+def row(request):
+    """The test's line in the report."""
+    return report.row(request.node)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    made = yield
+    if made.when == "call":
+        report.outcome(item, made.passed)
+    return made
+
+
+def pytest_sessionfinish(session):
+    if file := os.environ.get("NESO_CLUSTER_REPORT"):
+        report.write(Path(file))

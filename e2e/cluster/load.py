@@ -4,62 +4,143 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from clients import CLIENTS, infer
+from clients import CLIENTS, tensors
 
-PORTS = {"http": 8000, "grpc": 8001}
-DEADLINE_S = 10.0
+SERVICE = "neso.default.svc.cluster.local"
+# What finds every pod by the headless Service, and asks it again when a connection ends.
+HEADLESS = "dns:///neso-headless.default.svc.cluster.local:8001"
+# Each client has a connection of its own: channels to one address in one process share one otherwise.
+OWN = (("grpc.use_local_subchannel_pool", 1),)
+SPREAD = (*OWN, ("grpc.lb_policy_name", "round_robin"), ("grpc.dns_min_time_between_resolutions_ms", 1000))
+# A connection whose peer is gone without a word is noticed within seconds, not in fifteen minutes.
+KEEPALIVE = (
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 1000),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
 
 
+@dataclass(frozen=True)
+class Calls:
+    """How the clients call."""
+
+    http: str = f"{SERVICE}:8000"
+    grpc: str = f"{SERVICE}:8001"
+    clients: int = 3  # of each transport
+    deadline_s: float = 10.0
+    pause_s: float = 0.01  # constant load, not all that two cores can do
+    channel: tuple = OWN  # arguments of gRPC channels
+    ca: str = ""  # a file: with it calls go over TLS
+    retry: bool = False  # a request that fails is sent again until it is answered
+
+
+@dataclass(frozen=True)
+class Fault:
+    transport: str
+    begun: float  # time.monotonic
+    took_s: float
+    text: str
+
+
+@dataclass
 class Load:
-    """What the requests have come to: answers, and faults with what was said."""
+    """What the requests have come to."""
 
-    def __init__(self):
-        self.answers: Counter[str] = Counter()  # by transport
-        self.faults: list[str] = []
-        self._mu = threading.Lock()
+    calls: Calls
+    answers: Counter[str] = field(default_factory=Counter)  # by transport
+    versions: Counter[str] = field(default_factory=Counter)  # answers by the model's version
+    faults: list[Fault] = field(default_factory=list)
+    recovered: int = 0  # requests that failed, and were answered when they were sent again
+    lost: int = 0  # that were not, until the load ended
+    _mu: threading.Lock = field(default_factory=threading.Lock)
 
-    def note(self, transport: str, fault: str = "") -> None:
+    def answered(self, transport: str, version: str, again: bool) -> None:
         with self._mu:
-            if fault:
-                self.faults.append(f"{transport}: {fault}")
-            else:
-                self.answers[transport] += 1
+            self.answers[transport] += 1
+            self.versions[version] += 1
+            self.recovered += again
 
-    def __str__(self) -> str:
-        return f"{self.answers['http']} answers over HTTP, {self.answers['grpc']} over gRPC, {len(self.faults)} failed"
+    def failed(self, fault: Fault) -> None:
+        with self._mu:
+            self.faults.append(fault)
+
+    def total(self) -> int:
+        return sum(self.answers.values())
+
+    def said(self) -> str:
+        """The faults in brief, for the message of a test that fails."""
+        seen = Counter(f"{f.transport}: {f.text[:160]}" for f in self.faults)
+        return "; ".join(f"{n} x {text}" for text, n in seen.most_common(5))
+
+    def clean(self) -> None:
+        """No request has failed, over either transport."""
+        assert not self.faults, (
+            f"{len(self.faults)} of {self.total() + len(self.faults)} requests failed: {self.said()}"
+        )
+        assert all(self.answers[t] > 20 for t in ("http", "grpc")), self.answers
 
 
-def send(load: Load, transport: str, host: str, ended: threading.Event) -> None:
-    """Keeps one client, whose connections live as long as it and the server let them, until ended."""
+def connect(calls: Calls, transport: str) -> Any:
     module = CLIENTS[transport]
-    waits = {"connection_timeout": DEADLINE_S, "network_timeout": DEADLINE_S} if transport == "http" else {}
-    more = {} if transport == "http" else {"client_timeout": DEADLINE_S}
-    with module.InferenceServerClient(f"{host}:{PORTS[transport]}", **waits) as client:
-        client.module = module
-        number = 0
-        while not ended.is_set():
-            number += 1
-            given = np.full((1, 4), number % 1000, np.float32)
+    if transport == "http":
+        tls = {"ssl": True, "ssl_options": {"ca_certs": calls.ca}, "insecure": False} if calls.ca else {}
+        client = module.InferenceServerClient(
+            calls.http, connection_timeout=calls.deadline_s, network_timeout=calls.deadline_s, **tls
+        )
+    else:
+        tls = {"ssl": True, "root_certificates": calls.ca} if calls.ca else {}
+        client = module.InferenceServerClient(calls.grpc, channel_args=list(calls.channel), **tls)
+    client.module = module
+    return client
+
+
+def ask(client, number: int, **more) -> str:
+    """One request, whose answer is checked; the version of the model that answered."""
+    given = np.full((1, 4), number, np.float32)
+    result = client.infer("double", tensors(client, {"INPUT0": given}), **more)
+    got = result.as_numpy("OUTPUT0")
+    assert np.array_equal(got, given * 2), f"{got} for {given}"
+    said = result.get_response()
+    return said["model_version"] if isinstance(said, dict) else said.model_version
+
+
+def send(load: Load, transport: str, ended: threading.Event) -> None:
+    """Keeps one client, whose connections live as long as it and the server let them, until ended."""
+    calls = load.calls
+    more = {"client_timeout": calls.deadline_s} if transport == "grpc" else {}
+    number, again = 1, False
+    with connect(calls, transport) as client:
+        while not ended.is_set() or again:
+            begun = time.monotonic()
             try:
-                got = infer(client, "double", {"INPUT0": given}, **more)["OUTPUT0"]
-                load.note(transport, "" if np.array_equal(got, given * 2) else f"{got} for {given}")
+                version = ask(client, number, **more)
             except Exception as e:  # every fault of a request counts, of whatever class
-                load.note(transport, f"{type(e).__name__}: {e}")
-            ended.wait(0.01)  # constant load, not all that two cores can do
+                load.failed(Fault(transport, begun, time.monotonic() - begun, f"{type(e).__name__}: {e}"))
+                again = calls.retry
+                if again and ended.wait(0.1):
+                    load.lost += 1
+                    return
+                continue
+            load.answered(transport, version, again)
+            number, again = number % 1000 + 1, False
+            ended.wait(calls.pause_s)
 
 
 @contextlib.contextmanager
-def loaded(host: str = "neso.default.svc.cluster.local", clients: int = 3) -> Iterator[Load]:
-    """So many clients of each transport send requests meanwhile."""
-    load, ended = Load(), threading.Event()
+def loaded(calls: Calls | None = None, transports: tuple[str, ...] = ("http", "grpc")) -> Iterator[Load]:
+    """The clients send requests meanwhile."""
+    load, ended = Load(calls or Calls()), threading.Event()
     threads = [
-        threading.Thread(target=send, args=(load, transport, host, ended))
-        for transport in PORTS
-        for _ in range(clients)
+        threading.Thread(target=send, args=(load, transport, ended))
+        for transport in transports
+        for _ in range(load.calls.clients)
     ]
     for t in threads:
         t.start()

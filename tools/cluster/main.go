@@ -20,6 +20,7 @@ const usage = `usage: cluster COMMAND
   down                 end it, with all that it has made on this machine but its logs
   status               what runs, and where it lies
   tools                build and download what up needs, and no more
+  kserve               build KServe's controller, for the tests; prints the directory that has it, with its charts
   load FILE...         image archives (of make images, neso image build, docker save) into both nodes
   client COMMAND...    run a command on node 1's network, with the cluster's names, kubectl and helm
   kubectl, helm ...    these, with this cluster's configuration
@@ -60,8 +61,11 @@ func run(args []string) error {
 		return err
 	}
 	command, rest := args[0], args[1:]
-	if command == "tools" {
+	switch command {
+	case "tools":
 		return l.prepare()
+	case "kserve":
+		return l.kserve()
 	}
 	if err := possible(); err != nil {
 		return err

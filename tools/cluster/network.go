@@ -18,12 +18,20 @@ const (
 	services      = "10.96.0.0/16"
 	firstService  = "10.96.0.1"
 	pods          = "10.244.0.0/16"
+
+	bridgeAddress6 = "fd99::1"
+	services6      = "fd99:0:0:96::/112"
+	pods6          = "fd99:1::/48"
 )
 
 func nodeName(n int) string    { return fmt.Sprintf("node%d", n) }
 func namespace(n int) string   { return fmt.Sprintf("neso-node%d", n) }
 func nodeAddress(n int) string { return fmt.Sprintf("10.99.0.1%d", n) }
 func podRange(n int) string    { return fmt.Sprintf("10.244.%d.0/24", n) }
+func cable(n int) string       { return fmt.Sprintf("to-node%d", n) }
+
+func nodeAddress6(n int) string { return fmt.Sprintf("fd99::1%d", n) }
+func podRange6(n int) string    { return fmt.Sprintf("fd99:1:0:%d::/64", n) }
 
 // network makes the namespaces, a bridge in that of the control plane, and a cable to
 // each node.
@@ -33,6 +41,7 @@ func network() error {
 		"-n " + plane + " link set lo up",
 		"-n " + plane + " link add bridge0 type bridge",
 		"-n " + plane + " addr add " + bridgeAddress + "/24 dev bridge0",
+		"-n " + plane + " addr add " + bridgeAddress6 + "/64 dev bridge0 nodad",
 		"-n " + plane + " link set bridge0 up",
 	}
 	for n := 1; n <= nodes; n++ {
@@ -40,17 +49,21 @@ func network() error {
 		script = append(script,
 			"netns add "+namespace(n),
 			in+" link set lo up",
-			fmt.Sprintf("-n %s link add to-node%d type veth peer name eth0 netns %s", plane, n, namespace(n)),
-			fmt.Sprintf("-n %s link set to-node%d master bridge0 up", plane, n),
+			fmt.Sprintf("-n %s link add %s type veth peer name eth0 netns %s", plane, cable(n), namespace(n)),
+			fmt.Sprintf("-n %s link set %s master bridge0 up", plane, cable(n)),
 			in+" addr add "+nodeAddress(n)+"/24 dev eth0",
+			in+" addr add "+nodeAddress6(n)+"/64 dev eth0 nodad",
 			in+" link set eth0 up",
 			in+" route add default via "+bridgeAddress,
-			"-n "+plane+" route add "+podRange(n)+" via "+nodeAddress(n))
+			in+" route add default via "+bridgeAddress6,
+			"-n "+plane+" route add "+podRange(n)+" via "+nodeAddress(n),
+			"-n "+plane+" route add "+podRange6(n)+" via "+nodeAddress6(n))
 	}
 	for n := 1; n <= nodes; n++ {
 		for other := 1; other <= nodes; other++ {
 			if n != other {
-				script = append(script, "-n "+namespace(n)+" route add "+podRange(other)+" via "+nodeAddress(other))
+				script = append(script, "-n "+namespace(n)+" route add "+podRange(other)+" via "+nodeAddress(other),
+					"-n "+namespace(n)+" route add "+podRange6(other)+" via "+nodeAddress6(other))
 			}
 		}
 	}
@@ -60,10 +73,19 @@ func network() error {
 		}
 	}
 	for _, ns := range namespaces() {
-		c := exec.Command("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+		c := exec.Command("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
 		if err := within(ns, c.Run); err != nil {
 			return fmt.Errorf("forwarding in %s: %w", ns, err)
 		}
+	}
+	return nil
+}
+
+// plug puts a node's cable in, or out: what is sent to the node is lost then, and nobody
+// is told.
+func plug(n int, state string) error {
+	if out, err := exec.Command("ip", "-n", plane, "link", "set", cable(n), state).CombinedOutput(); err != nil {
+		return fmt.Errorf("the cable of %s: %w: %s", nodeName(n), err, out)
 	}
 	return nil
 }

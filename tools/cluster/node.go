@@ -26,6 +26,9 @@ func (l layout) startNode(n int) error {
 	if err != nil {
 		return err
 	}
+	if err := plug(n, "up"); err != nil {
+		return err
+	}
 	return within(namespace(n), func() error {
 		c := exec.Command(self, "node", fmt.Sprint(n))
 		c.Dir = "/"
@@ -39,6 +42,10 @@ func (l layout) startNode(n int) error {
 func (l layout) killNode(n int) error {
 	if l.alive(nodeName(n)) == 0 {
 		return fmt.Errorf("%s does not run", nodeName(n))
+	}
+	// Its network outlives it, and would say to who calls that nobody is there.
+	if err := plug(n, "down"); err != nil {
+		return err
 	}
 	if err := l.end(nodeName(n)); err != nil {
 		return err
@@ -173,7 +180,7 @@ func (l layout) nodeRun(n int, disk string) error {
 		return err
 	}
 	if err := add("kubelet", l.hyper(), "kubelet", "--config="+filepath.Join(disk, "kubelet.yaml"), "--kubeconfig="+l.pki(nodeName(n)+".conf"),
-		"--hostname-override="+nodeName(n), "--node-ip="+nodeAddress(n), "--root-dir=/var/lib/kubelet"); err != nil {
+		"--hostname-override="+nodeName(n), "--node-ip="+nodeAddress(n)+","+nodeAddress6(n), "--root-dir=/var/lib/kubelet"); err != nil {
 		return err
 	}
 	if err := add("proxy", l.hyper(), "kube-proxy", "--config="+filepath.Join(disk, "proxy.yaml")); err != nil {

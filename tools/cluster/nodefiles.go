@@ -9,12 +9,12 @@ import (
 // nodeFiles writes the configuration of what runs on a node.
 func (l layout) nodeFiles(n int, disk string) error {
 	files := map[string]string{
-		"cni/10-pods.conflist": fmt.Sprintf(cniConfig, podRange(n)),
+		"cni/10-pods.conflist": fmt.Sprintf(cniConfig, podRange(n), podRange6(n)),
 		"containerd.toml": fmt.Sprintf(containerdConfig, pause, l.debian("usr/sbin/runc"), l.debian("usr/lib/cni"),
 			filepath.Join(disk, "cni")),
 		"kubelet.yaml": fmt.Sprintf(kubeletConfig, nodeAddress(n), l.pki("ca.crt"),
 			l.pki(nodeName(n)+".crt"), l.pki(nodeName(n)+".key"), bridgeAddress),
-		"proxy.yaml": fmt.Sprintf(proxyConfig, l.pki("proxy.conf"), pods, nodeName(n)),
+		"proxy.yaml": fmt.Sprintf(proxyConfig, l.pki("proxy.conf"), pods+","+pods6, nodeName(n)),
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(disk, name), []byte(text), 0o644); err != nil {
@@ -26,7 +26,8 @@ func (l layout) nodeFiles(n int, disk string) error {
 
 // A cable to each pod and routes: no bridge, no masquerade, so servers see who calls.
 const cniConfig = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "mtu": 1400, "ipMasq": false,
- "ipam": {"type": "host-local", "dataDir": "/run/cni", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+ "ipam": {"type": "host-local", "dataDir": "/run/cni", "ranges": [[{"subnet": %q}], [{"subnet": %q}]],
+ "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}}]}
 `
 
 // restrict_oom_score_adj: where CAP_SYS_RESOURCE is missing, runc could not lower it.
@@ -80,7 +81,7 @@ const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clientConnection: {kubeconfig: %q}
 mode: nftables
-clusterCIDR: %s
+clusterCIDR: %q
 hostnameOverride: %s
 oomScoreAdj: 0
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}

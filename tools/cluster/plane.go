@@ -23,7 +23,7 @@ func (l layout) controlPlane() error {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file="+l.pki("front.crt"), "--proxy-client-key-file="+l.pki("front.key"), "--enable-aggregator-routing=true",
 		"--service-account-key-file="+l.pki("accounts.crt"), "--service-account-signing-key-file="+l.pki("accounts.key"),
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range="+services,
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range="+services+","+services6,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true"); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -29,8 +30,8 @@ const (
 	ttl  = 1
 )
 
-// directory answers for Services of IPv4: the address of the Service, or for a
-// headless one those of its ready endpoints.
+// directory answers for Services, of IPv4 and IPv6: the addresses of the Service, or for
+// a headless one those of its ready endpoints.
 type directory struct {
 	services listcorev1.ServiceLister
 	slices   listdiscoveryv1.EndpointSliceLister
@@ -93,7 +94,7 @@ func (d directory) answer(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, known := d.find(strings.ToLower(q.Name.String()))
+	found, known := d.find(strings.ToLower(q.Name.String()))
 	code := dnsmessage.RCodeSuccess
 	if !known {
 		code = dnsmessage.RCodeNameError
@@ -106,20 +107,28 @@ func (d directory) answer(message []byte) ([]byte, error) {
 	if err := errors.Join(b.StartQuestions(), b.Question(q), b.StartAnswers()); err != nil {
 		return nil, err
 	}
-	for _, a := range addresses {
-		if q.Type != dnsmessage.TypeA {
-			break
+	h := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: ttl}
+	for _, a := range found {
+		err := error(nil)
+		switch {
+		case q.Type == dnsmessage.TypeA && a.Is4():
+			err = b.AResource(h, dnsmessage.AResource{A: a.As4()})
+		case q.Type == dnsmessage.TypeAAAA && a.Is6():
+			err = b.AAAAResource(h, dnsmessage.AAAAResource{AAAA: a.As16()})
 		}
-		h := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: ttl}
-		if err := b.AResource(h, dnsmessage.AResource{A: a}); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 	return b.Finish()
 }
 
+// most is how many addresses of a family are answered: with the question they fit into
+// 512 bytes.
+const most = 15
+
 // find looks up service.namespace.svc.cluster.local.
-func (d directory) find(name string) ([][4]byte, bool) {
+func (d directory) find(name string) ([]netip.Addr, bool) {
 	name, ours := strings.CutSuffix(name, zone)
 	service, namespace, two := strings.Cut(name, ".")
 	if !ours || !two {
@@ -130,29 +139,33 @@ func (d directory) find(name string) ([][4]byte, bool) {
 		return nil, false
 	}
 	if s.Spec.ClusterIP != corev1.ClusterIPNone {
-		return ipv4(nil, s.Spec.ClusterIP), true
+		return addresses(s.Spec.ClusterIPs), true
 	}
 	slices, err := d.slices.EndpointSlices(namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}))
 	if err != nil {
 		return nil, true
 	}
-	var all [][4]byte
+	var ready []string
+	count := map[discoveryv1.AddressType]int{}
 	for _, slice := range slices {
 		for _, e := range slice.Endpoints {
-			ready := e.Conditions.Ready == nil || *e.Conditions.Ready || s.Spec.PublishNotReadyAddresses
-			if ready && len(e.Addresses) > 0 {
-				all = ipv4(all, e.Addresses[0])
+			serves := e.Conditions.Ready == nil || *e.Conditions.Ready || s.Spec.PublishNotReadyAddresses
+			if serves && len(e.Addresses) > 0 && count[slice.AddressType] < most {
+				count[slice.AddressType]++
+				ready = append(ready, e.Addresses[0])
 			}
 		}
 	}
-	return all, true
+	return addresses(ready), true
 }
 
-// ipv4 appends an address, if it is of IPv4. No more than 24 fit into 512 bytes with
-// the question.
-func ipv4(all [][4]byte, text string) [][4]byte {
-	if ip := net.ParseIP(text).To4(); ip != nil && len(all) < 24 {
-		all = append(all, [4]byte(ip))
+// addresses returns those of texts that are some.
+func addresses(texts []string) []netip.Addr {
+	var all []netip.Addr
+	for _, text := range texts {
+		if a, err := netip.ParseAddr(text); err == nil {
+			all = append(all, a)
+		}
 	}
 	return all
 }

@@ -1,0 +1,139 @@
+"""A cluster of tools/cluster, by kubectl and Helm, with the release `neso` of the chart."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from server import ROOT
+
+HERE = Path(__file__).resolve().parent
+CHART = ROOT / "deploy" / "helm" / "neso"
+CLUSTER = ROOT / "bin" / "cluster"
+NODES = ("node1", "node2")
+# Of the machine that the tests run on: the network of node 1 (bin/cluster client).
+ADDRESS = "10.99.0.11"
+
+
+class Failed(AssertionError):
+    """What a command said that failed."""
+
+
+class Cluster:
+    def command(self, *args: str | Path, limit: float = 300, text: str | None = None) -> str:
+        done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=limit, input=text)
+        if done.returncode != 0:
+            raise Failed(f"{' '.join(str(a) for a in args)}: {done.stderr}{done.stdout}")
+        return done.stdout
+
+    def kubectl(self, *args: str, **more) -> str:
+        """What kubectl prints; Failed with what it says when it fails."""
+        return self.command("kubectl", *args, **more)
+
+    def get(self, *args: str) -> dict:
+        return json.loads(self.kubectl("get", *args, "-o", "json"))
+
+    def apply(self, *objects: dict) -> None:
+        made = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=made)
+
+    def helm(self, *values: dict, release: str = "neso", wait: bool = True) -> None:
+        """Installs the chart, or upgrades the release to these values, and waits until it is rolled out."""
+        with tempfile.TemporaryDirectory() as d:
+            command = ["helm", "upgrade", "--install", release, str(CHART), "-f", str(HERE / "values.yaml")]
+            for n, value in enumerate(values):
+                file = Path(d) / f"{n}.json"  # JSON is YAML
+                file.write_text(json.dumps(value))
+                command += ["-f", str(file)]
+            self.command(*command)
+        if wait:
+            self.rolled_out()
+
+    def rolled_out(self) -> None:
+        self.kubectl("rollout", "status", "deployment/neso", "--timeout=280s")
+        # Those that leave still serve; what a test counts are the others.
+        self.until(lambda: len(self.all_pods()) == len(self.pods()), "pods that leave")
+
+    def all_pods(self, release: str = "neso") -> list[dict]:
+        return self.get("pods", "-l", f"app.kubernetes.io/instance={release}")["items"]
+
+    def pods(self, release: str = "neso") -> list[dict]:
+        """The pods of the release that are not on their way out."""
+        return [p for p in self.all_pods(release) if "deletionTimestamp" not in p["metadata"]]
+
+    def ready(self, release: str = "neso") -> list[dict]:
+        """Those that get requests: the ready endpoints of the Service."""
+        return [p for p in self.pods(release) if condition(p, "Ready") == "True"]
+
+    def until(self, met: Callable[[], object], what: str, limit: float = 120) -> None:
+        """Waits until the cluster is in a state."""
+        end = time.monotonic() + limit
+        while not met():
+            if time.monotonic() > end:
+                raise Failed(f"{what}: not within {limit} s\n{self.kubectl('get', 'pods,nodes', '-o', 'wide')}")
+            time.sleep(0.2)  # what is asked is another process: there is nothing to wait on
+
+    def endpoints(self, service: str = "neso") -> set[str]:
+        """The addresses that the Service leads to."""
+        found = self.get("endpointslices", "-l", f"kubernetes.io/service-name={service}")["items"]
+        return {
+            address
+            for piece in found
+            for e in piece.get("endpoints") or []
+            if e["conditions"].get("ready")
+            for address in e["addresses"]
+        }
+
+
+def condition(thing: dict, kind: str) -> str:
+    return next((c["status"] for c in thing.get("status", {}).get("conditions", []) if c["type"] == kind), "")
+
+
+def name(thing: dict) -> str:
+    return thing["metadata"]["name"]
+
+
+def address(pod: dict) -> str:
+    return pod["status"]["podIP"]
+
+
+def restarts(pod: dict) -> int:
+    return sum(s["restartCount"] for s in pod["status"].get("containerStatuses", []))
+
+
+def successes(pods: list[dict]) -> dict[str, float]:
+    """How many requests each pod has answered, as its own metrics say."""
+    counts = {}
+    for p in pods:
+        with urllib.request.urlopen(f"http://{address(p)}:8002/metrics", timeout=30) as reply:
+            lines = reply.read().decode().splitlines()
+        found = [line for line in lines if line.startswith('nv_inference_request_success{model="double"')]
+        counts[name(p)] = sum(float(line.rsplit(" ", 1)[1]) for line in found)
+    return counts
+
+
+class Node:
+    """A node from outside: its disk, its mounts, its power."""
+
+    def __init__(self, number: int):
+        self.number, self.name = number, NODES[number - 1]
+        self.run = Path(os.environ["KUBECONFIG"]).parent.parent
+        self.disk = self.run / self.name / "lib"  # /var/lib of the node
+
+    def inside(self, *command: str) -> None:
+        pid = (self.run / "pid" / self.name).read_text().split()[0]
+        subprocess.run(["nsenter", "-t", pid, "-m", "-p", *command], check=True, capture_output=True)
+
+    def kill(self) -> None:
+        subprocess.run([CLUSTER, "kill-node", str(self.number)], check=True, capture_output=True)
+
+    def start(self) -> None:
+        with contextlib.suppress(subprocess.CalledProcessError):  # it may run
+            subprocess.run([CLUSTER, "start-node", str(self.number)], check=True, capture_output=True)
