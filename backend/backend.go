@@ -45,6 +45,9 @@ type Driver struct {
 	// server's process, such as a library of operators: the name of the field, or "".
 	// Package backend/isolate gives such models a process of their own. nil: never.
 	OwnCode func(cfg *Config) string
+	// Isolated says that models run in a process of their own, by package
+	// backend/isolate, unless their configuration says otherwise.
+	Isolated bool
 }
 
 // Lookup is what a model says of the library that runs it.

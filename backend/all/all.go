@@ -5,6 +5,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	errorbackend "github.com/nesoserve/neso/backend/error"
 	"github.com/nesoserve/neso/backend/fil"
+	"github.com/nesoserve/neso/backend/genai"
 	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/identity"
 	"github.com/nesoserve/neso/backend/internal/worker/process"
@@ -123,6 +124,7 @@ func Isolatable(o Options) []backend.Driver {
 			Interpreter: interpreter(o), WorkerUser: o.WorkerUser, WorkerBinary: o.WorkerBinary,
 			WorkerEnvironment: o.WorkerEnvironment, Environment: o.Environment,
 		}),
+		genai.New(genai.Options{Interpreter: interpreter(o)}),
 		onnxruntime.New(onnxruntime.Options{Interpreter: interpreter(o)}),
 		openvino.New(openvino.Options{Interpreter: interpreter(o)}),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/fil"
+	"github.com/nesoserve/neso/backend/genai"
 	"github.com/nesoserve/neso/backend/hosted"
 	"github.com/nesoserve/neso/backend/internal/library"
 	"github.com/nesoserve/neso/backend/native"
@@ -22,7 +23,7 @@ import (
 type Report = library.Report
 
 // specs are the backends that run in a C library.
-var specs = []*library.Spec{&fil.Spec, &onnxruntime.Spec, &openvino.Spec}
+var specs = []*library.Spec{&fil.Spec, &genai.Spec, &onnxruntime.Spec, &openvino.Spec}
 
 // Describe looks for what each built-in backend needs; directory is
 // --backend-directory, or "".
@@ -31,6 +32,7 @@ func Describe(ctx context.Context, o Options, directory string) []Report {
 	reports := []Report{
 		describePython(ctx, o),
 		fil.Describe(fil.Options{Interpreter: interpreter(o)}, server),
+		genai.Describe(genai.Options{Interpreter: interpreter(o)}, server),
 		onnxruntime.Describe(onnxruntime.Options{Interpreter: interpreter(o)}, server),
 		openvino.Describe(openvino.Options{Interpreter: interpreter(o)}, server),
 	}

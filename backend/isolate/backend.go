@@ -43,8 +43,9 @@ type Options struct {
 	Environment []string
 }
 
-// Wrap returns a driver whose models run in workers if they say so, and as
-// before if they do not. The backend must answer within Execute.
+// Wrap returns a driver whose models run in workers if they say so, or their
+// backend does and they do not object, and as before if not. The backend must
+// answer within Execute unless the model is decoupled.
 func Wrap(d backend.Driver, o Options) backend.Driver {
 	open, check := d.Open, d.CheckParameter
 	if o.Arguments == nil {
@@ -54,7 +55,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 		d.Parameters = slices.Concat(d.Parameters, []string{Param}, limits.Parameters)
 	}
 	d.CheckParameter = func(cfg *backend.Config, name string) error {
-		if err := checkParameter(cfg, name); err != nil || check == nil {
+		if err := checkParameter(cfg, name, d.Isolated); err != nil || check == nil {
 			return err
 		}
 		return check(cfg, name)
@@ -82,7 +83,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 				SettingOwnCode, v)
 		}
 		return &wrapped{
-			Backend: inner, name: d.Name, ownCode: ownCode, options: o, user: user, host: host, settings: s, log: log,
+			Backend: inner, name: d.Name, always: d.Isolated, ownCode: ownCode, options: o, user: user, host: host, settings: s, log: log,
 			launcher: &process.Launcher{Logger: log},
 		}, nil
 	}
@@ -93,6 +94,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 type wrapped struct {
 	backend.Backend
 	name     string
+	always   bool                         // models that say nothing run in workers
 	ownCode  func(*backend.Config) string // nil: wherever the model wants
 	options  Options
 	user     *process.User // of workers; nil for the server's
@@ -105,9 +107,9 @@ type wrapped struct {
 
 // checkParameter is what a load says of the parameters of this package. Those that
 // limit a worker are read where the model says that it has one.
-func checkParameter(cfg *backend.Config, name string) error {
+func checkParameter(cfg *backend.Config, name string, always bool) error {
 	switch v := strings.ToLower(cfg.Parameters[Param]); {
-	case v == "process":
+	case v == "process", v == "" && always:
 		return limits.Check(cfg.Parameters, name)
 	case v != "" && v != "none" && name == Param:
 		return notIsolation(cfg)
@@ -124,7 +126,11 @@ func notIsolation(cfg *backend.Config) error {
 // or brings code.
 func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
 	why := "'" + Param + ": process'"
-	switch v := strings.ToLower(cfg.Parameters[Param]); v {
+	v := strings.ToLower(cfg.Parameters[Param])
+	if v == "" && w.always && w.options.Binary != "" {
+		v = "process"
+	}
+	switch v {
 	case "", "none":
 		code := ""
 		if w.ownCode != nil {
@@ -139,10 +145,7 @@ func (w *wrapped) isolated(cfg *backend.Config) (bool, error) {
 	default:
 		return false, notIsolation(cfg)
 	}
-	switch {
-	case cfg.Decoupled:
-		return false, backend.Errorf(backend.Unsupported, "model '%s' is decoupled, which does not go with %s", cfg.Name, why)
-	case w.options.Binary == "":
+	if w.options.Binary == "" {
 		return false, backend.Errorf(backend.Unsupported,
 			"model '%s' has %s; this program names no neso command for workers (all.Options.WorkerBinary)", cfg.Name, why)
 	}

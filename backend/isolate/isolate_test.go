@@ -62,6 +62,12 @@ func (e *echo) NewInstance(context.Context, backend.InstanceConfig) (backend.Ins
 }
 
 func (e *echo) Execute(_ context.Context, b *backend.Batch) error {
+	if e.Decoupled {
+		for _, r := range b.Requests {
+			go many(r)
+		}
+		return nil
+	}
 	bad := false
 	whole := e.Filename == "whole" // an error is that of the batch
 	for _, in := range b.Inputs {
@@ -94,6 +100,19 @@ func (e *echo) Execute(_ context.Context, b *backend.Batch) error {
 	return nil
 }
 
+// many answers after Execute: with the input, as often as its first element says.
+func many(r *backend.Request) {
+	in := r.Inputs[0]
+	for range binary.LittleEndian.Uint32(in.Data) {
+		t := in
+		t.Name, t.Buffer = "OUT", nil
+		if r.Cancelled() || r.Respond(&backend.Response{Outputs: []tensor.Tensor{t}}, false) != nil {
+			break
+		}
+	}
+	_ = r.Respond(nil, true)
+}
+
 func driver(t *testing.T) backend.Driver {
 	t.Helper()
 	self, err := os.Executable()
@@ -122,6 +141,15 @@ func TestSuite(t *testing.T) {
 			cfg := config(tensor.Int32, 8, 1)
 			cfg.Filename = "whole"
 			return cfg
+		},
+		Decoupled: func(_ *testing.T, n int) (backend.Config, []tensor.Tensor) {
+			cfg := config(tensor.Int32, 0, -1)
+			cfg.Decoupled = true
+			data := binary.LittleEndian.AppendUint32(nil, uint32(n))
+			if n == 5 { // more than a frame takes
+				data = append(data, make([]byte, 64<<10)...)
+			}
+			return cfg, []tensor.Tensor{{Name: "IN", Datatype: tensor.Int32, Shape: tensor.Shape{int64(len(data) / 4)}, Data: data}}
 		},
 		Broken: func(*testing.T) backend.Config {
 			cfg := config(tensor.Int32, 8, 1)
@@ -232,10 +260,6 @@ func TestCompleteAndErrors(t *testing.T) {
 	cfg.Parameters = map[string]string{Param: "thread"}
 	if _, err := b.Load(t.Context(), cfg); err == nil || err.Error() != "parameter 'isolation' of model 'model' is 'thread', expected "+
 		"process or none" {
-		t.Errorf("got %v", err)
-	}
-	cfg.Parameters, cfg.Decoupled = map[string]string{Param: "process"}, true
-	if _, err := b.Load(t.Context(), cfg); err == nil || backend.AsError(err).Code != backend.Unsupported {
 		t.Errorf("got %v", err)
 	}
 }

@@ -32,7 +32,8 @@ func Main(drivers []backend.Driver) int {
 		drivers: drivers, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 		memory: memory.New(memory.Options{}),
 	}
-	if err := guest.New(control, descriptors, g).Serve(); err != nil {
+	g.guest = guest.New(control, descriptors, g)
+	if err := g.guest.Serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -63,6 +64,8 @@ type handler struct {
 	model    backend.Model
 	instance backend.Instance
 	serves   guest.Instance
+	guest    *guest.Guest
+	many     bool // the model gives any number of responses: see served.go
 }
 
 // Call implements worker.GuestHandler.
@@ -115,6 +118,10 @@ func (g *handler) init(body json.RawMessage) error {
 	if g.instance, err = g.model.NewInstance(ctx, i.Instance); err != nil {
 		return err
 	}
+	if i.View.Decoupled {
+		g.many = true
+		return g.attach(&i)
+	}
 	g.serves = guest.Instance{
 		Tables: wire.Tables{Inputs: i.Inputs, Outputs: i.Outputs}, Whole: len(i.View.Scattered) > 0, InlineLimit: segment.DefaultInlineLimit,
 		Execute: func(b *backend.Batch) error { return g.instance.Execute(ctx, b) },
@@ -124,7 +131,7 @@ func (g *handler) init(body json.RawMessage) error {
 
 // Instance implements worker.GuestHandler.
 func (g *handler) Instance(number uint32) (guest.Instance, bool) {
-	return g.serves, number == 0 && g.instance != nil
+	return g.serves, number == 0 && g.instance != nil && !g.many
 }
 
 // Exit implements worker.GuestHandler. The end of the process frees the rest.
@@ -157,7 +164,3 @@ func (host) Unload(context.Context, string, bool) error                    { ret
 func (host) Ready(string, int64) bool                                      { return false }
 func (host) Activity(string, string, int64)                                {}
 func (host) Document(backend.Question) ([]byte, error)                     { return nil, errAlone }
-func (host) MetricFamily(backend.MetricFamily) (func(), error)             { return nil, errAlone }
-func (host) Metric(backend.MetricFamily, map[string]string) (backend.Metric, error) {
-	return nil, errAlone
-}

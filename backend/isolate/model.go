@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/backend/internal/worker/limits"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
+	"github.com/nesoserve/neso/backend/internal/worker/stream"
 	"github.com/nesoserve/neso/backend/internal/worker/supervise"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
@@ -33,6 +34,8 @@ type initBody struct {
 	Instance backend.InstanceConfig `json:"instance"`
 	Inputs   []string               `json:"inputs"`
 	Outputs  []string               `json:"outputs"`
+	// Window is that of guest.Served, for decoupled models.
+	Window int `json:"window,omitempty"`
 }
 
 // model is one version whose instances are workers.
@@ -93,18 +96,18 @@ func (m *model) NewInstance(ctx context.Context, in backend.InstanceConfig) (bac
 				return nil, err
 			}
 		}
-		view := m.cfg
-		view.Instances = []backend.InstanceConfig{in}
-		if _, err := c.Load(ctx, wire.KindInit, 0, initBody{
-			View: view, Instance: in, Inputs: m.tables.Inputs,
-			Outputs: m.tables.Outputs,
-		}); err != nil {
+		body := initBody{View: m.cfg, Instance: in, Inputs: m.tables.Inputs, Outputs: m.tables.Outputs}
+		body.View.Instances = []backend.InstanceConfig{in}
+		if m.cfg.Decoupled {
+			body.Window = stream.Window
+		}
+		if _, err := c.Load(ctx, wire.KindInit, 0, body); err != nil {
 			return nil, plain(err)
 		}
 		return c.Attach(worker.Instance{
 			Name: in.Name, Caller: backend.Caller{Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: in.Name},
 			Tables: m.tables, Arena: m.arena, InlineLimit: segment.DefaultInlineLimit,
-			Gather: m.cfg.MaxBatchSize > 0,
+			Gather: m.cfg.MaxBatchSize > 0 && !m.cfg.Decoupled, Decoupled: m.cfg.Decoupled, Window: m.cfg.Decoupled,
 		}), nil
 	}
 	run, err := supervise.Start(ctx, spec, first, setup)

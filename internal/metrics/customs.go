@@ -155,12 +155,15 @@ func (c *Customs) forgetLocked(family *metricFamily) {
 	}
 }
 
+// backendNames are families of the server that its backends tell of.
+var backendNames = []string{"neso_generation_cache_bytes", "vllm:kv_cache_usage_perc"}
+
 func checkFamily(f backend.MetricFamily, labels map[string]string) error {
 	if !customName.MatchString(f.Name) {
 		return backend.Errorf(backend.InvalidArg, "invalid metric name '%s'", f.Name)
 	}
 	for _, own := range ownNames {
-		if strings.HasPrefix(f.Name, own) {
+		if strings.HasPrefix(f.Name, own) && !slices.Contains(backendNames, f.Name) {
 			return backend.Errorf(backend.InvalidArg, "metric name '%s' belongs to the server", f.Name)
 		}
 	}

@@ -43,6 +43,11 @@ func Read(cfg *backend.Config) (*Config, error) {
 	return c, nil
 }
 
+// Decoupled says that the model gives any number of responses.
+func (c *Config) Decoupled() {
+	c.set("model_transaction_policy", map[string]bool{"decoupled": true})
+}
+
 // Complete returns the whole configuration with the largest batch, the dynamic
 // batcher when that is more than one and the file has no scheduler, and those of
 // the inputs and outputs that the file leaves out.

@@ -12,6 +12,7 @@ type IO struct {
 	DataType string   `json:"data_type"`
 	Dims     []int64  `json:"dims"`
 	Reshape  *Reshape `json:"reshape,omitempty"`
+	Optional bool     `json:"optional,omitempty"`
 }
 
 // Reshape is the shape that the model gets in place of the dims.

@@ -31,3 +31,7 @@ func (f Function) CallWith(args []uintptr) uintptr {
 // for some two thousand in a process: make one per use in the code, not per
 // object.
 func Callback(fn any) uintptr { return purego.NewCallback(fn) }
+
+// Bind makes a Go function, to which fn points, call a C function: for arguments that are
+// no pointers or integers. It costs far more than Call.
+func Bind(fn any, f Function) { purego.RegisterFunc(fn, uintptr(f)) }

@@ -13,6 +13,9 @@ func (Function) CallWith([]uintptr) uintptr { panic(ErrUnsupported) }
 // Callback returns 0 in this build.
 func Callback(any) uintptr { return 0 }
 
+// Bind leaves the function nil.
+func Bind(any, Function) {}
+
 func openFile(string) (*Library, error) { return nil, ErrUnsupported }
 
 // Symbol fails in this build.

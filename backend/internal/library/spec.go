@@ -34,6 +34,10 @@ type Spec struct {
 	// Parameter is that of a model's configuration which names the library or its
 	// directory.
 	Parameter string
+	// Before, if not nil, readies what the library needs while it is being opened: one
+	// that misses it there may end the process. path is that of the file, "" where the
+	// system looks for it; p has no Named.
+	Before func(path string, p Places) error
 }
 
 // Places are where a library is searched, beside what its Spec says.
@@ -79,8 +83,18 @@ func (s *Spec) Open(p Places) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
+	before := func() error { return nil }
+	if s.Before != nil {
+		before = func() error {
+			p.Named = ""
+			return s.Before(path, p)
+		}
+	}
 	if path == "" {
-		return s.openSystem(tried)
+		return s.openSystem(tried, before)
+	}
+	if err := before(); err != nil {
+		return nil, err
 	}
 	l, err := openFile(path)
 	if err != nil {
@@ -92,11 +106,15 @@ func (s *Spec) Open(p Places) (*Library, error) {
 }
 
 // openSystem leaves the search to the dynamic loader.
-func (s *Spec) openSystem(tried []string) (*Library, error) {
+func (s *Spec) openSystem(tried []string, before func() error) (*Library, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
-	for _, pattern := range s.patterns() {
+	var names []string
+	if before() == nil {
+		names = s.patterns()
+	}
+	for _, pattern := range names {
 		name := strings.TrimSuffix(pattern, ".*")
 		if strings.ContainsAny(name, "*?[") {
 			continue

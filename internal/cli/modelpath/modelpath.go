@@ -91,14 +91,14 @@ func Read(path string) (*Model, error) {
 		}, nil
 	}
 	for _, name := range []string{
-		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
+		"genai_config.json", "model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
 		"model.tflite", "model.pdmodel",
 		"model.skops", "model.joblib", "xgboost.json", "xgboost.ubj", "xgboost.model", "model.txt", "checkpoint.tl", "model.pkl",
 		"model.bst", "model.ubj", "model.json",
 	} {
 		if has(name) {
 			m := &Model{Name: modelName(filepath.Join(abs, name)), version: abs}
-			if b := backendOf[filepath.Ext(name)]; b == "fil" { // whose files say no platform
+			if b := backendOf[filepath.Ext(name)]; b == "fil" && name != "genai_config.json" { // whose files say no platform
 				m.config = fmt.Sprintf("backend: %q\ndefault_model_filename: %q\n", b, name)
 			}
 			return m, nil
@@ -151,6 +151,9 @@ func modelOfFile(abs string) (*Model, error) {
 			return &Model{Name: filepath.Base(model), Directory: model}, nil
 		}
 	}
+	if filepath.Base(abs) == "genai_config.json" {
+		return &Model{Name: modelName(abs), version: filepath.Dir(abs)}, nil
+	}
 	ending := strings.ToLower(filepath.Ext(abs))
 	b := backendOf[ending]
 	if hint := instead[ending]; hint != "" {
@@ -190,7 +193,7 @@ func InVersion(abs string) bool {
 // file is called as its kind is.
 func modelName(abs string) string {
 	name := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
-	if name == "model" || name == "xgboost" || name == "checkpoint" { // of which there is one in each directory
+	if name == "model" || name == "genai_config" || name == "xgboost" || name == "checkpoint" { // of which there is one in each directory
 		if dir := filepath.Dir(abs); InVersion(abs) {
 			name = filepath.Base(filepath.Dir(dir))
 		} else {

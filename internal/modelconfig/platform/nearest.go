@@ -17,7 +17,7 @@ var otherBackends = map[string]string{
 	"onnx":        "onnxruntime", "ort": "onnxruntime", "tf": "tensorflow", "savedmodel": "tensorflow", "graphdef": "tensorflow",
 	"keras": "tensorflow", "tflite": "tensorflow",
 	"trt": "tensorrt", "scikit-learn": "sklearn", "scikit_learn": "sklearn", "skops": "sklearn", "xgboost": "fil",
-	"lightgbm": "fil", "ov": "openvino",
+	"lightgbm": "fil", "ov": "openvino", "onnxruntime-genai": "genai", "onnxruntime_genai": "genai",
 }
 
 // leastCompared is how long another name of a backend is that slips of fingers

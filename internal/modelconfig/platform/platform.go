@@ -39,6 +39,7 @@ type rule struct {
 
 var rules = []rule{
 	{backend: "tensorflow", platform: "tensorflow_savedmodel", filename: "model.savedmodel", directory: true},
+	{backend: "genai", filename: "genai_config.json", file: true, byName: true},
 	{backend: "tensorflow", platform: "tensorflow_graphdef", filename: "model.graphdef", file: true},
 	{backend: "tensorrt", platform: TensorRT, filename: "model.plan", file: true, byName: true},
 	{backend: "onnxruntime", platform: "onnxruntime_onnx", filename: "model.onnx", file: true, directory: true, byName: true},

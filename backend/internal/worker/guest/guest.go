@@ -308,7 +308,7 @@ func (g *Guest) cancel(handle uint64) {
 	if r := g.served[handle]; r != nil {
 		r.cancelled.Store(true)
 		g.credit.Broadcast()
-	} else if g.board.known {
+	} else {
 		if len(g.early) >= earlyLimit {
 			clear(g.early) // most are of requests that had been answered
 		}

@@ -1,0 +1,394 @@
+package genai
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/library"
+)
+
+// engine is the library's: it runs all requests together, and takes in others between two tokens.
+// It is of one thread, which does what comes over calls and runs it as long as it has requests.
+type engine struct {
+	network *network
+	calls   chan func()
+	stop    chan struct{}
+	ending  sync.Once // closes stop
+	done    chan struct{}
+
+	// Of the thread alone.
+	handle, events uintptr
+	active         map[uintptr]*running
+	out            *uint64 // where the library puts what it is asked for
+	pins           runtime.Pinner
+
+	mu  sync.Mutex
+	err error // why there is no engine any more
+}
+
+// running is a request in the engine. Its tokens wait until they are taken: there are no more than
+// it asked for.
+type running struct {
+	engine *engine
+	gone   func() bool
+	handle uintptr // of the thread alone
+
+	mu     sync.Mutex
+	tokens []int32
+	ended  bool
+	reason uint32
+	err    error
+	some   chan struct{} // has room for one: there is something new
+}
+
+// What events say, and why a turn has ended.
+const (
+	flagToken    = 1 << 0
+	flagFinished = 1 << 1
+	flagBlocked  = 1 << 2
+	flagFailed   = 1 << 3
+	flagRetry    = 1 << 4
+
+	finishEnd       = 1
+	finishCancelled = 5
+	finishFailed    = 6
+
+	unserviceable = 4 // of the error codes those above it end the engine
+)
+
+// eventRoom is how many events are taken at once.
+const eventRoom = 256
+
+func newEngine(n *network) (*engine, error) {
+	e := &engine{
+		network: n, calls: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}), active: map[uintptr]*running{},
+		out: new(uint64),
+	}
+	started := make(chan error, 1)
+	go e.run(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// run is the thread.
+func (e *engine) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(e.done)
+	e.pins.Pin(e.out)
+	defer e.pins.Unpin()
+	err := e.create()
+	started <- err
+	if err != nil {
+		return
+	}
+	defer func() { e.destroy() }()
+	for {
+		if len(e.active) == 0 {
+			select {
+			case f := <-e.calls:
+				f()
+			case <-e.stop:
+				return
+			}
+			continue
+		}
+		select {
+		case f := <-e.calls:
+			f()
+			continue // those who wait come in before the next token
+		case <-e.stop:
+			return
+		default:
+		}
+		e.step()
+	}
+}
+
+func (e *engine) create() (err error) {
+	n := e.network
+	if e.handle, err = n.make(fnCreateEngine, n.model); err != nil {
+		return err
+	}
+	if e.events, err = n.make(fnCreateEventBuffer, e.handle, eventRoom); err != nil {
+		e.destroy()
+	}
+	return err
+}
+
+// destroy ends the engine and all that it has.
+func (e *engine) destroy() {
+	for handle, r := range e.active {
+		r.end(finishFailed, backend.Errorf(backend.Unavailable, "the library's engine has ended"))
+		e.network.free(fnDestroyRequest, handle)
+	}
+	clear(e.active)
+	e.network.free(fnDestroyEventBuffer, e.events)
+	e.network.free(fnDestroyEngine, e.handle)
+	e.events, e.handle = 0, 0
+}
+
+// close ends the engine. It may be called twice.
+func (e *engine) close() {
+	e.ending.Do(func() { close(e.stop) })
+	<-e.done
+}
+
+// do runs f on the thread.
+func (e *engine) do(f func()) error {
+	over := make(chan struct{})
+	select {
+	case e.calls <- func() { defer close(over); f() }:
+		<-over
+		return nil
+	case <-e.done:
+		return e.ended()
+	}
+}
+
+func (e *engine) ended() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return e.err
+	}
+	return backend.Errorf(backend.Unavailable, "the library's engine has ended")
+}
+
+// step computes one token of each request, as far as they fit, and hands the tokens on.
+func (e *engine) step() {
+	n := e.network
+	err := n.call(fnEngineRun, e.handle, e.events)
+	count := int(n.plain(fnEventCount, e.events))
+	idle := count == 0
+	for i := range count {
+		blocked, fatal := e.take(n.plain(fnEventGet, e.events, uintptr(i)))
+		idle = idle || blocked
+		if fatal != nil && err == nil {
+			err = fatal
+		}
+	}
+	switch {
+	case err != nil:
+		e.renew(err)
+	case idle && count > 0:
+		time.Sleep(time.Millisecond) // it waits for room: what gives it back comes over calls, or with the next token
+	}
+}
+
+// take hands one event on. It returns what ends the engine.
+func (e *engine) take(event uintptr) (blocked bool, fatal error) {
+	flags := uint32(e.ask(fnEventFlags, event))
+	code := uint32(0)
+	if flags&(flagBlocked|flagFailed|flagRetry) != 0 {
+		code = uint32(e.ask(fnEventError, event))
+	}
+	if flags&flagFailed != 0 && code > unserviceable {
+		fatal = fmt.Errorf("its engine failed (code %d)", code)
+	}
+	r := e.active[uintptr(e.ask(fnEventRequest, event))]
+	if r == nil {
+		return flags&(flagBlocked|flagRetry) != 0, fatal
+	}
+	if flags&flagToken != 0 {
+		r.put(int32(uint32(e.ask(fnEventToken, event))))
+	}
+	if flags&flagFinished != 0 {
+		var err error
+		reason := uint32(e.ask(fnEventFinish, event))
+		if reason == finishFailed {
+			err = backend.Errorf(backend.Unavailable, "the library's engine could not serve the request (code %d)", code)
+		}
+		r.end(reason, err)
+	}
+	return flags&(flagBlocked|flagRetry) != 0, fatal
+}
+
+// ask reads a value of an event; 0 where the library has none.
+func (e *engine) ask(fn int, event uintptr) uint64 {
+	*e.out = 0
+	if err := e.network.call(fn, event, uintptr(unsafe.Pointer(e.out))); err != nil {
+		return 0
+	}
+	return *e.out
+}
+
+// renew makes another engine in place of one that has failed; its requests have failed with it.
+func (e *engine) renew(err error) {
+	for _, r := range e.active {
+		r.end(finishFailed, backend.Errorf(backend.Internal, "ONNX Runtime GenAI: %v", err))
+	}
+	e.destroy()
+	if err := e.create(); err != nil {
+		e.mu.Lock()
+		e.err = backend.Errorf(backend.Unavailable, "the library makes no engine any more: %v", err)
+		e.mu.Unlock()
+		e.ending.Do(func() { close(e.stop) })
+	}
+}
+
+// begin hands a task to the engine.
+func (e *engine) begin(t *task, gone func() bool) (source, error) {
+	r := &running{engine: e, gone: gone, some: make(chan struct{}, 1)}
+	var failed error
+	if err := e.do(func() { failed = e.admit(r, t) }); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return r, nil
+}
+
+// admit is begin on the thread.
+func (e *engine) admit(r *running, t *task) (err error) {
+	n := e.network
+	if r.handle, err = n.make(fnEngineCreateRequest, e.handle, 0); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			n.free(fnDestroyRequest, r.handle)
+		}
+	}()
+	options, err := n.make(fnCreateTurnOptions, r.handle)
+	if err != nil {
+		return err
+	}
+	defer n.free(fnDestroyTurnOptions, options)
+	if err := e.configure(options, t); err != nil {
+		return err
+	}
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	pins.Pin(&t.prompt[0])
+	if err := n.call(fnBeginTurn, r.handle, options, uintptr(unsafe.Pointer(&t.prompt[0])), uintptr(len(t.prompt)),
+		uintptr(unsafe.Pointer(e.out))); err != nil {
+		return err
+	}
+	e.active[r.handle] = r
+	return nil
+}
+
+// configure says how the text is written.
+func (e *engine) configure(options uintptr, t *task) error {
+	n := e.network
+	call := func(fn int, v uintptr) func() error { return func() error { return n.call(fn, options, v) } }
+	float := func(i int, v *float64) func() error {
+		return func() error {
+			if v == nil {
+				return nil
+			}
+			return n.failure(n.setTurnFloat[i](options, float32(*v)))
+		}
+	}
+	set := []func() error{call(fnTurnMaxTokens, uintptr(t.maxTokens)), float(2, t.repetition)}
+	if t.minTokens > 0 {
+		set = append(set, call(fnTurnMinTokens, uintptr(t.minTokens)))
+	}
+	if t.noRepeat != nil {
+		set = append(set, call(fnTurnNoRepeat, uintptr(*t.noRepeat)))
+	}
+	sample := t.samples(n.settings)
+	set = append(set, call(fnTurnSample, word(sample)))
+	if sample {
+		set = append(set, float(0, t.temperature), float(1, t.topP))
+		if t.topK != nil {
+			set = append(set, call(fnTurnTopK, uintptr(*t.topK)))
+		}
+		if t.seed != nil {
+			set = append(set, call(fnTurnSeed, uintptr(*t.seed)))
+		}
+	}
+	for _, f := range set {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	if t.guidance == "" {
+		return nil
+	}
+	return n.call(fnTurnGuidance, options, uintptr(unsafe.Pointer(library.CString(t.guidance))),
+		uintptr(unsafe.Pointer(library.CString(t.grammar))))
+}
+
+func (r *running) put(token int32) {
+	r.mu.Lock()
+	r.tokens = append(r.tokens, token)
+	r.mu.Unlock()
+	r.wake()
+}
+
+func (r *running) end(reason uint32, err error) {
+	r.mu.Lock()
+	if !r.ended {
+		r.ended, r.reason, r.err = true, reason, err
+	}
+	r.mu.Unlock()
+	r.wake()
+}
+
+func (r *running) wake() {
+	select {
+	case r.some <- struct{}{}:
+	default:
+	}
+}
+
+// next implements source. The engine keeps the token that ends a text to itself.
+func (r *running) next(func([]float32)) (token int32, done bool, err error) {
+	var tick *time.Ticker
+	for {
+		r.mu.Lock()
+		some := len(r.tokens) > 0
+		if some {
+			token = r.tokens[0]
+			r.tokens = r.tokens[1:]
+			done = r.ended && len(r.tokens) == 0 && r.reason != finishEnd
+		}
+		ended, reason, failed := r.ended, r.reason, r.err
+		r.mu.Unlock()
+		switch {
+		case some:
+			return token, done, nil
+		case failed != nil:
+			return 0, true, failed
+		case ended && reason == finishCancelled:
+			return 0, true, errGone
+		case ended && reason == finishEnd:
+			return tokenEnd, true, nil
+		case ended:
+			return tokenNone, true, nil
+		}
+		if tick == nil {
+			tick = time.NewTicker(lookAgain)
+			defer tick.Stop()
+		}
+		select {
+		case <-r.some:
+		case <-tick.C:
+			if r.gone() {
+				return 0, true, errGone
+			}
+		}
+	}
+}
+
+// close takes the request out of the engine, with what it had of the cache.
+func (r *running) close() {
+	e := r.engine
+	_ = e.do(func() {
+		if e.active[r.handle] != r {
+			return // the engine has ended it
+		}
+		delete(e.active, r.handle)
+		_ = e.network.call(fnCloseRequest, r.handle) // what fails here was ended before
+		e.network.free(fnDestroyRequest, r.handle)
+	}) // where the thread has ended all is freed
+}
