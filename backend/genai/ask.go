@@ -176,8 +176,8 @@ func (m *model) fit(t *task) error {
 			is   bool
 		}{{"num_beams", beams > 1}, {"logprobs", t.logprobs > 0}, {"adapter", t.adapter != ""}} {
 			if no.is {
-				return backend.Errorf(backend.InvalidArg, "'%s' is not for model '%s': the library's engine runs it, which has no such thing", no.what,
-					m.cfg.Name)
+				return backend.Errorf(backend.InvalidArg, "'%s' is not for model '%s': the library's engine runs it, which has none",
+					no.what, m.cfg.Name)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ const lookAgain = 10 * time.Millisecond
 // one, and soon when gone says that nobody waits any more.
 func (p *places) take(bytes int64, gone func() bool) error {
 	if bytes > p.limits.cache {
-		return backend.Errorf(backend.InvalidArg, "the request needs %d bytes for keys and values, and model '%s' has %d for all of its requests: "+
+		return backend.Errorf(backend.InvalidArg, "the request needs %d bytes for keys and values, and model '%s' has %d for all requests: "+
 			"ask for fewer tokens (max_tokens)", bytes, p.model, p.limits.cache)
 	}
 	tick := time.NewTicker(lookAgain)

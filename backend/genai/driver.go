@@ -64,8 +64,8 @@ func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error)
 		return nil, err
 	}
 	if c.MaxBatchSize > 0 {
-		return nil, backend.Errorf(backend.InvalidArg, "autofill failed for model '%s': max_batch_size is %d, and requests of language models are "+
-			"batched token by token: leave it out", cfg.Name, c.MaxBatchSize)
+		return nil, backend.Errorf(backend.InvalidArg, "autofill failed for model '%s': max_batch_size is %d, and language models batch "+
+			"token by token: leave it out", cfg.Name, c.MaxBatchSize)
 	}
 	c.Decoupled()
 	list := func(tensors []completion.IO) func() ([]completion.IO, error) {

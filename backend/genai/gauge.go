@@ -32,7 +32,8 @@ func (m *model) newGauge(limit int64) *gauge {
 			map[string]string{"model": m.cfg.Name, "version": strconv.FormatInt(m.cfg.Version, 10)}, &g.bytes,
 		},
 		{
-			"vllm:kv_cache_usage_perc", "Share of the memory of keys and values that is in use", map[string]string{"model_name": m.cfg.Name}, &g.share,
+			"vllm:kv_cache_usage_perc", "Share of the memory of keys and values that is in use",
+			map[string]string{"model_name": m.cfg.Name}, &g.share,
 		},
 	} {
 		metric, err := host.Metric(backend.MetricFamily{Name: f.name, Description: f.description, Kind: backend.Gauge}, f.labels)

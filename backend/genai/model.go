@@ -46,8 +46,8 @@ type model struct {
 // Load implements backend.Backend. One network serves all instances.
 func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, error) {
 	if !cfg.Decoupled || cfg.MaxBatchSize > 0 {
-		return nil, backend.Errorf(backend.InvalidArg, "model '%s' of the backend genai needs model_transaction_policy { decoupled: true } and no "+
-			"max_batch_size: leave inputs and outputs out, and they are completed", cfg.Name)
+		return nil, backend.Errorf(backend.InvalidArg, "model '%s' of the backend genai needs model_transaction_policy { decoupled: true } and "+
+			"no max_batch_size: leave inputs and outputs out, and they are completed", cfg.Name)
 	}
 	if err := checkTensors(&cfg); err != nil {
 		return nil, err

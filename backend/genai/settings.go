@@ -207,8 +207,8 @@ func parseLimits(cfg *backend.Config) (limits, error) {
 		}
 		v, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 		if err != nil || v < 1 || v > p.most {
-			return l, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected a whole number of 1 to %d", p.name, cfg.Name,
-				cut(text, 40), p.most)
+			return l, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected a whole number of 1 to %d", p.name,
+				cfg.Name, cut(text, 40), p.most)
 		}
 		p.set(v)
 	}

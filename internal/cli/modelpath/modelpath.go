@@ -91,7 +91,8 @@ func Read(path string) (*Model, error) {
 		}, nil
 	}
 	for _, name := range []string{
-		"genai_config.json", "model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
+		"genai_config.json",
+		"model.onnx", "model.xml", "model.pt", "model.pt2", "model.py", "model.plan", "model.savedmodel", "model.graphdef", "model.keras",
 		"model.tflite", "model.pdmodel",
 		"model.skops", "model.joblib", "xgboost.json", "xgboost.ubj", "xgboost.model", "model.txt", "checkpoint.tl", "model.pkl",
 		"model.bst", "model.ubj", "model.json",
