@@ -3,6 +3,7 @@ package genai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
@@ -185,10 +186,8 @@ func (m *model) fit(t *task) error {
 }
 
 func (m *model) hasAdapter(name string) error {
-	for _, n := range m.network.names {
-		if n == name {
-			return nil
-		}
+	if slices.Contains(m.network.names, name) {
+		return nil
 	}
 	have := "it has none"
 	if len(m.network.names) > 0 {

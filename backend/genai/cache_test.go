@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -64,7 +65,7 @@ func TestPlacesCancelled(t *testing.T) {
 		}
 		begin := time.Now()
 		err := p.take(1, func() bool { return time.Since(begin) > time.Second })
-		if err != errGone || time.Since(begin) > 2*time.Second {
+		if !errors.Is(err, errGone) || time.Since(begin) > 2*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(begin))
 		}
 		p.giveBack(1)

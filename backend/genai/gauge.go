@@ -29,11 +29,13 @@ func (m *model) newGauge(limit int64) *gauge {
 	}{
 		{
 			"neso_generation_cache_bytes", "Memory of keys and values that requests of a language model have",
-			map[string]string{"model": m.cfg.Name, "version": strconv.FormatInt(m.cfg.Version, 10)}, &g.bytes,
+			map[string]string{"model": m.cfg.Name, "version": strconv.FormatInt(m.cfg.Version, 10)},
+			&g.bytes,
 		},
 		{
 			"vllm:kv_cache_usage_perc", "Share of the memory of keys and values that is in use",
-			map[string]string{"model_name": m.cfg.Name}, &g.share,
+			map[string]string{"model_name": m.cfg.Name},
+			&g.share,
 		},
 	} {
 		metric, err := host.Metric(backend.MetricFamily{Name: f.name, Description: f.description, Kind: backend.Gauge}, f.labels)

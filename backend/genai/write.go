@@ -57,7 +57,6 @@ type writer struct {
 	words  *words
 	stop   stopper
 	answer answer // what is not sent yet
-	probs  bool   // answer.logprobs has something
 	reason string // why the text has ended, "" as long as it has not
 }
 
