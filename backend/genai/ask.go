@@ -162,7 +162,7 @@ func (m *model) fit(t *task) error {
 	case t.sequences > beams:
 		return backend.Errorf(backend.InvalidArg, "num_return_sequences is %d, and num_beams %d", t.sequences, beams)
 	case beams > 1 && t.stream:
-		return backend.Errorf(backend.InvalidArg, "num_beams is %d: which beam is the best is known at the end, so nothing can be streamed", beams)
+		return backend.Errorf(backend.InvalidArg, "num_beams is %d: the best beam is known at the end, so nothing can be streamed", beams)
 	case beams > 1 && (t.logprobs > 0 || t.guidance != "" || len(t.stop) > 0):
 		return backend.Errorf(backend.InvalidArg, "logprobs, stop and what guides an answer do not go with num_beams")
 	}
