@@ -209,7 +209,7 @@ def test_steps_back_from_errors_and_stays_there(server):
 def test_rules_that_cannot_hold(server):
     for change, said in (
         ({"labels": {"1": 2}}, "labels.1: a label has 1 to 64 letters"),
-        ({"labels": {"a": 9}}, "version 9 is not loaded: the version policy has loaded 1, 2, 3"),
+        ({"labels": {"a": 9}}, "version 9 is not loaded: the version policy loads 1, 2, 3"),
         ({"weights": {"nobody": 1}}, "there is no label 'nobody'"),
         ({"weights": {"1": -1}}, "expected a whole number from 0 to 1000000, got '-1'"),
         ({"weights": {"1": 0}}, "their sum is 0"),
@@ -243,9 +243,7 @@ def test_the_file_at_load(server, repo, tmp_path):
     assert asked(server, "filed/versions/stable") == 1
     python_model(repo, "filed", 2, extra="")
     reply = server.post("/v2/repository/models/filed/load")
-    assert (
-        reply.status == 400 and "labels.stable: version 1 is not loaded: the version policy has loaded 2" in reply.error
-    )
+    assert reply.status == 400 and "labels.stable: version 1 is not loaded: the version policy loads 2" in reply.error
     assert asked(server, "filed/versions/stable") == 1, "what served serves on"
 
 

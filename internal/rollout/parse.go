@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -41,7 +43,15 @@ func parse(base Rules, text []byte, file string, amend bool) (Change, error) {
 		return c, fmt.Errorf("%s has %d bytes, the limit is %d", file, len(text), MaxText)
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	err := decoder.Decode(&doc)
+	if err == nil {
+		var more yaml.Node
+		if err = decoder.Decode(&more); err == nil {
+			return c, fmt.Errorf("%s:%d: a second document begins here, expected one", file, more.Line)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
 		return c, fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	r := &reader{file: file, amend: amend}

@@ -98,6 +98,7 @@ func TestFaults(t *testing.T) {
 		"a: &x 1\nlabels: *x":                        "labels: anchors and aliases are not taken",
 		"? [a]\n: 1":                                 "expected the name of a field, got a list",
 		"- a":                                        "expected fields (labels, weights,",
+		"{}\n---\nlabels: {b: 1}":                    "rollout.yaml:2: a second document begins here",
 		"a: [":                                       "rollout.yaml: line 1: did not find expected node content",
 		"\xff":                                       "rollout.yaml: ",
 		strings.Repeat("x", MaxText+1):               "rollout.yaml has 65537 bytes, the limit is 65536",

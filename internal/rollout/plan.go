@@ -271,5 +271,5 @@ func loaded(versions []int64) string {
 	for i, v := range versions {
 		texts[i] = strconv.FormatInt(v, 10)
 	}
-	return ": the version policy has loaded " + strings.Join(texts, ", ")
+	return ": the version policy loads " + strings.Join(texts, ", ")
 }

@@ -31,7 +31,7 @@ func TestMakeRefuses(t *testing.T) {
 		spoil func(s *Subject)
 		want  string
 	}{
-		{"labels: {a: 3}", nil, "labels.a: version 3 is not loaded: the version policy has loaded 1, 2"},
+		{"labels: {a: 3}", nil, "labels.a: version 3 is not loaded: the version policy loads 1, 2"},
 		{"weights: {a: 1}", nil, "weights.a: there is no label 'a'"},
 		{"weights: {3: 1}", nil, "weights.3: version 3 is not loaded"},
 		{"weights: {3: 0, 1: 1}", nil, "weights.3: version 3 is not loaded"},

@@ -14,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/internal/modelconfig/fault"
 	"github.com/nesoserve/neso/internal/modelconfig/read"
 	"github.com/nesoserve/neso/internal/repository/layout"
+	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/setting"
 )
 
@@ -147,6 +148,7 @@ func checkModel(directory, file string, o Options) Model {
 	case errors.Is(err, fs.ErrNotExist):
 		report := Draft(draft.New(), in, nil)
 		report.Hints = append([]string{"no " + layout.Filename + ": the backend has to supply the configuration"}, report.Hints...)
+		report.checkRules()
 		return report
 	case err != nil && fault.Of(err) == nil:
 		report := Model{Name: name, Directory: directory}
@@ -156,7 +158,34 @@ func checkModel(directory, file string, o Options) Model {
 	if in.Custom && d != nil && d.Name() != "" {
 		in.Name = d.Name()
 	}
-	return Draft(d, in, err)
+	report := Draft(d, in, err)
+	if !in.Custom {
+		report.checkRules()
+	}
+	return report
+}
+
+// checkRules checks the file that says which version gets which requests, against the
+// versions that would be served.
+func (m *Model) checkRules() {
+	file := filepath.Join(m.Directory, rollout.File)
+	text, err := readBounded(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var rules rollout.Rules
+	if err == nil {
+		rules, err = rollout.Parse(text, file)
+	}
+	if err == nil && !rules.Empty() && len(m.Versions) > 0 {
+		no := func(int64) bool { return false } // only a load can tell
+		if _, err = rollout.Make(rules, nil, rollout.Subject{Versions: m.Versions, Decoupled: no, Sequences: no, Passes: no}); err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if err != nil {
+		m.Faults.Add(fault.Fault{Text: err.Error()})
+	}
 }
 
 // readFile parses a file as its name says.

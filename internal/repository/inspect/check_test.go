@@ -245,3 +245,31 @@ func TestCheckOneFaultOnce(t *testing.T) {
 		t.Errorf("the batch size:\n%s", got)
 	}
 }
+
+// TestCheckRules: the rules for the versions are looked at too, as far as no load is
+// needed for that.
+func TestCheckRules(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, map[string]string{
+		"good/config.pbtxt": addSub, "good/1/model.py": "", "good/rollout.yaml": "labels: {stable: 1}", "good/labels.txt": "",
+		"bad/config.pbtxt": addSub, "bad/1/model.py": "", "bad/rollout.yaml": "labels: {stable: x}\nsticky: cookie",
+		"lacks/config.pbtxt": addSub, "lacks/1/model.py": "", "lacks/2/model.py": "", "lacks/rollout.yaml": "labels: {stable: 1}",
+	})
+	report, err := Check(root, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.ReplaceAll(report.String(), root, "R")
+	for _, want := range []string{
+		"R/bad/rollout.yaml:1: labels.stable: expected the number of a version, got 'x'",
+		"R/bad/rollout.yaml:2: sticky: 'cookie' is not a header to go by",
+		"R/lacks/rollout.yaml: labels.stable: version 1 is not loaded: the version policy loads 2",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %s", got, want)
+		}
+	}
+	if n := len(report.Models[1].Faults); report.Models[1].Name != "good" || n != 0 {
+		t.Errorf("good has %d faults", n)
+	}
+}
