@@ -230,6 +230,9 @@ profile: setup ## cmd/neso/neso.pgo, made anew from the load of make bench
 bench-bound: setup build ## bound callables against PyTriton; writes bench/BOUND.md
 	$(PYTHON) bench/callables.py
 
+bench-scale: setup build ## 1,000 models, 10,000 connections, a bucket for a fleet; writes bench/SCALE.md
+	$(PYTHON) bench/operate/scale.py
+
 SOAK_MINUTES ?= 10
 soak: setup build ## load, unload, cancel, stream and kill for SOAK_MINUTES; nothing may grow, every request is answered
 	$(PYTHON) bench/operate/soak.py --minutes $(SOAK_MINUTES)
@@ -251,4 +254,4 @@ check: ## exactly what CI runs; the tree must be at the end as it was
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive soak overload differential conformance check clean edge arm64 release
+.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 release

@@ -125,6 +125,12 @@ def test_own_histograms_come_with_the_first_request(tmp_path):
         s.infer("busy", X)
         assert until(lambda: 'nv_inference_request_success{model="busy",version="1"} 1' in s.metrics())
         assert not OWN.search(s.metrics())
+    fewer = ["--metrics-config=neso_idle=false", "--metrics-config=neso_versions=false"]
+    with Server(tmp_path, *fewer, "--metrics-config=neso_max_series=1000") as s:
+        assert 'model="' not in s.metrics()
+        s.infer("busy", X)
+        assert until(lambda: 'nv_inference_request_success{model="busy"} 1' in s.metrics())
+        assert 'model="idle"' not in s.metrics() and "neso_metrics_versions_left_out 0" in s.metrics()
 
 
 def test_buckets_of_first_responses(tmp_path):

@@ -342,7 +342,8 @@ func serveTable() []option {
 		{
 			name: "metrics-config", kind: "<string>=<string>", group: groupMetrics,
 			help: "Specify a metrics-specific configuration setting: counter_latencies, histogram_latencies, summary_latencies (true or false), " +
-				"summary_quantiles; neso_histograms=false leaves out the histograms that Triton does not have.",
+				"summary_quantiles; neso_histograms=false leaves out the histograms that Triton does not have, neso_idle=false versions that " +
+				"nobody has called, neso_versions=false adds up the versions of a model, neso_max_series=N bounds the series of models.",
 			set: listVar(func(o *serveOptions) *[]string { return &o.server.Metrics.Config }),
 		},
 

@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -103,6 +104,11 @@ type Config struct {
 	SummaryLatencies   bool // default false
 	// OwnHistograms shows those that Triton lacks; default true.
 	OwnHistograms bool
+	// NoIdle leaves out versions that nobody has called yet; NoVersions adds up the
+	// versions of a model, and has no label for them.
+	NoIdle, NoVersions bool
+	// MaxSeries bounds the series of models; 0 means no bound.
+	MaxSeries int
 	// Quantiles maps quantile to allowed error, for summaries.
 	Quantiles map[float64]float64
 }
@@ -132,6 +138,18 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 			set(&c.HistogramLatencies)
 		case "neso_histograms":
 			set(&c.OwnHistograms)
+		case "neso_idle":
+			shown := true
+			set(&shown)
+			c.NoIdle = !shown
+		case "neso_versions":
+			shown := true
+			set(&shown)
+			c.NoVersions = !shown
+		case "neso_max_series":
+			if c.MaxSeries, err = strconv.Atoi(value); err != nil || c.MaxSeries < 0 {
+				return c, warnings, fmt.Errorf("neso_max_series: expected a number of series, 0 for no bound. Got %s", value)
+			}
 		case "summary_latencies":
 			set(&c.SummaryLatencies)
 		case "summary_quantiles":
@@ -148,6 +166,10 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 			}
 			c.Quantiles = quantiles
 		}
+	}
+	if c.NoVersions && c.SummaryLatencies {
+		return c, warnings, errors.New("neso_versions=false and summary_latencies=true contradict each other: " +
+			"summaries of versions cannot be added up")
 	}
 	return c, warnings, nil
 }
@@ -210,7 +232,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		collectRoutings(ch, m.options.Routings())
 	}
 	if m.options.Texts != nil {
-		collectTexts(ch, m.options.Texts.Snapshot())
+		collectTexts(ch, m.options.Texts.Snapshot(), m.options.Config.NoVersions)
 	}
 	if m.options.Models != nil {
 		m.collectModels(ch, m.options.Models())

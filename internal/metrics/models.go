@@ -13,15 +13,15 @@ import (
 	"github.com/nesoserve/neso/internal/stats"
 )
 
-// family is a metric family that every model version has.
-type family struct {
+// counted is a counter that every model version has.
+type counted struct {
 	name, help string
 	value      func(s *stats.Snapshot) float64
 }
 
 func micros(d stats.Duration) float64 { return float64(d.Nanos / 1000) }
 
-var modelCounters = []family{
+var modelCounters = []counted{
 	{"nv_inference_request_success", "Requests answered without an error", func(s *stats.Snapshot) float64 {
 		return float64(s.Success.Count)
 	}},
@@ -31,7 +31,7 @@ var modelCounters = []family{
 	{"nv_inference_exec_count", "Batches executed, cache hits excluded", func(s *stats.Snapshot) float64 { return float64(s.ExecutionCount) }},
 }
 
-var latencyCounters = []family{
+var latencyCounters = []counted{
 	{"nv_inference_request_duration_us", "Microseconds from arrival to completion, summed", func(s *stats.Snapshot) float64 {
 		return micros(s.Success)
 	}},
@@ -49,7 +49,7 @@ var latencyCounters = []family{
 	}},
 }
 
-var cacheCounters = []family{
+var cacheCounters = []counted{
 	{"nv_cache_num_hits_per_model", "Requests answered from the response cache", func(s *stats.Snapshot) float64 {
 		return float64(s.CacheHit.Count)
 	}},
@@ -89,9 +89,11 @@ var histograms = []struct {
 }
 
 // labels are the names and values of those that all metrics of a model have.
-func (model *Model) labels() (names, values []string) {
-	names = []string{"model", "version"}
-	values = []string{valid(model.Name), strconv.FormatInt(model.Version, 10)}
+func (model *Model) labels(c *Config) (names, values []string) {
+	names, values = []string{"model"}, []string{valid(model.Name)}
+	if !c.NoVersions {
+		names, values = append(names, "version"), append(values, strconv.FormatInt(model.Version, 10))
+	}
 	if model.Namespace != "" {
 		names, values = append(names, "namespace"), append(values, valid(model.Namespace))
 	}
@@ -104,14 +106,25 @@ func (model *Model) labels() (names, values []string) {
 	return names, values
 }
 
+// idle reports whether nobody has called the model since the server began.
+func (model *Model) idle() bool {
+	s := &model.Numbers
+	return s.Success.Count == 0 && s.Fail.Count == 0 && s.Pending == 0 && s.ExecutionCount == 0 && s.CacheHit.Count == 0
+}
+
 // collectModels sends the metrics of all models. Those whose labels are the same
-// in the end, since a name or a tag had characters that a label cannot have, are
-// added up: the same series twice would make the whole page unreadable.
+// in the end, since versions are left out, or since a name or a tag had characters
+// that a label cannot have, are added up: the same series twice would make the
+// whole page unreadable.
 func (m *Metrics) collectModels(ch chan<- prometheus.Metric, models []Model) {
+	p := &page{m: m, descs: map[family]*prometheus.Desc{}}
 	seen := make(map[string]int, len(models))
 	var single []Model
 	for i := range models {
-		names, values := models[i].labels()
+		if m.options.Config.NoIdle && models[i].idle() {
+			continue
+		}
+		names, values := models[i].labels(&m.options.Config)
 		key := strings.Join(append(names, values...), "\x00")
 		at, ok := seen[key]
 		if !ok {
@@ -121,93 +134,146 @@ func (m *Metrics) collectModels(ch chan<- prometheus.Metric, models []Model) {
 		}
 		same := &single[at]
 		same.Numbers.Add(&models[i].Numbers)
-		same.Failed = same.Failed && models[i].Failed
+		same.Failed, same.Cached = same.Failed && models[i].Failed, same.Cached || models[i].Cached
+		same.LoadTime = models[i].LoadTime // of the highest version
 		same.Stuck, same.Hangs = same.Stuck+models[i].Stuck, same.Hangs+models[i].Hangs
 	}
+	left := 0
 	for i := range single {
-		m.collectModel(ch, &single[i])
+		p.names, p.values = single[i].labels(&m.options.Config)
+		p.collect(&single[i])
+		if !p.flush(ch) {
+			left++
+		}
+	}
+	if m.options.Config.MaxSeries > 0 {
+		ch <- prometheus.MustNewConstMetric(leftOut, prometheus.GaugeValue, float64(left))
 	}
 }
 
-func (m *Metrics) collectModel(ch chan<- prometheus.Metric, model *Model) {
-	names, values := model.labels()
-	s := &model.Numbers
-	emit := func(f family, kind prometheus.ValueType) {
-		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(f.name, f.help, names, nil), kind, f.value(s), values...)
+var leftOut = prometheus.NewDesc("neso_metrics_versions_left_out",
+	"Versions of models without metrics, since there would be more series than neso_max_series", nil, nil)
+
+// page gathers the metrics of one model after the other.
+type page struct {
+	m *Metrics
+	// descs keeps descriptions for one page: to make one costs more than the metric.
+	descs         map[family]*prometheus.Desc
+	names, values []string // of the model
+	metrics       []prometheus.Metric
+	series        int // of this model
+	all           int // of those that were sent
+}
+
+// flush sends what was gathered of a model, unless there would be too many series.
+func (p *page) flush(ch chan<- prometheus.Metric) bool {
+	limit := p.m.options.Config.MaxSeries
+	fits := limit == 0 || p.all+p.series <= limit
+	if fits {
+		p.all += p.series
+		for _, metric := range p.metrics {
+			ch <- metric
+		}
 	}
-	failure := prometheus.NewDesc("nv_inference_request_failure", "Requests that ended in an error", append(slices.Clip(names), "reason"), nil)
+	p.metrics, p.series = p.metrics[:0], 0
+	return fits
+}
+
+// family is a metric family of which a model has a series, or with label some.
+type family struct{ name, help, label, names string }
+
+func (p *page) desc(name, help, label string) *prometheus.Desc {
+	key := family{name, help, label, strings.Join(p.names, "\x00")}
+	d := p.descs[key]
+	if d == nil {
+		names := slices.Clone(p.names)
+		if label != "" {
+			names = append(names, label)
+		}
+		d = prometheus.NewDesc(name, help, names, nil)
+		p.descs[key] = d
+	}
+	return d
+}
+
+func (p *page) add(metric prometheus.Metric, series int) {
+	p.metrics, p.series = append(p.metrics, metric), p.series+series
+}
+
+func (p *page) counter(name, help string, v float64) {
+	p.add(prometheus.MustNewConstMetric(p.desc(name, help, ""), prometheus.CounterValue, v, p.values...), 1)
+}
+
+func (p *page) gauge(name, help string, v float64) {
+	p.add(prometheus.MustNewConstMetric(p.desc(name, help, ""), prometheus.GaugeValue, v, p.values...), 1)
+}
+
+// labelled is a counter with one more label.
+func (p *page) labelled(name, help, label, value string, v float64) {
+	p.add(prometheus.MustNewConstMetric(p.desc(name, help, label), prometheus.CounterValue, v, append(slices.Clip(p.values), value)...), 1)
+}
+
+func (p *page) histogram(name, help string, h *stats.HistogramSnapshot, scale float64) {
+	p.add(constHistogram(p.desc(name, help, ""), h, scale, p.values), len(h.Bounds)+3)
+}
+
+func (p *page) counters(s *stats.Snapshot, all []counted) {
+	for _, f := range all {
+		p.counter(f.name, f.help, f.value(s))
+	}
+}
+
+func (p *page) collect(model *Model) {
+	s, config := &model.Numbers, &p.m.options.Config
 	for why := infer.Other; why <= infer.Backend; why++ {
-		ch <- prometheus.MustNewConstMetric(failure, prometheus.CounterValue, float64(s.FailuresByCause[why]),
-			append(slices.Clip(values), why.String())...)
+		p.labelled("nv_inference_request_failure", "Requests that ended in an error", "reason", why.String(), float64(s.FailuresByCause[why]))
 	}
 	if model.Failed {
 		return
 	}
-	for _, f := range modelCounters {
-		emit(f, prometheus.CounterValue)
-	}
-	if m.options.Config.CounterLatencies {
-		for _, f := range latencyCounters {
-			emit(f, prometheus.CounterValue)
-		}
+	p.counters(s, modelCounters)
+	if config.CounterLatencies {
+		p.counters(s, latencyCounters)
 	}
 	if model.Cached {
-		for _, f := range cacheCounters {
-			emit(f, prometheus.CounterValue)
-		}
+		p.counters(s, cacheCounters)
 	}
-	emit(family{"nv_inference_pending_request_count", "Requests accepted and not yet executing", func(s *stats.Snapshot) float64 {
-		return float64(s.Pending)
-	}}, prometheus.GaugeValue)
-	emit(family{"nv_model_load_duration_secs", "Seconds the load took", func(*stats.Snapshot) float64 {
-		return model.LoadTime.Seconds()
-	}}, prometheus.GaugeValue)
-	emit(family{"neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", func(s *stats.Snapshot) float64 {
-		return float64(s.Warmups)
-	}}, prometheus.CounterValue)
-	emit(family{"neso_instances_stuck", "Busy instances that make no progress", func(*stats.Snapshot) float64 {
-		return float64(model.Stuck)
-	}}, prometheus.GaugeValue)
-	emit(family{"neso_instance_hangs_total", "Instances interrupted by " +
-		m.options.Words.Name("instance-hang-timeout"), func(*stats.Snapshot) float64 { return float64(model.Hangs) }}, prometheus.CounterValue)
-	emit(family{
-		"neso_worker_restarts_total", "Starts of worker processes in place of those that died, also those that failed",
-		func(s *stats.Snapshot) float64 { return float64(s.Restarts) },
-	}, prometheus.CounterValue)
-	closed := prometheus.NewDesc("neso_batch_closed_total", "Batches by the reason why the batcher did not wait for one more request",
-		append(slices.Clip(names), "reason"), nil)
+	p.gauge("nv_inference_pending_request_count", "Requests accepted and not yet executing", float64(s.Pending))
+	p.gauge("nv_model_load_duration_secs", "Seconds the load took", model.LoadTime.Seconds())
+	p.counter("neso_warmup_runs_total", "Warm-up executions, kept out of the statistics", float64(s.Warmups))
+	p.gauge("neso_instances_stuck", "Busy instances that make no progress", float64(model.Stuck))
+	p.counter("neso_instance_hangs_total", "Instances interrupted by "+p.m.options.Words.Name("instance-hang-timeout"), float64(model.Hangs))
+	p.counter("neso_worker_restarts_total", "Starts of worker processes in place of those that died, also those that failed",
+		float64(s.Restarts))
 	for why, n := range s.BatchesClosed {
 		if why == stats.ClosedStrategy && n == 0 {
 			continue // few models have one
 		}
-		ch <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(n), append(slices.Clip(values), why.String())...)
+		p.labelled("neso_batch_closed_total", "Batches by the reason why the batcher did not wait for one more request", "reason", why.String(),
+			float64(n))
 	}
-	odd := prometheus.NewDesc("neso_output_mismatches_total",
-		"Responses whose output was missing, or had another datatype or shape than configured, and was passed on",
-		append(slices.Clip(names), "output"), nil)
 	for output, n := range s.OddOutputs {
-		ch <- prometheus.MustNewConstMetric(odd, prometheus.CounterValue, float64(n), append(slices.Clip(values), valid(output))...)
+		p.labelled("neso_output_mismatches_total",
+			"Responses whose output was missing, or had another datatype or shape than configured, and was passed on", "output", valid(output),
+			float64(n))
 	}
-	emit(family{"neso_coalesced_requests_total", "Requests answered with the execution of an identical one", func(s *stats.Snapshot) float64 {
-		return float64(s.Coalesced)
-	}}, prometheus.CounterValue)
+	p.counter("neso_coalesced_requests_total", "Requests answered with the execution of an identical one", float64(s.Coalesced))
 	for _, h := range histograms {
 		// A model that nobody calls has none of them: there are many series in each.
-		if !m.options.Config.OwnHistograms || h.value(s).Count() == 0 {
+		if !config.OwnHistograms || h.value(s).Count() == 0 {
 			continue
 		}
 		scale := 1.0
 		if h.seconds {
 			scale = 1e-9
 		}
-		ch <- constHistogram(prometheus.NewDesc(h.name, h.help, names, nil), h.value(s), scale, values)
+		p.histogram(h.name, h.help, h.value(s), scale)
 	}
-	if m.options.Config.HistogramLatencies {
-		ch <- constHistogram(prometheus.NewDesc(modelconfig.FirstResponseFamily, "Milliseconds from arrival to the first response", names, nil),
-			&s.FirstResponse, 1e-6, values)
+	if config.HistogramLatencies {
+		p.histogram(modelconfig.FirstResponseFamily, "Milliseconds from arrival to the first response", &s.FirstResponse, 1e-6)
 	}
 	if model.Summaries != nil {
-		model.Summaries.collect(ch, names, values, model.Cached)
+		model.Summaries.collect(p, model.Cached, len(config.Quantiles))
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Summaries) ObserveHit(queue, lookup int64) {
 // ObserveMiss takes what look-up and insertion took, in nanoseconds.
 func (s *Summaries) ObserveMiss(took int64) { s.each[summaryMiss].Observe(float64(took / 1000)) }
 
-func (s *Summaries) collect(ch chan<- prometheus.Metric, names, values []string, cached bool) {
+func (s *Summaries) collect(p *page, cached bool, quantiles int) {
 	for i, name := range summaryNames {
 		// Triton shows the request summary only without a cache, and those of the
 		// cache only with one.
@@ -72,11 +72,11 @@ func (s *Summaries) collect(ch chan<- prometheus.Metric, names, values []string,
 		if s.each[i].Write(&out) != nil {
 			continue // only a bad encoder fails, and there is none
 		}
-		quantiles := map[float64]float64{}
+		shown := map[float64]float64{}
 		for _, q := range out.GetSummary().GetQuantile() {
-			quantiles[q.GetQuantile()] = q.GetValue()
+			shown[q.GetQuantile()] = q.GetValue()
 		}
-		desc := prometheus.NewDesc(name, "Latency summary in microseconds", names, nil)
-		ch <- prometheus.MustNewConstSummary(desc, out.GetSummary().GetSampleCount(), out.GetSummary().GetSampleSum(), quantiles, values...)
+		p.add(prometheus.MustNewConstSummary(p.desc(name, "Latency summary in microseconds", ""), out.GetSummary().GetSampleCount(),
+			out.GetSummary().GetSampleSum(), shown, p.values...), quantiles+2)
 	}
 }

@@ -50,12 +50,14 @@ var textHistograms = []struct {
 }
 
 // collectTexts sends both names of each. vLLM's have no versions, so that those of a
-// model are added up.
-func collectTexts(ch chan<- prometheus.Metric, all []generation.Numbers) {
+// model are added up; with together so are ours.
+func collectTexts(ch chan<- prometheus.Metric, all []generation.Numbers, together bool) {
 	var models []generation.Numbers
 	for i := range all {
 		n := &all[i]
-		sendTexts(ch, n, true, []string{"model", "version"}, valid(n.Model), strconv.FormatInt(n.Version, 10))
+		if !together {
+			sendTexts(ch, n, true, []string{"model", "version"}, valid(n.Model), strconv.FormatInt(n.Version, 10))
+		}
 		if last := len(models) - 1; last >= 0 && valid(models[last].Model) == valid(n.Model) {
 			models[last].Add(n)
 		} else {
@@ -64,6 +66,9 @@ func collectTexts(ch chan<- prometheus.Metric, all []generation.Numbers) {
 	}
 	for i := range models {
 		sendTexts(ch, &models[i], false, []string{"model_name"}, valid(models[i].Model))
+		if together {
+			sendTexts(ch, &models[i], true, []string{"model"}, valid(models[i].Model))
+		}
 	}
 }
 

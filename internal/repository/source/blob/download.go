@@ -78,7 +78,7 @@ func (d *downloader) one(ctx context.Context, path string, o object) error {
 	if err := d.ranges(ctx, p, o); err != nil {
 		return err
 	}
-	if err := d.verify(ctx, p.file, o); err != nil {
+	if err := d.verify(ctx, p, o); err != nil {
 		p.discard()
 		return err
 	}
@@ -122,7 +122,7 @@ func (d *downloader) ranges(ctx context.Context, p *part, o object) error {
 		}
 		wg.Go(func() {
 			defer func() { <-d.slots }()
-			if err := d.piece(ctx, p.file, o, i*chunk, min(chunk, o.size-i*chunk)); err != nil {
+			if err := d.piece(ctx, p, o, i*chunk, min(chunk, o.size-i*chunk)); err != nil {
 				cancel(err)
 				return
 			}
@@ -139,7 +139,7 @@ func (d *downloader) ranges(ctx context.Context, p *part, o object) error {
 }
 
 // piece brings one range; after a failure it goes on where that came.
-func (d *downloader) piece(ctx context.Context, f *os.File, o object, offset, length int64) error {
+func (d *downloader) piece(ctx context.Context, p *part, o object, offset, length int64) error {
 	var last error
 	for attempt := 0; attempt < patience(last); attempt++ {
 		if attempt > 0 {
@@ -147,7 +147,7 @@ func (d *downloader) piece(ctx context.Context, f *os.File, o object, offset, le
 				return last
 			}
 		}
-		n, err := d.stretch(ctx, f, o, offset, length)
+		n, err := d.stretch(ctx, p, o, offset, length)
 		if err == nil {
 			return nil
 		}
@@ -162,9 +162,9 @@ func (d *downloader) piece(ctx context.Context, f *os.File, o object, offset, le
 	return last
 }
 
-// stretch reads length bytes at offset into the same place of f. It returns how
+// stretch reads length bytes at offset into the same place of p. It returns how
 // many have come.
-func (d *downloader) stretch(ctx context.Context, f *os.File, o object, offset, length int64) (int64, error) {
+func (d *downloader) stretch(ctx context.Context, p *part, o object, offset, length int64) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(stall, func() { cancel(errStalled) })
@@ -177,13 +177,16 @@ func (d *downloader) stretch(ctx context.Context, f *os.File, o object, offset, 
 		return 0, err
 	}
 	defer body.Close()
+	if s, ok := body.(*summed); ok {
+		p.sum = &s.sum // of a file of one range, which nobody else reads
+	}
 	buf := make([]byte, 128<<10)
 	var n int64
 	for n < length {
 		k, err := body.Read(buf[:min(int64(len(buf)), length-n)])
 		if k > 0 {
 			watchdog.Reset(stall)
-			if _, err := f.WriteAt(buf[:k], offset+n); err != nil {
+			if _, err := p.file.WriteAt(buf[:k], offset+n); err != nil {
 				return n, &diskError{err}
 			}
 			n += int64(k)
@@ -210,13 +213,18 @@ func (e *diskError) Error() string { return e.err.Error() }
 func (e *diskError) Unwrap() error { return e.err }
 
 // verify holds a whole file against the store's checksum, if there is one.
-func (d *downloader) verify(ctx context.Context, f *os.File, o object) error {
-	sum, err := d.store.checksum(ctx, o)
+func (d *downloader) verify(ctx context.Context, p *part, o object) (err error) {
+	var sum checksum
+	if p.sum != nil {
+		sum = *p.sum
+	} else {
+		sum, err = d.store.checksum(ctx, o)
+	}
 	if err != nil || sum.make == nil {
 		return err
 	}
 	h := sum.make()
-	if _, err := io.Copy(h, io.NewSectionReader(f, 0, o.size)); err != nil {
+	if _, err := io.Copy(h, io.NewSectionReader(p.file, 0, o.size)); err != nil {
 		return err
 	}
 	if got := h.Sum(nil); string(got) != string(sum.want) {
@@ -232,6 +240,7 @@ type part struct {
 	path string
 	file *os.File
 	done map[int64]bool
+	sum  *checksum // what the store said while it was read, nil for nothing
 
 	mu   sync.Mutex
 	note *os.File

@@ -25,6 +25,12 @@ type checksum struct {
 	want []byte
 }
 
+// summed is the content of an object with what the store says of it.
+type summed struct {
+	io.ReadCloser
+	sum checksum
+}
+
 // listing is one page of a listing.
 type listing struct {
 	objects  []object
@@ -38,7 +44,8 @@ type store interface {
 	// listing ends names at the first slash after prefix.
 	list(ctx context.Context, prefix, token string, shallow bool, limit int) (listing, error)
 	// read opens length bytes of o from offset on. It fails with a changedError
-	// when the object is not the listed one any more.
+	// when the object is not the listed one any more. A reader of a whole object may be
+	// a summed one.
 	read(ctx context.Context, o object, offset, length int64) (io.ReadCloser, error)
 	// checksum returns what the store knows about the content beyond the listing.
 	checksum(ctx context.Context, o object) (checksum, error)

@@ -172,11 +172,8 @@ func (c *client) open(ctx context.Context, url string, header http.Header, offse
 	}
 	h.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
 	resp, err := c.once(ctx, http.MethodGet, url, h)
-	if s := (*statusError)(nil); errors.As(err, &s) && (s.status == http.StatusPreconditionFailed || s.status == http.StatusNotFound) {
-		return nil, errChanged
-	}
 	if err != nil {
-		return nil, err
+		return nil, changed(err)
 	}
 	// A store that ignores ranges sends all of it.
 	if resp.StatusCode != http.StatusPartialContent && offset > 0 {
@@ -186,6 +183,14 @@ func (c *client) open(ctx context.Context, url string, header http.Header, offse
 		}
 	}
 	return resp.Body, nil
+}
+
+// changed makes errChanged of the refusal of a read with a condition.
+func changed(err error) error {
+	if s := (*statusError)(nil); errors.As(err, &s) && (s.status == http.StatusPreconditionFailed || s.status == http.StatusNotFound) {
+		return errChanged
+	}
+	return err
 }
 
 // pause waits before another attempt.
