@@ -216,7 +216,7 @@ func (s *s3) read(ctx context.Context, o object, offset, length int64) (io.ReadC
 		return s.open(ctx, s.url(o.key, ""), match, offset, length)
 	}
 	match.Set("X-Amz-Checksum-Mode", "ENABLED")
-	resp, err := s.once(ctx, http.MethodGet, s.url(o.key, ""), match)
+	resp, err := s.once(ctx, http.MethodGet, s.url(o.key, ""), match) //nolint:bodyclose // the caller closes it
 	if err != nil {
 		return nil, changed(err)
 	}
