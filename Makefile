@@ -71,6 +71,9 @@ java: capi ## java/target: the Java layer over build/lib, with its tests; needs 
 edge: bin/.modules ## bin/neso-edge: the server without object stores, Redis and OpenTelemetry's protocol
 	CGO_ENABLED=0 $(GO) build -pgo=$(PGO) -tags '$(TAGS),edge' -ldflags '$(LDFLAGS)' -o bin/neso-edge ./cmd/neso
 
+windows: bin/.modules ## the program and the Go tests for Windows under Wine; writes the table of docs/operate/windows.md
+	scripts/windows.sh
+
 arm64: bin/.modules ## bin/neso-arm64, and .tools/arm64: an emulator and a Python that test it; needs Debian's apt
 	scripts/arm64.sh
 
@@ -254,4 +257,4 @@ check: ## exactly what CI runs; the tree must be at the end as it was
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 release
+.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 windows release

@@ -58,11 +58,11 @@ func checkManifest(ctx context.Context, dir string, required bool) error {
 	// What is cheap comes first: while a copy is on its way, files are missing.
 	for path := range sums {
 		if info, err := os.Stat(filepath.Join(dir, path)); err != nil || !info.Mode().IsRegular() {
-			return notComplete("%s names %s, which is not there", Manifest, path)
+			return notComplete("%s names %s, which is not there", Manifest, filepath.ToSlash(path))
 		}
 	}
 	if path := unlisted(dir, sums); path != "" {
-		return notComplete("%s is not in %s", path, Manifest)
+		return notComplete("%s is not in %s", filepath.ToSlash(path), Manifest)
 	}
 	for path, want := range sums {
 		got, err := fileSum(ctx, filepath.Join(dir, path))
@@ -70,10 +70,10 @@ func checkManifest(ctx context.Context, dir string, required bool) error {
 			return backend.Errorf(backend.Cancelled, "the server stops")
 		}
 		if err != nil {
-			return notComplete("%s cannot be read: %v", path, err)
+			return notComplete("%s cannot be read: %v", filepath.ToSlash(path), err)
 		}
 		if got != want {
-			return notComplete("%s has not the sum that %s says", path, Manifest)
+			return notComplete("%s has not the sum that %s says", filepath.ToSlash(path), Manifest)
 		}
 	}
 	return nil
@@ -118,7 +118,9 @@ func openRegular(file string) (*os.File, error) {
 }
 
 // parseManifest reads lines of 64 hexadecimal digits, a blank, a blank or a
-// star, and a path below the model's directory.
+// star, and a path below the model's directory. A line that begins with a backslash
+// has a name with backslashes or line ends, escaped; elsewhere a backslash is the
+// separator of the Windows that the line was written on.
 func parseManifest(r io.Reader) (map[string][sha256.Size]byte, error) {
 	sums := map[string][sha256.Size]byte{}
 	lines := bufio.NewScanner(r)
@@ -127,6 +129,7 @@ func parseManifest(r io.Reader) (map[string][sha256.Size]byte, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
+		line, escaped := strings.CutPrefix(line, `\`)
 		const digits = 2 * sha256.Size
 		var sum [sha256.Size]byte
 		if len(line) < digits+3 || line[digits] != ' ' || line[digits+1] != ' ' && line[digits+1] != '*' {
@@ -135,7 +138,13 @@ func parseManifest(r io.Reader) (map[string][sha256.Size]byte, error) {
 		if _, err := hex.Decode(sum[:], []byte(line[:digits])); err != nil {
 			return nil, fmt.Errorf("line %d: expected 64 hexadecimal digits, two blanks and a path", n)
 		}
-		path := filepath.Clean(filepath.FromSlash(line[digits+2:]))
+		path := line[digits+2:]
+		if escaped {
+			path = unescape.Replace(path)
+		} else {
+			path = strings.ReplaceAll(path, `\`, "/")
+		}
+		path = filepath.Clean(filepath.FromSlash(path))
 		if !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0) {
 			return nil, fmt.Errorf("line %d: the path leads out of the model's directory", n)
 		}
@@ -152,6 +161,9 @@ func parseManifest(r io.Reader) (map[string][sha256.Size]byte, error) {
 	}
 	return sums, nil
 }
+
+// unescape makes a name of what sha256sum writes of one with backslashes and line ends.
+var unescape = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\r`, "\r")
 
 // unlisted returns a file that the manifest does not name: one of an older
 // version that is still to be deleted. Names that begin with a dot and Python's

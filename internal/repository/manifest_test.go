@@ -52,6 +52,15 @@ func TestManifest(t *testing.T) {
 		{name: "leads out", change: func(f map[string]string) {
 			f[Manifest] += strings.Repeat("0", 64) + "  ../x\n"
 		}, want: "line 4: the path leads out"},
+		{name: "written on Windows", change: func(f map[string]string) {
+			f[Manifest] = strings.ReplaceAll(strings.ReplaceAll(f[Manifest], "./", `.\`), "/", `\`)
+		}},
+		{name: "written on Windows, escaped names of another file", change: func(f map[string]string) {
+			f[Manifest] += `\` + strings.Repeat("0", 64) + `  ..\\x` + "\n"
+		}, want: map[bool]string{false: `names ..\x, which is not there`, true: "line 4: the path leads out"}[filepath.Separator == '\\']},
+		{name: "leads out as on Windows", change: func(f map[string]string) {
+			f[Manifest] += strings.Repeat("0", 64) + `  ..\x` + "\n"
+		}, want: "line 4: the path leads out"},
 		{name: "names itself, has comments, stars and carriage returns", change: func(f map[string]string) {
 			f[Manifest] = "# made by hand\r\n\n" + strings.ReplaceAll(strings.ReplaceAll(f[Manifest], "  ./", " *"), "\n",
 				"\r\n") + strings.Repeat("0", 64) + "  manifest.sha256\n"

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
 	_ "github.com/goreleaser/nfpm/v2/deb" // the forms that nfpm.Get knows
@@ -47,7 +48,7 @@ func (r *release) pack(form, arch string) error {
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "neso", Arch: arch, Platform: "linux", Version: r.version, VersionSchema: "none",
 		Section: "net", Priority: "optional", Maintainer: maintainer, Description: description,
-		Homepage: "https://github.com/nesoserve/neso", License: "Apache-2.0", MTime: r.at,
+		Homepage: "https://github.com/nesoserve/neso", MTime: r.at,
 		Overridables: nfpm.Overridables{
 			Contents: contents, Umask: 0o022,
 			Scripts: nfpm.Scripts{PostInstall: systemd("postinst.sh"), PreRemove: systemd("prerm.sh"), PostRemove: systemd("postrm.sh")},
@@ -59,8 +60,8 @@ func (r *release) pack(form, arch string) error {
 			RPM: nfpm.RPM{BuildHost: "neso.invalid", Group: "Applications/Internet", Summary: "Inference server for models of any framework"},
 		},
 	})
-	if form == "rpm" {
-		info.Release = "1"
+	if form == "rpm" { // Debian's control file has no field for a licence
+		info.Release, info.License = "1", "Apache-2.0"
 	}
 	if err := nfpm.PrepareForPackager(info, form); err != nil {
 		return err
@@ -115,12 +116,23 @@ func (r *release) contents(form, arch, dir string) (files.Contents, error) {
 			return nil, err
 		}
 		c := &files.Content{Source: source, Destination: "/" + f.name, FileInfo: r.info(fs.FileMode(f.mode))} //nolint:gosec // ours
-		if f.name == "etc/neso/neso.conf" {
-			c.Type = files.TypeConfigNoReplace
-		}
+		c.Type = kind(form, f.name)
 		contents = append(contents, c)
 	}
 	return contents, nil
+}
+
+// kind is what a package says that a file is; "" for nothing.
+func kind(form, name string) string {
+	switch {
+	case name == "etc/neso/neso.conf":
+		return files.TypeConfigNoReplace
+	case form == "rpm" && strings.HasPrefix(name, "usr/share/man/"):
+		return files.TypeRPMDoc
+	case form == "rpm" && strings.HasPrefix(name, "usr/share/licenses/"):
+		return files.TypeRPMLicence
+	}
+	return ""
 }
 
 func (r *release) info(mode fs.FileMode) *files.ContentFileInfo {
@@ -130,6 +142,16 @@ func (r *release) info(mode fs.FileMode) *files.ContentFileInfo {
 func directory(name string, r *release) *files.Content {
 	return &files.Content{Destination: name, Type: files.TypeDir, FileInfo: r.info(0o755)}
 }
+
+// overrides are what Debian's linter is told, with the reason.
+const overrides = `# Secrets belong into it: only root reads it.
+neso: non-standard-file-perm 0640 != 0644 [etc/neso/neso.conf]
+# A static Go program: there is no C whose addresses would be hidden, and no table to protect.
+neso: hardening-no-pie [usr/bin/neso]
+neso: hardening-no-relro [usr/bin/neso]
+# The package is made without debhelper.
+neso: maintainer-script-calls-systemctl *
+`
 
 // papers are what distributions want beside a program.
 func (r *release) papers(form string) ([]file, error) {
@@ -143,14 +165,17 @@ func (r *release) papers(form string) ([]file, error) {
 	if err := compress(&changes, []byte(entry)); err != nil {
 		return nil, err
 	}
-	rights := `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+	rights := fmt.Sprintf(`Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: neso
 Source: https://github.com/nesoserve/neso
 
 Files: *
-Copyright: The Neso authors
+Copyright: %d The Neso authors
 License: Apache-2.0
  On Debian systems the text of the licence is in /usr/share/common-licenses/Apache-2.0
-`
-	return []file{{"usr/share/doc/neso/changelog.gz", changes.Bytes(), 0o644}, {"usr/share/doc/neso/copyright", []byte(rights), 0o644}}, nil
+`, r.at.Year())
+	return []file{
+		{"usr/share/lintian/overrides/neso", []byte(overrides), 0o644}, {"usr/share/doc/neso/changelog.gz", changes.Bytes(), 0o644},
+		{"usr/share/doc/neso/copyright", []byte(rights), 0o644},
+	}, nil
 }

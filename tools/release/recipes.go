@@ -27,6 +27,7 @@ func (r *release) address(name string) string {
 // formula writes what Homebrew installs from.
 func (r *release) formula() error {
 	var b strings.Builder
+	b.WriteString("# typed: strict\n# frozen_string_literal: true\n\n")
 	fmt.Fprintf(&b, "class Neso < Formula\n  desc \"Inference server for models of any framework\"\n"+
 		"  homepage \"https://github.com/nesoserve/neso\"\n  version %q\n  license \"Apache-2.0\"\n", r.version)
 	for _, system := range []struct{ brew, os string }{{"macos", "darwin"}, {"linux", "linux"}} {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -213,5 +214,58 @@ func TestWhatIsNoRelease(t *testing.T) {
 		if err := command(args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want ... %s", args, err, want)
 		}
+	}
+}
+
+// TestLinters: what the registries' own linters say of the packages, where they are
+// installed (Debian: lintian, rpmlint with rpm, rubocop).
+func TestLinters(t *testing.T) {
+	if os.Getenv("NESO_FULL") == "" {
+		t.Skip("NESO_FULL=1 runs the linters of the packages, half a minute")
+	}
+	dist := made(t)
+	style := write(t, filepath.Join(t.TempDir(), "rubocop.yml"), `AllCops:
+  NewCops: enable
+  SuggestExtensions: false
+Style/StringLiterals:
+  EnforcedStyle: double_quotes
+Style/Documentation:
+  Enabled: false
+`)
+	about := func(name string) string { return filepath.Join(dist, name) }
+	for _, c := range []struct {
+		command []string
+		// meant is what is said of the small programs of the test, or is meant so.
+		meant []string
+	}{
+		{[]string{
+			"lintian", "--allow-root", "--fail-on", "error,warning", "--suppress-tags", "executable-not-elf-or-script",
+			about("neso_" + version + "_amd64.deb"),
+		}, nil},
+		{[]string{"rpmlint", about("neso-" + version + "-1.x86_64.rpm")}, []string{
+			"non-readable /etc/neso/neso.conf 640", "no-signature", "no-changelogname-tag", "no-binary", "executable-marked-as-config",
+		}},
+		{[]string{"rubocop", "-c", style, about("homebrew/neso.rb")}, nil},
+	} {
+		t.Run(c.command[0], func(t *testing.T) {
+			if _, err := exec.LookPath(c.command[0]); err != nil {
+				t.Skip(err)
+			}
+			out, err := exec.Command(c.command[0], c.command[1:]...).CombinedOutput() //nolint:gosec // the test's own
+			if c.meant == nil {
+				if err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				return
+			}
+			if !strings.Contains(string(out), "1 packages and 0 specfiles checked") {
+				t.Skipf("it does not run here: %s", out)
+			}
+			for line := range strings.Lines(string(out)) {
+				if strings.Contains(line, ": E: ") && !slices.ContainsFunc(c.meant, func(m string) bool { return strings.Contains(line, m) }) {
+					t.Error(line)
+				}
+			}
+		})
 	}
 }

@@ -1,0 +1,220 @@
+"""What of Neso works for Windows under Wine: the program, a server with models, the Go tests. See scripts/windows.sh."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "operate" / "windows.md"
+CONFIG = """backend: "%s"
+max_batch_size: 8
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+"""
+DOUBLE = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", 2 * x)]) for x in inputs]
+"""
+TEST_TIMEOUT = 100  # seconds of one package
+
+
+def windows(path) -> str:
+    """A path as Windows' programs see it: Wine shows the file system as the drive Z."""
+    return "Z:" + str(path).replace("/", "\\")
+
+
+def run(command, timeout=120, **kw):
+    """What a program printed, and its status; None for one that did not end."""
+    try:
+        done = subprocess.run(["wine", *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=timeout, stdin=subprocess.DEVNULL, **kw)  # fmt: skip
+    except subprocess.TimeoutExpired as e:
+        return (e.stdout or b"").decode(errors="replace"), None
+    return done.stdout, done.returncode
+
+
+def ports(count):
+    held = [socket.socket() for _ in range(count)]
+    for s in held:
+        s.bind(("127.0.0.1", 0))
+    numbers = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return numbers
+
+
+def ask(url, body=None):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=30) as r:
+            return r.status, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read()
+    except OSError as e:
+        return 0, str(e).encode()
+
+
+class Server:
+    def __init__(self, program, python, directory: Path):
+        for name, backend in (("same", "identity"), ("double", "python")):
+            (directory / "models" / name / "1").mkdir(parents=True)
+            (directory / "models" / name / "config.pbtxt").write_text(CONFIG % backend)
+        (directory / "models" / "double" / "1" / "model.py").write_text(DOUBLE)
+        self.http, grpc, metrics = ports(3)
+        self.log = directory / "log"
+        command = [
+            "wine", program, "serve", "--model-repository=" + windows(directory / "models"), "--exit-on-error=false",
+            "--strict-readiness=false", f"--http-port={self.http}", f"--grpc-port={grpc}", f"--metrics-port={metrics}",
+            *[f"--{name}-address=127.0.0.1" for name in ("http", "grpc", "metrics")],
+        ]  # fmt: skip
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "NESO_PYTHON": windows(python)},
+            )
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.http}{path}"
+
+    def ready(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            if ask(self.url("/v2/health/ready"))[0] == 200:
+                return True
+            time.sleep(0.2)
+        return False
+
+    def infer(self, model):
+        body = {"inputs": [{"name": "INPUT0", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
+        status, answer = ask(self.url(f"/v2/models/{model}/infer"), json.dumps(body).encode())
+        return json.loads(answer)["outputs"][0]["data"] if status == 200 else answer.decode()[:300]
+
+
+def served(top: Path) -> list[tuple[str, str]]:
+    """The program, and a server: what was tried, and what came of it."""
+    program, python = top / "neso.exe", top / "python" / "python.exe"
+    rows = []
+
+    def row(what, good, otherwise):
+        rows.append((what, "works" if good else "fails: " + " ".join(str(otherwise).split())[-200:]))
+        print(*rows[-1], sep=": ", flush=True)
+
+    text, status = run([python, "-c", "import sys; print(sys.platform, sys.version)"])
+    row("Windows' Python 3.13", status == 0 and "win32" in text, text)
+    text, status = run([python, "-c", "import numpy; print(numpy.arange(3).sum())"])
+    row("numpy in it", status == 0, next((line for line in text.splitlines() if "nimplemented" in line), text))
+    text, status = run([program, "version"])
+    row("`neso version`", status == 0, text)
+    text, status = run([program, "doctor"], env={**os.environ, "NESO_PYTHON": windows(python)})
+    row("`neso doctor`", status in (0, 1) and "ok    port" in text, text)
+    (top / "doctor.txt").write_text(text)
+    with tempfile.TemporaryDirectory() as directory:
+        server = Server(program, python, Path(directory))
+        try:
+            row("`neso serve`: ready over HTTP", server.ready(120), server.log.read_text()[-300:])
+            answer = server.infer("same")
+            row("a built-in backend answers", answer == [1, 2, 3], answer)
+            answer = server.infer("double")
+            why = next(
+                (line for line in server.log.read_text().splitlines() if "failed to load 'double'" in line), answer
+            )
+            row("a Python model in a worker answers", answer == [2, 4, 6], why)
+        finally:
+            (top / "serve.txt").write_text(server.log.read_text())
+            server.process.kill()
+            server.process.wait(60)
+            subprocess.run(["wineserver", "-k"], timeout=60, check=False)
+    return rows
+
+
+def packages(wanted: list[str]) -> list[str]:
+    listed = subprocess.run(
+        ["go", "list", "-tags", "grpcnotrace", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}", *(wanted or ["./..."])],
+        cwd=ROOT, env={**os.environ, "GOOS": "windows", "CGO_ENABLED": "0"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [p for p in listed.stdout.split() if p]
+
+
+def complained(text: str) -> set[str]:
+    """The tests that said something else than that their directory could not be removed, which this Wine does not do as Go asks."""
+    wrong, current = set(), ""
+    for line in text.splitlines():
+        if found := re.match(r"=== (?:RUN|CONT|NAME)\s+(\w+)", line):
+            current = found.group(1)
+        elif re.match(r"\s+\w+\.go:\d+: ", line) and "TempDir RemoveAll cleanup" not in line:
+            wrong.add(current)
+    return wrong
+
+
+def tested(top: Path, wanted: list[str]) -> list[tuple[str, int, list[str], str]]:
+    """Of each package with tests: how many passed but for the removal of their directory, which failed, and a word on the whole."""
+    rows = []
+    program = top / "test.exe"
+    for directory in packages(wanted):
+        name = os.path.relpath(directory, ROOT)
+        built = subprocess.run(
+            ["go", "test", "-c", "-tags", "grpcnotrace", "-ldflags=-s -w", "-o", str(program), "."],
+            cwd=directory, env={**os.environ, "GOOS": "windows", "CGO_ENABLED": "0"}, capture_output=True, text=True,
+        )  # fmt: skip
+        if built.returncode != 0:
+            rows.append((name, 0, [], "does not compile"))
+        elif program.exists():
+            text, status = run([program, "-test.v", "-test.timeout=90s"], TEST_TIMEOUT, cwd=directory)
+            passed = len(re.findall(r"^--- PASS", text, re.M))
+            failed = re.findall(r"^--- FAIL: (\w+)", text, re.M)
+            word = "did not end" if status is None else "" if status == 0 or failed else "ended with a fault"
+            wrong = complained(text)
+            rows.append(
+                (name, passed + len([f for f in failed if f not in wrong]), [f for f in failed if f in wrong], word)
+            )
+            (top / "tests").mkdir(exist_ok=True)
+            (top / "tests" / (name.replace("/", "-") + ".txt")).write_text(text)
+        program.unlink(missing_ok=True)
+        print(rows[-1] if rows else name, flush=True)
+    return rows
+
+
+def table(rows, tests) -> str:
+    lines = ["| what | under Wine |", "|---|---|", *[f"| {what} | {result} |" for what, result in rows], ""]
+    if tests:
+        whole = [name for name, passed, failed, word in tests if passed and not failed and not word]
+        lines += [
+            f"Go tests: {sum(t[1] for t in tests)} passed; of {len(tests)} packages {len(whole)} passed whole. The others:",
+            "",
+        ]
+        lines += ["| package | passed | failed |", "|---|---|---|"]
+        for name, passed, failed, word in tests:
+            if name not in whole:
+                shown = ", ".join(failed[:6]) + (f" and {len(failed) - 6} more" if len(failed) > 6 else "")
+                lines.append(f"| `{name}` | {passed} | {shown}{'; ' * bool(shown and word)}{word} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main():
+    top, arguments = Path(sys.argv[1]), sys.argv[2:]
+    rows = served(top) if arguments[:1] != ["test"] else []
+    tests = tested(top, arguments[1:]) if arguments[:1] != ["serve"] else []
+    text = table(rows, tests)
+    print(text)
+    if not arguments and PAGE.exists():
+        head, _, _ = PAGE.read_text().partition("<!-- what scripts/windows.sh found -->")
+        PAGE.write_text(head + "<!-- what scripts/windows.sh found -->\n\n" + text)
+
+
+if __name__ == "__main__":
+    main()
