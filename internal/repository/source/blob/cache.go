@@ -88,12 +88,12 @@ func (c *cache) sweep() {
 
 func (c *cache) close() error {
 	var errs []error
-	if c.trees != "" {
-		errs = append(errs, os.RemoveAll(c.trees))
-	}
-	if c.held != nil {
+	if c.held != nil { // first: an open file cannot be removed on every system
 		errs = append(errs, c.held.Close())
 		c.held = nil
+	}
+	if c.trees != "" {
+		errs = append(errs, os.RemoveAll(c.trees))
 	}
 	if c.own {
 		errs = append(errs, os.RemoveAll(c.dir))
