@@ -41,6 +41,24 @@ def test_program(served, tmp_path):
     assert first[0] == "Initialize" and first[-1] == "Finalize" and first.count("Initialize") == 1, order
 
 
+COUNTS = """input [ { name: "N" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "ORDER" data_type: TYPE_INT32 dims: [ 1 ] } ]
+instance_group [ { count: 1 kind: KIND_CPU } ]
+"""
+BATCHED = "dynamic_batching { max_queue_delay_microseconds: 500 }\n"
+
+
+@pytest.mark.parametrize("name", ["plain", "batched", "here_plain", "here_batched"])
+def test_order(name, tmp_path):
+    """An instance is given requests in the order in which one thread has sent them, with and without batches, wherever it runs."""
+    have_host()
+    backends, batched = tmp_path / "backends", name.endswith("batched")
+    backend(backends, "counts", "counts.c")
+    extra = (NONE if name.startswith("here") else "") + (BATCHED if batched else "")
+    model(tmp_path / "models", name, "counts", extra, COUNTS, 8 if batched else 0)
+    run(program("order", tmp_path), tmp_path / "models", backends, name)
+
+
 def test_command(served):
     models, backends, _ = served
     with Server(models, "--model-control-mode=explicit", f"--backend-directory={backends}") as s:

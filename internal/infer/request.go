@@ -56,6 +56,9 @@ type Request struct {
 	// requests that are executed from now on come behind it. It does not wait, and may be
 	// called again.
 	Taken func()
+	// Placed, if not nil, is called when the batch that the request is the first of is in
+	// the channel of the instance's worker: the next one that is sent lies behind it.
+	Placed func()
 	// Payer is whose quotas the request uses, where the server asks for keys; else
 	// nil.
 	Payer Payer

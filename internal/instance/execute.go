@@ -113,6 +113,13 @@ func (p *Pool) refuse(requests []*infer.Request, err error) {
 
 // Taken implements backend.Progress.
 func (e *execution) Taken() {
+	e.taken()
+	if placed := e.requests[0].Placed; placed != nil {
+		placed()
+	}
+}
+
+func (e *execution) taken() {
 	for _, r := range e.requests {
 		if r.Taken != nil {
 			r.Taken()
@@ -186,7 +193,7 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 		b.Size += r.Size()
 	}
 	if p.Depth() > 1 || s.open.Load() == 0 {
-		e.Taken() // else several may be on their way to it, and its worker says when they are there
+		e.taken() // else several may be on their way to it, and its worker says when they are there
 	}
 	l := s.life.Load()
 	err := p.gather(e)

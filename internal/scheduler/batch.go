@@ -14,10 +14,11 @@ type Batch[E any] struct {
 	Entries []*E
 	Size    int // the sum of the requests' sizes, for the dynamic batcher
 	Reason  stats.Closing
-	Sent    int64 // when it was formed, for the dynamic batcher
-	Asked   bool  // the rate limiter has been asked for it
-	Back    bool  // the instance has not begun it
-	Late    int   // entries that come back after the batch has ended
+	Sent    int64  // when it was formed, for the dynamic batcher
+	Asked   bool   // the rate limiter has been asked for it
+	Back    bool   // the instance has not begun it
+	Placed  func() // to be told when it is in the channel of the instance's worker; may be nil
+	Late    int    // entries that come back after the batch has ended
 	Next    *Batch[E]
 
 	// Requests is the loop's: those of the entries that somebody still waits for.
@@ -30,7 +31,7 @@ func (x *Batch[E]) Reset() {
 	clear(x.Entries)
 	clear(x.Requests)
 	x.Entries, x.Requests = x.Entries[:0], x.Requests[:0]
-	x.Asked, x.Back, x.Late, x.Next = false, false, 0, nil
+	x.Asked, x.Back, x.Late, x.Next, x.Placed = false, false, 0, nil, nil
 }
 
 // Effects is what is to be done after an event, in linked lists so that nothing

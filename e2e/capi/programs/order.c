@@ -1,10 +1,12 @@
 /* Requests that one thread sends back to back are executed in that order; those that wait
- * for their turn are answered when they are cancelled. usage: order REPOSITORY */
+ * for their turn are answered when they are cancelled.
+ * usage: order REPOSITORY [BACKENDS MODEL], where a model called batched has batches */
 #include "check.h"
 
 enum { COUNT = 300, ROUNDS = 5 };
 static Call calls[COUNT];
 static int32_t numbers[COUNT];
+static const char* model = "counts";
 
 static int32_t answer(Call* c) {
   const char* name;
@@ -25,8 +27,10 @@ static int32_t answer(Call* c) {
 static void send(TRITONSERVER_Server* s, Call* c, int32_t* number) {
   Call fresh = NEW_CALL;
   *c = fresh;
-  request(c, s, "counts");
-  input(c, "N", TRITONSERVER_TYPE_INT32, 1, number, sizeof *number);
+  int64_t shape[2] = {1, 1};
+  request(c, s, model);
+  OK(TRITONSERVER_InferenceRequestAddInput(c->request, "N", TRITONSERVER_TYPE_INT32, shape, strstr(model, "batched") ? 2 : 1));
+  OK(TRITONSERVER_InferenceRequestAppendInputData(c->request, "N", number, sizeof *number, TRITONSERVER_MEMORY_CPU, 0));
   OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
 }
 
@@ -38,8 +42,13 @@ static void end(Call* c) {
 }
 
 int main(int argc, char** argv) {
-  WANT(argc == 2);
-  TRITONSERVER_Server* s = serve(options(argv[1]), "counts");
+  WANT(argc == 2 || argc == 4);
+  TRITONSERVER_ServerOptions* o = options(argv[1]);
+  if (argc == 4) {
+    OK(TRITONSERVER_ServerOptionsSetBackendDirectory(o, argv[2]));
+    model = argv[3];
+  }
+  TRITONSERVER_Server* s = serve(o, model);
   int32_t last = 0, until_cancelled = 1;
   for (int round = 0; round < ROUNDS; round++) {
     for (int i = 0; i < COUNT; i++) send(s, calls + i, numbers + i);
@@ -62,7 +71,8 @@ int main(int argc, char** argv) {
   end(&first);
   end(&second);
   await(&third, &third.finals, 1);
-  WANT(answer(&third) == last + 2);
+  /* the cancelled one may have been in the channel of the library already, which is given it then */
+  WANT(answer(&third) == last + 2 || (argc == 4 && answer(&third) == last + 3));
   end(&third);
   OK(TRITONSERVER_ServerDelete(s));
   return 0;

@@ -29,6 +29,8 @@ type batcher struct {
 	// up says whether an instance can begin something, second whether one that is
 	// busy may have another batch; nil: all.
 	up, second func(instance int) bool
+	// placing, if not nil, is told where a batch goes; see Batch.Placed.
+	placing func(instance int) func()
 
 	arrived uint64 // how many entries were queued so far
 	wait    int64  // when the oldest entry has waited long enough for its batch; 0 for never
@@ -296,6 +298,9 @@ func (b *batcher) pick() (slot int, idle bool) {
 func (b *batcher) send(now int64, slot int, f formed, fx *effects) {
 	x := b.batches.Take()
 	x.Instance, x.Size, x.Sent, x.Reason, x.Asked = slot, f.size, now, f.reason, b.limited
+	if b.placing != nil {
+		x.Placed = b.placing(slot)
+	}
 	b.running += f.count
 	for range f.count {
 		e := b.first()

@@ -64,7 +64,8 @@ type Scheduler struct {
 	asking    sync.WaitGroup                        // of what asks it
 
 	// Guarded by the driver's lock.
-	core *batcher
+	core   *batcher
+	places []*place // by instance
 }
 
 // New returns a scheduler. It starts nothing before the first request.
@@ -74,7 +75,7 @@ func New(o Options) *Scheduler {
 		executor: o.Executor, stats: o.Stats, objective: o.Objective, limits: o.Executor.Limits(),
 		core: newBatcher(o.MaxBatchSize, o.Config, o.Compatible, o.Executor.Instances(), depth, o.Hold),
 	}
-	s.core.up, s.core.second = o.Executor.Up, s.second
+	s.core.up, s.core.second, s.core.placing = o.Executor.Up, s.second, s.placing
 	if o.Objective > 0 {
 		s.core.aimFor(o.Objective)
 	}
@@ -94,7 +95,9 @@ func New(o Options) *Scheduler {
 
 // second reports whether a busy instance may have another batch: to run beside
 // the first, or ahead.
-func (s *Scheduler) second(i int) bool { return s.executor.Depth() > 1 || s.executor.Ahead(i) }
+func (s *Scheduler) second(i int) bool {
+	return s.executor.Depth() > 1 || s.executor.Ahead(i) && s.placeOf(i).free()
+}
 
 // stepped takes a step and returns when to take the next one. It is called with
 // the lock held.
@@ -107,6 +110,9 @@ func (s *Scheduler) stepped(now int64, fx *effects) (wake int64) {
 // done says that a batch has been executed or has come back. It is called with
 // the lock held.
 func (s *Scheduler) done(now int64, x *batch, fx *effects) (wake int64) {
+	if s.core.load[x.Instance] == 1 {
+		s.placeOf(x.Instance).taken.Store(false) // of a batch that came to no place
+	}
 	switch {
 	case !x.Back:
 	case s.drive.ClosedLocked():
@@ -167,6 +173,9 @@ func (s *Scheduler) execute(x *batch) {
 		requests = append(requests, e.request)
 	}
 	x.Requests = requests
+	if len(requests) > 0 {
+		requests[0].Placed = x.Placed
+	}
 	switch len(requests) {
 	case 0:
 	case 1:
