@@ -134,7 +134,9 @@ def test_same_tokens_as_the_library(llm, reference, model):
         assert "".join(e["text_output"] for e in events) == want
         assert sum(e["num_output_tokens"] for e in events) == reply.json["num_output_tokens"]
         assert [e["finish_reason"] for e in events[:-1]] == [""] * (len(events) - 1)
-        assert events[-1]["finish_reason"] == reply.json["finish_reason"] == "length"
+        ids = reference.write(prompt, 40)
+        ended = len(ids) < 40 or ids[-1] in reference.tokenizer.eos_token_ids
+        assert events[-1]["finish_reason"] == reply.json["finish_reason"] == ("stop" if ended else "length")
 
 
 def test_same_tokens_side_by_side(llm, reference):
@@ -175,7 +177,7 @@ def test_stop(llm, reference, model):
     assert generate(llm, model, text_input=PROMPTS[0], sampling_parameters=kept).json["text_output"] == want + stop
 
 
-def test_sampling(llm):
+def test_sampling(llm, reference):
     def write(**more):
         return generate(llm, "tiny", text_input=PROMPTS[0], max_tokens=20, **more).json["text_output"]
 
@@ -187,7 +189,7 @@ def test_sampling(llm):
         == write(temperature=1.0, top_p=0.0001, top_k=50)
         == greedy
     )
-    assert write(repetition_penalty=5.0) != greedy
+    assert write(repetition_penalty=5.0) == reference.text(reference.write(PROMPTS[0], 20, repetition_penalty=5.0))
 
 
 def test_beams(llm, reference):
@@ -367,7 +369,8 @@ def test_crashes_end_no_server(llm):
         jobs = [pool.submit(generate, llm, "tiny", text_input="x", max_tokens=500, ignore_eos=True) for _ in range(8)]
         for pid in isolated(llm.process.pid):
             kill(pid, signal.SIGKILL)
-        assert all(j.result().status in (200, 500) for j in jobs)
+        replies = [j.result() for j in jobs]
+    assert all(r.status == 200 or "is not healthy" in r.error for r in replies), replies
     for model in ("tiny", "paged", "lora"):
         until(lambda m=model: generate(llm, m, text_input="x", max_tokens=5).status == 200)
     assert llm.process.poll() is None
