@@ -159,8 +159,8 @@ cluster-down: bin/cluster ## end it
 	bin/cluster down
 
 # NESO_FULL=1 has the bucket gone for five minutes; bin/cluster kserve before it has KServe's controller.
-e2e-cluster: setup build cluster-up ## the chart on that cluster, under load, into bench/CLUSTER.md; TESTS=NAME runs some, and writes nothing; needs make images
-	$(if $(TESTS),,NESO_CLUSTER_REPORT=$(CURDIR)/bench/CLUSTER.md) bin/cluster client $(PYTHON) -m pytest -q e2e/cluster $(if $(TESTS),-k '$(TESTS)')
+e2e-cluster: setup build cluster-up ## the chart on that cluster, under load, into bench/CLUSTER.md; TESTS=NAME runs some; needs make images
+	NESO_CLUSTER_REPORT=$(CURDIR)/bench/CLUSTER.md bin/cluster client $(PYTHON) -m pytest -q e2e/cluster $(if $(TESTS),-k '$(TESTS)')
 
 PY_DIRS = backend bench e2e examples python scripts
 

@@ -119,6 +119,21 @@ def successes(pods: list[dict]) -> dict[str, float]:
     return counts
 
 
+def proxy_times(kind: str) -> dict[str, float]:
+    """When kube-proxy of node 1 has queued a change, or written its rules, last: by family."""
+    with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=30) as reply:
+        lines = reply.read().decode().splitlines()
+    name = f"kubeproxy_sync_proxy_rules_{kind}_seconds"
+    return {line[len(name) :].split(" ")[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name)}
+
+
+def proxy_is_current(since: float) -> bool:
+    """Whether it has heard of a change since a time of the clock, and its rules have all that it has heard of."""
+    queued = proxy_times("last_queued_timestamp")
+    written = proxy_times("last_timestamp")
+    return max(queued.values()) > since and all(written[family] >= queued[family] for family in queued)
+
+
 class Node:
     """A node from outside: its disk, its mounts, its power."""
 

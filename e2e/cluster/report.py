@@ -16,7 +16,7 @@ HEAD = """# On a cluster
 Neso's chart on a real Kubernetes of two nodes, while the official clients send requests over HTTP and gRPC without a pause.
 `make e2e-cluster` has written this page; [cluster.md](../docs/internals/cluster.md) says what the cluster is. All of it, control plane,
 nodes, pods and clients, shares the processors of one machine: what counts are the failed requests, the seconds say little of other
-machines. Clients run on node 1's network and reach Services as its pods do.
+machines. Clients run on node 1's network and reach Services as its pods do. A run writes the scenarios that it ran, and leaves the others.
 
 """
 
@@ -28,17 +28,21 @@ class Row:
     what: str
     load: object = None
     notes: list[str] = field(default_factory=list)
-    passed: bool = False
+    passed: bool | None = None  # None: it has not come to an end
 
     def note(self, text: str) -> None:
         self.notes.append(text)
         print(f"\n{self.what}: {text}")
 
 
+NAMES = "| scenario | answers over HTTP | over gRPC | failed | | run |"
+
+
 class Report:
     def __init__(self):
         self.rows: dict[str, Row] = {}
         self.facts: list[str] = []
+        self.run = ""
 
     def row(self, item) -> Row:
         lines = (item.function.__doc__ or item.name).strip().splitlines()
@@ -54,24 +58,25 @@ class Report:
         info = cluster.get("nodes")["items"][0]["status"]["nodeInfo"]
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
         commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-        changed = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=ROOT, capture_output=True, text=True)
+        self.run = f"{datetime.date.today().isoformat()}, {commit.stdout.strip()}"
         self.facts = [
-            f"date: {datetime.date.today().isoformat()}",
-            f"commit: {commit.stdout.strip() or 'none'}{' and changes' if changed.stdout.strip() else ''}",
             f"machine: {os.cpu_count()} processors ({platform.machine()}), {memory:.0f} GiB of memory, Linux {platform.release()}",
             f"cluster: Kubernetes {info['kubeletVersion']}, {info['containerRuntimeVersion']}, two nodes, "
             "four replicas unless said otherwise",
+            "run: the day, and the commit on which the tests stood",
         ]
 
+    def line(self, r: Row) -> str:
+        load = ["", "", ""] if r.load is None else [r.load.answers["http"], r.load.answers["grpc"], len(r.load.faults)]
+        end = "; ".join(r.notes) if r.passed else "**not as expected**"
+        return "| " + " | ".join(str(cell) for cell in [r.what, *load, end, self.run]) + " |"
+
     def write(self, file: Path) -> None:
-        rows = self.rows.values()
-        lines = [f"- {fact}" for fact in self.facts]
-        lines += [f"- scenarios: {sum(r.passed for r in rows)} as expected, {sum(not r.passed for r in rows)} not", ""]
-        lines += ["| scenario | answers over HTTP | over gRPC | failed | |", "|---|---|---|---|---|"]
-        for r in rows:
-            load = (
-                ["", "", ""] if r.load is None else [r.load.answers["http"], r.load.answers["grpc"], len(r.load.faults)]
-            )
-            end = "; ".join(r.notes) if r.passed else "**not as expected**"
-            lines.append("| " + " | ".join(str(cell) for cell in [r.what, *load, end]) + " |")
-        file.write_text(HEAD + "\n".join(lines) + "\n")
+        """Scenarios that this run has not run stay as they are."""
+        before = file.read_text().splitlines() if file.exists() else []
+        if NAMES in before:
+            before = before[before.index(NAMES) + 2 :]
+        lines = {line.split(" | ")[0]: line for line in before if line.startswith("| ")}
+        lines |= {f"| {r.what}": self.line(r) for r in self.rows.values() if r.passed is not None}
+        head = [f"- {fact}" for fact in self.facts]
+        file.write_text(HEAD + "\n".join([*head, "", NAMES, "|---|---|---|---|---|---|", *lines.values()]) + "\n")

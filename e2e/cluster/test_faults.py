@@ -9,7 +9,7 @@ import pytest
 import tritonclient.http as http
 from clients import infer
 from load import HEADLESS, KEEPALIVE, SPREAD, Calls, loaded
-from release import NODES, Node, address, condition, name, restarts
+from release import NODES, Node, address, condition, name, proxy_is_current, restarts
 
 DEADLINE_S = 3.0
 # What a client does that means to survive a node: deadlines, another try, keepalive, all pods by the headless Service.
@@ -45,8 +45,9 @@ def test_node_killed(cluster, row):
         with loaded(HARDY) as row.load:
             time.sleep(2)  # load before the fault: what is tested are connections that exist
             node.kill()
-            begun = time.monotonic()
+            begun, clock = time.monotonic(), time.time()
             cluster.until(lambda: cluster.endpoints() == left, "the endpoints of the dead node go")
+            cluster.until(lambda: proxy_is_current(clock), "kube-proxy leads to them no more")
             row.note(f"the dead pods left the Service after {time.monotonic() - begun:.0f} s")
         recovered(row.load, row)
         # Those that were on their way when the endpoints went have ended: from now on nothing fails.

@@ -24,7 +24,8 @@ func TestListSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.List(t.Context())
-	if want := "failed to open directory " + path + ": not a directory"; err == nil || err.Error() != want {
+	_, reason := os.ReadDir(path)
+	if want := "failed to open directory " + path + ": " + cause(reason).Error(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
