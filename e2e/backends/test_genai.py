@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import http.client
 import json
+import os
 import re
 import shutil
 import signal
@@ -19,6 +20,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 from server import ROOT, Server, isolated, kill
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read while the library is being opened
 og = pytest.importorskip("onnxruntime_genai", reason="pip install -r scripts/requirements-tests.txt brings it")
 
 PROMPTS = ["A server keeps models", "The weather was", "naïve Häuser\n x  y", "1 2 3 4", '{"name": ']
