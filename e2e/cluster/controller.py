@@ -10,7 +10,7 @@ from pathlib import Path
 import archive
 import trustme
 import yaml
-from release import Cluster
+from release import Cluster, condition
 
 # What `bin/cluster kserve` has made.
 FOUND = sorted(Path(os.environ["KUBECONFIG"]).parents[2].glob("kserve-v*")) if "KUBECONFIG" in os.environ else []
@@ -24,7 +24,8 @@ def charts() -> Path:
 def install_definitions(cluster: Cluster) -> None:
     made = cluster.command("helm", "template", "kserve-crd", charts() / "kserve-crd", "-n", "kserve")
     cluster.kubectl("apply", "--server-side", "-f", "-", text=made)
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    known = lambda: [condition(d, "Established") for d in cluster.get("crd")["items"]]  # noqa: E731
+    cluster.until(lambda: set(known()) == {"True"}, "the definitions are established")
 
 
 def changed(documents: Iterator[dict], authority: str) -> Iterator[dict]:
