@@ -28,7 +28,7 @@ import (
 
 // Parameters are those of a configuration that the server itself reads, whatever
 // the model's backend.
-var Parameters = []string{coalesceParameter, paramBacklog, paramStrict, paramObjective}
+var Parameters = []string{coalesceParameter, paramBacklog, paramStrict, paramObjective, paramPin, paramIdle, paramPriority}
 
 // CheckParameter returns what a load says of the value of one of Parameters.
 func CheckParameter(c *modelconfig.Config, name string) (err error) {
@@ -41,6 +41,10 @@ func CheckParameter(c *modelconfig.Config, name string) (err error) {
 		_, err = strictOutputs(c, &Options{})
 	case paramObjective:
 		_, err = latencyObjective(c)
+	case paramPin, paramIdle, paramPriority:
+		if _, err = OnDemandOf(c); err != nil && !strings.Contains(err.Error(), "'"+name+"'") {
+			err = nil // that is the fault of another one of them
+		}
 	}
 	return err
 }
@@ -121,6 +125,8 @@ type Model struct {
 	// pins counts requests, plus the constant closing once Close has begun: one
 	// atomic operation pins or unpins.
 	pins atomic.Int64
+	// used is when a request came last; see Use.
+	used atomic.Int64
 	// abandoned counts those pins whose execution was abandoned.
 	abandoned atomic.Int64
 	drained   chan struct{} // of capacity 1: pins may have come down to closing
@@ -167,6 +173,9 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		m.logger.Warn("output is not as configured, it is passed on", "output", strings.Join(outputs, ","), "found", found, "model", c.Name,
 			"version", m.version,
 			"hint", m.words.Name("strict-outputs")+", or the model's parameter "+paramStrict+", makes it an error")
+	}
+	if _, err = OnDemandOf(c); err != nil {
+		return nil, err
 	}
 	if m.sequence, err = newSequenceInputs(c, o.BackendConfig.Directory); err != nil {
 		return nil, err

@@ -49,17 +49,29 @@ func (s *Snapshot) SameFiles(old *Snapshot, version int64) bool {
 // What comes with a request always counts as a change: there is nothing on
 // storage to compare it with.
 func (s *Snapshot) SameConfig(old *Snapshot) bool {
-	return !s.fromRequest() && !old.fromRequest() && s.origin == old.origin && s.common == old.common &&
+	return !s.FromRequest() && !old.FromRequest() && s.origin == old.origin && s.common == old.common &&
 		s.relative(s.ConfigPath) == old.relative(old.ConfigPath) && bytes.Equal(s.Config, old.Config)
 }
 
-func (s *Snapshot) fromRequest() bool { return s.Overridden || s.Config != nil && s.ConfigPath == "" }
+// FromRequest reports whether the configuration or the files came with a request: the
+// repository has another model than this.
+func (s *Snapshot) FromRequest() bool { return s.Overridden || s.Config != nil && s.ConfigPath == "" }
 
 // SameVersion reports whether the files of a version are as they were in old.
 func (s *Snapshot) SameVersion(old *Snapshot, version int64) bool {
 	a, ok := s.stamps[version]
 	b, had := old.stamps[version]
 	return ok && had && a == b && s.relative(s.directories[version]) == old.relative(old.directories[version])
+}
+
+// Size returns how many bytes the files of versions have.
+func (s *Snapshot) Size(versions []int64) (bytes int64) {
+	for _, v := range versions {
+		if dir := s.directories[v]; dir != "" {
+			bytes += source.SizeTree(dir)
+		}
+	}
+	return bytes
 }
 
 // relative returns a path below the model's directory: copies of what one place

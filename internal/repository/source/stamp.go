@@ -64,3 +64,26 @@ func StampTree(dir string, skip func(path string) bool) (Stamp, error) {
 	})
 	return Stamp(h.Sum64()), err
 }
+
+// SizeTree returns how many bytes the files below dir have. What cannot be read counts
+// nothing.
+func SizeTree(dir string) (bytes int64) {
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return 0
+	}
+	files := 0
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		if files++; files > maxFiles {
+			return fs.SkipAll
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes
+}

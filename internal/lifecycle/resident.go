@@ -1,0 +1,77 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/repository"
+)
+
+// Resident is a model with versions that serve.
+type Resident struct {
+	Name string
+	// Parts are the models that an ensemble is made of.
+	Parts []string
+	// Models are its versions, ascending.
+	Models []*model.Model
+	// Fixed says that the repository could not bring it back as it is: a program has
+	// bound it, or a request has brought its configuration or files.
+	Fixed bool
+}
+
+// Residents returns the models that serve, in no order.
+func (m *Manager) Residents() []Resident {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Resident, 0, len(m.models))
+	for name, e := range m.models {
+		r := Resident{Name: name, Parts: e.parts}
+		for _, n := range e.numbers() {
+			if v := e.versions[n]; v.state == Ready {
+				r.Models = append(r.Models, v.model)
+			}
+		}
+		if r.Models == nil {
+			continue
+		}
+		r.Fixed = e.snapshot != nil && (e.snapshot.IsBound() || e.snapshot.FromRequest())
+		all = append(all, r)
+	}
+	return all
+}
+
+// Sketch is what can be said of a model without its backend.
+type Sketch struct {
+	// Config is as far as the repository has it.
+	Config *modelconfig.Config
+	// Parts are the models that an ensemble is made of.
+	Parts []string
+	// Bytes is how large the files are of the versions that would be served.
+	Bytes int64
+}
+
+// Sketch reads a model and loads nothing. No agent is told.
+func (m *Manager) Sketch(ctx context.Context, name string) (Sketch, error) {
+	if err := repository.CheckName(name); err != nil {
+		return Sketch{}, err
+	}
+	snapshot, err := m.o.Repository.Read(ctx, name, "", nil, m.log)
+	if err != nil {
+		return Sketch{}, err
+	}
+	defer snapshot.Release()
+	p := &plan{name: name, snapshot: snapshot}
+	draft, err := m.draft(p)
+	if err != nil {
+		return Sketch{}, err
+	}
+	if err := m.prove(p, draft); err != nil {
+		return Sketch{}, err
+	}
+	serve, _ := p.policy.Select(snapshot.Versions)
+	return Sketch{Config: p.draft.View(), Parts: p.parts, Bytes: snapshot.Size(serve)}, nil
+}
+
+// ServesNow reports whether the model has a version that serves.
+func (m *Manager) ServesNow(name string) bool { return len(m.Lookup(name)) > 0 }

@@ -1,0 +1,292 @@
+package residency
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// Look is what a model that is in does at the moment.
+type Look struct {
+	// Bytes is the memory that it has; 0 where that is not known.
+	Bytes int64
+	// Busy says that it has requests, or sequences that have not ended.
+	Busy bool
+	// Used is when the last request came.
+	Used int64
+}
+
+// Kind is what is to be done.
+type Kind uint8
+
+// The kinds of actions.
+const (
+	Read   Kind = iota // read the model, without loading it; ends with Machine.Read
+	Load               // ends with Loaded or Failed
+	Evict              // unload it; ends with Unloaded or Kept
+	Answer             // tell the waiters that the model is in, or why not
+)
+
+// Action is one thing to be done.
+type Action struct {
+	Kind Kind
+	Name string
+	// Inside says of a load or a read that a model waits for it.
+	Inside bool
+	// Why is the reason of an eviction.
+	Why Reason
+	// Waiters are those to be answered; with Err nil the model is in. Failure is the
+	// error of the load where that has failed.
+	Waiters []uint64
+	Err     error
+	Failure error
+}
+
+const (
+	// glance is after how long busy models are looked at again while a load waits for
+	// one to become idle.
+	glance = 20 * time.Millisecond
+	// check is the same while there is too much memory in use and nobody waits.
+	check = time.Second
+)
+
+// step is one Step.
+type step struct {
+	*Machine
+	now     int64
+	look    func(name string) Look
+	looks   map[string]Look
+	actions []Action
+	next    int64
+}
+
+// Step says what is to be done now, and when to ask again if nothing happens before;
+// 0 for never. look is asked about models that are in.
+func (m *Machine) Step(now int64, look func(name string) Look) (actions []Action, next int64) {
+	s := &step{Machine: m, now: now, look: look, looks: map[string]Look{}}
+	for _, e := range m.models {
+		if e.state == In {
+			if b := s.see(e.name).Bytes; b > 0 {
+				e.bytes = b
+			}
+		}
+	}
+	order := m.order()
+	for _, w := range order {
+		s.answer(w)
+	}
+	s.finish()
+	for _, w := range order {
+		if m.wants[w.name] == w && !s.serve(w) {
+			break
+		}
+	}
+	s.expire()
+	s.shrink()
+	return s.actions, s.next
+}
+
+// again asks for a Step at that moment, or before.
+func (s *step) again(at int64) {
+	if s.next == 0 || at < s.next {
+		s.next = at
+	}
+}
+
+func (s *step) see(name string) Look {
+	l, ok := s.looks[name]
+	if !ok {
+		l = s.look(name)
+		s.looks[name] = l
+	}
+	return l
+}
+
+func (s *step) do(a Action) { s.actions = append(s.actions, a) }
+
+// tell answers who waits for a model, and forgets that they do.
+func (s *step) tell(w *want, err, failure error) {
+	a := Action{Kind: Answer, Name: w.name, Err: err, Failure: failure}
+	for id, caller := range w.waiters {
+		a.Waiters = append(a.Waiters, id)
+		if caller == "" {
+			s.waiting--
+		}
+	}
+	slices.Sort(a.Waiters)
+	clear(w.waiters)
+	if !w.reading {
+		delete(s.wants, w.name)
+	}
+	if len(a.Waiters) > 0 {
+		s.do(a)
+	}
+}
+
+// answer answers those who wait for a model that is in, or that is not to be had.
+func (s *step) answer(w *want) {
+	e := s.entry(w.name)
+	switch {
+	case e.state == In:
+		s.tell(w, nil, nil)
+	case e.state != Out:
+	case e.why == TakenOut:
+		s.tell(w, ErrTakenOut, nil)
+	case e.failure != nil && s.now < e.retry:
+		s.tell(w, s.failed(e, s.now), e.failure)
+	}
+}
+
+// serve takes a want one step further. It returns false when those behind must wait
+// too: no load may begin, or memory is being made free for this one.
+func (s *step) serve(w *want) bool {
+	e, inside := s.entry(w.name), w.inside()
+	if e.state != Out || w.reading || len(w.waiters) == 0 {
+		return true
+	}
+	if !inside && s.running() >= s.o.Loads {
+		return false
+	}
+	if !e.read {
+		w.reading, w.counts = true, !inside
+		if w.counts {
+			s.reads++
+		}
+		s.do(Action{Kind: Read, Name: w.name, Inside: inside})
+		return true
+	}
+	members := s.members(w.name)
+	var need int64
+	var out []*entry
+	for _, name := range members {
+		switch part := s.entry(name); part.state {
+		case Loading, Leaving:
+			return true // its end is an event; others need not wait for it
+		case In:
+			part.doomed = false
+		default:
+			need += part.bytes
+			out = append(out, part)
+		}
+	}
+	ok, hopeless := s.room(need, members, inside)
+	if hopeless != nil {
+		s.counts.RefusedMemory++
+		s.tell(w, s.noRoom(w.name, need, *hopeless), nil)
+		return true
+	}
+	if !ok {
+		return false
+	}
+	l := &load{inside: inside}
+	for _, part := range out {
+		part.move(Loading, part.why)
+		l.members = append(l.members, part.name)
+	}
+	s.loads[w.name] = l
+	s.do(Action{Kind: Load, Name: w.name, Inside: inside})
+	return true
+}
+
+// running counts the loads and reads for requests from outside.
+func (s *step) running() int {
+	n := s.reads
+	for _, l := range s.loads {
+		if !l.inside {
+			n++
+		}
+	}
+	return n
+}
+
+// members returns a model with all that it is made of, sorted.
+func (m *Machine) members(name string) []string {
+	all := []string{name}
+	for i := 0; i < len(all); i++ {
+		for _, part := range m.entry(all[i]).parts {
+			if !slices.Contains(all, part) {
+				all = append(all, part)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// used is what all models have, or are about to have; promised is the part of it that
+// is being given back.
+func (m *Machine) used() (used, promised int64) {
+	for _, e := range m.models {
+		if e.state != Out {
+			used += e.bytes
+		}
+		if e.state == Leaving || e.doomed {
+			promised += e.bytes
+		}
+	}
+	return used, promised
+}
+
+// room reports whether there is memory for a load, and begins to make it. hopeless is
+// how many bytes stand in the way for good, where that is so.
+func (s *step) room(need int64, members []string, inside bool) (ok bool, hopeless *int64) {
+	if s.o.Limit <= 0 || need == 0 {
+		return true, nil
+	}
+	used, promised := s.used()
+	if used+need <= s.o.Limit {
+		return true, nil
+	}
+	var stays int64
+	for _, e := range s.models {
+		if e.state != Out && (s.stays(e) || slices.Contains(members, e.name) || inside && s.stuck(e.name)) {
+			stays += e.bytes
+		}
+	}
+	if stays+need > s.o.Limit {
+		return false, &stays
+	}
+	if s.evict(used-promised+need-s.o.Limit, members, ForMemory) {
+		return false, nil // what leaves is enough: its end is an event
+	}
+	s.again(s.now + int64(glance))
+	return false, nil
+}
+
+// stays reports whether a model that is in, or comes in, is never evicted.
+func (s *step) stays(e *entry) bool {
+	if e.fixed || e.traits.Pin {
+		return true
+	}
+	return slices.ContainsFunc(s.users(e.name), func(user *entry) bool { return user.fixed || user.traits.Pin })
+}
+
+// stuck reports whether a model works on a request that waits for a load that has not
+// begun: it cannot end before.
+func (s *step) stuck(name string) bool {
+	for _, w := range s.wants {
+		if s.entry(w.name).state == Loading {
+			continue
+		}
+		for _, caller := range w.waiters {
+			if caller == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// noRoom is the answer to a request whose model does not fit.
+func (s *step) noRoom(name string, need, stays int64) *backend.Error {
+	limit := s.o.Words.Name("model-memory-limit")
+	if need > s.o.Limit {
+		return backend.Errorf(backend.Unavailable, "there is no memory for model '%s': it needs about %s, and the limit is %s (%s)", name,
+			size(need), size(s.o.Limit), limit)
+	}
+	err := backend.Errorf(backend.Unavailable, "there is no memory for model '%s': it needs about %s, and of the limit of %s (%s) models that "+
+		"cannot be evicted, pinned or waiting for others, hold %s", name, size(need), size(s.o.Limit), limit, size(stays))
+	err.RetryAfter = time.Second
+	return err
+}
