@@ -78,7 +78,7 @@ func (s *Server) WarmupRequests(model string) ([]Request, error) {
 	if s.running == nil || s.running.engine == nil {
 		return nil, ErrNotRunning
 	}
-	pin, err := s.running.engine.Resolve(model, -1, 0)
+	pin, err := s.running.engine.Resolve(context.Background(), model, -1, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *Server) request(ctx context.Context, q Request, sink infer.Sink) (*infe
 	for i := range q.Inputs {
 		bytes += int64(len(q.Inputs[i].Data))
 	}
-	pin, err := s.running.engine.Resolve(q.Model, q.Version, bytes)
+	pin, err := s.running.engine.Resolve(ctx, q.Model, q.Version, bytes)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -83,6 +83,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 		GPUs: readings, Texts: r.api.Texts(), Routings: r.routings, Auth: counts,
 		Refusals: r.engine.Refusals(), Ledger: r.engine.Ledger(), Models: r.models,
 		Customs: r.customs.List, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(),
+		Demand:        r.engine.Demand(),
 		DroppedTraces: r.tracer.Dropped, CPU: !s.Metrics.NoCPU, Config: config, Words: s.words(), ServerVersion: engine.Version,
 	})
 	if s.Metrics.Address == "" {

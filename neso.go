@@ -56,9 +56,13 @@ type Server struct {
 	RepositoryCacheDirectory string
 
 	// ControlMode is "none" (all models are loaded at start), "explicit" (the API
-	// loads and unloads) or "poll" (changes of the repositories are taken every
-	// PollInterval); default "none".
+	// loads and unloads), "poll" (changes of the repositories are taken every
+	// PollInterval) or "on-demand" (a request loads its model, see OnDemand); default
+	// "none".
 	ControlMode string
+	// OnDemand says, in mode "on-demand", how much memory models may have and how long
+	// requests wait for them.
+	OnDemand OnDemand
 	// PollInterval is the time between two looks in mode "poll"; 0 means never.
 	// PollSettle is how long a changed directory must have stayed the same before
 	// it is taken, at most PollInterval; 0 takes it at the first look.
@@ -66,7 +70,8 @@ type Server struct {
 	// RequireManifest takes only models whose directory has a manifest.sha256; one
 	// that has is not loaded before it is what the manifest says, in any case.
 	RequireManifest bool
-	// StartupModels are loaded at start in explicit mode; "*" alone means all.
+	// StartupModels are loaded at start in the modes explicit and on-demand; "*" alone
+	// means all.
 	StartupModels []string
 	// KeepGoing serves the models that load, when others do not. By default Start
 	// fails and lists every failure.
@@ -171,6 +176,28 @@ type Server struct {
 
 	early   []earlyBind // Bind before Start
 	running *running
+}
+
+// OnDemand configures control mode "on-demand". The zero value of each field is its
+// default.
+type OnDemand struct {
+	// MemoryLimit is how many bytes of the machine's memory all models may have
+	// together: those that nobody has used for the longest time leave for others.
+	// Default any number.
+	MemoryLimit int64
+	// LoadTimeout is how long a request waits for its model; default a minute.
+	LoadTimeout time.Duration
+	// MaxWaiting is how many requests may wait at the same time; default 1024.
+	MaxWaiting int
+	// Loads is how many models are loaded at the same time; default half of the
+	// processors.
+	Loads int
+	// MinResidency is how long a model that came in stays at least; default a second,
+	// negative for none.
+	MinResidency time.Duration
+	// IdleTimeout is after how long without requests a model leaves; default never. A
+	// model's parameter on_demand_idle_secs says otherwise.
+	IdleTimeout time.Duration
 }
 
 // ResponseCache configures the response cache; the zero value is none.

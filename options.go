@@ -7,6 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/internal/engine"
 	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/ondemand"
 	"github.com/nesoserve/neso/internal/setting"
 )
 
@@ -17,6 +18,7 @@ func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options
 	handOn(reflect.ValueOf(&o).Elem(), reflect.ValueOf(s).Elem())
 	o.Words, o.NewObserver = s.words(), newObserver(config)
 	o.AgentDir, o.BackendDir, o.CacheDir = s.RepositoryAgentDirectory, s.BackendDirectory, s.RepositoryCacheDirectory
+	o.OnDemand = ondemand.Settings(s.OnDemand)
 	o.Repositories, o.NoRepository = s.ModelRepositories, s.NoRepository || len(s.early) > 0
 	o.ConfigName, o.Readable, o.Namespacing = s.ModelConfigName, s.ReadableModelFiles, s.ModelNamespacing
 	o.ExitOnError, o.StrictReadiness = !s.KeepGoing, !s.LooseReadiness

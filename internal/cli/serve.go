@@ -205,7 +205,7 @@ func (o *serveOptions) holdDefaults(getenv func(string) string) {
 // complete fills what depends on several options and checks them together.
 func (o *serveOptions) complete(given []string) error {
 	s := &o.server
-	if len(s.StartupModels) > 0 && s.ControlMode != "explicit" {
+	if len(s.StartupModels) > 0 && s.ControlMode != "explicit" && s.ControlMode != "on-demand" {
 		return &usageError{"Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well."}
 	}
 	if slices.Contains(given, "response-cache-byte-size") && slices.Contains(given, "cache-config") {

@@ -17,7 +17,9 @@ const (
 
 // serveTable lists every option: all of tritonserver's under their own names,
 // then ours. Defaults are in defaults().
-func serveTable() []option {
+func serveTable() []option { return append(mainTable(), onDemandTable()...) }
+
+func mainTable() []option {
 	return []option{
 		{name: "help", group: groupGlobal, help: "Print usage", set: func(o *serveOptions, _ string) error { o.help = true; return nil }},
 
@@ -90,8 +92,9 @@ func serveTable() []option {
 		{
 			name: "model-control-mode", kind: "string", group: groupRepository,
 			help: "\"none\": all models are loaded at startup and never changed. \"explicit\": models are loaded and unloaded through the API. " +
-				"\"poll\": changes of the repositories are taken every --repository-poll-secs.",
-			set: wordVar("model-control-mode", []string{"none", "explicit", "poll"},
+				"\"poll\": changes of the repositories are taken every --repository-poll-secs. \"on-demand\": a request for a model that is not " +
+				"loaded loads it, see --model-memory-limit.",
+			set: wordVar("model-control-mode", []string{"none", "explicit", "poll", "on-demand"},
 				func(o *serveOptions, s string) error { o.server.ControlMode = s; return nil }),
 		},
 		{
@@ -102,7 +105,7 @@ func serveTable() []option {
 		{
 			name: "load-model", kind: "string", group: groupRepository,
 			help: "Name of a model to be loaded on server startup. It may be specified multiple times; '*' alone loads all. Only with " +
-				"--model-control-mode=explicit.", set: listVar(func(o *serveOptions) *[]string { return &o.server.StartupModels }),
+				"--model-control-mode=explicit or on-demand.", set: listVar(func(o *serveOptions) *[]string { return &o.server.StartupModels }),
 		},
 		{
 			name: "model-config-name", kind: "string", group: groupRepository,

@@ -33,7 +33,7 @@ func (s *Server) about(w http.ResponseWriter, r *http.Request) {
 		TLS    bool   `json:"tls"`
 	}{
 		Version: s.o.Version, Keys: s.o.Keys, Use: use, OpenAI: s.o.API.Texts() != nil, Mode: s.o.Engine.ControlMode(),
-		Manage: use && s.o.Engine.ControlMode() == "explicit" && caller.Can(auth.Control),
+		Manage: use && (s.o.Engine.ControlMode() == "explicit" || s.o.Engine.ControlMode() == "on-demand") && caller.Can(auth.Control),
 	}
 	if tcp, ok := s.o.HTTP.(*net.TCPAddr); ok {
 		if about.Port, about.TLS = tcp.Port, s.o.TLS; !tcp.IP.IsUnspecified() {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +20,7 @@ func TestCaps(t *testing.T) {
 	e := server(t, o, &nesotest.Echo{Name: "echo"})
 	resolve := func(bytes int64) Pin {
 		t.Helper()
-		p, err := e.Resolve("a", -1, bytes)
+		p, err := e.Resolve(t.Context(), "a", -1, bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +28,7 @@ func TestCaps(t *testing.T) {
 	}
 	refused := func(bytes int64, text string) {
 		t.Helper()
-		_, err := e.Resolve("a", -1, bytes)
+		_, err := e.Resolve(t.Context(), "a", -1, bytes)
 		wantError(t, err, backend.Unavailable, text)
 		if err != nil && backend.AsError(err).RetryAfter != retryAfter {
 			t.Error("no RetryAfter")
@@ -59,7 +60,7 @@ func TestResolveDoesNotAllocate(t *testing.T) {
 	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})
 	e := server(t, explicit(top, "a"), &nesotest.Echo{Name: "echo"})
 	if n := testing.AllocsPerRun(100, func() {
-		p, err := e.Resolve("a", -1, 64)
+		p, err := e.Resolve(t.Context(), "a", -1, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func BenchmarkResolve(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			p, err := e.Resolve("a", -1, 64)
+			p, err := e.Resolve(context.Background(), "a", -1, 64)
 			if err != nil {
 				b.Error(err)
 				return

@@ -42,6 +42,7 @@ func (e *Engine) close(ctx context.Context, refusing func()) error {
 	drained := e.drain(ctx) && ended
 	e.mirrors.stop()
 	e.poller.Close()
+	e.demand.Close()
 	if drained {
 		e.log.Info("All models are stopped, unloading models")
 	}

@@ -61,7 +61,7 @@ func TestCloseServesWhatIsInFlight(t *testing.T) {
 	}
 	wantError(t, e.Live(), backend.Unavailable, "Server exiting")
 	wantError(t, e.Ready(), backend.Unavailable, "Server exiting")
-	_, err := e.Resolve("a", -1, 0)
+	_, err := e.Resolve(t.Context(), "a", -1, 0)
 	wantError(t, err, backend.Unavailable, "Server not ready")
 	wantError(t, e.Load(t.Context(), "a", "", nil), backend.Unavailable, "Server not ready")
 	wantError(t, e.Unload(t.Context(), "a", false), backend.Unavailable, "Server not ready")

@@ -191,7 +191,7 @@ func TestDeviceEnsembles(t *testing.T) {
 			t.Errorf("%s: %d references", c.model, in.Buffer.References())
 		}
 	}
-	p, err := e.Resolve("e_takes", -1, 8)
+	p, err := e.Resolve(t.Context(), "e_takes", -1, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/memory"
+	"github.com/nesoserve/neso/internal/ondemand"
 	"github.com/nesoserve/neso/internal/recent"
 	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/repository"
@@ -48,6 +49,7 @@ type Engine struct {
 	repo      *repository.Repository
 	life      *lifecycle.Manager
 	poller    *lifecycle.Poller   // nil but in control mode "poll"
+	demand    *ondemand.Loader    // nil but in control mode "on-demand"
 	pool      *memory.Pool        // nil when the allocator came with the options
 	cache     responsecache.Store // nil without one
 	shared    *shm.Registry
@@ -116,8 +118,11 @@ func New(o Options) (*Engine, error) {
 		Cache:    e.cache,
 		Refusals: e.refusals, Settings: e.o.settings, Allocator: e.o.Allocator, Logger: o.Logger,
 	})
-	if o.ControlMode == "poll" {
+	switch o.ControlMode {
+	case "poll":
 		e.poller = lifecycle.NewPoller(e.life, o.PollInterval, o.PollSettle)
+	case onDemand:
+		e.demand = ondemand.New(ondemand.Options{Settings: o.OnDemand, Life: e.life, Repository: repo, Logger: o.Logger, Words: o.Words})
 	}
 	return e, nil
 }
@@ -160,7 +165,7 @@ func (e *Engine) start(ctx context.Context) error {
 		}
 		e.log.Error(err.Error())
 	}
-	if paths := e.repo.Paths(); len(names) == 0 && err == nil && len(paths) > 0 && e.o.ControlMode != "explicit" {
+	if paths := e.repo.Paths(); len(names) == 0 && err == nil && len(paths) > 0 && !e.startsEmpty() {
 		e.log.Warn("there are no models in the model repositories", "repositories", paths)
 	}
 	end := e.tellProgress()
@@ -179,13 +184,17 @@ func (e *Engine) start(ctx context.Context) error {
 		return notReady()
 	}
 	e.poller.Start()
+	e.demand.Start()
 	return nil
 }
 
 // loadsAll reports whether the start loads all models that there are.
 func (e *Engine) loadsAll() bool {
-	return e.o.ControlMode != "explicit" || len(e.o.StartupModels) == 1 && e.o.StartupModels[0] == allModels
+	return !e.startsEmpty() || len(e.o.StartupModels) == 1 && e.o.StartupModels[0] == allModels
 }
+
+// startsEmpty reports whether only the startup models are loaded at the start.
+func (e *Engine) startsEmpty() bool { return e.o.ControlMode == "explicit" || e.demand != nil }
 
 func (e *Engine) startupModels(ctx context.Context) ([]string, error) {
 	if !e.loadsAll() {
@@ -199,7 +208,7 @@ func (e *Engine) startupModels(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Load loads or reloads a model (explicit control mode only). config is JSON or
+// Load loads or reloads a model (control modes explicit and on-demand only). config is JSON or
 // empty; files maps "1/model.onnx"-like paths to content.
 func (e *Engine) Load(ctx context.Context, name, config string, files map[string][]byte) error {
 	return e.load(ctx, lifecycle.Request{Name: name, Config: config, Files: files})
@@ -219,6 +228,9 @@ func (e *Engine) load(ctx context.Context, r lifecycle.Request) error {
 		plain[strings.TrimPrefix(path, "file:")] = content
 	}
 	r.Files = plain
+	if e.demand != nil {
+		return e.demand.Load(ctx, r)
+	}
 	return e.life.Load(ctx, r)
 }
 
@@ -243,12 +255,16 @@ func (e *Engine) refuseModels(model string) error {
 	return backend.Errorf(backend.PermissionDenied, "%s", e.textNoModels())
 }
 
-// Unload unloads a model (explicit control mode only), after the loads that are
-// in the way, and returns before its requests have ended;
-// with dependents also the models only it uses.
+// Unload unloads a model (control modes explicit and on-demand only), after the loads
+// that are in the way, and returns before its requests have ended;
+// with dependents also the models only it uses. Where models are loaded on demand it
+// stays out until a Load.
 func (e *Engine) Unload(ctx context.Context, name string, dependents bool) error {
 	if err := e.controllable(); err != nil {
 		return err
+	}
+	if e.demand != nil {
+		return e.demand.Unload(name, func() error { return e.life.UnloadAfter(ctx, name, dependents) })
 	}
 	return e.life.UnloadAfter(ctx, name, dependents)
 }
@@ -257,7 +273,7 @@ func (e *Engine) controllable() error {
 	if e.State() != Ready {
 		return notReady()
 	}
-	if e.o.ControlMode != "explicit" {
+	if !e.startsEmpty() {
 		// The peer says this in mode none too.
 		return backend.Errorf(backend.Unavailable, "explicit model load / unload is not allowed if polling is enabled")
 	}
@@ -279,15 +295,19 @@ func (e *Engine) AllocatorOf(name string, version int64) tensor.Allocator {
 	return m.Allocator()
 }
 
-// Serves returns nil if a request for the model would find it now, else the error
-// that says why not. It takes nothing.
+// Serves returns nil if a request for the model would find it now, or have it loaded,
+// else the error that says why not. It takes nothing.
 func (e *Engine) Serves(name string, version int64) error {
 	m := e.life.PinFor("", name, version)
-	if m == nil {
+	switch {
+	case m != nil:
+		m.Unpin()
+		return nil
+	case e.demand != nil:
+		return e.demand.Serves(name, version)
+	default:
 		return e.life.Explain(name, version)
 	}
-	m.Unpin()
-	return nil
 }
 
 // SharedMemory holds the regions of client shared memory.

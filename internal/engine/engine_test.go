@@ -78,7 +78,7 @@ func input(n int) tensor.Tensor {
 
 // ask sends one request and returns the answer's error.
 func ask(e *Engine, name string, version int64) (int64, error) {
-	p, err := e.Resolve(name, version, 8)
+	p, err := e.Resolve(context.Background(), name, version, 8)
 	if err != nil {
 		return 0, err
 	}
@@ -163,9 +163,9 @@ func TestServesARepository(t *testing.T) {
 	wantServed(t, e, "a", -1, 2)
 	wantServed(t, e, "all", 1, 1)
 	wantServed(t, e, "all", -1, 3)
-	_, err := e.Resolve("nope", -1, 0)
+	_, err := e.Resolve(t.Context(), "nope", -1, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'nope' is not found")
-	_, err = e.Resolve("a", 1, 0)
+	_, err = e.Resolve(t.Context(), "a", 1, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'a' version 1 is not found")
 	if err := errors.Join(e.Live(), e.Ready(), e.ModelReady("a", -1), e.ModelReady("a", 2)); err != nil {
 		t.Error(err)
@@ -310,11 +310,11 @@ func TestBrokenModelsBesideGoodOnes(t *testing.T) {
 	if e.Live() != nil || e.Ready() == nil {
 		t.Error("live:", e.Live(), "ready:", e.Ready())
 	}
-	_, err = e.Resolve("fails", -1, 0)
+	_, err = e.Resolve(t.Context(), "fails", -1, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'fails' has no available versions")
-	_, err = e.Resolve("fails", 1, 0)
+	_, err = e.Resolve(t.Context(), "fails", 1, 0)
 	wantError(t, err, backend.Unavailable, "Request for unknown model: 'fails' version 1 is not at ready state")
-	_, err = e.Resolve("broken", -1, 0)
+	_, err = e.Resolve(t.Context(), "broken", -1, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'broken' is not found")
 
 	loose := server(t, Options{Repositories: repositories}, echo())

@@ -219,7 +219,7 @@ func TestEnsembleIsCancelledAndClosed(t *testing.T) {
 		return false, backend.Errorf(backend.Cancelled, "stopped")
 	}})
 	send := func(ctx context.Context) <-chan *backend.Error {
-		p, err := e.Resolve("nested", -1, 8)
+		p, err := e.Resolve(t.Context(), "nested", -1, 8)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestEnsembleLabelsAndDecoupled(t *testing.T) {
 	nesotest.Put(t, top, "outer/config.pbtxt", ensembleConfig("last"))
 	nesotest.Put(t, top, "outer/1/", "")
 	e := server(t, explicit(top, "outer"), &nesotest.Echo{Name: "echo"})
-	p, err := e.Resolve("outer", -1, 0)
+	p, err := e.Resolve(t.Context(), "outer", -1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestEnsembleOfASequence(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for i, flags := range []backend.Flags{backend.SequenceStart, 0, backend.SequenceEnd} {
-		p, err := e.Resolve("s", -1, 8)
+		p, err := e.Resolve(t.Context(), "s", -1, 8)
 		if err != nil {
 			t.Fatal(err)
 		}

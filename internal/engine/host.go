@@ -41,9 +41,9 @@ func (h *host) infer(req *backend.Request) error {
 	for i := range req.Inputs {
 		bytes += int64(req.Inputs[i].Size())
 	}
-	p, err := h.e.pinFor(req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
+	p, err := h.e.pinFor(req.Ctx, req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
 	if err != nil {
-		if h.e.life.Find(req.ModelName, req.ModelVersion) == nil {
+		if h.e.demand == nil && h.e.life.Find(req.ModelName, req.ModelVersion) == nil {
 			return backend.Errorf(backend.Internal, "Failed for execute the inference request. Model '%s' is not ready.", req.ModelName)
 		}
 		return err
@@ -166,6 +166,9 @@ func (h *host) Unload(_ context.Context, model string, dependents bool) error {
 	if err := h.e.controllable(); err != nil {
 		return err
 	}
+	if h.e.demand != nil {
+		return h.e.demand.Unload(model, func() error { return h.e.life.Unload(model, dependents) })
+	}
 	return h.e.life.Unload(model, dependents)
 }
 
@@ -188,8 +191,11 @@ func (h *host) Document(q backend.Question) ([]byte, error) {
 		return json.Marshal(h.e.Labels(q.Model, q.Version, q.Output))
 	case backend.AboutService:
 		m := h.e.life.PinFor("", q.Model, q.Version)
-		if m == nil {
-			return nil, h.e.life.Explain(q.Model, q.Version)
+		if m == nil { // a request may have it loaded
+			var err error
+			if m, err = h.e.bringFor(context.Background(), "", q.Model, q.Version); err != nil {
+				return nil, err
+			}
 		}
 		defer m.Unpin()
 		return json.Marshal(map[string]any{"decoupled": m.Config().Decoupled, "version": m.Version()})

@@ -18,30 +18,35 @@ import (
 // Resolve pins a version of a model for one request of bytes input bytes
 // (reserved against the server-wide caps): the given version, or the latest ready
 // one for -1. The caller must hand the pin on with Infer, or end it with Unpin.
-// Errors carry the protocol's texts and codes, RetryAfter on overload.
-func (e *Engine) Resolve(name string, version int64, bytes int64) (Pin, error) {
-	return e.ResolveFor(nil, nil, name, rollout.Ask{Version: version}, bytes)
+// Errors carry the protocol's texts and codes, RetryAfter on overload. Where models are
+// loaded on demand it waits for one that is not in, at most until ctx ends.
+func (e *Engine) Resolve(ctx context.Context, name string, version int64, bytes int64) (Pin, error) {
+	return e.ResolveFor(ctx, nil, nil, name, rollout.Ask{Version: version}, bytes)
 }
 
 // ResolveFor is Resolve for a caller with a key: whether it may use the model,
 // and its quotas, are looked at before anything else. A nil caller may
 // everything. conn is the share of the connection, nil for one that carries one
 // request at a time. ask is which version the client wants.
-func (e *Engine) ResolveFor(caller *auth.Caller, conn *ledger.Share, name string, ask rollout.Ask, bytes int64) (Pin, error) {
-	return e.resolveFor(caller, conn, name, &ask, bytes, bytes, true)
+func (e *Engine) ResolveFor(ctx context.Context, caller *auth.Caller, conn *ledger.Share, name string, ask rollout.Ask, bytes int64) (Pin,
+	error,
+) {
+	return e.resolveFor(ctx, caller, conn, name, &ask, bytes, bytes, true)
 }
 
 // ResolveArriving is ResolveFor for a request of which bytes have come, and which
 // says that it will be declared bytes long, or does not say it with -1. It is
 // refused where those would not fit at present, but only what has come is
 // reserved: the others are for infer.Request.Reserve as they come.
-func (e *Engine) ResolveArriving(caller *auth.Caller, name string, ask rollout.Ask, bytes, declared int64) (Pin, error) {
-	return e.resolveFor(caller, nil, name, &ask, bytes, max(bytes, declared), false)
-}
-
-func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string, ask *rollout.Ask, bytes, declared int64, whole bool) (Pin,
+func (e *Engine) ResolveArriving(ctx context.Context, caller *auth.Caller, name string, ask rollout.Ask, bytes, declared int64) (Pin,
 	error,
 ) {
+	return e.resolveFor(ctx, caller, nil, name, &ask, bytes, max(bytes, declared), false)
+}
+
+func (e *Engine) resolveFor(ctx context.Context, caller *auth.Caller, conn *ledger.Share, name string, ask *rollout.Ask,
+	bytes, declared int64, whole bool,
+) (Pin, error) {
 	var usage *auth.Usage
 	if caller != nil {
 		var refusal *backend.Error
@@ -50,7 +55,7 @@ func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string
 			return Pin{}, refusal
 		}
 	}
-	p, err := e.resolve(ledger.Asker{Conn: conn, Key: caller.Share()}, name, ask, bytes, whole)
+	p, err := e.resolve(ctx, ledger.Asker{Conn: conn, Key: caller.Share()}, name, ask, bytes, whole)
 	if err == nil && declared > bytes && !e.admission.ledger.Fits(ledger.In, declared-bytes) {
 		p.Unpin()
 		err = e.admission.ledger.Refusal(ledger.In, declared)
@@ -66,7 +71,7 @@ func (e *Engine) resolveFor(caller *auth.Caller, conn *ledger.Share, name string
 	return p, nil
 }
 
-func (e *Engine) resolve(by ledger.Asker, name string, ask *rollout.Ask, bytes int64, whole bool) (Pin, error) {
+func (e *Engine) resolve(ctx context.Context, by ledger.Asker, name string, ask *rollout.Ask, bytes int64, whole bool) (Pin, error) {
 	state := e.State()
 	if state != Ready && (state != Exiting || !e.continuing.Load()) {
 		return Pin{}, notReady()
@@ -81,9 +86,15 @@ func (e *Engine) resolve(by ledger.Asker, name string, ask *rollout.Ask, bytes i
 	}
 	m, route := e.life.PinAsked(name, ask)
 	if m == nil {
-		e.admission.leave(room)
-		e.admission.leaveExternal()
-		return Pin{}, e.explain(name, ask)
+		var err error
+		if m, route, err = e.bring(ctx, name, ask); err != nil {
+			e.admission.leave(room)
+			e.admission.leaveExternal()
+			return Pin{}, err
+		}
+	}
+	if e.demand != nil {
+		m.Use(backend.Now())
 	}
 	p := Pin{Model: m, room: room, e: e, external: true, route: route}
 	if state == Exiting && !e.continues(p.Model) {
@@ -106,15 +117,21 @@ func (e *Engine) continues(m *model.Model) bool {
 // pinFor is Resolve for requests from inside the server, which pass also while
 // it stops, or the model that sends them is being unloaded: it still works for a
 // request, and may need another model.
-func (e *Engine) pinFor(caller, name string, version int64, bytes int64) (Pin, error) {
+func (e *Engine) pinFor(ctx context.Context, caller, name string, version int64, bytes int64) (Pin, error) {
 	room, refusal := e.admission.enter(ledger.Asker{}, bytes, true)
 	if refusal != nil {
 		return Pin{}, refusal
 	}
 	m := e.life.PinFor(caller, name, version)
 	if m == nil {
-		e.admission.leave(room)
-		return Pin{}, e.life.Explain(name, version)
+		var err error
+		if m, err = e.bringFor(ctx, caller, name, version); err != nil {
+			e.admission.leave(room)
+			return Pin{}, err
+		}
+	}
+	if e.demand != nil {
+		m.Use(backend.Now())
 	}
 	return Pin{Model: m, room: room, e: e}, nil
 }

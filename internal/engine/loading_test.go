@@ -27,7 +27,7 @@ func TestExplicitControl(t *testing.T) {
 	})
 	e := server(t, explicit(top, "a"), echo)
 	wantIndex(t, e, "a 1 READY\nb\nbroken\nnoversion\n")
-	_, err := e.Resolve("b", -1, 0)
+	_, err := e.Resolve(t.Context(), "b", -1, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'b' is not found")
 	mustLoad(t, e, "b", "", nil)
 	wantServed(t, e, "b", -1, 1)
@@ -43,9 +43,9 @@ func TestExplicitControl(t *testing.T) {
 	}
 	settle(t, e)
 	wantIndex(t, e, "a 1 READY\nb 1 UNAVAILABLE unloaded\nbroken\nnoversion\n")
-	_, err = e.Resolve("b", -1, 0)
+	_, err = e.Resolve(t.Context(), "b", -1, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'b' has no available versions")
-	_, err = e.Resolve("b", 1, 0)
+	_, err = e.Resolve(t.Context(), "b", 1, 0)
 	wantError(t, err, backend.Unavailable, "Request for unknown model: 'b' version 1 is not at ready state")
 	if err := e.Ready(); err != nil {
 		t.Error("an unloaded model counts against readiness:", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/nesoserve/neso/internal/hostmemory"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/metrics"
+	"github.com/nesoserve/neso/internal/ondemand"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/shm"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -34,7 +35,9 @@ type Options struct {
 	// BackendSettings holds --backend-config values by backend name; "" holds the
 	// global ones.
 	BackendSettings map[string]map[string]string
-	ControlMode     string // "none", "explicit" or "poll"
+	ControlMode     string // "none", "explicit", "poll" or "on-demand"
+	// OnDemand says what is loaded on demand, and what leaves.
+	OnDemand ondemand.Settings
 	// PollInterval is the time between two looks at the repositories in mode
 	// "poll"; 0 means never. PollSettle is how long a change must have been the
 	// same before it is taken, at most PollInterval.
@@ -103,13 +106,21 @@ func (o *Options) fill() error {
 	case "", "none":
 		o.ControlMode = "none"
 	case "explicit", "poll":
+	case onDemand:
+		if o.Namespacing {
+			return backend.Errorf(backend.InvalidArg, "%s cannot be together with %s=%s: a request names a model, and none of its repositories",
+				o.Words.Name("model-namespacing"), o.Words.Name("model-control-mode"), onDemand)
+		}
 	default:
 		return backend.Errorf(backend.InvalidArg, "invalid argument for %s", o.Words.Name("model-control-mode"))
 	}
 	if len(o.Repositories) == 0 && !o.NoRepository {
 		return backend.Errorf(backend.InvalidArg, "%s must be specified", o.Words.Name("model-repository"))
 	}
-	if len(o.StartupModels) > 0 && o.ControlMode != "explicit" {
+	if err := o.OnDemand.Check(o.Words); err != nil {
+		return err
+	}
+	if len(o.StartupModels) > 0 && o.ControlMode != "explicit" && o.ControlMode != onDemand {
 		return backend.Errorf(backend.InvalidArg, "Use of '%s' requires setting '%s=explicit' as well.", o.Words.Name("load-model"),
 			o.Words.Name("model-control-mode"))
 	}
@@ -120,6 +131,9 @@ func (o *Options) fill() error {
 	}
 	return nil
 }
+
+// onDemand is the control mode that loads a model when a request wants it.
+const onDemand = "on-demand"
 
 // allModels is the startup model that stands for all of them.
 const allModels = "*"

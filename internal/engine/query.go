@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -14,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/recent"
+	"github.com/nesoserve/neso/internal/residency"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -48,7 +51,7 @@ func (e *Engine) Ready() error {
 			return backend.Errorf(backend.InvalidArg, "model repository %s has not been read yet: %v", a.Path, a.Err)
 		}
 	}
-	if !e.o.StrictReadiness {
+	if !e.o.StrictReadiness || e.demand != nil { // what is out comes when it is wanted
 		return nil
 	}
 	if err := e.life.AllReady(); err != nil {
@@ -80,8 +83,8 @@ func (e *Engine) modelReady(name string, version int64) error {
 	return nil
 }
 
-// Model returns a ready version without pinning it, for metadata and
-// configuration, with the ready versions in ascending order.
+// Model returns a ready version without pinning it, for metadata and configuration,
+// with the ready versions in ascending order, or for a named one its number.
 func (e *Engine) Model(name string, version int64) (*modelconfig.Config, []int64, error) {
 	if s := e.State(); s != Ready {
 		return nil, nil, notReady()
@@ -91,11 +94,24 @@ func (e *Engine) Model(name string, version int64) (*modelconfig.Config, []int64
 	if m == nil {
 		return nil, nil, e.life.Explain(name, version)
 	}
+	if version >= 0 {
+		return m.Config(), []int64{version}, nil
+	}
 	numbers := make([]int64, len(versions))
 	for i, v := range versions {
 		numbers[i] = v.Version()
 	}
 	return m.Config(), numbers, nil
+}
+
+// Describe is Model, which where models are loaded on demand also describes one that is
+// not in; it may be loaded for that, at most until ctx ends.
+func (e *Engine) Describe(ctx context.Context, name string, version int64) (*modelconfig.Config, []int64, error) {
+	cfg, versions, err := e.Model(name, version)
+	if err != nil && e.demand != nil && e.State() == Ready {
+		return e.demand.Describe(ctx, name, version)
+	}
+	return cfg, versions, err
 }
 
 // VersionStats is the statistics of one ready version.
@@ -199,7 +215,11 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 				})
 			case known[s.Name] == nil:
 				_, name := e.repo.Split(s.Name)
-				index = append(index, IndexEntry{Name: name})
+				entry := IndexEntry{Name: name}
+				if e.demand != nil {
+					_, entry.Reason = e.residence(name, lifecycle.Unavailable.String(), "")
+				}
+				index = append(index, entry)
 			}
 		}
 	}
@@ -229,7 +249,30 @@ func (e *Engine) standing(v *lifecycle.Version) (state, reason string) {
 			return lifecycle.Unavailable.String(), err.Error()
 		}
 	}
+	if e.demand != nil {
+		return e.residence(v.Key, v.State.String(), v.Reason)
+	}
 	return v.State.String(), v.Reason
+}
+
+// residence is the state and the reason of a model where models are loaded on demand:
+// also why it is in, or is not.
+func (e *Engine) residence(name, state, reason string) (string, string) {
+	s := e.demand.Standing(name)
+	why := s.Why.String()
+	switch {
+	case state == lifecycle.Unavailable.String() && s.State == residency.Out && s.Waiting > 0:
+		return state, fmt.Sprintf("%s; %d requests wait for it to be loaded", why, s.Waiting)
+	case state == lifecycle.Ready.String() && reason == "" && s.State == residency.In && s.Traits.Pin:
+		return state, why + ", pinned"
+	case state == lifecycle.Ready.String() && reason == "" && s.State == residency.In,
+		state == lifecycle.Unavailable.String() && (reason == "" || reason == lifecycle.ReasonUnloaded) && s.Failure == nil,
+		state == lifecycle.Unloading.String() && reason == "":
+		return state, why
+	case state == lifecycle.Unavailable.String() && s.Failure != nil:
+		return state, why + ": " + strings.TrimSpace(s.Failure.Error())
+	}
+	return state, reason
 }
 
 // Standing is a version that the server has loaded, or has tried to.

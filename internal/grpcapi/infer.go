@@ -68,7 +68,7 @@ func (s *Server) run(ctx context.Context, c *inference, received int64) (resp *b
 	if bad != nil {
 		return nil, bad
 	}
-	pin, err := s.o.Engine.ResolveFor(s.caller(ctx), transport.ShareOf(ctx), c.request.ModelName, ask,
+	pin, err := s.o.Engine.ResolveFor(ctx, s.caller(ctx), transport.ShareOf(ctx), c.request.ModelName, ask,
 		c.request.InputBytes()+c.request.TextBytes())
 	if err != nil {
 		return nil, backend.AsError(err)

@@ -18,24 +18,21 @@ func (s *Server) serverMetadata(context.Context, *pb.ServerMetadataRequest) (*pb
 	return &pb.ServerMetadataResponse{Name: m.Name, Version: m.Version, Extensions: m.Extensions}, nil
 }
 
-// model looks a ready version up, with all ready versions.
-func (s *Server) model(name, version string) (*modelconfig.Config, []int64, error) {
+// model looks a version up that is ready, or can be loaded, with all versions.
+func (s *Server) model(ctx context.Context, name, version string) (*modelconfig.Config, []int64, error) {
 	n, err := s.number(name, version)
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, versions, err := s.o.Engine.Model(name, n)
+	cfg, versions, err := s.o.Engine.Describe(ctx, name, n)
 	if err != nil {
 		return nil, nil, failure(err)
-	}
-	if n >= 0 {
-		versions = []int64{n}
 	}
 	return cfg, versions, nil
 }
 
-func (s *Server) modelMetadata(_ context.Context, q *pb.ModelMetadataRequest) (*pb.ModelMetadataResponse, error) {
-	cfg, versions, err := s.model(q.Name, q.Version)
+func (s *Server) modelMetadata(ctx context.Context, q *pb.ModelMetadataRequest) (*pb.ModelMetadataResponse, error) {
+	cfg, versions, err := s.model(ctx, q.Name, q.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +54,8 @@ func tensorMetadata(name string, d tensor.Datatype, shape tensor.Shape) *pb.Mode
 	return &pb.ModelMetadataResponse_TensorMetadata{Name: name, Datatype: d.String(), Shape: shape}
 }
 
-func (s *Server) modelConfig(_ context.Context, q *pb.ModelConfigRequest) (*pb.ModelConfigResponse, error) {
-	cfg, _, err := s.model(q.Name, q.Version)
+func (s *Server) modelConfig(ctx context.Context, q *pb.ModelConfigRequest) (*pb.ModelConfigResponse, error) {
+	cfg, _, err := s.model(ctx, q.Name, q.Version)
 	if err != nil {
 		return nil, err
 	}

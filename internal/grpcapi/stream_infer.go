@@ -56,7 +56,7 @@ func (x *stream) request(q *protowire.Request) {
 		c.refuse(bad)
 		return
 	}
-	pin, err := x.s.o.Engine.ResolveFor(x.caller, x.by.Conn, q.ModelName, ask, q.InputBytes()+q.TextBytes())
+	pin, err := x.s.o.Engine.ResolveFor(x.ctx, x.caller, x.by.Conn, q.ModelName, ask, q.InputBytes()+q.TextBytes())
 	if err != nil {
 		c.refuse(backend.AsError(err))
 		return

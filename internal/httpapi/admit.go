@@ -56,7 +56,7 @@ func (s *Server) begin(
 			return engine.Pin{}, errCoding
 		}
 		s.arrive(w, r, c)
-		return s.engine.ResolveArriving(caller, name, ask, 0, -1)
+		return s.engine.ResolveArriving(r.Context(), caller, name, ask, 0, -1)
 	case n < 0:
 		b, over, err := c.first(r.Body)
 		if err == nil && !over {
@@ -73,15 +73,15 @@ func (s *Server) begin(
 		}
 		c.body.Tail = b
 		if over {
-			return s.engine.ResolveFor(caller, nil, name, ask, int64(len(b)))
+			return s.engine.ResolveFor(r.Context(), caller, nil, name, ask, int64(len(b)))
 		}
-		return s.engine.ResolveArriving(caller, name, ask, int64(len(b)), -1)
+		return s.engine.ResolveArriving(r.Context(), caller, name, ask, int64(len(b)), -1)
 	case n <= firstBytes:
 		c.body.Tail = c.buffer(nil, int(n))
 		if err := readFull(r.Body, c.body.Tail); err != nil {
 			return engine.Pin{}, err
 		}
-		return s.engine.ResolveFor(caller, nil, name, ask, n)
+		return s.engine.ResolveFor(r.Context(), caller, nil, name, ask, n)
 	}
 	b := c.buffer(nil, firstBytes)
 	if err := readFull(r.Body, b); err != nil {
@@ -100,14 +100,14 @@ func (s *Server) begin(
 			return engine.Pin{}, err
 		}
 		c.in.end(w.Header())
-		return s.engine.ResolveFor(caller, nil, name, ask, n)
+		return s.engine.ResolveFor(r.Context(), caller, nil, name, ask, n)
 	case n <= memory.Whole:
 		// There is memory for all of it as soon as there is any.
 		c.in.whole = true
 		c.in.hold.Stand(n)
-		return s.engine.ResolveFor(caller, nil, name, ask, n)
+		return s.engine.ResolveFor(r.Context(), caller, nil, name, ask, n)
 	}
-	return s.engine.ResolveArriving(caller, name, ask, int64(len(b)), n)
+	return s.engine.ResolveArriving(r.Context(), caller, name, ask, int64(len(b)), n)
 }
 
 // goOn reads as much more of the body as has to be in memory, and divides it.

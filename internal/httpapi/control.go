@@ -18,19 +18,16 @@ func (s *Server) metadata() []byte {
 	return jsonwire.AppendServerMetadata(nil, m.Name, m.Version, m.Extensions)
 }
 
-func (s *Server) modelMetadata(name string, version int64) ([]byte, error) {
-	cfg, versions, err := s.engine.Model(name, version)
+func (s *Server) modelMetadata(ctx context.Context, name string, version int64) ([]byte, error) {
+	cfg, versions, err := s.engine.Describe(ctx, name, version)
 	if err != nil {
 		return nil, err
-	}
-	if version >= 0 {
-		versions = []int64{version}
 	}
 	return jsonwire.AppendModelMetadata(nil, cfg, versions), nil
 }
 
-func (s *Server) modelConfig(name string, version int64) ([]byte, error) {
-	cfg, _, err := s.engine.Model(name, version)
+func (s *Server) modelConfig(ctx context.Context, name string, version int64) ([]byte, error) {
+	cfg, _, err := s.engine.Describe(ctx, name, version)
 	if err != nil {
 		return nil, err
 	}

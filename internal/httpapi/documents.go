@@ -10,7 +10,11 @@ func (s *Server) Metadata() []byte { return s.metadata() }
 
 // ModelMetadata is that of a model; version -1 lists all ready ones.
 func (s *Server) ModelMetadata(name string, version int64) ([]byte, error) {
-	return s.modelMetadata(name, version)
+	cfg, versions, err := s.engine.Model(name, version)
+	if err != nil {
+		return nil, err
+	}
+	return jsonwire.AppendModelMetadata(nil, cfg, versions), nil
 }
 
 // Statistics are those of a model, or of all for the empty name; version -1 means all.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
@@ -54,7 +55,7 @@ func routeOpenAI(path string) target {
 func (s *Server) openAI(w *openai.Writer, r *http.Request, caller *auth.Caller, t target) {
 	route, asks := openAIRoutes[t.endpoint]
 	if !asks {
-		s.openAIModels(w, caller, t)
+		s.openAIModels(w, r, caller, t)
 		return
 	}
 	came := time.Now()
@@ -122,7 +123,7 @@ func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Call
 			s.replyError(w, w.Header(), jsonType, fail)
 			return nil, nil, nil, false
 		}
-		m, bad = s.offered(q.Model)
+		m, bad = s.offered(r.Context(), q.Model)
 	}
 	if bad == nil && !s.inTurn(r, large, func() { calls, bad = q.Calls(m) }) {
 		return nil, nil, nil, false
@@ -153,13 +154,13 @@ func (s *Server) openAIName(name string) (model string, ask rollout.Ask) {
 	return name, rollout.Ask{Version: -1}
 }
 
-// offered returns what a ready model is to the API.
-func (s *Server) offered(name string) (*openai.Mapping, *openai.Error) {
+// offered returns what a model is to the API that is ready, or can be loaded.
+func (s *Server) offered(ctx context.Context, name string) (*openai.Mapping, *openai.Error) {
 	model, ask := s.openAIName(name)
 	version, err := s.engine.Version(model, ask)
 	var cfg *modelconfig.Config
 	if err == nil {
-		cfg, _, err = s.engine.Model(model, version)
+		cfg, _, err = s.engine.Describe(ctx, model, version)
 	}
 	if err != nil {
 		if fail := backend.AsError(err); fail.Code != backend.NotFound && fail.Code != backend.InvalidArg {
@@ -175,12 +176,12 @@ func (s *Server) offered(name string) (*openai.Mapping, *openai.Error) {
 }
 
 // openAIModels lists the models, or one.
-func (s *Server) openAIModels(w *openai.Writer, caller *auth.Caller, t target) {
+func (s *Server) openAIModels(w *openai.Writer, r *http.Request, caller *auth.Caller, t target) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	created := s.started.Unix()
 	if t.endpoint == openAIModel {
-		if _, bad := s.offered(t.name); bad != nil {
+		if _, bad := s.offered(r.Context(), t.name); bad != nil {
 			s.failOpenAI(w, bad)
 			return
 		}

@@ -350,9 +350,9 @@ func (s *Server) answer(r *http.Request, caller *auth.Caller, t target, version 
 	case apiDescription:
 		return s.description(r, caller)
 	case modelMetadata:
-		return s.modelMetadata(t.name, version)
+		return s.modelMetadata(r.Context(), t.name, version)
 	case modelConfig:
-		return s.modelConfig(t.name, version)
+		return s.modelConfig(r.Context(), t.name, version)
 	case modelStats:
 		return s.statistics(caller, t.name, version)
 	case modelExplain:

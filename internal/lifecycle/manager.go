@@ -162,7 +162,7 @@ func (e *entry) blame(reason string) {
 		}
 	}
 	for _, v := range e.versions {
-		if v.state == Unavailable && v.reason != reasonUnloaded {
+		if v.state == Unavailable && v.reason != ReasonUnloaded {
 			v.reason = reason
 		}
 	}
@@ -271,7 +271,7 @@ func (m *Manager) AllReady() error {
 			if gone, err := m.Ready(v.Key, v.Version, v.Model); err != nil && !gone {
 				return fmt.Errorf("model '%s' version %d is not ready: %w", v.Name, v.Version, err)
 			}
-		case v.State == Unloading || v.Reason == reasonUnloaded:
+		case v.State == Unloading || v.Reason == ReasonUnloaded:
 		case v.Version == 0 && m.unread(v.Key):
 		default:
 			return fmt.Errorf("model '%s' version %d is at %s state: %s", v.Name, v.Version, v.State, v.Reason)

@@ -232,7 +232,7 @@ func (m *Manager) unreadable(name string, level slog.Level, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entryLocked(name)
-	unloaded := func(_ int64, v *version) bool { return v.state == Unavailable && v.reason == reasonUnloaded }
+	unloaded := func(_ int64, v *version) bool { return v.state == Unavailable && v.reason == ReasonUnloaded }
 	if rest := maps.Clone(e.versions); len(rest) > 0 {
 		if maps.DeleteFunc(rest, unloaded); len(rest) == 0 {
 			clear(e.versions) // it was taken away and has come back unreadable

@@ -33,9 +33,9 @@ var moves = [states][states]bool{
 	Unavailable: {Loading: true, Unavailable: true},
 }
 
-// reasonUnloaded is the reason of a version that is not wanted: it does not
+// ReasonUnloaded is the reason of a version that is not wanted: it does not
 // count against readiness.
-const reasonUnloaded = "unloaded"
+const ReasonUnloaded = "unloaded"
 
 // move changes the state of a version. A move that is not in the table is a
 // fault of this package.

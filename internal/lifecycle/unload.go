@@ -32,7 +32,7 @@ func (e *entry) takeAway(n int64) []retired {
 		v.model, v.source, v.draft = nil, nil, nil
 		return []retired{r}
 	case Unavailable:
-		v.move(Unavailable, reasonUnloaded)
+		v.move(Unavailable, ReasonUnloaded)
 	default: // nothing serves
 	}
 	return nil
@@ -95,7 +95,7 @@ func (m *Manager) retired(r retired) {
 	m.book.Close(m.title(r.name, r.model.Version(), r.model.Config()), r.model.Stats())
 	m.mu.Lock()
 	if r.record != nil && r.record.moves == r.moves {
-		r.record.move(Unavailable, reasonUnloaded)
+		r.record.move(Unavailable, ReasonUnloaded)
 	}
 	m.mu.Unlock()
 	m.log.Info(fmt.Sprintf("successfully unloaded '%s' version %d", r.name, r.number), "model", r.name, "version", r.number)

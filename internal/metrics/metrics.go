@@ -17,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/ondemand"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/refusals"
 	"github.com/nesoserve/neso/internal/responsecache"
@@ -74,6 +75,8 @@ type Options struct {
 	Resources func() []ratelimit.Usage
 	// Cache returns the numbers of the response cache; nil without one.
 	Cache func() responsecache.Numbers
+	// Demand returns the numbers of loads on demand; nil in another control mode.
+	Demand func() ondemand.Numbers
 	// DroppedTraces returns how many traces could not be exported; nil shows none.
 	DroppedTraces func() uint64
 	// Refusals counts what is refused for security; nil shows none.
@@ -216,6 +219,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	if m.options.Cache != nil {
 		collectCache(ch, m.options.Cache())
+	}
+	if m.options.Demand != nil {
+		collectDemand(ch, m.options.Demand())
 	}
 	if m.options.Refusals != nil {
 		for reason, n := range m.options.Refusals.Counts() {

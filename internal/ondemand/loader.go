@@ -65,13 +65,14 @@ type Loader struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu      sync.Mutex
-	machine *residency.Machine
-	last    uint64 // id of a waiter
-	waiters map[uint64]*waiter
-	known   map[string][]*known // of models that have been in, by version
-	waits   uint64              // that have ended, of requests
-	waited  time.Duration       // by these
+	mu       sync.Mutex
+	machine  *residency.Machine
+	last     uint64 // id of a waiter
+	waiters  map[uint64]*waiter
+	known    map[string][]*known // of models that have been in, by version
+	waits    uint64              // that have ended, of requests
+	timedOut uint64              // of these
+	waited   time.Duration       // by these
 
 	measured map[string]measure // used by the loop alone
 }
@@ -225,4 +226,17 @@ func (l *Loader) traitsOf(c *modelconfig.Config) residency.Traits {
 		t.Idle = o.Idle
 	}
 	return t
+}
+
+// Check refuses settings that have no meaning.
+func (s Settings) Check(words setting.Words) error {
+	for name, wrong := range map[string]bool{
+		"model-memory-limit": s.MemoryLimit < 0, "on-demand-timeout-secs": s.LoadTimeout < 0, "on-demand-max-waiting": s.MaxWaiting < 0,
+		"on-demand-load-count": s.Loads < 0, "on-demand-idle-secs": s.IdleTimeout < 0,
+	} {
+		if wrong {
+			return backend.Errorf(backend.InvalidArg, "%s is below 0", words.Name(name))
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package ondemand
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -19,20 +20,30 @@ type waiter struct{ answer chan answer } // of capacity 1
 // answer is what a waiter is told.
 type answer struct{ err, failure error }
 
-// Pin is lifecycle.Manager.PinFor, for a request that may wait until the model is
-// loaded: caller is the model that sends it, or empty. It fails when there is no such
-// model or version, when it cannot be loaded, or when the time is up.
-func (l *Loader) Pin(ctx context.Context, caller, name string, version int64) (*model.Model, error) {
+// Bring waits until a model is loaded that pin did not find: caller is the model that
+// sends the request, or empty. It returns whether pin has found it then, or why the model
+// cannot be had. Without an error there is nothing to be loaded for the request.
+func (l *Loader) Bring(ctx context.Context, caller, name string, pin func() bool) (found bool, err error) {
+	if l == nil {
+		return false, nil
+	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	var timer *time.Timer
 	for {
-		if m := l.o.Life.PinFor(caller, name, version); m != nil {
-			return m, nil
-		}
-		if l.o.Life.ServesNow(name) || !l.Knows(name) {
-			return nil, l.o.Life.Explain(name, version)
+		before := l.o.Life.Lookup(name)
+		switch {
+		case pin():
+			return true, nil
+		case len(before) == 0 && !l.Knows(name):
+			return false, nil
+		case len(before) > 0:
+			// It has been in all the time, without such a version, or has just left or come.
+			if slices.Equal(before, l.o.Life.Lookup(name)) {
+				return false, nil
+			}
+			continue
 		}
 		if timer == nil {
 			began := time.Now()
@@ -43,9 +54,9 @@ func (l *Loader) Pin(ctx context.Context, caller, name string, version int64) (*
 			}()
 		}
 		if err := l.wait(ctx, timer.C, caller, name); errors.Is(err, residency.ErrTakenOut) {
-			return nil, l.o.Life.Explain(name, version)
+			return false, nil
 		} else if err != nil {
-			return nil, err
+			return false, err
 		}
 	}
 }
@@ -89,6 +100,9 @@ func (l *Loader) leave(id uint64, name string) residency.Standing {
 
 // timeout is the answer to a request that has waited too long.
 func (l *Loader) timeout(s residency.Standing) *backend.Error {
+	l.mu.Lock()
+	l.timedOut++
+	l.mu.Unlock()
 	what := "its turn or memory for it has not come"
 	if s.State == residency.Loading {
 		what = "it is still being loaded"
@@ -136,7 +150,7 @@ func (l *Loader) Serves(name string, version int64) error {
 }
 
 // Describe returns the configuration of a version that is not in, -1 for the latest,
-// and the numbers of all that would serve. A model that has been in is not loaded for
+// and the numbers of all that would serve, or for a named one its number. A model that has been in is not loaded for
 // that: it is as it was then. For another one that is the only way to know all of it.
 func (l *Loader) Describe(ctx context.Context, name string, version int64) (*modelconfig.Config, []int64, error) {
 	l.mu.Lock()
@@ -150,17 +164,26 @@ func (l *Loader) Describe(ctx context.Context, name string, version int64) (*mod
 				found = v.config
 			}
 		}
-		if found != nil {
+		if found != nil && version >= 0 {
+			return found, []int64{version}, nil
+		} else if found != nil {
 			return found, numbers, nil
 		}
 	}
-	m, err := l.Pin(ctx, "", name, version)
-	if err != nil {
+	var m *model.Model
+	there, err := l.Bring(ctx, "", name, func() bool {
+		m = l.o.Life.PinFor("", name, version)
+		return m != nil
+	})
+	switch {
+	case err != nil:
 		return nil, nil, err
+	case !there:
+		return nil, nil, l.o.Life.Explain(name, version)
 	}
 	defer m.Unpin()
 	numbers := []int64{m.Version()}
-	if all := l.o.Life.Lookup(name); len(all) > 0 {
+	if all := l.o.Life.Lookup(name); len(all) > 0 && version < 0 {
 		numbers = numbers[:0]
 		for _, v := range all {
 			numbers = append(numbers, v.Version())
@@ -238,11 +261,13 @@ type Numbers struct {
 	// Waits of requests that have ended, and how long they were together.
 	Waits  uint64
 	Waited time.Duration
+	// TimedOut is how many ended without a model.
+	TimedOut uint64
 }
 
 // Numbers returns what has been counted.
 func (l *Loader) Numbers() Numbers {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Numbers{Totals: l.machine.Totals(), Limit: l.o.MemoryLimit, Waits: l.waits, Waited: l.waited}
+	return Numbers{Totals: l.machine.Totals(), Limit: l.o.MemoryLimit, Waits: l.waits, Waited: l.waited, TimedOut: l.timedOut}
 }

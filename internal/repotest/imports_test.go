@@ -53,6 +53,8 @@ var rows = []string{
 
 	"internal/repository/...",
 	"internal/lifecycle",
+	"internal/residency",
+	"internal/ondemand",
 
 	"internal/listen",
 	"internal/watchdog",

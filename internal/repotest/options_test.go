@@ -23,8 +23,10 @@ var peerTexts = []string{
 func TestOnlyTheCommandSpeaksOfOptions(t *testing.T) {
 	named := regexp.MustCompile(`--([a-z][a-z-]*[a-z])`)
 	options := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\{\s*name: +"([a-z-]+)"`).FindAllStringSubmatch(read(t, "internal/cli/table.go"), -1) {
-		options[m[1]] = true
+	for _, file := range []string{"internal/cli/table.go", "internal/cli/ondemand.go"} {
+		for _, m := range regexp.MustCompile(`\{\s*name: +"([a-z-]+)"`).FindAllStringSubmatch(read(t, file), -1) {
+			options[m[1]] = true
+		}
 	}
 	if len(options) < 100 {
 		t.Fatalf("only %d options were found", len(options))

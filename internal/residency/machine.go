@@ -5,10 +5,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/setting"
 )
 
@@ -89,15 +87,19 @@ func (r Reason) String() string {
 
 // entry is what is known of one model.
 type entry struct {
-	name   string
-	state  State
-	why    Reason
-	bytes  int64 // as measured last, else as expected
-	read   bool  // parts, traits and, before the first load, bytes are known
-	parts  []string
-	traits Traits
-	fixed  bool  // it could not be brought back as it is
-	since  int64 // when it came in
+	name  string
+	state State
+	why   Reason
+	bytes int64 // as measured last, else as expected
+	// measured says that it has been in, and bytes is what it had then; files is the size
+	// of its files, which stands for what a backend does not tell.
+	measured bool
+	files    int64
+	read     bool // parts, traits and, before the first load, bytes are known
+	parts    []string
+	traits   Traits
+	fixed    bool  // it could not be brought back as it is
+	since    int64 // when it came in
 	// doomed is one that leaves as soon as the ensembles that use it have.
 	doomed bool
 
@@ -287,7 +289,10 @@ func (m *Machine) Read(name string, sketches []Sketch) {
 		if e.state == Out {
 			m.compose(e, s.Parts)
 			e.traits = s.Traits
-			e.bytes = cmp.Or(e.bytes, s.Bytes) // what it had last says more
+			e.files = s.Bytes
+			if !e.measured { // what it had last says more
+				e.bytes = s.Bytes
+			}
 		}
 	}
 }
@@ -416,59 +421,6 @@ func (m *Machine) Forget(keep func(name string) bool) {
 	}
 }
 
-// Standing is how a model is.
-type Standing struct {
-	Name  string
-	State State
-	Why   Reason
-	// Failure is why its last load failed; Bytes what it has, or is expected to need.
-	Failure error
-	Bytes   int64
-	Traits  Traits
-	// Waiting is how many requests wait for it.
-	Waiting int
-}
-
-// Standing returns how a model is; one that it does not know is out.
-func (m *Machine) Standing(name string) Standing {
-	s := Standing{Name: name}
-	if e := m.models[name]; e != nil {
-		s.State, s.Why, s.Failure, s.Bytes, s.Traits = e.state, e.why, e.failure, e.bytes, e.traits
-	}
-	if w := m.wants[name]; w != nil {
-		s.Waiting = len(w.waiters)
-	}
-	return s
-}
-
-// Totals are the sums over all models.
-type Totals struct {
-	Counts
-	// Models counts those in each state, Bytes what all have that are not out.
-	Models [states]int
-	Bytes  int64
-	// Waiting requests, those of models included; Queued models that wait to be loaded.
-	Waiting, Queued int
-}
-
-// Totals returns them.
-func (m *Machine) Totals() Totals {
-	t := Totals{Counts: m.counts}
-	for _, e := range m.models {
-		t.Models[e.state]++
-		if e.state != Out {
-			t.Bytes += e.bytes
-		}
-	}
-	for name, w := range m.wants {
-		t.Waiting += len(w.waiters)
-		if m.models[name].state == Out {
-			t.Queued++
-		}
-	}
-	return t
-}
-
 // order returns the wants in the order of their loads: those that a model waits for,
 // then by priority, then who came first.
 func (m *Machine) order() []*want {
@@ -485,21 +437,4 @@ func (m *Machine) order() []*want {
 			cmp.Compare(a.since, b.since), cmp.Compare(a.name, b.name))
 	})
 	return all
-}
-
-// failed is the answer to a request for a model whose load has failed not long ago.
-func (m *Machine) failed(e *entry, now int64) *backend.Error {
-	left := time.Duration(max(0, e.retry-now))
-	err := backend.Errorf(backend.Unavailable, "model '%s' could not be loaded, and is tried again in %s: %s", e.name,
-		max(left, time.Second).Round(time.Second), strings.TrimSpace(e.failure.Error()))
-	err.RetryAfter = max(left, time.Second)
-	return err
-}
-
-// full is the answer to a request too many.
-func (m *Machine) full(name string) *backend.Error {
-	err := backend.Errorf(backend.Unavailable, "model '%s' is not loaded, and %d requests wait for models already (%s)", name, m.waiting,
-		m.o.Words.Name("on-demand-max-waiting"))
-	err.RetryAfter = time.Second
-	return err
 }

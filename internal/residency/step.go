@@ -1,10 +1,9 @@
 package residency
 
 import (
+	"cmp"
 	"slices"
 	"time"
-
-	"github.com/nesoserve/neso/backend"
 )
 
 // Look is what a model that is in does at the moment.
@@ -67,9 +66,7 @@ func (m *Machine) Step(now int64, look func(name string) Look) (actions []Action
 	s := &step{Machine: m, now: now, look: look, looks: map[string]Look{}}
 	for _, e := range m.models {
 		if e.state == In {
-			if b := s.see(e.name).Bytes; b > 0 {
-				e.bytes = b
-			}
+			e.bytes, e.measured = cmp.Or(s.see(e.name).Bytes, e.files), true
 		}
 	}
 	order := m.order()
@@ -157,7 +154,8 @@ func (s *step) serve(w *want) bool {
 		return true
 	}
 	members := s.members(w.name)
-	var need int64
+	var need, likely int64
+	typical := s.typical()
 	var out []*entry
 	for _, name := range members {
 		switch part := s.entry(name); part.state {
@@ -167,10 +165,13 @@ func (s *step) serve(w *want) bool {
 			part.doomed = false
 		default:
 			need += part.bytes
+			if likely += part.bytes; !part.measured && len(part.parts) == 0 {
+				likely += max(0, typical-part.bytes)
+			}
 			out = append(out, part)
 		}
 	}
-	ok, hopeless := s.room(need, members, inside)
+	ok, hopeless := s.room(need, likely, members, inside)
 	if hopeless != nil {
 		s.counts.RefusedMemory++
 		s.tell(w, s.noRoom(w.name, need, *hopeless), nil)
@@ -180,7 +181,11 @@ func (s *step) serve(w *want) bool {
 		return false
 	}
 	l := &load{inside: inside}
+	used, _ := s.used()
 	for _, part := range out {
+		if !part.measured && len(part.parts) == 0 && used+likely <= s.o.Limit {
+			part.bytes = max(part.bytes, typical) // until it has been measured
+		}
 		part.move(Loading, part.why)
 		l.members = append(l.members, part.name)
 	}
@@ -228,14 +233,27 @@ func (m *Machine) used() (used, promised int64) {
 	return used, promised
 }
 
-// room reports whether there is memory for a load, and begins to make it. hopeless is
-// how many bytes stand in the way for good, where that is so.
-func (s *step) room(need int64, members []string, inside bool) (ok bool, hopeless *int64) {
-	if s.o.Limit <= 0 || need == 0 {
+// typical is what models have on average that are in: one that has never been may need
+// more than the size of its files, as an interpreter does.
+func (s *step) typical() int64 {
+	var sum, n int64
+	for _, e := range s.models {
+		if e.state == In && e.bytes > 0 {
+			sum, n = sum+e.bytes, n+1
+		}
+	}
+	return sum / max(1, n)
+}
+
+// room reports whether there is memory for a load, and begins to make it: for what the
+// models need at least, and as far as it can be had for what they are likely to need.
+// hopeless is how many bytes stand in the way for good, where that is so.
+func (s *step) room(need, likely int64, members []string, inside bool) (ok bool, hopeless *int64) {
+	if s.o.Limit <= 0 || likely == 0 {
 		return true, nil
 	}
 	used, promised := s.used()
-	if used+need <= s.o.Limit {
+	if used+likely <= s.o.Limit {
 		return true, nil
 	}
 	var stays int64
@@ -246,6 +264,10 @@ func (s *step) room(need int64, members []string, inside bool) (ok bool, hopeles
 	}
 	if stays+need > s.o.Limit {
 		return false, &stays
+	}
+	need = min(likely, s.o.Limit-stays)
+	if used+need <= s.o.Limit {
+		return true, nil
 	}
 	if s.evict(used-promised+need-s.o.Limit, members, ForMemory) {
 		return false, nil // what leaves is enough: its end is an event
@@ -276,17 +298,4 @@ func (s *step) stuck(name string) bool {
 		}
 	}
 	return false
-}
-
-// noRoom is the answer to a request whose model does not fit.
-func (s *step) noRoom(name string, need, stays int64) *backend.Error {
-	limit := s.o.Words.Name("model-memory-limit")
-	if need > s.o.Limit {
-		return backend.Errorf(backend.Unavailable, "there is no memory for model '%s': it needs about %s, and the limit is %s (%s)", name,
-			size(need), size(s.o.Limit), limit)
-	}
-	err := backend.Errorf(backend.Unavailable, "there is no memory for model '%s': it needs about %s, and of the limit of %s (%s) models that "+
-		"cannot be evicted, pinned or waiting for others, hold %s", name, size(need), size(s.o.Limit), limit, size(stays))
-	err.RetryAfter = time.Second
-	return err
 }

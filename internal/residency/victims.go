@@ -2,7 +2,6 @@ package residency
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -175,15 +174,4 @@ func (s *step) sorted() []*entry {
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.name, b.name) })
 	return all
-}
-
-// size is a number of bytes for people.
-func size(bytes int64) string {
-	switch {
-	case bytes >= 10<<30:
-		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
-	case bytes >= 10<<20:
-		return fmt.Sprintf("%d MiB", bytes>>20)
-	}
-	return fmt.Sprintf("%d bytes", bytes)
 }

@@ -155,7 +155,7 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	sink := infer.NewStream(ctx, streamRoom)
 	sink.Ledger, sink.By = f.o.Engine.Ledger(), ledger.Asker{Key: f.o.Caller.Share()}
-	pin, err := f.o.Engine.ResolveFor(f.o.Caller, nil, f.o.Model, f.o.Ask, int64(len(text)))
+	pin, err := f.o.Engine.ResolveFor(ctx, f.o.Caller, nil, f.o.Model, f.o.Ask, int64(len(text)))
 	if err != nil {
 		cancel()
 		return nil, backend.AsError(err)
